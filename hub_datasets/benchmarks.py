@@ -1,0 +1,142 @@
+"""What a benchmark is, and which there are: one folder beside this file each, found by listing.
+
+A folder holds ``builder.py`` (the dataset script), ``README.md`` (the card) and ``benchmark.py`` with a constant
+``BENCHMARK`` that says how the dataset's rows are scored. Nothing else has to be edited to add one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..metrics.errors import UnknownNameError
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Task:
+    """One way in which configurations of a dataset are scored: image-text matching.
+
+    A row becomes a matrix of scores, `images` × `captions`; a column that holds a list of captions counts as many.
+    Image number i is described by caption number i: the first caption is the right one of a row with one image.
+
+    Args:
+        name: short name; together with the benchmark's it names the score sheet.
+        configs: the dataset configurations that belong to the task, in the order of reports.
+        images: columns with the images of a row.
+        captions: columns with its captions.
+        metric: the module under ``metrics`` that judges the scores.
+        category: column with the category of a row; None takes the configuration's name.
+        by_default: whether the task is scored when only the benchmark's name is given.
+    """
+
+    name: str
+    configs: tuple[str, ...]
+    images: tuple[str, ...]
+    captions: tuple[str, ...]
+    metric: str
+    category: str | None = None
+    by_default: bool = True
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark: its tasks, the split that is scored, and how its dataset is built for scoring.
+
+    Args:
+        tasks: the ways to score it.
+        split: the split that is scored.
+        scoring_options: fields of the builder's configuration that a build for scoring sets.
+        source: where a user without a local copy gets the data from; empty when it is made on the spot.
+    """
+
+    tasks: tuple[Task, ...]
+    split: str = "test"
+    scoring_options: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
+
+    def select(self, name: str, part: str | None) -> list[tuple[Task, tuple[str, ...]]]:
+        """The tasks and configurations that `part` (a task, a configuration, or None for the default) names."""
+        if part is None:
+            return [(task, task.configs) for task in self.tasks if task.by_default]
+        for task in self.tasks:
+            if part == task.name:
+                return [(task, task.configs)]
+            if part in task.configs:
+                return [(task, (part,))]
+        known = [known for task in self.tasks for known in (task.name, *task.configs)]
+        raise UnknownNameError(f"part of {name}", part, dict.fromkeys(known))
+
+
+def benchmark_names() -> list[str]:
+    """The names of all benchmarks, sorted."""
+    return sorted(path.parent.name for path in _HERE.glob("*/benchmark.py"))
+
+
+def get_benchmark(name: str) -> Benchmark:
+    """The benchmark of that name; `UnknownNameError` lists the known ones."""
+    _check(name)
+    return importlib.import_module(f"{__package__}.{name}.benchmark").BENCHMARK
+
+
+def get_builder(name: str) -> type[Any]:
+    """The `datasets.GeneratorBasedBuilder` subclass of a benchmark."""
+    import datasets
+
+    _check(name)
+    module = importlib.import_module(f"{__package__}.{name}.builder")
+    return next(
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, datasets.GeneratorBasedBuilder)
+        and value.__module__ == module.__name__
+    )
+
+
+def get_card(name: str) -> str:
+    """The text of a benchmark's card, ``README.md``."""
+    _check(name)
+    return (_HERE / name / "README.md").read_text(encoding="utf-8")
+
+
+def get_task(benchmark: str, task: str) -> Task:
+    """The task of a benchmark that a score sheet names."""
+    tasks = {known.name: known for known in get_benchmark(benchmark).tasks}
+    if task not in tasks:
+        raise UnknownNameError(f"task of {benchmark}", task, tasks)
+    return tasks[task]
+
+
+def config_names(name: str) -> list[str]:
+    """All configurations of a benchmark's dataset, scored or not."""
+    return [config.name for config in get_builder(name).BUILDER_CONFIGS]
+
+
+def code_hash(name: str) -> str:
+    """A hash over the builder's code, so that datasets built by other code are not taken for this one's."""
+    _check(name)
+    digest = hashlib.sha256()
+    for path in sorted((_HERE / name).glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _check(name: str) -> None:
+    known = benchmark_names()
+    if name not in known:
+        raise UnknownNameError("benchmark", name, known)
+
+
+def split_reference(reference: str, known: Iterable[str]) -> tuple[str, str | None]:
+    """``"sugarcrepe/swap_obj"`` → ``("sugarcrepe", "swap_obj")``, with the first part checked."""
+    name, _, part = reference.partition("/")
+    known = list(known)
+    if name not in known:
+        raise UnknownNameError("benchmark", name, known)
+    return name, part or None

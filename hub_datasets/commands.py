@@ -1,0 +1,116 @@
+"""The commands that need no model: build, install, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..metrics.errors import VLAssayError
+
+app = typer.Typer()
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="Your own copy of the sources (see the benchmark's card); else they are downloaded."),
+]
+AllowMissing = Annotated[
+    bool, typer.Option("--allow-missing", help="Keep examples whose image is missing, count and list them.")
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", metavar="NAME=VALUE", help="A field of the dataset's configuration; repeatable."),
+]
+
+
+@app.command()
+def build(
+    benchmark: Annotated[str, typer.Argument(help="Its name, or name/config for one configuration.")],
+    out: Annotated[Path, typer.Option(help="Folder of the dataset repository; replaced as a whole.")],
+    data_dir: DataDir = None,
+    allow_missing: AllowMissing = False,
+    no_images: Annotated[bool, typer.Option("--no-images", help="Leave the images out, for text-only work.")] = False,
+    option: Options = None,
+) -> None:
+    """Write a benchmark as a Parquet repository for `load_dataset` and the Hub.
+
+    Examples: `vl-assay build toy_scenes --out toy` · `vl-assay build toy_scenes --out big -o train_scenes=50000` ·
+    `vl-assay build sugarcrepe/swap_obj --out sc --data-dir coco`
+    """
+    from rich.console import Console
+
+    from . import repository
+    from .benchmarks import benchmark_names, split_reference
+
+    name, config = split_reference(benchmark, benchmark_names())
+    options = parse_options(option, allow_missing=allow_missing)
+    if no_images:
+        options["with_images"] = False
+    configs = None if config is None else [config]
+    repository.build(name, out, configs=configs, data_dir=data_dir, options=options)
+    record = repository.read_build(out)
+    console = Console(highlight=False)
+    for config_name, splits in record["configs"].items():
+        parts = [f"{split}: {n['rows']:,} rows, {n['images']:,} images" for split, n in splits.items()]
+        missing = sum(n["missing_images"] for n in splits.values())
+        console.print(f"{config_name}  {'; '.join(parts)}" + (f"; {missing:,} images missing" if missing else ""))
+    console.print(f'written to {out}: load_dataset("{out}", "{next(iter(record["configs"]))}")', soft_wrap=True)
+
+
+@app.command()
+def install(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Metrics and benchmarks; by default all that need no download.")
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Make bare names work in `evaluate.load` and `load_dataset`, from any folder, offline.
+
+    Examples: `vl-assay install` · `vl-assay install sugarcrepe_itm` · `vl-assay install sugarcrepe --data-dir coco`
+    """
+    from . import bare_names
+
+    for line in bare_names.install(names or None, data_dir=data_dir):
+        typer.echo(line)
+
+
+@app.command()
+def report(
+    sheets: Annotated[list[Path], typer.Argument(help="Score sheets, of one or several models.")],
+    out: Annotated[Path | None, typer.Option(help="Folder of the report; by default the first sheet's.")] = None,
+    ties: Annotated[str, typer.Option(help="What a tie counts: wrong, half or right.")] = "wrong",
+    confidence: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+) -> None:
+    """Print and write the results of score sheets: tables, plots, JSON, Markdown, LaTeX.
+
+    Examples: `vl-assay report vl-assay-results/demo-clip/toy_scenes.itm.parquet` ·
+    `vl-assay report a/sugarcrepe.itm.parquet b/sugarcrepe.itm.parquet --out both --ties half`
+    """
+    make_report(sheets, out or sheets[0].parent, ties=ties, confidence=confidence)
+
+
+def make_report(sheets: list[Path], out: Path, **options: Any) -> None:
+    """Judge sheets, print the tables and write the report's files."""
+    from ..metrics.report import print_results, write_report
+    from .judging import judge
+
+    results = judge(sheets, **options)
+    print_results(results)
+    files = write_report(results, out)
+    typer.echo(f"written to {out}: {', '.join(file.name for file in [*sheets, *files])}")
+    if len(files) < 5:
+        typer.echo("no plots: they need matplotlib and plotly, pip install 'vl-assay[plots]'")
+
+
+def parse_options(pairs: list[str] | None, *, allow_missing: bool) -> dict[str, Any]:
+    """``["seed=1", "with_images=false"]`` → ``{"seed": 1, "with_images": False}``."""
+    import yaml
+
+    options: dict[str, Any] = {"allow_missing": True} if allow_missing else {}
+    for pair in pairs or ():
+        name, separator, value = pair.partition("=")
+        if not separator:
+            raise VLAssayError(f"option {pair!r} has no value; write NAME=VALUE, such as seed=1")
+        options[name] = yaml.safe_load(value)
+    return options

@@ -1,0 +1,277 @@
+"""Write a benchmark as a portable dataset repository: Parquet files and a card that every `datasets` opens.
+
+`datasets` writes its own feature types into Parquet's metadata, in a form that older versions cannot read. So the
+files are rewritten without it and the types are declared in the card's YAML, which all versions understand.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..metrics.errors import DataError, StorageError, UnknownNameError, VLAssayError
+from .benchmarks import config_names, get_builder, get_card
+
+BUILD_FILE = "build.json"
+_BUILD_SCHEMA = "vl-assay/build"
+# Rows with an image of some 100 kB each: row groups of about 10 MB, so memory stays flat.
+_ROWS_PER_GROUP = 100
+_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG}
+_COUNTS = ("<!-- counts -->", "<!-- /counts -->")
+
+
+def build(
+    benchmark: str,
+    out: str | Path,
+    *,
+    configs: Iterable[str] | None = None,
+    data_dir: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Path:
+    """Build a benchmark's dataset repository, ready for ``load_dataset(out, config)`` and for the Hub.
+
+    The same sources give the same bytes. The folder appears whole or not at all; one that was there is replaced.
+
+    Args:
+        benchmark: its name.
+        out: the folder of the repository.
+        configs: configurations to build; None for all.
+        data_dir: the user's own copy of the sources; None to download what is not made on the spot.
+        options: fields of the builder's configuration, such as ``{"with_images": False}``.
+
+    Returns:
+        `out`.
+
+    Raises:
+        UnknownNameError: no such benchmark, configuration or option.
+        DataError: a source is missing or damaged; the message names it.
+        StorageError: `out` cannot be written.
+    """
+    out = Path(out)
+    known = config_names(benchmark)
+    chosen = known if configs is None else list(configs)
+    for config in chosen:
+        if config not in known:
+            raise UnknownNameError(f"configuration of {benchmark}", config, known)
+    if out.exists() and not (out / BUILD_FILE).exists() and any(out.iterdir()):
+        raise StorageError(f"{out} is not empty and was not written by a build; name another folder")
+    options = _checked_options(benchmark, options or {})
+    with data_errors(f"the dataset {out}"), _new_folder(out) as new:
+        infos, counts = {}, {}
+        for config in chosen:
+            with data_errors(f"{benchmark}/{config}"):
+                infos[config], counts[config] = _build_config(benchmark, config, new, data_dir, options)
+        _write_card(benchmark, new, infos, counts)
+        record = {
+            "schema": _BUILD_SCHEMA,
+            "version": 1,
+            "benchmark": benchmark,
+            "options": options,
+            "configs": counts,
+        }
+        (new / BUILD_FILE).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return out
+
+
+def read_build(folder: str | Path) -> dict[str, Any]:
+    """The record of a build: benchmark, options, and rows, images, missing images and captions of each split.
+
+    Raises:
+        DataError: the folder was not written by `build`.
+    """
+    path = Path(folder) / BUILD_FILE
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"{folder} has no {BUILD_FILE}: not a dataset that `vl-assay build` wrote") from None
+    except ValueError as error:
+        raise DataError(f"{path} is damaged ({error}); build the dataset again") from error
+    if not isinstance(record, dict) or record.get("schema") != _BUILD_SCHEMA or record.get("version") != 1:
+        raise DataError(f"{path} is of another version; build the dataset again")
+    return record
+
+
+def _checked_options(benchmark: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    import dataclasses
+
+    import datasets
+
+    config_class = get_builder(benchmark).BUILDER_CONFIG_CLASS
+    common = {f.name for f in dataclasses.fields(datasets.BuilderConfig)}
+    own = sorted({f.name for f in dataclasses.fields(config_class)} - common)
+    for name in options:
+        if name not in own:
+            raise UnknownNameError(f"option of {benchmark}", name, own)
+    return dict(sorted(options.items()))
+
+
+def _build_config(
+    benchmark: str, config: str, new: Path, data_dir: str | Path | None, options: Mapping[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    import datasets
+    from datasets.config import DOWNLOADED_DATASETS_PATH
+
+    work = Path(tempfile.mkdtemp(prefix=".work-", dir=new))
+    try:
+        builder = get_builder(benchmark)(
+            cache_dir=str(work / "cache"),
+            dataset_name=benchmark,
+            config_name=config,
+            data_dir=None if data_dir is None else str(data_dir),
+            **options,
+        )
+        # Downloads are kept where `datasets` keeps them: a second build downloads nothing.
+        builder.download_and_prepare(
+            str(work / "parquet"),
+            file_format="parquet",
+            download_config=datasets.DownloadConfig(cache_dir=str(DOWNLOADED_DATASETS_PATH)),
+        )
+        counts = {
+            split: _rewrite(work / "parquet", benchmark, split, new / config, builder.info.features)
+            for split in builder.info.splits or ()
+        }
+        return _portable_info(builder.info, new / config), counts
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _rewrite(source: Path, name: str, split: str, target: Path, features: Any) -> dict[str, int]:
+    """Copy one split's files without the metadata of `datasets`; count what they hold."""
+    files = sorted(source.glob(f"{name}-{split}.parquet")) or sorted(source.glob(f"{name}-{split}-*-of-*.parquet"))
+    target.mkdir(exist_ok=True)
+    tally = _Tally(features)
+    for number, file in enumerate(files):
+        path = target / f"{split}-{number:05d}-of-{len(files):05d}.parquet"
+        with pq.ParquetFile(file) as reader:
+            schema = reader.schema_arrow.remove_metadata()
+            with pq.ParquetWriter(path, schema) as writer:
+                for batch in reader.iter_batches(_ROWS_PER_GROUP):
+                    table = pa.Table.from_batches([batch]).replace_schema_metadata(None)
+                    writer.write_table(table)
+                    tally.add(table)
+    return tally.counts()
+
+
+class _Tally:
+    """Counts rows, different images, images that are missing, and different captions while rows pass by."""
+
+    def __init__(self, features: Any) -> None:
+        import datasets
+
+        self.rows = self.missing = 0
+        self.images: set[bytes] = set()
+        self.captions: set[str] = set()
+        self._image_columns = [name for name, f in features.items() if isinstance(f, datasets.Image)]
+        self._caption_columns = [name for name in features if "caption" in name]
+
+    def add(self, table: pa.Table) -> None:
+        self.rows += table.num_rows
+        for column in self._image_columns:
+            for image in table[column].to_pylist():
+                if image is None or image["bytes"] is None:
+                    self.missing += 1
+                else:
+                    self.images.add(hashlib.sha256(image["bytes"]).digest())
+        for column in self._caption_columns:
+            for value in table[column].to_pylist():
+                self.captions.update([value] if isinstance(value, str) else value or ())
+
+    def counts(self) -> dict[str, int]:
+        return {
+            "rows": self.rows,
+            "images": len(self.images),
+            "missing_images": self.missing,
+            "captions": len(self.captions),
+        }
+
+
+def _portable_info(info: Any, folder: Path) -> Any:
+    """The dataset's description with the sizes of the files as they were rewritten."""
+    info.download_size = sum(file.stat().st_size for file in folder.iterdir())
+    info.download_checksums = None
+    info.version = None
+    return info
+
+
+def _write_card(benchmark: str, folder: Path, infos: Mapping[str, Any], counts: Mapping[str, Any]) -> None:
+    from datasets.info import DatasetInfosDict
+    from huggingface_hub import DatasetCard, DatasetCardData
+
+    card = DatasetCard(_with_counts(get_card(benchmark), counts), ignore_metadata_errors=False)
+    default = infos.get(getattr(get_builder(benchmark), "DEFAULT_CONFIG_NAME", None) or "")
+    data = DatasetCardData(**card.data.to_dict())
+    data["configs"] = [
+        {
+            "config_name": config,
+            "data_files": [{"split": split, "path": f"{config}/{split}-*"} for split in info.splits],
+            **({"default": True} if info is default else {}),
+        }
+        for config, info in infos.items()
+    ]
+    DatasetInfosDict(infos).to_dataset_card_data(data)
+    card.data = data
+    (folder / "README.md").write_text(str(card), encoding="utf-8")
+
+
+def _with_counts(card: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> str:
+    """The card with its table of counts made anew from what was built."""
+    start, end = (card.find(mark) for mark in _COUNTS)
+    if start < 0 or end < start:
+        return card
+    rows = ["| config | split | rows | images | captions |", "|---|---|---|---|---|"]
+    for config, splits in counts.items():
+        for split, n in splits.items():
+            images = f"{n['images']:,}" + (f" ({n['missing_images']:,} missing)" if n["missing_images"] else "")
+            rows.append(f"| {config} | {split} | {n['rows']:,} | {images} | {n['captions']:,} |")
+    return card[: start + len(_COUNTS[0])] + "\n" + "\n".join(rows) + "\n" + card[end:]
+
+
+@contextmanager
+def _new_folder(out: Path) -> Iterator[Path]:
+    """A folder beside `out` that takes its place when the block ends well, and vanishes when it does not."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    new = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        yield new
+        new.chmod(0o755)
+        if out.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{out.name}.old.", dir=out.parent))
+            os.replace(out, old / "was")
+            os.replace(new, out)
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            os.replace(new, out)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+@contextmanager
+def data_errors(what: str) -> Iterator[None]:
+    """Turn what `datasets` and a builder raise into our errors, with the builder's own message in front.
+
+    Raises:
+        StorageError: the disk is full or not writable.
+        DataError: anything else that went wrong with `what`, such as a missing source or a failed download.
+    """
+    from datasets.exceptions import DatasetGenerationError
+
+    try:
+        yield
+    except VLAssayError:
+        raise
+    except (DatasetGenerationError, OSError, ValueError, NotImplementedError) as error:
+        cause = error.__cause__ if isinstance(error, DatasetGenerationError) and error.__cause__ else error
+        if isinstance(cause, OSError) and cause.errno in _UNWRITABLE:
+            raise StorageError(f"cannot write {what}: {cause.strerror}; what was there is intact") from error
+        raise DataError(f"{what}: {cause}") from error

@@ -1,0 +1,24 @@
+"""How the rows of SugarCrepe are scored and judged (SugarCrepe, section 5)."""
+
+from ..benchmarks import Benchmark
+from ..benchmarks import Task
+
+_CATEGORIES = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
+
+
+def _task(name: str, prefix: str, *, by_default: bool) -> Task:
+    return Task(
+        name=name,
+        configs=tuple(prefix + category for category in _CATEGORIES),
+        images=("image",),
+        captions=("caption", "negative_caption"),
+        category="category",
+        metric="sugarcrepe_itm",
+        by_default=by_default,
+    )
+
+
+BENCHMARK = Benchmark(
+    tasks=(_task("itm", "", by_default=True), _task("unrefined", "unrefined_", by_default=False)),
+    source="github.com/RAIVNLab/sugar-crepe and COCO val2017 (1 GB), or --data-dir",
+)

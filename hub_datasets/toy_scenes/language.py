@@ -1,0 +1,186 @@
+"""The grammar of toy_scenes: a lexicon with synonyms, statements, their text, and whether a scene makes them true.
+
+    caption   = phrase relation phrase {"and" phrase} | phrase "and" phrase {"and" phrase}
+    phrase    = ("a" | "an") {adjective} noun          adjectives in the order size, texture, colour
+
+A statement is true of a scene when there are different things, one for each phrase, that fit their phrases and of
+which the first stands in the relation to the second.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from .world import ATTRIBUTES, RELATIONS, SHAPES, Scene, Thing, holds
+
+# Each meaning has two words that mean exactly the same in this world.
+SYNONYMS: dict[str, tuple[str, str]] = {
+    "circle": ("circle", "disc"),
+    "square": ("square", "box"),
+    "triangle": ("triangle", "wedge"),
+    "star": ("star", "pentagram"),
+    "cross": ("cross", "plus"),
+    "ring": ("ring", "hoop"),
+    "diamond": ("diamond", "rhombus"),
+    "pill": ("pill", "capsule"),
+    "red": ("red", "crimson"),
+    "blue": ("blue", "azure"),
+    "green": ("green", "emerald"),
+    "yellow": ("yellow", "golden"),
+    "purple": ("purple", "violet"),
+    "orange": ("orange", "amber"),
+    "pink": ("pink", "rose"),
+    "black": ("black", "ebony"),
+    "plain": ("plain", "solid"),
+    "striped": ("striped", "lined"),
+    "dotted": ("dotted", "spotted"),
+    "checkered": ("checkered", "checked"),
+    "small": ("small", "little"),
+    "big": ("big", "large"),
+    "left of": ("left of", "to the left of"),
+    "right of": ("right of", "to the right of"),
+    "above": ("above", "over"),
+    "below": ("below", "under"),
+    "inside": ("inside", "within"),
+    "larger than": ("larger than", "bigger than"),
+}
+MEANING: dict[str, str] = {word: meaning for meaning, words in SYNONYMS.items() for word in words}
+KIND: dict[str, str] = {
+    **dict.fromkeys(SHAPES, "shape"),
+    **{value: kind for kind, values in ATTRIBUTES.items() for value in values},
+    **dict.fromkeys(RELATIONS, "relation"),
+}
+FUNCTION_WORDS = frozenset({"a", "an", "and", "of", "to", "the", "than"})
+# The one word of each relation phrase that carries its meaning: "to the left of" → "left".
+RELATION_WORDS: dict[str, str] = {
+    next(w for w in phrase.split() if w not in FUNCTION_WORDS): meaning
+    for phrase, meaning in MEANING.items()
+    if KIND[meaning] == "relation"
+}
+
+
+def synonym(word: str) -> str:
+    """The other word with the same meaning."""
+    first, second = SYNONYMS[MEANING[word]]
+    return second if word == first else first
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """A noun phrase, in words: ``Phrase(("striped", "crimson"), "disc")`` is "a striped crimson disc"."""
+
+    adjectives: tuple[str, ...]
+    noun: str
+
+    @property
+    def text(self) -> str:
+        """The phrase with its article."""
+        words = (*self.adjectives, self.noun)
+        return " ".join(("an" if words[0][0] in "aeiou" else "a", *words))
+
+    def word(self, kind: str) -> str | None:
+        """The word of an attribute kind or of ``"shape"``, or None where the phrase names none."""
+        words = (*self.adjectives, self.noun)
+        return next((word for word in words if KIND[MEANING[word]] == kind), None)
+
+    def with_word(self, word: str) -> Phrase:
+        """The phrase with `word` in the place of the word of its kind, or added where there was none."""
+        kind = KIND[MEANING[word]]
+        if kind == "shape":
+            return Phrase(self.adjectives, word)
+        words = (word if k == kind else self.word(k) for k in ATTRIBUTES)
+        return Phrase(tuple(w for w in words if w), self.noun)
+
+    def fits(self, thing: Thing) -> bool:
+        """Whether every word of the phrase is true of `thing`."""
+        meanings = (MEANING[word] for word in (*self.adjectives, self.noun))
+        return all(getattr(thing, KIND[meaning]) == meaning for meaning in meanings)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a caption says: phrases, the first two joined by `relation` (in words), or by "and" where it is None."""
+
+    phrases: tuple[Phrase, ...]
+    relation: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The caption."""
+        first, *rest = (phrase.text for phrase in self.phrases)
+        if self.relation is None:
+            return " and ".join((first, *rest))
+        return " and ".join((f"{first} {self.relation} {rest[0]}", *rest[1:]))
+
+    def is_true_of(self, scene: Scene) -> bool:
+        """Whether the scene makes the statement true."""
+        return any(self._fits(things) for things in itertools.permutations(scene.things, len(self.phrases)))
+
+    def _fits(self, things: tuple[Thing, ...]) -> bool:
+        if not all(phrase.fits(thing) for phrase, thing in zip(self.phrases, things, strict=True)):
+            return False
+        return self.relation is None or holds(MEANING[self.relation], things[0], things[1])
+
+
+def parse(text: str) -> Statement | None:
+    """The statement that a caption makes, or None where the text does not follow the grammar."""
+    words = text.split()
+    phrases: list[Phrase] = []
+    relation = None
+    position = 0
+    while True:
+        phrase, position = _parse_phrase(words, position)
+        if phrase is None:
+            return None
+        phrases.append(phrase)
+        if position == len(words):
+            break
+        if words[position] == "and":
+            position += 1
+        elif len(phrases) == 1:
+            relation, position = _parse_relation(words, position)
+            if relation is None:
+                return None
+        else:
+            return None
+    return Statement(tuple(phrases), relation) if len(phrases) > 1 else None
+
+
+def _parse_phrase(words: list[str], position: int) -> tuple[Phrase | None, int]:
+    start = position + 1
+    end = start
+    while end < len(words) and KIND.get(MEANING.get(words[end], "")) in ATTRIBUTES:
+        end += 1
+    if end >= len(words) or KIND.get(MEANING.get(words[end], "")) != "shape":
+        return None, position
+    phrase = Phrase(tuple(words[start:end]), words[end])
+    # One canonical text for each phrase: right article, at most one word of a kind, in the grammar's order.
+    in_order = Phrase((), phrase.noun)
+    for word in phrase.adjectives:
+        in_order = in_order.with_word(word)
+    well_formed = in_order.text.split() == words[position : end + 1]
+    return (phrase, end + 1) if well_formed else (None, position)
+
+
+def _parse_relation(words: list[str], position: int) -> tuple[str | None, int]:
+    for length in (4, 2, 1):
+        candidate = " ".join(words[position : position + length])
+        if KIND.get(MEANING.get(candidate, "")) == "relation":
+            return candidate, position + length
+    return None, position
+
+
+def applies(word: str, scene: Scene) -> bool:
+    """Whether a single word is true of anything in the scene: all that a bag-of-words reader can check.
+
+    A relation word applies when some thing stands in the relation to some other; function words always apply,
+    words outside the lexicon never.
+    """
+    if word in FUNCTION_WORDS:
+        return True
+    if word in RELATION_WORDS:
+        pairs = itertools.permutations(scene.things, 2)
+        return any(holds(RELATION_WORDS[word], a, b) for a, b in pairs)
+    meaning = MEANING.get(word)
+    return meaning is not None and meaning in scene.values(KIND[meaning])

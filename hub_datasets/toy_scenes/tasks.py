@@ -1,0 +1,310 @@
+"""From one scene, an example of every task of the papers.
+
+SugarCrepe's seven hard negatives, hard positives (The Hard Positive Truth, section 3.4), ARO's four order
+perturbations (section 2.3), contextual phrase detection with distractor images (TRICD, section 3) and
+Winoground-like groups. A row's labels follow from the scene: candidates that happen to be true are thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .language import KIND, MEANING, SYNONYMS, Phrase, Statement, parse, synonym
+from .render import box
+from .world import (
+    ATTRIBUTES,
+    SHAPES,
+    Plan,
+    Scene,
+    Thing,
+    exchange_places,
+    exchange_values,
+    sample_plan,
+    sample_scene,
+)
+
+CATEGORIES = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
+HARD_POSITIVE_CATEGORIES = ("replace_att", "replace_obj", "replace_rel", "swap")
+SHUFFLES = (
+    "shuffle_nouns_and_adjectives",
+    "shuffle_all_but_nouns_and_adjectives",
+    "shuffle_within_trigrams",
+    "shuffle_trigrams",
+)
+DISTRACTORS = ("replace_att", "replace_obj", "swap_att", "swap_obj")
+_SPLITS = {"train": 0, "validation": 1, "test": 2}
+Row = dict[str, Any]
+Rng = np.random.Generator
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One scene, what it was planned to show, and a caption that is true of it."""
+
+    scene: Scene
+    plan: Plan
+    statement: Statement
+
+
+def sample_episode(seed: int, split: str, index: int) -> Episode:
+    """Episode number `index` of a split: the same for the same three numbers, whatever was drawn before."""
+    rng = _rng(seed, split, index, 0)
+    plan = sample_plan(rng)
+    scene = sample_scene(rng, plan)
+    kinds = ("size", "colour") if plan.contrast == "size" else (plan.contrast,)
+    phrases = tuple(_describe(rng, thing, kinds) for thing in scene.things[:2])
+    return Episode(scene, plan, Statement(phrases, _say(rng, plan.relation)))
+
+
+def task_rows(task: str, seed: int, split: str, index: int) -> tuple[Episode, list[Row]]:
+    """The episode and its rows for one task (a key of `TASKS`), without ids and pictures.
+
+    A value that is a `Scene` stands for its picture.
+    """
+    episode = sample_episode(seed, split, index)
+    rng = _rng(seed, split, index, 1 + list(TASKS).index(task))
+    return episode, list(TASKS[task](episode, rng))
+
+
+def _rng(seed: int, split: str, index: int, purpose: int) -> Rng:
+    return np.random.default_rng([seed, _SPLITS[split], index, purpose])
+
+
+def _say(rng: Rng, meaning: str) -> str:
+    return SYNONYMS[meaning][int(rng.integers(2))]
+
+
+def _pick(rng: Rng, options: Any) -> Any:
+    return options[int(rng.integers(len(options)))]
+
+
+def _describe(rng: Rng, thing: Thing, kinds: tuple[str, ...]) -> Phrase:
+    phrase = Phrase((), _say(rng, thing.shape))
+    for kind in kinds:
+        phrase = phrase.with_word(_say(rng, getattr(thing, kind)))
+    return phrase
+
+
+def _absent(scene: Scene, kind: str) -> list[str]:
+    """The values of a kind that nothing in the scene has, in a fixed order."""
+    values = SHAPES if kind == "shape" else ATTRIBUTES[kind]
+    present = scene.values(kind)
+    return [value for value in values if value not in present]
+
+
+def _with_phrase(statement: Statement, position: int, phrase: Phrase) -> Statement:
+    phrases = list(statement.phrases)
+    phrases[position] = phrase
+    return replace(statement, phrases=tuple(phrases))
+
+
+# --- SugarCrepe's seven types -----------------------------------------------------------------------------
+
+
+def negative(category: str, episode: Episode, rng: Rng) -> Statement:
+    """A hard negative of one of SugarCrepe's types (`CATEGORIES`; SugarCrepe, Table 2), false of the scene."""
+    statement, scene = episode.statement, episode.scene
+    position = int(rng.integers(2))
+    phrase = statement.phrases[position]
+    if category == "replace_obj":
+        return _with_phrase(statement, position, phrase.with_word(_say(rng, _pick(rng, _absent(scene, "shape")))))
+    if category == "replace_att":
+        kind = _pick(rng, [k for k in ATTRIBUTES if phrase.word(k) and _absent(scene, k)])
+        return _with_phrase(statement, position, phrase.with_word(_say(rng, _pick(rng, _absent(scene, kind)))))
+    if category == "replace_rel":
+        return replace(statement, relation=_say(rng, episode.plan.false_relation))
+    if category == "swap_obj":
+        return replace(statement, phrases=statement.phrases[::-1])
+    if category == "swap_att":
+        return _exchange_words(statement, episode.plan.contrast)
+    if category == "add_att":
+        kind = _pick(rng, [k for k in ("texture", "colour") if not phrase.word(k)])
+        return _with_phrase(statement, position, phrase.with_word(_say(rng, _pick(rng, _absent(scene, kind)))))
+    if category == "add_obj":
+        added = Phrase((), _say(rng, _pick(rng, _absent(scene, "shape"))))
+        kind = episode.plan.contrast
+        added = added.with_word(_say(rng, _pick(rng, ATTRIBUTES[kind])))
+        return replace(statement, phrases=(*statement.phrases, added))
+    raise ValueError(f"unknown category {category!r}; known: {', '.join(CATEGORIES)}")
+
+
+def _exchange_words(statement: Statement, kind: str) -> Statement:
+    first, second = statement.phrases
+    first_word, second_word = first.word(kind), second.word(kind)
+    if first_word is None or second_word is None:
+        raise ValueError(f"both phrases of {statement.text!r} must name a {kind} for it to be exchanged")
+    return replace(statement, phrases=(first.with_word(second_word), second.with_word(first_word)))
+
+
+def _itm(episode: Episode, rng: Rng) -> Iterator[Row]:
+    for category in CATEGORIES:
+        yield {
+            "category": category,
+            "image": episode.scene,
+            "caption": episode.statement.text,
+            "negative_caption": negative(category, episode, rng).text,
+        }
+
+
+# --- hard positives ---------------------------------------------------------------------------------------
+
+
+def _hard_positives(episode: Episode, rng: Rng) -> Iterator[Row]:
+    for category in HARD_POSITIVE_CATEGORIES:
+        if category == "swap":
+            conjunction = replace(episode.statement, relation=None)
+            original, false = conjunction, _exchange_words(conjunction, episode.plan.contrast)
+            positive = replace(conjunction, phrases=conjunction.phrases[::-1])
+        else:
+            original, false = episode.statement, negative(category, episode, rng)
+            positive = _same_meaning(original, false)
+        yield {
+            "category": category,
+            "image": episode.scene,
+            "caption": original.text,
+            "positive_caption": positive.text,
+            "negative_caption": false.text,
+        }
+
+
+def _same_meaning(original: Statement, false: Statement) -> Statement:
+    """The original with a synonym in the very place where the negative has another word."""
+    if original.relation != false.relation:
+        return replace(original, relation=synonym(original.relation or ""))
+    for position, (ours, theirs) in enumerate(zip(original.phrases, false.phrases, strict=True)):
+        for kind in ("shape", *ATTRIBUTES):
+            word = ours.word(kind)
+            if word and word != theirs.word(kind):
+                return _with_phrase(original, position, ours.with_word(synonym(word)))
+    raise ValueError(f"{false.text!r} replaces no word of {original.text!r}")
+
+
+# --- order shuffles ---------------------------------------------------------------------------------------
+
+
+def shuffle_words(perturbation: str, words: list[str], rng: Rng) -> list[str]:
+    """One draw of an ARO order perturbation (`SHUFFLES`; ARO, section 2.3 and Table 1); may be the identity."""
+    if perturbation == "shuffle_trigrams":
+        trigrams = [words[i : i + 3] for i in range(0, len(words), 3)]
+        return [word for i in rng.permutation(len(trigrams)) for word in trigrams[i]]
+    if perturbation == "shuffle_within_trigrams":
+        groups = [list(range(i, min(i + 3, len(words)))) for i in range(0, len(words), 3)]
+    else:
+        kinds = [KIND.get(MEANING.get(word, ""), "other") for word in words]
+        nouns = [i for i, kind in enumerate(kinds) if kind == "shape"]
+        adjectives = [i for i, kind in enumerate(kinds) if kind in ATTRIBUTES]
+        if perturbation == "shuffle_nouns_and_adjectives":
+            groups = [nouns, adjectives]
+        elif perturbation == "shuffle_all_but_nouns_and_adjectives":
+            groups = [[i for i in range(len(words)) if i not in nouns and i not in adjectives]]
+        else:
+            raise ValueError(f"unknown perturbation {perturbation!r}; known: {', '.join(SHUFFLES)}")
+    shuffled = list(words)
+    for slots in groups:
+        for slot, source in zip(slots, rng.permutation(slots), strict=True):
+            shuffled[slot] = words[int(source)]
+    return shuffled
+
+
+def _order(episode: Episode, rng: Rng) -> Iterator[Row]:
+    words = episode.statement.text.split()
+    false = []
+    for perturbation in SHUFFLES:
+        while True:
+            text = " ".join(shuffle_words(perturbation, words, rng))
+            meant = parse(text)
+            if text != episode.statement.text and not (meant and meant.is_true_of(episode.scene)):
+                break
+        false.append(text)
+    yield {"image": episode.scene, "caption": episode.statement.text, "negative_captions": false}
+
+
+# --- phrase detection and groups --------------------------------------------------------------------------
+
+
+def distractor(kind: str, episode: Episode, rng: Rng) -> Scene:
+    """A scene much like the episode's, of which the episode's caption is false (`DISTRACTORS`)."""
+    scene, statement = episode.scene, episode.statement
+    if kind == "swap_att":
+        return exchange_values(scene, episode.plan.contrast)
+    if kind == "swap_obj":
+        return exchange_places(scene, episode.plan.relation)
+    position = int(rng.integers(2))
+    if kind == "replace_obj":
+        change = {"shape": _pick(rng, _absent(scene, "shape"))}
+    elif kind == "replace_att":
+        named = [k for k in ATTRIBUTES if statement.phrases[position].word(k) and _absent(scene, k)]
+        attribute = _pick(rng, named)
+        change = {attribute: _pick(rng, _absent(scene, attribute))}
+    else:
+        raise ValueError(f"unknown distractor {kind!r}; known: {', '.join(DISTRACTORS)}")
+    things = list(scene.things)
+    things[position] = replace(things[position], **change)
+    return Scene(tuple(things))
+
+
+def _detection(episode: Episode, rng: Rng) -> Iterator[Row]:
+    kind = str(rng.choice(DISTRACTORS))
+    caption = episode.statement.text
+    starts = [0, len(caption) - len(episode.statement.phrases[1].text)]
+    for positive in (True, False):
+        phrases = []
+        for phrase, thing, start in zip(episode.statement.phrases, episode.scene.things, starts, strict=False):
+            x1, y1, x2, y2 = box(thing)
+            phrases.append(
+                {
+                    "text": phrase.text,
+                    "start": start,
+                    "end": start + len(phrase.text),
+                    "boxes": [[x1, y1, x2 - x1, y2 - y1]] if positive else [],
+                }
+            )
+        yield {
+            "image": episode.scene if positive else distractor(kind, episode, rng),
+            "caption": caption,
+            "phrases": phrases,
+            "positive": positive,
+            "type": kind,
+        }
+
+
+def _groups(episode: Episode, rng: Rng) -> Iterator[Row]:
+    tag = str(rng.choice(("swap_att", "swap_obj")))
+    yield {
+        "tag": tag,
+        "image_0": episode.scene,
+        "caption_0": episode.statement.text,
+        "image_1": distractor(tag, episode, rng),
+        "caption_1": negative(tag, episode, rng).text,
+    }
+
+
+def _captions(episode: Episode, rng: Rng) -> Iterator[Row]:
+    """True captions of many kinds, in any words of the same meaning: what a model can learn the world from."""
+    scene, relation = episode.scene, episode.plan.relation
+    kinds = ("size", "colour") if episode.plan.contrast == "size" else (episode.plan.contrast,)
+    brief = [_describe(rng, thing, kinds) for thing in scene.things]
+    full = [_describe(rng, thing, tuple(ATTRIBUTES)) for thing in scene.things[:2]]
+    shuffled = [brief[int(i)] for i in rng.permutation(len(brief))]
+    statements = (
+        episode.statement,
+        Statement(tuple(brief[:2]), _say(rng, relation)),
+        Statement(tuple(full), _say(rng, relation)),
+        Statement(tuple(full[::-1])),
+        Statement(tuple(shuffled)),
+    )
+    yield {"image": scene, "captions": [statement.text for statement in statements]}
+
+
+TASKS: dict[str, Callable[[Episode, Rng], Iterator[Row]]] = {
+    "itm": _itm,
+    "hard_positives": _hard_positives,
+    "order": _order,
+    "detection": _detection,
+    "groups": _groups,
+    "captions": _captions,
+}

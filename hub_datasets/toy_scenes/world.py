@@ -1,0 +1,160 @@
+"""The toy world: things on a canvas, what is true of them, and how scenes are drawn at random.
+
+Every label of the benchmark is computed from a `Scene` by `Thing` and `holds`; nothing is guessed from pixels.
+Coordinates are pixels of a 128 × 128 canvas, x to the right and y down.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+CANVAS = 128
+SHAPES = ("circle", "square", "triangle", "star", "cross", "ring", "diamond", "pill")
+COLOURS = ("red", "blue", "green", "yellow", "purple", "orange", "pink", "black")
+TEXTURES = ("plain", "striped", "dotted", "checkered")
+SIZES = ("small", "big")
+ATTRIBUTES = {"size": SIZES, "texture": TEXTURES, "colour": COLOURS}
+RELATIONS = ("left of", "right of", "above", "below", "inside", "larger than")
+SIZE_RELATIONS = ("inside", "larger than")
+
+RADIUS = {"small": 9, "big": 19}
+_CELL_CENTRES = (23, 64, 105)
+_JITTER = 1
+# Centres of two things in one column (or row) differ by at most 2 pixels, in two columns by at least 39:
+# a threshold between them makes "left of" and its kin true or false, never a matter of opinion.
+_APART = 20
+
+
+@dataclass(frozen=True)
+class Thing:
+    """One object of a scene; `x`, `y` is its centre in pixels."""
+
+    shape: str
+    colour: str
+    size: str
+    texture: str
+    x: int
+    y: int
+
+    @property
+    def radius(self) -> int:
+        """Half the side of the thing's square extent, in pixels."""
+        return RADIUS[self.size]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Two to four things, all of different shapes; the first two are those that captions speak of."""
+
+    things: tuple[Thing, ...]
+
+    def to_json(self) -> str:
+        """The scene as one line of JSON, as every image carries it in its PNG text field ``scene``."""
+        return json.dumps({"things": [vars(thing) for thing in self.things]}, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Scene:
+        """The scene that `to_json` wrote."""
+        return cls(tuple(Thing(**thing) for thing in json.loads(text)["things"]))
+
+    def values(self, kind: str) -> set[str]:
+        """All values of an attribute kind (or of ``"shape"``) that occur in the scene."""
+        return {getattr(thing, kind) for thing in self.things}
+
+
+def holds(relation: str, a: Thing, b: Thing) -> bool:
+    """Whether `a` stands in `relation` (one of `RELATIONS`) to `b`."""
+    dx, dy = b.x - a.x, b.y - a.y
+    if relation == "left of":
+        return dx > _APART
+    if relation == "right of":
+        return -dx > _APART
+    if relation == "above":
+        return dy > _APART
+    if relation == "below":
+        return -dy > _APART
+    if relation == "inside":
+        return a.radius < b.radius and a.radius + max(abs(dx), abs(dy)) <= b.radius
+    if relation == "larger than":
+        return a.radius > b.radius
+    raise ValueError(f"unknown relation {relation!r}; known: {', '.join(RELATIONS)}")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a scene must make true of its first two things: `relation` holds, `false_relation` does not.
+
+    `contrast` is the attribute kind in which the two differ, so that naming it binds a value to each.
+    """
+
+    relation: str
+    false_relation: str
+    contrast: str
+
+
+def sample_plan(rng: np.random.Generator) -> Plan:
+    """A plan with the pair (relation, false relation) uniform over ordered pairs.
+
+    Uniform, so that which relation a caption names says nothing of whether the caption is true. Sizes are not
+    named beside a relation of size: "a big ring inside a small star" would give itself away without an image.
+    """
+    relation, false_relation = (str(r) for r in rng.choice(RELATIONS, size=2, replace=False))
+    kinds = ["colour", "texture"]
+    if relation not in SIZE_RELATIONS and false_relation not in SIZE_RELATIONS:
+        kinds.append("size")
+    return Plan(relation, false_relation, str(rng.choice(kinds)))
+
+
+def sample_scene(rng: np.random.Generator, plan: Plan) -> Scene:
+    """A scene of two to four things that fulfils `plan`, by rejection sampling."""
+    while True:
+        first, second, *others = _sample_things(rng, int(rng.integers(2, 5)))
+        if plan.relation == "inside":
+            dx, dy = rng.integers(-1, 2, size=2)
+            first = replace(first, x=second.x + int(dx), y=second.y + int(dy))
+        if getattr(first, plan.contrast) == getattr(second, plan.contrast) or first.colour == second.colour:
+            continue
+        if holds(plan.relation, first, second) and not holds(plan.false_relation, first, second):
+            return Scene((first, second, *others))
+
+
+def _sample_things(rng: np.random.Generator, count: int) -> list[Thing]:
+    shapes = rng.choice(SHAPES, size=count, replace=False)
+    colours = rng.choice(COLOURS, size=count)
+    sizes = rng.choice(SIZES, size=count)
+    # One texture stays out of each scene, so that a caption can name one which nothing there has.
+    textures = rng.choice(rng.choice(TEXTURES, size=len(TEXTURES) - 1, replace=False), size=count)
+    cells = rng.choice(len(_CELL_CENTRES) ** 2, size=count, replace=False)
+    jitter = rng.integers(-_JITTER, _JITTER + 1, size=(count, 2))
+    return [
+        Thing(
+            shape=str(shapes[i]),
+            colour=str(colours[i]),
+            size=str(sizes[i]),
+            texture=str(textures[i]),
+            x=_CELL_CENTRES[int(cells[i]) % 3] + int(jitter[i, 0]),
+            y=_CELL_CENTRES[int(cells[i]) // 3] + int(jitter[i, 1]),
+        )
+        for i in range(count)
+    ]
+
+
+def exchange_values(scene: Scene, kind: str) -> Scene:
+    """The scene in which the first two things have exchanged their values of one attribute kind."""
+    first, second, *others = scene.things
+    new_first: dict[str, Any] = {kind: getattr(second, kind)}
+    new_second: dict[str, Any] = {kind: getattr(first, kind)}
+    return Scene((replace(first, **new_first), replace(second, **new_second), *others))
+
+
+def exchange_places(scene: Scene, relation: str) -> Scene:
+    """The scene in which the first two things have exchanged roles, so that `relation` holds the other way."""
+    first, second, *others = scene.things
+    if relation in SIZE_RELATIONS:
+        first, second = replace(first, size=second.size), replace(second, size=first.size)
+    swapped = (replace(first, x=second.x, y=second.y), replace(second, x=first.x, y=first.y))
+    return Scene((*swapped, *others))

@@ -1,0 +1,52 @@
+"""The console command ``vl-assay``: the folders' commands put together, found through the entry points."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import entry_points
+
+import typer
+
+from .errors import VLAssayError
+
+_HELP = """
+What vision-language models really understand of composition, measured honestly.
+
+Start with `vl-assay run`: it scores a small real CLIP model on rendered scenes, offline, in seconds. Then give a model
+and benchmarks of your own: `vl-assay run openai/clip-vit-base-patch32 sugarcrepe`.
+"""
+
+
+def build_app() -> typer.Typer:
+    """The command line of all installed folders, in the order of their names."""
+    app = typer.Typer(
+        help=_HELP,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+        add_completion=False,
+    )
+    for entry_point in sorted(entry_points(group="vl_assay.commands"), key=lambda entry_point: entry_point.name):
+        app.add_typer(entry_point.load())
+    return app
+
+
+def main() -> None:
+    """Run the command line; an error that a user can mend is one message and exit code 1."""
+    if not sys.stderr.isatty():
+        # The libraries' own bars fill a log file with half-finished lines.
+        os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    try:
+        build_app()()
+    except VLAssayError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("interrupted; what was finished is kept: run the same command to go on", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""The exceptions of VL-Assay.
+
+VLAssayError                 anything below: the message says what came, what is allowed, what to do
+├── UnknownNameError         a benchmark, configuration, metric, family or option that does not exist
+├── ScoresError              scores or labels that no metric may judge (NaN, wrong length, empty …)
+├── DataError                a dataset, an image or an annotation file that cannot be used
+├── ModelError               a checkpoint that cannot be loaded as what it was asked to be
+├── SheetError               a score sheet or results file that does not follow its schema
+└── StorageError             results that could not be written (disk full, no permission)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class VLAssayError(ValueError):
+    """Base of all errors that a user of VL-Assay can cause and mend."""
+
+
+class UnknownNameError(VLAssayError):
+    """A name that nothing answers to; the message lists the names that exist.
+
+    Args:
+        kind: what was asked for, such as ``"benchmark"``.
+        name: the name that came.
+        known: every name that would have been accepted.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        super().__init__(f"unknown {kind} {name!r}; known: {', '.join(known) or '(none)'}")
+
+
+class ScoresError(VLAssayError):
+    """Scores, labels or options that a metric cannot judge."""
+
+
+class DataError(VLAssayError):
+    """A dataset, image or annotation file that is missing, damaged or of another shape."""
+
+
+class ModelError(VLAssayError):
+    """A checkpoint that is missing, incomplete, or of another family."""
+
+
+class SheetError(VLAssayError):
+    """A score sheet or results file that does not follow its documented schema."""
+
+
+class StorageError(VLAssayError):
+    """Something that could not be written; what was there before is intact."""

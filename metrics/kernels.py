@@ -1,0 +1,261 @@
+"""The arithmetic of the metrics, row by row, and the averages over rows; pure numpy."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import ScoresError, UnknownNameError
+
+TIES = ("wrong", "half", "right")
+
+_ROWS_NAMED = 5
+
+
+class MatchCredit(NamedTuple):
+    """What each example earned.
+
+    Attributes:
+        credit: float64 array of shape (n,), in [0, 1]; higher is better.
+        tied: bool array of shape (n,), true where the correct caption shares the highest score.
+    """
+
+    credit: NDArray[np.float64]
+    tied: NDArray[np.bool_]
+
+
+class CategoryResult(TypedDict):
+    """One category: accuracy and tie rate in [0, 1], and the number of examples."""
+
+    accuracy: float
+    n: int
+    tie_rate: float
+
+
+class Aggregate(TypedDict):
+    """The averages over a set of examples, as plain Python numbers: ``json.dumps`` takes it as it is.
+
+    Keys:
+        accuracy: micro average, the mean credit over examples, in [0, 1]; higher is better.
+        macro_accuracy: the unweighted mean of the categories' accuracies; ``accuracy`` without categories.
+        tie_rate: share of the examples that a tie decides, in [0, 1].
+        n: number of examples.
+        per_category: results by category, in the order in which the categories first appear.
+    """
+
+    accuracy: float
+    macro_accuracy: float
+    tie_rate: float
+    n: int
+    per_category: dict[str, CategoryResult]
+
+
+def match_credit(scores: ArrayLike, correct: ArrayLike, ties: str = "wrong") -> MatchCredit:
+    """Credit an example when the correct caption outscores every other caption of its image.
+
+    An example earns 1 when s(correct, image) > s(other, image) for all others, and 0 when some other caption
+    scores higher. Where the correct caption shares the highest score with m others, ``ties`` decides.
+
+    Args:
+        scores: array-like of shape (n, k), k >= 2: a row is an example, a column a caption; higher means a
+            better match, on any scale. Compared as float64: 0.30000001 and 0.3 are not a tie.
+        correct: array-like of shape (n,), the column of the correct caption in each row, from 0 to k - 1.
+        ties: ``"wrong"`` gives 0 for a tie (the SugarCrepe authors' strict ``>``), ``"half"`` gives
+            1 / (m + 1), what a random choice among the best earns on average, ``"right"`` gives 1.
+            A constant scorer thus gets 0, 1 / k or 1.
+
+    Returns:
+        The credit of each example and whether a tie decided it.
+
+    Raises:
+        ScoresError: no examples, rows of unequal length, fewer than two captions, a score that is NaN or
+            infinite (a NaN neither wins nor loses, it is refused), or an index that names no caption.
+        UnknownNameError: ``ties`` is not one of ``TIES``.
+
+    Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), sections 2 and 5, with k = 2.
+
+    >>> match_credit([[0.9, 0.1], [0.4, 0.4]], [0, 0], ties="half").credit.tolist()
+    [1.0, 0.5]
+    """
+    if ties not in TIES:
+        raise UnknownNameError("tie policy", ties, TIES)
+    matrix = _score_matrix(scores)
+    columns = _caption_columns(correct, *matrix.shape)
+    rows = np.arange(len(matrix))
+    chosen = matrix[rows, columns]
+    others = matrix.copy()
+    others[rows, columns] = -np.inf
+    best_other = others.max(axis=1)
+    tied = chosen == best_other
+    rivals = (others == best_other[:, np.newaxis]).sum(axis=1)
+    tie_credit = {"wrong": np.zeros(len(rows)), "half": 1 / (rivals + 1), "right": np.ones(len(rows))}[ties]
+    return MatchCredit(np.where(tied, tie_credit, chosen > best_other), tied)
+
+
+def aggregate(credit: ArrayLike, tied: ArrayLike, categories: ArrayLike | None = None) -> Aggregate:
+    """Average the credit of examples: over all (micro), by category, and over the categories (macro).
+
+    Args:
+        credit: array-like of shape (n,), in [0, 1], as ``match_credit`` gives it.
+        tied: array-like of bool of shape (n,).
+        categories: one label per example, compared as text; ``None`` for a set without categories.
+
+    Returns:
+        The averages; higher is better for both accuracies.
+
+    Raises:
+        ScoresError: no examples, unequal lengths, a credit outside [0, 1] or NaN, or a missing label.
+
+    Source: SugarCrepe, Table 6: "Average" is the macro average over its seven categories.
+
+    >>> aggregate([1, 1, 0], [False, False, True], ["add", "add", "swap"])["macro_accuracy"]
+    0.5
+    """
+    earned = check_credit(credit)
+    decided = np.asarray(tied, dtype=bool)
+    if decided.shape != earned.shape:
+        raise ScoresError(f"{decided.size} tie flags came for {earned.size} credits; pass one per example")
+    per_category: dict[str, CategoryResult] = {}
+    if categories is not None:
+        names, codes = label_codes(categories, len(earned), "categories")
+        members = np.bincount(codes)
+        means = np.bincount(codes, earned) / members
+        tie_rates = np.bincount(codes, decided) / members
+        per_category = {
+            name: {"accuracy": float(mean), "n": int(n), "tie_rate": float(tie_rate)}
+            for name, mean, n, tie_rate in zip(names, means, members, tie_rates, strict=True)
+        }
+    accuracy = float(earned.mean())
+    category_accuracies = [result["accuracy"] for result in per_category.values()] or [accuracy]
+    return {
+        "accuracy": accuracy,
+        "macro_accuracy": math.fsum(category_accuracies) / len(category_accuracies),
+        "tie_rate": float(decided.mean()),
+        "n": len(earned),
+        "per_category": per_category,
+    }
+
+
+def check_credit(credit: ArrayLike) -> NDArray[np.float64]:
+    """Return credits as a float64 array of shape (n,).
+
+    Raises:
+        ScoresError: no examples, another shape, or a value that is NaN or outside [0, 1].
+    """
+    values = _as_float64(credit, "credit")
+    if values.ndim != 1 or not values.size:
+        raise ScoresError(f"the credit has shape {values.shape}; pass one value per example, at least one")
+    bad = ~((values >= 0) & (values <= 1))
+    if bad.any():
+        raise ScoresError(
+            f"the credit is {values[bad][0]:g} in {name_rows(bad)}; it must lie between 0 and 1, without NaN"
+        )
+    return values
+
+
+def label_codes(labels: ArrayLike, n: int, what: str) -> tuple[list[str], NDArray[np.intp]]:
+    """Number labels in the order in which they first appear.
+
+    Args:
+        labels: list or array of shape (n,), text or numbers, compared as text: 7 and "7" are one label.
+        n: how many are needed.
+        what: what they are, in the plural, for messages.
+
+    Returns:
+        The distinct labels, and an array of shape (n,) with the position of each example's label in them.
+
+    Raises:
+        ScoresError: another number of labels, or a label that is ``None``, NaN or empty.
+    """
+    values = np.asarray(labels, dtype=object)
+    if values.shape != (n,):
+        came = f"{len(values)} {what} came" if values.ndim == 1 else f"{what} of shape {values.shape} came"
+        raise ScoresError(f"{came} for {n} examples; pass a list with one label per example")
+    values = values.tolist()
+    missing = np.array([value is None or value != value or value == "" for value in values], dtype=bool)
+    if missing.any():
+        raise ScoresError(f"{what} are missing in {name_rows(missing)}; give every example a label")
+    texts = [str(value) for value in values]
+    position = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    return list(position), np.array([position[text] for text in texts], dtype=np.intp)
+
+
+def name_rows(bad: ArrayLike) -> str:
+    """Name the true rows of a mask of shape (n,), for messages: the first few, and how many there are.
+
+    >>> name_rows([False, True, True])
+    'rows 1, 2 (2 of 3 rows, counted from 0)'
+    """
+    mask = np.asarray(bad, dtype=bool)
+    rows = np.flatnonzero(mask).tolist()
+    named = ", ".join(map(str, rows[:_ROWS_NAMED])) + (", …" if len(rows) > _ROWS_NAMED else "")
+    return f"row{'s' * (len(rows) > 1)} {named} ({len(rows)} of {mask.size} rows, counted from 0)"
+
+
+def _as_float64(values: ArrayLike, what: str) -> NDArray[np.float64]:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ScoresError(
+            f"the {what} cannot be read as numbers ({error}); pass lists or arrays of numbers, and "
+            "of a tensor its .detach().float().cpu()"
+        ) from error
+
+
+def _score_matrix(scores: ArrayLike) -> NDArray[np.float64]:
+    try:
+        matrix = _as_float64(scores, "scores")
+    except ScoresError:
+        _refuse_ragged(scores)
+        raise
+    if not matrix.size:
+        raise ScoresError("there are no scores; pass at least one example with the scores of its captions")
+    if matrix.ndim != 2 or matrix.shape[1] < 2:
+        raise ScoresError(
+            f"the scores have shape {matrix.shape}; pass one row per example and one column per caption, "
+            "with at least two captions"
+        )
+    bad = ~np.isfinite(matrix).all(axis=1)
+    if bad.any():
+        raise ScoresError(
+            f"the scores are NaN or infinite in {name_rows(bad)}: {matrix[bad][0].tolist()}; such a score "
+            "compares with nothing. Score these examples again (float32 mends most overflows of float16), or "
+            "leave them out and report how many"
+        )
+    return matrix
+
+
+def _refuse_ragged(scores: ArrayLike) -> None:
+    if not isinstance(scores, list | tuple):
+        return
+    widths = [len(row) if isinstance(row, list | tuple) else np.size(row) for row in scores]
+    bad = np.array([width != widths[0] for width in widths], dtype=bool)
+    if bad.any():
+        raise ScoresError(
+            f"row 0 has {widths[0]} scores, but another number stands in {name_rows(bad)}: "
+            f"{widths[bad.argmax()]}; score the same number of captions for every example"
+        )
+
+
+def _caption_columns(correct: ArrayLike, examples: int, captions: int) -> NDArray[np.intp]:
+    columns = _as_float64(correct, "indices of the correct captions")
+    if columns.shape != (examples,):
+        raise ScoresError(
+            f"the indices of the correct captions have shape {columns.shape} for {examples} examples; pass "
+            "one index per example"
+        )
+    if np.asarray(correct).dtype == bool:
+        raise ScoresError(
+            "the indices of the correct captions are booleans, which could mean either caption; pass the "
+            "column of the correct caption, 0 or 1"
+        )
+    bad = ~((columns == np.floor(columns)) & (columns >= 0) & (columns < captions))
+    if bad.any():
+        raise ScoresError(
+            f"the index of the correct caption is {columns[bad][0]:g} in {name_rows(bad)}; pass a whole "
+            f"number from 0 to {captions - 1}, the column of the correct caption"
+        )
+    return columns.astype(np.intp)

@@ -1,0 +1,62 @@
+"""The metric modules: one folder beside this file each, found by listing."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .errors import UnknownNameError
+
+if TYPE_CHECKING:
+    import evaluate
+
+_HERE = Path(__file__).parent
+
+
+def metric_names() -> list[str]:
+    """The names of all metric modules, sorted."""
+    return sorted(path.stem for path in _HERE.glob("*/*.py") if path.stem == path.parent.name)
+
+
+def load_metric(name: str) -> evaluate.EvaluationModule:
+    """The `evaluate` module of that name, straight from this package: what ``evaluate.load`` gives after `install`.
+
+    Raises:
+        UnknownNameError: no such metric; the message lists the known ones.
+    """
+    import evaluate
+
+    _check(name)
+    module = importlib.import_module(f"{__package__}.{name}.{name}")
+    module_class = next(
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, evaluate.EvaluationModule)
+    )
+    return module_class()
+
+
+def install_metric(name: str) -> Path:
+    """Make ``evaluate.load(name)`` work from any folder, offline: fill the cache where it looks.
+
+    Returns:
+        The folder that was filled.
+    """
+    from evaluate.config import HF_MODULES_CACHE
+
+    _check(name)
+    script = _HERE / name / f"{name}.py"
+    home = Path(HF_MODULES_CACHE) / "evaluate_modules" / "metrics" / f"evaluate-metric--{name}"
+    target = home / hashlib.sha256(script.read_bytes()).hexdigest()
+    target.mkdir(parents=True, exist_ok=True)
+    # A plain copy, not one that keeps the time of change: of several versions `evaluate` takes the newest.
+    shutil.copyfile(script, target / script.name)
+    return target
+
+
+def _check(name: str) -> None:
+    if name not in metric_names():
+        raise UnknownNameError("metric", name, metric_names())

@@ -1,0 +1,76 @@
+"""Results: what the metrics computed from score sheets; one JSON file.
+
+```
+{"schema": "vl-assay/results", "version": 1, "code": "<version of vl-assay>",
+ "results": [{"model": {…}, "benchmark": {…}, "run": {…},        as in the sheet's metadata
+              "sheet": {"file": …, "sha256": …},                 where the numbers come from
+              "metric": "sugarcrepe_itm", "options": {…},        how they were computed
+              "missing": 0,                                      examples without an image, not in any score
+              "scores": {…}}]}                                   what the metric returned
+```
+
+The sheet's hash, the metric's name and its options are all that it takes to compute the scores again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import SheetError
+from .storage import write_text
+
+SCHEMA = "vl-assay/results"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Result:
+    """The scores of one sheet by one metric; see the module's text."""
+
+    model: dict[str, Any]
+    benchmark: dict[str, Any]
+    run: dict[str, Any]
+    sheet: dict[str, str]
+    metric: str
+    options: dict[str, Any]
+    missing: int
+    scores: dict[str, Any]
+
+
+def write_results(path: str | Path, results: list[Result]) -> None:
+    """Write results atomically, as JSON."""
+    document = {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "code": code_version(),
+        "results": [asdict(result) for result in results],
+    }
+    write_text(Path(path), json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n")
+
+
+def read_results(path: str | Path) -> list[Result]:
+    """Read results.
+
+    Raises:
+        SheetError: the file is missing, damaged or of another version.
+    """
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        found = (document["schema"], document["version"])
+        if found != (SCHEMA, VERSION):
+            raise SheetError(f"{path} says schema and version {found}; this version reads {(SCHEMA, VERSION)}")
+        return [Result(**result) for result in document["results"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, SheetError):
+            raise
+        raise SheetError(f"{path} is no results file: {error}") from error
+
+
+def code_version() -> str:
+    """The installed version of VL-Assay."""
+    from importlib.metadata import version
+
+    return version("vl-assay")

@@ -1,0 +1,40 @@
+"""Writing files so that they appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from .errors import StorageError
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a new file that takes the place of `path` once it is complete and on the disk.
+
+    Raises:
+        StorageError: it could not be written (disk full, no permission …); a file that was at `path` is intact.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        temporary = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.chmod(0o644)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"cannot write {path}: {error.strerror or error}. What was finished before is intact: "
+            "free some space or name another folder, and run the same command again"
+        ) from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically, as UTF-8."""
+    write_atomically(path, text.encode())

@@ -1,0 +1,34 @@
+"""What a person sees while a run goes on: a line about the work and a bar for each stage, on standard error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+
+class Progress:
+    """Progress bars, or nothing where `show` is False (a quiet run, or not the main process)."""
+
+    def __init__(self, *, show: bool) -> None:
+        self._console = Console(stderr=True, quiet=not show, highlight=False)
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self._console.print(text, soft_wrap=True, markup=False)
+
+    @contextmanager
+    def bar(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
+        """A bar for `total` items; yields the function that advances it."""
+        columns = (
+            TextColumn("{task.description:18}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
+        with Bars(*columns, console=self._console) as bars:
+            task = bars.add_task(name, total=total)
+            yield lambda count: bars.advance(task, count)

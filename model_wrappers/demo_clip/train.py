@@ -1,0 +1,155 @@
+"""The recipe of demo-clip: a small `CLIPModel`, trained from nothing on toy_scenes' train split.
+
+    python -m vl_assay.model_wrappers.demo_clip.train --out DIR
+
+Plain contrastive training (in-batch negatives only, no hard negatives), seeded; well under an hour on two CPU cores.
+The result is an ordinary checkpoint folder that `CLIPModel.from_pretrained` opens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.progress import track
+from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPTokenizer
+
+from ...hub_datasets.toy_scenes import language, tasks
+from ...hub_datasets.toy_scenes.render import render
+from ...hub_datasets.toy_scenes.world import CANVAS
+
+BOS, EOS = "<|startoftext|>", "<|endoftext|>"
+MAX_TOKENS = 48
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that decides the result, beside the versions of the libraries and the number of threads."""
+
+    scenes: int = 40_000
+    steps: int = 3_600
+    batch_size: int = 128
+    learning_rate: float = 1e-3
+    warmup: int = 200
+    weight_decay: float = 0.1
+    seed: int = 0
+
+
+def build_tokenizer() -> CLIPTokenizer:
+    """A CLIP tokenizer whose merges spell the words of toy_scenes in one to three tokens.
+
+    Any other text still has tokens, about one a character. The end token has the highest id: `CLIPTextModel` with the
+    historic ``eos_token_id == 2`` pools at the highest id of a row, and newer configurations at the end token.
+    """
+    letters = [chr(c) for c in range(33, 127)]
+    tokens = [*letters, *(letter + "</w>" for letter in letters)]
+    merges: list[tuple[str, str]] = []
+    words = {w for words in language.SYNONYMS.values() for text in words for w in text.split()}
+    for word in sorted(words | language.FUNCTION_WORDS):
+        symbols = [*word[:-1], word[-1] + "</w>"]
+        while len(symbols) > 1:
+            pair = (symbols[0], symbols[1])
+            if pair not in merges:
+                merges.append(pair)
+                tokens.append("".join(pair))
+            symbols[:2] = ["".join(pair)]
+    ranked: Any = merges
+    vocabulary = {token: i for i, token in enumerate(dict.fromkeys([*tokens, BOS, EOS]))}
+    return CLIPTokenizer(
+        vocab=vocabulary,
+        merges=ranked,
+        bos_token=BOS,
+        eos_token=EOS,
+        pad_token=EOS,
+        unk_token=EOS,
+        model_max_length=MAX_TOKENS,
+    )
+
+
+def build_model(tokenizer: CLIPTokenizer) -> CLIPModel:
+    """The untrained model."""
+    tower = {"hidden_size": 128, "intermediate_size": 512, "num_attention_heads": 4, "projection_dim": 128}
+    text = {
+        **tower,
+        "num_hidden_layers": 3,
+        "vocab_size": len(tokenizer),
+        "max_position_embeddings": MAX_TOKENS,
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    vision = {**tower, "num_hidden_layers": 4, "image_size": CANVAS, "patch_size": 16}
+    return CLIPModel(CLIPConfig(text_config=text, vision_config=vision, projection_dim=128))
+
+
+def build_image_processor() -> CLIPImageProcessor:
+    """The model's preprocessing: images come at `CANVAS` pixels."""
+    size = {"height": CANVAS, "width": CANVAS}
+    return CLIPImageProcessor(size={"shortest_edge": CANVAS}, crop_size=size, image_mean=[0.5] * 3, image_std=[0.5] * 3)
+
+
+def load_scenes(recipe: Recipe) -> tuple[torch.Tensor, list[list[str]]]:
+    """Pictures (n, 3, `CANVAS`, `CANVAS`) as bytes and the captions of each."""
+    pixels = np.empty((recipe.scenes, CANVAS, CANVAS, 3), np.uint8)
+    captions = []
+    for index in track(range(recipe.scenes), "drawing scenes"):
+        episode, [row] = tasks.task_rows("captions", recipe.seed, "train", index)
+        pixels[index] = np.asarray(render(episode.scene))
+        captions.append(row["captions"])
+    return torch.from_numpy(pixels).permute(0, 3, 1, 2), captions
+
+
+def train(recipe: Recipe) -> tuple[CLIPModel, CLIPTokenizer]:
+    """Train by the recipe; prints the loss now and then."""
+    torch.manual_seed(recipe.seed)
+    rng = np.random.default_rng(recipe.seed)
+    tokenizer = build_tokenizer()
+    model = build_model(tokenizer)
+    pixels, captions = load_scenes(recipe)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, betas=(0.9, 0.98)
+    )
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, recipe))
+    for step in track(range(recipe.steps), "training"):
+        chosen = rng.choice(recipe.scenes, size=recipe.batch_size, replace=False)
+        texts = [captions[i][int(rng.integers(len(captions[i])))] for i in chosen]
+        tokens = tokenizer(texts, padding=True, return_tensors="pt")
+        images = pixels[torch.from_numpy(chosen)].float().div_(127.5).sub_(1)
+        loss = model(**tokens, pixel_values=images, return_loss=True).loss
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        if step % 100 == 0 or step == recipe.steps - 1:
+            print(f"step {step:5d}  loss {loss.item():.3f}", flush=True)
+    return model.eval(), tokenizer
+
+
+def _rate(step: int, recipe: Recipe) -> float:
+    if step < recipe.warmup:
+        return (step + 1) / recipe.warmup
+    return 0.5 * (1 + math.cos(math.pi * (step - recipe.warmup) / (recipe.steps - recipe.warmup)))
+
+
+def main() -> None:
+    """Train and save."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="folder of the new checkpoint")
+    for name, value in asdict(Recipe()).items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
+    options = vars(parser.parse_args())
+    out = options.pop("out")
+    model, tokenizer = train(Recipe(**options))
+    model.save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    build_image_processor().save_pretrained(out)
+
+
+if __name__ == "__main__":
+    main()

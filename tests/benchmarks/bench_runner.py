@@ -1,0 +1,160 @@
+"""Speed of the runner, as ratios measured in one run: against the authors' loop, and against the bare forwards.
+
+    python tests/benchmarks/bench_runner.py --sugarcrepe DIR [--pairs 300]
+
+`DIR` holds the released annotations (``swap_obj.json`` …). The model is a ViT-B/32 CLIP with random weights, the
+images are 640 × 480 JPEGs of noise, the pairs are the first ones by image, so that there are as many pairs to an image
+as in the whole release (4.8). Exits with 1 when a ratio misses its goal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+
+import numpy as np
+import torch
+from PIL import Image
+from rich.console import Console
+from rich.table import Table
+from tokenizers.implementations import ByteLevelBPETokenizer
+from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPTokenizer
+
+from vl_assay.model_wrappers import load_model, score
+
+CATEGORIES = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
+CONTEXT = 77
+
+
+def read_pairs(folder: Path, count: int) -> list[tuple[str, dict[str, str]]]:
+    """The first `count` pairs (category, record) when the release is sorted by image."""
+    pairs = []
+    for category in CATEGORIES:
+        records = json.loads((folder / f"{category}.json").read_text(encoding="utf-8"))
+        pairs += [(category, record) for record in records.values()]
+    return sorted(pairs, key=lambda pair: pair[1]["filename"])[:count]
+
+
+def lay_out(pairs: list[tuple[str, dict[str, str]]], folder: Path) -> Path:
+    """SugarCrepe's file layout with these pairs and images of noise."""
+    (folder / "data").mkdir(parents=True)
+    (folder / "val2017").mkdir()
+    for category in CATEGORIES:
+        records = [record for name, record in pairs if name == category]
+        (folder / "data" / f"{category}.json").write_text(json.dumps(dict(enumerate(records))), encoding="utf-8")
+    rng = np.random.default_rng(0)
+    for name in {record["filename"] for _, record in pairs}:
+        small = Image.fromarray(rng.integers(0, 256, (48, 64, 3), dtype=np.uint8))
+        small.resize((640, 480), Image.Resampling.BICUBIC).save(folder / "val2017" / name, quality=90)
+    return folder
+
+
+def make_checkpoint(texts: list[str], folder: Path) -> Path:
+    """A ViT-B/32 CLIP with random weights and a word-piece vocabulary learned from the captions."""
+    bpe = ByteLevelBPETokenizer(lowercase=True, end_of_word_suffix="</w>")
+    bpe.train_from_iterator(texts, vocab_size=8000, min_frequency=1, show_progress=False)
+    saved = json.loads(bpe.to_str())["model"]
+    special = ["<|startoftext|>", "<|endoftext|>"]
+    vocabulary = {**saved["vocab"], **{token: len(saved["vocab"]) + i for i, token in enumerate(special)}}
+    tokenizer = CLIPTokenizer(vocab=vocabulary, merges=[tuple(m) for m in saved["merges"]], model_max_length=CONTEXT)
+    torch.manual_seed(0)
+    text = {
+        "vocab_size": len(vocabulary),
+        "eos_token_id": vocabulary[special[1]],
+        "bos_token_id": vocabulary[special[0]],
+    }
+    CLIPModel(CLIPConfig(text_config=text)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    CLIPImageProcessor().save_pretrained(folder)
+    return folder
+
+
+@torch.inference_mode()
+def authors_loop(model, pairs, images: Path) -> float:
+    """Seconds of the loop as the authors wrote it: three forwards for each pair, captions padded to the context."""
+    start = time.perf_counter()
+    for _, record in pairs:
+        embeddings = []
+        for caption in (record["caption"], record["negative_caption"]):
+            tokens = model._tokenizer(
+                caption, padding="max_length", max_length=CONTEXT, truncation=True, return_tensors="pt"
+            )
+            embeddings.append(model._model.get_text_features(**tokens).pooler_output)
+        pixels = model.prepare_image(Image.open(images / record["filename"]))
+        image = model._model.get_image_features(pixel_values=torch.from_numpy(pixels)[None]).pooler_output
+        [float(torch.nn.functional.cosine_similarity(text, image)) for text in embeddings]
+    return time.perf_counter() - start
+
+
+def bare_forwards(model, pairs, images: Path, batch_size: int) -> float:
+    """Seconds of the forwards alone over the different images and captions, batched, inputs ready in memory."""
+    pixels = [model.prepare_image(Image.open(images / name)) for name in sorted({r["filename"] for _, r in pairs})]
+    captions = sorted({record[key] for _, record in pairs for key in ("caption", "negative_caption")})
+    tokens = sorted(model.prepare_captions(captions), key=len)
+    start = time.perf_counter()
+    for encode, items in ((model.encode_images, pixels), (model.encode_captions, tokens)):
+        for first in range(0, len(items), batch_size):
+            encode(items[first : first + batch_size])
+    return time.perf_counter() - start
+
+
+def ours(model, folder: Path, out: Path) -> float:
+    """Seconds of `score`, from the built dataset to the sheet on the disk."""
+    options = {"verify": False}
+    benchmarks = [f"sugarcrepe/{c}" for c in CATEGORIES if json.loads((folder / "data" / f"{c}.json").read_text())]
+    score("mock:constant", benchmarks, out=out / "warm", data_dir=folder, options=options, progress=False)
+    start = time.perf_counter()
+    score(model, benchmarks, out=out / "sheets", data_dir=folder, options=options, progress=False)
+    return time.perf_counter() - start
+
+
+def main() -> int:
+    """Measure and print; the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sugarcrepe", type=Path, required=True)
+    parser.add_argument("--pairs", type=int, default=300)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        work = Path(temporary)
+        os.environ["VL_ASSAY_CACHE"] = str(work / "cache")
+        pairs = read_pairs(arguments.sugarcrepe, arguments.pairs)
+        half = pairs[::2]
+        folder, half_folder = lay_out(pairs, work / "all"), lay_out(half, work / "half")
+        texts = [record[key] for _, record in pairs for key in ("caption", "negative_caption")]
+        model = load_model(str(make_checkpoint(texts, work / "vit-b-32")))
+        images = folder / "val2017"
+        bare_forwards(model, pairs[:20], images, 64)
+        loop = authors_loop(model, pairs, images)
+        bare = bare_forwards(model, pairs, images, 64)
+        total = ours(model, folder, work / "out")
+        total_half = ours(model, half_folder, work / "out-half")
+        counts = [len({r["filename"] for _, r in p}) for p in (pairs, half)]
+    goals = [
+        ("speed-up over the authors' loop", loop / total, ">=", 8.0),
+        ("total over the bare forwards", total / bare, "<=", 1.3),
+        ("cost of twice the pairs over the same images", total / total_half, "<", 2.0),
+    ]
+    table = Table(
+        "ratio", "measured", "goal", title=f"{len(pairs)} pairs, {counts[0]} images ({counts[1]} in half of them)"
+    )
+    for name, value, sign, goal in goals:
+        table.add_row(name, f"{value:.2f}", f"{sign} {goal}")
+    Console().print(
+        table,
+        f"authors' loop {loop:.1f} s ({len(pairs) / loop:.1f} pairs/s), bare forwards {bare:.1f} s, "
+        f"runner {total:.1f} s ({len(pairs) / total:.1f} pairs/s), half of the pairs {total_half:.1f} s",
+    )
+    met = {">=": lambda a, b: a >= b, "<=": lambda a, b: a <= b, "<": lambda a, b: a < b}
+    return 0 if all(met[sign](value, goal) for _, value, sign, goal in goals) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

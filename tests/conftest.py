@@ -1,0 +1,100 @@
+"""Every test runs offline, with caches of its own, and finds the released data where there are any."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# The Hugging Face libraries read the environment when the tests import them, which is after this file. Each
+# process of pytest-xdist runs it too, and so has caches of its own.
+_HF_HOME = tempfile.mkdtemp(prefix="vl-assay-tests-")
+for _cache in (
+    "HF_DATASETS_CACHE",
+    "HF_EVALUATE_CACHE",
+    "HF_METRICS_CACHE",
+    "HF_MODULES_CACHE",
+    "HF_HUB_CACHE",
+):
+    os.environ.pop(_cache, None)
+os.environ.update(HF_HOME=_HF_HOME, HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", HF_EVALUATE_OFFLINE="1")
+
+settings.register_profile("vl_assay", deadline=None, derandomize=True)
+settings.load_profile("vl_assay")
+
+
+def pytest_unconfigure():
+    shutil.rmtree(_HF_HOME, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    """The folder that holds ``data/`` and ``papers/``, the released files; ``VL_ASSAY_SHARED`` moves it."""
+    folder = Path(os.environ.get("VL_ASSAY_SHARED") or Path(__file__).parents[2] / "shared")
+    if not (folder / "data").is_dir():
+        pytest.skip(f"no released files at {folder}; VL_ASSAY_SHARED names the folder that holds data/")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_clip(tmp_path_factory):
+    """The folder of a small CLIP checkpoint with random weights, as a user would have one."""
+    import torch
+    from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel
+
+    from vl_assay.model_wrappers.demo_clip.train import build_tokenizer
+
+    torch.manual_seed(0)
+    tokenizer = build_tokenizer()
+    tower = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
+    text = {"vocab_size": len(tokenizer), "max_position_embeddings": 32, "eos_token_id": tokenizer.eos_token_id}
+    vision = {"image_size": 32, "patch_size": 8}
+    config = CLIPConfig(text_config=tower | text, vision_config=tower | vision, projection_dim=16)
+    folder = tmp_path_factory.mktemp("checkpoints") / "tiny-clip"
+    # Weights of ordinary size: with the default ones of 0.02 all captions would look alike to so small a model.
+    model = CLIPModel(config)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.2) if parameter.ndim > 1 else None
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    size = {"height": 32, "width": 32}
+    CLIPImageProcessor(size={"shortest_edge": 32}, crop_size=size).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def coco(tmp_path):
+    """A function that lays out a small stand-in for SugarCrepe's sources and returns the folder."""
+    return lambda rows=24, images=8, **options: make_sugarcrepe(tmp_path / "coco", rows, images, **options)
+
+
+def make_sugarcrepe(folder, rows, images, size=(48, 40), categories=("add_att", "swap_obj")):
+    """SugarCrepe's file layout with made-up captions and noise for photographs."""
+    import json
+
+    import numpy as np
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    (folder / "data").mkdir(parents=True)
+    (folder / "val2017").mkdir()
+    for number in range(images):
+        pixels = rng.integers(0, 256, (6, 8, 3), dtype=np.uint8)
+        Image.fromarray(pixels).resize(size).save(folder / "val2017" / f"{number:012d}.jpg")
+    nouns, colours = ("cat", "dog", "box", "star", "ring", "man"), ("red", "blue", "green", "pink", "small", "big")
+    for category in categories:
+        records = {}
+        for number in range(rows):
+            a, b = rng.choice(nouns, 2, replace=False)
+            c, d = rng.choice(colours, 2, replace=False)
+            records[str(number + number // 7)] = {
+                "filename": f"{number % images:012d}.jpg",
+                "caption": f"a {c} {a} left of a {d} {b} number {number}",
+                "negative_caption": f"a {d} {a} left of a {c} {b} number {number}",
+            }
+        (folder / "data" / f"{category}.json").write_text(json.dumps(records), encoding="utf-8")
+    return folder

@@ -1,0 +1,275 @@
+"""Matching credit and its averages: what wins, what a tie earns, what is refused."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vl_assay.metrics import kernels
+from vl_assay.metrics.errors import ScoresError, UnknownNameError
+
+
+@st.composite
+def examples(draw):
+    """Scores on a coarse grid, so that ties are common, and the index of the correct caption."""
+    k = draw(st.integers(2, 5))
+    n = draw(st.integers(1, 12))
+    scores = draw(st.lists(st.lists(st.integers(-2, 2), min_size=k, max_size=k), min_size=n, max_size=n))
+    correct = draw(st.lists(st.integers(0, k - 1), min_size=n, max_size=n))
+    return scores, correct
+
+
+def by_hand(scores, correct, ties):
+    """The definition once more, one row at a time, in exact fractions."""
+    credit, tied = [], []
+    for row, column in zip(scores, correct, strict=True):
+        higher = sum(score > row[column] for score in row)
+        equal = sum(score == row[column] for score in row)
+        is_tie = not higher and equal > 1
+        share = {"wrong": Fraction(0), "half": Fraction(1, equal), "right": Fraction(1)}[ties]
+        credit.append(Fraction(0) if higher else share if is_tie else Fraction(1))
+        tied.append(is_tie)
+    return credit, tied
+
+
+@pytest.mark.parametrize("ties", kernels.TIES)
+@given(case=examples())
+def test_credit_is_what_the_definition_says(ties, case):
+    credit, tied = kernels.match_credit(*case, ties=ties)
+    expected_credit, expected_tied = by_hand(*case, ties)
+    assert credit.tolist() == [float(share) for share in expected_credit]
+    assert tied.tolist() == expected_tied
+    assert credit.dtype == np.float64
+    assert tied.dtype == np.bool_
+
+
+def test_credit_by_arithmetic():
+    scores = [
+        [3, 1, 2],  # highest: 1
+        [2, 3, 1],  # beaten: 0
+        [2, 2, 1],  # shares the highest with one other: 0, 1/2 or 1
+        [2, 2, 2],  # shares it with two others: 0, 1/3 or 1
+        [1, 2, 2],  # the others tie above it, which decides nothing: 0
+        [3, 2, 2],  # the others tie below it: 1
+    ]
+    correct = [0] * 6
+    assert kernels.match_credit(scores, correct, "wrong").credit.tolist() == [1, 0, 0, 0, 0, 1]
+    assert kernels.match_credit(scores, correct, "half").credit.tolist() == [1, 0, 1 / 2, 1 / 3, 0, 1]
+    assert kernels.match_credit(scores, correct, "right").credit.tolist() == [1, 0, 1, 1, 0, 1]
+    assert kernels.match_credit(scores, correct).tied.tolist() == [False, False, True, True, False, False]
+
+
+def test_a_tie_is_wrong_unless_asked_otherwise():
+    assert kernels.match_credit([[1.0, 1.0]], [0]).credit.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("ties", kernels.TIES)
+@pytest.mark.parametrize("captions", [2, 3, 5])
+def test_a_constant_scorer_earns_nothing_chance_or_everything(ties, captions):
+    expected = {"wrong": 0.0, "half": 1 / captions, "right": 1.0}[ties]
+    credit, tied = kernels.match_credit(np.full((4, captions), 0.7), [0, 1, 0, 1], ties)
+    assert credit.tolist() == [expected] * 4
+    assert tied.all()
+
+
+@given(case=examples(), shift=st.integers(-5, 5))
+def test_a_strictly_increasing_rescaling_changes_nothing(case, shift):
+    scores, correct = case
+    expected = kernels.match_credit(scores, correct, "half")
+    rescaled = np.exp(np.array(scores, dtype=np.float64) + shift) * 3 - 1
+    actual = kernels.match_credit(rescaled, correct, "half")
+    assert actual.credit.tolist() == expected.credit.tolist()
+    assert actual.tied.tolist() == expected.tied.tolist()
+
+
+@given(case=examples(), seed=st.integers(0, 99))
+def test_the_order_of_captions_changes_nothing(case, seed):
+    scores, correct = (np.array(part) for part in case)
+    order = np.random.default_rng(seed).permutation(scores.shape[1])
+    moved = np.argsort(order)[correct]
+    expected = kernels.match_credit(scores, correct, "half")
+    actual = kernels.match_credit(scores[:, order], moved, "half")
+    assert actual.credit.tolist() == expected.credit.tolist()
+    assert actual.tied.tolist() == expected.tied.tolist()
+
+
+@given(case=examples(), seed=st.integers(0, 99))
+def test_each_row_is_judged_by_itself(case, seed):
+    scores, correct = (np.array(part) for part in case)
+    order = np.random.default_rng(seed).permutation(len(scores))
+    expected = kernels.match_credit(scores, correct, "half").credit[order]
+    assert kernels.match_credit(scores[order], correct[order], "half").credit.tolist() == expected.tolist()
+
+
+def test_scores_that_differ_beyond_float32_are_no_tie():
+    credit, tied = kernels.match_credit([[0.30000001, 0.3]], [0])
+    assert np.float32(0.30000001) == np.float32(0.3)
+    assert (credit.tolist(), tied.tolist()) == ([1.0], [False])
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        ((2, 1), (1, 2)),
+        np.array([[2, 1], [1, 2]], dtype=np.float16),
+        np.array([[2, 1], [1, 2]], dtype=np.uint8),
+        torch.tensor([[2.0, 1.0], [1.0, 2.0]]),
+        [torch.tensor([2.0, 1.0]), torch.tensor([1.0, 2.0])],
+    ],
+    ids=["tuples", "float16", "uint8", "tensor", "tensors"],
+)
+def test_scores_come_in_any_common_container(scores):
+    assert kernels.match_credit(scores, torch.tensor([0, 0])).credit.tolist() == [1.0, 0.0]
+
+
+def test_input_arrays_are_left_as_they_were():
+    scores = np.array([[1.0, 2.0], [3.0, 3.0]])
+    kernels.match_credit(scores, [0, 1], "half")
+    assert scores.tolist() == [[1.0, 2.0], [3.0, 3.0]]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, None])
+@pytest.mark.parametrize("column", [0, 1])
+@pytest.mark.parametrize("ties", kernels.TIES)
+def test_a_score_that_is_not_finite_is_refused_and_its_row_named(bad, column, ties):
+    scores = [[2.0, 1.0] for _ in range(5)]
+    scores[3][column] = bad
+    with pytest.raises(ScoresError, match=r"NaN or infinite in row 3 \(1 of 5 rows.*Score these examples again"):
+        kernels.match_credit(scores, [0] * 5, ties)
+
+
+def test_many_bad_rows_are_counted_and_the_first_named():
+    scores = np.full((1000, 2), np.nan)
+    with pytest.raises(ScoresError, match=r"rows 0, 1, 2, 3, 4, … \(1000 of 1000 rows"):
+        kernels.match_credit(scores, np.zeros(1000, int))
+
+
+@pytest.mark.parametrize(
+    ("scores", "correct", "message"),
+    [
+        ([], [], "no scores; pass at least one example"),
+        (np.zeros((0, 2)), [], "no scores; pass at least one example"),
+        ([[], []], [0, 0], "no scores; pass at least one example"),
+        ([1.0, 2.0], [0, 0], r"shape \(2,\); pass one row per example"),
+        ([[1.0], [2.0]], [0, 0], r"shape \(2, 1\).*at least two captions"),
+        ([[[1.0, 2.0]]], [0], r"shape \(1, 1, 2\)"),
+        ([[1, 2], [1, 2, 3], [1, 2]], [0, 0, 0], r"row 0 has 2 scores.*row 1 \(1 of 3.*: 3; score the same"),
+        ([[1, 2], []], [0, 0], r"row 0 has 2 scores.*row 1 \(1 of 2.*: 0; score the same"),
+        ([["a", "b"]], [0], "scores cannot be read as numbers"),
+        (torch.zeros(1, 2, requires_grad=True), [0], r"cannot be read as numbers.*\.detach\(\)"),
+        ([[1, 2], [3, 4]], [0], r"shape \(1,\) for 2 examples; pass one index per example"),
+        ([[1, 2], [3, 4]], [0, 1, 0], r"shape \(3,\) for 2 examples"),
+        ([[1, 2], [3, 4]], 0, r"shape \(\) for 2 examples"),
+        ([[1, 2], [3, 4]], [[0], [1]], r"shape \(2, 1\) for 2 examples"),
+        ([[1, 2], [3, 4]], [0, 2], r"caption is 2 in row 1 \(1 of 2 rows.*whole number from 0 to 1"),
+        ([[1, 2], [3, 4]], [-1, 0], r"caption is -1 in row 0"),
+        ([[1, 2], [3, 4]], [0, 0.5], r"caption is 0\.5 in row 1"),
+        ([[1, 2], [3, 4]], [0, None], r"caption is nan in row 1"),
+        ([[1, 2], [3, 4]], [0, math.inf], r"caption is inf in row 1"),
+        ([[1, 2], [3, 4]], ["x", "y"], "indices of the correct captions cannot be read as numbers"),
+        ([[1, 2], [3, 4]], [True, False], "booleans, which could mean either caption; pass the column"),
+    ],
+)
+def test_unusable_input_is_refused_with_its_cure(scores, correct, message):
+    with pytest.raises(ScoresError, match=message):
+        kernels.match_credit(scores, correct)
+
+
+def test_an_unknown_tie_policy_names_the_known_ones():
+    with pytest.raises(UnknownNameError, match="unknown tie policy 'first'; known: wrong, half, right"):
+        kernels.match_credit([[1, 2]], [0], ties="first")
+
+
+def test_averages_by_arithmetic():
+    result = kernels.aggregate(
+        credit=[1, 0, 1 / 2, 1, 1],
+        tied=[False, False, True, False, False],
+        categories=["swap", "add", "swap", "swap", "add"],
+    )
+    assert result == {
+        "accuracy": 0.7,  # (1 + 0 + 1/2 + 1 + 1) / 5
+        "macro_accuracy": pytest.approx(2 / 3),  # ((1 + 1/2 + 1) / 3 + (0 + 1) / 2) / 2 = (5/6 + 3/6) / 2
+        "tie_rate": 0.2,  # 1 / 5
+        "n": 5,
+        "per_category": {
+            "swap": {"accuracy": pytest.approx(5 / 6), "n": 3, "tie_rate": pytest.approx(1 / 3)},
+            "add": {"accuracy": 0.5, "n": 2, "tie_rate": 0.0},
+        },
+    }
+
+
+def test_categories_keep_the_order_in_which_they_appear():
+    result = kernels.aggregate([1, 1, 1, 1], [False] * 4, ["swap", "add", "replace", "swap"])
+    assert list(result["per_category"]) == ["swap", "add", "replace"]
+
+
+def test_without_categories_macro_equals_micro():
+    result = kernels.aggregate([1, 0, 0], [False] * 3)
+    assert result["macro_accuracy"] == result["accuracy"] == 1 / 3
+    assert result["per_category"] == {}
+
+
+def test_averages_are_plain_numbers():
+    result = kernels.aggregate(np.array([1.0, 0.0]), np.array([False, True]), np.array([7, 8]))
+    assert list(json.loads(json.dumps(result))["per_category"]) == ["7", "8"]
+
+
+@given(case=examples(), seed=st.integers(0, 99))
+def test_averages_do_not_depend_on_row_order_or_duplication(case, seed):
+    credit, tied = kernels.match_credit(*case, ties="half")
+    rng = np.random.default_rng(seed)
+    categories = rng.integers(0, 3, len(credit))
+    order = rng.permutation(len(credit))
+    expected = kernels.aggregate(credit, tied, categories)
+    shuffled = kernels.aggregate(credit[order], tied[order], categories[order])
+    doubled = kernels.aggregate(*(np.tile(part, 2) for part in (credit, tied, categories)))
+    for other, times in ((shuffled, 1), (doubled, 2)):
+        assert other["n"] == times * expected["n"]
+        for name in ("accuracy", "macro_accuracy", "tie_rate"):
+            assert other[name] == pytest.approx(expected[name])
+        for name, part in expected["per_category"].items():
+            assert other["per_category"][name] == pytest.approx({**part, "n": times * part["n"]})
+
+
+@pytest.mark.parametrize(
+    ("credit", "tied", "categories", "message"),
+    [
+        ([], [], None, r"shape \(0,\); pass one value per example, at least one"),
+        ([[1.0]], [[False]], None, r"shape \(1, 1\); pass one value per example"),
+        ([1, math.nan], [False, False], None, r"credit is nan in row 1 .*between 0 and 1"),
+        ([1, 1.5], [False, False], None, r"credit is 1\.5 in row 1"),
+        ([-1, 1], [False, False], None, r"credit is -1 in row 0"),
+        ([1, 0], [False], None, "1 tie flags came for 2 credits; pass one per example"),
+        (
+            [1, 0],
+            [False, False],
+            ["a"],
+            "1 categories came for 2 examples; pass a list with one label per example",
+        ),
+        ([1, 0], [False, False], "ab", r"categories of shape \(\) came for 2 examples"),
+        (
+            [1, 0],
+            [False, False],
+            ["a", None],
+            r"categories are missing in row 1 .*give every example a label",
+        ),
+        ([1, 0], [False, False], ["", "a"], "categories are missing in row 0"),
+        ([1, 0], [False, False], [1.0, math.nan], "categories are missing in row 1"),
+    ],
+)
+def test_averages_refuse_what_they_cannot_use(credit, tied, categories, message):
+    with pytest.raises(ScoresError, match=message):
+        kernels.aggregate(credit, tied, categories)
+
+
+def test_the_examples_of_the_docstrings_run():
+    outcome = doctest.testmod(kernels)
+    assert (outcome.failed, outcome.attempted) == (0, 3)

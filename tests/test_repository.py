@@ -1,0 +1,146 @@
+"""Dataset repositories: portable, deterministic, atomic, and opened by load_dataset, also by bare name."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import datasets
+import pyarrow.parquet as pq
+import pytest
+from huggingface_hub import DatasetCard
+
+from vl_assay.hub_datasets import benchmark_names, build, load_examples
+from vl_assay.hub_datasets.benchmarks import get_benchmark, get_card
+from vl_assay.hub_datasets.repository import read_build
+from vl_assay.metrics.errors import DataError, StorageError, UnknownNameError
+
+SMALL = {"train_scenes": 3}
+
+
+def tree(folder):
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    return build("toy_scenes", tmp_path_factory.mktemp("built") / "toy", options=SMALL)
+
+
+def test_load_dataset_opens_every_configuration_offline_and_streaming(toy):
+    record = read_build(toy)
+    assert len(record["configs"]) == 6
+    for config, splits in record["configs"].items():
+        loaded = datasets.load_dataset(str(toy), config)
+        assert {split: len(rows) for split, rows in loaded.items()} == {s: n["rows"] for s, n in splits.items()}
+        streamed = next(iter(datasets.load_dataset(str(toy), config, split="test", streaming=True)))
+        assert streamed["id"] == loaded["test"][0]["id"]
+    with pytest.raises(ValueError, match="itm"):
+        datasets.load_dataset(str(toy), "nonsense")
+
+
+def test_the_same_sources_give_the_same_bytes(toy, tmp_path):
+    again = build("toy_scenes", tmp_path / "again", options=SMALL)
+    assert tree(again) == tree(toy)
+
+
+def test_parquet_files_carry_no_metadata_of_one_datasets_version(toy):
+    for path in toy.rglob("*.parquet"):
+        assert not pq.read_schema(path).metadata
+
+
+def test_a_failed_build_leaves_what_was_there(coco, tmp_path):
+    folder, options = coco(), {"verify": False}
+    out = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj"], data_dir=folder, options=options)
+    before = tree(out)
+    (folder / "val2017" / "000000000001.jpg").unlink()
+    with pytest.raises(DataError, match=r"sugarcrepe/swap_obj: .*000000000001\.jpg"):
+        build("sugarcrepe", out, configs=["swap_obj"], data_dir=folder, options=options)
+    assert tree(out) == before
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_build_replaces_an_earlier_one_as_a_whole(coco, tmp_path):
+    folder, options = coco(), {"verify": False}
+    out = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj", "add_att"], data_dir=folder, options=options)
+    build("sugarcrepe", out, configs=["add_att"], data_dir=folder, options=options)
+    assert sorted(path.name for path in out.iterdir()) == ["README.md", "add_att", "build.json"]
+
+
+def test_a_folder_that_is_no_build_is_not_overwritten(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(StorageError, match="is not empty and was not written by a build"):
+        build("toy_scenes", tmp_path, options=SMALL)
+    assert (tmp_path / "thesis.tex").exists()
+
+
+def test_missing_images_are_counted_in_the_card_and_the_record(coco, tmp_path):
+    folder = coco(rows=24, images=8)
+    (folder / "val2017" / "000000000001.jpg").unlink()
+    options = {"verify": False, "allow_missing": True}
+    out = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj"], data_dir=folder, options=options)
+    assert read_build(out)["configs"]["swap_obj"]["test"] == {
+        "rows": 24, "images": 7, "missing_images": 3, "captions": 48,
+    }  # fmt: skip
+    assert "| swap_obj | test | 24 | 7 (3 missing) | 48 |" in (out / "README.md").read_text()
+
+
+def test_text_only_builds_have_no_images_and_say_so_when_scored(coco, tmp_path):
+    options = {"verify": False, "with_images": False}
+    out = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj"], data_dir=coco(), options=options)
+    assert "image" not in datasets.load_dataset(str(out), "swap_obj", split="test").features
+    with pytest.raises(DataError, match="has no column 'image'"):
+        load_examples(str(out))
+
+
+def test_unknown_configurations_and_options_answer_with_the_known_ones(tmp_path):
+    with pytest.raises(UnknownNameError, match="unknown configuration of toy_scenes 'x'; known: itm"):
+        build("toy_scenes", tmp_path / "x", configs=["x"])
+    with pytest.raises(UnknownNameError, match="unknown option of toy_scenes 'sead'; known: seed, train_scenes"):
+        build("toy_scenes", tmp_path / "x", options={"sead": 1})
+    with pytest.raises(DataError, match=r"has no build\.json"):
+        read_build(tmp_path)
+
+
+@pytest.mark.parametrize("name", benchmark_names())
+def test_every_card_has_yaml_that_the_hub_accepts_and_says_how_it_is_scored(name):
+    card = DatasetCard(get_card(name))
+    assert card.data.to_dict()["license"]
+    for section in ("<!-- counts -->", "## Licen", "@", "constant"):
+        assert section in card.text
+    assert all(task.metric for task in get_benchmark(name).tasks)
+
+
+def test_bare_names_work_from_any_folder_after_install(tmp_path):
+    environment = os.environ | {"HF_HOME": str(tmp_path / "home")}
+    installed = subprocess.run(
+        [sys.executable, "-m", "vl_assay.metrics.console", "install"],
+        env=environment, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert 'evaluate.load("sugarcrepe_itm")' in installed
+    assert 'load_dataset("toy_scenes", "itm")' in installed
+    code = (
+        "import evaluate, datasets; "
+        "print(evaluate.load('sugarcrepe_itm').compute(predictions=[[1, 0]], references=[0])['accuracy'], "
+        "len(datasets.load_dataset('toy_scenes', 'itm', split='test')))"
+    )
+    (tmp_path / "elsewhere").mkdir()
+    output = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path / "elsewhere", env=environment, capture_output=True, text=True,
+        check=True,
+    ).stdout  # fmt: skip
+    assert output.split() == ["1.0", "7000"]
+
+
+def test_captions_of_the_released_sugarcrepe_count_as_the_paper_says(shared_data, tmp_path):
+    options = {"with_images": False}
+    out = build("sugarcrepe", tmp_path / "sc", data_dir=shared_data / "data" / "sugarcrepe", options=options)
+    counts = read_build(out)["configs"]
+    assert sum(n["test"]["rows"] for config, n in counts.items() if not config.startswith("unrefined_")) == 7511
+    assert sum(n["test"]["rows"] for config, n in counts.items() if config.startswith("unrefined_")) == 17478

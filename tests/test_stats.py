@@ -1,0 +1,247 @@
+"""Bootstrap intervals: against other libraries, in simulation, and where resampling has nothing to say."""
+
+from __future__ import annotations
+
+import doctest
+import math
+import random
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.stats
+import statsmodels.api as sm
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from vl_assay.metrics import stats
+from vl_assay.metrics.errors import ScoresError
+
+
+def example_set(seed, images=60, per_image=5):
+    """Credits of 0, 1/2 and 1 that depend on the image, with images and categories of unequal size."""
+    rng = np.random.default_rng(seed)
+    clusters = rng.integers(0, images, images * per_image)
+    ability = rng.beta(2, 1, images)
+    values = (rng.random(len(clusters)) < ability[clusters]).astype(float)
+    values[rng.random(len(values)) < 0.1] = 0.5
+    return values, clusters, rng.choice(["swap", "add", "replace"], len(values), p=[0.1, 0.3, 0.6])
+
+
+def by_hand(values, clusters, categories, resamples, seed):
+    """Micro, macro and category means of resamples that are drawn one cluster at a time."""
+    members = {}
+    for value, cluster, category in zip(values, clusters, categories, strict=True):
+        members.setdefault(cluster, []).append((value, category))
+    rng = random.Random(seed)
+    rows = []
+    for _ in range(resamples):
+        drawn = [pair for cluster in rng.choices(list(members), k=len(members)) for pair in members[cluster]]
+        by_category = {name: [v for v, c in drawn if c == name] for name in sorted(set(categories))}
+        means = [math.fsum(part) / len(part) if part else math.nan for part in by_category.values()]
+        rows.append([np.mean([v for v, _ in drawn]), np.nanmean(means), *means])
+    return np.nanquantile(rows, [0.05, 0.95], axis=0).T
+
+
+def test_intervals_are_those_of_a_bootstrap_written_out():
+    values, clusters, categories = example_set(seed=1)
+    intervals = stats.cluster_bootstrap(values, clusters, categories, confidence=0.9)
+    expected = by_hand(values, clusters, categories, resamples=1_500, seed=1)
+    actual = [intervals.micro, intervals.macro, *(intervals.categories[name] for name in sorted(set(categories)))]
+    # The 5 % quantile of 1,500 draws has a standard error near 2 * sd / sqrt(1500), 5 % of an sd; an interval
+    # is 3.3 sd wide.
+    for found, wanted in zip(actual, expected, strict=True):
+        assert found == pytest.approx(wanted.tolist(), abs=0.08 * np.ptp(wanted))
+
+
+def test_without_clusters_it_agrees_with_scipy():
+    values = (np.random.default_rng(2).random(300) < 0.7).astype(float)
+    low, high = stats.cluster_bootstrap(values, confidence=0.9).micro
+    other = scipy.stats.bootstrap(
+        (values,), np.mean, confidence_level=0.9, n_resamples=5_000, method="percentile", rng=2
+    ).confidence_interval
+    # sd of the mean: sqrt(0.7 * 0.3 / 300) = 0.026; Monte-Carlo error of its 5 % quantile: about 0.001.
+    assert (low, high) == pytest.approx(tuple(other), abs=0.004)
+
+
+def test_with_clusters_it_agrees_with_cluster_robust_errors():
+    values, clusters, _ = example_set(seed=3, images=400)
+    fit = sm.OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": clusters})
+    low, high = stats.cluster_bootstrap(values, clusters).micro
+    half_width = 1.96 * fit.bse[0]
+    assert (low, high) == pytest.approx((fit.params[0] - half_width, fit.params[0] + half_width), abs=0.05 * half_width)
+
+
+def test_clustered_intervals_cover_where_naive_ones_do_not():
+    # Ten pairs of an image are right or wrong together: 40 images are worth 40 observations, not 400, and the
+    # naive interval is sqrt(10) = 3.2 times too narrow: 2 * Phi(1.96 / 3.2) - 1 = 46 % instead of 95 %.
+    rng = np.random.default_rng(4)
+    clusters = np.repeat(np.arange(40), 10)
+    trials, naive, clustered = 300, 0, 0
+    for trial in range(trials):
+        values = np.repeat(rng.random(40) < 0.7, 10).astype(float)
+        low, high = stats.cluster_bootstrap(values, clusters, resamples=500, seed=trial).micro
+        clustered += low <= 0.7 <= high
+        low, high = stats.cluster_bootstrap(values, resamples=500, seed=trial).micro
+        naive += low <= 0.7 <= high
+    assert clustered / trials == pytest.approx(0.95, abs=0.04)
+    assert naive / trials == pytest.approx(0.46, abs=0.1)
+
+
+def test_macro_weighs_categories_equally():
+    # 900 examples at 0.9 and 100 at 0.5: micro 0.86, macro 0.7; the sd of macro is that of the small
+    # category's mean halved, sqrt(0.25 / 100) / 2 = 0.025, and of the large one's, sqrt(0.09 / 900) / 2 = 0.005.
+    values = np.repeat([1.0, 0.0, 1.0, 0.0], [810, 90, 50, 50])
+    categories = np.repeat(["large", "small"], [900, 100])
+    intervals = stats.cluster_bootstrap(values, categories=categories)
+    half_width = 1.96 * math.hypot(0.025, 0.005)
+    assert intervals.macro == pytest.approx((0.7 - half_width, 0.7 + half_width), abs=0.004)
+    half_width = 1.96 * math.sqrt(0.86 * 0.14 / 1000)
+    assert intervals.micro == pytest.approx((0.86 - half_width, 0.86 + half_width), abs=0.003)
+
+
+def test_without_categories_macro_is_micro():
+    values, clusters, _ = example_set(seed=5)
+    intervals = stats.cluster_bootstrap(values, clusters)
+    assert intervals.macro == intervals.micro
+    assert intervals.categories == {}
+
+
+def test_categories_keep_the_order_in_which_they_appear():
+    intervals = stats.cluster_bootstrap([1, 0, 1, 0], categories=["swap", "add", "add", "replace"])
+    assert list(intervals.categories) == ["swap", "add", "replace"]
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.95])
+@pytest.mark.parametrize("images", [1, 2, 25])
+@pytest.mark.parametrize("value", [0, 1])
+def test_all_right_or_all_wrong_gets_the_exact_bound_for_the_number_of_images(value, images, confidence):
+    clusters = np.repeat(np.arange(images), 4)
+    intervals = stats.cluster_bootstrap(np.full(4 * images, value), clusters, confidence=confidence)
+    expected = binomtest(value * images, images).proportion_ci(confidence, method="exact")
+    assert intervals.micro == pytest.approx(tuple(expected), abs=1e-12)
+
+
+def test_a_perfect_category_counts_only_its_own_images():
+    values = [1, 1, 1, 1, 0, 1, 0]
+    clusters = ["a", "a", "b", "c", "c", "d", "e"]
+    categories = ["perfect", "perfect", "perfect", "other", "other", "other", "other"]
+    perfect = stats.cluster_bootstrap(values, clusters, categories).categories["perfect"]
+    assert perfect == pytest.approx((0.025 ** (1 / 2), 1.0))
+
+
+def test_macro_of_perfect_categories_takes_the_mean_of_their_bounds():
+    # One image of "few", two of "many": lows 0.025 and 0.025 ** (1 / 2) = 0.158, so macro (0.025 + 0.158) / 2.
+    intervals = stats.cluster_bootstrap([1, 1, 1], ["a", "b", "c"], ["few", "many", "many"])
+    assert intervals.macro == pytest.approx(((0.025 + 0.025**0.5) / 2, 1.0))
+    assert intervals.micro == pytest.approx((0.025 ** (1 / 3), 1.0))
+
+
+def test_one_image_says_nothing_unless_all_right_or_all_wrong():
+    assert stats.cluster_bootstrap([1, 0, 1], ["a", "a", "a"]).micro == (0.0, 1.0)
+    assert stats.cluster_bootstrap([0.5, 0.5], ["a", "a"]).micro == (0.0, 1.0)
+
+
+def test_a_constant_half_has_no_width():
+    assert stats.cluster_bootstrap([0.5] * 10).micro == (0.5, 0.5)
+
+
+def test_a_resample_without_a_category_averages_the_others():
+    # "rare" is in two of 100 images, so (1 - 2/100) ** 100 = 13 % of the resamples lack it. Their macro mean is
+    # that of "common", 0.5 with sd 0.05, not half of it; the others' is near (1 + 0.5) / 2 = 0.75.
+    values = [1, 1] + [1] * 49 + [0] * 49
+    low, high = stats.cluster_bootstrap(values, categories=["rare"] * 2 + ["common"] * 98).macro
+    assert 0.4 < low < 0.5
+    assert 0.75 < high < 0.85
+
+
+def test_the_interval_of_a_category_skips_resamples_without_it():
+    # Where they are drawn, one right and one wrong image have a mean of 0, 1/2 or 1.
+    values = [1, 0] + [1] * 49 + [0] * 49
+    intervals = stats.cluster_bootstrap(values, categories=["rare"] * 2 + ["common"] * 98)
+    assert intervals.categories["rare"] == (0.0, 1.0)
+
+
+@given(seed=st.integers(0, 50))
+def test_row_order_and_cluster_names_change_nothing(seed):
+    values, clusters, categories = example_set(seed=6, images=12)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(values))
+    names = np.array([f"image {number}" for number in rng.permutation(12)])
+    expected = stats.cluster_bootstrap(values, clusters, categories, resamples=100)
+    actual = stats.cluster_bootstrap(values[order], names[clusters[order]].tolist(), categories[order], resamples=100)
+    assert actual == expected
+
+
+def test_thirds_keep_the_result_independent_of_row_order():
+    # Sums of thirds and fifths round differently in another order.
+    rng = np.random.default_rng(0)
+    values = rng.choice([1 / 3, 1 / 5, 1 / 2, 1], 400)
+    clusters, categories = rng.integers(0, 30, 400), rng.integers(0, 3, 400)
+    order = rng.permutation(400)
+    expected = stats.cluster_bootstrap(values, clusters, categories, resamples=200)
+    actual = stats.cluster_bootstrap(values[order], clusters[order], categories[order], resamples=200)
+    assert actual.micro == pytest.approx(expected.micro, abs=1e-9)
+    assert actual.macro == pytest.approx(expected.macro, abs=1e-9)
+
+
+def test_duplicating_every_pair_of_every_image_changes_nothing():
+    values, clusters, categories = example_set(seed=7)
+    expected = stats.cluster_bootstrap(values, clusters, categories, resamples=500)
+    doubled = stats.cluster_bootstrap(*(np.tile(part, 2) for part in (values, clusters, categories)), resamples=500)
+    assert doubled == expected
+
+
+def test_the_seed_decides():
+    values, clusters, categories = example_set(seed=8)
+    first = stats.cluster_bootstrap(values, clusters, categories, resamples=200, seed=1)
+    assert first == stats.cluster_bootstrap(values, clusters, categories, resamples=200, seed=1)
+    assert first != stats.cluster_bootstrap(values, clusters, categories, resamples=200, seed=2)
+
+
+def test_the_result_does_not_depend_on_the_size_of_chunks(monkeypatch):
+    values, clusters, categories = example_set(seed=9)
+    expected = stats.cluster_bootstrap(values, clusters, categories, resamples=300)
+    monkeypatch.setattr(stats, "_DRAWS_PER_CHUNK", 1_000)
+    assert stats.cluster_bootstrap(values, clusters, categories, resamples=300) == expected
+
+
+def test_memory_stays_flat_at_the_size_of_sugarcrepe():
+    rng = np.random.default_rng(10)
+    clusters, categories = rng.integers(0, 1_560, 7_511), rng.integers(0, 7, 7_511)
+    values = (rng.random(7_511) < 0.75).astype(float)
+    tracemalloc.start()
+    stats.cluster_bootstrap(values, clusters, categories, resamples=2_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # All weights at once would be 2,000 x 1,560 x 8 bytes = 25 MB, twice; a chunk is 8 MB, twice.
+    assert peak < 22 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "message"),
+    [
+        ([], {}, r"shape \(0,\); pass one value per example, at least one"),
+        ([1, math.nan], {}, "nan in row 1 .*between 0 and 1, without NaN"),
+        ([1, 2], {}, "2 in row 1"),
+        ([1, 0], {"clusters": ["a"]}, "1 clusters came for 2 examples; pass a list with one label per example"),
+        ([1, 0], {"clusters": ["a", None]}, "clusters are missing in row 1"),
+        ([1, 0], {"categories": ["a", "b", "c"]}, "3 categories came for 2 examples"),
+        ([1, 0], {"confidence": 1.0}, r"confidence is 1\.0; it must lie strictly between 0 and 1, such as 0\.95"),
+        ([1, 0], {"confidence": 0}, "confidence is 0;"),
+        ([1, 0], {"confidence": 95}, "confidence is 95;"),
+        ([1, 0], {"confidence": math.nan}, "confidence is nan;"),
+        ([1, 0], {"resamples": 99}, "resamples is 99; it must be a whole number of at least 100"),
+        ([1, 0], {"resamples": 1e4}, r"resamples is 10000\.0; it must be a whole number"),
+        ([1, 0], {"seed": -1}, "seed is -1; it must be a whole number of at least 0"),
+    ],
+)
+def test_unusable_input_is_refused_with_its_cure(values, options, message):
+    with pytest.raises(ScoresError, match=message):
+        stats.cluster_bootstrap(values, **options)
+
+
+def test_the_examples_of_the_docstrings_run():
+    outcome = doctest.testmod(stats)
+    assert (outcome.failed, outcome.attempted) == (0, 2)

@@ -1,0 +1,132 @@
+"""The shape of the package: what may import what, what is public, what starts fast, what is discovered."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MAY_IMPORT = {
+    "metrics": {"metrics"},
+    "hub_datasets": {"metrics", "hub_datasets"},
+    "model_wrappers": {"metrics", "hub_datasets", "model_wrappers"},
+    "space_app": {"metrics", "hub_datasets", "space_app"},
+}
+SOURCES = sorted(path for folder in MAY_IMPORT for path in (ROOT / folder).rglob("*.py"))
+PUBLIC = {
+    "hub_datasets": [
+        "Benchmark", "Task", "benchmark_names", "build", "get_benchmark", "install", "judge", "load_examples",
+    ],
+    "model_wrappers": [
+        "DualEncoder", "LoadOptions", "ModelInfo", "PairScorer", "demo_names", "family_names", "load_model", "score",
+    ],
+}  # fmt: skip
+
+
+def imported_folders(path):
+    """The top folders of this repository that a source file imports from, anywhere in it."""
+    depth = len(path.relative_to(ROOT).parts) - 1
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            module = (node.module or "").split(".")
+            if node.level == depth + 1:
+                yield from module[:1] if node.module else [alias.name for alias in node.names]
+            elif node.level == 0 and module[0] == "vl_assay":
+                yield module[1]
+        elif isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[1] for alias in node.names if alias.name.startswith("vl_assay."))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_one_way(path):
+    folder = path.relative_to(ROOT).parts[0]
+    assert set(imported_folders(path)) <= MAY_IMPORT[folder]
+
+
+def test_the_import_check_sees_relative_and_absolute_imports():
+    found = {path: set(imported_folders(path)) for path in SOURCES}
+    assert "metrics" in found[ROOT / "hub_datasets" / "judging.py"]
+    assert "metrics" in found[ROOT / "metrics" / "sugarcrepe_itm" / "sugarcrepe_itm.py"]
+    assert "hub_datasets" in found[ROOT / "model_wrappers" / "mock.py"]
+    assert "hub_datasets" in found[ROOT / "model_wrappers" / "demo_clip" / "train.py"]
+
+
+def run_python(code):
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return process.stdout.split()
+
+
+def test_metrics_need_no_torch_and_the_command_line_imports_nothing_heavy():
+    heavy = [
+        "torch",
+        "transformers",
+        "accelerate",
+        "datasets",
+        "evaluate",
+        "scipy",
+        "matplotlib",
+        "plotly",
+        "gradio",
+        "pyarrow",
+    ]
+    show = f"; import sys; print(*[m for m in {heavy} if m in sys.modules])"
+    assert run_python("from vl_assay.metrics import kernels, stats, matching" + show) == []
+    assert run_python("from vl_assay.metrics.console import build_app; build_app()" + show) == []
+    assert "torch" not in run_python("from vl_assay.hub_datasets import judge, load_examples" + show)
+
+
+@pytest.mark.parametrize("folder", PUBLIC)
+def test_public_names_are_listed_and_importable(folder):
+    import importlib
+
+    package = importlib.import_module(f"vl_assay.{folder}")
+    assert sorted(package.__all__) == sorted(PUBLIC[folder])
+    for name in package.__all__:
+        assert getattr(package, name).__doc__
+        assert callable(getattr(package, name))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = package.nonsense
+
+
+def test_every_package_says_that_it_is_typed():
+    assert all((ROOT / folder / "py.typed").is_file() for folder in MAY_IMPORT)
+
+
+def test_the_distribution_declares_its_command_and_its_entry_points():
+    points = {(point.group, point.name) for point in distribution("vl-assay").entry_points}
+    assert ("console_scripts", "vl-assay") in points
+    assert {name for group, name in points if group == "vl_assay.commands"} == {"hub_datasets", "model_wrappers"}
+
+
+def test_what_lies_in_the_folders_is_what_is_found():
+    from vl_assay.hub_datasets import benchmark_names
+    from vl_assay.metrics.modules import metric_names
+    from vl_assay.model_wrappers import demo_names, family_names
+
+    def folders(folder):
+        return sorted(p.name for p in (ROOT / folder).iterdir() if p.is_dir() and any(p.glob("[!_]*")))
+
+    assert metric_names() == folders("metrics")
+    assert benchmark_names() == folders("hub_datasets")
+    assert family_names() == ["clip", "mock"]
+    assert demo_names() == [name.replace("_", "-") for name in folders("model_wrappers")] == ["demo-clip"]
+
+
+def test_builders_import_only_siblings_and_one_name_a_line():
+    for path in (ROOT / "hub_datasets").glob("*/builder.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                assert node.level <= 1
+                assert len(node.names) == 1
+                assert node.level == 0 or (path.parent / f"{node.module}.py").is_file()
+                assert not (node.module or "").startswith("vl_assay")
+
+
+def test_modules_stay_of_readable_length():
+    long = {path.name: n for path in SOURCES if (n := len(path.read_text(encoding="utf-8").splitlines())) > 400}
+    assert long == {}
