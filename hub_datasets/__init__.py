@@ -6,11 +6,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .benchmarks import Benchmark, Task, benchmark_names, get_benchmark
-    from .repository import build
-    from .examples import load_examples
     from .bare_names import install
+    from .benchmarks import Benchmark, Task, benchmark_names, get_benchmark
+    from .examples import load_examples
     from .judging import judge
+    from .repository import build
 
 __all__ = [
     "Benchmark",

@@ -6,6 +6,7 @@ A folder holds ``builder.py`` (the dataset script), ``README.md`` (the card) and
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib
 from collections.abc import Iterable, Mapping
@@ -116,6 +117,14 @@ def get_task(benchmark: str, task: str) -> Task:
 def config_names(name: str) -> list[str]:
     """All configurations of a benchmark's dataset, scored or not."""
     return [config.name for config in get_builder(name).BUILDER_CONFIGS]
+
+
+def option_names(name: str) -> list[str]:
+    """The fields of a builder's configuration that are its own, beside those that every one has."""
+    import datasets
+
+    common = {field.name for field in dataclasses.fields(datasets.BuilderConfig)}
+    return sorted({field.name for field in dataclasses.fields(get_builder(name).BUILDER_CONFIG_CLASS)} - common)
 
 
 def code_hash(name: str) -> str:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..metrics.errors import DataError, UnknownNameError
-from .benchmarks import Task, benchmark_names, code_hash, get_benchmark, split_reference
+from ..metrics.errors import DataError, StorageError, UnknownNameError
+from .benchmarks import Task, benchmark_names, code_hash, get_benchmark, option_names, split_reference
 from .repository import build, read_build
 
 MISSING = ""
@@ -121,7 +121,7 @@ def load_examples(
         return _load_folder(folder)
     name, part = split_reference(reference, benchmark_names())
     benchmark = get_benchmark(name)
-    options = {**benchmark.scoring_options, **(options or {})}
+    options = {**benchmark.scoring_options, **_applicable(name, options or {})}
     tasks = []
     for task, configs in benchmark.select(name, part):
         data = TaskData(name, task, configs, benchmark.split)
@@ -141,7 +141,11 @@ def cached_build(name: str, config: str, data_dir: str | Path | None, options: M
     digest = hashlib.sha256(json.dumps(key, default=str).encode()).hexdigest()[:16]
     folder = cache_folder() / "datasets" / name / f"{config}-{digest}"
     if not folder.exists():
-        build(name, folder, configs=[config], data_dir=data_dir, options=options)
+        try:
+            build(name, folder, configs=[config], data_dir=data_dir, options=options)
+        except StorageError:
+            if not folder.exists():  # else another process has built it meanwhile
+                raise
     return folder
 
 
@@ -150,6 +154,11 @@ def cache_folder() -> Path:
     from huggingface_hub.constants import HF_HOME
 
     return Path(os.environ.get("VL_ASSAY_CACHE", Path(HF_HOME) / "vl_assay")).expanduser()
+
+
+def _applicable(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options without ``allow_missing`` for a benchmark whose images cannot be missing."""
+    return {key: value for key, value in options.items() if key != "allow_missing" or key in option_names(name)}
 
 
 def _load_folder(folder: Path) -> list[TaskData]:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..metrics.errors import DataError, StorageError, UnknownNameError, VLAssayError
-from .benchmarks import config_names, get_builder, get_card
+from .benchmarks import config_names, get_builder, get_card, option_names
 
 BUILD_FILE = "build.json"
 _BUILD_SCHEMA = "vl-assay/build"
@@ -103,16 +103,10 @@ def read_build(folder: str | Path) -> dict[str, Any]:
 
 
 def _checked_options(benchmark: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    import dataclasses
-
-    import datasets
-
-    config_class = get_builder(benchmark).BUILDER_CONFIG_CLASS
-    common = {f.name for f in dataclasses.fields(datasets.BuilderConfig)}
-    own = sorted({f.name for f in dataclasses.fields(config_class)} - common)
+    known = option_names(benchmark)
     for name in options:
-        if name not in own:
-            raise UnknownNameError(f"option of {benchmark}", name, own)
+        if name not in known:
+            raise UnknownNameError(f"option of {benchmark}", name, known)
     return dict(sorted(options.items()))
 
 
@@ -229,7 +223,7 @@ def _with_counts(card: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]
     start, end = (card.find(mark) for mark in _COUNTS)
     if start < 0 or end < start:
         return card
-    rows = ["| config | split | rows | images | captions |", "|---|---|---|---|---|"]
+    rows = ["| config | split | rows | images | distinct captions |", "|---|---|---|---|---|"]
     for config, splits in counts.items():
         for split, n in splits.items():
             images = f"{n['images']:,}" + (f" ({n['missing_images']:,} missing)" if n["missing_images"] else "")

@@ -36,7 +36,8 @@ def load_metric(name: str) -> evaluate.EvaluationModule:
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, evaluate.EvaluationModule)
     )
-    return module_class()
+    # In memory: after an error `evaluate` keeps its cache file locked and the next call would wait for it.
+    return module_class(keep_in_memory=True)
 
 
 def install_metric(name: str) -> Path:

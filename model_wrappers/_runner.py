@@ -11,9 +11,9 @@ captions that are the same to the model tie exactly.
 
 from __future__ import annotations
 
-import os
 import platform
 import re
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -63,7 +63,7 @@ def score(
         out: folder of the sheets; by default `default_folder` of the model's name.
         data_dir: the user's own copy of the benchmarks' sources.
         options: fields of the builders' configurations, such as ``{"allow_missing": True}``.
-        batch_size: how many images or captions the model takes at once; does not change any decision.
+        batch_size: how many images or captions the model takes at once; in float32 it changes no decision.
         dtype: type of the model's weights and activations.
         revision: branch, tag or commit of the model's Hub repository.
         progress: show progress bars and a summary of the work.
@@ -203,7 +203,7 @@ def _facts(processes: Processes, clock: _Clock, work: Work, batch_size: int) -> 
         "python": platform.python_version(),
         "libraries": libraries,
         "machine": platform.machine(),
-        "threads": int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1),
+        "threads": sys.modules["torch"].get_num_threads() if "torch" in sys.modules else 1,
         "processes": processes.world,
         "batch_size": batch_size,
         "seed": None,  # nothing in scoring is drawn at random

@@ -57,6 +57,8 @@ class Stages:
 
         def compute_parts(own: Sequence[tuple[int, Part]], save: Callable[[int, np.ndarray], None]) -> None:
             numbers = [number for _, part in own for number in part]
+            if len(own) * self._processes.world < len(parts):
+                self._progress.say(f"{name}: going on; some of the {len(parts)} parts were finished before")
             with (
                 self._progress.bar(name, len(numbers)) as advance,
                 _ahead(load, numbers, 2 * batch_size) as items,

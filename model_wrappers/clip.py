@@ -43,7 +43,10 @@ class Clip:
         return self._model.device
 
     def prepare_image(self, image: Image.Image) -> np.ndarray:
-        """Pixel values (3, height, width), float32, as the checkpoint's image processor makes them."""
+        """Pixel values (3, height, width), float32, as the checkpoint's image processor makes them.
+
+        An orientation in EXIF data is not applied, as in the papers' own scripts.
+        """
         return self._image_processor(image.convert("RGB"), return_tensors="np")["pixel_values"][0]
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
@@ -101,10 +104,12 @@ def load(checkpoint: str, options: LoadOptions) -> Clip:
     except (OSError, ValueError, RuntimeError) as error:
         raise ModelError(f"cannot load {checkpoint} as CLIP: {error}") from error
     _refuse_incomplete(checkpoint, loading)
+    # Of a local folder only its name is told: a score sheet is made to be published.
+    name = Path(checkpoint).expanduser().resolve().name if Path(path).expanduser().is_dir() else checkpoint
     info = ModelInfo(
-        name=checkpoint.rstrip("/") if checkpoint == path else checkpoint,
+        name=name,
         family="clip",
-        checkpoint=checkpoint,
+        checkpoint=name,
         revision=_revision(path, config),
         dtype=options.dtype,
         parameters=sum(parameter.numel() for parameter in model.parameters()),

@@ -262,7 +262,7 @@ def test_a_sheet_says_what_model_scored_what_data_with_which_code(tiny_clip, coc
     folder = coco()
     [path, _] = run_quietly(str(tiny_clip), folder, tmp_path / "out")
     metadata = read_sheet(path).metadata
-    assert metadata["model"]["name"] == str(tiny_clip)
+    assert metadata["model"]["name"] == "tiny-clip"
     assert metadata["model"]["revision"].startswith("sha256:")
     assert metadata["model"]["dtype"] == "float32"
     assert metadata["model"]["preprocessing"]["backend"] == "pil"
@@ -412,10 +412,10 @@ def test_a_full_disk_is_one_message_and_leaves_earlier_results_intact(small_disk
     filler = small_disk / "filler"
     free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_bsize
     filler.write_bytes(b"\0" * (free - 120_000))
-    with pytest.raises(StorageError, match="No space left on device.*run the same command again"):
+    with pytest.raises(StorageError, match=r"No space left on device.*run the same command again"):
         run_quietly(Recorder(name="second"), folder, small_disk / "out")
     assert path.read_bytes() == before
-    assert not [file for file in (small_disk / "out").rglob(".*.parquet.*")]
+    assert not list((small_disk / "out").rglob(".*.parquet.*"))
     filler.unlink()
     run_quietly(Recorder(name="second"), folder, small_disk / "out")
     assert read_sheet(path).model == "second"

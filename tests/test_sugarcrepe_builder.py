@@ -159,9 +159,7 @@ def test_streaming_gives_the_rows_of_the_prepared_dataset(build, make, release):
 
 
 def test_two_processes_give_the_rows_of_one(make, build, release, tmp_path):
-    builder = SugarCrepe(
-        cache_dir=str(tmp_path / "two"), config_name="swap_obj", data_dir=str(release), verify=False
-    )
+    builder = SugarCrepe(cache_dir=str(tmp_path / "two"), config_name="swap_obj", data_dir=str(release), verify=False)
     builder.download_and_prepare(num_proc=2)
     assert builder.as_dataset(split="test")["id"][:] == build(release)["id"][:]
 

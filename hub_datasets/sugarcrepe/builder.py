@@ -161,9 +161,7 @@ class SugarCrepe(datasets.GeneratorBasedBuilder):
                 example["image"] = image
             yield example["id"], example
 
-    def _annotations(
-        self, dl_manager: datasets.DownloadManager, data_dir: Path | None
-    ) -> dict[str, dict[str, str]]:
+    def _annotations(self, dl_manager: datasets.DownloadManager, data_dir: Path | None) -> dict[str, dict[str, str]]:
         """Return the rows by their key in the annotation file: the user's own, or a checked download."""
         name = _annotation_name(self.config.name)
         path = _local_annotations(data_dir, name)
@@ -233,9 +231,7 @@ def _check_sum(payload: bytes, name: str, source: str, remedy: str) -> None:
     found = hashlib.sha256(payload).hexdigest()
     if found != _CHECKSUMS[name]:
         expected = _CHECKSUMS[name]
-        raise ValueError(
-            f"{source} has SHA-256 {found}, but {name} at commit {_REVISION[:7]} has {expected}. {remedy}"
-        )
+        raise ValueError(f"{source} has SHA-256 {found}, but {name} at commit {_REVISION[:7]} has {expected}. {remedy}")
 
 
 def _parse_rows(payload: bytes, source: str) -> dict[str, dict[str, str]]:

@@ -1,0 +1,163 @@
+"""The command line: what README, cards and --help show really runs, and errors are one message."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from vl_assay.hub_datasets import benchmark_names
+from vl_assay.metrics.console import build_app
+from vl_assay.metrics.errors import VLAssayError
+
+ROOT = Path(__file__).parents[1]
+COMMANDS = ("build", "install", "list", "report", "run", "score")
+
+
+def blocks(path, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(encoding="utf-8"), re.M | re.S)
+
+
+def commands(path):
+    """The `vl-assay` commands of a document, each with its comment."""
+    for block in blocks(path, "bash"):
+        for line in block.splitlines():
+            command, _, comment = line.partition("#")
+            for part in command.split("&&"):
+                if part.strip().startswith("vl-assay "):
+                    yield part.strip(), comment.strip()
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory):
+    """A folder in which the README's commands run, one after the other."""
+    folder = tmp_path_factory.mktemp("readme")
+    (folder / "coco").mkdir()
+    return folder
+
+
+def invoke(command, folder):
+    """Run a command line as the console would, in `folder`: exit code and all that it printed."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        result = CliRunner().invoke(build_app(), shlex.split(command)[1:], env={"COLUMNS": "120"})
+    finally:
+        os.chdir(before)
+    return result.exit_code, result.output, result.exception
+
+
+README_COMMANDS = list(commands(ROOT / "README.md"))
+
+
+def test_the_readme_shows_commands():
+    assert len(README_COMMANDS) >= 7
+    assert README_COMMANDS[0][0] == "vl-assay run"
+
+
+@pytest.mark.parametrize(("command", "comment"), README_COMMANDS, ids=[command for command, _ in README_COMMANDS])
+def test_commands_of_the_readme_run(command, comment, workplace):
+    code, output, error = invoke(command, workplace)
+    if comment.startswith("network"):
+        assert isinstance(error, VLAssayError)
+        assert re.search(r"Hub|download|reach", str(error))
+    else:
+        assert code == 0, (output, error)
+        assert output.strip()
+
+
+def test_the_output_in_the_readme_is_the_real_one(workplace):
+    _, output, _ = invoke("vl-assay run", workplace)
+    [shown] = [block for block in blocks(ROOT / "README.md", "text") if "demo-clip" in block]
+
+    def table(text):
+        return [line.strip() for line in text.splitlines() if "%" in line and "│" in line]
+
+    assert table(shown) == table(output)
+    assert len(table(shown)) == 9
+
+
+def test_the_demo_profile_is_as_promised(workplace):
+    from vl_assay.hub_datasets import judge
+
+    [result] = judge([workplace / "vl-assay-results" / "demo-clip" / "toy_scenes.itm.parquet"])
+    accuracy = {name: scores["accuracy"] for name, scores in result.scores["per_category"].items()}
+    assert accuracy["replace_obj"] >= 0.9
+    assert accuracy["replace_att"] >= 0.9
+    assert sum(value <= 0.75 for name, value in accuracy.items() if name not in ("replace_obj", "replace_att")) >= 2
+
+
+def test_python_in_the_readme_runs(workplace, monkeypatch):
+    monkeypatch.chdir(workplace)
+    for code in blocks(ROOT / "README.md", "python"):
+        exec(compile(code, "README.md", "exec"), {})
+
+
+def test_paths_in_the_documents_exist():
+    for document in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
+        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text(encoding="utf-8")):
+            assert (ROOT / target).exists(), f"{document.name} links to {target}"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_teaches_with_examples_that_exist(name):
+    code, output, _ = invoke(f"vl-assay {name} --help", ROOT)
+    assert code == 0
+    assert name == "list" or "vl-assay" in output
+
+
+def test_commands_are_exactly_those_that_are_documented():
+    app = build_app()
+    found = {
+        command.name or command.callback.__name__
+        for group in app.registered_groups
+        for command in group.typer_instance.registered_commands
+    }
+    assert found == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", benchmark_names())
+def test_options_in_the_cards_exist(name):
+    for command, _ in commands(ROOT / "hub_datasets" / name / "README.md"):
+        words = shlex.split(command)
+        _, output, _ = invoke(f"vl-assay {words[1]} --help", ROOT)
+        assert all(word.partition("=")[0] in output for word in words if word.startswith("--"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("run no-such-model", "error: unknown model 'no-such-model'"),
+        ("run mock:oracle no-such-benchmark", "error: unknown benchmark 'no-such-benchmark'; known: sugarcrepe, toy"),
+        ("run mock:oracle sugarcrepe/no-such-category", "error: unknown part of sugarcrepe 'no-such-category'"),
+        ("run mock:oracle toy_scenes --ties maybe", "error: unknown tie policy 'maybe'; known: wrong, half, right"),
+        ("run mock:oracle toy_scenes -o seed", "error: option 'seed' has no value; write NAME=VALUE"),
+        ("build toy_scenes/itm --out . -o sead=1", "error: unknown option of toy_scenes 'sead'"),
+        ("report nowhere.parquet", "error: nowhere.parquet: no such score sheet"),
+        ("install nonsense", "error: unknown metric or benchmark 'nonsense'"),
+    ],
+)
+def test_errors_are_one_message_and_an_exit_code(arguments, message, tmp_path):
+    process = subprocess.run(
+        [sys.executable, "-m", "vl_assay.metrics.console", *shlex.split(arguments)],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert process.returncode == 1
+    assert process.stderr.splitlines()[-1].startswith(message)
+    assert "Traceback" not in process.stderr
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_ties_count_as_asked_and_the_constant_scorer_wins_nothing(tmp_path):
+    invoke("vl-assay score mock:constant toy_scenes --out .", tmp_path)
+    for ties, expected in (("wrong", "0.0 %"), ("half", "50.0 %"), ("right", "100.0 %")):
+        _, output, _ = invoke(f"vl-assay report toy_scenes.itm.parquet --ties {ties}", tmp_path)
+        [line] = [line for line in output.splitlines() if "micro average" in line]
+        assert line.split("│")[2].strip() == expected
+        assert "100.0 %" in line.split("│")[4]

@@ -1,0 +1,50 @@
+"""The released SugarCrepe annotations, with made-up images under the right names, from file to results."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from vl_assay.hub_datasets import judge
+from vl_assay.metrics.sheets import read_sheet
+from vl_assay.model_wrappers import score
+
+
+@pytest.fixture(scope="module")
+def stand_in(shared_data, tmp_path_factory):
+    """The released annotations and 1,560 small JPEGs, no two alike, under the names of COCO's photographs."""
+    folder = tmp_path_factory.mktemp("coco")
+    (folder / "val2017").mkdir()
+    (folder / "data").symlink_to(shared_data / "data" / "sugarcrepe" / "data")
+    records = [r for path in (folder / "data").iterdir() for r in json.loads(path.read_text("utf-8")).values()]
+    rng = np.random.default_rng(0)
+    for name in sorted({record["filename"] for record in records}):
+        Image.fromarray(rng.integers(0, 256, (16, 20, 3), dtype=np.uint8)).save(folder / "val2017" / name)
+    return folder
+
+
+def test_all_of_sugarcrepe_is_scored_each_image_and_caption_once(stand_in, tmp_path, capfd):
+    [path] = score("mock:bag-of-words", ["sugarcrepe"], out=tmp_path, data_dir=stand_in)
+    assert "7,511 examples: 1,560 images and 11,844 captions to encode" in capfd.readouterr().err
+    sheet = read_sheet(path)
+    assert len(sheet.rows) == 7511
+    assert (sheet.metadata["run"]["images"], sheet.metadata["run"]["captions"]) == (1560, 11844)
+    [result] = judge([path], resamples=500)
+    assert {name: s["n"] for name, s in result.scores["per_category"].items()} == {
+        "add_att": 692, "add_obj": 2062, "replace_att": 788, "replace_obj": 1652, "replace_rel": 1406,
+        "swap_att": 666, "swap_obj": 245,
+    }  # fmt: skip
+    # Swaps are the same words in another order more often than not, and a bag of words cannot tell those apart.
+    ties = {name: s["tie_rate"] for name, s in result.scores["per_category"].items()}
+    assert min(ties["swap_att"], ties["swap_obj"]) > 0.3
+    assert max(ties["replace_att"], ties["replace_obj"], ties["add_att"], ties["add_obj"]) == 0
+
+
+@pytest.mark.parametrize(("ties", "expected"), [("wrong", 0.0), ("half", 0.5), ("right", 1.0)])
+def test_a_constant_model_gets_what_the_tie_policy_says(ties, expected, stand_in, tmp_path):
+    [path] = score("mock:constant", ["sugarcrepe/swap_obj"], out=tmp_path, data_dir=stand_in, progress=False)
+    [result] = judge([path], ties=ties, resamples=500)
+    assert (result.scores["accuracy"], result.scores["tie_rate"]) == (expected, 1.0)

@@ -1,0 +1,144 @@
+"""Results and reports: right numbers in every format, and everything needed to compute them again."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from PIL import Image
+
+from vl_assay.hub_datasets import judge
+from vl_assay.metrics import report
+from vl_assay.metrics.errors import ScoresError, SheetError, UnknownNameError
+from vl_assay.metrics.results import read_results, write_results
+from vl_assay.metrics.sheets import Row, Sheet, file_hash, read_sheet, write_sheet
+
+MODEL = {"name": "some/model_1 & co", "family": "clip"}
+BENCHMARK = {"name": "sugarcrepe", "task": "itm", "rows": 6, "missing": ["e"]}
+
+
+def row(name, category, scores, image="i"):
+    return Row(name, category, category, [image], [0], None if scores is None else [scores])
+
+
+# swap_obj: right, wrong → 1/2; add_att: right, tie, right → 2/3, a tie in 1 of 3; one row without its image.
+ROWS = [
+    row("a", "swap_obj", [0.9, 0.1], "x"),
+    row("b", "swap_obj", [0.1, 0.9], "y"),
+    row("c", "add_att", [0.9, 0.1], "x"),
+    row("d", "add_att", [0.5, 0.5], "y"),
+    row("f", "add_att", [0.7, 0.2], "z"),
+    row("e", "add_att", None, ""),
+]
+
+
+@pytest.fixture
+def sheet(tmp_path):
+    write_sheet(tmp_path / "sugarcrepe.itm.parquet", Sheet(ROWS, {"model": MODEL, "benchmark": BENCHMARK, "run": {}}))
+    return tmp_path / "sugarcrepe.itm.parquet"
+
+
+def test_scores_follow_from_the_sheet_and_missing_rows_are_counted(sheet):
+    [result] = judge([sheet])
+    assert result.scores["accuracy"] == pytest.approx(3 / 5)
+    assert result.scores["macro_accuracy"] == pytest.approx((1 / 2 + 2 / 3) / 2)
+    assert result.scores["per_category"]["add_att"]["tie_rate"] == pytest.approx(1 / 3)
+    assert (result.missing, result.scores["n"]) == (1, 5)
+    [half] = judge([sheet], ties="half")
+    assert half.scores["accuracy"] == pytest.approx(3.5 / 5)
+
+
+def test_results_name_the_sheet_the_metric_and_the_options_that_give_them_again(sheet, tmp_path):
+    results = judge([sheet], resamples=500)
+    write_results(tmp_path / "results.json", results)
+    [again] = read_results(tmp_path / "results.json")
+    assert again == results[0]
+    assert again.sheet["sha256"] == file_hash(sheet)
+    [recomputed] = judge([tmp_path / again.sheet["file"]], **again.options)
+    assert recomputed.scores == again.scores
+
+
+def test_a_report_has_the_same_numbers_in_every_format(sheet, tmp_path):
+    results = judge([sheet, sheet])
+    files = report.write_report(results, tmp_path / "report")
+    assert [file.name for file in files] == [
+        "results.json", "report.md", "report.tex", "profile.png", "profile.html",
+    ]  # fmt: skip
+    markdown, latex = (tmp_path / "report" / name for name in ("report.md", "report.tex"))
+    assert "| add_att | 66.7 % | " in markdown.read_text()
+    assert "| 33.3 % | 3 |" in markdown.read_text()
+    assert r"add\_att & 66.7 \% & " in latex.read_text()
+    assert r"some/model\_1 \& co" in latex.read_text()
+    assert "1 of 6 examples lack their image and are in no score" in markdown.read_text()
+    with Image.open(tmp_path / "report" / "profile.png") as image:
+        assert min(image.size) > 300
+    page = (tmp_path / "report" / "profile.html").read_text()
+    assert "swap_obj" in page
+    assert not re.search(r'<script[^>]+src="http', page)
+    document = json.loads((tmp_path / "report" / "results.json").read_text())
+    assert (document["schema"], document["version"]) == ("vl-assay/results", 1)
+
+
+def test_lines_end_with_the_two_averages(sheet):
+    lines = report.lines(judge([sheet])[0])
+    assert [line.name for line in lines] == ["swap_obj", "add_att", "micro average", "macro average"]
+    for line in lines:
+        assert line.interval is not None
+        assert line.interval[0] <= line.accuracy <= line.interval[1]
+
+
+def test_options_that_no_metric_knows_are_refused(sheet):
+    with pytest.raises(UnknownNameError, match="unknown tie policy 'maybe'; known: wrong, half, right"):
+        judge([sheet], ties="maybe")
+    with pytest.raises(ScoresError, match="confidence"):
+        judge([sheet], confidence=95)
+
+
+def test_a_sheet_without_any_score_is_refused(tmp_path):
+    path = tmp_path / "empty.parquet"
+    write_sheet(path, Sheet([row("e", "add_att", None, "")], {"model": MODEL, "benchmark": BENCHMARK}))
+    with pytest.raises(SheetError, match="all of its 1 examples lack their image"):
+        judge([path])
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (row("a", "c", [0.1, float("nan")]), "a score is NaN, infinite or missing"),
+        (row("a", "c", [0.1, float("inf")]), "a score is NaN, infinite or missing"),
+        (Row("a", "c", "c", ["i"], [2], [[0.1, 0.2]]), r"right caption \[2\] outside the 2 captions"),
+        (Row("a", "c", "c", ["i"], [0], [[0.1, 0.2], [0.1, 0.2]]), "2 rows of scores for 1 images"),
+        (Row("a", "c", "c", ["i", "j"], [0], [[0.1, 0.2], [0.1, 0.2]]), "2 images but 1 right captions"),
+        (Row("a", "c", "c", ["i", "j"], [0, 1], [[0.1, 0.2], [0.1]]), "rows of scores of different lengths"),
+        (Row("a", "c", "c", ["i"], [0], None), "no scores, though no image is missing"),
+        (Row("a", "c", "c", [], [], []), "0 images"),
+    ],
+)
+def test_rows_that_break_the_schema_are_named(bad, message, tmp_path):
+    with pytest.raises(SheetError, match=rf"row 1 \(id 'a'\): {message}"):
+        write_sheet(tmp_path / "s.parquet", Sheet([ROWS[1], bad], {"model": MODEL, "benchmark": BENCHMARK}))
+    assert not (tmp_path / "s.parquet").exists()
+
+
+def test_other_files_are_not_taken_for_sheets_or_results(sheet, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"id": ["a"]}), tmp_path / "plain.parquet")
+    with pytest.raises(SheetError, match="no score sheet: it has no `vl_assay` metadata"):
+        read_sheet(tmp_path / "plain.parquet")
+    table = pq.read_table(sheet)
+    pq.write_table(table.drop_columns(["scores"]), tmp_path / "lacking.parquet")
+    with pytest.raises(SheetError, match="the columns are"):
+        read_sheet(tmp_path / "lacking.parquet")
+    newer = table.replace_schema_metadata({"vl_assay": json.dumps({"schema": "vl-assay/sheet", "version": 9})})
+    pq.write_table(newer, tmp_path / "newer.parquet")
+    with pytest.raises(SheetError, match=r"\('vl-assay/sheet', 9\); this version reads \('vl-assay/sheet', 1\)"):
+        read_sheet(tmp_path / "newer.parquet")
+    (tmp_path / "results.json").write_text('{"schema": "other", "version": 1}')
+    with pytest.raises(SheetError, match="this version reads"):
+        read_results(tmp_path / "results.json")
+    (tmp_path / "results.json").write_text("[")
+    with pytest.raises(SheetError, match="is no results file"):
+        read_results(tmp_path / "results.json")
