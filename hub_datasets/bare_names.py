@@ -45,6 +45,7 @@ def _install_config(name: str, config: str, data_dir: str | Path | None) -> None
             dataset_name=name,
             config_name=config,
             hash=code_hash(name),
-            data_dir=None if data_dir is None else str(data_dir),
         )
-        builder.download_and_prepare()
+        # Set afterwards, or the configuration would get a name of its own that a bare call does not find.
+        builder.config.data_dir = None if data_dir is None else str(data_dir)
+        builder.download_and_prepare(download_mode=None if data_dir is None else "force_redownload")

@@ -90,6 +90,13 @@ def report(
     make_report(sheets, out or sheets[0].parent, ties=ties, confidence=confidence)
 
 
+def check_options(**options: Any) -> None:
+    """Refuse options of the judging before any work is done."""
+    from .judging import check_options as check
+
+    check(**options)
+
+
 def make_report(sheets: list[Path], out: Path, **options: Any) -> None:
     """Judge sheets, print the tables and write the report's files."""
     from ..metrics.report import print_results, write_report
@@ -112,5 +119,10 @@ def parse_options(pairs: list[str] | None, *, allow_missing: bool) -> dict[str, 
         name, separator, value = pair.partition("=")
         if not separator:
             raise VLAssayError(f"option {pair!r} has no value; write NAME=VALUE, such as seed=1")
-        options[name] = yaml.safe_load(value)
+        try:
+            options[name] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise VLAssayError(
+                f"the value of option {pair!r} cannot be read; write NAME=VALUE, such as seed=1"
+            ) from None
     return options

@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..metrics.errors import DataError, StorageError, UnknownNameError
+from ..metrics.errors import DataError, UnknownNameError, VLAssayError
 from .benchmarks import Task, benchmark_names, code_hash, get_benchmark, option_names, split_reference
-from .repository import build, read_build
+from .repository import build, data_errors, read_build
 
 MISSING = ""
+_WRITTEN_HERE = {"results.json", "report.md", "report.tex", "profile.png", "profile.html", "build.json"}
 
 
 @dataclass(frozen=True)
@@ -115,10 +116,8 @@ def load_examples(
         UnknownNameError: no such benchmark or part; the message lists the known ones.
         DataError: the data are missing or damaged.
     """
-    folder = Path(reference).expanduser()
-    # A folder of the same name as a benchmark does not take its place: "./sugarcrepe" names the folder.
-    if reference.partition("/")[0] not in benchmark_names() and folder.is_dir():
-        return _load_folder(folder)
+    if _is_folder(reference):
+        return _load_folder(Path(reference).expanduser())
     name, part = split_reference(reference, benchmark_names())
     benchmark = get_benchmark(name)
     options = {**benchmark.scoring_options, **_applicable(name, options or {})}
@@ -131,19 +130,37 @@ def load_examples(
     return tasks
 
 
+def check_reference(reference: str) -> None:
+    """Raise `UnknownNameError` at once where `load_examples` would, before anything is downloaded or built."""
+    if not _is_folder(reference):
+        name, part = split_reference(reference, benchmark_names())
+        get_benchmark(name).select(name, part)
+
+
+def _is_folder(reference: str) -> bool:
+    """Whether a reference means a folder; "./sugarcrepe" does, "sugarcrepe" means the benchmark."""
+    if reference.partition("/")[0] in benchmark_names():
+        return False
+    if Path(reference).expanduser().is_dir():
+        return True
+    if reference.startswith((".", "/", "~")):
+        raise DataError(f"there is no folder {reference}; name one that `vl-assay build` wrote, or a benchmark")
+    return False
+
+
 def cached_build(name: str, config: str, data_dir: str | Path | None, options: Mapping[str, Any]) -> Path:
     """The repository of one configuration in the user's cache, built now where it is not there yet.
 
     Its place depends on the builder's code, the options and the files of `data_dir` (name, size, time), so that a
     changed source is built anew.
     """
-    key = [code_hash(name), config, dict(sorted(options.items())), sorted(_listing(data_dir))]
+    key = [code_hash(name), config, dict(sorted(options.items())), _listing(data_dir)]
     digest = hashlib.sha256(json.dumps(key, default=str).encode()).hexdigest()[:16]
     folder = cache_folder() / "datasets" / name / f"{config}-{digest}"
     if not folder.exists():
         try:
             build(name, folder, configs=[config], data_dir=data_dir, options=options)
-        except StorageError:
+        except VLAssayError:
             if not folder.exists():  # else another process has built it meanwhile
                 raise
     return folder
@@ -183,17 +200,24 @@ def _load_folder(folder: Path) -> list[TaskData]:
 def _open(folder: Path, config: str, split: str) -> Any:
     import datasets
 
-    return datasets.load_dataset(str(folder), config, split=split)
+    with data_errors(f"{folder} cannot be read; remove it to have it built again"):
+        return datasets.load_dataset(str(folder), config, split=split)
 
 
-def _listing(data_dir: str | Path | None) -> Iterable[tuple[str, int, int]]:
+def _listing(data_dir: str | Path | None) -> list[tuple[str, int, int]]:
+    """Name, size and time of the files of `data_dir`, without what this package itself writes."""
     if data_dir is None:
         return []
     root = Path(data_dir).expanduser()
     if not root.is_dir():
-        raise DataError(f"the data folder {data_dir} does not exist")
-    files = [path for path in root.rglob("*") if path.is_file()]
-    return [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+        raise DataError(f"the data folder {data_dir} is not there, or is not a folder")
+    found = []
+    for path in root.rglob("*"):
+        ours = path.name in _WRITTEN_HERE or path.suffix == ".parquet" or ".unfinished" in path.parts
+        if not ours and path.is_file():
+            status = path.stat()
+            found.append((str(path), status.st_size, status.st_mtime_ns))
+    return sorted(found)
 
 
 def _text_columns(task: Task) -> list[str]:

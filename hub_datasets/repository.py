@@ -64,8 +64,7 @@ def build(
     for config in chosen:
         if config not in known:
             raise UnknownNameError(f"configuration of {benchmark}", config, known)
-    if out.exists() and not (out / BUILD_FILE).exists() and any(out.iterdir()):
-        raise StorageError(f"{out} is not empty and was not written by a build; name another folder")
+    _refuse_to_overwrite(out)
     options = _checked_options(benchmark, options or {})
     with data_errors(f"the dataset {out}"), _new_folder(out) as new:
         infos, counts = {}, {}
@@ -100,6 +99,15 @@ def read_build(folder: str | Path) -> dict[str, Any]:
     if not isinstance(record, dict) or record.get("schema") != _BUILD_SCHEMA or record.get("version") != 1:
         raise DataError(f"{path} is of another version; build the dataset again")
     return record
+
+
+def _refuse_to_overwrite(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise StorageError(f"{out} is a file; name a folder")
+    if out.exists() and not (out / BUILD_FILE).exists() and any(out.iterdir()):
+        raise StorageError(f"{out} is not empty and was not written by a build; name another folder")
+    if Path.cwd().is_relative_to(out.resolve()):
+        raise StorageError(f"{out} is the folder you are in, or one above it, and cannot be replaced; name another")
 
 
 def _checked_options(benchmark: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -242,8 +250,13 @@ def _new_folder(out: Path) -> Iterator[Path]:
         if out.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{out.name}.old.", dir=out.parent))
             os.replace(out, old / "was")
-            os.replace(new, out)
-            shutil.rmtree(old, ignore_errors=True)
+            try:
+                os.replace(new, out)
+            except OSError:
+                os.replace(old / "was", out)
+                raise
+            finally:
+                shutil.rmtree(old, ignore_errors=True)
         else:
             os.replace(new, out)
     finally:

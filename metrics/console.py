@@ -10,6 +10,8 @@ import typer
 
 from .errors import VLAssayError
 
+# What typer exits with after Ctrl-C.
+_INTERRUPTED = 130
 _HELP = """
 What vision-language models really understand of composition, measured honestly.
 
@@ -41,11 +43,13 @@ def main() -> None:
     try:
         build_app()()
     except VLAssayError as error:
-        print(f"error: {error}", file=sys.stderr)
+        if os.environ.get("RANK", "0") == "0":  # of several processes all leave, one speaks
+            print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
-        print("interrupted; what was finished is kept: run the same command to go on", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as leaving:
+        if leaving.code == _INTERRUPTED:
+            print("interrupted; what was finished is kept: run the same command to go on", file=sys.stderr)
+        raise
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def footnote(result: Result) -> str:
     options = result.options
     text = f"Ties count as {options['ties']}."
     if options.get("confidence"):
-        text += f" Intervals: {options['confidence']:.0%}, bootstrap over images."
+        text += f" Intervals: {100 * options['confidence']:g} %, bootstrap over images."
     if result.missing:
         rows = result.benchmark["rows"]
         text += f" {result.missing:,} of {rows:,} examples lack their image and are in no score."
@@ -75,18 +75,20 @@ def footnote(result: Result) -> str:
 def print_results(results: list[Result]) -> None:
     """Print a table for each result to the terminal."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = Console()
     for result in results:
-        table = Table(title=title(result), caption=footnote(result), title_justify="left", caption_justify="left")
+        name, note = escape(title(result)), escape(footnote(result))
+        table = Table(title=name, caption=note, title_justify="left", caption_justify="left")
         table.add_column(_HEADERS[0], no_wrap=True)
         for header in _HEADERS[1:]:
             table.add_column(header, justify="right", no_wrap=True)
         for position, line in enumerate(lines(result)):
             if line.is_average and not lines(result)[position - 1].is_average:
                 table.add_section()
-            table.add_row(*_cells(line), style="bold" if line.is_average else None)
+            table.add_row(*map(escape, _cells(line)), style="bold" if line.is_average else None)
         console.print(table)
 
 
@@ -150,13 +152,15 @@ def plot_png(results: list[Result]) -> bytes:
     panels = _panels(results)
     figure = Figure(figsize=(8, 3.6 * len(panels)), layout="constrained")
     for axes, (name, group) in zip(figure.subplots(len(panels), squeeze=False)[:, 0], panels.items(), strict=True):
+        names = category_names(group)
         for number, result in enumerate(group):
-            shown = [line for line in lines(result) if line.interval or not line.is_average]
+            shown = lines(result)
             width = 0.8 / len(group)
-            places = [i + (number - (len(group) - 1) / 2) * width for i in range(len(shown))]
+            offset = (number - (len(group) - 1) / 2) * width
+            places = [names.index(line.name) + offset for line in shown]
             values = [100 * line.accuracy for line in shown]
             axes.bar(places, values, width * 0.9, yerr=_errors(shown), capsize=3, label=result.model["name"])
-            axes.set_xticks(range(len(shown)), [line.name.replace(" ", "\n") for line in shown])
+        axes.set_xticks(range(len(names)), [name.replace(" ", "\n") for name in names])
         axes.axhline(50, color="black", linewidth=1, linestyle="--", label="chance")
         axes.set(ylim=(0, 102), ylabel="accuracy, %", title=name)
         axes.spines[["top", "right"]].set_visible(False)
@@ -193,6 +197,12 @@ def plot_html(results: list[Result]) -> bytes:
     figure.update_yaxes(title="accuracy, %", range=[0, 102])
     figure.update_layout(template="plotly_white", height=420 * len(panels), barmode="group")
     return figure.to_html(include_plotlyjs=True, full_html=True).encode()
+
+
+def category_names(results: list[Result]) -> list[str]:
+    """The names of all lines of some results: categories in order of first appearance, then the averages."""
+    every = [line for result in results for line in lines(result)]
+    return list(dict.fromkeys(line.name for line in sorted(every, key=lambda line: line.is_average)))
 
 
 def _panels(results: list[Result]) -> dict[str, list[Result]]:

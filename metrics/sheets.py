@@ -105,6 +105,8 @@ def read_sheet(path: str | Path) -> Sheet:
             names the file and the row.
     """
     path = Path(path)
+    if path.is_dir():
+        raise SheetError(f"{path} is a folder; name the sheets in it")
     try:
         table = pq.read_table(path)
     except FileNotFoundError:
@@ -125,20 +127,43 @@ def file_hash(path: str | Path) -> str:
 
 
 def _metadata(table: pa.Table, path: Path) -> dict[str, Any]:
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is no number")
+
     try:
-        metadata = json.loads((table.schema.metadata or {})[_METADATA_KEY])
-    except (KeyError, ValueError):
+        metadata = json.loads((table.schema.metadata or {})[_METADATA_KEY], parse_constant=refuse)
+    except (KeyError, ValueError, RecursionError):
         raise SheetError(f"{path} is a Parquet file but no score sheet: it has no `vl_assay` metadata") from None
     found = (metadata.get("schema"), metadata.get("version")) if isinstance(metadata, dict) else None
     if found != (SCHEMA, VERSION):
         raise SheetError(f"{path} says schema and version {found}; this version reads {(SCHEMA, VERSION)}")
-    for section, name in (("model", "name"), ("benchmark", "name"), ("benchmark", "task")):
-        if not isinstance(metadata.get(section), dict) or not isinstance(metadata[section].get(name), str):
-            raise SheetError(f"{path}: the metadata lacks {section}.{name}")
     return metadata
 
 
+def _check_metadata(sheet: Sheet, name: str) -> None:
+    """What results and reports take from the metadata is there and of its type; names have no control characters."""
+    for section, field, kind in (
+        ("model", "name", str),
+        ("benchmark", "name", str),
+        ("benchmark", "task", str),
+        ("benchmark", "rows", int),
+        ("benchmark", "missing", list),
+        ("run", "truncated_captions", int),
+    ):
+        values = sheet.metadata.get(section, {} if section == "run" else None)
+        if not isinstance(values, dict):
+            raise SheetError(f"{name}: the metadata has no section {section!r}")
+        value = values.get(field, 0 if section == "run" else None)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise SheetError(f"{name}: {section}.{field} in the metadata is {value!r}, not of type {kind.__name__}")
+        if isinstance(value, str) and not (value.isprintable() and 0 < len(value) <= 200):
+            raise SheetError(f"{name}: {section}.{field} must be 1 to 200 printable characters, not {value[:50]!r}")
+    if sheet.metadata["benchmark"]["rows"] != len(sheet.rows):
+        raise SheetError(f"{name} has {len(sheet.rows)} rows, its metadata say {sheet.metadata['benchmark']['rows']}")
+
+
 def _check(sheet: Sheet, name: str) -> None:
+    _check_metadata(sheet, name)
     seen: set[str] = set()
     for number, row in enumerate(sheet.rows):
         problem = _problem(row)
@@ -152,10 +177,16 @@ def _check(sheet: Sheet, name: str) -> None:
 def _problem(row: Row) -> str | None:
     if None in (row.id, row.config, row.category, row.images, row.correct):
         return "a value is missing"
+    if None in row.images or None in row.correct or (row.scores is not None and None in row.scores):
+        return "a value is missing in a list"
+    if not all(text.isprintable() for text in (row.id, row.config, row.category)):
+        return "its id, config or category has control characters"
     if len(row.correct) != len(row.images) or not row.images:
         return f"{len(row.images)} images but {len(row.correct)} right captions"
     if row.scores is None:
         return None if "" in row.images else "no scores, though no image is missing"
+    if "" in row.images:
+        return "scores, though an image is missing"
     if len(row.scores) != len(row.images):
         return f"{len(row.scores)} rows of scores for {len(row.images)} images"
     widths = {len(scores) for scores in row.scores}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from pathlib import Path
 
 from .errors import StorageError
@@ -17,14 +17,12 @@ def write_atomically(path: Path, content: bytes) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        temporary = Path(name)
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with temporary.open("xb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            temporary.chmod(0o644)
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)

@@ -20,10 +20,20 @@ def family_names() -> list[str]:
 
 
 def get_family(name: str) -> Any:
-    """The module of a family; `UnknownNameError` lists the known ones."""
+    """The module of a family; `UnknownNameError` lists the known ones, `ModelError` says what it lacks."""
     if name not in family_names():
         raise UnknownNameError("model family", name, family_names())
-    return importlib.import_module(f"{__package__}.{name}")
+    try:
+        return importlib.import_module(f"{__package__}.{name}")
+    except ImportError as error:
+        raise ModelError(f"the family {name} lacks a library ({error}): pip install 'vl-assay[models]'") from error
+    except RuntimeError as error:
+        if "torchvision" not in str(error):
+            raise
+        raise ModelError(
+            f"torch and torchvision do not fit together ({error}). Nothing here needs torchvision: "
+            "pip uninstall torchvision, or install the two in matching builds"
+        ) from error
 
 
 def demo_names() -> list[str]:
@@ -53,12 +63,18 @@ def load_model(name: str, options: LoadOptions | None = None) -> Model:
         return get_family(family).load(checkpoint, options)
     path = checkpoint_path(name)
     model_type = _model_type(path, options)
+    types: dict[str, str] = {}
+    unusable: list[str] = []
     for known in family_names():
-        module = get_family(known)
+        try:
+            module = get_family(known)
+        except ModelError as error:
+            unusable.append(str(error))
+            continue
         if model_type in module.MODEL_TYPES:
             return module.load(name, options)
-    types = {known: ", ".join(get_family(known).MODEL_TYPES) for known in family_names()}
-    answers = "; ".join(f"{known} ({listed})" for known, listed in types.items() if listed)
+        types[known] = ", ".join(module.MODEL_TYPES)
+    answers = "; ".join([*(f"{known} ({listed})" for known, listed in types.items() if listed), *unusable])
     raise ModelError(
         f"{name} is a {model_type!r} checkpoint and no family answers for that type; families and types: {answers}. "
         "Name one to try it all the same: family:checkpoint"

@@ -78,9 +78,9 @@ def run_parts(
     left = [number for number in range(len(parts)) if store.load(stage, number) is None]
     processes.wait()
     own = left[processes.rank :: processes.world]
-    if own:
-        compute([(number, parts[number]) for number in own], lambda number, rows: store.save(stage, number, rows))
-    processes.wait()
+    with processes.together():
+        if own:
+            compute([(number, parts[number]) for number in own], lambda number, rows: store.save(stage, number, rows))
     return [_finished(store, stage, number) for number in range(len(parts))]
 
 

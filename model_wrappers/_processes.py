@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
-from ..metrics.errors import VLAssayError
+from ..metrics.errors import ModelError, VLAssayError
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,28 @@ class Processes:
         """Whether this is the process that prints and writes the results."""
         return self.rank == 0
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Go on only when every process has ended the block well; else each leaves with the first one's error.
+
+        So that no process waits for one that has failed.
+        """
+        failure: VLAssayError | None = None
+        try:
+            yield
+        except VLAssayError as error:
+            failure = error
+        failures = [failure] if self._state is None else self._gather(failure)
+        first = next((error for error in failures if error is not None), None)
+        if first is not None:
+            raise failure or first
+
+    def _gather(self, failure: VLAssayError | None) -> list[VLAssayError | None]:
+        from accelerate.utils import gather_object
+
+        texts = gather_object([None if failure is None else str(failure)])
+        return [None if text is None else VLAssayError(text) for text in texts]
+
     def wait(self) -> None:
         """Wait until every process has come here."""
         if self._state is not None:
@@ -36,7 +61,8 @@ def join() -> Processes:
     import torch
     from accelerate import PartialState
 
-    state = PartialState(cpu=not torch.cuda.is_available())
+    # One process may download or build for hours while the others wait for it.
+    state = PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=1))
     if state.num_processes != world:
         raise VLAssayError(
             f"{world} processes were started but only {state.num_processes} found each other; "
@@ -47,7 +73,10 @@ def join() -> Processes:
 
 def default_device(rank: int) -> str:
     """The device of a process: its GPU, Apple's, or the CPU."""
-    import torch
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise ModelError("models need torch and transformers: pip install 'vl-assay[models]'") from None
 
     if torch.cuda.is_available():
         return f"cuda:{int(os.environ.get('LOCAL_RANK', rank)) % torch.cuda.device_count()}"

@@ -4,9 +4,9 @@ Each different image (by content) and caption of all benchmarks of a run is enco
 like length; images are decoded in threads while the model works. The work is cut into fixed parts, so a killed run
 goes on where it stopped, with any number of processes.
 
-Scores that lie closer together than rounding can tell apart are settled: their images and captions are encoded
-again, one at a time and in double precision. So no decision depends on the batch size or the number of processes, and
-captions that are the same to the model tie exactly.
+Cosines that lie closer together than rounding can tell apart are settled: their images and captions are encoded
+again, one at a time and in double precision. So in float32 no decision of a dual encoder depends on the batch size or
+the number of processes, and captions that are the same to the model tie exactly.
 """
 
 from __future__ import annotations
@@ -16,18 +16,16 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ..hub_datasets.examples import TaskData, load_examples
-from ..metrics.errors import ModelError
+from ..hub_datasets.examples import TaskData, check_reference, load_examples
+from ..metrics.errors import DataError, ModelError, SheetError
 from ..metrics.results import code_version
-from ..metrics.sheets import Row, Sheet, write_sheet
+from ..metrics.sheets import Row, Sheet, read_sheet, write_sheet
 from ._families import load_model
 from ._parts import PartStore
 from ._processes import Processes, default_device, join
@@ -42,7 +40,7 @@ DEFAULT_BENCHMARKS = ("toy_scenes",)
 
 def score(
     model: str | Model = DEFAULT_MODEL,
-    benchmarks: Iterable[str] = DEFAULT_BENCHMARKS,
+    benchmarks: str | Iterable[str] = DEFAULT_BENCHMARKS,
     *,
     out: str | Path | None = None,
     data_dir: str | Path | None = None,
@@ -76,33 +74,42 @@ def score(
     """
     if batch_size < 1:
         raise ModelError(f"the batch size is {batch_size}; it must be 1 or more")
+    references = [benchmarks] if isinstance(benchmarks, str) else list(benchmarks)
     processes = join()
     clock = _Clock()
-    with clock("data"):
-        tasks = _load_data(list(benchmarks), data_dir, options, processes)
-        work = Work(tasks)
-    with clock("model"):
+    with processes.together():
+        for reference in references:
+            check_reference(reference)
+    with clock("model"), processes.together():
         if isinstance(model, str):
             model = load_model(model, _load_options(model, processes, dtype, revision))
+    assert not isinstance(model, str)
+    with clock("data"):
+        tasks = _load_data(references, data_dir, options, processes)
+        work = Work(tasks)
+    out = Path(out) if out is not None else default_folder(model.info.name)
+    paths = [out / f"{_sheet_name(task)}.parquet" for task in tasks]
+    with processes.together():
+        _refuse_to_overwrite(paths, tasks, model)
     bars = Progress(show=progress and processes.is_main)
     bars.say(work.summary())
-    out = Path(out) if out is not None else default_folder(model.info.name)
-    store = PartStore(out / ".unfinished" / run_key(asdict(model.info), work))
+    libraries = _libraries()
+    store = PartStore(out / ".unfinished" / run_key(asdict(model.info), libraries, work))
     with clock("scores"):
-        stages = Stages(store, processes, bars)
+        stages = Stages(model.info.name, store, processes, bars)
         if isinstance(model, DualEncoder):
             scores, facts = score_by_embeddings(model, work, stages, batch_size)
         else:
             scores, facts = score_by_pairs(model, work, stages)
-    _refuse_nan(model, work, scores)
-    paths = [out / f"{_sheet_name(task)}.parquet" for task in tasks]
-    if processes.is_main:
-        facts |= _facts(processes, clock, work, batch_size) | {"device": str(getattr(model, "device", "cpu"))}
-        matrices = work.matrices(scores)
-        for path, task in zip(paths, tasks, strict=True):
-            write_sheet(path, _sheet(model, task, matrices, facts))
-        store.remove()
     processes.wait()
+    with processes.together():
+        if processes.is_main:
+            facts |= _facts(processes, clock, work, batch_size)
+            facts |= {"libraries": libraries, "device": str(getattr(model, "device", "cpu"))}
+            matrices = work.matrices(scores)
+            for path, task in zip(paths, tasks, strict=True):
+                write_sheet(path, _sheet(model, task, matrices, facts))
+            store.remove()
     return paths
 
 
@@ -125,40 +132,42 @@ class _Clock:
 
 
 def _load_data(
-    benchmarks: list[str],
-    data_dir: str | Path | None,
-    options: Mapping[str, Any] | None,
-    processes: Processes,
+    references: list[str], data_dir: str | Path | None, options: Mapping[str, Any] | None, processes: Processes
 ) -> list[TaskData]:
     """All tasks; the main process first, so that no two build the same dataset."""
-    if not benchmarks:
-        raise ModelError("no benchmark was named; `vl-assay list` shows them")
-    if not processes.is_main:
-        processes.wait()
-    tasks = [task for name in benchmarks for task in load_examples(name, data_dir=data_dir, options=options)]
-    if processes.is_main:
-        processes.wait()
+    tasks: list[TaskData] = []
+    for turn in (processes.is_main, not processes.is_main):
+        with processes.together():
+            if turn:
+                for reference in references:
+                    tasks += load_examples(reference, data_dir=data_dir, options=options)
     names = [_sheet_name(task) for task in tasks]
     for name in names:
         if names.count(name) > 1:
-            raise ModelError(f"{name} was asked for {names.count(name)} times; name each benchmark once")
+            raise DataError(f"{name} was asked for {names.count(name)} times; name each benchmark once")
+    if not names:
+        raise DataError("no benchmark was named; `vl-assay list` shows them")
     return tasks
+
+
+def _refuse_to_overwrite(paths: list[Path], tasks: list[TaskData], model: Model) -> None:
+    """Raise where a sheet of another model, revision or dataset would be replaced."""
+    for path, task in zip(paths, tasks, strict=True):
+        try:
+            found = read_sheet(path).metadata
+        except SheetError:
+            continue  # none there, or one that nobody can read
+        ours = {"name": model.info.name, "revision": model.info.revision, "dtype": model.info.dtype}
+        theirs = {key: found["model"].get(key) for key in ours}
+        data = found["benchmark"].get("fingerprint")
+        if theirs != ours or data != task.fingerprint:
+            what = f"{theirs}" if theirs != ours else f"another version of the data ({data})"
+            raise SheetError(f"{path} holds scores of {what}; name another folder with --out, or move the sheet away")
 
 
 def _load_options(model: str, processes: Processes, dtype: str, revision: str | None) -> LoadOptions:
     device = "cpu" if model.startswith("mock:") else default_device(processes.rank)
     return LoadOptions(device, dtype, revision)
-
-
-def _refuse_nan(model: Model, work: Work, scores: np.ndarray) -> None:
-    bad = ~np.isfinite(scores)
-    if bad.any():
-        first = int(np.flatnonzero(bad)[0])
-        raise ModelError(
-            f"{model.info.name} gave NaN or infinity for {int(bad.sum()):,} of {len(scores):,} pairs, first for the "
-            f"caption {work.captions[int(work.pair_caption[first])]!r}; no sheet was written. Half precision may "
-            "overflow: try --dtype float32; else the checkpoint is broken"
-        )
 
 
 def _sheet_name(task: TaskData) -> str:
@@ -192,16 +201,9 @@ def _sheet(model: Model, task: TaskData, matrices: Iterator[list[list[float]]], 
 
 def _facts(processes: Processes, clock: _Clock, work: Work, batch_size: int) -> dict[str, Any]:
     """Where and how the scores were made, for the sheet's metadata."""
-    libraries = {}
-    for name in ("torch", "transformers", "accelerate", "datasets", "numpy", "pillow"):
-        try:
-            libraries[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return {
         "code": code_version(),
         "python": platform.python_version(),
-        "libraries": libraries,
         "machine": platform.machine(),
         "threads": sys.modules["torch"].get_num_threads() if "torch" in sys.modules else 1,
         "processes": processes.world,
@@ -211,3 +213,12 @@ def _facts(processes: Processes, clock: _Clock, work: Work, batch_size: int) -> 
         "captions": len(work.captions),
         "seconds": clock.seconds,
     }
+
+
+def _libraries() -> dict[str, str]:
+    """The versions of everything that scores depend on."""
+    found = {"vl-assay": code_version()}
+    for name in ("torch", "transformers", "accelerate", "datasets", "numpy", "pillow"):
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found

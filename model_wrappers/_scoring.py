@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..metrics.errors import ModelError
 from ._parts import Part, PartStore, cut, run_parts
 from ._processes import Processes
 from ._progress import Progress
@@ -31,7 +33,8 @@ Item = TypeVar("Item")
 class Stages:
     """Runs stages of work for a scorer: in parts, resumable, shared among processes, with a progress bar each."""
 
-    def __init__(self, store: PartStore, processes: Processes, progress: Progress) -> None:
+    def __init__(self, model: str, store: PartStore, processes: Processes, progress: Progress) -> None:
+        self._model = model
         self._store = store
         self._processes = processes
         self._progress = progress
@@ -53,6 +56,9 @@ class Stages:
             load: makes an item from its number; called ahead of time, in threads.
             compute: rows for a batch of items; a batch never reaches over the end of a part.
             batch_size: items in a batch.
+
+        Raises:
+            ModelError: `compute` gave NaN or infinity; such a part is not kept.
         """
 
         def compute_parts(own: Sequence[tuple[int, Part]], save: Callable[[int, np.ndarray], None]) -> None:
@@ -68,6 +74,12 @@ class Stages:
                     for batch in cut(len(part), batch_size):
                         rows.append(compute(list(islice(items, len(batch)))))
                         advance(len(batch))
+                        if not np.isfinite(rows[-1]).all():
+                            raise ModelError(
+                                f"{self._model} gave NaN or infinity in the stage {name}, first among its items "
+                                f"{part[batch[0]]} to {part[batch[-1]]}; no sheet was written. Half precision may "
+                                "overflow: try --dtype float32; else the checkpoint is broken"
+                            )
                     save(number, np.concatenate(rows))
 
         finished = run_parts(self._store, name, parts, self._processes, compute_parts)
@@ -82,21 +94,18 @@ def score_by_embeddings(
     # Batches of like length waste little on padding; the caption itself makes the order total.
     by_length = sorted(range(len(tokens)), key=lambda i: (len(tokens[i]), work.captions[i]))
 
-    def prepared(number: int) -> np.ndarray:
-        return model.prepare_image(work.open_image(number))
-
     images = stages.run(
         "images",
         cut(len(work.images), _IMAGES_PER_PART),
-        prepared,
-        model.encode_images,
+        lambda number: model.prepare_image(work.open_image(number)),
+        lambda batch: _one_row_each(model, batch, model.encode_images(batch)),
         batch_size=batch_size,
     )
     sorted_captions = stages.run(
         "captions",
         cut(len(by_length), _CAPTIONS_PER_PART),
         lambda number: tokens[by_length[number]],
-        model.encode_captions,
+        lambda batch: _one_row_each(model, batch, model.encode_captions(batch)),
         batch_size=batch_size,
     )
     captions = np.empty_like(sorted_captions)
@@ -105,25 +114,34 @@ def score_by_embeddings(
 
     near = work.near_ties(scores, NEAR_TIE)
     if near.any():
-        some_images, image_place = np.unique(work.pair_image[near], return_inverse=True)
-        some_captions, caption_place = np.unique(work.pair_caption[near], return_inverse=True)
-        exact_images = stages.run(
-            "settling: images",
-            cut(len(some_images), _SETTLED_PER_PART),
-            lambda number: prepared(int(some_images[number])),
-            lambda batch: model.encode_images(batch, exact=True),
-            batch_size=1,
-        )
-        exact_captions = stages.run(
-            "settling: captions",
-            cut(len(some_captions), _SETTLED_PER_PART),
-            lambda number: tokens[int(some_captions[number])],
-            lambda batch: model.encode_captions(batch, exact=True),
-            batch_size=1,
-        )
-        scores[near] = _dot(exact_images[image_place], exact_captions[caption_place])
+        scores[near] = _settle(model, work, stages, tokens, near)
     truncated = sum(len(ids) > model.max_tokens for ids in tokens)
     return scores, {"truncated_captions": truncated, "settled_pairs": int(near.sum())}
+
+
+def _settle(
+    model: DualEncoder, work: Work, stages: Stages, tokens: Sequence[Sequence[int]], near: np.ndarray
+) -> np.ndarray:
+    """Scores of the pairs chosen by `near`, every image and caption alone and in double precision."""
+    images, image_place = np.unique(work.pair_image[near], return_inverse=True)
+    captions, caption_place = np.unique(work.pair_caption[near], return_inverse=True)
+    # Which pairs are near depends on the last digits of the scores; parts of another choice must not be taken.
+    choice = hashlib.sha256(images.tobytes() + b"/" + captions.tobytes()).hexdigest()[:8]
+    exact_images = stages.run(
+        f"settling-images-{choice}",
+        cut(len(images), _SETTLED_PER_PART),
+        lambda number: model.prepare_image(work.open_image(int(images[number]))),
+        lambda batch: model.encode_images(batch, exact=True),
+        batch_size=1,
+    )
+    exact_captions = stages.run(
+        f"settling-captions-{choice}",
+        cut(len(captions), _SETTLED_PER_PART),
+        lambda number: tokens[int(captions[number])],
+        lambda batch: model.encode_captions(batch, exact=True),
+        batch_size=1,
+    )
+    return _dot(exact_images[image_place], exact_captions[caption_place])
 
 
 def score_by_pairs(model: PairScorer, work: Work, stages: Stages) -> tuple[np.ndarray, dict[str, int]]:
@@ -136,10 +154,22 @@ def score_by_pairs(model: PairScorer, work: Work, stages: Stages) -> tuple[np.nd
         return work.open_image(number), [work.captions[i] for i in wanted]
 
     def compute(batch: list[tuple[Any, list[str]]]) -> np.ndarray:
-        return np.concatenate([np.asarray(model.score(image, captions), np.float64) for image, captions in batch])
+        scores = [np.asarray(model.score(image, captions), np.float64) for image, captions in batch]
+        for given, (_, captions) in zip(scores, batch, strict=True):
+            if given.shape != (len(captions),):
+                raise ModelError(
+                    f"{model.info.name} gave {given.shape} scores for {len(captions)} captions of an image"
+                )
+        return np.concatenate(scores)
 
     scores = stages.run("pairs", cut(len(work.images), _IMAGES_PER_PART), load, compute, batch_size=8)
     return scores[place.ravel()], {}
+
+
+def _one_row_each(model: DualEncoder, batch: Sequence[Any], rows: np.ndarray) -> np.ndarray:
+    if rows.ndim != 2 or len(rows) != len(batch):
+        raise ModelError(f"{model.info.name} gave embeddings of shape {rows.shape} for {len(batch)} items")
+    return rows
 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:

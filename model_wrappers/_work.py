@@ -35,6 +35,7 @@ class Work:
         pairs: list[tuple[int, int]] = []
         shapes: list[tuple[int, int]] = []
         for task in tasks:
+            _refuse_repeated_ids(task)
             for example in scored(task):
                 for key in example.images:
                     images.setdefault(key, len(images))
@@ -67,8 +68,11 @@ class Work:
         return text
 
     def fingerprint(self) -> str:
-        """SHA-256 over all images and captions, in order."""
-        return hashlib.sha256(json.dumps([self.images, self.captions]).encode()).hexdigest()
+        """SHA-256 over all images, captions and pairs, in order."""
+        digest = hashlib.sha256(json.dumps([self.images, self.captions]).encode())
+        for array in (self.pair_image, self.pair_caption, self.shapes):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
 
     def open_image(self, index: int) -> Image.Image:
         """Decode image number `index`.
@@ -118,12 +122,20 @@ class Work:
         return near
 
 
+def _refuse_repeated_ids(task: TaskData) -> None:
+    seen: set[str] = set()
+    for example in task.examples:
+        if example.id in seen:
+            raise DataError(f"{task.benchmark}: the id {example.id!r} is there twice; every example needs its own")
+        seen.add(example.id)
+
+
 def scored(task: TaskData) -> list[Example]:
     """The examples of a task that have all their images."""
     return [example for example in task.examples if MISSING not in example.images]
 
 
-def run_key(model_info: dict[str, Any], work: Work) -> str:
-    """A name for the unfinished parts of a run: the same model and the same work give the same."""
-    content = json.dumps([model_info, work.fingerprint()], sort_keys=True, default=str)
+def run_key(model_info: dict[str, Any], libraries: dict[str, str], work: Work) -> str:
+    """A name for the unfinished parts of a run: the same model, libraries and work give the same."""
+    content = json.dumps([model_info, libraries, work.fingerprint()], sort_keys=True, default=str)
     return hashlib.sha256(content.encode()).hexdigest()[:16]

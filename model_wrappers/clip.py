@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
+from safetensors import SafetensorError
 from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer, CLIPModel
 
 from ..metrics.errors import ModelError
@@ -58,7 +59,9 @@ class Clip:
         """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
         model = self._precise() if exact else self._model
         pixels = torch.from_numpy(np.stack(list(images))).to(model.device, model.dtype)
-        return _normalised(model.get_image_features(pixel_values=pixels), exact)
+        # In TF32 the patch embedding, a convolution, would be off by a thousandth on recent GPUs.
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            return _normalised(model.get_image_features(pixel_values=pixels), exact)
 
     @torch.inference_mode()
     def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
@@ -83,7 +86,8 @@ def load(checkpoint: str, options: LoadOptions) -> Clip:
     """Load a CLIP checkpoint.
 
     Raises:
-        ModelError: not found, not a CLIP checkpoint, or with weights missing, unexpected or of another shape.
+        ModelError: not found, not a CLIP checkpoint, without a tokenizer, or with weights missing or of another
+            shape.
     """
     if options.dtype not in _DTYPES:
         raise ModelError(f"unknown dtype {options.dtype!r}; known: {', '.join(_DTYPES)}")
@@ -101,9 +105,10 @@ def load(checkpoint: str, options: LoadOptions) -> Clip:
         tokenizer = AutoTokenizer.from_pretrained(path, revision=options.revision)
     except ModelError:
         raise
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"cannot load {checkpoint} as CLIP: {error}") from error
     _refuse_incomplete(checkpoint, loading)
+    _refuse_without_tokenizer(checkpoint, tokenizer)
     # Of a local folder only its name is told: a score sheet is made to be published.
     name = Path(checkpoint).expanduser().resolve().name if Path(path).expanduser().is_dir() else checkpoint
     info = ModelInfo(
@@ -129,16 +134,25 @@ def _refuse_incomplete(checkpoint: str, loading: dict[str, Any]) -> None:
         )
 
 
+def _refuse_without_tokenizer(checkpoint: str, tokenizer: Any) -> None:
+    """Without its files the tokenizer loads all the same, empty, and gives every word the same token."""
+    if tokenizer("one")["input_ids"] == tokenizer("two")["input_ids"]:
+        raise ModelError(
+            f"{checkpoint} has no tokenizer, or an empty one: it cannot tell two words apart. Save the tokenizer "
+            "beside the model: tokenizer.save_pretrained(folder)"
+        )
+
+
 def _revision(path: str, config: Any) -> str:
-    """The commit of a Hub checkpoint; for a local folder a hash over its weights."""
+    """The commit of a Hub checkpoint; for a local folder a hash over its weights, configuration and vocabulary."""
     commit = getattr(config, "_commit_hash", None)
     if commit:
         return str(commit)
     digest = hashlib.sha256()
-    folder = Path(path).expanduser()
-    for file in sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")]):
-        with file.open("rb") as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    for file in sorted(Path(path).expanduser().iterdir()):
+        if file.suffix in (".json", ".txt", ".model", ".safetensors", ".bin"):
+            with file.open("rb") as stream:
+                digest.update(file.name.encode() + b"\0" + hashlib.file_digest(stream, "sha256").digest())
     return f"sha256:{digest.hexdigest()}"
 
 

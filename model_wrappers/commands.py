@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..hub_datasets.commands import AllowMissing, DataDir, Options, make_report, parse_options
+from ..hub_datasets.commands import AllowMissing, DataDir, Options, check_options, make_report, parse_options
 
 app = typer.Typer()
 
@@ -45,6 +45,7 @@ def run(
     `vl-assay run openai/clip-vit-base-patch32 sugarcrepe --data-dir coco` ·
     `torchrun --nproc_per_node 2 --no-python vl-assay run demo-clip`
     """
+    check_options(ties=ties, confidence=confidence)
     sheets = _score(model, benchmarks, out, data_dir, allow_missing, option, batch_size, dtype, revision)
     if _is_main():
         make_report(sheets, sheets[0].parent, ties=ties, confidence=confidence)
@@ -98,7 +99,7 @@ def list_() -> None:
 def _families() -> Any:
     from rich.table import Table
 
-    from ..metrics.errors import VLAssayError
+    from ..metrics.errors import ModelError
     from ._families import demo_names, family_names, get_family
 
     table = Table("family", "checkpoints, for example", title="Model families", title_justify="left")
@@ -106,8 +107,8 @@ def _families() -> Any:
     for name in family_names():
         try:
             module = get_family(name)
-        except (VLAssayError, ModuleNotFoundError) as error:
-            table.add_row(name, f"not usable: {error}; pip install 'vl-assay[models]'")
+        except ModelError as error:
+            table.add_row(name, str(error))
             continue
         table.add_row(name, ", ".join(f"{name}:{checkpoint}" for checkpoint in module.CHECKPOINTS))
     return table

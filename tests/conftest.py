@@ -19,9 +19,20 @@ for _cache in (
     "HF_METRICS_CACHE",
     "HF_MODULES_CACHE",
     "HF_HUB_CACHE",
+    "VL_ASSAY_CACHE",
+    "WORLD_SIZE",
+    "RANK",
 ):
     os.environ.pop(_cache, None)
-os.environ.update(HF_HOME=_HF_HOME, HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", HF_EVALUATE_OFFLINE="1")
+os.environ.update(
+    HF_HOME=_HF_HOME,
+    HF_HUB_OFFLINE="1",
+    HF_DATASETS_OFFLINE="1",
+    HF_EVALUATE_OFFLINE="1",
+    HF_DATASETS_DISABLE_PROGRESS_BARS="1",
+    OMP_NUM_THREADS="1",
+    TOKENIZERS_PARALLELISM="false",
+)
 
 settings.register_profile("vl_assay", deadline=None, derandomize=True)
 settings.load_profile("vl_assay")

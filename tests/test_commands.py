@@ -72,8 +72,17 @@ def test_commands_of_the_readme_run(command, comment, workplace):
         assert output.strip()
 
 
-def test_the_output_in_the_readme_is_the_real_one(workplace):
-    _, output, _ = invoke("vl-assay run", workplace)
+@pytest.fixture(scope="module")
+def demo_output(tmp_path_factory):
+    """What `vl-assay run` prints, and the folder where it ran."""
+    folder = tmp_path_factory.mktemp("demo")
+    code, output, _ = invoke("vl-assay run", folder)
+    assert code == 0
+    return output, folder
+
+
+def test_the_output_in_the_readme_is_the_real_one(demo_output):
+    output, _ = demo_output
     [shown] = [block for block in blocks(ROOT / "README.md", "text") if "demo-clip" in block]
 
     def table(text):
@@ -83,10 +92,18 @@ def test_the_output_in_the_readme_is_the_real_one(workplace):
     assert len(table(shown)) == 9
 
 
-def test_the_demo_profile_is_as_promised(workplace):
+def test_the_profile_on_the_demo_card_is_the_one_that_the_report_writes(demo_output):
+    card = (ROOT / "model_wrappers" / "demo_clip" / "README.md").read_text(encoding="utf-8")
+    shown = card.split("<!-- profile -->")[1].split("<!-- /profile -->")[0]
+    written = (demo_output[1] / "vl-assay-results" / "demo-clip" / "report.md").read_text(encoding="utf-8")
+    table = [line for line in written.splitlines() if line.startswith("|")]
+    assert [line for line in shown.splitlines() if line.startswith("|")] == table
+
+
+def test_the_demo_profile_is_as_promised(demo_output):
     from vl_assay.hub_datasets import judge
 
-    [result] = judge([workplace / "vl-assay-results" / "demo-clip" / "toy_scenes.itm.parquet"])
+    [result] = judge([demo_output[1] / "vl-assay-results" / "demo-clip" / "toy_scenes.itm.parquet"])
     accuracy = {name: scores["accuracy"] for name, scores in result.scores["per_category"].items()}
     assert accuracy["replace_obj"] >= 0.9
     assert accuracy["replace_att"] >= 0.9
@@ -107,9 +124,20 @@ def test_paths_in_the_documents_exist():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_teaches_with_examples_that_exist(name):
-    code, output, _ = invoke(f"vl-assay {name} --help", ROOT)
+    code, _, _ = invoke(f"vl-assay {name} --help", ROOT)
     assert code == 0
-    assert name == "list" or "vl-assay" in output
+    [callback] = [
+        c.callback
+        for g in build_app().registered_groups
+        for c in g.typer_instance.registered_commands
+        if name in (c.name, c.callback.__name__)
+    ]
+    examples = re.findall(r"`(?:torchrun .*? )?vl-assay ([^`]*)`", callback.__doc__.replace("\n", " "))
+    assert examples or name == "list"
+    for example in examples:
+        command, *words = shlex.split(example)
+        _, help_text, _ = invoke(f"vl-assay {command} --help", ROOT)
+        assert all(word.partition("=")[0] in help_text for word in words if word.startswith("-"))
 
 
 def test_commands_are_exactly_those_that_are_documented():
@@ -137,6 +165,12 @@ def test_options_in_the_cards_exist(name):
         ("run mock:oracle no-such-benchmark", "error: unknown benchmark 'no-such-benchmark'; known: sugarcrepe, toy"),
         ("run mock:oracle sugarcrepe/no-such-category", "error: unknown part of sugarcrepe 'no-such-category'"),
         ("run mock:oracle toy_scenes --ties maybe", "error: unknown tie policy 'maybe'; known: wrong, half, right"),
+        ("run mock:oracle toy_scenes --confidence 95", "error: confidence is 95.0"),
+        ("run mock:oracle toy_scenes -o seed=[", "error: the value of option 'seed=[' cannot be read"),
+        ("run mock:oracle ./nowhere", "error: there is no folder ./nowhere"),
+        ("run mock:oracle sugarcrepe --data-dir nowhere", "error: the data folder nowhere is not there"),
+        ("build toy_scenes --out .", "error: . is the folder you are in"),
+        ("report .", "error: . is a folder; name the sheets in it"),
         ("run mock:oracle toy_scenes -o seed", "error: option 'seed' has no value; write NAME=VALUE"),
         ("build toy_scenes/itm --out . -o sead=1", "error: unknown option of toy_scenes 'sead'"),
         ("report nowhere.parquet", "error: nowhere.parquet: no such score sheet"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 
@@ -15,7 +16,13 @@ from vl_assay.metrics.results import read_results, write_results
 from vl_assay.metrics.sheets import Row, Sheet, file_hash, read_sheet, write_sheet
 
 MODEL = {"name": "some/model_1 & co", "family": "clip"}
-BENCHMARK = {"name": "sugarcrepe", "task": "itm", "rows": 6, "missing": ["e"]}
+
+
+def sheet_of(*rows, **model):
+    """A sheet with these rows and the metadata that go with them."""
+    missing = [row.id for row in rows if row.scores is None]
+    benchmark = {"name": "sugarcrepe", "task": "itm", "rows": len(rows), "missing": missing}
+    return Sheet(list(rows), {"model": MODEL | model, "benchmark": benchmark, "run": {}})
 
 
 def row(name, category, scores, image="i"):
@@ -35,7 +42,7 @@ ROWS = [
 
 @pytest.fixture
 def sheet(tmp_path):
-    write_sheet(tmp_path / "sugarcrepe.itm.parquet", Sheet(ROWS, {"model": MODEL, "benchmark": BENCHMARK, "run": {}}))
+    write_sheet(tmp_path / "sugarcrepe.itm.parquet", sheet_of(*ROWS))
     return tmp_path / "sugarcrepe.itm.parquet"
 
 
@@ -93,11 +100,38 @@ def test_options_that_no_metric_knows_are_refused(sheet):
         judge([sheet], ties="maybe")
     with pytest.raises(ScoresError, match="confidence"):
         judge([sheet], confidence=95)
+    with pytest.raises(UnknownNameError, match="unknown option of judge 'resample'; known: ties, confidence"):
+        judge([sheet], resample=5)
+
+
+def test_two_models_share_the_plot_though_their_categories_differ(tmp_path):
+    both, one = tmp_path / "both.parquet", tmp_path / "one.parquet"
+    write_sheet(both, sheet_of(*ROWS))
+    write_sheet(one, sheet_of(*(row for row in ROWS if row.category == "add_att"), name="other"))
+    results = judge([both, one], resamples=100)
+    with Image.open(io.BytesIO(report.plot_png(results))) as image:
+        assert image.format == "PNG"
+    assert report.category_names(results) == ["swap_obj", "add_att", "micro average", "macro average"]
+
+
+def test_names_from_a_sheet_are_shown_as_they_are(tmp_path, capsys):
+    write_sheet(tmp_path / "s.parquet", sheet_of(*ROWS, name="clip[v2] [red]tuned"))
+    report.print_results(judge([tmp_path / "s.parquet"], resamples=100))
+    assert "clip[v2] [red]tuned" in capsys.readouterr().out
+    with pytest.raises(SheetError, match=r"model\.name must be 1 to 200 printable characters"):
+        write_sheet(tmp_path / "t.parquet", sheet_of(*ROWS, name="two\nlines"))
+
+
+def test_an_example_with_two_images_is_not_judged_by_a_metric_for_one(tmp_path):
+    pair = Row("a", "c", "c", ["i", "j"], [0, 1], [[0.9, 0.1], [0.9, 0.1]])
+    write_sheet(tmp_path / "s.parquet", sheet_of(pair))
+    with pytest.raises(SheetError, match="the example 'a' has 2 images"):
+        judge([tmp_path / "s.parquet"])
 
 
 def test_a_sheet_without_any_score_is_refused(tmp_path):
     path = tmp_path / "empty.parquet"
-    write_sheet(path, Sheet([row("e", "add_att", None, "")], {"model": MODEL, "benchmark": BENCHMARK}))
+    write_sheet(path, sheet_of(row("e", "add_att", None, "")))
     with pytest.raises(SheetError, match="all of its 1 examples lack their image"):
         judge([path])
 
@@ -113,11 +147,15 @@ def test_a_sheet_without_any_score_is_refused(tmp_path):
         (Row("a", "c", "c", ["i", "j"], [0, 1], [[0.1, 0.2], [0.1]]), "rows of scores of different lengths"),
         (Row("a", "c", "c", ["i"], [0], None), "no scores, though no image is missing"),
         (Row("a", "c", "c", [], [], []), "0 images"),
+        (Row("a", "c", "c", ["i"], [None], [[0.1, 0.2]]), "a value is missing in a list"),
+        (Row("a", "c", "c", ["i"], [0], [None]), "a value is missing in a list"),
+        (Row("a", "c", "c", [""], [0], [[0.1, 0.2]]), "scores, though an image is missing"),
+        (Row("a", "c", "c\n| forged", ["i"], [0], [[0.1, 0.2]]), "control characters"),
     ],
 )
 def test_rows_that_break_the_schema_are_named(bad, message, tmp_path):
     with pytest.raises(SheetError, match=rf"row 1 \(id 'a'\): {message}"):
-        write_sheet(tmp_path / "s.parquet", Sheet([ROWS[1], bad], {"model": MODEL, "benchmark": BENCHMARK}))
+        write_sheet(tmp_path / "s.parquet", sheet_of(ROWS[1], bad))
     assert not (tmp_path / "s.parquet").exists()
 
 

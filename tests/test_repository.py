@@ -138,6 +138,22 @@ def test_bare_names_work_from_any_folder_after_install(tmp_path):
     assert output.split() == ["1.0", "7000"]
 
 
+def test_a_benchmark_with_sources_of_the_users_own_gets_its_bare_name_too(coco, tmp_path, monkeypatch):
+    from vl_assay.hub_datasets import install
+    from vl_assay.hub_datasets.sugarcrepe import builder
+
+    folder = coco(categories=("swap_obj",))
+    monkeypatch.setattr(
+        builder.SugarCrepe,
+        "BUILDER_CONFIGS",
+        [config for config in builder.SugarCrepe.BUILDER_CONFIGS if config.name == "swap_obj"],
+    )
+    content = (folder / "data" / "swap_obj.json").read_bytes()
+    monkeypatch.setitem(builder._CHECKSUMS, "data/swap_obj.json", hashlib.sha256(content).hexdigest())
+    assert list(install(["sugarcrepe"], data_dir=folder)) == ['load_dataset("sugarcrepe", "swap_obj")']
+    assert len(datasets.load_dataset("sugarcrepe", "swap_obj", split="test")) == 24
+
+
 def test_captions_of_the_released_sugarcrepe_count_as_the_paper_says(shared_data, tmp_path):
     options = {"with_images": False}
     out = build("sugarcrepe", tmp_path / "sc", data_dir=shared_data / "data" / "sugarcrepe", options=options)

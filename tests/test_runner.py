@@ -132,7 +132,7 @@ def test_near_ties_are_settled_one_at_a_time_in_double_precision(coco, tmp_path)
     assert noisy_model.exact >= 2
     first, second = noisy["swap_obj/0"][0]
     assert first == second
-    assert noisy.keys() == exact.keys()
+    assert noisy["swap_obj/0"] == exact["swap_obj/0"]
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(coco, tmp_path):
@@ -206,6 +206,13 @@ def test_two_processes_give_the_scores_of_one(tiny_clip, coco, tmp_path):
     assert (np.sign(one[::2] - one[1::2]) == np.sign(two[::2] - two[1::2])).all()
 
 
+def wait_for_a_part(folder, process):
+    """Wait until a run has finished a first part of its work."""
+    while not list(folder.rglob("*.npy")):
+        assert process.poll() is None, "the run ended before it could be killed"
+        time.sleep(0.002)
+
+
 def kill_and_resume(model, folder, tmp_path, rounds, processes=1, seed=0):
     """Start a run and kill it at random moments, `rounds` times; then let it end. Returns the sheets' scores."""
     rng = np.random.default_rng(seed)
@@ -213,15 +220,20 @@ def kill_and_resume(model, folder, tmp_path, rounds, processes=1, seed=0):
     finish(score_command(model, folder, tmp_path / "undisturbed", processes=processes))
     full = time.monotonic() - started
     killed = 0
-    for _ in range(rounds):
+    for number in range(rounds):
         process = score_command(model, folder, tmp_path / "killed", processes=processes)
-        time.sleep(float(rng.uniform(0.3, 1.0)) * full)
+        if number == 0:  # at least one kill with work done and work left
+            wait_for_a_part(tmp_path / "killed", process)
+        else:
+            time.sleep(float(rng.uniform(0.3, 1.0)) * full)
         killed += process.poll() is None
         for child in subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split():
             os.kill(int(child), signal.SIGKILL)
         process.kill()
         process.communicate()
-    finish(score_command(model, folder, tmp_path / "killed", processes=processes))
+    left = list((tmp_path / "killed").rglob("*.npy"))
+    output = finish(score_command(model, folder, tmp_path / "killed", processes=processes))
+    assert not left or "going on" in output
     names = ["sugarcrepe.add_att.parquet", "sugarcrepe.swap_obj.parquet"]
     return killed, *(all_scores([tmp_path / run / name for name in names]) for run in ("undisturbed", "killed"))
 
@@ -299,9 +311,10 @@ def test_nan_scores_are_refused_and_earlier_sheets_stay(coco, tmp_path):
     folder = coco()
     [path, _] = run_quietly("mock:constant", folder, tmp_path / "out")
     before = path.read_bytes()
-    with pytest.raises(ModelError, match="NaN or infinity for 96 of 96 pairs"):
-        run_quietly("mock:nan", folder, tmp_path / "out")
+    with pytest.raises(ModelError, match="mock:nan gave NaN or infinity in the stage pairs"):
+        run_quietly("mock:nan", folder, tmp_path / "nan")
     assert path.read_bytes() == before
+    assert not list((tmp_path / "nan").glob("*.parquet"))
 
 
 def test_a_missing_image_fails_by_name_or_is_kept_unscored_and_counted(coco, tmp_path):
@@ -413,12 +426,110 @@ def test_a_full_disk_is_one_message_and_leaves_earlier_results_intact(small_disk
     free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_bsize
     filler.write_bytes(b"\0" * (free - 120_000))
     with pytest.raises(StorageError, match=r"No space left on device.*run the same command again"):
-        run_quietly(Recorder(name="second"), folder, small_disk / "out")
+        run_quietly(Recorder(name="second"), folder, small_disk / "second")
     assert path.read_bytes() == before
-    assert not list((small_disk / "out").rglob(".*.parquet.*"))
+    assert not list((small_disk / "second").glob("*.parquet"))
     filler.unlink()
-    run_quietly(Recorder(name="second"), folder, small_disk / "out")
-    assert read_sheet(path).model == "second"
+    [second, _] = run_quietly(Recorder(name="second"), folder, small_disk / "second")
+    assert read_sheet(second).model == "second"
+
+
+def test_the_sheet_of_another_model_or_of_other_data_is_not_replaced(coco, tmp_path):
+    folder = coco()
+    [path, _] = run_quietly(Recorder(), folder, tmp_path / "out")
+    before = path.read_bytes()
+    with pytest.raises(SheetError, match=r"holds scores of .*'recorder'.*name another folder with --out"):
+        run_quietly(Recorder(name="second"), folder, tmp_path / "out")
+    file = folder / "data" / "add_att.json"
+    file.write_text(file.read_text().replace("number 1", "number one"))
+    with pytest.raises(SheetError, match="another version of the data"):
+        run_quietly(Recorder(), folder, tmp_path / "out")
+    assert path.read_bytes() == before
+
+
+class Pairs:
+    """A pair scorer whose score tells the image and the caption; can stop after so many images."""
+
+    def __init__(self, stop_after=None, wrong=False):
+        self.info = ModelInfo("pairs", "test", "pairs", "1", "float64")
+        self.seen, self.stop_after, self.wrong = 0, stop_after, wrong
+
+    def score(self, image, captions):
+        self.seen += 1
+        if self.stop_after is not None and self.seen > self.stop_after:
+            raise KeyboardInterrupt
+        level = float(np.asarray(image.convert("L"), np.float64).mean())
+        return [level + len(caption) / 1000 for caption in captions][: 1 if self.wrong else None]
+
+
+def test_parts_of_other_pairs_of_the_same_images_and_captions_are_not_taken(coco, tmp_path):
+    folder = coco(rows=400, images=300)
+    with pytest.raises(KeyboardInterrupt):
+        run_quietly(Pairs(stop_after=200), folder, tmp_path / "out")
+    path = folder / "data" / "swap_obj.json"
+    records = json.loads(path.read_text())
+    records["0"], records["1"] = ({**records[a], "filename": records[b]["filename"]} for a, b in ("01", "10"))
+    path.write_text(json.dumps(records))
+    model = Pairs()
+    ours = all_scores(run_quietly(model, folder, tmp_path / "out"))
+    assert (ours == all_scores(run_quietly(Pairs(), folder, tmp_path / "other"))).all()
+
+
+def test_a_model_that_gives_too_few_scores_is_refused(coco, tmp_path):
+    with pytest.raises(ModelError, match=r"pairs gave \(1,\) scores for \d+ captions"):
+        run_quietly(Pairs(wrong=True), coco(), tmp_path / "out")
+
+
+def test_a_model_that_gave_nan_once_may_try_again(coco, tmp_path):
+    folder = coco()
+    model = Recorder(noise=float("nan"))
+    with pytest.raises(ModelError, match="recorder gave NaN or infinity in the stage images"):
+        run_quietly(model, folder, tmp_path / "out")
+    assert len(run_quietly(Recorder(), folder, tmp_path / "out")) == 2
+
+
+def test_an_unknown_name_is_said_before_any_data_are_built(coco, tmp_path, monkeypatch):
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
+    for model, references in (("no-such-model", REFERENCES), ("mock:constant", [*REFERENCES, "sugarcrepe/x"])):
+        with pytest.raises((ModelError, UnknownNameError), match="unknown"):
+            run_quietly(model, coco() if not (tmp_path / "coco").exists() else tmp_path / "coco", tmp_path, references)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_damaged_dataset_in_the_cache_is_named(coco, tmp_path, monkeypatch):
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", str(tmp_path / "arrow"))
+    folder = coco()
+    run_quietly("mock:constant", folder, tmp_path / "out", ["sugarcrepe/swap_obj"])
+    [parquet] = (tmp_path / "cache").rglob("*.parquet")
+    parquet.write_bytes(parquet.read_bytes()[:1000])
+    with pytest.raises(DataError, match=r"swap_obj-[0-9a-f]+ cannot be read; remove it"):
+        run_quietly("mock:constant", folder, tmp_path / "out", ["sugarcrepe/swap_obj"])
+
+
+def test_checkpoints_that_would_score_nonsense_are_refused(tiny_clip, tmp_path):
+    import shutil
+
+    shutil.copytree(tiny_clip, tmp_path / "wordless")
+    for file in (tmp_path / "wordless").glob("tokenizer*"):
+        file.unlink()
+    with pytest.raises(ModelError, match="tokenizer"):
+        load_model(str(tmp_path / "wordless"))
+    shutil.copytree(tiny_clip, tmp_path / "broken")
+    weights = tmp_path / "broken" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(ModelError, match=r"cannot load .*broken as CLIP"):
+        load_model(str(tmp_path / "broken"))
+
+
+def test_the_revision_of_a_folder_changes_with_its_configuration(tiny_clip, tmp_path):
+    import shutil
+
+    shutil.copytree(tiny_clip, tmp_path / "other")
+    config = tmp_path / "other" / "config.json"
+    config.write_text(config.read_text().replace("quick_gelu", "gelu"))
+    one, other = (load_model(str(folder)).info.revision for folder in (tiny_clip, tmp_path / "other"))
+    assert one != other
 
 
 def test_a_sheet_with_a_broken_rule_is_refused_by_row(coco, tmp_path):

@@ -557,11 +557,14 @@ def test_unknown_names_answer_with_the_known_ones(call, message):
 
 @pytest.fixture(scope="module")
 def pairs():
-    """(caption, negative) of 6,000 scenes by category."""
+    """(caption, negative) of 6,000 scenes by category of itm; (hard positive, negative) as "hard <category>"."""
     found = {}
     for index in range(6000):
         for row in task_rows("itm", 7, "train", index)[1]:
             found.setdefault(row["category"], []).append((row["caption"], row["negative_caption"]))
+        for row in task_rows("hard_positives", 7, "train", index)[1]:
+            pair = row["positive_caption"], row["negative_caption"]
+            found.setdefault(f"hard {row['category']}", []).append(pair)
     return found
 
 
@@ -617,7 +620,11 @@ def blind_accuracy(pairs, trained):
     return float(np.mean(np.where(np.abs(gaps) < 1e-9, 0.5, np.greater(gaps, 0))))
 
 
-@pytest.mark.parametrize("category", ["replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj"])
+BALANCED = ("replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
+HARD = ("hard replace_att", "hard replace_obj", "hard replace_rel", "hard swap")
+
+
+@pytest.mark.parametrize("category", BALANCED + HARD)
 def test_a_trained_blind_reader_is_at_chance(category, pairs):
     # 2,000 pairs: a standard deviation of 1.1 points.
     assert blind_accuracy(pairs[category], 4000) == pytest.approx(0.5, abs=0.035)

@@ -21,6 +21,7 @@ from .world import Scene
 
 VERSION = "1.0.0"
 SIZES = {"validation": 500, "test": 1000}
+_ENDLESS = -1
 _TEXT = datasets.Value("string")
 _IMAGE = datasets.Image()
 # Order of columns within each task; every row starts with its id.
@@ -74,11 +75,12 @@ class ToyScenesConfig(datasets.BuilderConfig):
 
     Args:
         seed: which world; validation and test of seed 0 are the published ones.
-        train_scenes: how many scenes the train split has; 0 leaves it out, None makes it endless (streaming only).
+        train_scenes: how many scenes the train split has; 0 leaves it out, -1 makes it endless (streaming only).
     """
 
     seed: int = 0
-    train_scenes: int | None = 2000
+    # Endless is not None: `datasets` takes None for an option that was not given.
+    train_scenes: int = 2000
 
 
 class ToyScenes(datasets.GeneratorBasedBuilder):
@@ -98,20 +100,22 @@ class ToyScenes(datasets.GeneratorBasedBuilder):
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
         train = self.config.train_scenes
-        if train is None and not dl_manager.is_streaming:
+        if not isinstance(train, int) or train < _ENDLESS:
+            raise ValueError(f"train_scenes is {train!r}; give a number of scenes, 0 for none or -1 for endless")
+        if train == _ENDLESS and not dl_manager.is_streaming:
             raise ValueError(
-                "train_scenes=None makes the train split endless, which only as_streaming_dataset() can serve; "
+                "train_scenes=-1 makes the train split endless, which only as_streaming_dataset() can serve; "
                 "give a number to write it to disk"
             )
-        counts: dict[str, int | None] = dict(SIZES) if train == 0 else {"train": train, **SIZES}
+        counts: dict[str, int] = dict(SIZES) if train == 0 else {"train": train, **SIZES}
         return [
             datasets.SplitGenerator(name=split, gen_kwargs={"split": split, "count": count})
             for split, count in counts.items()
         ]
 
-    def _generate_examples(self, split: str, count: int | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _generate_examples(self, split: str, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
         columns = _COLUMNS[self.config.name]
-        for index in itertools.count() if count is None else range(count):
+        for index in itertools.count() if count == _ENDLESS else range(count):
             name = f"{split}-{index:06d}"
             pictures: dict[Scene, dict[str, Any]] = {}
             episode, rows = task_rows(self.config.name, self.config.seed, split, index)

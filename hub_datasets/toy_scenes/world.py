@@ -24,7 +24,7 @@ SIZE_RELATIONS = ("inside", "larger than")
 RADIUS = {"small": 9, "big": 19}
 _CELL_CENTRES = (23, 64, 105)
 _JITTER = 1
-# Centres of two things in one column (or row) differ by at most 2 pixels, in two columns by at least 39:
+# Centres of two things in one column (or row) differ by at most 3 pixels, in two columns by at least 38:
 # a threshold between them makes "left of" and its kin true or false, never a matter of opinion.
 _APART = 20
 

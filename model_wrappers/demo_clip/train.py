@@ -29,10 +29,14 @@ MAX_TOKENS = 48
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides the result, beside the versions of the libraries and the number of threads."""
+    """All that decides the result, beside the versions of the libraries and the number of threads.
 
+    Each round has `scenes` scenes of its own and a learning rate that rises and falls anew over `steps`.
+    """
+
+    rounds: int = 2
     scenes: int = 40_000
-    steps: int = 3_600
+    steps: int = 3_000
     batch_size: int = 128
     learning_rate: float = 1e-3
     warmup: int = 200
@@ -93,12 +97,13 @@ def build_image_processor() -> CLIPImageProcessor:
     return CLIPImageProcessor(size={"shortest_edge": CANVAS}, crop_size=size, image_mean=[0.5] * 3, image_std=[0.5] * 3)
 
 
-def load_scenes(recipe: Recipe) -> tuple[torch.Tensor, list[list[str]]]:
-    """Pictures (n, 3, `CANVAS`, `CANVAS`) as bytes and the captions of each."""
+def load_scenes(recipe: Recipe, number: int) -> tuple[torch.Tensor, list[list[str]]]:
+    """Pictures (n, 3, `CANVAS`, `CANVAS`) of a round as bytes, 49 kB each, and the captions of each."""
     pixels = np.empty((recipe.scenes, CANVAS, CANVAS, 3), np.uint8)
     captions = []
-    for index in track(range(recipe.scenes), "drawing scenes"):
-        episode, [row] = tasks.task_rows("captions", recipe.seed, "train", index)
+    for index in track(range(recipe.scenes), f"drawing scenes of round {number + 1}"):
+        place = number * recipe.scenes + index
+        episode, [row] = tasks.task_rows("captions", recipe.seed, "train", place)
         pixels[index] = np.asarray(render(episode.scene))
         captions.append(row["captions"])
     return torch.from_numpy(pixels).permute(0, 3, 1, 2), captions
@@ -107,15 +112,22 @@ def load_scenes(recipe: Recipe) -> tuple[torch.Tensor, list[list[str]]]:
 def train(recipe: Recipe) -> tuple[CLIPModel, CLIPTokenizer]:
     """Train by the recipe; prints the loss now and then."""
     torch.manual_seed(recipe.seed)
-    rng = np.random.default_rng(recipe.seed)
     tokenizer = build_tokenizer()
     model = build_model(tokenizer)
-    pixels, captions = load_scenes(recipe)
+    for number in range(recipe.rounds):
+        train_round(model, tokenizer, recipe, number)
+    return model.eval(), tokenizer
+
+
+def train_round(model: CLIPModel, tokenizer: CLIPTokenizer, recipe: Recipe, number: int) -> None:
+    """One round, from 0, in place; decided by the model's weights, the recipe and the number alone."""
+    rng = np.random.default_rng(recipe.seed + number)
+    pixels, captions = load_scenes(recipe, number)
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, betas=(0.9, 0.98)
     )
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, recipe))
-    for step in track(range(recipe.steps), "training"):
+    for step in track(range(recipe.steps), f"training, round {number + 1}"):
         chosen = rng.choice(recipe.scenes, size=recipe.batch_size, replace=False)
         texts = [captions[i][int(rng.integers(len(captions[i])))] for i in chosen]
         tokens = tokenizer(texts, padding=True, return_tensors="pt")
@@ -127,8 +139,7 @@ def train(recipe: Recipe) -> tuple[CLIPModel, CLIPTokenizer]:
         optimizer.step()
         schedule.step()
         if step % 100 == 0 or step == recipe.steps - 1:
-            print(f"step {step:5d}  loss {loss.item():.3f}", flush=True)
-    return model.eval(), tokenizer
+            print(f"round {number + 1}  step {step:5d}  loss {loss.item():.3f}", flush=True)
 
 
 def _rate(step: int, recipe: Recipe) -> float:
@@ -145,6 +156,7 @@ def main() -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
     options = vars(parser.parse_args())
     out = options.pop("out")
+    out.mkdir(parents=True, exist_ok=True)
     model, tokenizer = train(Recipe(**options))
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)

@@ -68,6 +68,8 @@ def plain(value: Any) -> Any:
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return [plain(item) for item in value]
+    if isinstance(value, bytes):
+        return ["bytes", hashlib.sha256(value).hexdigest()]
     if hasattr(value, "tobytes"):
         pixels = hashlib.sha256(value.tobytes()).hexdigest()
         return ["image", value.mode, list(value.size), pixels, value.info.get("scene")]
@@ -126,30 +128,29 @@ def make_environment(version: str, folder: Path) -> Path:
 
     python, done = folder / "bin" / "python", folder / "done"
     if not done.exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+        run([sys.executable, "-m", "venv", "--clear", str(folder)])
         # The same Pillow everywhere: what is compared is `datasets`, not decoders of JPEG.
         wanted = [f"datasets=={version}", f"pillow=={PIL.__version__}", *PINS.get(version.split(".")[0], ())]
-        subprocess.run([str(python), "-m", "pip", "install", "-q", *wanted], check=True)
+        run([str(python), "-m", "pip", "install", "-q", *wanted])
         done.touch()
     return python
 
 
 def run_job(python: Path | str, job: dict[str, Any], home: Path) -> dict[str, Any]:
-    """Run `read` in another environment, offline and with caches of its own; RuntimeError tells what it said."""
-    home.mkdir(parents=True, exist_ok=True)
+    """Run `read` in another environment, offline and with caches of its own."""
+    home.mkdir(parents=True)
     answer = home / "answer.json"
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "PYTHON"))}
     offline = {"HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
-    process = subprocess.run(
-        [str(python), __file__, "--read", json.dumps(job), str(answer)],
-        cwd=home,
-        env={**inherited, **offline, "HF_DATASETS_DISABLE_PROGRESS_BARS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    if process.returncode:
-        raise RuntimeError(process.stderr.strip()[-2000:])
+    run([str(python), __file__, "--read", json.dumps(job), str(answer)], cwd=home, env={**inherited, **offline})
     return json.loads(answer.read_text())
+
+
+def run(command: list[str], **options: Any) -> None:
+    """Run a command quietly; RuntimeError tells the end of what it said when it fails."""
+    process = subprocess.run(command, capture_output=True, text=True, **options)
+    if process.returncode:
+        raise RuntimeError(process.stderr.strip()[-1000:])
 
 
 def differences(expected: Digests, found: Digests) -> Iterator[str]:
@@ -165,59 +166,55 @@ def differences(expected: Digests, found: Digests) -> Iterator[str]:
             yield f"{place}: {len(rows)} rows differ, the first is row {rows[0]}"
 
 
-def check_version(
-    python: Path, version: str, made: dict[str, dict[str, Any]], expected: dict[str, Digests], home: Path
-) -> dict[tuple[str, str], list[str]]:
-    """The faults that each check of a version found, by benchmark and check."""
-    faults = {}
-    for name, parts in made.items():
-        for check in CHECKS if version == SCRIPT_VERSION else CHECKS[:-1]:
-            job = {"check": check, "target": parts["repository"], "configs": parts["configs"]}
-            if check == "script":
-                job |= {"target": parts["script"], "options": parts["script_options"]}
-            try:
-                found = run_job(python, job, home / version / name / check.replace(" ", "-"))
-            except RuntimeError as error:
-                faults[name, check] = [str(error)]
-                continue
-            if check != "unknown config":
-                faults[name, check] = list(differences(expected[name], found))
-            else:
-                faults[name, check] = [] if found["raised"] else ["no ValueError for an unknown configuration"]
-    return faults
+def check(python: Path, name: str, parts: dict[str, Any], expected: Digests, home: Path) -> list[str]:
+    """Do the check `name` in an environment; the faults that it found."""
+    job = {"check": name, "target": parts["repository"], "configs": parts["configs"]}
+    if name == "script":
+        job |= {"target": parts["script"], "options": parts["script_options"]}
+    try:
+        found = run_job(python, job, home)
+    except RuntimeError as error:
+        return [str(error)]
+    if name == "unknown config":
+        message = found["raised"] or "no ValueError"
+        return [] if parts["configs"][0] in message else [f"answered with: {message}"]
+    return list(differences(expected, found))
 
 
-def run_checks(versions: list[str], environments: Path, scratch: Path) -> bool:
-    """Build, read with every version, print the table; whether all went well."""
-    import datasets
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False)
+def check_versions(versions: list[str], environments: Path, scratch: Path) -> Iterator[tuple[str, str, str, list[str]]]:
+    """Build and read with every version; (version, benchmark, check, faults) for each check."""
     made = build_repositories(scratch)
     expected = {}
-    for name, parts in made.items():
+    for benchmark, parts in made.items():
         job = {"check": "plain", "target": parts["repository"], "configs": parts["configs"]}
-        expected[name] = run_job(sys.executable, job, scratch / "here" / name)
-        rows = sum(map(len, expected[name].values()))
-        console.print(f"{name}: {rows:,} rows in {len(expected[name])} splits, read with {datasets.__version__}")
-    columns = [(name, check) for name in made for check in CHECKS]
-    table = Table("datasets", *(f"{name}\n{check}" for name, check in columns))
-    failures = []
+        expected[benchmark] = run_job(sys.executable, job, scratch / "here" / benchmark)
+        print(f"{benchmark}: {sum(map(len, expected[benchmark].values())):,} rows in {len(expected[benchmark])} splits")
     for version in versions:
         try:
             python = make_environment(version, environments / version)
-        except subprocess.CalledProcessError as error:
-            failures.append(f"{version}: cannot be installed: {error}")
-            table.add_row(version, *("-" for _ in columns))
+        except RuntimeError as error:
+            yield version, "", "plain", [f"cannot be installed: {error}"]
             continue
-        faults = check_version(python, version, made, expected, scratch / "homes")
-        cells = ("-" if column not in faults else "FAILED" if faults[column] else "ok" for column in columns)
-        table.add_row(version, *cells)
-        failures += [f"{version}, {name}, {check}: {text}" for (name, check), texts in faults.items() for text in texts]
-    console.print(table)
-    for failure in failures:
-        console.print(failure, markup=False)
+        for benchmark, parts in made.items():
+            for name in CHECKS if version == SCRIPT_VERSION else CHECKS[:-1]:
+                home = scratch / version / benchmark / name.replace(" ", "-")
+                yield version, benchmark, name, check(python, name, parts, expected[benchmark], home)
+
+
+def report(results: list[tuple[str, str, str, list[str]]]) -> bool:
+    """Print the table and the faults; whether there were none."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("datasets", "benchmark", *CHECKS)
+    cells = {(version, benchmark): dict.fromkeys(CHECKS, "-") for version, benchmark, _, _ in results}
+    for version, benchmark, name, faults in results:
+        cells[version, benchmark][name] = "FAILED" if faults else "ok"
+    for place, outcomes in cells.items():
+        table.add_row(*place, *outcomes.values())
+    Console().print(table)
+    failures = [f"{version} {name} {what}: {fault}" for version, name, what, faults in results for fault in faults]
+    print(*failures, sep="\n", end="\n" if failures else "")
     return not failures
 
 
@@ -232,10 +229,11 @@ def main() -> int:
         job, answer = arguments.read
         Path(answer).write_text(json.dumps(read(json.loads(job))))
         return 0
+    os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     with tempfile.TemporaryDirectory() as temporary:
         scratch = Path(temporary)
         environments = (arguments.work or scratch / "environments").absolute()
-        return 0 if run_checks(arguments.versions, environments, scratch) else 1
+        return 0 if report(list(check_versions(arguments.versions, environments, scratch))) else 1
 
 
 if __name__ == "__main__":
