@@ -31,12 +31,11 @@ MAX_TOKENS = 48
 class Recipe:
     """All that decides the result, beside the versions of the libraries and the number of threads.
 
-    Each round has `scenes` scenes of its own and a learning rate that rises and falls anew over `steps`.
+    Each number of `steps` is a round, with `scenes` scenes of its own and a learning rate that rises and falls anew.
     """
 
-    rounds: int = 2
+    steps: tuple[int, ...] = (3_600, 2_600)
     scenes: int = 40_000
-    steps: int = 3_000
     batch_size: int = 128
     learning_rate: float = 1e-3
     warmup: int = 200
@@ -114,7 +113,7 @@ def train(recipe: Recipe) -> tuple[CLIPModel, CLIPTokenizer]:
     torch.manual_seed(recipe.seed)
     tokenizer = build_tokenizer()
     model = build_model(tokenizer)
-    for number in range(recipe.rounds):
+    for number in range(len(recipe.steps)):
         train_round(model, tokenizer, recipe, number)
     return model.eval(), tokenizer
 
@@ -122,12 +121,13 @@ def train(recipe: Recipe) -> tuple[CLIPModel, CLIPTokenizer]:
 def train_round(model: CLIPModel, tokenizer: CLIPTokenizer, recipe: Recipe, number: int) -> None:
     """One round, from 0, in place; decided by the model's weights, the recipe and the number alone."""
     rng = np.random.default_rng(recipe.seed + number)
+    steps = recipe.steps[number]
     pixels, captions = load_scenes(recipe, number)
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, betas=(0.9, 0.98)
     )
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, recipe))
-    for step in track(range(recipe.steps), f"training, round {number + 1}"):
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, steps, recipe.warmup))
+    for step in track(range(steps), f"training, round {number + 1}"):
         chosen = rng.choice(recipe.scenes, size=recipe.batch_size, replace=False)
         texts = [captions[i][int(rng.integers(len(captions[i])))] for i in chosen]
         tokens = tokenizer(texts, padding=True, return_tensors="pt")
@@ -138,14 +138,14 @@ def train_round(model: CLIPModel, tokenizer: CLIPTokenizer, recipe: Recipe, numb
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
-        if step % 100 == 0 or step == recipe.steps - 1:
+        if step % 100 == 0 or step == steps - 1:
             print(f"round {number + 1}  step {step:5d}  loss {loss.item():.3f}", flush=True)
 
 
-def _rate(step: int, recipe: Recipe) -> float:
-    if step < recipe.warmup:
-        return (step + 1) / recipe.warmup
-    return 0.5 * (1 + math.cos(math.pi * (step - recipe.warmup) / (recipe.steps - recipe.warmup)))
+def _rate(step: int, steps: int, warmup: int) -> float:
+    if step < warmup:
+        return (step + 1) / warmup
+    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup)))
 
 
 def main() -> None:
@@ -153,9 +153,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder of the new checkpoint")
     for name, value in asdict(Recipe()).items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
+        single = not isinstance(value, tuple)
+        kind = type(value) if single else int
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, nargs=None if single else "+", default=value)
     options = vars(parser.parse_args())
     out = options.pop("out")
+    options["steps"] = tuple(options["steps"])
     out.mkdir(parents=True, exist_ok=True)
     model, tokenizer = train(Recipe(**options))
     model.save_pretrained(out)

@@ -1,0 +1,176 @@
+"""Interrupted runs: they end with the same bits, and lose nothing that was there."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from support import Pairs, Recorder, all_scores, finish, run_quietly, score_command
+
+from vl_assay.metrics.errors import ModelError, SheetError, StorageError
+from vl_assay.metrics.sheets import read_sheet
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(coco, tmp_path):
+    folder = coco(rows=400, images=300)
+    broken = Recorder(fail_after=1000)
+    with pytest.raises(KeyboardInterrupt):
+        run_quietly(broken, folder, tmp_path / "out")
+    assert not list((tmp_path / "out").glob("*.parquet"))
+    resumed, undisturbed = Recorder(), Recorder()
+    ours = all_scores(run_quietly(resumed, folder, tmp_path / "out"))
+    theirs = all_scores(run_quietly(undisturbed, folder, tmp_path / "other"))
+    assert (ours == theirs).all()
+    assert resumed.images == 0
+    assert 0 < resumed.captions < undisturbed.captions
+    assert not (tmp_path / "out" / ".unfinished").exists()
+
+
+def test_a_damaged_part_is_computed_again(coco, tmp_path):
+    folder = coco(rows=400, images=300)
+    with pytest.raises(KeyboardInterrupt):
+        run_quietly(Recorder(fail_after=1000), folder, tmp_path / "out")
+    part = next((tmp_path / "out" / ".unfinished").rglob("images-*.npy"))
+    part.write_bytes(part.read_bytes()[:50])
+    ours = all_scores(run_quietly(Recorder(), folder, tmp_path / "out"))
+    assert (ours == all_scores(run_quietly(Recorder(), folder, tmp_path / "other"))).all()
+
+
+def test_parts_of_another_model_are_not_taken(coco, tmp_path):
+    folder = coco(rows=400, images=300)
+    with pytest.raises(KeyboardInterrupt):
+        run_quietly(Recorder(fail_after=1000), folder, tmp_path / "out")
+    other = Recorder(name="other")
+    run_quietly(other, folder, tmp_path / "out")
+    assert other.images == 300
+
+
+def wait_for_a_part(folder, process):
+    """Wait until a run has finished a first part of its work."""
+    while not list(folder.rglob("*.npy")):
+        assert process.poll() is None, "the run ended before it could be killed"
+        time.sleep(0.002)
+
+
+def kill_and_resume(model, folder, tmp_path, rounds, processes=1, seed=0):
+    """Start a run and kill it at random moments, `rounds` times; then let it end. Returns the sheets' scores."""
+    rng = np.random.default_rng(seed)
+    started = time.monotonic()
+    finish(score_command(model, folder, tmp_path / "undisturbed", processes=processes))
+    full = time.monotonic() - started
+    killed = 0
+    for number in range(rounds):
+        process = score_command(model, folder, tmp_path / "killed", processes=processes)
+        if number == 0:  # at least one kill with work done and work left
+            wait_for_a_part(tmp_path / "killed", process)
+        else:
+            time.sleep(float(rng.uniform(0.3, 1.0)) * full)
+        killed += process.poll() is None
+        for child in subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split():
+            os.kill(int(child), signal.SIGKILL)
+        process.kill()
+        process.communicate()
+    left = list((tmp_path / "killed").rglob("*.npy"))
+    output = finish(score_command(model, folder, tmp_path / "killed", processes=processes))
+    assert not left or "going on" in output
+    names = ["sugarcrepe.add_att.parquet", "sugarcrepe.swap_obj.parquet"]
+    return killed, *(all_scores([tmp_path / run / name for name in names]) for run in ("undisturbed", "killed"))
+
+
+def test_killed_runs_end_with_the_same_bits(coco, tmp_path):
+    killed, undisturbed, resumed = kill_and_resume("mock:bag-of-words", coco(400, 300), tmp_path, rounds=2)
+    assert killed >= 1
+    assert (undisturbed == resumed).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_clip_run_killed_ten_times_ends_with_the_same_bits(coco, tmp_path, processes):
+    folder = coco(1500, 900)
+    killed, undisturbed, resumed = kill_and_resume("demo-clip", folder, tmp_path, rounds=10, processes=processes)
+    assert killed >= 5
+    assert (undisturbed == resumed).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [2, 3])
+def test_a_run_killed_and_resumed_by_more_processes_decides_the_same(tiny_clip, coco, tmp_path, processes):
+    folder = coco(rows=1500, images=900)
+    started = time.monotonic()
+    finish(score_command(tiny_clip, folder, tmp_path / "one"))
+    process = score_command(tiny_clip, folder, tmp_path / "many")
+    time.sleep(0.8 * (time.monotonic() - started))
+    process.kill()
+    process.communicate()
+    finish(score_command(tiny_clip, folder, tmp_path / "many", processes=processes))
+    names = ["sugarcrepe.add_att.parquet", "sugarcrepe.swap_obj.parquet"]
+    one, many = (all_scores([tmp_path / run / name for name in names]) for run in ("one", "many"))
+    assert np.abs(one - many).max() <= 1e-6
+    assert (np.sign(one[::2] - one[1::2]) == np.sign(many[::2] - many[1::2])).all()
+
+
+def test_parts_of_other_pairs_of_the_same_images_and_captions_are_not_taken(coco, tmp_path):
+    folder = coco(rows=400, images=300)
+    with pytest.raises(KeyboardInterrupt):
+        run_quietly(Pairs(stop_after=200), folder, tmp_path / "out")
+    path = folder / "data" / "swap_obj.json"
+    records = json.loads(path.read_text())
+    records["0"], records["1"] = ({**records[a], "filename": records[b]["filename"]} for a, b in ("01", "10"))
+    path.write_text(json.dumps(records))
+    model = Pairs()
+    ours = all_scores(run_quietly(model, folder, tmp_path / "out"))
+    assert (ours == all_scores(run_quietly(Pairs(), folder, tmp_path / "other"))).all()
+
+
+def test_a_model_that_gave_nan_once_may_try_again(coco, tmp_path):
+    folder = coco()
+    model = Recorder(noise=float("nan"))
+    with pytest.raises(ModelError, match="recorder gave NaN or infinity in the stage images"):
+        run_quietly(model, folder, tmp_path / "out")
+    assert len(run_quietly(Recorder(), folder, tmp_path / "out")) == 2
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder on a file system of 3 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"cannot mount a small file system here: {mounted.stderr.decode().strip()}")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_is_one_message_and_leaves_earlier_results_intact(small_disk, coco, tmp_path):
+    folder = coco(rows=400, images=300)
+    [path, _] = run_quietly(Recorder(), folder, small_disk / "out")
+    before = path.read_bytes()
+    filler = small_disk / "filler"
+    free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_bsize
+    filler.write_bytes(b"\0" * (free - 120_000))
+    with pytest.raises(StorageError, match=r"No space left on device.*run the same command again"):
+        run_quietly(Recorder(name="second"), folder, small_disk / "second")
+    assert path.read_bytes() == before
+    assert not list((small_disk / "second").glob("*.parquet"))
+    filler.unlink()
+    [second, _] = run_quietly(Recorder(name="second"), folder, small_disk / "second")
+    assert read_sheet(second).model == "second"
+
+
+def test_the_sheet_of_another_model_or_of_other_data_is_not_replaced(coco, tmp_path):
+    folder = coco()
+    [path, _] = run_quietly(Recorder(), folder, tmp_path / "out")
+    before = path.read_bytes()
+    with pytest.raises(SheetError, match=r"holds scores of .*'recorder'.*name another folder with --out"):
+        run_quietly(Recorder(name="second"), folder, tmp_path / "out")
+    file = folder / "data" / "add_att.json"
+    file.write_text(file.read_text().replace("number 1", "number one"))
+    with pytest.raises(SheetError, match="another version of the data"):
+        run_quietly(Recorder(), folder, tmp_path / "out")
+    assert path.read_bytes() == before
