@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..metrics.errors import DataError, StorageError, UnknownNameError, VLAssayError
+from ..metrics.sheets import file_hash
 from .benchmarks import config_names, get_builder, get_card, option_names
 
 BUILD_FILE = "build.json"
@@ -154,7 +155,7 @@ def _rewrite(source: Path, name: str, split: str, target: Path, features: Any) -
     target.mkdir(exist_ok=True)
     tally = _Tally(features)
     for number, file in enumerate(files):
-        path = target / f"{split}-{number:05d}-of-{len(files):05d}.parquet"
+        path = target / "part.parquet"
         with pq.ParquetFile(file) as reader:
             schema = reader.schema_arrow.remove_metadata()
             with pq.ParquetWriter(path, schema) as writer:
@@ -162,6 +163,10 @@ def _rewrite(source: Path, name: str, split: str, target: Path, features: Any) -
                     table = pa.Table.from_batches([batch]).replace_schema_metadata(None)
                     writer.write_table(table)
                     tally.add(table)
+        # The cache of `datasets` tells two local repositories apart by folder name, sizes and the paths in the card
+        # alone; without a hash of the content there it would go on serving the rows of an earlier build.
+        content = file_hash(path)[:16]
+        path.rename(target / f"{split}-{number:05d}-of-{len(files):05d}-{content}.parquet")
     return tally.counts()
 
 
@@ -216,7 +221,7 @@ def _write_card(benchmark: str, folder: Path, infos: Mapping[str, Any], counts: 
     data["configs"] = [
         {
             "config_name": config,
-            "data_files": [{"split": split, "path": f"{config}/{split}-*"} for split in info.splits],
+            "data_files": [{"split": split, "path": _files(folder, config, split)} for split in info.splits],
             **({"default": True} if info is default else {}),
         }
         for config, info in infos.items()
@@ -224,6 +229,10 @@ def _write_card(benchmark: str, folder: Path, infos: Mapping[str, Any], counts: 
     DatasetInfosDict(infos).to_dataset_card_data(data)
     card.data = data
     (folder / "README.md").write_text(str(card), encoding="utf-8")
+
+
+def _files(folder: Path, config: str, split: str) -> list[str]:
+    return sorted(f"{config}/{path.name}" for path in (folder / config).glob(f"{split}-*.parquet"))
 
 
 def _with_counts(card: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,11 +161,11 @@ def plot_png(results: list[Result]) -> bytes:
             places = [names.index(line.name) + offset for line in shown]
             values = [100 * line.accuracy for line in shown]
             axes.bar(places, values, width * 0.9, yerr=_errors(shown), capsize=3, label=result.model["name"])
-        axes.set_xticks(range(len(names)), [name.replace(" ", "\n") for name in names])
+        axes.set_xticks(range(len(names)), [re.sub("[ _]", "\n", name) for name in names])
         axes.axhline(50, color="black", linewidth=1, linestyle="--", label="chance")
         axes.set(ylim=(0, 102), ylabel="accuracy, %", title=name)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(loc="lower right", framealpha=1)
+        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=150)
     return buffer.getvalue()

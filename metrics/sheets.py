@@ -123,7 +123,8 @@ def read_sheet(path: str | Path) -> Sheet:
 
 def file_hash(path: str | Path) -> str:
     """SHA-256 of a file, hexadecimal."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _metadata(table: pa.Table, path: Path) -> dict[str, Any]:

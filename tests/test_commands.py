@@ -172,7 +172,7 @@ def test_options_in_the_cards_exist(name):
         ("build toy_scenes --out .", "error: . is the folder you are in"),
         ("report .", "error: . is a folder; name the sheets in it"),
         ("run mock:oracle toy_scenes -o seed", "error: option 'seed' has no value; write NAME=VALUE"),
-        ("build toy_scenes/itm --out . -o sead=1", "error: unknown option of toy_scenes 'sead'"),
+        ("build toy_scenes/itm --out new -o sead=1", "error: unknown option of toy_scenes 'sead'"),
         ("report nowhere.parquet", "error: nowhere.parquet: no such score sheet"),
         ("install nonsense", "error: unknown metric or benchmark 'nonsense'"),
     ],

@@ -39,7 +39,7 @@ def test_all_of_sugarcrepe_is_scored_each_image_and_caption_once(stand_in, tmp_p
     }  # fmt: skip
     # Swaps are the same words in another order more often than not, and a bag of words cannot tell those apart.
     ties = {name: s["tie_rate"] for name, s in result.scores["per_category"].items()}
-    assert min(ties["swap_att"], ties["swap_obj"]) > 0.3
+    assert min(ties["swap_att"], ties["swap_obj"]) > 0.25
     assert max(ties["replace_att"], ties["replace_obj"], ties["add_att"], ties["add_obj"]) == 0
 
 

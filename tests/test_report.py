@@ -150,7 +150,7 @@ def test_a_sheet_without_any_score_is_refused(tmp_path):
         (Row("a", "c", "c", ["i"], [None], [[0.1, 0.2]]), "a value is missing in a list"),
         (Row("a", "c", "c", ["i"], [0], [None]), "a value is missing in a list"),
         (Row("a", "c", "c", [""], [0], [[0.1, 0.2]]), "scores, though an image is missing"),
-        (Row("a", "c", "c\n| forged", ["i"], [0], [[0.1, 0.2]]), "control characters"),
+        (Row("a", "c", "c\n| forged", ["i"], [0], [[0.1, 0.2]]), "its id, config or category has control characters"),
     ],
 )
 def test_rows_that_break_the_schema_are_named(bad, message, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 
@@ -71,6 +72,21 @@ def test_a_build_replaces_an_earlier_one_as_a_whole(coco, tmp_path):
     out = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj", "add_att"], data_dir=folder, options=options)
     build("sugarcrepe", out, configs=["add_att"], data_dir=folder, options=options)
     assert sorted(path.name for path in out.iterdir()) == ["README.md", "add_att", "build.json"]
+
+
+def test_rows_of_another_build_of_equal_size_are_not_served_from_the_cache(coco, tmp_path):
+    folder, options = coco(), {"verify": False}
+    file = folder / "data" / "swap_obj.json"
+    texts = [file.read_text(), file.read_text().replace("number 12", "number 21")]
+    captions = []
+    for number, text in enumerate(texts):
+        file.write_text(text)
+        out = build("sugarcrepe", tmp_path / str(number) / "sc", configs=["swap_obj"], data_dir=folder, options=options)
+        # As if both had compressed to the same number of bytes.
+        card = out / "README.md"
+        card.write_text(re.sub(r"download_size: \d+", "download_size: 1", card.read_text()))
+        captions.append(datasets.load_dataset(str(out), "swap_obj", split="test")[12]["caption"])
+    assert [caption.split()[-1] for caption in captions] == ["12", "21"]
 
 
 def test_a_folder_that_is_no_build_is_not_overwritten(tmp_path):
