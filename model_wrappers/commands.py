@@ -33,7 +33,7 @@ def run(
     data_dir: DataDir = None,
     allow_missing: AllowMissing = False,
     option: Options = None,
-    batch_size: BatchSize = 64,
+    batch_size: BatchSize = 32,
     dtype: Dtype = "float32",
     revision: Revision = None,
     ties: Annotated[str, typer.Option(help="What a tie counts: wrong, half or right.")] = "wrong",
@@ -59,7 +59,7 @@ def score(
     data_dir: DataDir = None,
     allow_missing: AllowMissing = False,
     option: Options = None,
-    batch_size: BatchSize = 64,
+    batch_size: BatchSize = 32,
     dtype: Dtype = "float32",
     revision: Revision = None,
 ) -> None:
