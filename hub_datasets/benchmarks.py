@@ -31,7 +31,7 @@ class Task:
         configs: the dataset configurations that belong to the task, in the order of reports.
         images: columns with the images of a row.
         captions: columns with its captions.
-        metric: the module under ``metrics`` that judges the scores.
+        metrics: the modules under ``metrics`` that judge the scores, each with the settings that belong to the task.
         category: column with the category of a row; None takes the configuration's name.
         by_default: whether the task is scored when only the benchmark's name is given.
     """
@@ -40,7 +40,7 @@ class Task:
     configs: tuple[str, ...]
     images: tuple[str, ...]
     captions: tuple[str, ...]
-    metric: str
+    metrics: Mapping[str, Mapping[str, Any]]
     category: str | None = None
     by_default: bool = True
 

@@ -18,6 +18,10 @@ DataDir = Annotated[
 AllowMissing = Annotated[
     bool, typer.Option("--allow-missing", help="Keep examples whose image is missing, count and list them.")
 ]
+Ties = Annotated[
+    str | None,
+    typer.Option(help="What a tie counts: wrong, half or right. By default wrong, and not brittle, as in the papers."),
+]
 Options = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", metavar="NAME=VALUE", help="A field of the dataset's configuration; repeatable."),
@@ -79,7 +83,7 @@ def install(
 def report(
     sheets: Annotated[list[Path], typer.Argument(help="Score sheets, of one or several models.")],
     out: Annotated[Path | None, typer.Option(help="Folder of the report; by default the first sheet's.")] = None,
-    ties: Annotated[str, typer.Option(help="What a tie counts: wrong, half or right.")] = "wrong",
+    ties: Ties = None,
     confidence: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
 ) -> None:
     """Print and write the results of score sheets: tables, plots, JSON, Markdown, LaTeX.

@@ -1,9 +1,9 @@
-"""The arithmetic of the metrics, row by row, and the averages over rows; pure numpy."""
+"""The arithmetic of matching, row by row, and the checks that all metrics share; pure numpy."""
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple, TypedDict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from .errors import ScoresError, UnknownNameError
 
 TIES = ("wrong", "half", "right")
+Labels = Sequence[Any] | NDArray[Any]
 
 _ROWS_NAMED = 5
 
@@ -25,32 +26,6 @@ class MatchCredit(NamedTuple):
 
     credit: NDArray[np.float64]
     tied: NDArray[np.bool_]
-
-
-class CategoryResult(TypedDict):
-    """One category: accuracy and tie rate in [0, 1], and the number of examples."""
-
-    accuracy: float
-    n: int
-    tie_rate: float
-
-
-class Aggregate(TypedDict):
-    """The averages over a set of examples, as plain Python numbers: ``json.dumps`` takes it as it is.
-
-    Keys:
-        accuracy: micro average, the mean credit over examples, in [0, 1]; higher is better.
-        macro_accuracy: the unweighted mean of the categories' accuracies; ``accuracy`` without categories.
-        tie_rate: share of the examples that a tie decides, in [0, 1].
-        n: number of examples.
-        per_category: results by category, in the order in which the categories first appear.
-    """
-
-    accuracy: float
-    macro_accuracy: float
-    tie_rate: float
-    n: int
-    per_category: dict[str, CategoryResult]
 
 
 def match_credit(scores: ArrayLike, correct: ArrayLike, ties: str = "wrong") -> MatchCredit:
@@ -82,7 +57,7 @@ def match_credit(scores: ArrayLike, correct: ArrayLike, ties: str = "wrong") -> 
     """
     if ties not in TIES:
         raise UnknownNameError("tie policy", ties, TIES)
-    matrix = _score_matrix(scores)
+    matrix = score_matrix(scores)
     columns = _caption_columns(correct, *matrix.shape)
     rows = np.arange(len(matrix))
     chosen = matrix[rows, columns]
@@ -95,57 +70,13 @@ def match_credit(scores: ArrayLike, correct: ArrayLike, ties: str = "wrong") -> 
     return MatchCredit(np.where(tied, tie_credit, chosen > best_other), tied)
 
 
-def aggregate(credit: ArrayLike, tied: ArrayLike, categories: ArrayLike | None = None) -> Aggregate:
-    """Average the credit of examples: over all (micro), by category, and over the categories (macro).
-
-    Args:
-        credit: array-like of shape (n,), in [0, 1], as ``match_credit`` gives it.
-        tied: array-like of bool of shape (n,).
-        categories: one label per example, compared as text; ``None`` for a set without categories.
-
-    Returns:
-        The averages; higher is better for both accuracies.
-
-    Raises:
-        ScoresError: no examples, unequal lengths, a credit outside [0, 1] or NaN, or a missing label.
-
-    Source: SugarCrepe, Table 6: "Average" is the macro average over its seven categories.
-
-    >>> aggregate([1, 1, 0], [False, False, True], ["add", "add", "swap"])["macro_accuracy"]
-    0.5
-    """
-    earned = check_credit(credit)
-    decided = np.asarray(tied, dtype=bool)
-    if decided.shape != earned.shape:
-        raise ScoresError(f"{decided.size} tie flags came for {earned.size} credits; pass one per example")
-    per_category: dict[str, CategoryResult] = {}
-    if categories is not None:
-        names, codes = label_codes(categories, len(earned), "categories")
-        members = np.bincount(codes)
-        means = np.bincount(codes, earned) / members
-        tie_rates = np.bincount(codes, decided) / members
-        per_category = {
-            name: {"accuracy": float(mean), "n": int(n), "tie_rate": float(tie_rate)}
-            for name, mean, n, tie_rate in zip(names, means, members, tie_rates, strict=True)
-        }
-    accuracy = float(earned.mean())
-    category_accuracies = [result["accuracy"] for result in per_category.values()] or [accuracy]
-    return {
-        "accuracy": accuracy,
-        "macro_accuracy": math.fsum(category_accuracies) / len(category_accuracies),
-        "tie_rate": float(decided.mean()),
-        "n": len(earned),
-        "per_category": per_category,
-    }
-
-
 def check_credit(credit: ArrayLike) -> NDArray[np.float64]:
     """Return credits as a float64 array of shape (n,).
 
     Raises:
         ScoresError: no examples, another shape, or a value that is NaN or outside [0, 1].
     """
-    values = _as_float64(credit, "credit")
+    values = as_float64(credit, "credit")
     if values.ndim != 1 or not values.size:
         raise ScoresError(f"the credit has shape {values.shape}; pass one value per example, at least one")
     bad = ~((values >= 0) & (values <= 1))
@@ -156,7 +87,12 @@ def check_credit(credit: ArrayLike) -> NDArray[np.float64]:
     return values
 
 
-def label_codes(labels: ArrayLike, n: int, what: str) -> tuple[list[str], NDArray[np.intp]]:
+def as_list(labels: Labels) -> list[Any]:
+    """Labels as a list, whatever holds them; one label by itself is a list of one."""
+    return list(labels) if isinstance(labels, list | tuple) else list(np.atleast_1d(np.asarray(labels, dtype=object)))
+
+
+def label_codes(labels: Labels, n: int, what: str) -> tuple[list[str], NDArray[np.intp]]:
     """Number labels in the order in which they first appear.
 
     Args:
@@ -175,12 +111,19 @@ def label_codes(labels: ArrayLike, n: int, what: str) -> tuple[list[str], NDArra
         came = f"{len(values)} {what} came" if values.ndim == 1 else f"{what} of shape {values.shape} came"
         raise ScoresError(f"{came} for {n} examples; pass a list with one label per example")
     values = values.tolist()
-    missing = np.array([value is None or value != value or value == "" for value in values], dtype=bool)
+    missing = np.array([_is_missing(value) for value in values], dtype=bool)
     if missing.any():
         raise ScoresError(f"{what} are missing in {name_rows(missing)}; give every example a label")
     texts = [str(value) for value in values]
     position = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     return list(position), np.array([position[text] for text in texts], dtype=np.intp)
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or label == "" or bool(label != label)
+    except (TypeError, ValueError):  # pandas' NA compares with nothing
+        return True
 
 
 def name_rows(bad: ArrayLike) -> str:
@@ -195,19 +138,26 @@ def name_rows(bad: ArrayLike) -> str:
     return f"row{'s' * (len(rows) > 1)} {named} ({len(rows)} of {mask.size} rows, counted from 0)"
 
 
-def _as_float64(values: ArrayLike, what: str) -> NDArray[np.float64]:
+def as_float64(values: ArrayLike, what: str) -> NDArray[np.float64]:
+    """Return numbers as a float64 array of their own shape; `what` names them in the message of a `ScoresError`."""
     try:
         return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise ScoresError(
             f"the {what} cannot be read as numbers ({error}); pass lists or arrays of numbers, and "
             "of a tensor its .detach().float().cpu()"
         ) from error
 
 
-def _score_matrix(scores: ArrayLike) -> NDArray[np.float64]:
+def score_matrix(scores: ArrayLike) -> NDArray[np.float64]:
+    """Return the scores of examples as a float64 array of shape (n, k).
+
+    Raises:
+        ScoresError: no examples, rows of unequal length, fewer than two columns, or a score that is NaN or infinite;
+            the message names the rows.
+    """
     try:
-        matrix = _as_float64(scores, "scores")
+        matrix = as_float64(scores, "scores")
     except ScoresError:
         _refuse_ragged(scores)
         raise
@@ -241,7 +191,7 @@ def _refuse_ragged(scores: ArrayLike) -> None:
 
 
 def _caption_columns(correct: ArrayLike, examples: int, captions: int) -> NDArray[np.intp]:
-    columns = _as_float64(correct, "indices of the correct captions")
+    columns = as_float64(correct, "indices of the correct captions")
     if columns.shape != (examples,):
         raise ScoresError(
             f"the indices of the correct captions have shape {columns.shape} for {examples} examples; pass "

@@ -2,62 +2,97 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Unpack
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from .kernels import aggregate, label_codes, match_credit
-from .stats import cluster_bootstrap
+from .errors import ScoresError
+from .kernels import as_list, match_credit, name_rows
+from .summary import SummaryOptions, summarise, summarise_parts
+
+FORMS = {
+    "replace_obj": "REPLACE",
+    "replace_att": "REPLACE",
+    "replace_rel": "REPLACE",
+    "swap_obj": "SWAP",
+    "swap_att": "SWAP",
+    "add_obj": "ADD",
+    "add_att": "ADD",
+}
 
 
 def matching_accuracy(
-    scores: ArrayLike,
-    correct: ArrayLike,
-    *,
-    categories: ArrayLike | None = None,
-    ties: str = "wrong",
-    confidence: float | None = None,
-    clusters: ArrayLike | None = None,
-    resamples: int = 10_000,
-    seed: int = 0,
+    scores: ArrayLike, correct: ArrayLike, *, ties: str = "wrong", **options: Unpack[SummaryOptions]
 ) -> dict[str, Any]:
     """Judge which captions a model prefers, and say how sure the numbers are.
 
     Args:
         scores: array-like of shape (n, k), k >= 2; higher means a better match. See ``kernels.match_credit``.
         correct: array-like of shape (n,), the column of the correct caption in each row.
-        categories: one label per example; ``None`` for a set without categories.
         ties: ``"wrong"``, ``"half"`` or ``"right"``: what a tie for the highest score earns.
-        confidence: coverage of the intervals, strictly between 0 and 1; ``None`` for no intervals.
-        clusters: one label per example, its image; ``None`` makes each example its own cluster, and the
-            intervals too narrow where several examples share an image. Unused without ``confidence``.
-        resamples: number of bootstrap resamples, at least 100.
-        seed: seed of the resampling.
+        options: categories, clusters, confidence, resamples, seed; see ``summary.SummaryOptions``.
 
     Returns:
         Plain Python numbers, accuracies and rates in [0, 1], higher accuracy being better: ``accuracy``,
-        ``macro_accuracy``, ``tie_rate``, ``n`` and ``per_category`` (see ``kernels.Aggregate``). With
-        ``confidence`` also ``confidence``, ``accuracy_interval`` and ``macro_accuracy_interval``, each
-        [low, high], and a ``confidence_interval`` in each category (see ``stats.cluster_bootstrap``).
+        ``macro_accuracy``, ``tie_rate``, ``n`` and ``per_category``, and with ``confidence`` the intervals; see
+        ``summary.summarise``.
 
     Raises:
         ScoresError: scores, indices, labels or options that cannot be judged; a NaN is refused.
         UnknownNameError: ``ties`` is no tie policy.
 
     Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), section 5 and Table 6.
+
+    >>> matching_accuracy([[0.9, 0.1], [0.2, 0.4]], [0, 0])["accuracy"]
+    0.5
     """
     credit, tied = match_credit(scores, correct, ties)
-    result: dict[str, Any] = {**aggregate(credit, tied, categories)}
-    if confidence is None:
-        if clusters is not None:
-            label_codes(clusters, len(credit), "clusters")
-        return result
-    intervals = cluster_bootstrap(credit, clusters, categories, confidence, resamples, seed)
-    for name, interval in intervals.categories.items():
-        result["per_category"][name]["confidence_interval"] = list(interval)
-    return {
-        **result,
-        "confidence": float(confidence),
-        "accuracy_interval": list(intervals.micro),
-        "macro_accuracy_interval": list(intervals.macro),
-    }
+    return summarise({"accuracy": credit}, tied, **options)
+
+
+def sugarcrepe_accuracy(
+    scores: ArrayLike,
+    correct: ArrayLike,
+    *,
+    ties: str = "wrong",
+    forms: Mapping[str, str] = FORMS,
+    **options: Unpack[SummaryOptions],
+) -> dict[str, Any]:
+    """`matching_accuracy`, and the same for each form of hard negative: REPLACE, SWAP and ADD.
+
+    Args:
+        scores, correct, ties, options: as for `matching_accuracy`.
+        forms: the form of each category that may come; SugarCrepe's seven categories by default.
+
+    Returns:
+        As `matching_accuracy`, with ``per_form``: for each form ``accuracy`` (over its examples, as in the paper's
+        Table 5), ``macro_accuracy`` (over its categories), ``tie_rate``, ``n`` and the intervals; empty without
+        categories.
+
+    Raises:
+        ScoresError: as `matching_accuracy`, or a category without a form; the message names its row.
+        UnknownNameError: ``ties`` is no tie policy.
+
+    Source: SugarCrepe, section 5, Tables 5 and 6.
+
+    >>> result = sugarcrepe_accuracy([[2, 1], [1, 2]], [0, 0], categories=["swap_obj", "swap_att"])
+    >>> result["per_form"]["SWAP"]["macro_accuracy"]
+    0.5
+    """
+    credit, tied = match_credit(scores, correct, ties)
+    result = summarise({"accuracy": credit}, tied, **options)
+    result["per_form"] = {}
+    categories = options.get("categories")
+    if categories is not None:
+        labels = [str(label) for label in as_list(categories)]
+        unknown = np.array([label not in forms for label in labels])
+        if unknown.any():
+            raise ScoresError(
+                f"the category {labels[unknown.argmax()]!r} in {name_rows(unknown)} has no form; known: "
+                f"{', '.join(forms)}. Name the form of other categories with `forms`, such as "
+                '{"swap_number": "SWAP"}'
+            )
+        result["per_form"] = summarise_parts({"accuracy": credit}, tied, [forms[label] for label in labels], **options)
+    return result

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import inspect
 import shutil
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .errors import UnknownNameError
 
@@ -50,12 +52,29 @@ def install_metric(name: str) -> Path:
 
     _check(name)
     script = _HERE / name / f"{name}.py"
+    # A comparison too lies under "metrics" there: `evaluate` looks no further for a module without a type.
     home = Path(HF_MODULES_CACHE) / "evaluate_modules" / "metrics" / f"evaluate-metric--{name}"
     target = home / hashlib.sha256(script.read_bytes()).hexdigest()
     target.mkdir(parents=True, exist_ok=True)
     # A plain copy, not one that keeps the time of change: of several versions `evaluate` takes the newest.
     shutil.copyfile(script, target / script.name)
     return target
+
+
+def describe(module_class: type[Any]) -> dict[str, str]:
+    """What an `evaluate` module says of itself: `description` and `inputs_description`, from its docstrings."""
+    return {
+        "description": inspect.cleandoc(sys.modules[module_class.__module__].__doc__ or ""),
+        "inputs_description": inspect.cleandoc(module_class.__doc__ or ""),
+    }
+
+
+def detection_features() -> dict[str, Any]:
+    """The `datasets` features of rows of boxes: predictions with scores, references without."""
+    from datasets import Sequence, Value
+
+    boxes = {"boxes": Sequence(Sequence(Value("float64"))), "phrase_ids": Sequence(Value("float64"))}
+    return {"predictions": {**boxes, "scores": Sequence(Value("float64"))}, "references": boxes}
 
 
 def _check(name: str) -> None:

@@ -12,50 +12,55 @@ from typing import Any
 from .results import Result, write_results
 from .storage import write_atomically, write_text
 
-_HEADERS = ("", "accuracy", "interval", "ties", "n")
+# The score that the plot shows, where it is not a metric's first.
+_PLOTTED = {"augmented_accuracy": "augmented_accuracy", "group_match": "group_score"}
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score and its interval, None where there is none."""
+
+    value: float
+    interval: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a table; fractions in [0, 1], None where there is none."""
+    """One line of a table: scores by name, fractions in [0, 1]."""
 
     name: str
-    accuracy: float
-    interval: tuple[float, float] | None
+    scores: dict[str, Score]
     tie_rate: float | None
     n: int
     is_average: bool = False
 
 
-def lines(result: Result) -> list[Line]:
-    """The lines of a result: its categories in the metric's order, then the micro and the macro average."""
+def score_names(result: Result) -> list[str]:
+    """The names of a result's scores: those that have a macro average."""
     scores = result.scores
-    categories = [
-        Line(name, s["accuracy"], _pair(s.get("confidence_interval")), s["tie_rate"], s["n"])
-        for name, s in scores["per_category"].items()
-    ]
-    micro = Line(
-        "micro average",
-        scores["accuracy"],
-        _pair(scores.get("accuracy_interval")),
-        scores["tie_rate"],
-        scores["n"],
-        True,
-    )
-    macro = Line(
-        "macro average",
-        scores["macro_accuracy"],
-        _pair(scores.get("macro_accuracy_interval")),
-        None,
-        scores["n"],
-        True,
-    )
-    return [*categories, micro, macro]
+    return [name for name in scores if f"macro_{name}" in scores and not name.endswith("_interval")]
+
+
+def lines(result: Result) -> list[Line]:
+    """The lines of a result: its categories in the metric's order, then the micro and the macro average.
+
+    A set of one category has that line alone.
+    """
+    scores, names = result.scores, score_names(result)
+
+    def line(label: str, part: dict[str, Any], prefix: str = "", is_average: bool = True) -> Line:
+        values = {name: Score(part[prefix + name], _pair(part.get(f"{prefix}{name}_interval"))) for name in names}
+        return Line(label, values, None if prefix else part["tie_rate"], part["n"], is_average)
+
+    categories = [line(name, part, is_average=False) for name, part in scores["per_category"].items()]
+    if len(categories) == 1:
+        return categories
+    return [*categories, line("micro average", scores), line("macro average", scores, prefix="macro_")]
 
 
 def title(result: Result) -> str:
     """What a result is about, in a line."""
-    return f"{result.model['name']} on {result.benchmark['name']} ({result.benchmark['task']})"
+    return f"{result.model['name']} on {result.benchmark['name']} ({result.benchmark['task']}): {result.metric}"
 
 
 def footnote(result: Result) -> str:
@@ -83,13 +88,15 @@ def print_results(results: list[Result]) -> None:
     for result in results:
         name, note = escape(title(result)), escape(footnote(result))
         table = Table(title=name, caption=note, title_justify="left", caption_justify="left")
-        table.add_column(_HEADERS[0], no_wrap=True)
-        for header in _HEADERS[1:]:
-            table.add_column(header, justify="right", no_wrap=True)
-        for position, line in enumerate(lines(result)):
-            if line.is_average and not lines(result)[position - 1].is_average:
+        table.add_column("", no_wrap=True)
+        # Several scores fit the width of a terminal with each interval below its score.
+        stacked = len(score_names(result)) > 1
+        for header in _headers(result, stacked)[1:]:
+            table.add_column(header.replace(" ", "\n"), justify="right", no_wrap=True)
+        for line, starts_averages in _with_breaks(result):
+            if starts_averages:
                 table.add_section()
-            table.add_row(*map(escape, _cells(line)), style="bold" if line.is_average else None)
+            table.add_row(*map(escape, _cells(line, stacked)), style="bold" if line.is_average else None)
         console.print(table)
 
 
@@ -98,7 +105,8 @@ def to_markdown(results: list[Result]) -> str:
     blocks = []
     for result in results:
         rows = [_cells(line) for line in lines(result)]
-        table = ["| " + " | ".join(_HEADERS) + " |", "|---|---:|---:|---:|---:|"]
+        headers = _headers(result)
+        table = ["| " + " | ".join(headers) + " |", "|---" + "|---:" * (len(headers) - 1) + "|"]
         table += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
         blocks.append(f"### {title(result)}\n\n" + "\n".join(table) + f"\n\n{footnote(result)}\n")
     return "\n".join(blocks)
@@ -108,10 +116,12 @@ def to_latex(results: list[Result]) -> str:
     """The tables as LaTeX, for the package booktabs."""
     blocks = []
     for result in results:
-        body = [r"\begin{table}", r"\centering", r"\begin{tabular}{lrrrr}", r"\toprule"]
-        body += [" & ".join(_HEADERS) + r" \\", r"\midrule"]
-        for position, line in enumerate(lines(result)):
-            if line.is_average and not lines(result)[position - 1].is_average:
+        headers = _headers(result)
+        columns = "l" + "r" * (len(headers) - 1)
+        body = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
+        body += [" & ".join(map(_latex, headers)) + r" \\", r"\midrule"]
+        for line, starts_averages in _with_breaks(result):
+            if starts_averages:
                 body.append(r"\midrule")
             body.append(" & ".join(_latex(cell) for cell in _cells(line)) + r" \\")
         body += [r"\bottomrule", r"\end{tabular}"]
@@ -147,27 +157,36 @@ def write_report(results: list[Result], out: str | Path) -> list[Path]:
 
 
 def plot_png(results: list[Result]) -> bytes:
-    """The profile as a PNG: a panel for each benchmark, accuracy and interval by category, a colour for each model."""
+    """The profile as a PNG: a panel for each score of a benchmark, by category, a colour for each model."""
     from matplotlib.figure import Figure
 
     panels = _panels(results)
-    figure = Figure(figsize=(8, 3.6 * len(panels)), layout="constrained")
-    for axes, (name, group) in zip(figure.subplots(len(panels), squeeze=False)[:, 0], panels.items(), strict=True):
-        names = category_names(group)
+    widest = max(len(category_names(group)) for group in panels.values())
+    columns = 1 if len(panels) == 1 else 2
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(columns * max(7.0, 1.1 * widest + 2), 4.2 * rows), layout="constrained")
+    every = figure.subplots(rows, columns, squeeze=False).ravel()
+    for unused in every[len(panels) :]:
+        unused.remove()
+    for axes, (name, group) in zip(every, panels.items(), strict=False):
+        names, plotted = category_names(group), _plotted(group[0])
         for number, result in enumerate(group):
             shown = lines(result)
             width = 0.8 / len(group)
             offset = (number - (len(group) - 1) / 2) * width
             places = [names.index(line.name) + offset for line in shown]
-            values = [100 * line.accuracy for line in shown]
-            axes.bar(places, values, width * 0.9, yerr=_errors(shown), capsize=3, label=result.model["name"])
+            values = [100 * line.scores[plotted].value for line in shown]
+            errors = _errors(shown, plotted)
+            axes.bar(places, values, width * 0.9, yerr=errors, capsize=3, label=result.model["name"])
         axes.set_xticks(range(len(names)), [re.sub("[ _]", "\n", name) for name in names])
-        axes.axhline(50, color="black", linewidth=1, linestyle="--", label="chance")
-        axes.set(ylim=(0, 102), ylabel="accuracy, %", title=name)
+        if plotted in group[0].chance:
+            axes.axhline(100 * group[0].chance[plotted], color="black", linewidth=1, linestyle="--", label="chance")
+        # A single bar does not fill its panel.
+        axes.set(xlim=(-0.6, max(len(names), 4) - 0.4), ylim=(0, 102), ylabel=f"{_spaced(plotted)}, %", title=name)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
+    figure.savefig(buffer, format="png", dpi=110)
     return buffer.getvalue()
 
 
@@ -179,14 +198,15 @@ def plot_html(results: list[Result]) -> bytes:
     panels = _panels(results)
     figure: Any = make_subplots(rows=len(panels), cols=1, subplot_titles=list(panels))
     for row, group in enumerate(panels.values(), start=1):
+        plotted = _plotted(group[0])
         for result in group:
             shown = lines(result)
-            low, high = _errors(shown)
+            low, high = _errors(shown, plotted)
             figure.add_trace(
                 go.Bar(
                     name=result.model["name"],
                     x=[line.name for line in shown],
-                    y=[100 * line.accuracy for line in shown],
+                    y=[100 * line.scores[plotted].value for line in shown],
                     error_y={"type": "data", "symmetric": False, "array": high, "arrayminus": low},
                     customdata=[[line.n, line.tie_rate] for line in shown],
                     hovertemplate="%{x}: %{y:.1f} %<br>n = %{customdata[0]}, tie rate %{customdata[1]}",
@@ -194,8 +214,10 @@ def plot_html(results: list[Result]) -> bytes:
                 row=row,
                 col=1,
             )
-        figure.add_hline(y=50, line_dash="dash", annotation_text="chance", row=row, col=1)
-    figure.update_yaxes(title="accuracy, %", range=[0, 102])
+        if plotted in group[0].chance:
+            level = 100 * group[0].chance[plotted]
+            figure.add_hline(y=level, line_dash="dash", annotation_text="chance", row=row, col=1)
+        figure.update_yaxes(title=f"{_spaced(plotted)}, %", range=[0, 102], row=row, col=1)
     figure.update_layout(template="plotly_white", height=420 * len(panels), barmode="group")
     return figure.to_html(include_plotlyjs=True, full_html=True).encode()
 
@@ -209,20 +231,46 @@ def category_names(results: list[Result]) -> list[str]:
 def _panels(results: list[Result]) -> dict[str, list[Result]]:
     panels: dict[str, list[Result]] = {}
     for result in results:
-        panels.setdefault(f"{result.benchmark['name']} ({result.benchmark['task']})", []).append(result)
+        task = f"{result.benchmark['name']} ({result.benchmark['task']})"
+        panels.setdefault(f"{task}: {_spaced(_plotted(result))}", []).append(result)
     return panels
 
 
-def _errors(shown: list[Line]) -> tuple[list[float], list[float]]:
-    low = [100 * (line.accuracy - line.interval[0]) if line.interval else 0.0 for line in shown]
-    high = [100 * (line.interval[1] - line.accuracy) if line.interval else 0.0 for line in shown]
+def _plotted(result: Result) -> str:
+    return _PLOTTED.get(result.metric) or score_names(result)[0]
+
+
+def _errors(shown: list[Line], name: str) -> tuple[list[float], list[float]]:
+    scores = [line.scores[name] for line in shown]
+    low = [100 * (score.value - score.interval[0]) if score.interval else 0.0 for score in scores]
+    high = [100 * (score.interval[1] - score.value) if score.interval else 0.0 for score in scores]
     return low, high
 
 
-def _cells(line: Line) -> tuple[str, ...]:
-    interval = f"{100 * line.interval[0]:.1f} – {100 * line.interval[1]:.1f}" if line.interval else ""
+def _with_breaks(result: Result) -> list[tuple[Line, bool]]:
+    """The lines, each with whether the averages start there."""
+    every = lines(result)
+    return [(line, place > 0 and line.is_average > every[place - 1].is_average) for place, line in enumerate(every)]
+
+
+def _headers(result: Result, stacked: bool = False) -> list[str]:
+    names = [_spaced(name) for name in score_names(result)]
+    columns = names if stacked else [header for name in names for header in (name, "interval")]
+    return ["", *columns, "ties", "n"]
+
+
+def _cells(line: Line, stacked: bool = False) -> tuple[str, ...]:
+    cells = [line.name]
+    for score in line.scores.values():
+        value = f"{100 * score.value:.1f} %"
+        interval = f"{100 * score.interval[0]:.1f} – {100 * score.interval[1]:.1f}" if score.interval else ""
+        cells += [f"{value}\n{interval}"] if stacked else [value, interval]
     ties = "" if line.tie_rate is None else f"{100 * line.tie_rate:.1f} %"
-    return (line.name, f"{100 * line.accuracy:.1f} %", interval, ties, f"{line.n:,}")
+    return (*cells, ties, f"{line.n:,}")
+
+
+def _spaced(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _pair(interval: Any) -> tuple[float, float] | None:

@@ -6,7 +6,8 @@
               "sheet": {"file": …, "sha256": …},                 where the numbers come from
               "metric": "sugarcrepe_itm", "options": {…},        how they were computed
               "missing": 0,                                      examples without an image, not in any score
-              "scores": {…}}]}                                   what the metric returned
+              "scores": {…},                                     what the metric returned
+              "chance": {…}}]}                                   what random scores would get, by score
 ```
 
 The sheet's hash, the metric's name and its options are all that it takes to compute the scores again.
@@ -38,6 +39,7 @@ class Result:
     options: dict[str, Any]
     missing: int
     scores: dict[str, Any]
+    chance: dict[str, float]
 
 
 def write_results(path: str | Path, results: list[Result]) -> None:

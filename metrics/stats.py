@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import ScoresError
-from .kernels import check_credit, label_codes
+from .kernels import Labels, check_credit, label_codes
 
 Interval = tuple[float, float]
 
@@ -17,6 +17,10 @@ MIN_RESAMPLES = 100
 
 # 2**20 draws of 8 bytes: the weights of one chunk and their float copy stay near 16 MB.
 _DRAWS_PER_CHUNK = 2**20
+_KINDS_WORTH_COUNTING = 8
+
+# Means closer than this, relative to the largest value, differ by rounding only.
+_MEAN_ROUNDING = 1e-12
 
 
 class Intervals(NamedTuple):
@@ -42,8 +46,8 @@ class _Totals(NamedTuple):
 
 def cluster_bootstrap(
     values: ArrayLike,
-    clusters: ArrayLike | None = None,
-    categories: ArrayLike | None = None,
+    clusters: Labels | None = None,
+    categories: Labels | None = None,
     confidence: float = 0.95,
     resamples: int = 10_000,
     seed: int = 0,
@@ -92,7 +96,7 @@ def cluster_bootstrap(
     >>> round(low, 4), high  # 0.025 ** (1 / 2) = 0.1581
     (0.1581, 1.0)
     """
-    _check_options(confidence, resamples, seed)
+    check_options(confidence, resamples, seed)
     credit = check_credit(values)
     n = len(credit)
     cluster = np.arange(n) if clusters is None else label_codes(clusters, n, "clusters")[1]
@@ -112,10 +116,83 @@ def cluster_bootstrap(
     )
 
 
-def _check_options(confidence: float, resamples: int, seed: int) -> None:
-    if not 0 < confidence < 1:
-        raise ScoresError(f"confidence is {confidence!r}; it must lie strictly between 0 and 1, such as 0.95")
-    for name, value, least in (("resamples", resamples, MIN_RESAMPLES), ("seed", seed, 0)):
+def resampled_totals(
+    columns: ArrayLike, clusters: Labels | None = None, resamples: int = 10_000, seed: int = 0
+) -> NDArray[np.float64]:
+    """Column sums of resamples of whole clusters, for scores that are no plain mean, such as an F1.
+
+    Args:
+        columns: array-like of shape (n, m): what each example adds to each of m totals.
+        clusters: one label per example, such as its image; ``None`` makes each example its own cluster.
+        resamples: number of resamples, at least 100.
+        seed: seed of the random draws, a whole number from 0.
+
+    Returns:
+        float64 array of shape (resamples, m). It does not depend on the order of rows or the names of the clusters.
+
+    Raises:
+        ScoresError: labels missing or of another number, or an option outside its range.
+
+    Source: as `cluster_bootstrap`.
+
+    >>> totals = resampled_totals([[1, 1], [0, 1]], clusters=["one image"] * 2, resamples=100)
+    >>> totals.shape, totals[0].tolist()
+    ((100, 2), [1.0, 2.0])
+    """
+    check_options(0.5, resamples, seed)
+    values = np.asarray(columns, dtype=np.float64)
+    n = len(values)
+    cluster = np.arange(n) if clusters is None else label_codes(clusters, n, "clusters")[1]
+    order = np.argsort(cluster, kind="stable")
+    starts = np.flatnonzero(np.diff(cluster[order], prepend=-1))
+    return _draw(np.add.reduceat(values[order], starts, axis=0), resamples, seed)
+
+
+def cluster_totals(
+    values: NDArray[np.float64], cluster: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Sum of values and number of examples of each cluster, rounded alike whatever the order of rows."""
+    order = np.argsort(values)
+    codes = np.unique(cluster[order], return_inverse=True)[1]
+    return np.bincount(codes, values[order]).astype(np.float64), np.bincount(codes)
+
+
+def cluster_standard_error(values: NDArray[np.float64], cluster: NDArray[np.intp]) -> float | None:
+    """Standard error of a mean that allows for dependence within clusters.
+
+    Args:
+        values: float64 array of shape (n,).
+        cluster: int array of shape (n,), the number of each example's cluster.
+
+    Returns:
+        The sandwich estimate over G clusters, times the root of G / (G - 1); ``None`` where the clusters' means do not
+        differ, or there is one: they then say nothing about other clusters.
+
+    Source: Liang and Zeger, Biometrika 73, 1986.
+    """
+    sums, counts = cluster_totals(values, cluster)
+    clusters = len(sums)
+    if clusters == 1 or np.ptp(sums / counts) <= _MEAN_ROUNDING * np.abs(values).max():
+        return None
+    residuals = sums - counts * (math.fsum(sums) / len(values))
+    return math.sqrt(clusters / (clusters - 1) * math.fsum(residuals**2)) / len(values)
+
+
+def check_options(confidence: float, resamples: int, seed: int) -> None:
+    """Raise a `ScoresError` where an option of resampling lies outside its range."""
+    check_share("confidence", confidence)
+    check_whole(resamples=(resamples, MIN_RESAMPLES), seed=(seed, 0))
+
+
+def check_share(name: str, value: float) -> None:
+    """Raise a `ScoresError` unless the value of an option lies strictly between 0 and 1."""
+    if not isinstance(value, int | float | np.number) or not 0 < value < 1:
+        raise ScoresError(f"{name} is {value!r}; it must lie strictly between 0 and 1, such as 0.95")
+
+
+def check_whole(**limits: tuple[int, int]) -> None:
+    """Raise a `ScoresError` unless each option, given as (value, least), is a whole number that large."""
+    for name, (value, least) in limits.items():
         if not isinstance(value, int | np.integer) or value < least:
             raise ScoresError(f"{name} is {value!r}; it must be a whole number of at least {least}")
 
@@ -136,18 +213,33 @@ def _pool(totals: _Totals) -> _Totals:
 
 def _resample(per_cluster: _Totals, resamples: int, seed: int) -> _Totals:
     """Totals of each resample, shape (resamples, categories)."""
+    return _Totals(*np.hsplit(_draw(np.hstack(per_cluster), resamples, seed), 2))
+
+
+def _draw(content: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np.float64]:
+    """Column sums of resamples of rows: of shape (clusters, m) comes (resamples, m)."""
     # Clusters of equal content are interchangeable: drawing kinds of clusters, sorted, is the same
     # experiment, faster, and blind to the clusters' names. Rounding keeps sums of thirds in one kind.
-    content = np.hstack(per_cluster).round(12)
-    kinds, members = np.unique(content, axis=0, return_counts=True)
+    kinds, members = np.unique(content.round(12), axis=0, return_counts=True)
     draws = int(members.sum())
     generator = np.random.default_rng(seed)
-    chunk = max(1, _DRAWS_PER_CHUNK // len(kinds))
+    chunk = max(1, _DRAWS_PER_CHUNK // draws)
     totals = np.empty((resamples, kinds.shape[1]))
     for start in range(0, resamples, chunk):
         part = totals[start : start + chunk]
-        part[:] = generator.multinomial(draws, members / draws, size=len(part)) @ kinds
-    return _Totals(*np.hsplit(totals, 2))
+        part[:] = _draw_counts(generator, members, len(part)) @ kinds
+    return totals
+
+
+def _draw_counts(generator: np.random.Generator, members: NDArray[np.intp], resamples: int) -> NDArray[np.intp]:
+    """How often each kind comes in resamples of all clusters, shape (resamples, kinds)."""
+    draws, kinds = int(members.sum()), len(members)
+    if _KINDS_WORTH_COUNTING * kinds <= draws:
+        return generator.multinomial(draws, members / draws, size=resamples)
+    # Of many kinds it is faster to draw the clusters one by one, and to count.
+    drawn = np.repeat(np.arange(kinds), members)[generator.integers(draws, size=(resamples, draws), dtype=np.int32)]
+    drawn += kinds * np.arange(resamples)[:, np.newaxis]
+    return np.bincount(drawn.ravel(), minlength=resamples * kinds).reshape(resamples, kinds)
 
 
 def _intervals(per_cluster: _Totals, resampled: _Totals, confidence: float) -> tuple[list[Interval], Interval]:

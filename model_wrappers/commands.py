@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..hub_datasets.commands import AllowMissing, DataDir, Options, check_options, make_report, parse_options
+from ..hub_datasets.commands import AllowMissing, DataDir, Options, Ties, check_options, make_report, parse_options
 
 app = typer.Typer()
 
@@ -36,7 +36,7 @@ def run(
     batch_size: BatchSize = 32,
     dtype: Dtype = "float32",
     revision: Revision = None,
-    ties: Annotated[str, typer.Option(help="What a tie counts: wrong, half or right.")] = "wrong",
+    ties: Ties = None,
     confidence: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
 ) -> None:
     """Score a model on benchmarks and report: tables, plots, JSON, LaTeX.
@@ -90,7 +90,7 @@ def list_() -> None:
         benchmark = get_benchmark(name)
         for task in benchmark.tasks:
             source = benchmark.source or "made on the spot"
-            benchmarks.add_row(name, task.name, ", ".join(task.configs), task.metric, source)
+            benchmarks.add_row(name, task.name, ", ".join(task.configs), ", ".join(task.metrics), source)
     console.print(benchmarks)
     console.print(f"Metrics: {', '.join(metric_names())}", soft_wrap=True)
     console.print(_families())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import json
 import math
 from fractions import Fraction
 
@@ -188,88 +187,6 @@ def test_an_unknown_tie_policy_names_the_known_ones():
         kernels.match_credit([[1, 2]], [0], ties="first")
 
 
-def test_averages_by_arithmetic():
-    result = kernels.aggregate(
-        credit=[1, 0, 1 / 2, 1, 1],
-        tied=[False, False, True, False, False],
-        categories=["swap", "add", "swap", "swap", "add"],
-    )
-    assert result == {
-        "accuracy": 0.7,  # (1 + 0 + 1/2 + 1 + 1) / 5
-        "macro_accuracy": pytest.approx(2 / 3),  # ((1 + 1/2 + 1) / 3 + (0 + 1) / 2) / 2 = (5/6 + 3/6) / 2
-        "tie_rate": 0.2,  # 1 / 5
-        "n": 5,
-        "per_category": {
-            "swap": {"accuracy": pytest.approx(5 / 6), "n": 3, "tie_rate": pytest.approx(1 / 3)},
-            "add": {"accuracy": 0.5, "n": 2, "tie_rate": 0.0},
-        },
-    }
-
-
-def test_categories_keep_the_order_in_which_they_appear():
-    result = kernels.aggregate([1, 1, 1, 1], [False] * 4, ["swap", "add", "replace", "swap"])
-    assert list(result["per_category"]) == ["swap", "add", "replace"]
-
-
-def test_without_categories_macro_equals_micro():
-    result = kernels.aggregate([1, 0, 0], [False] * 3)
-    assert result["macro_accuracy"] == result["accuracy"] == 1 / 3
-    assert result["per_category"] == {}
-
-
-def test_averages_are_plain_numbers():
-    result = kernels.aggregate(np.array([1.0, 0.0]), np.array([False, True]), np.array([7, 8]))
-    assert list(json.loads(json.dumps(result))["per_category"]) == ["7", "8"]
-
-
-@given(case=examples(), seed=st.integers(0, 99))
-def test_averages_do_not_depend_on_row_order_or_duplication(case, seed):
-    credit, tied = kernels.match_credit(*case, ties="half")
-    rng = np.random.default_rng(seed)
-    categories = rng.integers(0, 3, len(credit))
-    order = rng.permutation(len(credit))
-    expected = kernels.aggregate(credit, tied, categories)
-    shuffled = kernels.aggregate(credit[order], tied[order], categories[order])
-    doubled = kernels.aggregate(*(np.tile(part, 2) for part in (credit, tied, categories)))
-    for other, times in ((shuffled, 1), (doubled, 2)):
-        assert other["n"] == times * expected["n"]
-        for name in ("accuracy", "macro_accuracy", "tie_rate"):
-            assert other[name] == pytest.approx(expected[name])
-        for name, part in expected["per_category"].items():
-            assert other["per_category"][name] == pytest.approx({**part, "n": times * part["n"]})
-
-
-@pytest.mark.parametrize(
-    ("credit", "tied", "categories", "message"),
-    [
-        ([], [], None, r"shape \(0,\); pass one value per example, at least one"),
-        ([[1.0]], [[False]], None, r"shape \(1, 1\); pass one value per example"),
-        ([1, math.nan], [False, False], None, r"credit is nan in row 1 .*between 0 and 1"),
-        ([1, 1.5], [False, False], None, r"credit is 1\.5 in row 1"),
-        ([-1, 1], [False, False], None, r"credit is -1 in row 0"),
-        ([1, 0], [False], None, "1 tie flags came for 2 credits; pass one per example"),
-        (
-            [1, 0],
-            [False, False],
-            ["a"],
-            "1 categories came for 2 examples; pass a list with one label per example",
-        ),
-        ([1, 0], [False, False], "ab", r"categories of shape \(\) came for 2 examples"),
-        (
-            [1, 0],
-            [False, False],
-            ["a", None],
-            r"categories are missing in row 1 .*give every example a label",
-        ),
-        ([1, 0], [False, False], ["", "a"], "categories are missing in row 0"),
-        ([1, 0], [False, False], [1.0, math.nan], "categories are missing in row 1"),
-    ],
-)
-def test_averages_refuse_what_they_cannot_use(credit, tied, categories, message):
-    with pytest.raises(ScoresError, match=message):
-        kernels.aggregate(credit, tied, categories)
-
-
 def test_the_examples_of_the_docstrings_run():
     outcome = doctest.testmod(kernels)
-    assert (outcome.failed, outcome.attempted) == (0, 3)
+    assert (outcome.failed, outcome.attempted) == (0, 2)

@@ -91,8 +91,9 @@ def test_lines_end_with_the_two_averages(sheet):
     lines = report.lines(judge([sheet])[0])
     assert [line.name for line in lines] == ["swap_obj", "add_att", "micro average", "macro average"]
     for line in lines:
-        assert line.interval is not None
-        assert line.interval[0] <= line.accuracy <= line.interval[1]
+        score = line.scores["accuracy"]
+        assert score.interval is not None
+        assert score.interval[0] <= score.value <= score.interval[1]
 
 
 def test_options_that_no_metric_knows_are_refused(sheet):
@@ -127,6 +128,65 @@ def test_an_example_with_two_images_is_not_judged_by_a_metric_for_one(tmp_path):
     write_sheet(tmp_path / "s.parquet", sheet_of(pair))
     with pytest.raises(SheetError, match="the example 'a' has 2 images"):
         judge([tmp_path / "s.parquet"])
+
+
+def toy_sheet(path, task, *rows):
+    """A sheet of a task of toy_scenes: rows of (category, scores), the first caption right for the first image."""
+    examples = [
+        Row(str(number), task, category, [f"i{number}-{j}" for j in range(len(scores))], [*range(len(scores))], scores)
+        for number, (category, scores) in enumerate(rows)
+    ]
+    benchmark = {"name": "toy_scenes", "task": task, "rows": len(rows), "missing": []}
+    write_sheet(path, Sheet(examples, {"model": MODEL, "benchmark": benchmark, "run": {}}))
+    return path
+
+
+def test_triples_are_judged_for_accuracy_and_brittleness(tmp_path):
+    rows = [("swap", [[3.0, 2.0, 1.0]]), ("swap", [[3.0, 1.0, 2.0]]), ("replace_att", [[1.0, 1.0, 1.0]])]
+    augmented, brittle = judge(toy_sheet(tmp_path / "s.parquet", "hard_positives", *rows), resamples=100)
+    assert (augmented.metric, brittle.metric) == ("augmented_accuracy", "brittleness")
+    assert augmented.scores["original_accuracy"] == pytest.approx(2 / 3)
+    assert augmented.scores["augmented_accuracy"] == pytest.approx(1 / 3)
+    # As in the papers a tie is wrong, but not brittle; asked otherwise it counts against the model.
+    assert (augmented.options["ties"], brittle.options["ties"]) == ("wrong", "right")
+    assert brittle.scores["brittleness"] == pytest.approx(1 / 3)
+    assert brittle.chance == {"brittleness": 1 / 3, "both_wrong": 1 / 3}
+    *_, against = judge(tmp_path / "s.parquet", resamples=100, ties="wrong")
+    assert against.scores["brittleness"] == pytest.approx(2 / 3)
+
+
+def test_orders_are_judged_among_five_captions(tmp_path):
+    rows = [("order", [[5.0, 1.0, 2.0, 3.0, 4.0]]), ("order", [[1.0, 5.0, 2.0, 3.0, 4.0]])]
+    [result] = judge(toy_sheet(tmp_path / "s.parquet", "order", *rows), resamples=100)
+    assert (result.metric, result.scores["accuracy"]) == ("aro_itm", 0.5)
+    assert result.chance == {"accuracy": pytest.approx(0.2)}
+    assert [line.name for line in report.lines(result)] == ["order"]
+
+
+def test_groups_are_judged_as_matrices_and_shown_with_three_scores(tmp_path):
+    rows = [("swap_att", [[0.9, 0.1], [0.2, 0.8]]), ("swap_obj", [[0.5, 0.4], [0.6, 0.7]])]
+    [result] = judge(toy_sheet(tmp_path / "s.parquet", "groups", *rows), resamples=100)
+    assert (result.scores["text_score"], result.scores["image_score"], result.scores["group_score"]) == (1, 0.5, 0.5)
+    report.write_report([result], tmp_path / "report")
+    markdown = (tmp_path / "report" / "report.md").read_text()
+    header = "|  | text score | interval | image score | interval | group score | interval | ties | n |"
+    assert header in markdown
+    assert re.search(r"\| swap_obj \| 100.0 % \| .* \| 0.0 % \| .* \| 0.0 % \| .* \| 0.0 % \| 1 \|", markdown)
+    assert r"text score & interval & image score" in (tmp_path / "report" / "report.tex").read_text()
+
+
+def test_metrics_of_different_shapes_share_a_report(sheet, tmp_path):
+    triples = toy_sheet(tmp_path / "t.parquet", "hard_positives", ("swap", [[3.0, 1.0, 2.0]]), ("x", [[3.0, 2.0, 1.0]]))
+    results = judge([sheet, triples], resamples=100)
+    files = report.write_report(results, tmp_path / "report")
+    assert len(files) == 5
+    markdown = (tmp_path / "report" / "report.md").read_text()
+    titles = re.findall(r"^### (.*)", markdown, flags=re.M)
+    assert titles == [
+        "some/model_1 & co on sugarcrepe (itm): sugarcrepe_itm",
+        "some/model_1 & co on toy_scenes (hard_positives): augmented_accuracy",
+        "some/model_1 & co on toy_scenes (hard_positives): brittleness",
+    ]
 
 
 def test_a_sheet_without_any_score_is_refused(tmp_path):

@@ -130,7 +130,7 @@ def test_every_card_has_yaml_that_the_hub_accepts_and_says_how_it_is_scored(name
     assert card.data.to_dict()["license"]
     for section in ("<!-- counts -->", "## Licen", "@", "constant"):
         assert section in card.text
-    assert all(task.metric for task in get_benchmark(name).tasks)
+    assert all(task.metrics for task in get_benchmark(name).tasks)
 
 
 def test_bare_names_work_from_any_folder_after_install(tmp_path):

@@ -73,20 +73,24 @@ def test_with_clusters_it_agrees_with_cluster_robust_errors():
     assert (low, high) == pytest.approx((fit.params[0] - half_width, fit.params[0] + half_width), abs=0.05 * half_width)
 
 
-def test_clustered_intervals_cover_where_naive_ones_do_not():
-    # Ten pairs of an image are right or wrong together: 40 images are worth 40 observations, not 400, and the
-    # naive interval is sqrt(10) = 3.2 times too narrow: 2 * Phi(1.96 / 3.2) - 1 = 46 % instead of 95 %.
+@pytest.mark.parametrize("together", [True, False], ids=["all or none", "by image"])
+def test_clustered_intervals_cover_where_naive_ones_do_not(together):
+    # Ten pairs of an image: right or wrong together, or each with the chance that is the image's own. Together, 100
+    # images are worth 100 observations, not 1,000, and the naive interval is sqrt(10) = 3.2 times too narrow:
+    # 2 * Phi(1.96 / 3.2) - 1 = 46 % instead of 95 %. With chances from Beta(2, 1), of mean 2/3 and variance 1/18, pairs
+    # correlate by (1/18) / (2/9) = 1/4: the naive interval is sqrt(1 + 9/4) = 1.8 times too narrow, and covers 72 %.
     rng = np.random.default_rng(4)
-    clusters = np.repeat(np.arange(40), 10)
-    trials, naive, clustered = 300, 0, 0
+    clusters = np.repeat(np.arange(100), 10)
+    trials, naive, clustered = 1_000, 0, 0
     for trial in range(trials):
-        values = np.repeat(rng.random(40) < 0.7, 10).astype(float)
-        low, high = stats.cluster_bootstrap(values, clusters, resamples=500, seed=trial).micro
-        clustered += low <= 0.7 <= high
-        low, high = stats.cluster_bootstrap(values, resamples=500, seed=trial).micro
-        naive += low <= 0.7 <= high
-    assert clustered / trials == pytest.approx(0.95, abs=0.04)
-    assert naive / trials == pytest.approx(0.46, abs=0.1)
+        chance = rng.beta(2, 1, 100)
+        values = np.repeat(rng.random(100) < chance, 10) if together else rng.random(1_000) < np.repeat(chance, 10)
+        low, high = stats.cluster_bootstrap(values.astype(float), clusters, resamples=500, seed=trial).micro
+        clustered += low <= 2 / 3 <= high
+        low, high = stats.cluster_bootstrap(values.astype(float), resamples=500, seed=trial).micro
+        naive += low <= 2 / 3 <= high
+    assert 0.93 <= clustered / trials <= 0.97
+    assert naive / trials == pytest.approx(0.46 if together else 0.72, abs=0.05)
 
 
 def test_macro_weighs_categories_equally():
@@ -244,4 +248,4 @@ def test_unusable_input_is_refused_with_its_cure(values, options, message):
 
 def test_the_examples_of_the_docstrings_run():
     outcome = doctest.testmod(stats)
-    assert (outcome.failed, outcome.attempted) == (0, 2)
+    assert (outcome.failed, outcome.attempted) == (0, 4)

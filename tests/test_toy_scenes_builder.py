@@ -24,7 +24,8 @@ from vl_assay.hub_datasets.toy_scenes.render import read_scene, to_png
 from vl_assay.hub_datasets.toy_scenes.tasks import CATEGORIES, TASKS, sample_episode, task_rows
 from vl_assay.hub_datasets.toy_scenes.world import Scene
 from vl_assay.metrics.errors import ScoresError
-from vl_assay.metrics.kernels import aggregate, match_credit
+from vl_assay.metrics.kernels import match_credit
+from vl_assay.metrics.matching import matching_accuracy
 from vl_assay.model_wrappers import load_model
 
 FOLDER = Path(module.__file__).parent
@@ -199,7 +200,7 @@ def test_gates_score_what_the_card_says(gates):
                 match_credit(scores[name], [0] * len(categories))
             assert table[name] == ["refused"] * len(CATEGORIES)
             continue
-        result = aggregate(*match_credit(scores[name], [0] * len(categories)), categories)["per_category"]
+        result = matching_accuracy(scores[name], [0] * len(categories), categories=categories)["per_category"]
         assert list(result) == list(CATEGORIES)
         assert table[name] == [f"{100 * part['accuracy']:.1f}" for part in result.values()]
         assert table[f"{name}, ties"] == [f"{100 * part['tie_rate']:.1f}" for part in result.values()]
@@ -209,7 +210,7 @@ def test_gates_are_sound(gates):
     scores, categories = gates
     assert {tuple(pair) for pair in scores["oracle"]} == {(1.0, 0.0)}
     assert len({score for pair in scores["constant"] for score in pair}) == 1
-    shuffled = aggregate(*match_credit(scores["shuffled"], [0] * len(categories)), categories)
+    shuffled = matching_accuracy(scores["shuffled"], [0] * len(categories), categories=categories)
     assert all(part["accuracy"] == pytest.approx(0.5, abs=0.05) for part in shuffled["per_category"].values())
 
 

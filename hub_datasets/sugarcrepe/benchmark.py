@@ -12,7 +12,7 @@ def _task(name: str, prefix: str, *, by_default: bool) -> Task:
         images=("image",),
         captions=("caption", "negative_caption"),
         category="category",
-        metric="sugarcrepe_itm",
+        metrics={"sugarcrepe_itm": {}},
         by_default=by_default,
     )
 

@@ -2,54 +2,50 @@
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import datasets
 import evaluate
 from numpy.typing import ArrayLike
 
-from vl_assay.metrics.matching import matching_accuracy
-
-_CITATION = """\
-@inproceedings{hsieh2023sugarcrepe,
-  title={SugarCrepe: Fixing Hackable Benchmarks for Vision-Language Compositionality},
-  author={Hsieh, Cheng-Yu and Zhang, Jieyu and Ma, Zixian and Kembhavi, Aniruddha and Krishna, Ranjay},
-  booktitle={Advances in Neural Information Processing Systems 36, Datasets and Benchmarks Track},
-  year={2023}
-}
-"""
+from vl_assay.metrics.citations import SUGARCREPE
+from vl_assay.metrics.matching import FORMS, sugarcrepe_accuracy
+from vl_assay.metrics.modules import describe
 
 
 class SugarCrepeITM(evaluate.Metric):
     """Share of examples whose correct caption outscores all hard negatives of the image; higher is better.
 
     Args:
-        predictions: float64 of shape (n, k), k >= 2: the scores of an image's captions, on any scale, higher
-            meaning a better match. SugarCrepe has k = 2, and [positive, negative] is the usual order.
+        predictions: float64 of shape (n, k), k >= 2: the scores of an image's captions, on any scale, higher meaning a
+            better match. SugarCrepe has k = 2, and [positive, negative] is the usual order.
         references: int64 of shape (n,): the column of the correct caption, so 0 in the usual order.
-        categories: one label per example, such as ``"swap_att"``; without them the macro average equals the
-            micro average.
-        ties: what a tie for the highest score earns: ``"wrong"`` 0, ``"half"`` 1 over the number of captions
-            that share it, ``"right"`` 1. A tie is wrong by default, as in the authors' code.
+        categories: one of SugarCrepe's seven per example, such as ``"swap_att"``; without them the macro average equals
+            the micro average, and there are no forms.
+        forms: the form of each category, for categories of your own: ``{"swap_number": "SWAP"}``.
+        ties: what a tie for the highest score earns: ``"wrong"`` 0, ``"half"`` 1 over the number of captions that share
+            it, ``"right"`` 1. A tie is wrong by default, as in the authors' code.
         confidence: coverage of confidence intervals, such as 0.95; none are computed without it.
-        clusters: one label per example, its image, as the examples of an image are not independent. Without
-            them each example is its own cluster, and the intervals are too narrow.
+        clusters: one label per example, its image, as the examples of an image are not independent. Without them each
+            example is its own cluster, and the intervals are too narrow.
         resamples: number of bootstrap resamples, at least 100.
         seed: seed of the resampling.
 
     Returns:
         accuracy: mean over all examples, in [0, 1].
         macro_accuracy: unweighted mean over the categories, in [0, 1]; "Average" in the paper's Table 6.
-        per_category: for each category its ``accuracy``, ``n`` and ``tie_rate``, and with ``confidence`` its
-            ``confidence_interval``.
         tie_rate: share of the examples that a tie decides, in [0, 1].
         n: number of examples.
+        per_category: for each category its ``accuracy``, ``tie_rate`` and ``n``, and with ``confidence`` its
+            ``accuracy_interval``.
+        per_form: for REPLACE, SWAP and ADD ``accuracy`` (over examples, as in the paper's Table 5),
+            ``macro_accuracy`` (over categories), ``tie_rate``, ``n``, and with ``confidence`` the intervals.
         confidence, accuracy_interval, macro_accuracy_interval: with ``confidence``; intervals as [low, high].
 
     Raises:
-        ValueError: a score is NaN or infinite, a row is shorter than another, an index names no caption,
-            labels are missing, or an option is unknown; the message names the rows.
+        ValueError: a score is NaN or infinite, a row is shorter than another, an index names no caption, a category is
+            missing or has no form, or an option is unknown; the message names the rows.
 
     Examples:
         >>> import evaluate
@@ -62,14 +58,13 @@ class SugarCrepeITM(evaluate.Metric):
         >>> round(results["accuracy"], 4), results["macro_accuracy"], round(results["tie_rate"], 4)
         (0.3333, 0.5, 0.3333)
         >>> results["per_category"]["swap_att"]
-        {'accuracy': 0.0, 'n': 2, 'tie_rate': 0.5}
+        {'accuracy': 0.0, 'tie_rate': 0.5, 'n': 2}
     """
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
-            description=inspect.cleandoc(__doc__ or ""),
-            citation=_CITATION,
-            inputs_description=inspect.cleandoc(type(self).__doc__ or ""),
+            **describe(type(self)),
+            citation=SUGARCREPE,
             features=datasets.Features(
                 {
                     "predictions": datasets.Sequence(datasets.Value("float64")),
@@ -84,20 +79,8 @@ class SugarCrepeITM(evaluate.Metric):
         self,
         predictions: ArrayLike,
         references: ArrayLike,
-        categories: ArrayLike | None = None,
         ties: str = "wrong",
-        confidence: float | None = None,
-        clusters: ArrayLike | None = None,
-        resamples: int = 10_000,
-        seed: int = 0,
+        forms: Mapping[str, str] = FORMS,
+        **options: Any,
     ) -> dict[str, Any]:
-        return matching_accuracy(
-            predictions,
-            references,
-            categories=categories,
-            ties=ties,
-            confidence=confidence,
-            clusters=clusters,
-            resamples=resamples,
-            seed=seed,
-        )
+        return sugarcrepe_accuracy(predictions, references, ties=ties, forms=forms, **options)

@@ -1,0 +1,182 @@
+"""ARO: relations, attributes and word order, with the averages of its paper."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import ScoresError, UnknownNameError
+from .kernels import Labels, as_list, label_codes, match_credit
+from .summary import SummaryOptions, pick, summarise, summarise_parts
+
+# For each task, the least number of examples with which a category enters the macro average.
+MIN_COUNTS = {"relation": 1, "attribution": 25, "order": 1}
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(" ".join(name.split()) for name in text.split(","))
+
+
+# The two halves of Table 2.
+SPATIAL = _names("""
+    above, at, behind, below, beneath, in, in front of, inside, on, on top of, to the left of, to the right of,
+    under
+""")
+
+VERBS = _names("""
+    carrying, covered by, covered in, covered with, covering, cutting, eating, feeding, grazing on, hanging on,
+    holding, leaning on, looking at, lying in, lying on, parked on, reflected in, resting on, riding, sitting at,
+    sitting in, sitting on, sitting on top of, standing by, standing in, standing on, surrounded by, using, walking
+    in, walking on, watching, wearing
+""")
+
+# The relations that the authors leave out as symmetric, from their repository (MIT licence).
+SYMMETRIC = _names("""
+    adjusting, around, attached to, beside, between, bigger than, biting, boarding, brushing, by, chewing, cleaning,
+    climbing, close to, coming from, coming out of, contain, crossing, dragging, draped over, drinking, drinking
+    from, driving, driving down, driving on, eating from, eating in, enclosing, exiting, facing, filled with,
+    floating in, floating on, flying, flying above, flying in, flying over, flying through, full of, going down,
+    going into, going through, grazing in, growing in, growing on, guiding, hanging from, hanging in, hanging off,
+    hanging over, higher than, holding onto, hugging, in between, jumping off, jumping on, jumping over, kept in,
+    larger than, leading, leaning over, leaving, licking, longer than, looking in, looking into, looking out,
+    looking over, looking through, lying next to, lying on top of, making, mixed with, mounted on, moving, near,
+    next to, of, on the back of, on the edge of, on the front of, on the other side of, on the side of, opening,
+    painted on, parked at, parked beside, parked by, parked in, parked in front of, parked near, parked next to,
+    perched on, petting, piled on, playing, playing in, playing on, playing with, pouring, reaching for, reading,
+    reflected on, riding on, running in, running on, running through, seen through, sitting behind, sitting beside,
+    sitting by, sitting in front of, sitting near, sitting next to, sitting under, skiing down, skiing on, sleeping
+    in, sleeping on, smiling at, sniffing, splashing, sprinkled on, stacked on, standing against, standing around,
+    standing behind, standing beside, standing in front of, standing near, standing next to, staring at, stuck in,
+    surrounding, swimming in, swinging, talking to, topped with, touching, traveling down, traveling on, tying,
+    typing on, underneath, wading in, waiting for, walking across, walking by, walking down, walking next to,
+    walking through, with, working in, working on, worn on, wrapped around, wrapped in
+""")
+
+
+def aro_accuracy(
+    scores: ArrayLike,
+    correct: ArrayLike,
+    *,
+    task: str = "relation",
+    ties: str = "wrong",
+    keep_symmetric: bool = False,
+    min_count: int | None = None,
+    **options: Unpack[SummaryOptions],
+) -> dict[str, Any]:
+    """Matching accuracy with ARO's macro averages; higher is better.
+
+    The macro average is the unweighted mean over relations (VG-Relation) or attribute pairs (VG-Attribution). Two kinds
+    of categories are set apart, and counted in the result:
+
+    - symmetric relations, such as "next to": both captions are true, so these examples are in no score;
+    - categories with fewer than `min_count` examples: they are in ``accuracy`` and ``per_category``, but not in the
+      macro averages.
+
+    Args:
+        scores: array-like of shape (n, k), k >= 2; higher means a better match. VG-Relation and VG-Attribution have two
+            captions, Order has five.
+        correct: array-like of shape (n,), the column of the correct caption in each row.
+        task: ``"relation"``, ``"attribution"`` or ``"order"``. With ``"relation"`` the categories are relations, the
+            symmetric ones are left out, and the spatial relations and verbs of the paper's Table 2 get averages.
+        ties: what a tie for the highest score earns: ``"wrong"`` 0, ``"half"`` 1 over the number of captions that share
+            it, ``"right"`` 1.
+        keep_symmetric: count the symmetric relations like any other.
+        min_count: least number of examples with which a category enters the macro average, at least 1; by default 25
+            for attribute pairs, as in the authors' code, and 1 for the other tasks.
+        options: categories (the relation, or the attribute pair as text or as a list of two: ["small", "brown"] counts
+            as "small & brown"), clusters, confidence, resamples, seed; see ``summary.SummaryOptions``.
+
+    Returns:
+        ``accuracy``, ``macro_accuracy`` (``None`` when no category has enough examples), ``tie_rate``, ``n`` (judged
+        examples), ``per_category``, ``per_group`` (``spatial`` and ``verb`` for relations), ``n_symmetric`` (examples
+        left out), ``rare`` (categories not in the macro average, with their counts), and with ``confidence`` the
+        intervals.
+
+    Raises:
+        ScoresError: scores, indices, labels or options that cannot be judged, or nothing but symmetric relations.
+        UnknownNameError: no such task or tie policy.
+
+    Source: When and why vision-language models behave like bags-of-words (Yuksekgonul et al., ICLR 2023), sections
+    2.1 to 2.3, appendix A.1 and Tables 2 and 5.
+
+    >>> scores = [[2, 1], [1, 2], [2, 1], [2, 1]]
+    >>> result = aro_accuracy(scores, [0] * 4, categories=["on", "on", "eating", "next to"])
+    >>> result["macro_accuracy"], result["n"], result["n_symmetric"]
+    (0.75, 3, 1)
+    """
+    least = _least_count(task, min_count)
+    credit, tied = match_credit(scores, correct, ties)
+    categories, clusters = options.get("categories"), options.get("clusters")
+    relations = None if categories is None else _category_names(categories, len(credit))
+    kept = np.ones(len(credit), dtype=bool)
+    if task == "relation" and relations is not None and not keep_symmetric:
+        kept = np.array([relation not in SYMMETRIC for relation in relations])
+    if not kept.any():
+        raise ScoresError(
+            "all relations are symmetric, so that both captions are true; pass others, or keep_symmetric=True to count "
+            "them all the same"
+        )
+    rows = np.flatnonzero(kept)
+    chosen: dict[str, Any] = {**options, "categories": relations and [relations[row] for row in rows]}
+    if clusters is not None:
+        label_codes(clusters, len(credit), "clusters")
+        chosen["clusters"] = pick(clusters, rows)
+    result = _averages(credit[rows], tied[rows], chosen, least)
+    result["n_symmetric"] = int(len(credit) - len(rows))
+    if task == "relation" and relations is not None:
+        groups = [_group(relations[row]) for row in rows]
+        result["per_group"] = summarise_parts({"accuracy": credit[rows]}, tied[rows], groups, **chosen)
+    return result
+
+
+def _least_count(task: str, min_count: int | None) -> int:
+    if task not in tuple(MIN_COUNTS):
+        raise UnknownNameError("ARO task", task, MIN_COUNTS)
+    if min_count is None:
+        return MIN_COUNTS[task]
+    if not isinstance(min_count, int | np.integer) or min_count < 1:
+        raise ScoresError(f"min_count is {min_count!r}; it must be a whole number of at least 1")
+    return int(min_count)
+
+
+def _averages(
+    credit: NDArray[np.float64], tied: NDArray[np.bool_], options: dict[str, Any], min_count: int
+) -> dict[str, Any]:
+    result = {**summarise({"accuracy": credit}, tied, **options), "per_group": {}, "rare": {}}
+    if not result["per_category"]:
+        return result
+    counts = Counter(options["categories"])
+    result["rare"] = {name: n for name, n in counts.items() if n < min_count}
+    if not result["rare"]:
+        return result
+    frequent = [None if name in result["rare"] else "frequent" for name in options["categories"]]
+    parts = summarise_parts({"accuracy": credit}, tied, frequent, **options)
+    for key in ("macro_accuracy", "macro_accuracy_interval"):
+        if key in result:
+            result[key] = parts["frequent"][key] if parts else None
+    return result
+
+
+def _category_names(categories: Labels, n: int) -> list[str]:
+    """Names of categories; a list, such as a pair of attributes, becomes one name."""
+    joined = [
+        _joined(label) if isinstance(label, list | tuple | np.ndarray) else label for label in as_list(categories)
+    ]
+    names, codes = label_codes(joined, n, "categories")
+    return [names[code] for code in codes]
+
+
+def _joined(parts: Labels) -> str | None:
+    """One name for several; ``None``, a missing label, where one of them is missing."""
+    names = ["" if part is None or (isinstance(part, float) and math.isnan(part)) else str(part) for part in parts]
+    return " & ".join(names) if all(names) else None
+
+
+def _group(relation: str) -> str | None:
+    if relation in SPATIAL:
+        return "spatial"
+    return "verb" if relation in VERBS else None

@@ -1,0 +1,35 @@
+"""The page of the metric's Space."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vl_assay.metrics.aro import MIN_COUNTS, aro_accuracy
+from vl_assay.metrics.kernels import TIES
+from vl_assay.metrics.page import Page
+
+PAGE = Page(
+    title="ARO ITM",
+    folder=Path(__file__).parent,
+    compute=aro_accuracy,
+    # A list, since Order has five captions and the others two.
+    columns={"scores of the captions": "list", "correct caption": "number", "relation or attributes": "label"},
+    inputs={
+        "scores": "scores of the captions",
+        "correct": "correct caption",
+        "categories": "relation or attributes",
+    },
+    example=[
+        ["[0.31, 0.27]", "0", "to the left of"],
+        ["[0.27, 0.28]", "0", "to the left of"],
+        ["[0.26, 0.29]", "0", "to the left of"],
+        ["[0.30, 0.24]", "0", "on"],
+        ["[0.29, 0.25]", "0", "eating"],
+        ["[0.25, 0.25]", "0", "riding"],
+        ["[0.30, 0.29]", "0", "next to"],
+    ],
+    options={"task": tuple(MIN_COUNTS), "ties": TIES},
+)
+
+if __name__ == "__main__":
+    PAGE.build().launch()

@@ -1,0 +1,115 @@
+"""Groups of two images and two captions, each caption true of one image only (Winoground, Cola)."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import ScoresError, UnknownNameError
+from .kernels import TIES, as_float64, name_rows
+from .summary import SummaryOptions, summarise
+
+# What scoring at random gets.
+CHANCE = {"text_score": 1 / 4, "image_score": 1 / 4, "group_score": 1 / 6}
+
+# Chance that breaking ties at random puts all right pairs above all wrong ones, where a right and b wrong pairs share
+# the score that decides: a! b! / (a + b)!.
+_GROUP_CHANCE = np.array([[1, 1, 1], [1, 1 / 2, 1 / 3], [1, 1 / 3, 1 / 6]])
+
+
+def group_match(scores: ArrayLike, *, ties: str = "wrong", **options: Unpack[SummaryOptions]) -> dict[str, Any]:
+    """Whether a model pairs two images with their two captions; higher is better.
+
+    With s[i][j] the score of image i with caption j, and caption i the right one of image i::
+
+        text  = s[0][0] > s[0][1] and s[1][1] > s[1][0]      for each image the right caption
+        image = s[0][0] > s[1][0] and s[1][1] > s[0][1]      for each caption the right image
+        group = text and image
+
+    Scoring at random gives 1/4, 1/4 and 1/6.
+
+    Args:
+        scores: array-like of shape (n, 2, 2): a matrix for each group, rows images, columns captions, on any scale.
+        ties: what a tie of a right with a wrong pair earns where it decides: ``"wrong"`` 0, as in Winoground's strict
+            inequalities; ``"half"`` what breaking it at random earns on average; ``"right"`` 1.
+        options: categories (Winoground's tags: a group may have several, and one without any needs a label too, such
+            as "no tag"), clusters, confidence, resamples, seed; see ``summary.SummaryOptions``.
+
+    Returns:
+        ``text_score``, ``image_score`` and ``group_score`` in [0, 1], their ``macro_`` averages over the categories,
+        ``tie_rate``, ``n``, ``per_category``, and with ``confidence`` the intervals.
+
+    Raises:
+        ScoresError: a group that is no 2×2 matrix, a NaN or infinite score, labels or options that cannot be used.
+        UnknownNameError: ``ties`` is no tie policy.
+
+    Source: Winoground (Thrush et al., CVPR 2022), section 3.3, equations 1 to 3; Cola (Ray et al., NeurIPS Datasets and
+    Benchmarks 2023), multi-object setting.
+
+    >>> result = group_match([[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.4], [0.6, 0.7]]])
+    >>> result["text_score"], result["image_score"], result["group_score"]
+    (1.0, 0.5, 0.5)
+    """
+    if ties not in TIES:
+        raise UnknownNameError("tie policy", ties, TIES)
+    matrices = _matrices(scores)
+    right = matrices[:, [0, 1], [0, 1]]
+    other_caption = matrices[:, [0, 1], [1, 0]]
+    other_image = matrices[:, [1, 0], [0, 1]]
+    text, text_tied = _both(right, other_caption, ties)
+    image, image_tied = _both(right, other_image, ties)
+    credits = {"text_score": text, "image_score": image, "group_score": _group(right, other_caption, ties)}
+    return summarise(credits, text_tied | image_tied, **options)
+
+
+def _both(
+    right: NDArray[np.float64], wrong: NDArray[np.float64], ties: str
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Credit for two comparisons that must both be won, and whether a tie decides it."""
+    tied = right == wrong
+    tie_credit = {"wrong": 0.0, "half": 0.5, "right": 1.0}[ties]
+    credit = np.where(tied, tie_credit, right > wrong).prod(axis=1)
+    return credit, tied.any(axis=1) & (right >= wrong).all(axis=1)
+
+
+def _group(right: NDArray[np.float64], wrong: NDArray[np.float64], ties: str) -> NDArray[np.float64]:
+    worst_right, best_wrong = right.min(axis=1), wrong.max(axis=1)
+    won = (worst_right > best_wrong).astype(np.float64)
+    tied = worst_right == best_wrong
+    rights = (right == worst_right[:, np.newaxis]).sum(axis=1)
+    wrongs = (wrong == best_wrong[:, np.newaxis]).sum(axis=1)
+    tie_credit = {"wrong": np.zeros(len(won)), "half": _GROUP_CHANCE[rights, wrongs], "right": np.ones(len(won))}[ties]
+    return np.where(tied, tie_credit, won)
+
+
+def _matrices(scores: ArrayLike) -> NDArray[np.float64]:
+    cure = "pass a 2×2 matrix for each group: rows images, columns captions, the right pairs on the diagonal"
+    try:
+        matrices = as_float64(scores, "scores")
+    except ScoresError:
+        bad = np.array([not _is_square(group) for group in scores] if isinstance(scores, list | tuple) else [])
+        if bad.any():
+            raise ScoresError(f"the scores are no 2×2 matrix in {name_rows(bad)}; {cure}") from None
+        raise
+    if not matrices.size:
+        raise ScoresError("there are no scores; pass at least one group")
+    if matrices.shape[1:] != (2, 2):
+        raise ScoresError(f"the scores have shape {matrices.shape}; {cure}")
+    bad = ~np.isfinite(matrices).all(axis=(1, 2))
+    if bad.any():
+        raise ScoresError(
+            f"the scores are NaN or infinite in {name_rows(bad)}: {matrices[bad][0].tolist()}; such a score compares "
+            "with nothing. Score these groups again, or leave them out and report how many"
+        )
+    return matrices
+
+
+def _is_square(group: Any) -> bool:
+    try:
+        return np.shape(group) == (2, 2)
+    except ValueError:  # rows of unequal length
+        return False
+    except RuntimeError:  # tensors that need .detach(), which the first error says
+        return True

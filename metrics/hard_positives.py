@@ -1,0 +1,155 @@
+"""Hard positives: does a model rank both true captions above the false one, or only one of them?"""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import ScoresError, UnknownNameError
+from .kernels import TIES, match_credit, score_matrix
+from .summary import SummaryOptions, summarise
+
+# What ranking at random gets.
+CHANCE = {
+    "original_accuracy": 1 / 2,
+    "augmented_accuracy": 1 / 3,
+    "gap": 1 / 6,
+    "brittleness": 1 / 3,
+    "both_wrong": 1 / 3,
+}
+
+# From best to worst: c the original caption, c_p its hard positive, c_n the hard negative.
+_ORDERS = {
+    "c>c_p>c_n": (0, 1, 2),
+    "c_p>c>c_n": (1, 0, 2),
+    "c>c_n>c_p": (0, 2, 1),
+    "c_p>c_n>c": (1, 2, 0),
+    "c_n>c>c_p": (2, 0, 1),
+    "c_n>c_p>c": (2, 1, 0),
+}
+
+
+def augmented_accuracy(scores: ArrayLike, *, ties: str = "wrong", **options: Unpack[SummaryOptions]) -> dict[str, Any]:
+    """How often both true captions of an image outscore its hard negative; higher is better.
+
+    ::
+
+        original  = share of examples with s(c|i) > s(c_n|i)
+        augmented = share of examples with s(c|i) > s(c_n|i) and s(c_p|i) > s(c_n|i)       (equation 1)
+        gap       = original - augmented
+
+    Choosing at random gives 1/2, 1/3 and 1/6.
+
+    Args:
+        scores: array-like of shape (n, 3), rows [s(c), s(c_p), s(c_n)]: the original caption, its hard positive and
+            its hard negative; higher means a better match, on any scale.
+        ties: what a tie of the hard negative with a true caption earns where it decides: ``"wrong"`` 0, as the
+            paper's strict inequalities; ``"half"`` what breaking it at random earns on average; ``"right"`` 1.
+        options: categories, clusters, confidence, resamples, seed; see ``summary.SummaryOptions``.
+
+    Returns:
+        ``original_accuracy``, ``augmented_accuracy``, their ``macro_`` averages, ``gap`` and ``macro_gap`` in [0, 1]
+        (lower is better for the gap; with ties ``"half"`` or ``"right"`` too, an example never earns more augmented
+        than original), ``tie_rate``, ``n``, ``per_category``, and with ``confidence`` the intervals.
+
+    Raises:
+        ScoresError: rows without three scores, a NaN or infinite score, labels or options that cannot be used.
+        UnknownNameError: ``ties`` is no tie policy.
+
+    Source: The Hard Positive Truth about Vision-Language Compositionality (Kamath et al., ECCV 2024), section 4.1,
+    equation 1.
+
+    >>> result = augmented_accuracy([[3, 2, 1], [3, 1, 2]])
+    >>> result["original_accuracy"], result["augmented_accuracy"], result["gap"]
+    (1.0, 0.5, 0.5)
+    """
+    rows = _triples(scores)
+    first = np.zeros(len(rows))
+    original, original_tied = match_credit(rows[:, [0, 2]], first, ties)
+    # The negative must be the worst of the three: the same kernel, upside down.
+    augmented, augmented_tied = match_credit(-rows, first + 2, ties)
+    credits = {"original_accuracy": original, "augmented_accuracy": augmented, "gap": original - augmented}
+    return summarise(credits, original_tied | augmented_tied, **options)
+
+
+def brittleness(scores: ArrayLike, *, ties: str = "right", **options: Unpack[SummaryOptions]) -> dict[str, Any]:
+    """How often a model ranks one true caption above the hard negative and the other below; lower is better.
+
+    ::
+
+        brittleness = share of examples with s(c|i) > s(c_n|i) > s(c_p|i)
+                      or s(c_p|i) > s(c_n|i) > s(c|i)                                      (equation 2)
+
+    Ranking at random gives 1/3. With the strict inequalities of the paper a model that gives every caption the same
+    score is not brittle at all, and right about nothing: read ``tie_rate`` and ``both_wrong`` with it.
+
+    Args:
+        scores: array-like of shape (n, 3), rows [s(c), s(c_p), s(c_n)]; see `augmented_accuracy`.
+        ties: what a tie of the hard negative with a true caption counts: ``"right"`` not brittle, as the paper's strict
+            inequalities; ``"half"`` the chance that breaking it at random makes the example brittle; ``"wrong"``
+            brittle, as breaking it in some way makes it.
+        options: categories, clusters, confidence, resamples, seed; see ``summary.SummaryOptions``.
+
+    Returns:
+        - ``brittleness``, and ``both_wrong``, the share with s(c_n|i) above both, each in [0, 1], with ``macro_``
+          averages; lower is better;
+        - ``tie_rate``: share of examples in which the hard negative ties with a true caption; what remains of
+          1 - brittleness - both_wrong - tie_rate (with ``"right"``) is the augmented accuracy;
+        - ``rankings``: the shares of the six rankings and of ``tied`` rows, which have none; they sum to 1;
+        - ``mean_scores``: the means of ``c``, ``c_p`` and ``c_n``, on the scale of the scores;
+        - ``n``, ``per_category``, and with ``confidence`` the intervals.
+
+    Raises:
+        ScoresError: rows without three scores, a NaN or infinite score, labels or options that cannot be used.
+        UnknownNameError: ``ties`` is no tie policy.
+
+    Source: The Hard Positive Truth about Vision-Language Compositionality (Kamath et al., ECCV 2024), section 4.1,
+    equation 2, and Tables 2 and 9 (mean scores).
+
+    >>> result = brittleness([[3, 1, 2], [3, 2, 1], [1, 2, 3], [2, 1, 1]])
+    >>> result["brittleness"], result["both_wrong"], result["tie_rate"]
+    (0.25, 0.25, 0.25)
+    """
+    if ties not in TIES:
+        raise UnknownNameError("tie policy", ties, TIES)
+    rows = _triples(scores)
+    above = (rows[:, :2] > rows[:, 2:]).sum(axis=1)
+    equal = (rows[:, :2] == rows[:, 2:]).sum(axis=1)
+    brittle = (above == 1) & (equal == 0)
+    # One tie is broken for or against; of the six ways to break a tie of all three, the negative is second in two.
+    chance = {0: 0.0, 1: 1 / 2, 2: 1 / 3}
+    counted = {"right": {}, "half": chance, "wrong": {1: 1.0, 2: 1.0}}[ties]
+    credit = brittle.astype(np.float64)
+    for ways, value in counted.items():
+        credit[equal == ways] += value
+    both_wrong = (above == 0) & (equal == 0)
+    result = summarise({"brittleness": credit, "both_wrong": both_wrong}, equal > 0, **options)
+    return {**result, "rankings": _rankings(rows), "mean_scores": _means(rows)}
+
+
+def _rankings(rows: NDArray[np.float64]) -> dict[str, float]:
+    shares = {
+        name: float(((rows[:, best] > rows[:, middle]) & (rows[:, middle] > rows[:, worst])).mean())
+        for name, (best, middle, worst) in _ORDERS.items()
+    }
+    tied = (rows == rows[:, [1, 2, 0]]).any(axis=1)
+    return {**shares, "tied": float(tied.mean())}
+
+
+def _means(rows: NDArray[np.float64]) -> dict[str, float]:
+    # Scaled by a power of two, which rounds nothing, so that the sum of huge scores does not overflow.
+    _, exponent = np.frexp(np.abs(rows).max())
+    means = np.ldexp(np.ldexp(rows, -exponent).mean(axis=0), exponent)
+    return dict(zip(("c", "c_p", "c_n"), means.tolist(), strict=True))
+
+
+def _triples(scores: ArrayLike) -> NDArray[np.float64]:
+    rows = score_matrix(scores)
+    if rows.shape[1] != 3:
+        raise ScoresError(
+            f"the rows have {rows.shape[1]} scores; pass three for each example: [s(c), s(c_p), s(c_n)], the "
+            "original caption, its hard positive and its hard negative"
+        )
+    return rows

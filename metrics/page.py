@@ -1,0 +1,179 @@
+"""The page of a metric's Space: a table of examples in, scores out. ``app.py`` only says what stands where."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .errors import ScoresError, VLAssayError
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a metric's page shows and how its table becomes the metric's input.
+
+    Args:
+        title: heading of the page.
+        folder: the metric's folder; its card is shown below the table.
+        compute: the function that judges: the metric's own, without `evaluate`.
+        columns: the kind of each column of the table: ``"number"`` and ``"text"`` must be filled in; ``"label"`` is
+            text too, and the whole column may stay empty; ``"list"`` is a JSON list, where an empty cell is an empty
+            list.
+        inputs: for each argument of `compute`, where a row's part of it stands: the name of a column, or a list or
+            mapping of such names, nested as the metric wants it.
+        example: the rows that the page opens with.
+        options: arguments that the page lets choose, with the choices; the first is chosen.
+    """
+
+    title: str
+    folder: Path
+    compute: Callable[..., dict[str, Any]]
+    columns: Mapping[str, str]
+    inputs: Mapping[str, Any]
+    example: Sequence[Sequence[Any]]
+    options: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def judge(self, rows: Sequence[Sequence[Any]], *chosen: str) -> dict[str, Any]:
+        """Compute the scores of a table.
+
+        Args:
+            rows: cells under `columns`, as text or numbers; empty rows are left out.
+            chosen: a choice for each of `options`, in their order.
+
+        Returns:
+            What the metric returns.
+
+        Raises:
+            ScoresError: no rows, or a cell that is not of its column's kind; the message names the row, counted from 1
+                as on the page. And whatever the metric refuses.
+        """
+        cells = [self._parse(number, row) for number, row in _filled(rows)]
+        if not cells:
+            raise ScoresError("the table is empty; fill in at least one row")
+        unused = self._empty_labels(cells)
+        arguments = {
+            name: [_arrange(place, row) for row in cells]
+            for name, place in self.inputs.items()
+            if not (isinstance(place, str) and place in unused)
+        }
+        return self.compute(**arguments, **dict(zip(self.options, chosen, strict=True)))
+
+    def _parse(self, number: int, row: Sequence[str]) -> dict[str, Any]:
+        if len(row) != len(self.columns):
+            names = ", ".join(self.columns)
+            raise ScoresError(f"row {number} has {len(row)} cells; the table has {len(self.columns)} columns: {names}")
+        return {
+            name: _cell(number, name, kind, text) for (name, kind), text in zip(self.columns.items(), row, strict=True)
+        }
+
+    def _empty_labels(self, cells: list[dict[str, Any]]) -> set[str]:
+        empty = set()
+        for name, kind in self.columns.items():
+            if kind != "label":
+                continue
+            filled = [bool(row[name]) for row in cells]
+            if not any(filled):
+                empty.add(name)
+            elif not all(filled):
+                raise ScoresError(f"row {filled.index(False) + 1} has no {name}; give every row one, or none at all")
+        return empty
+
+    def build(self) -> Any:
+        """Lay out the page; ``build().launch()`` serves it."""
+        import gradio as gr
+
+        def answer(rows: list[list[Any]], *chosen: str) -> tuple[Any, dict[str, Any]]:
+            try:
+                result = self.judge(rows, *chosen)
+            except VLAssayError as error:
+                raise gr.Error(str(error), duration=None, print_exception=False) from error
+            headers, lines = tabulate(result)
+            return gr.Dataframe(value=lines, headers=headers), result
+
+        with gr.Blocks(title=self.title) as blocks:
+            table = gr.Dataframe(
+                value=[list(row) for row in self.example],
+                headers=list(self.columns),
+                datatype="str",
+                type="array",
+                column_count=len(self.columns),
+                show_row_numbers=True,
+                interactive=True,
+                wrap=True,
+                label="One row per example",
+            )
+            choices = [gr.Radio(list(values), value=values[0], label=name) for name, values in self.options.items()]
+            button = gr.Button("Compute", variant="primary")
+            scores = gr.Dataframe(interactive=False, label="Scores")
+            details = gr.JSON(label="Full result")
+            button.click(answer, inputs=[table, *choices], outputs=[scores, details], api_name="score")
+            gr.Markdown(card_text(self.folder))
+        return blocks
+
+
+def tabulate(result: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
+    """Headers and lines of a result's table: its categories and other parts, then all examples.
+
+    >>> tabulate({"accuracy": 0.5, "n": 2, "per_category": {"swap": {"accuracy": 1.0, "n": 1}}})
+    (['', 'accuracy', 'n'], [['swap', 1.0, 1], ['all', 0.5, 2]])
+    """
+    parts = {name: value for key, value in result.items() if key.startswith("per_") for name, value in value.items()}
+    lines = {**parts, "all": result}
+    keys = [
+        key
+        for key in dict.fromkeys(key for line in lines.values() for key in line)
+        if any(isinstance(line.get(key), int | float) for line in lines.values())
+    ]
+    return ["", *keys], [[name, *(_rounded(line.get(key)) for key in keys)] for name, line in lines.items()]
+
+
+def card_text(folder: Path) -> str:
+    """A metric's card, without its front matter."""
+    return (folder / "README.md").read_text(encoding="utf-8").split("\n---\n", maxsplit=1)[1]
+
+
+def _filled(rows: Sequence[Sequence[Any]]) -> list[tuple[int, list[str]]]:
+    texts = [["" if cell is None else str(cell).strip() for cell in row] for row in rows]
+    return [(number, row) for number, row in enumerate(texts, start=1) if any(row)]
+
+
+def _cell(number: int, name: str, kind: str, text: str) -> Any:
+    if kind == "text" and not text:
+        raise ScoresError(f"row {number} has no {name}; fill it in")
+    if kind in ("label", "text"):
+        return text
+    if kind == "list":
+        return _json_list(number, name, text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ScoresError(f"row {number}: the {name} is {text!r}; fill in a finite number")
+    return value
+
+
+def _json_list(number: int, name: str, text: str) -> list[Any]:
+    try:
+        value = json.loads(text or "[]")
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, list):
+        raise ScoresError(f"row {number}: the {name} are {text!r}; fill in a list, such as [1, 2], or nothing")
+    return value
+
+
+def _arrange(place: Any, row: dict[str, Any]) -> Any:
+    if isinstance(place, str):
+        return row[place]
+    if isinstance(place, Mapping):
+        return {key: _arrange(part, row) for key, part in place.items()}
+    return [_arrange(part, row) for part in place]
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 4) if isinstance(value, float) else value

@@ -1,0 +1,529 @@
+"""The ARO metric: its averages, its tasks, the authors' code, and the arithmetic of the paper's tables."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import re
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vl_assay.metrics import aro
+from vl_assay.metrics.aro import SPATIAL, SYMMETRIC, VERBS, aro_accuracy
+from vl_assay.metrics.aro_itm.app import PAGE
+from vl_assay.metrics.errors import ScoresError, UnknownNameError, VLAssayError
+from vl_assay.metrics.modules import load_metric
+
+CARD = (Path(aro.__file__).parent / "aro_itm" / "README.md").read_text(encoding="utf-8")
+
+MODELS = ("CLIP", "NegCLIP", "CLIP-FT", "XVLM", "BLIP", "Flava")
+
+RIGHT, WRONG, TIE = [2, 1], [1, 2], [1, 1]
+
+
+@pytest.fixture
+def metric():
+    return load_metric("aro_itm")
+
+
+# --- by arithmetic --------------------------------------------------------------------------------------------
+
+
+def test_relations_by_arithmetic(metric):
+    result = metric.compute(
+        predictions=[RIGHT, WRONG, RIGHT, TIE, RIGHT, RIGHT, RIGHT],
+        references=[0] * 7,
+        categories=["on", "on", "on", "under", "eating", "next to", "haunting"],
+    )
+    part = {"tie_rate": 0.0, "n": 1}
+    assert result == {
+        "accuracy": pytest.approx(4 / 6),  # on 2 of 3, under 0 of 1 (a tie), eating 1 of 1, haunting 1 of 1
+        "macro_accuracy": pytest.approx(2 / 3),  # (2/3 + 0 + 1 + 1) / 4
+        "tie_rate": pytest.approx(1 / 6),
+        "n": 6,  # all but "next to"
+        "per_category": {
+            "on": {"accuracy": pytest.approx(2 / 3), "tie_rate": 0.0, "n": 3},
+            "under": {"accuracy": 0.0, "tie_rate": 1.0, "n": 1},
+            "eating": {"accuracy": 1.0, **part},
+            "haunting": {"accuracy": 1.0, **part},
+        },
+        "per_group": {
+            # on and under: 2 of 4; (2/3 + 0) / 2
+            "spatial": {"accuracy": 0.5, "macro_accuracy": pytest.approx(1 / 3), "tie_rate": 0.25, "n": 4},
+            "verb": {"accuracy": 1.0, "macro_accuracy": 1.0, **part},  # eating; haunting is not in Table 2
+        },
+        "rare": {},
+        "n_symmetric": 1,
+    }
+
+
+def test_symmetric_relations_are_judged_when_asked_to(metric):
+    inputs = {"predictions": [RIGHT, WRONG], "references": [0, 0], "categories": ["on", "next to"]}
+    left_out, kept = metric.compute(**inputs), metric.compute(**inputs, keep_symmetric=True)
+    assert (left_out["accuracy"], left_out["n"], left_out["n_symmetric"]) == (1.0, 1, 1)
+    assert (kept["accuracy"], kept["n"], kept["n_symmetric"]) == (0.5, 2, 0)
+    assert "next to" in kept["per_category"]
+    assert "next to" not in left_out["per_category"]
+
+
+@pytest.mark.parametrize("task", ["attribution", "order"])
+def test_only_relations_can_be_symmetric_or_spatial(task):
+    result = aro_accuracy([RIGHT, WRONG], [0, 0], task=task, categories=["on", "next to"], min_count=1)
+    assert (result["n"], result["n_symmetric"], result["per_group"]) == (2, 0, {})
+
+
+def test_pairs_of_attributes_with_fewer_than_25_examples_are_not_in_the_macro_average(metric):
+    pairs = [["small", "brown"]] * 25 + [["open", "white"]] * 24 + [["gray", "wood"]] * 50
+    scores = [RIGHT] * 20 + [WRONG] * 5 + [RIGHT] * 24 + [RIGHT] * 10 + [WRONG] * 40
+    inputs = {"predictions": scores, "references": [0] * 99, "categories": pairs, "task": "attribution"}
+    result = metric.compute(**inputs)
+    assert result["accuracy"] == pytest.approx(54 / 99)  # 20 + 24 + 10
+    assert result["macro_accuracy"] == pytest.approx(0.5)  # (20/25 + 10/50) / 2
+    assert result["rare"] == {"open & white": 24}
+    assert result["per_category"]["open & white"] == {"accuracy": 1.0, "tie_rate": 0.0, "n": 24}
+    assert metric.compute(**inputs, min_count=24)["macro_accuracy"] == pytest.approx(2 / 3)  # (0.8 + 0.2 + 1) / 3
+    assert metric.compute(**inputs, min_count=50)["macro_accuracy"] == pytest.approx(0.2)
+    nothing = metric.compute(**inputs, min_count=51, confidence=0.9, resamples=100)
+    assert (nothing["macro_accuracy"], nothing["macro_accuracy_interval"]) == (None, None)
+    assert nothing["accuracy_interval"][0] < 54 / 99 < nothing["accuracy_interval"][1]
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [[["a", "b"], ["c", "d"]], [("a", "b"), ("c", "d")], np.array([["a", "b"], ["c", "d"]]), ["a & b", "c & d"]],
+)
+def test_a_pair_of_attributes_may_be_a_list_an_array_or_text(pairs):
+    result = aro_accuracy([RIGHT, WRONG], [0, 0], task="attribution", categories=pairs)
+    assert result["rare"] == {"a & b": 1, "c & d": 1}
+    assert result["macro_accuracy"] is None
+
+
+def test_order_by_arithmetic(metric):
+    scores = [[5, 1, 2, 3, 4], [4, 4, 1, 2, 3], [4, 4, 4, 4, 4], [1, 2, 3, 3, 3]]  # best, 1 tie, 4 ties, beaten
+    inputs = {"predictions": scores, "references": [0] * 4, "task": "order"}
+    for ties, accuracy in {"wrong": 1 / 4, "half": (1 + 1 / 2 + 1 / 5) / 4, "right": 3 / 4}.items():
+        result = metric.compute(**inputs, ties=ties)
+        assert result["accuracy"] == result["macro_accuracy"] == pytest.approx(accuracy)
+        assert (result["tie_rate"], result["n"], result["n_symmetric"]) == (0.5, 4, 0)
+    by_source = metric.compute(**inputs, categories=["coco", "coco", "coco", "flickr30k"])
+    assert (by_source["macro_accuracy"], by_source["rare"]) == (pytest.approx(1 / 6), {})  # (1/3 + 0/1) / 2
+
+
+def test_without_categories_everything_is_judged():
+    result = aro_accuracy([RIGHT, WRONG], [0, 0])
+    assert result["macro_accuracy"] == result["accuracy"] == 0.5
+    assert (result["per_category"], result["per_group"], result["rare"], result["n_symmetric"]) == ({}, {}, {}, 0)
+
+
+# --- against references, and what must hold --------------------------------------------------------------------
+
+
+@st.composite
+def examples(draw):
+    n, k = draw(st.integers(1, 14)), draw(st.integers(2, 3))
+    row = st.lists(st.integers(-1, 1), min_size=k, max_size=k)
+    return {
+        "scores": draw(st.lists(row, min_size=n, max_size=n)),
+        "correct": draw(st.lists(st.integers(0, k - 1), min_size=n, max_size=n)),
+        "categories": draw(
+            st.lists(st.sampled_from(["on", "under", "eating", "near", "next to", "odd"]), min_size=n, max_size=n)
+        ),
+        "ties": draw(st.sampled_from(["wrong", "half", "right"])),
+        "task": draw(st.sampled_from(["relation", "attribution", "order"])),
+        "keep_symmetric": draw(st.booleans()),
+        "min_count": draw(st.integers(1, 3)),
+    }
+
+
+def by_hand(scores, correct, categories, ties, task, keep_symmetric, min_count):
+    """Micro, macro and group averages, the rare categories and the symmetric examples, in exact fractions."""
+    earned, symmetric = {}, 0
+    for row, column, name in zip(scores, correct, categories, strict=True):
+        if task == "relation" and name in ("near", "next to") and not keep_symmetric:
+            symmetric += 1
+            continue
+        best = [place for place, score in enumerate(row) if score == max(row)]
+        shared = {"wrong": Fraction(0), "half": Fraction(1, len(best)), "right": Fraction(1)}[ties]
+        credit = Fraction(0) if column not in best else Fraction(1) if len(best) == 1 else shared
+        earned.setdefault(name, []).append(credit)
+    everything = [credit for part in earned.values() for credit in part]
+    if not everything:
+        return None
+    means = {name: sum(part) / len(part) for name, part in earned.items()}
+    frequent = [means[name] for name, part in earned.items() if len(part) >= min_count]
+    groups = {}
+    for group, members in {"spatial": ("on", "under"), "verb": ("eating",)}.items():
+        parts = [earned[name] for name in members if name in earned and task == "relation"]
+        if parts:
+            groups[group] = (
+                sum(map(sum, parts)) / sum(map(len, parts)),
+                sum(sum(p) / len(p) for p in parts) / len(parts),
+            )
+    return {
+        "accuracy": sum(everything) / len(everything),
+        "macro": sum(frequent) / len(frequent) if frequent else None,
+        "groups": groups,
+        "rare": {name: len(part) for name, part in earned.items() if len(part) < min_count},
+        "n": len(everything),
+        "n_symmetric": symmetric,
+    }
+
+
+@given(case=examples())
+def test_averages_are_those_of_a_naive_reference(case):
+    expected = by_hand(**case)
+    if expected is None:
+        with pytest.raises(ScoresError, match="all relations are symmetric"):
+            aro_accuracy(**case)
+        return
+    result = aro_accuracy(**case)
+    assert result["accuracy"] == pytest.approx(float(expected["accuracy"]))
+    if expected["macro"] is None:
+        assert result["macro_accuracy"] is None
+    else:
+        assert result["macro_accuracy"] == pytest.approx(float(expected["macro"]))
+    assert result["per_group"].keys() == expected["groups"].keys()
+    for group, (micro, macro) in expected["groups"].items():
+        part = result["per_group"][group]
+        assert (part["accuracy"], part["macro_accuracy"]) == pytest.approx((float(micro), float(macro)))
+    for key in ("rare", "n", "n_symmetric"):
+        assert result[key] == expected[key]
+
+
+INTERVALS = {"confidence": 0.8, "resamples": 100, "seed": 2}
+
+
+def relations_at_random(n=120):
+    rng = np.random.default_rng(5)
+    scores, correct = rng.integers(0, 4, (n, 2)), rng.integers(0, 2, n)
+    categories = rng.choice(["on", "under", "eating", "near"], n, p=[0.5, 0.3, 0.15, 0.05])
+    return scores, correct, categories, rng.integers(0, 30, n)
+
+
+def subset(parts, chosen):
+    scores, correct, categories, clusters = (part[chosen] for part in parts)
+    return aro_accuracy(scores, correct, categories=categories, clusters=clusters, **INTERVALS)
+
+
+def test_symmetric_examples_change_nothing_but_their_count():
+    parts = relations_at_random()
+    near = parts[2] == "near"
+    assert subset(parts, near | ~near) == {**subset(parts, ~near), "n_symmetric": near.sum()}
+
+
+def test_the_halves_are_what_their_relations_give_alone():
+    parts = relations_at_random()
+    spatial = subset(parts, np.isin(parts[2], ["on", "under"]))
+    whole = subset(parts, parts[2] != "")["per_group"]["spatial"]
+    assert whole == {key: spatial[key] for key in whole}
+    assert {"accuracy_interval", "macro_accuracy_interval", "n"} <= whole.keys()
+
+
+def test_the_macro_average_of_frequent_categories_is_what_they_give_alone():
+    scores, correct, categories, clusters = relations_at_random()
+    options = {"task": "attribution", "clusters": clusters, **INTERVALS}
+    counts = {name: (categories == name).sum() for name in np.unique(categories)}
+    result = aro_accuracy(scores, correct, categories=categories, min_count=counts["under"], **options)
+    assert result["rare"] == {name: counts[name] for name in dict.fromkeys(categories) if name in ("eating", "near")}
+    frequent = np.isin(categories, ["on", "under"])
+    options["clusters"] = clusters[frequent]
+    alone = aro_accuracy(scores[frequent], correct[frequent], categories=categories[frequent], min_count=1, **options)
+    for key in ("macro_accuracy", "macro_accuracy_interval"):
+        assert result[key] == alone[key]
+
+
+def test_the_module_and_the_plain_function_agree(metric):
+    scores, correct, categories, clusters = relations_at_random()
+    options = {
+        "task": "attribution",
+        "categories": [[name, "any"] for name in categories],
+        "clusters": clusters.tolist(),
+        "ties": "half",
+        "min_count": 9,
+        **INTERVALS,
+    }
+    assert metric.compute(predictions=scores, references=correct, **options) == aro_accuracy(scores, correct, **options)
+
+
+def test_every_option_reaches_the_intervals(metric):
+    scores, correct, categories, clusters = relations_at_random()
+    inputs = {"predictions": scores, "references": correct, "categories": categories.tolist()}
+    plain = {"clusters": clusters.tolist(), **INTERVALS}
+    expected = metric.compute(**inputs, **plain)
+    for change in ({"clusters": None}, {"confidence": 0.5}, {"resamples": 101}, {"seed": 1}):
+        other = metric.compute(**inputs, **{**plain, **change})
+        assert other["macro_accuracy_interval"] != expected["macro_accuracy_interval"]
+        assert (
+            other["per_group"]["spatial"]["accuracy_interval"] != expected["per_group"]["spatial"]["accuracy_interval"]
+        )
+
+
+# --- chance, and the authors' code -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("captions", "task", "chance"), [(2, "relation", 0.5), (2, "attribution", 0.5), (5, "order", 0.2)]
+)
+def test_a_scorer_that_knows_nothing_gets_chance(captions, task, chance):
+    rng = np.random.default_rng(7)
+    scores, correct = rng.normal(size=(40_000, captions)), rng.integers(0, captions, 40_000)
+    # The standard error of 40,000 coin flips is 0.0025.
+    assert aro_accuracy(scores, correct, task=task)["accuracy"] == pytest.approx(chance, abs=0.01)
+
+
+GRID = st.lists(st.lists(st.integers(0, 2), min_size=5, max_size=5), min_size=1, max_size=30)
+
+
+@given(scores=GRID)
+def test_on_order_the_authors_argmax_is_ties_right(scores):
+    predicted = np.argmax(scores, axis=-1)  # their captions: [true, four others]
+    result = aro_accuracy(scores, [0] * len(scores), task="order", ties="right")
+    assert result["accuracy"] == pytest.approx((predicted == 0).mean())
+
+
+@given(scores=GRID)
+def test_on_visual_genome_the_authors_argmax_is_ties_wrong(scores):
+    pairs = np.array(scores, dtype=np.float16)[:, :2]  # their captions: [false, true]
+    predicted = np.argmax(pairs, axis=-1)
+    result = aro_accuracy(pairs, [1] * len(pairs), ties="wrong")
+    assert result["accuracy"] == pytest.approx((predicted == 1).mean())
+
+
+# --- what is refused ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"predictions": [RIGHT, [math.nan, 1]], "categories": ["on", "near"]}, r"NaN or infinite in row 1 \(1 of 2"),
+        ({"references": [0, 2]}, r"correct caption is 2 in row 1 .*from 0 to 1"),
+        ({"categories": ["near", "next to"]}, "all relations are symmetric.*pass others, or keep_symmetric=True"),
+        ({"categories": ["on"]}, "1 categories came for 2 examples; pass a list with one label per example"),
+        ({"categories": ["on", None]}, "categories are missing in row 1 .*give every example a label"),
+        ({"categories": [["a", "b"], ["c", None]], "task": "attribution"}, "categories are missing in row 1"),
+        ({"categories": [["a", "b"], ["", "d"]], "task": "attribution"}, "categories are missing in row 1"),
+        ({"categories": [[], ["c", "d"]], "task": "attribution"}, "categories are missing in row 0"),
+        ({"categories": [["a", math.nan], ["c", "d"]], "task": "attribution"}, "categories are missing in row 0"),
+        ({"categories": ["on", "near"], "clusters": [1]}, "1 clusters came for 2 examples"),
+        ({"min_count": 0}, "min_count is 0; it must be a whole number of at least 1"),
+        ({"min_count": 2.5}, r"min_count is 2\.5; it must be a whole number"),
+        ({"min_count": "many"}, "min_count is 'many'; it must be a whole number"),
+    ],
+)
+def test_unusable_input_is_refused_with_its_cure(metric, options, message):
+    with pytest.raises(ScoresError, match=message):
+        metric.compute(**{"predictions": [RIGHT, WRONG], "references": [0, 0], **options})
+
+
+@pytest.mark.parametrize("task", ["relations", None, ["order"]])
+def test_an_unknown_task_names_the_known_ones(metric, task):
+    with pytest.raises(UnknownNameError, match=r"unknown ARO task .*known: relation, attribution, order"):
+        metric.compute(predictions=[RIGHT], references=[0], task=task)
+
+
+def test_an_unknown_tie_policy_names_the_known_ones(metric):
+    with pytest.raises(UnknownNameError, match="unknown tie policy 'strict'; known: wrong, half, right"):
+        metric.compute(predictions=[RIGHT], references=[0], ties="strict")
+
+
+JUNK = st.none() | st.booleans() | st.integers(-3, 3) | st.floats() | st.text(max_size=3)
+LISTS = JUNK | st.lists(JUNK | st.lists(JUNK, max_size=3), max_size=3)
+NAMES = st.sampled_from(["on", "near", 7, ["a", "b"]])
+
+
+def mostly(good):
+    return st.integers(0, 7).flatmap(lambda dice: LISTS if dice == 7 else good)
+
+
+@given(
+    scores=mostly(
+        st.lists(st.lists(st.floats(width=16, allow_nan=False), min_size=2, max_size=2), min_size=2, max_size=2)
+    ),
+    correct=mostly(st.just([0, 1])),
+    options=st.fixed_dictionaries(
+        {},
+        optional={
+            "task": mostly(st.sampled_from(["attribution", "order"])),
+            "categories": mostly(st.lists(NAMES, min_size=2, max_size=2)),
+            "clusters": mostly(st.just(["an image"] * 2)),
+            "min_count": mostly(st.integers(1, 3)),
+            "confidence": st.just(0.9) | st.floats(),
+            "resamples": st.just(100),
+        },
+    ),
+)
+def test_junk_is_judged_or_refused_in_words(scores, correct, options):
+    with contextlib.suppress(VLAssayError):
+        json.dumps(aro_accuracy(scores, correct, **options), allow_nan=False)
+
+
+# --- the paper -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def paper(shared_data):
+    found = sorted((shared_data / "papers").glob("004_*.txt"))
+    if not found:
+        pytest.skip("the paper's text is not there")
+    return found[0].read_text(encoding="utf-8").replace("ﬂ", "fl").replace("ﬁ", "fi")
+
+
+def table_2(paper):
+    """The relations of each half with six accuracies and a count each, and the averages as they are printed."""
+    text = paper.split("Table 2: Fine-grained results")[1].split("\nB\nMODELS\n")[0]
+    rows = []
+    for line in map(str.strip, text.splitlines()):
+        if re.fullmatch(r"\d+(\.\d+)?", line):
+            rows[-1][1].append(line)
+        else:
+            rows.append((line, []))
+    half, relations, printed = "all", {"Spatial Relationships": {}, "Verbs": {}}, {}
+    for name, cells in rows:
+        if name in relations:
+            half = name
+        elif name == "Accuracy":
+            printed[half] = cells
+        elif cells:
+            relations[half][name] = ([float(cell) for cell in cells[:6]], int(cells[6]))
+    return relations["Spatial Relationships"], relations["Verbs"], list(printed.values())
+
+
+def test_the_sets_of_relations_are_those_of_the_paper_and_its_authors(paper, shared_data):
+    spatial, verbs, _ = table_2(paper)
+    assert set(spatial) == SPATIAL
+    assert set(verbs) == VERBS
+    assert (len(SPATIAL), len(VERBS)) == (13, 32)
+    names = json.loads((shared_data / "data" / "aro" / "symmetric_relations.json").read_text(encoding="utf-8"))
+    assert set(names) == SYMMETRIC
+    assert len(names) == len(SYMMETRIC) == 157
+    assert not SYMMETRIC & (SPATIAL | VERBS)
+
+
+def simulate(relations, model):
+    """Scores that are right as often as the table says, relation by relation."""
+    scores, categories = [], []
+    for name, (accuracies, n) in relations.items():
+        right = round(accuracies[model] * n)
+        scores += [RIGHT] * right + [WRONG] * (n - right)
+        categories += [name] * n
+    return scores, categories
+
+
+@pytest.mark.parametrize("model", range(6), ids=MODELS)
+def test_table_2_has_the_averages_that_its_rows_give(paper, model):
+    spatial, verbs, printed = table_2(paper)
+    relations = spatial | verbs
+    scores, categories = simulate(relations, model)
+    result = load_metric("aro_itm").compute(predictions=scores, references=[0] * len(scores), categories=categories)
+    assert (result["n"], result["n_symmetric"], len(result["per_category"])) == (21_917, 0, 45)
+
+    # What whole numbers of right examples lose: half an example, or half of the last digit printed.
+    lost = {name: min(0.5 / n, 0.005) for name, (_, n) in relations.items()}
+    parts = (relations, result), (spatial, result["per_group"]["spatial"]), (verbs, result["per_group"]["verb"])
+    for (rows, part), averages in zip(parts, printed, strict=True):
+        macro = sum(accuracies[model] for accuracies, _ in rows.values()) / len(rows)
+        lost_here = sum(lost[name] for name in rows) / len(rows)
+        assert part["macro_accuracy"] == pytest.approx(macro, abs=lost_here)
+        assert part["macro_accuracy"] == pytest.approx(float(averages[model]), abs=0.005 + lost_here)
+        assert part["n"] == sum(n for _, n in rows.values())
+    micro = sum(accuracies[model] * n for accuracies, n in relations.values()) / 21_917
+    assert result["accuracy"] == pytest.approx(
+        micro, abs=sum(lost[name] * n for name, (_, n) in relations.items()) / 21_917
+    )
+
+
+@pytest.mark.parametrize(("model", "macro", "micro"), [("CLIP", 0.591, 0.506), ("NegCLIP", 0.804, 0.586)])
+def test_macro_and_micro_averages_of_table_2_are_far_apart(paper, model, macro, micro):
+    spatial, verbs, _ = table_2(paper)
+    relations, place = spatial | verbs, MODELS.index(model)
+    rows = [(accuracies[place], n) for accuracies, n in relations.values()]
+    assert sum(accuracy for accuracy, _ in rows) / 45 == pytest.approx(macro, abs=0.0005)
+    assert sum(accuracy * n for accuracy, n in rows) / 21_917 == pytest.approx(micro, abs=0.0005)
+    scores, categories = simulate(relations, place)
+    result = aro_accuracy(scores, [0] * len(scores), categories=categories)
+    assert result["macro_accuracy"] == pytest.approx(macro, abs=0.001)  # counts of 10 examples round to a tenth
+    assert result["accuracy"] == pytest.approx(micro, abs=0.0005)
+
+
+# --- the card --------------------------------------------------------------------------------------------------
+
+
+def card_table(*headers):
+    """The rows of the card's table with these headers, by their first cell."""
+    lines = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in CARD.splitlines() if line.startswith("|")
+    ]
+    start = lines.index(list(headers))
+    width = len(headers)
+    rows = {}
+    for row in lines[start + 2 :]:
+        if len(row) != width or row[0] in rows:
+            break
+        rows[row[0]] = row[1:]
+    return rows
+
+
+def per_cent(cell):
+    return " ± ".join(format(Decimal(part).scaleb(2), "f") for part in cell.split(" ± "))
+
+
+def test_the_card_quotes_table_2(paper):
+    spatial, verbs, printed = table_2(paper)
+    rows = (spatial | verbs).values()
+    table = card_table("model", "all", "spatial", "verb", "macro, from the rows", "micro, from the rows")
+    assert [name.split(" ViT")[0] for name in table] == list(MODELS)
+    for model, cells in enumerate(table.values()):
+        assert cells[:3] == [per_cent(averages[model]) for averages in printed]
+        macro = sum(accuracies[model] for accuracies, _ in rows) / 45
+        micro = sum(accuracies[model] * n for accuracies, n in rows) / 21_917
+        assert cells[3:] == [f"{100 * macro:.1f}", f"{100 * micro:.1f}"]
+    assert sum(n for _, n in rows) == 21_917
+    assert spatial["to the left of"][1] + spatial["to the right of"][1] == 15_482
+    assert min(n for _, n in rows) == 10
+
+
+def test_the_card_quotes_table_5(paper):
+    text = paper.split("Table 5: Performance in the Pick the Right Caption task")[1].split("4. FLAVA")[0]
+    cells = re.findall(r"(Flickr30k|COCO)-PRC\n(\S+)\n(.+)\n", text)
+    found = {}
+    for _, model, value in cells:
+        found.setdefault(model.replace("Chance-level", "chance"), []).append(per_cent(value))
+    assert len(cells) == 10
+    assert card_table("model", "Flickr30k-Order", "COCO-Order") == found
+
+
+def test_the_card_quotes_table_6(paper):
+    text = paper.split("Table 6: Here, we report the result")[1].split("Downstream Tasks")[0]
+    names = ("VG-Relation", "VG-Attribution", "Flickr30k-PRC", "COCO-PRC")
+    columns = [text.split(f"\n{name}\n")[1].splitlines()[:3] for name in names]
+    table = card_table("model", "VG-Relation", "VG-Attribution", "Flickr30k-Order", "COCO-Order")
+    for place, model in enumerate(("CLIP", "CLIP-FT", "NegCLIP")):
+        assert table[model] == [per_cent(column[place]) for column in columns]
+    assert table["chance"] == ["50", "50", "20", "20"]
+
+
+def test_the_card_quotes_the_counts_of_the_text(paper):
+    text = " ".join(paper.split())
+    assert "48 relations" in CARD
+    assert "48 relations including sitting on" in text
+    assert "with 23, 937 test cases" in text
+    assert "23,937 examples" in CARD
+
+
+# --- the page --------------------------------------------------------------------------------------------------
+
+
+def test_the_page_takes_two_captions_or_five():
+    relation = PAGE.judge(PAGE.example, "relation", "wrong")
+    assert (relation["n"], relation["n_symmetric"], relation["tie_rate"]) == (6, 1, 1 / 6)
+    assert relation["accuracy"] == 0.5  # 1 of 3 to the left of, on, eating; not riding, a tie
+    assert relation["macro_accuracy"] == pytest.approx(7 / 12)  # (1/3 + 1 + 1 + 0) / 4
+    order = PAGE.judge([["[3, 1, 1, 2, 1]", "0", ""], ["[1, 1, 0, 0, 0]", "0", ""]], "order", "right")
+    assert (order["accuracy"], order["tie_rate"]) == (1.0, 0.5)

@@ -1,0 +1,358 @@
+"""Group match: against every order of four scores, in simulation, on the released tags, and its card."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import doctest
+import itertools
+import json
+import math
+import statistics
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vl_assay.metrics import groups, kernels
+from vl_assay.metrics.errors import ScoresError, UnknownNameError, VLAssayError
+from vl_assay.metrics.group_match import app
+from vl_assay.metrics.groups import group_match
+from vl_assay.metrics.modules import load_metric
+
+CARD = (Path(app.__file__).parent / "README.md").read_text(encoding="utf-8")
+SCORES = ("text_score", "image_score", "group_score")
+RIGHT, WRONG = [[2, 1], [1, 2]], [[1, 2], [2, 1]]
+# All groups whose scores are 0, 1 or 2: every way in which four scores can be tied.
+ALL_GROUPS = [[[a, b], [c, d]] for a, b, c, d in itertools.product(range(3), repeat=4)]
+
+
+def compute(predictions, **options):
+    return load_metric("group_match").compute(predictions=predictions, **options)
+
+
+def judge_by_hand(group):
+    """Winoground's three equations for one group, and nothing else."""
+    (c0_i0, c1_i0), (c0_i1, c1_i1) = group
+    text = c0_i0 > c1_i0 and c1_i1 > c0_i1
+    image = c0_i0 > c0_i1 and c1_i1 > c1_i0
+    return text, image, text and image
+
+
+def over_all_orders(group):
+    """What each strict order of four scores earns that contradicts none of their differences."""
+    flat = [score for row in group for score in row]
+    outcomes = [
+        judge_by_hand([ranks[:2], ranks[2:]])
+        for ranks in itertools.permutations(range(4))
+        if all(ranks[i] > ranks[j] for i in range(4) for j in range(4) if flat[i] > flat[j])
+    ]
+    return list(zip(*outcomes, strict=True))
+
+
+def scores_of(part):
+    return [part[name] for name in SCORES]
+
+
+def test_results_by_arithmetic():
+    result = compute(
+        [
+            [[0.9, 0.1], [0.2, 0.8]],  # all right
+            [[0.5, 0.4], [0.6, 0.7]],  # caption 0 prefers image 1: 0.6 > 0.5
+            [[0.3, 0.4], [0.2, 0.5]],  # image 0 prefers caption 1: 0.4 > 0.3
+            [[0.3, 0.3], [0.1, 0.9]],  # image 0 is undecided, the captions are not: 0.3 > 0.1 and 0.9 > 0.3
+        ],
+        categories=["a", "a", "a", "b"],
+    )
+    a = {"text_score": 2 / 3, "image_score": 2 / 3, "group_score": 1 / 3, "tie_rate": 0.0, "n": 3}
+    b = {"text_score": 0.0, "image_score": 1.0, "group_score": 0.0, "tie_rate": 1.0, "n": 1}
+    assert result["per_category"] == {"a": pytest.approx(a), "b": b}
+    assert scores_of(result) == [2 / 4, 3 / 4, 1 / 4]
+    macro = [result[f"macro_{name}"] for name in SCORES]
+    assert macro == pytest.approx([(2 / 3 + 0) / 2, (2 / 3 + 1) / 2, (1 / 3 + 0) / 2])
+    assert (result["tie_rate"], result["n"]) == (1 / 4, 4)
+
+
+@pytest.mark.parametrize("ties", kernels.TIES)
+def test_ties_are_those_of_all_orders_of_equal_scores(ties):
+    result = compute(ALL_GROUPS, ties=ties, categories=list(range(len(ALL_GROUPS))))
+    for number, group in enumerate(ALL_GROUPS):
+        for found, outcomes in zip(scores_of(result["per_category"][str(number)]), over_all_orders(group), strict=True):
+            expected = {
+                "wrong": float(all(outcomes)),
+                "half": float(Fraction(sum(outcomes), len(outcomes))),
+                "right": float(any(outcomes)),
+            }[ties]
+            assert found == pytest.approx(expected, abs=1e-12), group
+
+
+def test_breaking_ties_with_tiny_noise_earns_half_credit():
+    rng = np.random.default_rng(0)
+    examples = [RIGHT, [[0, 0], [0, 0]], [[1, 1], [0, 1]], [[1, 0], [1, 1]], [[1, 0], [0, 0]]]
+    tied = np.repeat(np.array(examples), 4_000, axis=0)
+    labels = np.repeat(np.arange(5), 4_000).tolist()
+    noisy = compute(tied + 1e-6 * rng.normal(size=tied.shape), categories=labels)["per_category"]
+    half = compute(tied, ties="half", categories=labels)["per_category"]
+    for label in half:  # standard error below 0.008
+        assert scores_of(noisy[label]) == pytest.approx(scores_of(half[label]), abs=0.03)
+    # Image 0 is undecided between its captions, and caption 1 between the images; image 0 with caption 1 shares its
+    # score with both right pairs, which must come above it: 1 of 3.
+    assert scores_of(half["2"]) == pytest.approx([1 / 2, 1 / 2, 1 / 3])
+
+
+def test_a_tie_counts_where_the_policies_differ():
+    labels = list(range(len(ALL_GROUPS)))
+    parts = [compute(ALL_GROUPS, ties=ties, categories=labels)["per_category"] for ties in ("wrong", "right")]
+    for label in map(str, labels):
+        wrong, right = (part[label] for part in parts)
+        assert wrong["tie_rate"] == right["tie_rate"] == float(scores_of(wrong) != scores_of(right))
+
+
+def test_chance_is_a_quarter_a_quarter_and_a_sixth():
+    result = compute(np.random.default_rng(1).normal(size=(40_000, 2, 2)))
+    # Standard errors: sqrt(1/4 * 3/4 / 40000) = 0.0022.
+    assert scores_of(result) == pytest.approx([1 / 4, 1 / 4, 1 / 6], abs=0.009)
+    assert result["tie_rate"] == 0
+    # All 24 orders: image and caption must agree in 6 and 6, and both in 4.
+    orders = [[order[:2], order[2:]] for order in itertools.permutations(range(4))]
+    assert scores_of(compute(orders)) == [6 / 24, 6 / 24, 4 / 24] == scores_of(groups.CHANCE)
+    assert "| chance | 25.00 | 25.00 | 16.67 |" in CARD
+
+
+def test_a_softmax_over_captions_spoils_the_image_score_as_the_card_says():
+    raw = np.random.default_rng(2).normal(size=(40_000, 2, 2))
+    normalised = np.exp(raw) / np.exp(raw).sum(axis=2, keepdims=True)
+    assert scores_of(compute(normalised)) == pytest.approx([1 / 4, 1 / 2, 1 / 4], abs=0.01)
+
+
+matrices = st.lists(st.lists(st.lists(st.integers(-2, 2), min_size=2, max_size=2), min_size=2, max_size=2), min_size=1,
+                    max_size=8)  # fmt: skip
+
+
+@given(scores=matrices, data=st.data())
+def test_scores_are_the_means_of_the_three_equations(scores, data):
+    labels = data.draw(st.lists(st.sampled_from(["a", "b"]), min_size=len(scores), max_size=len(scores)))
+    result = group_match(scores, categories=labels)
+    judged = [judge_by_hand(group) for group in scores]
+    expected = [statistics.fmean(column) for column in zip(*judged, strict=True)]
+    assert scores_of(result) == pytest.approx(expected)
+    means = []
+    for label in dict.fromkeys(labels):
+        mine = [one for one, other in zip(judged, labels, strict=True) if other == label]
+        means.append([statistics.fmean(column) for column in zip(*mine, strict=True)])
+        assert scores_of(result["per_category"][label]) == pytest.approx(means[-1])
+    macro = [statistics.fmean(column) for column in zip(*means, strict=True)]
+    assert [result[f"macro_{name}"] for name in SCORES] == pytest.approx(macro)
+
+
+@given(scores=matrices, ties=st.sampled_from(kernels.TIES))
+def test_naming_images_or_captions_the_other_way_round_swaps_text_and_image(scores, ties):
+    array = np.array(scores)
+    expected = scores_of(group_match(array, ties=ties))
+    transposed = scores_of(group_match(array.transpose(0, 2, 1), ties=ties))
+    assert transposed == [expected[1], expected[0], expected[2]]
+    assert scores_of(group_match(array[:, ::-1, ::-1], ties=ties)) == expected  # both pairs in the other order
+    assert expected[2] <= min(expected[:2])
+
+
+junk = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.floats(), st.text(max_size=3)),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(scores=junk, ties=st.one_of(st.sampled_from(kernels.TIES), junk))
+def test_junk_is_refused_in_words(scores, ties):
+    with contextlib.suppress(VLAssayError):
+        assert 0 <= group_match(scores, ties=ties)["group_score"] <= 1
+
+
+def tags(shared_data):
+    """The tags of Winoground's 400 groups, in their order; "no tag" where there are none."""
+    path = shared_data / "data" / "winoground" / "new_tag_assignments.json"
+    by_group = json.loads(path.read_text(encoding="utf-8"))
+    return [by_group[str(number)] or ["no tag"] for number in range(len(by_group))]
+
+
+def card_table(header):
+    """The two-column table of the card under that header, as a dictionary."""
+    lines = CARD.split(f"| {header} | groups |\n|---|---|\n")[1].split("\n\n")[0].splitlines()
+    return {name.strip(): int(size) for name, size in (line.strip("|").split("|") for line in lines)}
+
+
+def test_a_group_of_winoground_counts_in_each_of_its_tags_but_once_overall(shared_data):
+    labels = tags(shared_data)
+    assert len(labels) == 400
+    right = [number % 3 == 0 for number in range(400)]
+    result = compute([RIGHT if hit else WRONG for hit in right], categories=labels)
+    assert (result["n"], result["group_score"]) == (400, 134 / 400)  # 0, 3, … 399
+    assert {name: part["n"] for name, part in result["per_category"].items()} == card_table("tag")
+    # 172 groups without a tag, 173 with one, 41 with two, 13 with three, 1 with four: 400 groups and 298 tags.
+    counts = collections.Counter(0 if tag == ["no tag"] else len(tag) for tag in labels)
+    assert counts == {0: 172, 1: 173, 2: 41, 3: 13, 4: 1}
+    assert sum(part["n"] for part in result["per_category"].values()) == 298 + 172
+    means = []
+    for name, part in result["per_category"].items():
+        mine = [hit for hit, tag in zip(right, labels, strict=True) if name in tag]
+        means.append(sum(mine) / len(mine))
+        assert part["group_score"] == pytest.approx(means[-1])
+    assert result["macro_group_score"] == pytest.approx(statistics.fmean(means))
+
+
+def test_the_card_counts_the_released_groups(shared_data):
+    path = shared_data / "data" / "cola" / "COLA_multiobjects_matching_benchmark.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    assert compute([RIGHT] * len(rows))["n"] == card_table("benchmark")["Cola"] == 210
+    pairs = {frozenset((first, second)) for first, _, second, _ in rows}
+    sets = []
+    for pair in pairs:
+        touching = [one for one in sets if one & pair]
+        sets = [one for one in sets if not one & pair] + [pair.union(*touching)]
+    images = set().union(*pairs)
+    assert f"have {len(pairs)} different pairs of images, and {len(images)} images in all" in " ".join(CARD.split())
+    assert f"make {len(sets)} sets" in " ".join(CARD.split())
+
+
+def test_the_card_quotes_the_paper(shared_data):
+    (paper,) = (shared_data / "papers").glob("000_*.txt")
+    text = paper.read_text(encoding="utf-8")
+    for name, size in card_table("benchmark").items():
+        row = next(line for line in text.splitlines() if line.startswith(f"{name} [") and "\t" in line)
+        assert row.split("\t")[2] == str(size)
+    assert "ability to select an image that correctly matches a given caption" in text  # so the card says of Cola
+
+
+def test_the_module_and_the_plain_function_agree():
+    rng = np.random.default_rng(3)
+    scores = rng.integers(0, 4, (200, 2, 2))
+    options = {
+        "categories": [["a", "b"] if n % 3 else "b" for n in range(200)],
+        "clusters": rng.integers(0, 60, 200).tolist(),
+        "ties": "half",
+        "confidence": 0.8,
+        "resamples": 300,
+        "seed": 3,
+    }
+    expected = group_match(scores, **options)
+    assert compute(scores, **options) == expected
+    assert json.loads(json.dumps(expected, allow_nan=False)) == expected
+
+
+def test_every_option_reaches_the_intervals():
+    rng = np.random.default_rng(4)
+    scores, clusters = rng.normal(size=(300, 2, 2)), rng.integers(0, 60, 300).tolist()
+    labels = [["a", "b"] if n % 2 else ["b"] for n in range(300)]
+    plain = {"categories": labels, "clusters": clusters, "confidence": 0.95, "resamples": 300, "seed": 0}
+    expected = compute(scores, **plain)
+    for name in SCORES:
+        for part, score in [(expected, name), (expected, f"macro_{name}"), (expected["per_category"]["a"], name)]:
+            low, high = part[f"{score}_interval"]
+            assert low < part[score] < high
+    for change in ({"clusters": None}, {"confidence": 0.5}, {"resamples": 301}, {"seed": 1}):
+        assert compute(scores, **{**plain, **change})["group_score_interval"] != expected["group_score_interval"]
+
+
+def test_groups_that_share_images_widen_the_interval():
+    # 25 copies of each of 40 groups are worth 40 groups: the interval is 5 times as wide as that of 1,000.
+    scores = np.repeat(np.random.default_rng(5).normal(size=(40, 2, 2)), 25, axis=0)
+    options = {"confidence": 0.9, "resamples": 2_000}
+    alone = compute(scores, **options)["text_score_interval"]
+    joined = compute(scores, clusters=np.repeat(np.arange(40), 25).tolist(), **options)["text_score_interval"]
+    assert np.ptp(joined) == pytest.approx(5 * np.ptp(alone), rel=0.2)
+
+
+def test_all_right_gets_the_exact_bound():
+    result = compute([RIGHT] * 10, confidence=0.95)
+    for name in SCORES:
+        assert result[f"{name}_interval"] == pytest.approx([0.025 ** (1 / 10), 1.0])
+
+
+@pytest.mark.parametrize("container", [list, np.array, torch.tensor], ids=["list", "numpy", "torch"])
+def test_batches_and_single_groups_add_up_to_the_whole(container):
+    scores = [RIGHT, WRONG, [[2, 1], [3, 4]]]
+    expected = compute(scores)
+    metric = load_metric("group_match")
+    metric.add_batch(predictions=container(scores[:2]))
+    metric.add_batch(predictions=container(scores[2:]))
+    assert metric.compute() == expected
+    for group in scores:
+        metric.add(prediction=container(group))
+    assert metric.compute() == expected
+
+
+def test_scores_are_compared_as_float64():
+    assert compute([[[0.30000001, 0.3], [0.3, 0.30000001]]])["group_score"] == 1.0
+
+
+def test_input_arrays_are_left_as_they_were():
+    scores = np.array([[[1.0, 2.0], [2.0, 2.0]]])
+    before = scores.copy()
+    group_match(scores, ties="half")
+    assert (scores == before).all()
+
+
+CURE = r"; pass a 2×2 matrix for each group: rows images, columns captions, the right pairs on the diagonal"
+
+
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        ([], "there are no scores; pass at least one group"),
+        (np.zeros((0, 2, 2)), "there are no scores; pass at least one group"),
+        (RIGHT, r"shape \(2, 2\)" + CURE),
+        ([[[1, 2, 3], [1, 2, 3]]], r"shape \(1, 2, 3\)" + CURE),
+        (5, r"shape \(\)" + CURE),
+        ([RIGHT, [[1, 2]]], r"no 2×2 matrix in row 1 \(1 of 2 rows, counted from 0\)" + CURE),
+        ([RIGHT, [[1, 2], [3]]], r"no 2×2 matrix in row 1 \(1 of 2" + ".*" + CURE),
+        ([[[1, 2], [3]], RIGHT, []], r"no 2×2 matrix in rows 0, 2 \(2 of 3" + ".*" + CURE),
+        ([RIGHT, None], "no 2×2 matrix in row 1"),
+        ("text", "cannot be read as numbers"),
+        ([[["a", "b"], ["c", "d"]]], "cannot be read as numbers.*pass lists or arrays of numbers"),
+        (torch.zeros(1, 2, 2, requires_grad=True), r"cannot be read as numbers.*\.detach\(\)"),
+        ([[[torch.ones(1, requires_grad=True)[0], 1], [1, 2]]], r"cannot be read as numbers.*\.detach\(\)"),
+        ([RIGHT, [[1, math.nan], [1, 2]]], r"NaN or infinite in row 1 .*\[\[1\.0, nan\].*Score these groups again"),
+        ([[[1, math.inf], [1, 2]]], "NaN or infinite in row 0"),
+    ],
+)
+def test_unusable_scores_are_refused_with_their_cure(scores, message):
+    with pytest.raises(ScoresError, match=message):
+        group_match(scores)
+
+
+@pytest.mark.parametrize("bad", [[[1, 2], [3]], [[1, 2]], [[1, 2, 3], [4, 5]], []])
+def test_through_evaluate_too_a_group_of_another_shape_is_named(bad):
+    with pytest.raises(ScoresError, match=r"no 2×2 matrix in row 1 \(1 of 2.*right pairs on the diagonal"):
+        compute([RIGHT, bad])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ties": "first"}, "unknown tie policy 'first'; known: wrong, half, right"),
+        ({"categories": ["a"]}, "1 categories came for 2 examples"),
+        ({"categories": [["a"], []]}, r"categories are missing in row 1 \(1 of 2.*give every example a label"),
+        ({"clusters": ["a"]}, "1 clusters came for 2 examples"),
+        ({"confidence": 0.9, "resamples": 10}, "resamples is 10; it must be a whole number of at least 100"),
+        ({"confidence": 0.9, "seed": -1}, "seed is -1; it must be a whole number of at least 0"),
+    ],
+)
+def test_unusable_options_are_refused_with_their_cure(options, message):
+    with pytest.raises((ScoresError, UnknownNameError), match=message):
+        compute([RIGHT, WRONG], **options)
+
+
+def test_the_page_takes_the_matrix_row_by_row():
+    result = app.PAGE.judge([["0.5", "0.4", "0.6", "0.7", ""]], "wrong")
+    assert scores_of(result) == [1.0, 0.0, 0.0]  # text: 0.5 > 0.4 and 0.7 > 0.6; image: 0.5 < 0.6
+    assert result["per_category"] == {}
+    assert scores_of(app.PAGE.judge([["1", "1", "1", "1", "a"]], "half")) == pytest.approx([1 / 4, 1 / 4, 1 / 6])
+
+
+def test_the_examples_of_the_docstrings_run():
+    outcome = doctest.testmod(groups)
+    assert (outcome.failed, outcome.attempted) == (0, 2)

@@ -1,0 +1,546 @@
+"""Augmented test accuracy and brittleness: rankings, ties, and the arithmetic of the paper's tables."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vl_assay.metrics import hard_positives
+from vl_assay.metrics.augmented_accuracy.app import PAGE as AUGMENTED_PAGE
+from vl_assay.metrics.brittleness.app import PAGE as BRITTLENESS_PAGE
+from vl_assay.metrics.errors import ScoresError, UnknownNameError, VLAssayError
+from vl_assay.metrics.hard_positives import augmented_accuracy, brittleness
+from vl_assay.metrics.modules import load_metric
+
+TIES = ("wrong", "half", "right")
+BOTH = pytest.mark.parametrize("name", ["augmented_accuracy", "brittleness"])
+
+# The scores of [c, c_p, c_n] for each ranking, and for the ties of the hard negative.
+RANKED = {
+    "c>c_p>c_n": [3, 2, 1],
+    "c_p>c>c_n": [2, 3, 1],
+    "c>c_n>c_p": [3, 1, 2],
+    "c_p>c_n>c": [1, 3, 2],
+    "c_n>c>c_p": [2, 1, 3],
+    "c_n>c_p>c": [1, 2, 3],
+}
+
+
+def card(name):
+    return (Path(hard_positives.__file__).parent / name / "README.md").read_text(encoding="utf-8")
+
+
+# --- by arithmetic --------------------------------------------------------------------------------------------
+
+
+def test_each_ranking_earns_what_the_equations_say():
+    found = {}
+    for ranking, row in RANKED.items():
+        accuracy, brittle = augmented_accuracy([row]), brittleness([row])
+        found[ranking] = tuple(accuracy[key] for key in ("original_accuracy", "augmented_accuracy", "gap"))
+        found[ranking] += tuple(brittle[key] for key in ("brittleness", "both_wrong"))
+        assert accuracy["tie_rate"] == brittle["tie_rate"] == 0
+        assert brittle["rankings"] == {**dict.fromkeys(RANKED, 0.0), "tied": 0.0, ranking: 1.0}
+    # original, augmented, gap; brittle, both wrong
+    assert found == {
+        "c>c_p>c_n": (1, 1, 0, 0, 0),
+        "c_p>c>c_n": (1, 1, 0, 0, 0),
+        "c>c_n>c_p": (1, 0, 1, 1, 0),
+        "c_p>c_n>c": (0, 0, 0, 1, 0),
+        "c_n>c>c_p": (0, 0, 0, 0, 1),
+        "c_n>c_p>c": (0, 0, 0, 0, 1),
+    }
+
+
+@pytest.mark.parametrize(
+    ("row", "original", "augmented", "brittle", "tied"),
+    [
+        # What "wrong", "half" and "right" give; whether a tie decides the accuracies, and brittleness.
+        ([2, 3, 2], (0, 1 / 2, 1), (0, 1 / 2, 1), (1, 1 / 2, 0), (True, True)),  # c = c_n < c_p
+        ([2, 1, 2], (0, 1 / 2, 1), (0, 0, 0), (1, 1 / 2, 0), (True, True)),  # c = c_n > c_p
+        ([3, 2, 2], (1, 1, 1), (0, 1 / 2, 1), (1, 1 / 2, 0), (True, True)),  # c_p = c_n < c
+        ([1, 2, 2], (0, 0, 0), (0, 0, 0), (1, 1 / 2, 0), (False, True)),  # c_p = c_n > c
+        ([2, 2, 2], (0, 1 / 2, 1), (0, 1 / 3, 1), (1, 1 / 3, 0), (True, True)),  # all three
+        ([2, 2, 1], (1, 1, 1), (1, 1, 1), (0, 0, 0), (False, False)),  # c = c_p > c_n
+        ([1, 1, 2], (0, 0, 0), (0, 0, 0), (0, 0, 0), (False, False)),  # c = c_p < c_n
+    ],
+)
+def test_ties_earn_what_the_policy_says(row, original, augmented, brittle, tied):
+    for place, ties in enumerate(TIES):
+        accuracy, brittle_result = augmented_accuracy([row], ties=ties), brittleness([row], ties=ties)
+        assert accuracy["original_accuracy"] == original[place]
+        assert accuracy["augmented_accuracy"] == pytest.approx(augmented[place])
+        assert accuracy["gap"] == pytest.approx(original[place] - augmented[place])
+        assert brittle_result["brittleness"] == pytest.approx(brittle[place])
+        assert (accuracy["tie_rate"], brittle_result["tie_rate"]) == tied
+        assert brittle_result["rankings"]["tied"] == 1
+
+
+def test_a_tie_is_judged_as_in_the_paper_unless_asked_otherwise():
+    assert augmented_accuracy([[1, 1, 1]])["original_accuracy"] == 0
+    assert brittleness([[1, 1, 1]])["brittleness"] == 0
+
+
+SCORES = [[0.30, 0.28, 0.25], [0.29, 0.24, 0.26], [0.25, 0.24, 0.26], [0.26, 0.27, 0.26]]
+CATEGORIES = ["swap", "swap", "swap", "replace"]
+
+
+def test_augmented_accuracy_by_arithmetic():
+    result = load_metric("augmented_accuracy").compute(predictions=SCORES, categories=CATEGORIES)
+    third = pytest.approx(1 / 3)
+    assert result == {
+        "original_accuracy": 0.5,  # the first two
+        "augmented_accuracy": 0.25,  # the first
+        "gap": 0.25,
+        "macro_original_accuracy": third,  # (2/3 + 0/1) / 2
+        "macro_augmented_accuracy": pytest.approx(1 / 6),  # (1/3 + 0) / 2
+        "macro_gap": pytest.approx(1 / 6),
+        "tie_rate": 0.25,  # the last
+        "n": 4,
+        "per_category": {
+            "swap": {
+                "original_accuracy": pytest.approx(2 / 3),
+                "augmented_accuracy": third,
+                "gap": third,
+                "tie_rate": 0.0,
+                "n": 3,
+            },
+            "replace": {"original_accuracy": 0.0, "augmented_accuracy": 0.0, "gap": 0.0, "tie_rate": 1.0, "n": 1},
+        },
+    }
+
+
+def test_brittleness_by_arithmetic():
+    result = load_metric("brittleness").compute(predictions=SCORES, categories=CATEGORIES)
+    third = pytest.approx(1 / 3)
+    assert result == {
+        "brittleness": 0.25,  # the second
+        "both_wrong": 0.25,  # the third
+        "macro_brittleness": pytest.approx(1 / 6),  # (1/3 + 0/1) / 2
+        "macro_both_wrong": pytest.approx(1 / 6),
+        "tie_rate": 0.25,  # the last
+        "n": 4,
+        "per_category": {
+            "swap": {"brittleness": third, "both_wrong": third, "tie_rate": 0.0, "n": 3},
+            "replace": {"brittleness": 0.0, "both_wrong": 0.0, "tie_rate": 1.0, "n": 1},
+        },
+        "rankings": {
+            "c>c_p>c_n": 0.25,
+            "c_p>c>c_n": 0.0,
+            "c>c_n>c_p": 0.25,
+            "c_p>c_n>c": 0.0,
+            "c_n>c>c_p": 0.25,
+            "c_n>c_p>c": 0.0,
+            "tied": 0.25,
+        },
+        "mean_scores": {
+            "c": pytest.approx(0.275),  # (0.30 + 0.29 + 0.25 + 0.26) / 4
+            "c_p": pytest.approx(0.2575),  # (0.28 + 0.24 + 0.24 + 0.27) / 4
+            "c_n": pytest.approx(0.2575),  # (0.25 + 0.26 + 0.26 + 0.26) / 4
+        },
+    }
+
+
+def test_mean_scores_stay_finite_however_large_the_scores():
+    rows = [[1.7e308, -1.7e308, 1e-300]] * 3
+    assert brittleness(rows)["mean_scores"] == pytest.approx({"c": 1.7e308, "c_p": -1.7e308, "c_n": 0})
+    assert brittleness([[5e-324, 0, 0]])["mean_scores"] == {"c": 5e-324, "c_p": 0, "c_n": 0}
+
+
+# --- against references, and what must hold --------------------------------------------------------------------
+
+GRID = st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=3), min_size=1, max_size=10)
+
+
+def ways(row):
+    """For each way to break the ties: is c above c_n, are both above, just one, none?"""
+    outcomes = []
+    for ranking in itertools.permutations(range(3)):  # from best to worst
+        if all(row[better] >= row[worse] for better, worse in itertools.pairwise(ranking)):
+            place = {caption: ranking.index(caption) for caption in range(3)}
+            above = [place[0] < place[2], place[1] < place[2]]
+            outcomes.append((above[0], all(above), sum(above) == 1, not any(above)))
+    return outcomes
+
+
+def mean(values):
+    values = list(values)
+    return float(sum(map(Fraction, values)) / len(values))
+
+
+@given(rows=GRID, ties=st.sampled_from(TIES))
+def test_scores_are_what_breaking_ties_in_every_way_gives(rows, ties):
+    average = {"wrong": min, "half": lambda column: Fraction(sum(column), len(column)), "right": max}[ties]
+    columns = [[average(column) for column in zip(*ways(row), strict=True)] for row in rows]
+    result = augmented_accuracy(rows, ties=ties)
+    assert result["original_accuracy"] == pytest.approx(mean(column[0] for column in columns))
+    assert result["augmented_accuracy"] == pytest.approx(mean(column[1] for column in columns))
+    assert result["gap"] == pytest.approx(result["original_accuracy"] - result["augmented_accuracy"])
+    # To be brittle is bad: a tie is right where it is not.
+    reverse = {"wrong": max, "half": average, "right": min}[ties]
+    columns = [[reverse(column) for column in zip(*ways(row), strict=True)] for row in rows]
+    assert brittleness(rows, ties=ties)["brittleness"] == pytest.approx(mean(column[2] for column in columns))
+    never_above = [min(column[3] for column in ways(row)) for row in rows]
+    assert brittleness(rows, ties=ties)["both_wrong"] == pytest.approx(mean(never_above))
+
+
+@given(rows=GRID | st.lists(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3), min_size=1, max_size=10))
+def test_both_right_brittle_both_wrong_and_tied_are_all_there_is(rows):
+    accuracy, result = augmented_accuracy(rows), brittleness(rows)
+    parts = accuracy["augmented_accuracy"] + result["brittleness"] + result["both_wrong"] + result["tie_rate"]
+    assert parts == pytest.approx(1)
+    assert sum(result["rankings"].values()) == pytest.approx(1)
+    assert result["brittleness"] >= result["rankings"]["c>c_n>c_p"] + result["rankings"]["c_p>c_n>c"] - 1e-12
+    assert accuracy["gap"] <= result["rankings"]["c>c_n>c_p"] + result["tie_rate"] + 1e-12
+
+
+@given(rows=GRID)
+def test_policies_are_ordered_and_agree_without_ties(rows):
+    wrong, half, right = ([augmented_accuracy(rows, ties=ties), brittleness(rows, ties=ties)] for ties in TIES)
+    for key in ("original_accuracy", "augmented_accuracy"):
+        assert wrong[0][key] <= half[0][key] + 1e-12 <= right[0][key] + 2e-12
+    assert wrong[1]["brittleness"] >= half[1]["brittleness"] - 1e-12 >= right[1]["brittleness"] - 2e-12
+    untied = [row for row in rows if row[2] not in row[:2]]
+    if untied:
+        for function in (augmented_accuracy, brittleness):
+            assert function(untied, ties="wrong") == function(untied, ties="half") == function(untied, ties="right")
+
+
+@given(rows=GRID)
+def test_the_true_captions_may_change_places_in_all_but_the_original_accuracy(rows):
+    swapped = [[c_p, c, c_n] for c, c_p, c_n in rows]
+    for ties in TIES:
+        one, other = brittleness(rows, ties=ties), brittleness(swapped, ties=ties)
+        for key in ("brittleness", "both_wrong", "tie_rate"):
+            assert one[key] == pytest.approx(other[key])
+        accuracies = [augmented_accuracy(each, ties=ties)["augmented_accuracy"] for each in (rows, swapped)]
+        assert accuracies[0] == pytest.approx(accuracies[1])
+
+
+INTERVALS = {"confidence": 0.8, "resamples": 100, "seed": 2}
+
+
+def triples_at_random(n=150):
+    rng = np.random.default_rng(5)
+    inputs = {"categories": rng.choice(["swap", "replace"], n).tolist(), "clusters": rng.integers(0, 40, n).tolist()}
+    return rng.integers(0, 6, (n, 3)), inputs
+
+
+@BOTH
+def test_the_module_and_the_plain_function_agree(name):
+    scores, labels = triples_at_random()
+    options = {**labels, **INTERVALS, "ties": "half"}
+    result = load_metric(name).compute(predictions=scores, **options)
+    assert result == getattr(hard_positives, name)(scores, **options)
+
+
+@BOTH
+def test_every_option_reaches_the_intervals(name):
+    scores, labels = triples_at_random()
+    metric = load_metric(name)
+    plain = {**labels, **INTERVALS}
+    expected = metric.compute(predictions=scores, **plain)
+    keys = [key for key in expected if key.endswith("_interval")]
+    assert len(keys) == {"augmented_accuracy": 6, "brittleness": 4}[name]
+    for change in ({"clusters": None}, {"confidence": 0.5}, {"resamples": 101}, {"seed": 1}):
+        other = metric.compute(predictions=scores, **{**plain, **change})
+        for key in keys:
+            assert other[key] != expected[key]
+    for part in expected["per_category"].values():
+        for key, (low, high) in ((key, value) for key, value in part.items() if key.endswith("_interval")):
+            assert low < part[key.removesuffix("_interval")] < high
+
+
+def test_a_gap_that_no_image_shows_has_the_exact_interval():
+    result = augmented_accuracy([[3, 2, 1]] * 4, clusters=["a", "a", "b", "b"], confidence=0.9)
+    assert result["gap_interval"] == pytest.approx([0, 1 - 0.05**0.5])  # two images, none with a gap
+
+
+# --- chance ----------------------------------------------------------------------------------------------------
+
+
+def test_a_scorer_that_knows_nothing_gets_the_chance_of_the_paper():
+    # The standard error of 40,000 draws is at most 0.0025.
+    scores = np.random.default_rng(7).normal(size=(40_000, 3))
+    accuracy, result = augmented_accuracy(scores), brittleness(scores)
+    expected = {"original_accuracy": 1 / 2, "augmented_accuracy": 1 / 3, "gap": 1 / 6}
+    assert {key: accuracy[key] for key in expected} == pytest.approx(expected, abs=0.01)
+    assert (result["brittleness"], result["both_wrong"]) == pytest.approx((1 / 3, 1 / 3), abs=0.01)
+    assert result["rankings"] == pytest.approx({**dict.fromkeys(RANKED, 1 / 6), "tied": 0.0}, abs=0.01)
+    assert {**accuracy, **result}.items() >= {"n": 40_000, "tie_rate": 0.0}.items()
+
+
+# --- what is refused ------------------------------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"predictions": [[1, 2], [2, 1]]}, r"the rows have 2 scores; pass three .*\[s\(c\), s\(c_p\), s\(c_n\)\]"),
+        ({"predictions": [[1, 2, 3, 4]]}, "the rows have 4 scores; pass three for each example"),
+        ({"predictions": [[1, 2, 3], [1, 2]]}, r"row 0 has 3 scores.*row 1 \(1 of 2.*score the same number"),
+        ({"predictions": [[1, 2, 3], [1, None, 3]]}, r"NaN or infinite in row 1 \(1 of 2.*Score these examples again"),
+        ({"categories": ["swap", None]}, "categories are missing in row 1 .*give every example a label"),
+        ({"categories": ["swap"]}, "1 categories came for 2 examples; pass a list with one label per example"),
+    ],
+)
+def test_unusable_input_is_refused_with_its_cure(name, options, message):
+    with pytest.raises(ScoresError, match=message):
+        load_metric(name).compute(**{"predictions": [[3, 2, 1], [1, 2, 3]], **options})
+
+
+@BOTH
+@pytest.mark.parametrize("ties", ["strict", None, ["wrong"]])
+def test_an_unknown_tie_policy_names_the_known_ones(name, ties):
+    with pytest.raises(UnknownNameError, match=r"unknown tie policy .*; known: wrong, half, right"):
+        load_metric(name).compute(predictions=[[3, 2, 1]], ties=ties)
+
+
+JUNK = st.none() | st.booleans() | st.integers(-3, 3) | st.floats() | st.text(max_size=3)
+LISTS = JUNK | st.lists(JUNK | st.lists(JUNK, max_size=3), max_size=3)
+NAMES = st.sampled_from(["swap", 7, ["replace", "any"]])
+
+
+def mostly(good):
+    return st.integers(0, 7).flatmap(lambda dice: LISTS if dice == 7 else good)
+
+
+@BOTH
+@given(
+    scores=mostly(st.lists(st.lists(st.floats(allow_nan=False), min_size=3, max_size=3), min_size=2, max_size=2)),
+    options=st.fixed_dictionaries(
+        {},
+        optional={
+            "ties": mostly(st.sampled_from(TIES)),
+            "categories": mostly(st.lists(NAMES, min_size=2, max_size=2)),
+            "clusters": mostly(st.just(["an image"] * 2)),
+            "confidence": st.just(0.9) | st.floats(),
+            "resamples": st.just(100),
+        },
+    ),
+)
+def test_junk_is_judged_or_refused_in_words(name, scores, options):
+    with contextlib.suppress(VLAssayError):
+        json.dumps(getattr(hard_positives, name)(scores, **options), allow_nan=False)
+
+
+# --- the paper -------------------------------------------------------------------------------------------------
+
+RELATIONS, ATTRIBUTES = 16_868, 10_575
+
+# Where the columns of Tables 1 and 7 stand: original and augmented accuracy, and brittleness.
+FIRST = {"REPLACE": (0, 1, 4), "SWAP": (2, 3, 5)}
+SEVENTH = {"relations": (0, 1, 4), "attributes": (2, 3, 5)}
+
+CLIP, CHANCE, HUMAN = "CLIP ViT-B/32", "Random Chance", "Human Estimate"
+
+
+@pytest.fixture(scope="module")
+def paper(shared_data):
+    found = sorted((shared_data / "papers").glob("003_*.txt"))
+    if not found:
+        pytest.skip("the paper's text is not there")
+    return found[0].read_text(encoding="utf-8").replace("<b>", "").replace("</b>", "")
+
+
+def table(paper, caption):
+    """The six cells of each row of the table that ends with this caption, without the differences in brackets."""
+    rows = {}
+    for line in reversed(paper.split(caption)[0].splitlines()):
+        name, *cells = line.split("\t")
+        cells = [re.sub(r" \(-[\d.]+\)$", "", cell) for cell in cells]
+        if name == "Model":
+            return rows
+        if len(cells) == 6 and all(re.fullmatch(r"[\d.]+", cell) for cell in cells):
+            rows[re.sub(r"^\([a-d]\) ", "", name)] = cells
+    raise AssertionError(f"no table before {caption!r}")
+
+
+@pytest.fixture(scope="module")
+def table_1(paper):
+    return table(paper, "Table 1: Results of various ITM models")
+
+
+@pytest.fixture(scope="module")
+def table_7(paper):
+    return table(paper, "Table 7: Detailed results")
+
+
+def test_the_tables_are_read_whole(table_1, table_7, paper):
+    assert len(table_1) == len(table_7) == 14
+    assert table_1.keys() == table_7.keys() >= {CLIP, CHANCE, HUMAN, "DAC-SAM", "Our HP+HN (Replace-only)"}
+    text = " ".join(paper.split())
+    assert "16,868 hard positives targeting relations, and 10,575 hard positives targeting attributes" in text
+    assert "for a total of 27,443 examples" in text
+    assert RELATIONS + ATTRIBUTES == 27_443
+
+
+def weighted(cells, place):
+    relations, attributes = (float(cells[columns[place]]) for columns in SEVENTH.values())
+    return (RELATIONS * relations + ATTRIBUTES * attributes) / 27_443
+
+
+def test_replace_in_table_1_is_the_mean_over_the_examples_of_table_7(table_1, table_7):
+    differ = {}
+    for model, cells in table_1.items():
+        for place, column in enumerate(FIRST["REPLACE"]):
+            mean_of_7 = weighted(table_7[model], place)
+            # Both tables are rounded to a tenth: each may be off by 0.05.
+            if float(cells[column]) != pytest.approx(mean_of_7, abs=0.1 + 1e-9):
+                differ[model, place] = round(mean_of_7, 1)
+    # Their rows of Table 1 repeat one half of Table 7.
+    for model, place in differ:
+        half = "relations" if model == HUMAN else "attributes"
+        assert table_1[model][FIRST["REPLACE"][place]] == table_7[model][SEVENTH[half][place]]
+    assert differ == {
+        ("DAC-SAM", 0): 88.3,
+        ("DAC-SAM", 1): 58.2,
+        ("DAC-SAM", 2): 31.7,
+        ("Our HN", 2): 22.5,
+        (HUMAN, 0): 98.2,
+        (HUMAN, 1): 98.2,
+    }
+
+
+def test_clip_on_replace_is_a_micro_average_and_no_macro_average(table_1, table_7):
+    # (16,868 * 57.6 + 10,575 * 68.1) / 27,443 = 61.65, * 45.3 and 49.0: 46.73, * 21.7 and 25.5: 23.16
+    assert [weighted(table_7[CLIP], place) for place in range(3)] == pytest.approx([61.65, 46.73, 23.16], abs=0.005)
+    assert [table_1[CLIP][column] for column in FIRST["REPLACE"]] == ["61.6", "46.8", "23.2"]
+    macro = (57.6 + 68.1) / 2
+    assert macro == pytest.approx(62.85)
+
+
+def simulate(cells, columns, n):
+    """Triples that have the original accuracy, the augmented accuracy and the brittleness of a row."""
+    original, augmented, brittle = (round(float(cells[column]) / 100 * n) for column in columns)
+    first_only = original - augmented
+    counts = {"c>c_p>c_n": augmented, "c>c_n>c_p": first_only, "c_p>c_n>c": brittle - first_only}
+    counts["c_n>c>c_p"] = n - sum(counts.values())
+    assert min(counts.values()) >= 0
+    return [row for ranking, times in counts.items() for row in [RANKED[ranking]] * times]
+
+
+def replace_of(cells):
+    sizes = {"relations": RELATIONS, "attributes": ATTRIBUTES}
+    parts = {name: simulate(cells, SEVENTH[name], n) for name, n in sizes.items()}
+    return [row for part in parts.values() for row in part], [name for name, part in parts.items() for _ in part]
+
+
+def test_the_modules_give_the_figures_of_clip_on_replace(table_7):
+    scores, categories = replace_of(table_7[CLIP])
+    accuracy = load_metric("augmented_accuracy").compute(predictions=scores, categories=categories)
+    result = load_metric("brittleness").compute(predictions=scores, categories=categories)
+    assert accuracy["n"] == result["n"] == 27_443
+    assert f"{100 * accuracy['original_accuracy']:.1f}" == "61.6"
+    assert f"{100 * accuracy['augmented_accuracy']:.1f}" == "46.7"  # printed as 46.8
+    assert 100 * accuracy["gap"] == pytest.approx(14.9, abs=0.1)
+    assert f"{100 * result['brittleness']:.1f}" == "23.2"
+    assert accuracy["per_category"]["relations"]["original_accuracy"] == pytest.approx(0.576, abs=0.5 / RELATIONS)
+    assert accuracy["per_category"]["attributes"]["augmented_accuracy"] == pytest.approx(0.49, abs=0.5 / ATTRIBUTES)
+    assert 100 * accuracy["macro_original_accuracy"] == pytest.approx(62.85, abs=0.005)
+
+
+def test_the_functions_give_the_figures_of_every_other_model(table_1, table_7):
+    for model in table_1.keys() - {CLIP, CHANCE, HUMAN}:
+        scores, categories = replace_of(table_7[model])
+        accuracy, result = (f(scores, categories=categories) for f in (augmented_accuracy, brittleness))
+        found = (accuracy["original_accuracy"], accuracy["augmented_accuracy"], result["brittleness"])
+        assert [100 * share for share in found] == pytest.approx(
+            [weighted(table_7[model], i) for i in range(3)], abs=0.01
+        )
+        scores = simulate(table_1[model], FIRST["SWAP"], 28_748)
+        accuracy, result = augmented_accuracy(scores), brittleness(scores)
+        found = (accuracy["original_accuracy"], accuracy["augmented_accuracy"], result["brittleness"])
+        swap = [float(table_1[model][column]) for column in FIRST["SWAP"]]
+        assert [100 * share for share in found] == pytest.approx(swap, abs=0.01)
+
+
+# --- the cards -------------------------------------------------------------------------------------------------
+
+
+def card_table(name, *headers):
+    """The rows of the card's table with these headers, by their first cell."""
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in card(name).splitlines()]
+    start = lines.index(list(headers))
+    rows = itertools.takewhile(lambda row: len(row) == len(headers), lines[start + 2 :])
+    return {row[0]: row[1:] for row in rows}
+
+
+def test_the_card_of_augmented_accuracy_quotes_the_paper(table_1, table_7):
+    first = card_table(
+        "augmented_accuracy", "model", "REPLACE original", "REPLACE augmented", "SWAP original", "SWAP augmented"
+    )
+    assert first == {model: cells[:4] for model, cells in table_1.items()}
+    headers = [f"{half} {kind}" for half in ("relations", "attributes") for kind in ("original", "augmented")]
+    seventh = card_table("augmented_accuracy", "model", *headers)
+    assert len(seventh) == 6
+    for model, cells in seventh.items():
+        assert cells == table_7[model][:4]
+    for model in ("DAC-SAM", HUMAN):
+        wanted = " and ".join(f"{weighted(table_7[model], place):.1f}" for place in (0, 1))
+        assert f"would be {wanted}" in " ".join(card("augmented_accuracy").split())
+
+
+def test_the_card_of_brittleness_quotes_the_paper(table_1, table_7, paper):
+    found = card_table("brittleness", "model", "REPLACE", "SWAP", "relations", "attributes")
+    assert found == {model: table_1[model][4:] + table_7[model][4:] for model in table_1}
+    lines = paper.split("Table 2: Mean score for")[0].splitlines()[-5:]
+    rows = dict(line.split("\t", 1) for line in lines if line.count("\t") == 3)
+    rows.pop("", None)
+    printed = card_table("brittleness", "model", "c", "c_n", "c_p")
+    assert {model: "\t".join(cells) for model, cells in printed.items()} == rows
+    ninth = next(line for line in paper.splitlines() if line.startswith("REPL.\t")).split("\t")
+    assert (ninth[7], ninth[9]) == ("0.157", "0.231")
+    assert "prints 0.157" in card("brittleness")
+    wanted = f"DAC-SAM would be {weighted(table_7['DAC-SAM'], 2):.1f} and Our HN {weighted(table_7['Our HN'], 2):.1f}"
+    assert wanted in " ".join(card("brittleness").split())
+
+
+# --- the pages -------------------------------------------------------------------------------------------------
+
+
+def test_the_pages_judge_their_example():
+    # CLIP is wrong, right, wrong, right on the original captions, and right on both captions of two images.
+    accuracy = AUGMENTED_PAGE.judge(AUGMENTED_PAGE.example, "wrong")
+    assert accuracy["per_category"]["CLIP"] == {
+        "original_accuracy": 0.5,
+        "augmented_accuracy": 0.5,
+        "gap": 0.0,
+        "tie_rate": 0.0,
+        "n": 4,
+    }
+    # DAC-LLM is right on all four original captions and wrong on all hard positives.
+    assert accuracy["per_category"]["DAC-LLM"]["gap"] == 1.0
+    result = BRITTLENESS_PAGE.judge(BRITTLENESS_PAGE.example, "right")
+    assert result["per_category"]["CLIP"]["brittleness"] == 0.25  # only the cow; of the book both are wrong
+    assert result["per_category"]["CLIP"]["both_wrong"] == 0.25
+    assert result["per_category"]["DAC-LLM"]["brittleness"] == 1.0
+
+
+def test_the_example_of_the_pages_is_the_papers_figure(paper):
+    assert AUGMENTED_PAGE.example == BRITTLENESS_PAGE.example
+    for model in ("CLIP", "DAC-LLM"):
+        rows = {tuple(map(float, row[:3])) for row in AUGMENTED_PAGE.example if row[3] == model}
+        assert rows == set(figure_3(paper, model))
+
+
+def figure_3(paper, model):
+    """The scores of c, c_p and c_n of the four images, two of them in a line."""
+    offset = {"CLIP": 1, "DAC-LLM": 2}[model]
+    scores = {"c": [], "c_p": [], "c_n": []}
+    for line in paper.splitlines():
+        cells = [cell.strip() for cell in line.split("\t")]
+        for place, cell in enumerate(cells):
+            if caption := re.match(r"\$(c|c_n|c_p)\$ : ", cell):
+                scores[caption[1]].append(float(cells[place + offset]))
+    return zip(*scores.values(), strict=True)

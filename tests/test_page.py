@@ -1,0 +1,118 @@
+"""The page of a metric's Space: from the cells of a table to the metric's input."""
+
+from __future__ import annotations
+
+import dataclasses
+import doctest
+import re
+from pathlib import Path
+
+import gradio as gr
+import pytest
+
+from vl_assay.metrics import page
+from vl_assay.metrics.errors import ScoresError
+from vl_assay.metrics.sugarcrepe_itm import app
+
+FOLDER = Path(app.__file__).parent
+
+
+def recorder(**inputs):
+    """A metric that returns what it was given."""
+    return {"n": 1, "inputs": inputs}
+
+
+RECORDING = page.Page(
+    title="Recorder",
+    folder=FOLDER,
+    compute=recorder,
+    columns={"a": "number", "b": "number", "boxes": "list", "category": "label"},
+    inputs={
+        "predictions": [["a", "b"], ["b", "a"]],
+        "references": {"boxes": "boxes", "first": "a"},
+        "categories": "category",
+    },
+    example=[["1", "2", "[[1, 2, 3, 4]]", "x"]],
+)
+
+
+def test_cells_go_where_the_metric_wants_them():
+    result = RECORDING.judge([["1", "2.5", "[[1, 2, 3, 4]]", "x"], ["3", "1e-3", "", "y"]])
+    assert result["inputs"] == {
+        "predictions": [[[1.0, 2.5], [2.5, 1.0]], [[3.0, 0.001], [0.001, 3.0]]],
+        "references": [{"boxes": [[1, 2, 3, 4]], "first": 1.0}, {"boxes": [], "first": 3.0}],
+        "categories": ["x", "y"],
+    }
+
+
+def test_an_empty_column_of_labels_is_left_out_and_so_are_empty_rows():
+    result = RECORDING.judge([[1, 2, None, None], ["", " ", None, ""], ["3", "4", "[]", ""]])
+    assert "categories" not in result["inputs"]
+    assert len(result["inputs"]["predictions"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (["x", "1", "", "s"], "row 3: the a is 'x'; fill in a finite number"),
+        (["1", "", "", "s"], "row 3: the b is ''; fill in a finite number"),
+        (["1", "nan", "", "s"], "row 3: the b is 'nan'; fill in a finite number"),
+        (["1", "2", "[1", "s"], "row 3: the boxes are '[1'; fill in a list, such as [1, 2], or nothing"),
+        (["1", "2", "7", "s"], "row 3: the boxes are '7'; fill in a list"),
+        (["1", "2", "", "s", "spare"], "row 3 has 5 cells; the table has 4 columns"),
+        (["1", "2", ""], "row 3 has 3 cells; the table has 4 columns: a, b, boxes, category"),
+        (["1", "2", "", ""], "row 2 has no category; give every row one, or none at all"),
+    ],
+)
+def test_a_cell_that_cannot_be_read_is_named_by_its_row(row, message):
+    with pytest.raises(ScoresError, match=re.escape(message)):
+        RECORDING.judge([["2", "1", "", "s"], ["", "", "", ""], row])
+
+
+def test_text_that_is_needed_must_be_filled_in():
+    answers = dataclasses.replace(RECORDING, columns={"said": "text"}, inputs={"answers": "said"})
+    assert answers.judge([["yes"], ["no"]])["inputs"] == {"answers": ["yes", "no"]}
+    both = dataclasses.replace(answers, columns={"said": "text", "split": "label"})
+    with pytest.raises(ScoresError, match="row 2 has no said; fill it in"):
+        both.judge([["yes", "x"], ["", "x"]])
+
+
+def test_the_table_of_sugarcrepe_shows_categories_forms_and_averages():
+    headers, lines = page.tabulate(app.PAGE.judge(app.PAGE.example, "wrong"))
+    assert headers == ["", "accuracy", "tie_rate", "n", "macro_accuracy"]
+    assert lines == [
+        ["swap_obj", 0.6667, 0.0, 3, None],
+        ["swap_att", 0.0, 1.0, 1, None],
+        ["SWAP", 0.5, 0.25, 4, 0.3333],
+        ["all", 0.5, 0.25, 4, 0.3333],
+    ]
+
+
+def test_the_chosen_option_reaches_the_metric():
+    assert app.PAGE.judge(app.PAGE.example, "right")["accuracy"] == 0.75
+
+
+def parts(blocks, kind):
+    return [part for part in blocks.blocks.values() if isinstance(part, kind)]
+
+
+def test_the_page_is_laid_out_with_its_options_and_the_card():
+    blocks = app.PAGE.build()
+    assert parts(blocks, gr.Markdown)[0].value.startswith("# SugarCrepe ITM")
+    [choice] = parts(blocks, gr.Radio)
+    assert choice.choices == [(name, name) for name in ("wrong", "half", "right")]
+
+
+def test_the_button_computes_and_an_error_is_shown_in_words():
+    blocks = app.PAGE.build()
+    [press] = [function.fn for function in blocks.fns.values() if function.api_name == "score"]
+    table, result = press([list(row) for row in app.PAGE.example], "wrong")
+    assert result["accuracy"] == 0.5
+    assert table.headers[1] == "accuracy"
+    with pytest.raises(gr.Error, match="the table is empty; fill in at least one row"):
+        press([[""] * 4], "wrong")
+
+
+def test_the_examples_of_the_docstrings_run():
+    outcome = doctest.testmod(page)
+    assert (outcome.failed, outcome.attempted) == (0, 1)
