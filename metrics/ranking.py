@@ -1,0 +1,361 @@
+"""Where the first right candidate of a query stands among all its candidates, ties included; pure numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import ScoresError, UnknownNameError
+from .kernels import TIES, as_float64, name_rows
+
+# Rows of unequal length too, which are no array.
+Rows = ArrayLike | Sequence[ArrayLike]
+
+
+class BestRight(NamedTuple):
+    """The best right candidate of each query.
+
+    Attributes:
+        score: array of shape (q,) of the scores' own type; infinity, which nothing exceeds, where there is none.
+        tied: int array of shape (q,), how many right candidates have that score; 0 where there is none.
+    """
+
+    score: NDArray[Any]
+    tied: NDArray[np.intp]
+
+
+class RightCandidates(NamedTuple):
+    """The right candidates of all rows, row by row: int arrays of the same length, ``columns`` counted within a row."""
+
+    rows: NDArray[np.intp]
+    columns: NDArray[np.intp]
+
+
+class HitRanks(NamedTuple):
+    """What stands above and beside the best right candidate of each query.
+
+    Attributes:
+        higher: int array of shape (q,), the wrong candidates that score strictly higher.
+        tied_wrong: int array of shape (q,), the wrong candidates of exactly its score.
+        tied_right: int array of shape (q,), the right candidates of exactly its score, itself included.
+        found: bool array of shape (q,), false for a query without any right candidate; its counts are 0.
+    """
+
+    higher: NDArray[np.intp]
+    tied_wrong: NDArray[np.intp]
+    tied_right: NDArray[np.intp]
+    found: NDArray[np.bool_]
+
+
+def hit_ranks(queries: ArrayLike, scores: ArrayLike, hits: ArrayLike, n_queries: int) -> HitRanks:
+    """Count what stands above and beside the best right candidate of each query.
+
+    Time grows as m log m, and as m where the candidates come query by query; memory with m.
+
+    Args:
+        queries: array-like of shape (m,), the number of the query to which each candidate belongs, from 0 to
+            n_queries - 1, in any order.
+        scores: array-like of shape (m,), higher means a better match, on any scale; compared as float64.
+        hits: array-like of bool of shape (m,), true where the candidate is a right one.
+        n_queries: number of queries; one may have several right candidates, none, or no candidates at all.
+
+    Returns:
+        The counts, from which `rank` and `credit_at` follow under any tie policy.
+
+    Raises:
+        ScoresError: another shape, a query number out of range, or a score that is NaN or infinite (a NaN neither
+            wins nor loses, it is refused); the message names the queries as rows.
+
+    Source: the rank behind recall at k, as in the released evaluation of CREPE (Ma et al., CVPR 2023), ties apart.
+
+    >>> hit_ranks([0, 0, 0, 1], [0.9, 0.5, 0.5, 0.7], [False, True, False, False], 2).higher.tolist()
+    [1, 0]
+    """
+    number, score, right = _candidates(queries, scores, hits, n_queries)
+    best = best_right(number[right], score[right], n_queries)
+    best_score = best.score[number]
+    beside = (score == best_score) & ~right
+    return HitRanks(
+        higher=np.bincount(number[score > best_score], minlength=n_queries),
+        tied_wrong=np.bincount(number[beside], minlength=n_queries),
+        tied_right=best.tied,
+        found=best.tied > 0,
+    )
+
+
+def best_right(queries: NDArray[np.intp], scores: NDArray[Any], n_queries: int) -> BestRight:
+    """Find the best of the right candidates of each query.
+
+    Args:
+        queries: int array of shape (m,), the query of each right candidate, from 0 to n_queries - 1, in any order.
+        scores: float array of shape (m,), finite; not checked here.
+        n_queries: number of queries.
+
+    Returns:
+        Its score, and how many right candidates share it.
+
+    >>> best_right(np.array([0, 0, 2]), np.array([0.5, 0.5, 0.1]), 3)
+    BestRight(score=array([0.5, inf, 0.1]), tied=array([2, 0, 1]))
+    """
+    order = np.argsort(queries, kind="stable")
+    ordered = queries[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    best = np.full(n_queries, np.inf, dtype=scores.dtype)
+    best[ordered[starts]] = np.maximum.reduceat(scores[order], starts)
+    return BestRight(best, np.bincount(queries[scores == best[queries]], minlength=n_queries))
+
+
+def credit_at(ranks: HitRanks, k: int, ties: str = "wrong") -> NDArray[np.float64]:
+    """Credit a query when a right candidate is among its k highest: the summands of recall at k.
+
+    Args:
+        ranks: as `hit_ranks` returns them.
+        k: how many candidates are looked at, a whole number from 1; with all of them a right one is always there.
+        ties: the order of equal scores. ``"wrong"``: wrong candidates come first; ``"right"``: right ones come
+            first; ``"half"``: any order is as likely as another, and the credit is the probability that one of the
+            j = k - higher places left goes to a right candidate, with C the binomial coefficient::
+
+                1 - C(tied_wrong, j) / C(tied_wrong + tied_right, j)
+
+    Returns:
+        float64 array of shape (q,), in [0, 1], higher is better; 0 where no candidate is right. For one right
+        candidate and k = 1 it is the credit of ``kernels.match_credit``.
+
+    Raises:
+        ScoresError: k is no whole number from 1.
+        UnknownNameError: ``ties`` is not one of ``kernels.TIES``.
+
+    Source: recall at k, as in ARO (Yuksekgonul et al., ICLR 2023), section 3.1; the authors leave the order of ties
+    to their sort.
+
+    >>> ranks = hit_ranks([0, 0, 0, 0], [2, 1, 1, 1], [False, True, False, False], 1)
+    >>> [round(float(credit_at(ranks, 2, ties)[0]), 4) for ties in ("wrong", "half", "right")]  # 1 place for 3
+    [0.0, 0.3333, 1.0]
+    """
+    check_ties(ties)
+    places = check_depth(k) - ranks.higher
+    if ties == "wrong":
+        credit = places > ranks.tied_wrong
+    elif ties == "right":
+        credit = places > 0
+    else:
+        credit = _chance(places, ranks.tied_wrong, ranks.tied_right)
+    return np.where(ranks.found, credit, 0.0)
+
+
+def rank(ranks: HitRanks, ties: str = "wrong") -> NDArray[np.float64]:
+    """The rank, from 1, of the first right candidate of each query; lower is better.
+
+    Args:
+        ranks: as `hit_ranks` returns them.
+        ties: ``"wrong"``: higher + tied_wrong + 1; ``"right"``: higher + 1; ``"half"``: the mean over all orders of
+            equal scores, higher + (tied_wrong + tied_right + 1) / (tied_right + 1).
+
+    Returns:
+        float64 array of shape (q,); infinity where no candidate is right, which a caller must not average.
+
+    Raises:
+        UnknownNameError: ``ties`` is not one of ``kernels.TIES``.
+
+    Source: mean and median rank, as in CREPE (Ma et al., CVPR 2023); the mean of the smallest of r numbers
+    drawn from 1 to n is (n + 1) / (r + 1).
+
+    >>> rank(hit_ranks([0, 0, 0], [1, 1, 1], [True, False, False], 1), "half").tolist()
+    [2.0]
+    """
+    check_ties(ties)
+    if ties == "wrong":
+        first = ranks.higher + ranks.tied_wrong + 1
+    elif ties == "right":
+        first = ranks.higher + 1
+    else:
+        first = ranks.higher + (ranks.tied_wrong + ranks.tied_right + 1) / (ranks.tied_right + 1)
+    return np.where(ranks.found, first, np.inf)
+
+
+def tied(ranks: HitRanks) -> NDArray[np.bool_]:
+    """Whether a wrong candidate shares the score of the best right one, so that a tie decides the rank.
+
+    Returns:
+        bool array of shape (q,); false where no candidate is right.
+
+    >>> tied(hit_ranks([0, 0, 1, 1], [1, 1, 2, 1], [True, False, True, False], 2)).tolist()
+    [True, False]
+    """
+    return ranks.found & (ranks.tied_wrong > 0)
+
+
+def tied_at(ranks: HitRanks, k: int) -> NDArray[np.bool_]:
+    """Whether a tie decides the credit at k: the worst order of equal scores misses where the best one hits.
+
+    Returns:
+        bool array of shape (q,); false where no candidate is right.
+
+    Raises:
+        ScoresError: k is no whole number from 1.
+
+    >>> ranks = hit_ranks([0, 0], [1, 1], [True, False], 1)
+    >>> tied_at(ranks, 1).tolist(), tied_at(ranks, 2).tolist()
+    ([True], [False])
+    """
+    return credit_at(ranks, k, "right") > credit_at(ranks, k, "wrong")
+
+
+def candidate_sets(scores: Rows) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Lay out the candidates of each row one row after the other.
+
+    Args:
+        scores: a sequence of n >= 1 rows of scores, of any length each.
+
+    Returns:
+        All scores, and the number of candidates of each row. Whether the scores are finite `hit_ranks` checks.
+
+    Raises:
+        ScoresError: no rows, or a row that is no flat list of numbers.
+
+    >>> candidate_sets([[0.5, 0.1], [0.2]])
+    (array([0.5, 0.1, 0.2]), array([2, 1]))
+    """
+    rows = [as_float64(row, f"scores of row {number}") for number, row in enumerate(_listed(scores, "scores"))]
+    if not rows:
+        raise ScoresError("there are no scores; pass at least one row with the scores of its candidates")
+    odd = np.array([row.ndim != 1 for row in rows])
+    if odd.any():
+        raise ScoresError(
+            f"the scores have shape {rows[odd.argmax()].shape} in {name_rows(odd)}; pass a flat list of scores for "
+            "each row's candidates"
+        )
+    return np.concatenate(rows), np.array([len(row) for row in rows], dtype=np.intp)
+
+
+def right_candidates(right: Rows, sizes: NDArray[np.intp]) -> RightCandidates:
+    """Read which candidates of each row are right.
+
+    Args:
+        right: for each row the place of its right candidate, from 0, or a list of places, at least one.
+        sizes: int array of shape (n,), the number of candidates of each row.
+
+    Raises:
+        ScoresError: another number of rows, or a place that is missing, comes twice, is no whole number or out of
+            range; the message names the rows.
+
+    >>> right_candidates([1, [0, 2]], np.array([2, 3]))
+    RightCandidates(rows=array([0, 1, 1]), columns=array([1, 0, 2]))
+    """
+    places, counts = _places(right, len(sizes))
+    if not counts.all():
+        raise ScoresError(
+            f"no candidate is right in {name_rows(counts == 0)}; name at least one for each row, or leave these rows "
+            "out and report how many"
+        )
+    rows = np.repeat(np.arange(len(sizes)), counts)
+    bad = ~((places == np.floor(places)) & (places >= 0) & (places < sizes[rows]))
+    if bad.any():
+        raise ScoresError(
+            f"the place of a right candidate is {places[bad][0]:g} in {_name(rows[bad], len(sizes))}; pass whole "
+            f"numbers from 0, below the row's number of candidates, here {sizes[rows[bad][0]]}"
+        )
+    columns = places.astype(np.intp)
+    order = np.lexsort((columns, rows))
+    again = (np.diff(rows[order]) == 0) & (np.diff(columns[order]) == 0)
+    if again.any():
+        named = _name(rows[order][1:][again], len(sizes))
+        raise ScoresError(f"a right candidate comes twice in {named}; name each of them once")
+    return RightCandidates(rows, columns)
+
+
+def check_ties(ties: str) -> str:
+    """Return a tie policy, or raise `UnknownNameError` where it is not one of ``kernels.TIES``."""
+    if ties not in TIES:
+        raise UnknownNameError("tie policy", ties, TIES)
+    return ties
+
+
+def check_depth(k: int) -> int:
+    """Return k, or raise `ScoresError` where it is no whole number from 1."""
+    if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
+        raise ScoresError(f"k is {k!r}; it must be a whole number from 1, such as 5")
+    return int(k)
+
+
+def _chance(places: NDArray[np.intp], wrong: NDArray[np.intp], right: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Chance that a random order of tied candidates puts a right one into the places left."""
+    credit = (places > wrong).astype(np.float64)
+    undecided = np.flatnonzero((places > 0) & (places <= wrong))
+    total = (wrong + right)[undecided]
+    # Which candidates are right and which get a place are interchangeable: draw the fewer, one after the other.
+    few = np.minimum(places, right)[undecided]
+    many = np.maximum(places, right)[undecided]
+    hit, missed = np.zeros(len(total)), np.ones(len(total))
+    for drawn in range(few.max(initial=0)):
+        chance = np.where(few > drawn, many / np.maximum(total - drawn, 1), 0.0)
+        hit += missed * chance
+        missed *= 1 - chance
+    credit[undecided] = np.minimum(hit, 1)
+    return credit
+
+
+def _places(right: Rows, n: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """All places in one array, and how many each row has."""
+    what = "places of the right candidates"
+    rows = _listed(right, what)
+    if len(rows) != n:
+        raise ScoresError(f"right candidates came for {len(rows)} rows, but scores for {n}; pass them for each row")
+    try:
+        parts = [np.asarray(row) for row in rows]
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ScoresError(f"the {what} cannot be read ({error}); pass a whole number or a list for each row") from error
+    masks = np.array([part.dtype == bool for part in parts])
+    if masks.any():
+        raise ScoresError(f"the {what} are booleans in {name_rows(masks)}; pass the places, not a mask: [0, 3]")
+    return as_float64(np.concatenate(parts, axis=None), what), np.array([part.size for part in parts], dtype=np.intp)
+
+
+def _listed(values: Any, what: str) -> list[Any]:
+    try:
+        return list(values)
+    except TypeError as error:
+        raise ScoresError(f"the {what} are {values!r}; pass a list or array with an entry for each row") from error
+
+
+def _name(rows: NDArray[np.intp], n: int) -> str:
+    return name_rows(np.bincount(rows, minlength=n) > 0)
+
+
+def _candidates(
+    queries: ArrayLike, scores: ArrayLike, hits: ArrayLike, n_queries: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.bool_]]:
+    number = np.asarray(queries)
+    score = as_float64(scores, "scores")
+    right = np.asarray(hits, dtype=bool)
+    if score.ndim != 1 or not number.shape == score.shape == right.shape:
+        raise ScoresError(
+            f"the queries, scores and hits have shapes {number.shape}, {score.shape} and {right.shape}; pass one of "
+            "each per candidate, in flat lists or arrays of the same length"
+        )
+    if not number.size:
+        number = number.astype(np.intp)
+    if number.dtype.kind not in "iu" or (number.size and not 0 <= number.min() <= number.max() < n_queries):
+        raise ScoresError(
+            f"the query numbers have the type {number.dtype}"
+            + (f" and lie between {number.min()} and {number.max()}" if number.dtype.kind in "iu" else "")
+            + f"; pass whole numbers from 0 to {n_queries - 1}"
+        )
+    number = number.astype(np.intp, copy=False)
+    bad = ~np.isfinite(score)
+    if bad.any():
+        refuse_not_finite(np.bincount(number[bad], minlength=n_queries) > 0, score[bad][0])
+    return number, score, right
+
+
+def refuse_not_finite(rows: NDArray[np.bool_], example: Any) -> None:
+    """Raise `ScoresError` where some rows hold a score that is NaN or infinite, such as `example`."""
+    if rows.any():
+        raise ScoresError(
+            f"a score is NaN or infinite in {name_rows(rows)}: {example}; such a score compares with nothing. Score "
+            "these candidates again (float32 mends most overflows of float16), or leave the rows out and report how "
+            "many"
+        )

@@ -1,0 +1,395 @@
+"""Image-text retrieval: recall at k and ranks, over a shared pool of candidates or over each query's own."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import ScoresError, UnknownNameError
+from .kernels import Labels, as_float64, label_codes, name_rows
+from .ranking import (
+    HitRanks,
+    RightCandidates,
+    Rows,
+    best_right,
+    candidate_sets,
+    check_depth,
+    check_ties,
+    credit_at,
+    hit_ranks,
+    rank,
+    refuse_not_finite,
+    right_candidates,
+    tied,
+)
+from .stats import cluster_bootstrap
+
+POOLS = ("shared", "own")
+
+# 2**18 scores of 8 bytes, 2 MB, are compared at a time: they stay in the cache, and memory stays flat.
+_BLOCK_SCORES = 2**18
+
+Columns = dict[str, NDArray[np.float64]]
+
+
+class _How(NamedTuple):
+    """The options that do not differ between queries."""
+
+    ks: tuple[int, ...]
+    ties: str
+    confidence: float | None
+    resamples: int
+    seed: int
+
+
+class _Matrices(NamedTuple):
+    """Which rows form a matrix of their own: its number by row, and the condition by matrix."""
+
+    of_row: NDArray[np.intp]
+    condition: NDArray[np.intp]
+    names: list[str]
+
+
+class _Direction(NamedTuple):
+    """All queries of one direction: what each earned, its matrix, and the row of its (first) right image."""
+
+    columns: Columns
+    matrix: NDArray[np.intp]
+    image: NDArray[np.intp]
+
+
+def retrieval_recall(
+    scores: Rows,
+    right: Rows,
+    *,
+    pool: str = "shared",
+    ks: Sequence[int] = (1, 5, 10),
+    conditions: Labels | None = None,
+    seeds: Labels | None = None,
+    ties: str = "wrong",
+    confidence: float | None = None,
+    clusters: Labels | None = None,
+    categories: Labels | None = None,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """How often a right candidate is among the k highest; higher is better for recall, lower for ranks.
+
+    With the pool ``"shared"`` every image is scored with the same captions. In text retrieval an image asks for any of
+    its right captions; in image retrieval a caption asks for any image of which it is true. A caption that is true of
+    no image is one more wrong answer for each image, and asks for nothing itself. With the pool ``"own"`` each row
+    has candidates of its own, as many as it likes: in CREPE the caption and its hard negatives.
+
+    Args:
+        scores: higher means a better match, on any scale. Shared: array-like of shape (images, captions), at least 2
+            of each; an array is compared in place, block by block, without a copy. Own: a sequence of n sequences of
+            scores, or an array of shape (n, candidates).
+        right: for each row the column of its right candidate, from 0, or a list of them. Own: at least one candidate
+            of a row must be wrong.
+        pool: ``"shared"`` or ``"own"``.
+        ks: the depths, whole numbers from 1. Where k is no less than the number of candidates, recall is 1.
+        conditions: shared only: one label per row, such as "none" and "shuffle_trigrams". The rows of one label form
+            a matrix of their own: in image retrieval only they compete.
+        seeds: shared only, with conditions: one label per row, any one where nothing is shuffled. The rows of one
+            condition and seed form a matrix.
+        ties: the order of equal scores, ``"wrong"``, ``"half"`` or ``"right"``: see ``ranking.credit_at`` and
+            ``ranking.rank``. A model that gives every pair one score gets recall 0 (for k within the wrong candidates),
+            that of chance, or 1.
+        confidence: coverage of the intervals, strictly between 0 and 1; without it there are none.
+        clusters: one label per row, its image. Without them each row is its own cluster, and the intervals are too
+            narrow where an image comes in several rows. A caption is in the cluster of the first image in its matrix
+            of which it is true.
+        categories: own only: one label per row, such as CREPE's complexity.
+        resamples, seed: of the bootstrap; see ``stats.cluster_bootstrap``.
+
+    Returns:
+        Plain Python numbers; recalls and rates in [0, 1], ranks from 1. Shared, in this order:
+
+        - ``text_recall_at_<k>`` for each k, ``text_mean_rank``, ``text_median_rank``, and ``text_tie_rate``, the
+          share of queries whose rank a tie decides; the same with ``image_``. Means over the queries of all matrices;
+        - ``n`` and ``n_images``, the rows; ``n_captions``, the columns, and ``n_captions_without_image``, those of
+          them that ask for nothing. Each matrix counts: an image scored under three seeds is three images here;
+        - ``per_condition``: for each condition, in the order of first appearance, all of the above, the scores as
+          means over its seeds. With ``seeds`` also ``<score>_std`` for recalls and ranks, the sample standard deviation
+          over seeds (divided by their number less one; ``None`` for one seed), and ``n_seeds``.
+
+        Own, in this order: ``recall_at_<k>``, ``mean_rank``, ``median_rank``, ``tie_rate``, ``mean_candidates``,
+        ``chance_recall_at_<k>`` (what scoring at random earns on average), ``n``, and ``per_category`` with the same.
+
+        With ``confidence``: ``confidence``, and ``<recall>_interval`` as [low, high], by condition or category too
+        (there over all queries: the mean over seeds of equal size).
+
+    Raises:
+        ScoresError: a score that is NaN or infinite, rows of unequal length in a shared pool, a right candidate that
+            is missing, twice there or out of range, nothing to choose from, or labels or options that cannot be used.
+        UnknownNameError: ``pool`` is no pool, or ``ties`` no tie policy.
+
+    Source: ARO (Yuksekgonul et al., ICLR 2023), section 3.1, Tables 3 and 4 (shuffles averaged over 3 seeds, with
+    standard deviations); CREPE (Ma et al., CVPR 2023). Both leave the order of ties to their sort; CREPE's release
+    rounds a median rank that lies between two ranks down, which is not done here.
+
+    >>> result = retrieval_recall([[0.9, 0.8, 0.1], [0.7, 0.2, 0.6]], [[0, 1], [2]], ks=[1])
+    >>> result["text_recall_at_1"], result["image_recall_at_1"], result["text_mean_rank"]
+    (0.5, 1.0, 1.5)
+    >>> own = retrieval_recall([[3, 1], [2, 1, 4]], [0, 0], pool="own", ks=[1])
+    >>> own["recall_at_1"], round(own["chance_recall_at_1"], 4)  # (1/2 + 1/3) / 2
+    (0.5, 0.4167)
+    """
+    if pool not in POOLS:
+        raise UnknownNameError("pool of candidates", pool, POOLS)
+    how = _How(_depths(ks), check_ties(ties), confidence, resamples, seed)
+    if pool == "own":
+        _refuse_options(pool, "shared", conditions=conditions, seeds=seeds)
+        return _own(scores, right, how, clusters, categories)
+    _refuse_options(pool, "own", categories=categories)
+    return _shared(scores, right, how, clusters, conditions, seeds)
+
+
+def _shared(
+    scores: Rows, right: Rows, how: _How, clusters: Labels | None, conditions: Labels | None, seeds: Labels | None
+) -> dict[str, Any]:
+    table = _score_table(scores)
+    rows, captions = table.shape
+    pairs = right_candidates(right, np.full(rows, captions))
+    matrices = _matrices(conditions, seeds, rows)
+    cluster = _clusters(clusters, rows)
+    text, image = _both_directions(table, pairs, matrices, how)
+
+    result: dict[str, Any] = _averages_of(text, image, slice(None), slice(None))
+    result |= _counts(text, image, np.unique(matrices.of_row), captions)
+    result["per_condition"] = {}
+    for number, name in enumerate(matrices.names):
+        members = np.flatnonzero(matrices.condition == number)
+        over_seeds = [_averages_of(text, image, text.matrix == one, image.matrix == one) for one in members]
+        result["per_condition"][name] = {
+            **_over_seeds(over_seeds, with_spread=seeds is not None),
+            **_counts(text, image, members, captions),
+        }
+    for direction in (text, image):
+        labels = [matrices.names[number] for number in matrices.condition[direction.matrix]] if matrices.names else None
+        _add_intervals(result, direction.columns, how, cluster[direction.image], labels, result["per_condition"])
+    return result
+
+
+def _both_directions(
+    table: NDArray[Any], right: RightCandidates, matrices: _Matrices, how: _How
+) -> tuple[_Direction, _Direction]:
+    texts, images = [], []
+    for number in range(len(matrices.condition)):
+        rows = np.flatnonzero(matrices.of_row == number)
+        inside = matrices.of_row[right.rows] == number
+        local = RightCandidates(np.searchsorted(rows, right.rows[inside]), right.columns[inside])
+        text, image = _matrix_ranks(table, rows, local)
+        asking, first = np.unique(local.columns, return_index=True)
+        asked = {name: values[asking] for name, values in _columns(image, how, "image_").items()}
+        texts.append(_Direction(_columns(text, how, "text_"), np.full(len(rows), number), rows))
+        images.append(_Direction(asked, np.full(len(asking), number), rows[local.rows[first]]))
+    return _joined(texts), _joined(images)
+
+
+def _joined(parts: list[_Direction]) -> _Direction:
+    return _Direction(
+        {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns},
+        np.concatenate([part.matrix for part in parts]),
+        np.concatenate([part.image for part in parts]),
+    )
+
+
+def _matrix_ranks(table: NDArray[Any], rows: NDArray[np.intp], right: RightCandidates) -> tuple[HitRanks, HitRanks]:
+    """Ranks of each row's right captions, and of each caption's right images, among some rows of a table."""
+    # Whole numbers and float16 compare slowly or not exactly; other floats stay what they are.
+    kind = np.result_type(table.dtype, np.float32)
+    captions = table.shape[1]
+    scores = table[rows[right.rows], right.columns].astype(kind)
+    best_caption, tied_captions = best_right(right.rows, scores, len(rows))
+    best_image, tied_images = best_right(right.columns, scores, captions)
+    caption_higher, caption_equal = np.zeros((2, len(rows)), dtype=np.intp)
+    image_higher, image_equal = np.zeros((2, captions), dtype=np.intp)
+    for part in _blocks(len(rows), captions):
+        block = table[rows[part]].astype(kind, copy=False)
+        row_best = best_caption[part, np.newaxis]
+        caption_higher[part] = (block > row_best).sum(axis=1)
+        caption_equal[part] = (block == row_best).sum(axis=1)
+        image_higher += (block > best_image).sum(axis=0)
+        image_equal += (block == best_image).sum(axis=0)
+    return (
+        HitRanks(caption_higher, caption_equal - tied_captions, tied_captions, tied_captions > 0),
+        HitRanks(image_higher, image_equal - tied_images, tied_images, tied_images > 0),
+    )
+
+
+def _blocks(rows: int, columns: int) -> Iterable[slice]:
+    step = max(1, _BLOCK_SCORES // columns)
+    return (slice(start, start + step) for start in range(0, rows, step))
+
+
+def _own(scores: Rows, right: Rows, how: _How, clusters: Labels | None, categories: Labels | None) -> dict[str, Any]:
+    flat, sizes = candidate_sets(scores)
+    n = len(sizes)
+    rows, columns = right_candidates(right, sizes)
+    rights = np.bincount(rows, minlength=n)
+    no_choice = rights >= sizes
+    if no_choice.any():
+        raise ScoresError(
+            f"every candidate is right in {name_rows(no_choice)}; there is nothing to choose. Pass at least one wrong "
+            "candidate for each row, or leave these rows out and report how many"
+        )
+    row_of = np.repeat(np.arange(n), sizes)
+    hits = np.zeros(len(flat), dtype=bool)
+    hits[(np.cumsum(sizes) - sizes)[rows] + columns] = True
+    earned = _columns(hit_ranks(row_of, flat, hits, n), how)
+    earned["mean_candidates"] = sizes.astype(np.float64)
+    # Scoring at random is a tie of all candidates, broken at random.
+    blind = HitRanks(np.zeros_like(sizes), sizes - rights, rights, np.ones(n, dtype=bool))
+    earned |= {f"chance_recall_at_{k}": credit_at(blind, k, "half") for k in how.ks}
+
+    cluster = _clusters(clusters, n)
+    result: dict[str, Any] = {**_averages(earned, slice(None)), "n": n, "per_category": {}}
+    if categories is not None:
+        names, codes = label_codes(categories, n, "categories")
+        groups = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+        result["per_category"] = {
+            name: {**_averages(earned, group), "n": len(group)} for name, group in zip(names, groups, strict=True)
+        }
+    _add_intervals(result, earned, how, cluster, categories, result["per_category"])
+    return result
+
+
+def _columns(ranks: HitRanks, how: _How, prefix: str = "") -> Columns:
+    """What each query contributes to each score."""
+    recalls = {f"{prefix}recall_at_{k}": credit_at(ranks, k, how.ties) for k in how.ks}
+    return {
+        **recalls,
+        f"{prefix}mean_rank": rank(ranks, how.ties),
+        f"{prefix}tie_rate": tied(ranks).astype(np.float64),
+    }
+
+
+def _averages(columns: Columns, queries: slice | NDArray[Any]) -> dict[str, float]:
+    result = {}
+    for name, values in columns.items():
+        chosen = values[queries]
+        result[name] = float(chosen.mean())
+        if name.endswith("mean_rank"):
+            result[name.replace("mean_rank", "median_rank")] = float(np.median(chosen))
+    return result
+
+
+def _averages_of(
+    text: _Direction, image: _Direction, texts: slice | NDArray[Any], images: slice | NDArray[Any]
+) -> dict[str, float]:
+    return {**_averages(text.columns, texts), **_averages(image.columns, images)}
+
+
+def _counts(text: _Direction, image: _Direction, matrices: NDArray[np.intp], captions: int) -> dict[str, int]:
+    images = int(np.isin(text.matrix, matrices).sum())
+    asking = int(np.isin(image.matrix, matrices).sum())
+    columns = captions * len(matrices)
+    return {"n": images, "n_images": images, "n_captions": columns, "n_captions_without_image": columns - asking}
+
+
+def _over_seeds(seeds: list[dict[str, float]], with_spread: bool) -> dict[str, Any]:
+    values = {name: [scores[name] for scores in seeds] for name in seeds[0]}
+    result: dict[str, Any] = {name: math.fsum(runs) / len(runs) for name, runs in values.items()}
+    if with_spread:
+        for name, runs in values.items():
+            if not name.endswith("tie_rate"):
+                result[f"{name}_std"] = statistics.stdev(runs) if len(runs) > 1 else None
+        result["n_seeds"] = len(seeds)
+    return result
+
+
+def _add_intervals(
+    result: dict[str, Any],
+    columns: Columns,
+    how: _How,
+    clusters: NDArray[np.intp],
+    labels: Labels | None,
+    parts: dict[str, dict[str, Any]],
+) -> None:
+    if how.confidence is None:
+        return
+    result["confidence"] = float(how.confidence)
+    for name, credit in columns.items():
+        if name.startswith("chance") or "recall_at_" not in name:
+            continue
+        intervals = cluster_bootstrap(credit, clusters, labels, how.confidence, how.resamples, how.seed)
+        result[f"{name}_interval"] = list(intervals.micro)
+        for label, interval in intervals.categories.items():
+            parts[label][f"{name}_interval"] = list(interval)
+
+
+def _matrices(conditions: Labels | None, seeds: Labels | None, n: int) -> _Matrices:
+    condition, seed, names = np.zeros(n, dtype=np.intp), np.zeros(n, dtype=np.intp), []
+    if conditions is not None:
+        names, condition = label_codes(conditions, n, "conditions")
+    if seeds is not None:
+        if conditions is None:
+            raise ScoresError("seeds came without conditions; name the condition of each row too, such as 'none'")
+        seed = label_codes(seeds, n, "seeds")[1]
+    pairs, of_row = np.unique(condition * n + seed, return_inverse=True)
+    alone = np.bincount(of_row)[of_row] < 2
+    if alone.any():
+        raise ScoresError(
+            f"there is no second image to choose from for {name_rows(alone)}; give the rows that compete in image "
+            'retrieval the same condition and seed, at least two of each, or use pool="own"'
+        )
+    return _Matrices(of_row, pairs // n, names)
+
+
+def _score_table(scores: Any) -> NDArray[Any]:
+    """The scores of a shared pool, of shape (images, captions); an array of numbers is returned as it came."""
+    try:
+        table = np.asarray(scores) if hasattr(scores, "__array__") else as_float64(scores, "scores")
+        table = table if table.dtype.kind in "fiu" else as_float64(table, "scores")
+    except (TypeError, ValueError, RuntimeError):
+        _refuse_unequal_rows(scores)
+        table = as_float64(scores, "scores")
+    if table.ndim != 2 or min(table.shape) < 2:
+        raise ScoresError(
+            f"the scores have shape {table.shape}; pass one row per image and one column per caption, at least two of "
+            'each, or use pool="own" where each row has candidates of its own'
+        )
+    bad, example = np.zeros(len(table), dtype=bool), None
+    for part in _blocks(*table.shape):
+        finite = np.isfinite(table[part])
+        bad[part] = ~finite.all(axis=1)
+        if example is None and bad[part].any():
+            example = table[part][~finite][0]
+    refuse_not_finite(bad, example)
+    return table
+
+
+def _refuse_unequal_rows(scores: Any) -> None:
+    try:
+        widths = np.array([len(row) for row in scores])
+    except TypeError:
+        return
+    odd = widths != widths[:1]
+    if odd.any():
+        raise ScoresError(
+            f"row 0 has {widths[0]} scores, but another number stands in {name_rows(odd)}: {widths[odd.argmax()]}; "
+            'score every image with the same captions, or use pool="own" where each row has candidates of its own'
+        )
+
+
+def _clusters(clusters: Labels | None, n: int) -> NDArray[np.intp]:
+    return np.arange(n) if clusters is None else label_codes(clusters, n, "clusters")[1]
+
+
+def _depths(ks: Sequence[int]) -> tuple[int, ...]:
+    values = list(ks) if isinstance(ks, Iterable) and not isinstance(ks, str) else []
+    if not values:
+        raise ScoresError(f"ks is {ks!r}; pass a list of whole numbers from 1, such as [1, 5, 10]")
+    return tuple(dict.fromkeys(check_depth(k) for k in values))
+
+
+def _refuse_options(pool: str, other: str, **options: Labels | None) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise ScoresError(f'{name} came with pool="{pool}"; they are for pool="{other}", leave them out')

@@ -1,0 +1,30 @@
+"""The page of the metric's Space."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from vl_assay.metrics.kernels import TIES
+from vl_assay.metrics.page import Page
+from vl_assay.metrics.retrieval import retrieval_recall
+
+PAGE = Page(
+    title="Retrieval Recall",
+    folder=Path(__file__).parent,
+    compute=partial(retrieval_recall, ks=(1, 5)),  # as ARO reports them
+    columns={"scores with all captions": "list", "columns of right captions": "list", "condition": "label"},
+    inputs={"scores": "scores with all captions", "right": "columns of right captions", "conditions": "condition"},
+    example=[
+        ["[0.9, 0.8, 0.1, 0.2, 0.3, 0.1]", "[0, 1]", "none"],
+        ["[0.3, 0.2, 0.7, 0.6, 0.1, 0.2]", "[2, 3]", "none"],
+        ["[0.1, 0.4, 0.3, 0.2, 0.8, 0.5]", "[4, 5]", "none"],
+        ["[0.5, 0.3, 0.2, 0.3, 0.4, 0.1]", "[0, 1]", "shuffle_all_words"],
+        ["[0.6, 0.2, 0.5, 0.4, 0.2, 0.3]", "[2, 3]", "shuffle_all_words"],
+        ["[0.2, 0.4, 0.3, 0.2, 0.3, 0.4]", "[4, 5]", "shuffle_all_words"],
+    ],
+    options={"ties": TIES},
+)
+
+if __name__ == "__main__":
+    PAGE.build().launch()

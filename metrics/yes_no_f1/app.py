@@ -1,0 +1,27 @@
+"""The page of the metric's Space."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vl_assay.metrics.answers import yes_no_f1
+from vl_assay.metrics.page import Page
+
+PAGE = Page(
+    title="Yes-No F1",
+    folder=Path(__file__).parent,
+    compute=yes_no_f1,
+    columns={"answer": "text", "right answer": "text", "split": "label"},
+    inputs={"answers": "answer", "truth": "right answer", "categories": "split"},
+    example=[
+        ["yes", "yes", "object"],
+        ["yes", "no", "object"],
+        ["no", "no", "object"],
+        ["yes", "yes", "relation"],
+        ["yes", "no", "relation"],
+        ["no", "yes", "relation"],
+    ],
+)
+
+if __name__ == "__main__":
+    PAGE.build().launch()

@@ -1,0 +1,71 @@
+"""Accuracy and macro F1 of yes-or-no answers, and where the false ones come from, as on TRICD-VQA."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import datasets
+import evaluate
+from numpy.typing import ArrayLike
+
+from vl_assay.metrics.answers import yes_no_f1
+from vl_assay.metrics.citations import TRICD
+from vl_assay.metrics.modules import describe
+
+
+class YesNoF1(evaluate.Metric):
+    """Accuracy and macro F1 of yes-or-no answers; higher is better.
+
+    Args:
+        predictions: of shape (n,), the answers: 1 or 0, true or false, or "yes" and "no".
+        references: of shape (n,), the right answers, likewise; one list may hold words and the other numbers.
+        categories: one label per question, such as TRICD's splits.
+        confidence: coverage of confidence intervals, such as 0.95; none are computed without it.
+        clusters: one label per question, its image; without them the intervals are too narrow.
+        resamples: number of bootstrap resamples, at least 100.
+        seed: seed of the resampling.
+
+    Returns:
+        accuracy, macro_f1, f1_yes, f1_no: in [0, 1].
+        macro_accuracy: unweighted mean of the categories' accuracies.
+        false_positives, false_negatives: numbers of questions wrongly answered with yes, and with no.
+        n: number of questions.
+        per_category: ``accuracy``, ``macro_f1``, ``n``, and the category's shares of all false positives and of all
+            false negatives: ``false_positive_share``, ``false_negative_share``; ``None`` where there are none.
+        confidence, accuracy_interval, macro_accuracy_interval, macro_f1_interval: with ``confidence``.
+
+    Raises:
+        ValueError: an answer that is neither yes nor no, or right answers all of one kind, for which macro F1 is not
+            defined; the message names the rows.
+
+    Examples:
+        >>> import evaluate
+        >>> metric = evaluate.load("metrics/yes_no_f1")
+        >>> results = metric.compute(predictions=["yes", "yes", "no", "no"], references=["yes", "no", "no", "no"])
+        >>> results["accuracy"], round(results["macro_f1"], 4)  # (2/3 + 4/5) / 2
+        (0.75, 0.7333)
+        >>> metric.compute(predictions=[1, 1, 0, 0], references=[1, 0, 0, 0])["false_positives"]
+        1
+    """
+
+    def _info(self) -> evaluate.MetricInfo:
+        return evaluate.MetricInfo(
+            **describe(type(self)),
+            citation=TRICD,
+            # Numbers as float64: as int64 an answer of 0.7 would become 0 without notice.
+            features=[
+                datasets.Features({"predictions": datasets.Value(answers), "references": datasets.Value(truth)})
+                for answers in ("float64", "string")
+                for truth in ("float64", "string")
+            ],
+            reference_urls=["https://ashkamath.github.io/TRICD/"],
+            codebase_urls=["https://github.com/ashkamath/TRICD"],
+        )
+
+    def _infer_feature_from_batch(self, batch: dict[str, Any]) -> datasets.Features:
+        # `evaluate` looks at the first row alone: an empty batch has none, and a missing answer says nothing.
+        answers, truth = (any(isinstance(value, str) for value in rows) for rows in batch.values())
+        return self.features[2 * answers + truth]
+
+    def _compute(self, predictions: ArrayLike, references: ArrayLike, **options: Any) -> dict[str, Any]:
+        return yes_no_f1(predictions, references, **options)

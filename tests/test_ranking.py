@@ -1,0 +1,236 @@
+"""Ranks with ties: against every order that equal scores can take, and what is refused."""
+
+from __future__ import annotations
+
+import doctest
+import math
+from fractions import Fraction
+from itertools import permutations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vl_assay.metrics import kernels, ranking
+from vl_assay.metrics.errors import ScoresError, UnknownNameError
+
+CANDIDATES = st.lists(st.tuples(st.integers(-1, 1), st.booleans()), max_size=6)
+
+
+@st.composite
+def candidates(draw):
+    """Candidates of a few queries, in any order; a query may have no right candidate, or none at all."""
+    queries = draw(st.lists(CANDIDATES, min_size=1, max_size=3))
+    flat = [(number, *candidate) for number, query in enumerate(queries) for candidate in query]
+    return queries, draw(st.permutations(flat))
+
+
+def ranks_of(flat, n_queries):
+    columns = list(zip(*flat, strict=True)) or [[], [], []]
+    return ranking.hit_ranks(*columns, n_queries)
+
+
+def first_hits(query):
+    """The rank of the first right candidate under every order of the candidates that their scores allow."""
+    everything = (sorted(order, key=lambda candidate: -candidate[0]) for order in permutations(query))
+    return [[hit for _, hit in order].index(True) + 1 for order in everything]
+
+
+@given(case=candidates())
+def test_ranks_and_credit_are_those_of_all_orders_of_equal_scores(case):
+    queries, flat = case
+    ranks = ranks_of(flat, len(queries))
+    assert ranks.found.tolist() == [any(hit for _, hit in query) for query in queries]
+    worst, mean, best = (ranking.rank(ranks, ties).tolist() for ties in ("wrong", "half", "right"))
+    for number, query in enumerate(queries):
+        if not ranks.found[number]:
+            assert worst[number] == mean[number] == best[number] == math.inf
+            continue
+        ways = first_hits(query)
+        assert (worst[number], best[number]) == (max(ways), min(ways))
+        assert mean[number] == pytest.approx(sum(ways) / len(ways))
+        assert ranking.tied(ranks)[number] == (max(ways) > min(ways))
+
+
+@given(case=candidates(), k=st.integers(1, 8))
+def test_credit_at_k_is_that_of_all_orders_of_equal_scores(case, k):
+    queries, flat = case
+    ranks = ranks_of(flat, len(queries))
+    worst, mean, best = (ranking.credit_at(ranks, k, ties).tolist() for ties in ("wrong", "half", "right"))
+    for number, query in enumerate(queries):
+        ways = [way <= k for way in first_hits(query)] if ranks.found[number] else [False]
+        assert (worst[number], best[number]) == (min(ways), max(ways))
+        assert mean[number] == pytest.approx(sum(ways) / len(ways), abs=1e-12)
+        assert ranking.tied_at(ranks, k)[number] == (max(ways) > min(ways))
+
+
+def test_counts_by_arithmetic():
+    queries = [0, 0, 0, 0, 0, 1, 1, 3, 3]
+    scores = [5, 4, 4, 4, 3, 2, 1, 1, 1]
+    hits = [False, True, False, True, True, True, False, False, False]
+    ranks = ranking.hit_ranks(queries, scores, hits, 4)
+    # Query 0: its best right score is 4, twice; 5 is above it and one wrong 4 beside it. Query 1: 2 is on top.
+    # Query 2 has no candidates, query 3 no right one.
+    assert ranks.higher.tolist() == [1, 0, 0, 0]
+    assert ranks.tied_wrong.tolist() == [1, 0, 0, 0]
+    assert ranks.tied_right.tolist() == [2, 1, 0, 0]
+    assert ranks.found.tolist() == [True, True, False, False]
+    assert ranking.rank(ranks, "wrong").tolist() == [3, 1, math.inf, math.inf]  # 1 + 1 + 1
+    assert ranking.rank(ranks, "right").tolist() == [2, 1, math.inf, math.inf]  # 1 + 1
+    assert ranking.rank(ranks, "half").tolist() == [1 + 4 / 3, 1, math.inf, math.inf]  # (1 + 2 + 1) / (2 + 1)
+    # One place for three of which two are right: 1 - C(1, 1) / C(3, 1) = 2/3.
+    assert ranking.credit_at(ranks, 2, "half").tolist() == [2 / 3, 1, 0, 0]
+    assert ranking.credit_at(ranks, 3, "half").tolist() == [1, 1, 0, 0]
+    assert ranking.tied_at(ranks, 2).tolist() == [True, False, False, False]
+    assert ranking.tied_at(ranks, 3).tolist() == [False] * 4
+
+
+@pytest.mark.parametrize("ties", kernels.TIES)
+@given(scores=st.lists(st.lists(st.integers(-1, 1), min_size=4, max_size=4), min_size=1), column=st.integers(0, 3))
+def test_one_right_candidate_at_depth_one_is_the_match_credit(ties, scores, column):
+    n = len(scores)
+    hits = np.arange(4 * n) % 4 == column
+    ranks = ranking.hit_ranks(np.repeat(np.arange(n), 4), np.ravel(scores), hits, n)
+    expected = kernels.match_credit(scores, [column] * n, ties)
+    assert ranking.credit_at(ranks, 1, ties).tolist() == expected.credit.tolist()
+    assert ranking.tied_at(ranks, 1).tolist() == expected.tied.tolist()
+
+
+def test_probabilities_stay_exact_for_thousands_of_tied_candidates():
+    cases = [(4999, 1, 1), (4999, 1, 2500), (4995, 5, 10), (3000, 2000, 3), (2500, 2500, 2000), (9999, 1, 9999)]
+    wrong, right, _ = np.array(cases).T
+    for number, (w, r, k) in enumerate(cases):
+        ranks = ranking.HitRanks(np.zeros_like(wrong), wrong, right, right > 0)
+        exact = 1 - Fraction(math.comb(w, k), math.comb(w + r, k))
+        credit = ranking.credit_at(ranks, k, "half")
+        assert credit[number] == pytest.approx(float(exact), rel=1e-11)
+        assert credit.max() <= 1
+
+
+def test_many_candidates_in_any_order_give_what_sorted_ones_give():
+    rng = np.random.default_rng(0)
+    queries = np.repeat(np.arange(20_000), 7)
+    scores, hits = rng.integers(0, 4, queries.size), rng.random(queries.size) < 0.3
+    order = rng.permutation(queries.size)
+    expected = ranking.hit_ranks(queries, scores, hits, 20_000)
+    actual = ranking.hit_ranks(queries[order], scores[order], hits[order], 20_000)
+    for name, part in expected._asdict().items():
+        np.testing.assert_array_equal(getattr(actual, name), part)
+    table, right = scores.reshape(-1, 7), hits.reshape(-1, 7)
+    best = np.where(right, table, -1).max(axis=1)
+    np.testing.assert_array_equal(expected.higher[expected.found], (table > best[:, None]).sum(axis=1)[expected.found])
+
+
+def test_no_candidates_and_no_queries_are_no_error():
+    assert ranking.hit_ranks([], [], [], 2).found.tolist() == [False, False]
+    assert ranking.credit_at(ranking.hit_ranks([], [], [], 0), 1).tolist() == []
+
+
+def test_input_arrays_are_left_as_they_were():
+    arrays = np.array([1, 0, 0]), np.array([1.0, 2.0, 2.0]), np.array([True, False, True])
+    before = [array.copy() for array in arrays]
+    ranking.hit_ranks(*arrays, 2)
+    for array, copy in zip(arrays, before, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("hit", [True, False])
+def test_a_score_that_is_not_finite_is_refused_and_its_query_named(bad, hit):
+    with pytest.raises(ScoresError, match=rf"NaN or infinite in row 2 \(1 of 3 rows.*: {bad};"):
+        ranking.hit_ranks([0, 2, 2], [1, 1, bad], [True, True, hit], 3)
+
+
+@pytest.mark.parametrize(
+    ("queries", "scores", "hits", "message"),
+    [
+        ([0, 1], [1], [True], r"shapes \(2,\), \(1,\) and \(1,\)"),
+        ([[0]], [[1]], [[True]], r"shapes \(1, 1\)"),
+        ([0, 2], [1, 1], [True, True], "lie between 0 and 2; pass whole numbers from 0 to 1"),
+        ([-1, 0], [1, 1], [True, True], "lie between -1 and 0"),
+        ([0.5, 0], [1, 1], [True, True], "type float64; pass whole numbers"),
+        ([0, 1], ["a", 1], [True, True], "scores cannot be read as numbers"),
+    ],
+)
+def test_candidates_that_cannot_be_used_are_refused(queries, scores, hits, message):
+    with pytest.raises(ScoresError, match=message):
+        ranking.hit_ranks(queries, scores, hits, 2)
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.0, True, "1", None])
+def test_depths_that_are_no_whole_number_from_one_are_refused(k):
+    ranks = ranking.hit_ranks([0], [1], [True], 1)
+    for function in (ranking.credit_at, ranking.tied_at):
+        with pytest.raises(ScoresError, match="must be a whole number from 1"):
+            function(ranks, k)
+
+
+def test_unknown_tie_policies_are_refused():
+    ranks = ranking.hit_ranks([0], [1], [True], 1)
+    for function in (lambda: ranking.credit_at(ranks, 1, "best"), lambda: ranking.rank(ranks, "best")):
+        with pytest.raises(UnknownNameError, match="unknown tie policy 'best'; known: wrong, half, right"):
+            function()
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        [2, 0],
+        [[2], [0]],
+        [2, [0]],
+        np.array([2, 0], dtype=np.uint8),
+        torch.tensor([[2], [0]]),
+        [torch.tensor(2), torch.tensor([0])],
+        [2.0, 0.0],
+    ],
+)
+def test_right_candidates_come_in_any_common_container(right):
+    rows, columns = ranking.right_candidates(right, np.array([3, 2]))
+    assert (rows.tolist(), columns.tolist()) == ([0, 1], [2, 0])
+
+
+@pytest.mark.parametrize(
+    ("right", "message"),
+    [
+        ([0], "came for 1 rows, but scores for 3; pass them for each row"),
+        (0, "are 0; pass a list or array"),
+        ([0, [], 0], r"no candidate is right in row 1 \(1 of 3 rows"),
+        ([[], [], []], "no candidate is right in rows 0, 1, 2"),
+        ([0, 0, 2], "is 2 in row 2 .*whole numbers from 0, below the row's number of candidates, here 2"),
+        ([[0, -1], 0, 0], "is -1 in row 0 "),
+        ([0, 0.5, 0], r"is 0\.5 in row 1 "),
+        ([0, None, 0], "is nan in row 1 "),
+        ([0, math.nan, 0], "is nan in row 1 "),
+        ([0, [1, 0, 1], 0], "comes twice in row 1 .*name each of them once"),
+        ([[0, 1]] * 2 + [[1, 1]], "comes twice in row 2 "),
+        ([0, [True, False, False], 0], "booleans in row 1 .*not a mask"),
+        ([0, "a", 0], "cannot be read as numbers"),
+        ([0, [[1], [1, 2]], 0], "cannot be read .*a whole number or a list for each row"),
+    ],
+)
+def test_right_candidates_that_cannot_be_used_are_refused(right, message):
+    with pytest.raises(ScoresError, match=message):
+        ranking.right_candidates(right, np.array([2, 3, 2]))
+
+
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        ([], "there are no scores"),
+        (1.0, r"scores are 1\.0; pass a list"),
+        ([[1, 2], 1], r"shape \(\) in row 1 .*flat list"),
+        ([[1, 2], [[1]]], r"shape \(1, 1\) in row 1 "),
+        ([[1, 2], ["a"]], "scores of row 1 cannot be read as numbers"),
+        ([torch.ones(2), torch.ones(2, requires_grad=True)], r"scores of row 1 .*\.detach"),
+    ],
+)
+def test_candidate_sets_that_cannot_be_used_are_refused(scores, message):
+    with pytest.raises(ScoresError, match=message):
+        ranking.candidate_sets(scores)
+
+
+def test_the_examples_of_the_docstrings_run():
+    outcome = doctest.testmod(ranking)
+    assert (outcome.failed, outcome.attempted) == (0, 10)

@@ -1,0 +1,508 @@
+"""Retrieval: against sorting written out, by arithmetic, under conditions and seeds, and what is refused."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import math
+import statistics
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vl_assay.metrics import kernels, retrieval, stats
+from vl_assay.metrics.errors import ScoresError, UnknownNameError
+from vl_assay.metrics.retrieval import retrieval_recall
+
+KS = (1, 2, 4)
+
+
+@st.composite
+def shared_pools(draw):
+    """Scores on a coarse grid, several captions an image, captions of several images and of none."""
+    images, captions = draw(st.integers(2, 5)), draw(st.integers(2, 6))
+    scores = draw(st.lists(st.lists(st.integers(-1, 1), min_size=captions, max_size=captions), min_size=images,
+                           max_size=images))  # fmt: skip
+    columns = st.lists(st.integers(0, captions - 1), min_size=1, max_size=3, unique=True)
+    return scores, draw(st.lists(columns, min_size=images, max_size=images))
+
+
+@st.composite
+def own_pools(draw):
+    """Candidate sets of unequal size, each with one or more right candidates and at least one wrong one."""
+    rows = draw(st.lists(st.lists(st.integers(-1, 1), min_size=2, max_size=6), min_size=1, max_size=6))
+    right = [draw(st.lists(st.integers(0, len(row) - 1), min_size=1, max_size=len(row) - 1, unique=True))
+             for row in rows]  # fmt: skip
+    return rows, right
+
+
+def one_query(candidates, ks, ties):
+    """Credit at each k, rank, and whether a tie decides it, of (score, is right) pairs: sort and look."""
+
+    def first(wrong_first):
+        ordered = sorted(candidates, key=lambda pair: (-pair[0], pair[1] == wrong_first))
+        return [hit for _, hit in ordered].index(True) + 1
+
+    worst, best = first(True), first(False)
+    if ties != "half":
+        place = worst if ties == "wrong" else best
+        return [float(place <= k) for k in ks], place, worst != best
+    level = max(score for score, hit in candidates if hit)
+    size = sum(score == level for score, _ in candidates)
+    rights = sum(score == level for score, hit in candidates if hit)
+    places = [min(max(k - best + 1, 0), size) for k in ks]
+    credit = [1 - math.comb(size - rights, j) / math.comb(size, j) for j in places]
+    return credit, best - 1 + (size + 1) / (rights + 1), worst != best
+
+
+def mean_scores(queries, ks, ties, prefix=""):
+    judged = [one_query(candidates, ks, ties) for candidates in queries]
+    ranks = [place for _, place, _ in judged]
+    return {
+        **{f"{prefix}recall_at_{k}": statistics.fmean(credit[i] for credit, _, _ in judged) for i, k in enumerate(ks)},
+        f"{prefix}mean_rank": statistics.fmean(ranks),
+        f"{prefix}median_rank": statistics.median(ranks),
+        f"{prefix}tie_rate": statistics.fmean(tie for _, _, tie in judged),
+    }
+
+
+def shared_queries(scores, right):
+    captions = range(len(scores[0]))
+    texts = [[(row[c], c in mine) for c in captions] for row, mine in zip(scores, right, strict=True)]
+    asking = [c for c in captions if any(c in mine for mine in right)]
+    images = [[(row[c], c in mine) for row, mine in zip(scores, right, strict=True)] for c in asking]
+    return texts, images
+
+
+def shared_by_hand(scores, right, ks=KS, ties="wrong"):
+    texts, images = shared_queries(scores, right)
+    counts = {"n": len(scores), "n_images": len(scores), "n_captions": len(scores[0])}
+    counts["n_captions_without_image"] = len(scores[0]) - len(images)
+    return {**mean_scores(texts, ks, ties, "text_"), **mean_scores(images, ks, ties, "image_"), **counts}
+
+
+@pytest.mark.parametrize("ties", kernels.TIES)
+@given(case=shared_pools())
+def test_a_shared_pool_is_judged_as_sorting_says(ties, case):
+    result = retrieval_recall(*case, ks=KS, ties=ties)
+    assert result.pop("per_condition") == {}
+    assert result == pytest.approx(shared_by_hand(*case, ties=ties))
+
+
+@pytest.mark.parametrize("ties", kernels.TIES)
+@given(case=own_pools(), data=st.data())
+def test_candidate_sets_are_judged_as_sorting_says(ties, case, data):
+    rows, right = case
+    labels = data.draw(st.lists(st.sampled_from([4, 5]), min_size=len(rows), max_size=len(rows)))
+    result = retrieval_recall(rows, right, pool="own", ks=KS, ties=ties, categories=labels)
+    parts = result.pop("per_category")
+    assert list(parts) == [str(label) for label in dict.fromkeys(labels)]
+    for label, part in [(None, result), *parts.items()]:
+        chosen = [i for i in range(len(rows)) if label in (None, str(labels[i]))]
+        queries = [[(score, c in right[i]) for c, score in enumerate(rows[i])] for i in chosen]
+        blind = [[(0, hit) for _, hit in query] for query in queries]
+        chance = mean_scores(blind, KS, "half", "chance_")
+        expected = mean_scores(queries, KS, ties)
+        expected["mean_candidates"] = statistics.fmean(len(query) for query in queries)
+        expected |= {name: value for name, value in chance.items() if "recall" in name}
+        assert part == pytest.approx({**expected, "n": len(chosen)})
+
+
+def test_a_shared_pool_by_arithmetic():
+    scores = [
+        [9, 1, 5, 5],  # captions 0 and 1 are right: rank 1
+        [3, 8, 5, 7],  # caption 2 is right: 8 and 7 above, rank 3
+    ]
+    result = retrieval_recall(scores, [[0, 1], [2]], ks=[1, 3])
+    assert result == {
+        "text_recall_at_1": 1 / 2, "text_recall_at_3": 1.0, "text_mean_rank": 2.0, "text_median_rank": 2.0,
+        "text_tie_rate": 0.0,
+        # Caption 0: 9 > 3, rank 1. Caption 1: 8 > 1, rank 2. Caption 2: 5 = 5, a tie, rank 2. Caption 3 asks nothing.
+        "image_recall_at_1": 1 / 3, "image_recall_at_3": 1.0, "image_mean_rank": 5 / 3, "image_median_rank": 2.0,
+        "image_tie_rate": 1 / 3,
+        "n": 2, "n_images": 2, "n_captions": 4, "n_captions_without_image": 1, "per_condition": {},
+    }  # fmt: skip
+    half = retrieval_recall(scores, [[0, 1], [2]], ks=[1], ties="half")
+    assert half["image_recall_at_1"] == (1 + 0 + 1 / 2) / 3
+    assert half["image_mean_rank"] == (1 + 2 + 1.5) / 3
+    assert retrieval_recall(scores, [[0, 1], [2]], ks=[1], ties="right")["image_recall_at_1"] == 2 / 3
+
+
+def test_candidate_sets_by_arithmetic():
+    rows = [
+        [3, 1, 2],  # rank 1
+        [1, 2, 3, 4, 5, 6],  # rank 6
+        [2, 2],  # a tie, rank 2
+        [4, 5, 3, 2],  # rank 2
+    ]
+    result = retrieval_recall(rows, [0] * 4, pool="own", ks=[1, 2], categories=["a", "b", "a", "a"])
+    parts = result.pop("per_category")
+    assert result == pytest.approx({
+        "recall_at_1": 1 / 4, "recall_at_2": 3 / 4,
+        "mean_rank": 11 / 4, "median_rank": 2.0, "tie_rate": 1 / 4, "mean_candidates": 15 / 4,
+        "chance_recall_at_1": (1 / 3 + 1 / 6 + 1 / 2 + 1 / 4) / 4,
+        "chance_recall_at_2": (2 / 3 + 2 / 6 + 2 / 2 + 2 / 4) / 4,
+        "n": 4,
+    })  # fmt: skip
+    assert parts["b"] == pytest.approx({
+        "recall_at_1": 0.0, "recall_at_2": 0.0, "mean_rank": 6.0, "median_rank": 6.0, "tie_rate": 0.0,
+        "mean_candidates": 6.0, "chance_recall_at_1": 1 / 6, "chance_recall_at_2": 2 / 6, "n": 1,
+    })  # fmt: skip
+    # Two right ones among four: a random pair misses both in 1 of C(4, 2) = 6 ways.
+    two = retrieval_recall([[1, 2, 3, 4]], [[0, 1]], pool="own", ks=[2])
+    assert two["chance_recall_at_2"] == pytest.approx(5 / 6)
+
+
+def test_result_keys_come_in_one_order():
+    options = {"ks": [5, 1], "confidence": 0.9, "resamples": 100}
+    labels = {"conditions": ["a", "a", "b", "b"], "seeds": [0] * 4}
+    shared = retrieval_recall(np.eye(4), range(4), **labels, **options)
+    scores = [
+        f"{kind}_{name}"
+        for kind in ("text", "image")
+        for name in ("recall_at_5", "recall_at_1", "mean_rank", "median_rank", "tie_rate")
+    ]
+    counts = ["n", "n_images", "n_captions", "n_captions_without_image"]
+    intervals = [f"{name}_interval" for name in scores if "recall" in name]
+    spreads = [f"{name}_std" for name in scores if "tie" not in name]
+    assert list(shared) == [*scores, *counts, "per_condition", "confidence", *intervals]
+    assert list(shared["per_condition"]["b"]) == [*scores, *spreads, "n_seeds", *counts, *intervals]
+    own = retrieval_recall(np.eye(4), range(4), pool="own", categories=list("abba"), **options)
+    scores = ["recall_at_5", "recall_at_1", "mean_rank", "median_rank", "tie_rate", "mean_candidates"]
+    scores += ["chance_recall_at_5", "chance_recall_at_1", "n"]
+    intervals = ["recall_at_5_interval", "recall_at_1_interval"]
+    assert list(own) == [*scores, "per_category", "confidence", *intervals]
+    assert list(own["per_category"]["b"]) == [*scores, *intervals]
+    for result in (shared, own):
+        assert json.loads(json.dumps(result, allow_nan=False)) == result
+
+
+@pytest.mark.parametrize("captions_each", [1, 5])
+@pytest.mark.parametrize("ties", kernels.TIES)
+def test_a_constant_scorer_earns_nothing_chance_or_everything(ties, captions_each):
+    images = 8
+    captions = images * captions_each
+    right = np.arange(captions).reshape(images, captions_each)
+    result = retrieval_recall(np.full((images, captions), 0.7), right, ks=[1, 3], ties=ties)
+    for k in (1, 3):
+        missed = math.comb(captions - captions_each, k) / math.comb(captions, k)
+        text, image = {"wrong": (0, 0), "half": (1 - missed, k / images), "right": (1, 1)}[ties]
+        assert result[f"text_recall_at_{k}"] == pytest.approx(text)
+        assert result[f"image_recall_at_{k}"] == pytest.approx(image)
+    assert (result["text_tie_rate"], result["image_tie_rate"]) == (1.0, 1.0)
+    own = retrieval_recall(np.full((images, captions), 0.7), right, pool="own", ks=[1, 3], ties=ties)
+    for k in (1, 3):
+        chance = own[f"chance_recall_at_{k}"]
+        assert own[f"recall_at_{k}"] == pytest.approx({"wrong": 0, "half": chance, "right": 1}[ties])
+
+
+def test_random_scores_earn_chance():
+    rng = np.random.default_rng(0)
+    images = 300
+    result = retrieval_recall(rng.random((images, images)), range(images), ks=[30])
+    # k / size = 30 / 300 = 0.1, sd sqrt(0.1 * 0.9 / 300) = 0.017.
+    assert result["text_recall_at_30"] == pytest.approx(0.1, abs=0.05)
+    assert result["image_recall_at_30"] == pytest.approx(0.1, abs=0.05)
+    sizes = rng.integers(2, 9, 20_000)
+    own = retrieval_recall([rng.random(size) for size in sizes], [0] * len(sizes), pool="own", ks=[1, 3])
+    for k in (1, 3):
+        # The mean of min(k, size) / size; sd below sqrt(0.25 / 20000) = 0.0035.
+        chance = np.minimum(k / sizes, 1).mean()
+        assert own[f"chance_recall_at_{k}"] == pytest.approx(chance)
+        assert own[f"recall_at_{k}"] == pytest.approx(chance, abs=0.014)
+
+
+@pytest.mark.parametrize("pool", retrieval.POOLS)
+@given(case=shared_pools(), seed=st.integers(0, 99))
+def test_monotone_rescaling_and_the_order_of_rows_and_columns_change_nothing(pool, case, seed):
+    scores, right = np.array(case[0]), case[1]
+    right = [row[: scores.shape[1] - 1] for row in right]
+    expected = retrieval_recall(scores, right, pool=pool, ks=KS, ties="half")
+    rescaled = retrieval_recall(np.exp(scores + 0.0) * 3 - 7, right, pool=pool, ks=KS, ties="half")
+    assert rescaled == expected
+    rng = np.random.default_rng(seed)
+    rows, columns = rng.permutation(scores.shape[0]), rng.permutation(scores.shape[1])
+    moved = [np.argsort(columns)[right[row]].tolist() for row in rows]
+    shuffled = retrieval_recall(scores[rows][:, columns], moved, pool=pool, ks=KS, ties="half")
+    for name, value in expected.items():
+        assert shuffled[name] == pytest.approx(value)
+
+
+@given(case=shared_pools(), block=st.integers(1, 20))
+def test_the_size_of_blocks_changes_nothing(case, block):
+    expected = retrieval_recall(*case, ks=KS, ties="half")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(retrieval, "_BLOCK_SCORES", block)
+        assert retrieval_recall(*case, ks=KS, ties="half") == expected
+
+
+def test_memory_stays_at_a_few_blocks():
+    scores = np.random.default_rng(0).random((800, 4000), dtype=np.float32)  # 12.8 MB
+    right = np.arange(4000).reshape(800, 5)
+    retrieval_recall(scores[:10], right[:10])
+    tracemalloc.start()
+    retrieval_recall(scores, right)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # A block is 1 MB and its mask 0.25 MB; lists of 4,000 places and their arrays take the rest.
+    assert peak < 6e6
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        np.asarray,
+        np.asfortranarray,
+        lambda scores: scores.tolist(),
+        lambda scores: scores.astype(np.float16),
+        lambda scores: (scores * 4).astype(np.uint8),
+        lambda scores: scores.astype(object),
+        torch.tensor,
+        lambda scores: [torch.tensor(row) for row in scores],
+    ],
+    ids=["array", "columns", "lists", "float16", "uint8", "objects", "tensor", "tensors"],
+)
+@pytest.mark.parametrize("pool", retrieval.POOLS)
+def test_scores_come_in_any_common_container(pool, convert):
+    scores = np.random.default_rng(0).integers(0, 8, (6, 12)) / 4
+    right = np.arange(12).reshape(6, 2)
+    expected = retrieval_recall(scores, right, pool=pool)
+    assert retrieval_recall(convert(scores), torch.tensor(right), pool=pool) == expected
+
+
+def test_scores_that_differ_beyond_float32_are_no_tie():
+    scores = [[0.30000001, 0.3], [0.3, 0.30000001]]
+    assert np.float32(0.30000001) == np.float32(0.3)
+    for pool in retrieval.POOLS:
+        result = retrieval_recall(scores, [0, 1], pool=pool)
+        assert all(value == 1 for name, value in result.items() if "recall_at_1" in name and "chance" not in name)
+    large = np.array([[2**53 - 1, 2**53 - 2], [0, 1]])
+    assert retrieval_recall(large, [0, 1])["text_tie_rate"] == 0
+
+
+def test_input_arrays_are_left_as_they_were():
+    scores, right = np.array([[1.0, 2.0], [3.0, 3.0]]), np.array([1, 0])
+    for pool in retrieval.POOLS:
+        retrieval_recall(scores, right, pool=pool, confidence=0.9, resamples=100)
+    assert scores.tolist() == [[1, 2], [3, 3]]
+    assert right.tolist() == [1, 0]
+
+
+def shuffled_conditions():
+    """Unshuffled scores and three seeds of a shuffle, their rows in random order."""
+    rng = np.random.default_rng(0)
+    images, captions = 12, 30
+    right = [[c for c in range(captions) if c % (images + 1) == image] for image in range(images)]
+    blocks = {("none", 0): 0.0, ("shuffle", 1): 0.5, ("shuffle", 2): 1.0, ("shuffle", 3): 2.0}
+    tables = {}
+    for key, noise in blocks.items():
+        table = rng.standard_normal((images, captions)) * noise + rng.integers(0, 2, (images, captions))
+        for image, columns in enumerate(right):
+            table[image, columns] += 1
+        tables[key] = table.round(1)
+    rows = [(key, image) for key in blocks for image in range(images)]
+    rows = [rows[place] for place in rng.permutation(len(rows))]
+    return tables, right, rows
+
+
+def test_conditions_and_seeds_are_matrices_of_their_own():
+    tables, right, rows = shuffled_conditions()
+    result = retrieval_recall(
+        [tables[key][image] for key, image in rows],
+        [right[image] for _, image in rows],
+        ks=KS,
+        conditions=[condition for (condition, _), _ in rows],
+        seeds=[seed for (_, seed), _ in rows],
+        ties="half",
+    )
+    by_hand = {key: shared_by_hand(table.tolist(), right, ties="half") for key, table in tables.items()}
+    seeds = [by_hand["shuffle", seed] for seed in (1, 2, 3)]
+    names = [name for name in seeds[0] if not name.startswith("n")]
+    assert list(result["per_condition"]) == list(dict.fromkeys(condition for (condition, _), _ in rows))
+    plain, shuffle = (result["per_condition"][name] for name in ("none", "shuffle"))
+    for name in names:
+        values = [scores[name] for scores in seeds]
+        assert plain[name] == pytest.approx(by_hand["none", 0][name])
+        assert shuffle[name] == pytest.approx(statistics.mean(values))
+        if "tie" not in name:
+            assert shuffle[f"{name}_std"] == pytest.approx(statistics.stdev(values))
+            assert plain[f"{name}_std"] is None
+    assert any(shuffle[f"{name}_std"] > 0 for name in names if "tie" not in name)
+    assert (plain["n_seeds"], shuffle["n_seeds"]) == (1, 3)
+    assert [plain[name] for name in ("n", "n_images", "n_captions", "n_captions_without_image")] == [12, 12, 30, 2]
+    assert [shuffle[name] for name in ("n", "n_images", "n_captions", "n_captions_without_image")] == [36, 36, 90, 6]
+    # Over all: the four matrices have equally many queries; the medians are those of all queries together.
+    for name in names:
+        if "median" not in name:
+            assert result[name] == pytest.approx(statistics.mean(scores[name] for scores in by_hand.values()))
+    everything = [shared_queries(table.tolist(), right) for table in tables.values()]
+    texts, images = ([query for part in everything for query in part[place]] for place in (0, 1))
+    expected = {**mean_scores(texts, KS, "half", "text_"), **mean_scores(images, KS, "half", "image_")}
+    assert {name: result[name] for name in names} == pytest.approx(expected)
+    assert result["n_captions"] == 120
+
+
+def test_conditions_without_seeds_have_no_spread():
+    result = retrieval_recall(np.tile(np.eye(3), (2, 1)), [0, 1, 2] * 2, conditions=[7] * 3 + [8] * 3)
+    assert list(result["per_condition"]) == ["7", "8"]
+    alone = retrieval_recall(np.eye(3), [0, 1, 2])
+    assert {**result["per_condition"]["7"], "per_condition": {}} == alone
+    # In one pool each caption would tie with its copy.
+    assert result["image_tie_rate"] == 0
+
+
+def test_intervals_are_those_of_the_bootstrap_by_image():
+    rng = np.random.default_rng(1)
+    images, captions = 40, 80
+    right = np.arange(captions).reshape(images, 2)
+    scores = rng.random((images, captions)) + 0.5 * np.repeat(np.eye(images), 2, axis=1)
+    photo = [f"photo {row // 2}" for row in range(images)]
+    result = retrieval_recall(scores, right, ks=[1, 5], confidence=0.9, resamples=500, seed=3, clusters=photo)
+    own = retrieval_recall(
+        scores, right, pool="own", ks=[5], confidence=0.9, resamples=500, seed=3, clusters=photo, categories=photo
+    )
+    assert (result["confidence"], own["confidence"]) == (0.9, 0.9)
+    for k in (1, 5):
+        best = np.array([scores[row, right[row]].max() for row in range(images)])
+        text = (scores > best[:, None]).sum(axis=1) < k
+        image = np.array([(scores[:, c] > scores[c // 2, c]).sum() < k for c in range(captions)])
+        caption_photo = [photo[c // 2] for c in range(captions)]
+        assert result[f"text_recall_at_{k}_interval"] == list(
+            stats.cluster_bootstrap(text, photo, None, 0.9, 500, 3).micro
+        )
+        assert result[f"image_recall_at_{k}_interval"] == list(
+            stats.cluster_bootstrap(image, caption_photo, None, 0.9, 500, 3).micro
+        )
+    expected = stats.cluster_bootstrap(text, photo, photo, 0.9, 500, 3)
+    assert own["recall_at_5_interval"] == list(expected.micro)
+    assert {name: tuple(part["recall_at_5_interval"]) for name, part in own["per_category"].items()} == (
+        expected.categories
+    )
+    # Captions of one image are one cluster by default too: they do not count as independent.
+    default = retrieval_recall(scores, right, ks=[5], confidence=0.9, resamples=500, seed=3)
+    by_image = stats.cluster_bootstrap(image, np.arange(captions) // 2, None, 0.9, 500, 3)
+    assert default["image_recall_at_5_interval"] == list(by_image.micro)
+
+
+def test_a_caption_of_several_images_is_in_the_cluster_of_the_first():
+    rng = np.random.default_rng(0)
+    scores = rng.random((20, 60))
+    right = [sorted({*rng.integers(0, 60, 5), 3 * image}) for image in range(20)]
+    photo = [f"photo {image}" for image in rng.integers(0, 6, 20)]
+    result = retrieval_recall(scores, right, ks=[5], confidence=0.9, resamples=200, clusters=photo)
+    asking = [c for c in range(60) if any(c in mine for mine in right)]
+    owners = {c: [image for image in range(20) if c in right[image]] for c in asking}
+    assert max(map(len, owners.values())) > 1
+    credit = [sum(scores[:, c] > scores[owners[c], c].max()) < 5 for c in asking]
+    expected = stats.cluster_bootstrap(credit, [photo[owners[c][0]] for c in asking], None, 0.9, 200, 0).micro
+    assert result["image_recall_at_5_interval"] == list(expected)
+    last = stats.cluster_bootstrap(credit, [photo[owners[c][-1]] for c in asking], None, 0.9, 200, 0).micro
+    assert last != expected
+
+
+def test_intervals_come_by_condition_and_cover_the_score():
+    tables, right, rows = shuffled_conditions()
+    result = retrieval_recall(
+        [tables[key][image] for key, image in rows],
+        [right[image] for _, image in rows],
+        ks=[1],
+        conditions=[condition for (condition, _), _ in rows],
+        clusters=[image for _, image in rows],
+        seeds=[seed for (_, seed), _ in rows],
+        confidence=0.95,
+        resamples=500,
+    )
+    for part in (result, *result["per_condition"].values()):
+        for name in ("text_recall_at_1", "image_recall_at_1"):
+            low, high = part[f"{name}_interval"]
+            assert low <= part[name] <= high
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("pool", retrieval.POOLS)
+@pytest.mark.parametrize("column", [0, 3])
+def test_a_score_that_is_not_finite_is_refused_and_its_row_named(pool, bad, column, monkeypatch):
+    monkeypatch.setattr(retrieval, "_BLOCK_SCORES", 10)
+    scores = np.ones((9, 4), dtype=np.float32)
+    scores[5, column] = scores[7, 1] = bad
+    message = rf"NaN or infinite in rows 5, 7 \(2 of 9 rows.*: {bad};.*Score these candidates again"
+    with pytest.raises(ScoresError, match=message):
+        retrieval_recall(scores, [0] * 9, pool=pool)
+
+
+@pytest.mark.parametrize(
+    ("scores", "right", "options", "message"),
+    [
+        ([[1, 2], [1, 2, 3]], [0, 0], {}, r"row 0 has 2 scores, but another number .* row 1 .*: 3;.*pool=\"own\""),
+        ([np.ones(2), np.ones(1)], [0, 0], {}, "row 0 has 2 scores"),
+        ([[1, None], [1, 2]], [0, 0], {}, "NaN or infinite in row 0 "),
+        ([["a", 1], [1, 2]], [0, 0], {}, "scores cannot be read as numbers"),
+        (torch.ones(2, 2, requires_grad=True), [0, 0], {}, r"\.detach"),
+        ([], [], {}, r"shape \(0,\); pass one row per image"),
+        ([1, 2], [0, 0], {}, r"shape \(2,\)"),
+        ([[1, 2]], [0], {}, r"shape \(1, 2\).*at least two of each"),
+        ([[1], [2]], [0, 0], {}, r"shape \(2, 1\)"),
+        (np.ones((2, 2, 2)), [0, 0], {}, r"shape \(2, 2, 2\)"),
+        (np.ones((2, 3)), [0, [1, 3]], {}, r"is 3 in row 1 .*here 3"),
+        (np.ones((2, 3)), [0, []], {}, r"no candidate is right in row 1 "),
+        (np.ones((2, 3)), [0, [1, 1]], {}, r"comes twice in row 1 "),
+        (np.ones((2, 3)), [0], {}, "came for 1 rows, but scores for 2"),
+        (np.ones((2, 2)), np.eye(2, dtype=bool), {}, "booleans in rows 0, 1 "),
+        (np.ones((2, 3)), [0, 1], {"categories": "ab"}, r'categories came with pool="shared".*pool="own"'),
+        (np.ones((2, 3)), [0, 1], {"conditions": ["a"]}, "1 conditions came for 2 examples"),
+        (np.ones((2, 3)), [0, 1], {"conditions": ["a", None]}, "conditions are missing in row 1 "),
+        (np.ones((2, 3)), [0, 1], {"conditions": ["a", "b"]}, "no second image to choose from for rows 0, 1 "),
+        (np.ones((2, 3)), [0, 1], {"conditions": "aa", "seeds": [0, 1]}, "no second image"),
+        (np.ones((2, 3)), [0, 1], {"conditions": ["a", "a"], "seeds": [0]}, "1 seeds came for 2 examples"),
+        (np.ones((2, 3)), [0, 1], {"seeds": [0, 0]}, "seeds came without conditions"),
+        (np.ones((2, 3)), [0, 1], {"clusters": [0]}, "1 clusters came for 2 examples"),
+        (np.ones((2, 3)), [0, 1], {"confidence": 1.0}, "confidence is 1.0"),
+        (np.ones((2, 3)), [0, 1], {"ks": []}, r"ks is \[\]; pass a list of whole numbers"),
+        (np.ones((2, 3)), [0, 1], {"ks": 5}, "ks is 5; pass a list"),
+        (np.ones((2, 3)), [0, 1], {"ks": [1, 0]}, "k is 0; it must be a whole number from 1"),
+        (np.ones((2, 3)), [0, 1], {"ks": [2.5]}, "k is 2.5"),
+    ],
+)  # fmt: skip
+def test_a_shared_pool_that_cannot_be_judged_is_refused(scores, right, options, message):
+    if options.get("conditions") == "aa":
+        options = {**options, "conditions": list("aa")}
+    with pytest.raises(ScoresError, match=message):
+        retrieval_recall(scores, right, **options)
+
+
+@pytest.mark.parametrize(
+    ("scores", "right", "options", "message"),
+    [
+        ([], [], {}, "there are no scores"),
+        ([[1, 2], [1]], [0, 0], {}, "every candidate is right in row 1 .*at least one wrong candidate"),
+        ([[1, 2], [1, 2]], [0, [1, 0]], {}, "every candidate is right in row 1 "),
+        ([[1, 2], []], [0, 0], {}, "is 0 in row 1 "),
+        ([[1, 2], [1, 2]], [0, 2], {}, "is 2 in row 1 "),
+        ([[1, 2], [1, 2]], [0, 0], {"conditions": ["a", "a"]}, r'conditions came with pool="own".*pool="shared"'),
+        ([[1, 2], [1, 2]], [0, 0], {"seeds": [1, 1]}, 'seeds came with pool="own"'),
+        ([[1, 2], [1, 2]], [0, 0], {"categories": ["a"]}, "1 categories came for 2 examples"),
+        ([[1, 2], [1, 2]], [0, 0], {"clusters": ["a"]}, "1 clusters came for 2 examples"),
+        ([[1, 2], [1, 2]], [0, 0], {"confidence": 0.9, "resamples": 10}, "resamples is 10"),
+        ([[1, 2], [1, 2]], [0, 0], {"ks": ()}, r"ks is \(\)"),
+    ],
+)
+def test_candidate_sets_that_cannot_be_judged_are_refused(scores, right, options, message):
+    with pytest.raises(ScoresError, match=message):
+        retrieval_recall(scores, right, pool="own", **options)
+
+
+def test_unknown_pools_and_tie_policies_are_refused():
+    with pytest.raises(UnknownNameError, match="unknown pool of candidates 'all'; known: shared, own"):
+        retrieval_recall(np.eye(2), [0, 1], pool="all")
+    for pool in retrieval.POOLS:
+        with pytest.raises(UnknownNameError, match="unknown tie policy 'best'; known: wrong, half, right"):
+            retrieval_recall(np.eye(2), [0, 1], pool=pool, ties="best")
+
+
+def test_the_examples_of_the_docstrings_run():
+    outcome = doctest.testmod(retrieval)
+    assert (outcome.failed, outcome.attempted) == (0, 4)

@@ -1,0 +1,495 @@
+"""Yes-or-no answers: F1 from its definition, shares of false answers, intervals, TRICD's table and its card."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import json
+import math
+import random
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vl_assay.metrics import answers
+from vl_assay.metrics.answers import yes_no_f1
+from vl_assay.metrics.errors import ScoresError, VLAssayError
+from vl_assay.metrics.modules import load_metric
+from vl_assay.metrics.yes_no_f1 import app
+
+CARD = (Path(app.__file__).parent / "README.md").read_text(encoding="utf-8")
+SPLITS = ("Winoground", "COCO objects", "COCO relations")
+
+# Questions of each split of TRICD's test set (Table 1), half of them to be answered with yes (section 6.1).
+SIZES = (1424, 748, 500)
+# False positives and false negatives of each split that give the rows of Table 4; found by search, since the paper
+# prints only F1. Those of the fine-tuned models also give the shares of section 6.1.
+COUNTS = {
+    "OFA": ((438, 107, 120), (194, 105, 37)),
+    "FIBER": ((438, 95, 117), (124, 89, 3)),
+    "Flamingo3B": ((513, 101, 119), (124, 84, 3)),
+    "Flamingo80B": ((380, 272, 133), (357, 16, 105)),
+}
+
+
+def compute(predictions, references, **options):
+    return load_metric("yes_no_f1").compute(predictions=predictions, references=references, **options)
+
+
+def f1_by_hand(said, right, label):
+    """The harmonic mean of precision and recall; 0 where nothing of the class is found."""
+    found = sum(one == label for one in said)
+    there = sum(one == label for one in right)
+    both = sum(one == other == label for one, other in zip(said, right, strict=True))
+    if not both:
+        return Fraction(0)
+    precision, recall = Fraction(both, found), Fraction(both, there)
+    return 2 / (1 / precision + 1 / recall)
+
+
+def macro_f1_by_hand(said, right):
+    return float((f1_by_hand(said, right, 1) + f1_by_hand(said, right, 0)) / 2)
+
+
+def answers_with(false_positives, false_negatives, size):
+    """Answers and right answers of a balanced set with so many false ones."""
+    half = size // 2
+    said = [0] * false_negatives + [1] * (half - false_negatives) + [1] * false_positives
+    return said + [0] * (half - false_positives), [1] * half + [0] * half
+
+
+def test_results_by_arithmetic():
+    result = compute(
+        ["yes", "yes", "no", "yes", "yes", "no"],
+        ["yes", "no", "no", "yes", "no", "yes"],
+        categories=["a", "a", "a", "b", "b", "b"],
+    )
+    assert result == {
+        "accuracy": 0.5,
+        "macro_accuracy": 0.5,  # (2/3 + 1/3) / 2
+        "n": 6,
+        "macro_f1": pytest.approx((4 / 7 + 2 / 5) / 2),
+        "f1_yes": pytest.approx(4 / 7),  # 2·2 / (2·2 + 2 + 1)
+        "f1_no": pytest.approx(2 / 5),  # 2·1 / (2·1 + 1 + 2)
+        "false_positives": 2,
+        "false_negatives": 1,
+        "per_category": {
+            "a": {
+                "accuracy": pytest.approx(2 / 3),
+                "n": 3,
+                "macro_f1": pytest.approx(2 / 3),  # TP 1, FP 1, TN 1: 2/3 and 2/3
+                "false_positive_share": 1 / 2,
+                "false_negative_share": 0.0,
+            },
+            "b": {
+                "accuracy": pytest.approx(1 / 3),
+                "n": 3,
+                "macro_f1": 1 / 4,  # TP 1, FP 1, FN 1: 1/2 and 0
+                "false_positive_share": 1 / 2,
+                "false_negative_share": 1.0,
+            },
+        },
+    }
+
+
+# With both kinds of question in both categories.
+both_kinds = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.sampled_from("ab")), max_size=30).map(
+    lambda rows: [*rows, (0, 1, "a"), (0, 0, "a"), (1, 1, "b"), (0, 0, "b")]
+)
+
+
+@given(rows=both_kinds)
+def test_scores_are_those_of_the_definition_written_out(rows):
+    said, right, labels = (list(column) for column in zip(*rows, strict=True))
+    result = yes_no_f1(said, right, categories=labels)
+    assert result["macro_f1"] == pytest.approx(macro_f1_by_hand(said, right))
+    assert result["f1_yes"] == pytest.approx(float(f1_by_hand(said, right, 1)))
+    assert result["f1_no"] == pytest.approx(float(f1_by_hand(said, right, 0)))
+    assert result["accuracy"] == pytest.approx(np.mean(np.array(said) == right))
+    false = {"positive": [s > r for s, r, _ in rows], "negative": [s < r for s, r, _ in rows]}
+    for kind, flags in false.items():
+        assert result[f"false_{kind}s"] == sum(flags)
+        shares = [part[f"false_{kind}_share"] for part in result["per_category"].values()]
+        assert shares == [None, None] if not sum(flags) else sum(shares) == pytest.approx(1)
+    for label, part in result["per_category"].items():
+        mine = [(s, r) for s, r, other in rows if other == label]
+        assert part["n"] == len(mine)
+        assert part["macro_f1"] == pytest.approx(macro_f1_by_hand(*zip(*mine, strict=True)))
+        if result["false_positives"]:
+            expected = sum(s > r for s, r in mine) / result["false_positives"]
+            assert part["false_positive_share"] == pytest.approx(expected)
+
+
+@given(rows=both_kinds, seed=st.integers(0, 99))
+def test_calling_yes_no_and_no_yes_swaps_the_two_f1(rows, seed):
+    said, right, _ = (np.array(column) for column in zip(*rows, strict=True))
+    order = np.random.default_rng(seed).permutation(len(said))
+    result, turned = yes_no_f1(said, right), yes_no_f1(1 - said[order], 1 - right[order])
+    assert (turned["f1_yes"], turned["f1_no"]) == (result["f1_no"], result["f1_yes"])
+    assert turned["false_positives"] == result["false_negatives"]
+    assert turned["macro_f1"] == pytest.approx(result["macro_f1"])
+
+
+@pytest.mark.parametrize(("always", "f1"), [(1, [2 / 3, 0]), (0, [0, 2 / 3])])
+def test_always_the_same_answer_gets_a_half_and_a_third(always, f1):
+    # Always yes, half of them right: precision 1/2, recall 1, F1 2/3; no is never found, F1 0.
+    result = compute([always] * 100, [0, 1] * 50)
+    assert (result["accuracy"], result["macro_f1"]) == (1 / 2, pytest.approx(1 / 3))
+    assert [result["f1_yes"], result["f1_no"]] == pytest.approx(f1)
+
+
+def test_chance_is_a_half_of_both():
+    result = compute(np.random.default_rng(0).integers(2, size=20_000), [0, 1] * 10_000)
+    assert (result["accuracy"], result["macro_f1"]) == pytest.approx((0.5, 0.5), abs=0.015)  # standard error 0.0035
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ["yes", "no", "no"],
+        ["Yes", " NO ", "no\n"],
+        ["True", "false", "FALSE"],
+        ["1", "0", "0.0"],
+        [True, False, False],
+        [1.0, 0.0, -0.0],
+        (1, 0, 0),
+        np.array([1, 0, 0], dtype=np.uint8),
+        np.array([1, 0, 0], dtype=np.float16),
+        np.array([True, False, False]),
+        np.array(["yes", "no", "no"]),
+        [np.int8(1), np.bool_(False), np.float32(0)],
+        torch.tensor([1, 0, 0]),
+        torch.tensor([True, False, False]),
+        [torch.tensor(1), torch.tensor(0), torch.tensor(0)],
+    ],
+)
+@pytest.mark.parametrize("right", [[1, 0, 1], ["yes", "no", "yes"], [True, False, True]], ids=["01", "words", "bools"])
+def test_answers_come_in_any_common_form(said, right):
+    for result in (yes_no_f1(said, right), compute(said, right)):
+        # TP 1, FN 1, TN 1: both F1 are 2/3.
+        assert (result["macro_f1"], result["false_negatives"]) == (pytest.approx(2 / 3), 1)
+
+
+def test_batches_and_single_answers_add_up_to_the_whole():
+    for said, right in ((["yes", "no", "no", "yes"], [1, 0, 1, 0]), ([1, 0, 0, 1], ["yes", "no", "yes", "no"])):
+        expected = compute(said, right)
+        metric = load_metric("yes_no_f1")
+        metric.add_batch(predictions=said[:1], references=right[:1])
+        metric.add_batch(predictions=said[1:], references=right[1:])
+        assert metric.compute() == expected
+        for one, other in zip(said, right, strict=True):
+            metric.add(prediction=one, reference=other)
+        assert metric.compute() == expected
+
+
+# --- intervals ------------------------------------------------------------------------------------------------
+
+
+def noisy_answers(seed, images=50):
+    """Answers whose quality depends on the image, with images of unequal size and fewer right answers of yes."""
+    rng = np.random.default_rng(seed)
+    clusters = rng.integers(0, images, 4 * images)
+    right = (rng.random(len(clusters)) < 0.3).astype(int)
+    correct = rng.random(len(clusters)) < rng.beta(2, 1, images)[clusters]
+    return np.where(correct, right, 1 - right), right, clusters
+
+
+def bootstrap_by_hand(said, right, clusters, resamples, confidence):
+    """Quantiles of the macro F1 of images drawn one at a time, where there are questions of both kinds."""
+    members = {}
+    for row, cluster in enumerate(clusters):
+        members.setdefault(cluster, []).append(row)
+    rng, drawn = random.Random(0), []
+    for _ in range(resamples):
+        rows = [row for cluster in rng.choices(list(members), k=len(members)) for row in members[cluster]]
+        truth = [int(right[row]) for row in rows]
+        if len(set(truth)) == 2:
+            drawn.append(macro_f1_by_hand([int(said[row]) for row in rows], truth))
+    return np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
+
+
+def test_intervals_are_those_of_a_bootstrap_written_out():
+    said, right, clusters = noisy_answers(seed=1)
+    labels = np.where(clusters % 3 == 0, "a", "b")
+    result = compute(said, right, categories=labels.tolist(), clusters=clusters.tolist(), confidence=0.9)
+    for part, rows in [
+        (result, np.full(len(said), True)),
+        (result["per_category"]["a"], labels == "a"),
+        (result["per_category"]["b"], labels == "b"),
+    ]:
+        expected = bootstrap_by_hand(said[rows], right[rows], clusters[rows], 1_000, 0.9)
+        # The 5 % quantile of 1,000 draws has a standard error of 7 % of an sd; an interval is 3.3 sd wide.
+        assert part["macro_f1_interval"] == pytest.approx(expected, abs=0.08 * np.ptp(expected))
+        assert part["macro_f1_interval"][0] < part["macro_f1"] < part["macro_f1_interval"][1]
+
+
+def test_resamples_without_one_kind_of_question_are_left_out():
+    # One of five images asks what is to be answered with no: (4/5)^5 = 33 % of resamples lack it.
+    said, right, clusters = [1, 1, 0, 1, 1, 0], [1, 1, 1, 1, 1, 0], [0, 1, 2, 3, 4, 4]
+    interval = yes_no_f1(said, right, clusters=clusters, confidence=0.9, resamples=20_000)["macro_f1_interval"]
+    assert interval == pytest.approx(bootstrap_by_hand(said, right, clusters, 4_000, 0.9), abs=0.02)
+
+
+def test_clusters_widen_the_interval():
+    # 20 copies of each of 50 answers are worth 50 answers: sqrt(20) = 4.5 times as wide.
+    rng = np.random.default_rng(2)
+    said, right = np.repeat(rng.integers(2, size=50), 20), np.repeat(np.arange(50) % 2, 20)
+    options = {"confidence": 0.9, "resamples": 2_000}
+    alone = compute(said, right, **options)["macro_f1_interval"]
+    joined = compute(said, right, clusters=np.repeat(np.arange(50), 20).tolist(), **options)["macro_f1_interval"]
+    assert np.ptp(joined) == pytest.approx(math.sqrt(20) * np.ptp(alone), rel=0.2)
+
+
+@pytest.mark.parametrize(("yes", "no"), [(1, 1), (2, 2), (3, 9), (40, 60)])
+def test_all_right_gets_an_interval_that_reaches_as_low_as_the_accuracy_allows(yes, no):
+    n = yes + no
+    right = [1] * yes + [0] * no
+    result = yes_no_f1(right, right, confidence=0.9)
+    low, high = result["macro_f1_interval"]
+    assert (result["macro_f1"], high) == (1.0, 1.0)
+    errors = n * (1 - 0.05 ** (1 / n))  # the exact bound of the accuracy
+
+    def macro_f1(missed):
+        false = errors - missed
+        f1 = [2 * (yes - missed) / (2 * (yes - missed) + errors), 2 * (no - false) / (2 * (no - false) + errors)]
+        return sum(f1) / 2
+
+    divisions = np.linspace(max(0, errors - no), min(yes, errors), 1_001)
+    assert low == pytest.approx(min(map(macro_f1, divisions)))
+    assert 0 < low < 1
+
+
+@pytest.mark.parametrize("images", [2, 5])
+def test_all_right_and_all_wrong_count_images_not_questions(images):
+    right, clusters = [1, 0] * (2 * images), np.repeat(np.arange(images), 4).tolist()
+    wrong = yes_no_f1([1 - one for one in right], right, clusters=clusters, confidence=0.9)
+    assert wrong["macro_f1"] == 0
+    # Where both kinds have as many hits, macro F1 is the accuracy, here at most 1 - 0.05^(1/images).
+    assert wrong["macro_f1_interval"] == pytest.approx([0, 1 - 0.05 ** (1 / images)])
+    # All right: E = 1 - 0.05^(1/images) of the rows may be wrong, all of one kind as far as its half goes.
+    errors = 1 - 0.05 ** (1 / images)
+    hits = [max(0.5 - errors, 0), min(1 - errors, 0.5)]
+    lowest = sum(2 * part / (2 * part + errors) for part in hits) / 2
+    all_right = yes_no_f1(right, right, clusters=clusters, confidence=0.9)
+    assert all_right["macro_f1_interval"] == pytest.approx([lowest, 1])
+
+
+def test_a_single_image_says_nothing_unless_all_right_or_all_wrong():
+    assert yes_no_f1([1, 0, 0], [1, 0, 1], clusters=["a"] * 3, confidence=0.9)["macro_f1_interval"] == [0.0, 1.0]
+
+
+def test_every_option_reaches_the_intervals():
+    said, right, clusters = noisy_answers(seed=3)
+    plain = {"clusters": clusters.tolist(), "confidence": 0.95, "resamples": 300, "seed": 0}
+    expected = compute(said, right, **plain)
+    assert expected["confidence"] == 0.95
+    assert "macro_f1_interval" not in compute(said, right)
+    for change in ({"clusters": None}, {"confidence": 0.5}, {"resamples": 301}, {"seed": 1}):
+        for name in ("macro_f1_interval", "accuracy_interval"):
+            assert compute(said, right, **{**plain, **change})[name] != expected[name]
+
+
+def test_the_module_and_the_plain_function_agree():
+    said, right, clusters = noisy_answers(seed=4)
+    options = {
+        "categories": [["a", "b"] if row % 3 else "b" for row in range(len(said))],
+        "clusters": clusters.tolist(),
+        "confidence": 0.8,
+        "resamples": 300,
+        "seed": 3,
+    }
+    expected = yes_no_f1(said, right, **options)
+    assert compute(said, right, **options) == expected
+    assert json.loads(json.dumps(expected, allow_nan=False)) == expected
+    # With several labels a question counts in each of its categories.
+    assert expected["per_category"]["b"]["false_positive_share"] == 1
+    assert expected["per_category"]["b"]["macro_f1"] == expected["macro_f1"]
+
+
+# --- what is refused ------------------------------------------------------------------------------------------
+
+CURE = "pass 1 or 0, or yes or no. Map an answer that is neither to the wrong one, so that it is counted"
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (["yes", "maybe", "no"], rf"of the answers, 'maybe' came in row 1 \(1 of 3 rows, counted from 0\); {CURE}"),
+        ([1, 0, 0.7], rf"of the answers, 0\.7 came in row 2.*{CURE}"),
+        ([2, 0, 0], f"of the answers, 2(.0)? came in row 0.*{CURE}"),
+        ([1, 0, math.nan], f"of the answers, nan came in row 2.*{CURE}"),
+        ([1, None, 0], f"of the answers, (None|nan) came in row 1.*{CURE}"),
+        (["yes", "no", ""], f"of the answers, '' came in row 2.*{CURE}"),
+        ([], r"answers have shape \(0,\); pass one for each question, at least one"),
+        (["yes, there is", "no", "I cannot see one"], r"'yes, there is' came in rows 0, 2 \(2 of 3"),
+    ],
+)
+def test_answers_that_are_neither_are_refused_and_their_rows_named(said, message):
+    with pytest.raises(ScoresError, match=message):
+        yes_no_f1(said, [1, 0, 1])
+    with pytest.raises(ScoresError, match=message):
+        compute(said, [1, 0, 1][: len(said)])
+    if said:
+        with pytest.raises(ScoresError, match=message.replace("the answers", "the right answers")):
+            yes_no_f1([1, 0, 1], said)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ([1, 0], "2 answers came for 3 right answers; pass one for each question"),
+        ("yes", r"answers have shape \(\); pass one for each question"),
+        (None, r"answers have shape \(\)"),
+        ([[1, 0, 0]], r"answers have shape \(1, 3\)"),
+        ([[1, 0], [1], [0]], r"of the answers, \[1, 0\] came in rows 0, 1, 2"),
+        ([b"yes", 0, 0], "b'yes' came in row 0"),
+        (torch.ones(3, requires_grad=True), "answers cannot be read .*; pass a list with one for each question"),
+    ],
+)
+def test_answers_of_another_shape_are_refused(said, message):
+    with pytest.raises(ScoresError, match=message):
+        yes_no_f1(said, [1, 0, 1])
+
+
+@pytest.mark.parametrize(("right", "only"), [([1, 1, 1], "yes"), (["no"] * 3, "no")])
+def test_questions_of_one_kind_are_refused_with_the_cure(right, only):
+    with pytest.raises(ScoresError, match=f"right answer is '{only}' in all 3 rows of the set; .*Add the others"):
+        compute([1, 0, 1], right)
+
+
+def test_a_category_with_questions_of_one_kind_is_refused_and_named():
+    with pytest.raises(ScoresError, match="right answer is 'no' in all 2 rows of the category 'b'"):
+        compute([1, 0, 1, 0], [1, 0, 0, 0], categories=["a", "a", "b", "b"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"categories": ["a"]}, "1 categories came for 4 examples"),
+        ({"categories": ["a", None, "a", "a"]}, r"categories are missing in row 1 \(1 of 4"),
+        ({"clusters": ["a"]}, "1 clusters came for 4 examples"),
+        ({"confidence": 0.9, "resamples": 10}, "resamples is 10; it must be a whole number of at least 100"),
+        ({"confidence": 0.9, "seed": -1}, "seed is -1; it must be a whole number of at least 0"),
+    ],
+)
+def test_unusable_options_are_refused_with_their_cure(options, message):
+    with pytest.raises(ScoresError, match=message):
+        compute([1, 0, 1, 0], [1, 0, 0, 1], **options)
+
+
+junk = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-1, 2), st.floats(), st.sampled_from(["yes", "no", "", "é"])),
+    lambda inner: st.lists(inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(said=junk, right=junk)
+def test_junk_is_refused_in_words(said, right):
+    with contextlib.suppress(VLAssayError):
+        assert 0 <= yes_no_f1(said, right)["macro_f1"] <= 1
+
+
+def test_inputs_are_left_as_they_were():
+    said, right = np.array([1, 0, 0]), ["yes", "no", "yes"]
+    yes_no_f1(said, right, confidence=0.9, resamples=100)
+    assert (said.tolist(), right) == ([1, 0, 0], ["yes", "no", "yes"])
+
+
+# --- TRICD ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tricd(shared_data):
+    """The released validation set: right answers, splits and images of the 204 questions."""
+    released = json.loads((shared_data / "data" / "tricd" / "TRICD_VQA_val.json").read_text(encoding="utf-8"))
+    annotations = {row["answer_id"]: row for row in released["annotations"]}
+    rows = [(annotations[question["question_id"]], question["file_name"]) for question in released["questions"]]
+    return [row["answer"] for row, _ in rows], [row["coco_type"] for row, _ in rows], [image for _, image in rows]
+
+
+def test_an_oracle_gets_one_on_tricd(tricd):
+    right, splits, images = tricd
+    result = compute(right, right, categories=splits, clusters=images, confidence=0.95)
+    assert (result["macro_f1"], result["accuracy"], result["n"]) == (1.0, 1.0, 204)
+    assert {name: part["n"] for name, part in result["per_category"].items()} == {"relation": 120, "object": 84}
+    assert all(part["false_positive_share"] is None for part in result["per_category"].values())
+    # 99 images, none wrong: 0.025^(1/99) = 0.9634.
+    assert result["accuracy_interval"] == pytest.approx([0.025 ** (1 / 99), 1.0])
+    assert result["macro_f1_interval"] == pytest.approx([0.963, 1.0], abs=0.001)
+    assert "204 questions about 99 images, 84 on COCO objects and 120 on COCO relations" in CARD
+
+
+def test_always_yes_gets_a_third_in_each_split_of_tricd(tricd):
+    right, splits, _ = tricd
+    result = compute(["yes"] * 204, right, categories=splits)
+    assert (result["accuracy"], result["macro_f1"]) == (0.5, pytest.approx(1 / 3))
+    for part in result["per_category"].values():
+        assert (part["accuracy"], part["macro_f1"]) == (0.5, pytest.approx(1 / 3))
+    # All 102 false answers are false positives: 60 of relations, 42 of objects.
+    assert result["per_category"]["relation"]["false_positive_share"] == 60 / 102
+
+
+@pytest.fixture(scope="module")
+def paper(shared_data):
+    (path,) = (shared_data / "papers").glob("002_*.txt")
+    return path.read_text(encoding="utf-8")
+
+
+def table_4(paper):
+    """F1 by model: Winoground, COCO objects, COCO relations, all, and GQA."""
+    lines = paper.split("Model\tTRICD-VQA")[1].split("Table 4")[0].splitlines()
+    return {line.split("\t")[0]: line.split("\t")[1:6] for line in lines if line.split("\t")[0] in COUNTS}
+
+
+def test_the_card_quotes_the_paper(paper):
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in CARD.splitlines() if line.startswith("|")]
+    quoted = {row[0]: row[1:] for row in rows if row[0] in COUNTS}
+    assert quoted == {model: row[:4] for model, row in table_4(paper).items()}
+    assert len(quoted) == 4
+    for phrase in ("around 60–70", "around 50 – 60"):
+        assert phrase in paper
+        assert phrase in CARD
+    header = next(line for line in paper.splitlines() if line.startswith("# Im-cap pairs"))
+    assert {int(cell) for cell in header.split("\t")[1:] if cell} == {*SIZES, sum(SIZES)}
+
+
+@pytest.mark.parametrize("model", COUNTS)
+def test_table_4_is_macro_f1_of_answers_that_can_be(model, paper):
+    said, right, splits = [], [], []
+    for name, size, *false in zip(SPLITS, SIZES, *COUNTS[model], strict=True):
+        these, truth = answers_with(*false, size)
+        said, right, splits = said + these, right + truth, splits + [name] * size
+    result = compute(said, right, categories=splits)
+    scores = [result["per_category"][name]["macro_f1"] for name in SPLITS]
+    # "All" is no average of the splits: it is over all questions, as here.
+    assert [f"{100 * score:.1f}" for score in (*scores, result["macro_f1"])] == table_4(paper)[model][:4]
+    if model != "Flamingo80B":  # section 6.1: 60-70 % of false positives, 50-60 % of false negatives
+        winoground = result["per_category"]["Winoground"]
+        assert 0.6 <= winoground["false_positive_share"] <= 0.7
+        assert 0.5 <= winoground["false_negative_share"] <= 0.6
+
+
+def test_gaps_to_gqa_are_those_of_the_text(paper):
+    # "from 8% for FIBER to 15% for OFA": 74.8 - 66.7 = 8.1 and 77.2 - 62.0 = 15.2.
+    table = {model: row[3:] for model, row in table_4(paper).items()}
+    gaps = [float(table[model][1]) - float(table[model][0]) for model in ("FIBER", "OFA")]
+    assert [math.floor(gap) for gap in gaps] == [8, 15]
+    assert "from 8% for FIBER to 15% for OFA" in paper
+
+
+def test_the_page_says_what_is_missing():
+    result = app.PAGE.judge([["Yes", "1", ""], ["no", "0", ""]])
+    assert (result["macro_f1"], result["per_category"]) == (1.0, {})
+    with pytest.raises(ScoresError, match="row 1 has no answer; fill it in"):
+        app.PAGE.judge([["", "yes", "a"], ["", "no", "a"]])
+
+
+def test_the_examples_of_the_docstrings_run():
+    outcome = doctest.testmod(answers)
+    assert (outcome.failed, outcome.attempted) == (0, 2)
