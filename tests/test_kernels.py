@@ -182,6 +182,17 @@ def test_unusable_input_is_refused_with_its_cure(scores, correct, message):
         kernels.match_credit(scores, correct)
 
 
+def test_rows_of_tensors_of_unequal_length_are_named_like_lists():
+    with pytest.raises(ScoresError, match=r"row 0 has 2 scores, but another number stands in row 1 .*: 3;"):
+        kernels.match_credit([torch.ones(2), torch.ones(3)], [0, 0])
+
+
+@pytest.mark.parametrize("scores", [[[1, [2]], [3, 4]], [[1, 10**400]], [["a", "b"]], [[1, 2], 3]])
+def test_scores_that_are_no_numbers_are_refused_in_words(scores):
+    with pytest.raises(ScoresError, match=r"cannot be read as numbers|another number stands in row"):
+        kernels.match_credit(scores, [0] * len(scores))
+
+
 def test_an_unknown_tie_policy_names_the_known_ones():
     with pytest.raises(UnknownNameError, match="unknown tie policy 'first'; known: wrong, half, right"):
         kernels.match_credit([[1, 2]], [0], ties="first")

@@ -1,0 +1,42 @@
+"""The page of the metric's Space."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vl_assay.metrics.kernels import TIES
+from vl_assay.metrics.page import Page
+from vl_assay.metrics.symmetry import artifact_gap
+
+PAGE = Page(
+    title="Artefact Gap",
+    folder=Path(__file__).parent,
+    compute=artifact_gap,
+    columns={
+        "score of caption 0": "number",
+        "score of caption 1": "number",
+        "correct caption": "number",
+        "category": "label",
+        "image": "label",
+    },
+    inputs={
+        "scores": ["score of caption 0", "score of caption 1"],
+        "correct": "correct caption",
+        "categories": "category",
+        "clusters": "image",
+    },
+    # Minus the length of each caption: negatives that add something are longer, the others are not.
+    example=[
+        ["-14", "-24", "0", "add", "1"],
+        ["-9", "-19", "0", "add", "1"],
+        ["-21", "-35", "0", "add", "2"],
+        ["-11", "-18", "0", "add", "3"],
+        ["-11", "-11", "0", "swap", "1"],
+        ["-12", "-8", "0", "swap", "2"],
+        ["-26", "-30", "0", "swap", "3"],
+    ],
+    options={"ties": TIES},
+)
+
+if __name__ == "__main__":
+    PAGE.build().launch()

@@ -1,0 +1,126 @@
+"""Two models on the same examples, from what they said to what may be claimed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import ScoresError, UnknownNameError
+from .kernels import TIES, Labels, MatchCredit, as_float64, label_codes, match_credit, name_rows
+from .paired import paired_difference
+from .summary import memberships
+
+
+def compare_models(
+    predictions1: ArrayLike, predictions2: ArrayLike, references: ArrayLike, *, ties: str = "wrong", **options: Any
+) -> dict[str, Any]:
+    """Judge two models on the same examples and test the difference; positive means that the first is better.
+
+    Args:
+        predictions1: what the first model said: scores of shape (n, k), k >= 2, where the highest is its choice; or
+            answers of shape (n,), such as the number of the chosen caption, or 1 and 0 for yes and no. An answer other
+            than the right one is wrong, whatever it is. Text is refused: "Yes" and "yes" would differ.
+        predictions2: what the second model said of the same examples; it may give scores where the first one answers.
+        references: of shape (n,): the column of the correct caption, or the right answer. To compare any other score,
+            pass each example's success as answers, 1 or 0, and 1 as every right answer.
+        ties: what a tie for the highest score earns: ``"wrong"`` 0, ``"half"`` 1 over the number of captions that share
+            it, ``"right"`` 1. Answers have no ties.
+        options: categories, clusters, confidence, resamples, permutations, power, seed; see
+            ``paired.paired_difference``.
+
+    Returns:
+        What ``paired.paired_difference`` returns, with ``tie_rate1`` and ``tie_rate2``, in [0, 1], the shares of the
+        examples that a tie decides, also in the categories.
+
+    Raises:
+        ScoresError: predictions of different numbers, text, a NaN, or labels or options that cannot be used; the
+            message says whose predictions, and which rows.
+        UnknownNameError: ``ties`` is no tie policy.
+
+    Source: see ``paired.paired_difference``; the credit of an example is that of ``kernels.match_credit``.
+
+    >>> result = compare_models([[2, 1], [2, 1]], [[2, 1], [1, 2]], [0, 0])
+    >>> result["difference"], result["wins"], result["losses"]
+    (0.5, 1, 0)
+    """
+    if ties not in TIES:
+        raise UnknownNameError("tie policy", ties, TIES)
+    refuse_text(references, "references")
+    first = _credit(predictions1, references, ties, "predictions1")
+    second = _credit(predictions2, references, ties, "predictions2")
+    result = paired_difference(first.credit, second.credit, **options)
+    tied = {"tie_rate1": first.tied, "tie_rate2": second.tied}
+    result |= {name: float(flags.mean()) for name, flags in tied.items()}
+    _add_tie_rates(result["per_category"], tied, options.get("categories"))
+    return result
+
+
+def are_scores(predictions: ArrayLike) -> bool:
+    """Whether predictions are rows of scores rather than answers; one row that is a list is enough.
+
+    >>> are_scores([[0.9, 0.1]]), are_scores([1, 0])
+    (True, False)
+    """
+    rows = _rows(predictions)
+    return rows.ndim != 1 or any(isinstance(row, list | tuple) or getattr(row, "ndim", 0) > 0 for row in rows)
+
+
+def refuse_text(answers: ArrayLike, what: str) -> None:
+    """Raise a `ScoresError` that names the rows and the cure where an answer is text; `what` names the answers.
+
+    >>> refuse_text([1, "no"], "predictions1")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    vl_assay.metrics.errors.ScoresError: predictions1: 'no' in row 1 (1 of 2 rows, counted from 0) is text; ...
+    """
+    rows = np.atleast_1d(_rows(answers))
+    text = np.array([isinstance(row, str) for row in rows], dtype=bool)
+    if text.any():
+        raise ScoresError(
+            f"{what}: {rows[text.argmax()]!r} in {name_rows(text)} is text; give every answer a number, such as 1 for "
+            "yes and 0 for no, the same in both models' predictions and in the references"
+        )
+
+
+def _rows(values: ArrayLike) -> NDArray[Any]:
+    try:
+        return np.asarray(values, dtype=object)
+    except (ValueError, RuntimeError):
+        return as_float64(values, "predictions or references")
+
+
+def _credit(predictions: ArrayLike, references: ArrayLike, ties: str, who: str) -> MatchCredit:
+    if are_scores(predictions):
+        try:
+            return match_credit(predictions, references, ties)
+        except ScoresError as error:
+            raise ScoresError(f"{who}: {error}") from error
+    refuse_text(predictions, who)
+    answers, right = as_float64(predictions, f"answers in {who}"), as_float64(references, "right answers")
+    if not len(answers) or answers.shape != right.shape:
+        raise ScoresError(
+            f"{who}: answers of shape {answers.shape} came for right answers of shape {right.shape}; pass one for each "
+            "example, at least one"
+        )
+    for name, values in ((who, answers), ("references", right)):
+        bad = ~np.isfinite(values)
+        if bad.any():
+            raise ScoresError(
+                f"{name}: an answer is NaN or infinite in {name_rows(bad)}; put a wrong answer where a model gave "
+                "none, and leave out an example that has no right answer, for both models"
+            )
+    return MatchCredit((answers == right).astype(np.float64), np.zeros(len(answers), dtype=bool))
+
+
+def _add_tie_rates(
+    per_category: dict[str, dict[str, Any]], tied: dict[str, NDArray[np.bool_]], categories: Labels | None
+) -> None:
+    for key, flags in tied.items():
+        members, labels = memberships(categories, len(flags))
+        if labels is None:
+            return
+        names, codes = label_codes(labels, len(members), "categories")
+        rates = np.bincount(codes, flags[members]) / np.bincount(codes)
+        for name, rate in zip(names, rates.tolist(), strict=True):
+            per_category[name][key] = rate

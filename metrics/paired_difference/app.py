@@ -1,0 +1,48 @@
+"""The page of the comparison's Space."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vl_assay.metrics.comparison import compare_models
+from vl_assay.metrics.kernels import TIES
+from vl_assay.metrics.page import Page
+
+PAGE = Page(
+    title="Paired Difference",
+    folder=Path(__file__).parent,
+    compute=compare_models,
+    columns={
+        "model 1, caption 0": "number",
+        "model 1, caption 1": "number",
+        "model 2, caption 0": "number",
+        "model 2, caption 1": "number",
+        "correct caption": "number",
+        "category": "label",
+        "image": "label",
+    },
+    inputs={
+        "predictions1": ["model 1, caption 0", "model 1, caption 1"],
+        "predictions2": ["model 2, caption 0", "model 2, caption 1"],
+        "references": "correct caption",
+        "categories": "category",
+        "clusters": "image",
+    },
+    # Six wins and no loss are significant if examples are independent, but they are on two images only.
+    example=[
+        ["0.31", "0.27", "0.24", "0.26", "0", "swap", "1"],
+        ["0.30", "0.22", "0.21", "0.25", "0", "replace", "1"],
+        ["0.32", "0.28", "0.23", "0.24", "0", "replace", "1"],
+        ["0.28", "0.26", "0.22", "0.23", "0", "swap", "2"],
+        ["0.33", "0.29", "0.25", "0.25", "0", "replace", "2"],
+        ["0.30", "0.26", "0.24", "0.27", "0", "swap", "2"],
+        ["0.29", "0.24", "0.27", "0.22", "0", "replace", "3"],
+        ["0.22", "0.25", "0.20", "0.23", "0", "swap", "3"],
+        ["0.27", "0.21", "0.28", "0.24", "0", "replace", "4"],
+        ["0.24", "0.26", "0.22", "0.24", "0", "swap", "4"],
+    ],
+    options={"ties": TIES},
+)
+
+if __name__ == "__main__":
+    PAGE.build().launch()

@@ -1,0 +1,297 @@
+"""What the scores of a blind, text-only model give away: the gap between correct and hard negative captions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import product
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import ScoresError
+from .kernels import Labels, label_codes, match_credit, name_rows, score_matrix
+from .stats import (
+    MIN_RESAMPLES,
+    check_share,
+    check_whole,
+    cluster_bootstrap,
+    cluster_standard_error,
+    cluster_totals,
+)
+from .summary import memberships
+
+# The squares of sums of larger scores would soon leave the range of float64.
+_LARGEST_SCORE = 1e100
+
+# 2**20 draws: the arrays of one chunk stay near 20 MB.
+_DRAWS_PER_CHUNK = 2**20
+
+
+class _Examples(NamedTuple):
+    """Scores of the correct and of the other caption, credit, tie flag and cluster of each example."""
+
+    positive: NDArray[np.float64]
+    negative: NDArray[np.float64]
+    credit: NDArray[np.float64]
+    tied: NDArray[np.bool_]
+    cluster: NDArray[np.intp]
+
+
+class _Options(NamedTuple):
+    confidence: float | None
+    resamples: int
+    permutations: int
+    seed: int
+
+
+def artifact_gap(
+    scores: ArrayLike,
+    correct: ArrayLike,
+    *,
+    categories: Labels | None = None,
+    clusters: Labels | None = None,
+    ties: str = "wrong",
+    confidence: float | None = None,
+    resamples: int = 10_000,
+    permutations: int = 1_000,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Measure how far a model that never sees the image tells correct captions from hard negatives.
+
+    The gap of an example is the score of its correct caption minus that of its hard negative, such as the
+    plausibility of one text minus that of the other. A benchmark without artefacts has gaps that are symmetric
+    around zero, and an accuracy of 0.5: here a high accuracy is bad news about the benchmark.
+
+    Three questions are asked, and their answers may differ. ``accuracy``: does the sign of the gap tell the
+    correct caption? ``asymmetry``: does its size tell it, where the sign does not (a gap of 3 is always right,
+    one of 1 always wrong)? ``auc``: would the score of one caption alone tell it, without the other? Gaps may
+    be symmetric while ``auc`` is not 0.5: (correct, negative) scores of (5, 3), (5, 3), (0, 2) and (3, 5) have
+    the gaps 2, 2, -2 and -2, but an ``auc`` of 9/16.
+
+    Args:
+        scores: array-like of shape (n, 2): a row is an example, a column a caption; higher is more plausible, on
+            any scale, in magnitude at most 1e100. A caption with several hard negatives makes one row for each.
+        correct: array-like of shape (n,), the column of the correct caption in each row, 0 or 1.
+        categories: one label per example, or a list of labels for each, which then counts in every one of them;
+            ``None`` for a set without categories.
+        clusters: one label per example, such as its image; rows that share a caption belong together. ``None``
+            makes each example its own cluster, which overstates the certainty otherwise.
+        ties: ``"wrong"``, ``"half"`` or ``"right"``: what equal scores earn in ``accuracy``. A constant scorer
+            has 0, 0.5 or 1. In ``auc`` a tie always counts half, and a gap of zero is on neither side.
+        confidence: coverage of the intervals, strictly between 0 and 1; ``None`` for no intervals.
+        resamples: number of bootstrap resamples, at least 100.
+        permutations: number of random sign flips, at least 100.
+        seed: seed of the random draws, a whole number from 0.
+
+    Returns:
+        Plain Python numbers:
+
+        - ``accuracy``: mean credit of choosing the caption of the higher score, in [0, 1]; 0.5 means that the
+          model cannot tell. ``tie_rate``: share of examples with equal scores. ``n``, ``n_clusters``.
+        - ``mean_gap``, ``median_gap``: in units of the scores; 0 means no artefact, above 0 correct captions score
+          higher.
+        - ``auc``: chance that a random correct caption scores higher than a random hard negative, of any example,
+          ties half, in [0, 1]; 0.5 means that they cannot be told apart.
+        - ``asymmetry``: largest distance between the distribution functions of the gap and of its negative, which
+          is the largest |P(gap >= x) - P(gap <= -x)| over x > 0, in [0, 1]; 0 is symmetric. Of n independent and
+          symmetric gaps it is about 1.25 / sqrt(n).
+        - ``symmetry_p_value``: chance of such an asymmetry in symmetric gaps, in (0, 1], from flipping the signs of
+          all gaps of a cluster together. Exact, and ``seed`` unused, where 2 ** (clusters with a gap other than
+          zero) is at most ``permutations``; else (1 + c) / (1 + permutations) with c random flips at least as
+          asymmetric. 1 where all gaps are zero.
+        - ``per_category``: the same by category, in the order of appearance, as if its examples were all.
+
+        With ``confidence`` also ``confidence`` and, each [low, high]:
+
+        - ``accuracy_interval``: see ``stats.cluster_bootstrap``.
+        - ``mean_gap_interval``: percentile interval from resampling clusters; ``None`` where the mean gap is the
+          same in all clusters, or there is one, since the gap has no bounds to fall back on.
+        - ``auc_interval``: normal interval with a standard error from each cluster's placement values, clipped to
+          [0, 1]. Where these do not differ between G clusters, as when all correct captions score higher than all
+          others, rows like none of them may have a share of up to b = 1 - ((1 - confidence) / 2) ** (1 / G), and the
+          interval is [(1 - b)² auc, 1 - (1 - b)² (1 - auc)]; for one cluster [0, 1].
+
+        The result does not depend on the order of rows or the names of clusters and categories.
+
+    Raises:
+        ScoresError: no examples, more than two captions, a score that is NaN, infinite or too large, an index that
+            is neither 0 nor 1, labels missing or of another number, or an option outside its range.
+        UnknownNameError: ``ties`` is no tie policy.
+
+    Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), sections 3 and 4.1, Figures 1 and 4, for
+    the gap and blind accuracy; Butler, Annals of Mathematical Statistics 40, 1969, for the asymmetry; Obuchowski,
+    Biometrics 53, 1997, for the error of a clustered AUC.
+
+    >>> result = artifact_gap([[0.9, 0.4], [0.8, 0.1], [0.3, 0.5]], [0, 0, 0])
+    >>> round(result["mean_gap"], 4), round(result["asymmetry"], 4), round(result["auc"], 4)  # 2/3, 7/9
+    (0.3333, 0.6667, 0.7778)
+    """
+    if confidence is not None:
+        check_share("confidence", confidence)
+    check_whole(resamples=(resamples, MIN_RESAMPLES), permutations=(permutations, MIN_RESAMPLES), seed=(seed, 0))
+    options = _Options(confidence, resamples, permutations, seed)
+    examples = _check_examples(scores, correct, clusters, ties)
+    n = len(examples.credit)
+    per_category: dict[str, dict[str, Any]] = {}
+    members, labels = memberships(categories, n)
+    if labels is not None:
+        names, codes = label_codes(labels, len(members), "categories")
+        for position, name in enumerate(names):
+            rows = members[codes == position]
+            per_category[name] = _measure(_pick(examples, rows), options)
+    whole = _measure(examples, options)
+    certainty = {} if confidence is None else {"confidence": float(confidence)}
+    return {**whole, **certainty, "per_category": per_category}
+
+
+def _check_examples(scores: ArrayLike, correct: ArrayLike, clusters: Labels | None, ties: str) -> _Examples:
+    matrix = score_matrix(scores)
+    credit, tied = match_credit(matrix, correct, ties)
+    if matrix.shape[1] != 2:
+        raise ScoresError(
+            f"the scores have {matrix.shape[1]} captions per example, but a gap is between two; pass one row for each "
+            "hard negative, (correct, negative), and let `clusters` tell which rows belong together"
+        )
+    large = (np.abs(matrix) > _LARGEST_SCORE).any(axis=1)
+    if large.any():
+        raise ScoresError(
+            f"the scores are beyond {_LARGEST_SCORE:g} in {name_rows(large)}: {matrix[large][0].tolist()}; divide all "
+            "scores by one number"
+        )
+    n = len(matrix)
+    rows, columns = np.arange(n), np.asarray(correct, dtype=np.float64).astype(np.intp)
+    cluster = rows if clusters is None else label_codes(clusters, n, "clusters")[1]
+    return _Examples(matrix[rows, columns], matrix[rows, 1 - columns], credit, tied, cluster)
+
+
+def _pick(examples: _Examples, rows: NDArray[np.intp]) -> _Examples:
+    positive, negative, credit, tied, cluster = examples
+    return _Examples(positive[rows], negative[rows], credit[rows], tied[rows], cluster[rows])
+
+
+def _measure(examples: _Examples, options: _Options) -> dict[str, Any]:
+    n = len(examples.credit)
+    gaps = examples.positive - examples.negative
+    placement = _placement_values(examples.positive, examples.negative)
+    statistic, p_value = _symmetry_test(examples, options.permutations, options.seed)
+    result: dict[str, Any] = {
+        "accuracy": math.fsum(examples.credit) / n,
+        "tie_rate": int(examples.tied.sum()) / n,
+        "n": n,
+        "n_clusters": len(np.unique(examples.cluster)),
+        "mean_gap": math.fsum(gaps) / n,
+        "median_gap": float(np.median(gaps)),
+        "auc": math.fsum(placement) / n / 2,
+        "asymmetry": statistic / n,
+        "symmetry_p_value": p_value,
+    }
+    if options.confidence is not None:
+        cluster, confidence = examples.cluster, options.confidence
+        intervals = cluster_bootstrap(examples.credit, cluster, None, confidence, options.resamples, options.seed)
+        result["accuracy_interval"] = list(intervals.micro)
+        result["mean_gap_interval"] = _mean_interval(gaps, cluster, confidence, options)
+        result["auc_interval"] = _auc_interval(placement, cluster, confidence)
+    return result
+
+
+def _placement_values(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Share of negatives below an example's positive plus share of positives above its negative, ties half."""
+    n = len(positive)
+    low, high = np.sort(negative), np.sort(positive)
+    below = np.searchsorted(low, positive, "left") + np.searchsorted(low, positive, "right")
+    above = 2 * n - np.searchsorted(high, negative, "left") - np.searchsorted(high, negative, "right")
+    return (below + above) / (2 * n)
+
+
+def _auc_interval(placement: NDArray[np.float64], cluster: NDArray[np.intp], confidence: float) -> list[float]:
+    auc = math.fsum(placement) / len(placement) / 2
+    error = cluster_standard_error(placement, cluster)
+    if error is not None:
+        reach = NormalDist().inv_cdf((1 + confidence) / 2) * error
+        return [max(0.0, auc - reach), min(1.0, auc + reach)]
+    clusters = len(np.unique(cluster))
+    seen = 0.0 if clusters == 1 else ((1 - confidence) / 2) ** (2 / clusters)
+    return [seen * auc, 1 - seen * (1 - auc)]
+
+
+def _mean_interval(
+    values: NDArray[np.float64], cluster: NDArray[np.intp], confidence: float, options: _Options
+) -> list[float] | None:
+    """Percentile interval of the mean over resamples of clusters, ``None`` where they do not differ."""
+    if cluster_standard_error(values, cluster) is None:
+        return None
+    sums, counts = cluster_totals(values, cluster)
+    order = np.lexsort((counts, sums))  # blind to the clusters' names
+    totals = (sums + 1j * counts)[order]  # one look-up for both
+    generator = np.random.default_rng(options.seed)
+    clusters = len(totals)
+    chunk = max(1, _DRAWS_PER_CHUNK // clusters)
+    means = np.empty(options.resamples)
+    for start in range(0, options.resamples, chunk):
+        part = means[start : start + chunk]
+        drawn = totals[generator.integers(clusters, size=(len(part), clusters), dtype=np.int32)].sum(axis=1)
+        part[:] = drawn.real / drawn.imag
+    tail = (1 - confidence) / 2
+    return np.quantile(means, [tail, 1 - tail]).tolist()
+
+
+def _symmetry_test(examples: _Examples, permutations: int, seed: int) -> tuple[int, float]:
+    """Asymmetry in examples, and the p-value of the sign-flip test."""
+    gaps = examples.positive - examples.negative
+    different = gaps != 0
+    if not different.any():
+        return 0, 1.0
+    cluster = _ordered_clusters(gaps[different], examples.cluster[different])
+    gaps = gaps[different]
+    order = np.argsort(-np.abs(gaps))
+    signs = np.sign(gaps[order]).astype(np.int8)
+    cluster = cluster[order]
+    # Gaps that differ by the rounding of a subtraction are of one size: 0.3 - 0.1 and 0.4 - 0.2.
+    rounding = 4 * np.finfo(np.float64).eps * max(np.abs(examples.positive).max(), np.abs(examples.negative).max())
+    ends = np.flatnonzero(np.append(-np.diff(np.abs(gaps[order])) > rounding, True))
+    observed = int(_largest_excess(signs[np.newaxis], ends)[0])
+    cases = extreme = 0
+    for flips in _flips(int(cluster.max()) + 1, len(gaps), permutations, seed):
+        cases += len(flips)
+        extreme += int(np.count_nonzero(_largest_excess(flips[:, cluster] * signs, ends) >= observed))
+    if _is_exact(int(cluster.max()) + 1, permutations):
+        return observed, extreme / cases
+    return observed, (1 + extreme) / (1 + cases)
+
+
+def _largest_excess(signs: NDArray[np.int8], ends: NDArray[np.intp]) -> NDArray[np.int32]:
+    """Of signs in the order of falling size, by row: how many more there are on one side, at the worst size."""
+    excess = np.cumsum(signs, axis=1, dtype=np.int32)
+    if len(ends) < signs.shape[1]:
+        excess = excess[:, ends]
+    return np.maximum(excess.max(axis=1), -excess.min(axis=1))
+
+
+def _ordered_clusters(gaps: NDArray[np.float64], cluster: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Number clusters by their content, so that flips are blind to their names and to the order of rows."""
+    codes, counts = np.unique(cluster, return_inverse=True, return_counts=True)[1:]
+    content = np.split(gaps[np.lexsort((gaps, codes))], np.cumsum(counts)[:-1])
+    keys = [part.tolist() for part in content]
+    places = np.empty(len(keys), dtype=np.intp)
+    places[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
+    return places[codes]
+
+
+def _is_exact(clusters: int, permutations: int) -> bool:
+    return 2**clusters <= permutations
+
+
+def _flips(clusters: int, rows: int, permutations: int, seed: int) -> Iterator[NDArray[np.int8]]:
+    """Signs of clusters, in chunks of shape (flips, clusters): all of them if they are few, else random ones."""
+    chunk = max(1, _DRAWS_PER_CHUNK // rows)
+    if _is_exact(clusters, permutations):
+        everything = np.array(list(product((-1, 1), repeat=clusters)), dtype=np.int8)
+        yield from np.array_split(everything, math.ceil(len(everything) / chunk))
+        return
+    generator = np.random.default_rng(seed)
+    for start in range(0, permutations, chunk):
+        size = (min(chunk, permutations - start), clusters)
+        yield 2 * generator.integers(0, 2, size, dtype=np.int8) - 1

@@ -1,0 +1,451 @@
+"""Two models on the same examples: the difference, its interval and its tests, against other libraries and by hand."""
+
+from __future__ import annotations
+
+import doctest
+import itertools
+import json
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.stats
+import statsmodels.api as sm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
+from statsmodels.stats.multitest import multipletests
+
+from vl_assay.metrics import paired
+from vl_assay.metrics.errors import ScoresError
+from vl_assay.metrics.paired import cluster_permutation_test, holm, mcnemar, paired_difference
+
+
+def two_models(seed, images=60, per_image=5, halves=0.1):
+    """Credits of two models that find the same images easy, in images of unequal size, and categories."""
+    rng = np.random.default_rng(seed)
+    clusters = rng.integers(0, images, images * per_image)
+    ability = rng.beta(2, 1, images)[clusters]
+    credits = []
+    for gain in (0.05, 0.0):
+        credit = (rng.random(len(clusters)) < ability + gain).astype(float)
+        credit[rng.random(len(clusters)) < halves] = 0.5
+        credits.append(credit)
+    return *credits, clusters, rng.choice(["swap", "add", "replace"], len(clusters), p=[0.1, 0.3, 0.6])
+
+
+def flips_by_hand(differences, clusters):
+    """The share of all 2 ** G exchanges whose sum is at least as far from zero as what was seen."""
+    parts = {}
+    for difference, cluster in zip(differences, clusters, strict=True):
+        parts.setdefault(cluster, []).append(difference)
+    sums = [math.fsum(part) for part in parts.values()]
+    exchanges = itertools.product((-1, 1), repeat=len(sums))
+    totals = [abs(math.fsum(sign * value for sign, value in zip(signs, sums, strict=True))) for signs in exchanges]
+    return sum(total >= abs(math.fsum(sums)) - 1e-9 for total in totals) / len(totals)
+
+
+def everything_but_draws(result):
+    """A result without its bootstrap intervals, which another order of models draws anew."""
+    return {key: value for key, value in result.items() if key not in ("difference_interval", "per_category")}
+
+
+def test_values_by_arithmetic():
+    first = [1, 1, 1, 1, 0, 0, 1, 1]
+    second = [1, 0, 0, 0, 0, 1, 0, 1]
+    images = ["a", "a", "b", "b", "c", "c", "d", "d"]
+    result = paired_difference(first, second, clusters=images)
+    # Differences 0 1 | 1 1 | 0 -1 | 1 0: model 1 wins 4 of 8 and loses 1, with 6/8 against 3/8 right.
+    assert (result["accuracy1"], result["accuracy2"], result["difference"]) == (6 / 8, 3 / 8, 3 / 8)
+    assert (result["wins"], result["losses"], result["agreement"]) == (4, 1, 3 / 8)
+    assert (result["n"], result["n_clusters"]) == (8, 4)
+    # Sums by image 1 2 -1 1: in total 3. Of the 16 sums of ±1 ±2 ±1 ±1, those of 5, 3, -3 and -5 are 1 + 3 + 3 + 1:
+    # 2 + three of ±1 is 5 or, one of the three negative, 3.
+    assert result["permutation_p_value"] == 8 / 16
+    # Of 5 discordant examples at most 1 is a loss: 2 * (1 + 5) / 32.
+    assert (result["mcnemar_p_value"], result["mcnemar_method"]) == (12 / 32, "exact")
+    # Sums less 2 * 3/8: 1/4, 5/4, -7/4, 1/4; their squares add up to (1 + 25 + 49 + 1) / 16 = 76/16.
+    error = math.sqrt(4 / 3 * 76 / 16) / 8
+    assert result["standard_error"] == pytest.approx(error, abs=1e-15)
+    # z(0.975) + z(0.8) = 1.959964 + 0.841621
+    assert result["smallest_detectable_difference"] == pytest.approx(2.801585 * error, abs=1e-6)
+    assert result["confidence"] == 0.95
+    assert result["per_category"] == {}
+
+
+def test_each_category_is_judged_as_if_it_were_alone():
+    first, second, clusters, categories = two_models(seed=1)
+    result = paired_difference(first, second, clusters=clusters, categories=categories)
+    whole = paired_difference(first, second, clusters=clusters)
+    assert result | {"per_category": {}} == whole
+    assert list(result["per_category"]) == list(dict.fromkeys(categories))
+    for name, part in result["per_category"].items():
+        rows = categories == name
+        alone = paired_difference(first[rows], second[rows], clusters=clusters[rows])
+        assert {key: value for key, value in part.items() if key != "p_value_holm"} == {
+            key: value for key, value in alone.items() if key not in ("confidence", "per_category")
+        }
+    p_values = [part["permutation_p_value"] for part in result["per_category"].values()]
+    adjusted = [part["p_value_holm"] for part in result["per_category"].values()]
+    assert adjusted == pytest.approx(multipletests(p_values, method="holm")[1].tolist(), abs=1e-15)
+
+
+def test_an_example_of_several_categories_counts_in_each_but_once_in_all():
+    result = paired_difference([1, 1, 0], [0, 1, 1], categories=[["a", "b"], "a", ["b"]])
+    assert (result["n"], result["difference"]) == (3, 0)
+    found = {name: (part["n"], part["difference"]) for name, part in result["per_category"].items()}
+    assert found == {"a": (2, 0.5), "b": (2, 0.0)}
+
+
+@pytest.mark.parametrize(("wins", "losses"), [(0, 1), (3, 3), (0, 24), (17, 7), (7, 17), (5, 20), (300, 250), (9, 90)])
+def test_mcnemar_agrees_with_statsmodels(wins, losses):
+    p_value, method = mcnemar(wins, losses)
+    exact = wins + losses < 25
+    other = statsmodels_mcnemar([[7, wins], [losses, 5]], exact=exact, correction=True)
+    assert p_value == pytest.approx(other.pvalue, rel=1e-9)
+    assert method == ("exact" if exact else "chi-square")
+
+
+def test_mcnemar_is_certain_of_nothing_where_wins_equal_losses():
+    assert mcnemar(0, 0) == (1.0, "exact")
+    assert mcnemar(12, 12) == (1.0, "exact")
+    assert mcnemar(30, 30) == (1.0, "chi-square")
+
+
+def test_mcnemar_needs_right_or_wrong():
+    result = paired_difference([1, 0.5, 0], [0, 0, 0], categories=["plain", "half", "plain"])
+    assert (result["mcnemar_p_value"], result["mcnemar_method"]) == (None, None)
+    assert result["per_category"]["half"]["mcnemar_p_value"] is None
+    assert result["per_category"]["plain"]["mcnemar_p_value"] == 1.0
+
+
+@settings(max_examples=30)
+@given(p_values=st.lists(st.floats(0, 1) | st.sampled_from([0.01, 0.02, 0.05]), min_size=1, max_size=12))
+def test_holm_agrees_with_statsmodels_and_is_monotone(p_values):
+    adjusted = holm(p_values)
+    assert adjusted == pytest.approx(multipletests(p_values, method="holm")[1], abs=1e-15)
+    assert (np.diff(adjusted[np.argsort(p_values, kind="stable")]) >= 0).all()
+    assert ((adjusted >= p_values) & (adjusted <= 1)).all()
+
+
+def test_holm_by_arithmetic():
+    # In rising order 0.01 * 4, 0.02 * 3, 0.02 * 2 raised to 0.06, 0.3 * 1.
+    assert holm([0.02, 0.3, 0.01, 0.02]).tolist() == pytest.approx([0.06, 0.3, 0.04, 0.06])
+    assert holm([0.4, 0.9]).tolist() == [0.8, 0.9]
+    assert holm([]).tolist() == []
+
+
+@pytest.mark.parametrize("clustered", [True, False])
+def test_the_standard_error_is_that_of_statsmodels(clustered):
+    first, second, clusters, _ = two_models(seed=2)
+    groups = clusters if clustered else np.arange(len(first))
+    fit = sm.OLS(first - second, np.ones(len(first))).fit(cov_type="cluster", cov_kwds={"groups": groups})
+    result = paired_difference(first, second, clusters=clusters if clustered else None)
+    assert result["standard_error"] == pytest.approx(fit.bse[0], rel=1e-9)
+
+
+def test_the_interval_agrees_with_cluster_robust_errors():
+    first, second, clusters, _ = two_models(seed=3, images=400)
+    result = paired_difference(first, second, clusters=clusters, confidence=0.9)
+    half_width = 1.644854 * result["standard_error"]
+    expected = [result["difference"] - half_width, result["difference"] + half_width]
+    assert result["difference_interval"] == pytest.approx(expected, abs=0.06 * half_width)
+
+
+@st.composite
+def few_clusters(draw):
+    """Differences of credits that are thirds, fifths and halves, in at most eight clusters."""
+    steps = [0, 1, -1, 1 / 2, -1 / 2, 1 / 3, -1 / 3, 1 / 5, 1 / 3 - 1 / 2, 1 - 1 / 3]
+    n = draw(st.integers(1, 14))
+    differences = draw(st.lists(st.sampled_from(steps), min_size=n, max_size=n))
+    return differences, draw(st.lists(st.sampled_from("abcdefgh"), min_size=n, max_size=n))
+
+
+@given(case=few_clusters())
+def test_the_exact_p_value_counts_every_exchange(case):
+    assert cluster_permutation_test(*case) == pytest.approx(flips_by_hand(*case), abs=1e-12)
+
+
+def test_without_clusters_it_agrees_with_scipy():
+    first, second, _, _ = two_models(seed=4, images=3, per_image=4, halves=0.4)
+    other = scipy.stats.permutation_test(
+        (first, second), lambda x, y, axis: (x - y).mean(axis=axis), permutation_type="samples", vectorized=True
+    )
+    assert 0 < other.pvalue < 1
+    assert cluster_permutation_test(first - second) == pytest.approx(other.pvalue, abs=1e-12)
+
+
+def test_of_right_and_wrong_it_is_the_exact_sign_test():
+    # 1,200 wins and 1,100 losses make 2,301 cases, told exactly: the binomial test of 1,200 in 2,300.
+    differences = np.repeat([1.0, -1.0, 0.0], [1_200, 1_100, 5_000])
+    assert cluster_permutation_test(differences) == pytest.approx(binomtest(1_200, 2_300).pvalue, rel=1e-9)
+    assert cluster_permutation_test([1.0] * 10) == 2 / 2**10
+
+
+@pytest.mark.parametrize("values", [np.repeat([1.0, 2.0, 5.0], 30), np.arange(1, 16) ** 1.5], ids=["kinds", "coins"])
+def test_random_flips_come_close_to_the_exact_p_value(values):
+    # 31 ** 3 = 29,791 and 2 ** 15 = 32,768 cases: more than 10,000 flips, fewer than 40,000.
+    differences = values * np.where(np.arange(len(values))[::-1] % 5 < 3, 1, -1)
+    exact = cluster_permutation_test(differences, permutations=40_000)
+    assert 0.05 < exact < 0.5
+    assert cluster_permutation_test(differences, permutations=40_000, seed=1) == exact
+    estimates = {cluster_permutation_test(differences, permutations=10_000, seed=seed) for seed in range(5)}
+    assert len(estimates) > 1
+    for estimate in estimates:
+        assert estimate == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 10_000))
+
+
+def test_random_flips_never_give_zero():
+    differences = np.arange(1, 31) ** 1.5
+    assert cluster_permutation_test(differences, permutations=999) == 1 / 1_000
+
+
+def test_rounding_never_decides():
+    # Three thirds of an image equal one whole of another: of the sums of ±1 ±1 all are 2, 0, 0 or -2, and 0 >= 0.
+    assert cluster_permutation_test([1 / 3, 1 / 3, 1 / 3, -1], ["a", "a", "a", "b"]) == 1.0
+    # 0.1 + 0.2 - 0.3 is 5.6e-17, and the exchanges of that sign are no nearer to zero than the others of 0.
+    assert cluster_permutation_test([0.1, 0.2, -0.3]) == 1.0
+    # All of one sign, in many kinds of sums that add up in another order: 2 of 2 ** 12 cases.
+    tenths = [k / 10 for k in range(1, 13)]
+    assert cluster_permutation_test(tenths, permutations=5_000) == 2 / 2**12
+
+
+def test_clusters_whose_sums_differ_by_rounding_are_of_one_kind():
+    # 0.1 + 0.2 is 0.30000000000000004. As one kind, 200 sums make 201 cases: the binomial test of 115 in 200. As two
+    # they would make 101 ** 2 = 10,201, and the p-value an estimate. The last image, of 1 and -1, changes nothing.
+    differences = np.concatenate([np.tile([0.1, 0.2], 100), np.repeat(0.3, 100), [1, -1]])
+    clusters = np.concatenate([np.repeat(np.arange(100), 2), np.arange(100, 200), [200, 200]])
+    differences[clusters % 40 >= 23] *= -1
+    assert cluster_permutation_test(differences, clusters) == pytest.approx(binomtest(115, 200).pvalue, rel=1e-9)
+
+
+def test_the_scale_of_differences_does_not_matter():
+    first, second, clusters, _ = two_models(seed=5)
+    expected = cluster_permutation_test(first - second, clusters)
+    for scale in (2.0**-60, 2.0**60, -1.0):
+        assert cluster_permutation_test(scale * (first - second), clusters) == expected
+
+
+def test_equal_models_leave_room_for_what_no_image_showed():
+    # 20 images of 20 without a difference: another kind may have a share of 1 - 0.025 ** (1 / 20) = 0.168.
+    clusters = np.repeat(np.arange(20), 3)
+    credit = np.tile([1, 0, 1], 20)
+    result = paired_difference(credit, credit, clusters=clusters)
+    bound = binomtest(0, 20).proportion_ci(method="exact").high
+    assert result["difference_interval"] == pytest.approx([-bound, bound])
+    assert (result["difference"], result["agreement"]) == (0.0, 1.0)
+    assert (result["permutation_p_value"], result["mcnemar_p_value"]) == (1.0, 1.0)
+    assert result["standard_error"] is result["smallest_detectable_difference"] is None
+
+
+def test_a_win_everywhere_has_the_exact_bound():
+    # All of 10 images won: the share of others is at most b = 1 - 0.025 ** (1 / 10), and they may be lost: 1 - 2b.
+    result = paired_difference([1] * 10, [0] * 10)
+    low = binomtest(10, 10).proportion_ci(method="exact").low
+    assert result["difference_interval"] == pytest.approx([2 * low - 1, 1.0])
+    mirrored = paired_difference([0] * 10, [1] * 10)
+    assert mirrored["difference_interval"] == pytest.approx([-1.0, 1 - 2 * low])
+
+
+def test_the_same_difference_in_every_image_is_no_certainty():
+    # One win of three examples in each of 8 images: d = 1/3 and b = 1 - 0.025 ** (1 / 8).
+    clusters = np.repeat(np.arange(8), 3)
+    result = paired_difference(np.tile([1, 0, 1], 8), np.tile([0, 0, 1], 8), clusters=clusters)
+    unseen = 1 - 0.025 ** (1 / 8)
+    centre = (1 - unseen) / 3
+    assert result["difference_interval"] == pytest.approx([centre - unseen, centre + unseen])
+    assert result["standard_error"] is None
+
+
+@pytest.mark.parametrize(("first", "second"), [([1, 0, 1], [0, 1, 1]), ([1, 1], [1, 1]), ([1, 1], [0, 0])])
+def test_one_image_says_nothing(first, second):
+    result = paired_difference(first, second, clusters=["a"] * len(first))
+    assert result["difference_interval"] == [-1.0, 1.0]
+    assert result["standard_error"] is result["smallest_detectable_difference"] is None
+    assert result["permutation_p_value"] == 1.0
+
+
+@pytest.mark.parametrize("grain", [1.0, 1 / 3])
+@given(seed=st.integers(0, 30))
+def test_row_order_and_names_change_nothing(grain, seed):
+    first, second, clusters, categories = two_models(seed=6, images=12)
+    first, second = first * grain, second * grain
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(first))
+    names = np.array([f"image {number}" for number in rng.permutation(12)])
+    options = {"resamples": 100, "permutations": 100}
+    expected = paired_difference(first, second, clusters=clusters, categories=categories, **options)
+    actual = paired_difference(
+        first[order], second[order], clusters=names[clusters[order]], categories=categories[order], **options
+    )
+    assert actual == expected
+
+
+def test_exchanging_the_models_mirrors_the_result():
+    first, second, clusters, _ = two_models(seed=7)
+    one = paired_difference(first, second, clusters=clusters)
+    other = paired_difference(second, first, clusters=clusters)
+    mirrored = everything_but_draws(one) | {
+        "difference": -one["difference"],
+        "accuracy1": one["accuracy2"],
+        "accuracy2": one["accuracy1"],
+        "wins": one["losses"],
+        "losses": one["wins"],
+    }
+    assert everything_but_draws(other) == pytest.approx(mirrored, abs=1e-15)
+    low, high = one["difference_interval"]
+    assert other["difference_interval"] == pytest.approx([-high, -low], abs=0.05 * (high - low))
+
+
+def test_examples_on_which_both_agree_change_no_p_value():
+    first, second, clusters, _ = two_models(seed=8, halves=0)
+    more = np.ones(500)
+    short = paired_difference(first, second, clusters=clusters)
+    long = paired_difference(np.append(first, more), np.append(second, more), clusters=np.append(clusters, more))
+    for key in ("wins", "losses", "mcnemar_p_value", "permutation_p_value"):
+        assert long[key] == short[key]
+    assert long["agreement"] > short["agreement"]
+
+
+def test_clustered_intervals_cover_where_naive_ones_do_not():
+    # Ten examples of an image go to model 1, to model 2, or to neither, together: with chances 0.4, 0.2 and 0.4 the
+    # true difference is 0.2. 60 images are worth 60 observations, not 600: the naive interval is sqrt(10) = 3.2 times
+    # too narrow and covers 2 * Phi(1.96 / 3.2) - 1 = 46 %. With 800 trials the rate of 95 % has a standard error of
+    # sqrt(0.95 * 0.05 / 800) = 0.8 %, that of 46 % one of 1.8 %.
+    rng = np.random.default_rng(9)
+    clusters = np.repeat(np.arange(60), 10)
+    trials, clustered, naive = 800, 0, 0
+    options = {"resamples": 400, "permutations": 100}
+    for trial in range(trials):
+        outcome = np.repeat(rng.choice([1, -1, 0], 60, p=[0.4, 0.2, 0.4]), 10)
+        models = (outcome > 0).astype(float), (outcome < 0).astype(float)
+        low, high = paired_difference(*models, clusters=clusters, seed=trial, **options)["difference_interval"]
+        clustered += low <= 0.2 <= high
+        low, high = paired_difference(*models, seed=trial, **options)["difference_interval"]
+        naive += low <= 0.2 <= high
+    assert 0.93 <= clustered / trials <= 0.97
+    assert naive / trials == pytest.approx(0.46, abs=0.07)
+
+
+def test_the_clustered_test_keeps_its_level_where_mcnemar_does_not():
+    # Equal models, 40 images of 1 to 10 examples with a shared fate. McNemar takes some 220 examples for independent:
+    # its statistic is too large by the root of sum(size ** 2) / sum(size) = 7, and 2 * Phi(-1.96 / 2.65) = 46 %.
+    # With 1,000 trials a rate of 5 % has a standard error of 0.7 %.
+    rng = np.random.default_rng(10)
+    sizes = np.tile(np.arange(1, 11), 4)
+    clusters = np.repeat(np.arange(40), sizes)
+    trials, clustered, naive = 1_000, 0, 0
+    for trial in range(trials):
+        outcome = np.repeat(rng.choice([1, -1, 0], 40, p=[0.3, 0.3, 0.4]), sizes)
+        clustered += cluster_permutation_test(outcome, clusters, permutations=999, seed=trial) <= 0.05
+        naive += mcnemar(int((outcome > 0).sum()), int((outcome < 0).sum()))[0] <= 0.05
+    assert clustered / trials == pytest.approx(0.05, abs=0.02)
+    assert naive / trials > 0.35
+
+
+@pytest.mark.parametrize("power", [0.8, 0.5])
+def test_the_smallest_detectable_difference_is_detected_as_often_as_promised(power):
+    # 198 images of 1 to 9 examples with a shared fate, of which 30 % differ. Their sizes add up to 22 * 45 = 990, the
+    # squares to 22 * 285 = 6,270. If the difference is d, its standard error is sqrt((0.3 - d ** 2) * 6270) / 990, and
+    # d = (1.960 + z(power)) times that, solved for d ** 2.
+    reach = (1.959964 + scipy.stats.norm.ppf(power)) ** 2 * 6_270 / 990**2
+    difference = math.sqrt(0.3 * reach / (1 + reach))
+    chances = [0.15 + difference / 2, 0.15 - difference / 2, 0.7]
+    rng = np.random.default_rng(11)
+    sizes = np.tile(np.arange(1, 10), 22)
+    clusters = np.repeat(np.arange(198), sizes)
+    trials, detected, claimed = 500, 0, []
+    for _ in range(trials):
+        outcome = np.repeat(rng.choice([1, -1, 0], 198, p=chances), sizes)
+        result = paired_difference(
+            outcome > 0, outcome < 0, clusters=clusters, power=power, resamples=100, permutations=500
+        )
+        detected += result["permutation_p_value"] <= 0.05
+        claimed.append(result["smallest_detectable_difference"])
+    assert np.mean(claimed) == pytest.approx(difference, rel=0.02)
+    # The rate's standard error is at most sqrt(0.25 / 500) = 2.2 %.
+    assert detected / trials == pytest.approx(power, abs=0.06)
+
+
+def test_results_are_plain_numbers():
+    first, second, clusters, categories = two_models(seed=12)
+    result = paired_difference(first, second, clusters=clusters, categories=categories)
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+
+
+def test_input_arrays_are_left_as_they_were():
+    first, second, clusters, categories = two_models(seed=13)
+    kept = [part.copy() for part in (first, second, clusters, categories)]
+    paired_difference(first, second, clusters=clusters, categories=categories)
+    for now, before in zip((first, second, clusters, categories), kept, strict=True):
+        assert now.tolist() == before.tolist()
+
+
+def test_the_seed_decides():
+    first, second, clusters, _ = two_models(seed=14)
+    results = [paired_difference(first, second, clusters=clusters, resamples=200, seed=seed) for seed in (1, 1, 2)]
+    assert results[0] == results[1] != results[2]
+
+
+@pytest.mark.parametrize("scale", [1, 0.1], ids=["kinds", "coins"])
+def test_memory_stays_flat(scale):
+    # The signs of 20,000 clusters in 10,000 flips would be 200 MB at once, and 1,600 MB as floats.
+    rng = np.random.default_rng(15)
+    differences = rng.integers(-1, 2, 40_000) * (1.0 if scale == 1 else rng.random(40_000))
+    clusters = rng.integers(0, 20_000, 40_000)
+    tracemalloc.start()
+    cluster_permutation_test(differences, clusters)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 48 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "options", "message"),
+    [
+        ([], [], {}, r"credit1: the credit has shape \(0,\); pass one value per example, at least one"),
+        ([1, 0], [1, math.nan], {}, "credit2: the credit is nan in row 1 .*between 0 and 1, without NaN"),
+        ([1, -1], [1, 0], {}, "credit1: the credit is -1 in row 1"),
+        ([1, 0], [1], {}, "2 credits of model 1 came and 1 of model 2; pass those of the same examples, in the same"),
+        ([1, 0], [1, 0], {"clusters": ["a"]}, "1 clusters came for 2 examples"),
+        ([1, 0], [1, 0], {"clusters": ["a", None]}, "clusters are missing in row 1"),
+        ([1, 0], [1, 0], {"categories": ["a"]}, "1 categories came for 2 examples"),
+        ([1, 0], [1, 0], {"confidence": 95}, "confidence is 95; it must lie strictly between 0 and 1, such as"),
+        ([1, 0], [1, 0], {"power": 1.0}, r"power is 1\.0; it must lie strictly between 0 and 1"),
+        ([1, 0], [1, 0], {"power": math.nan}, "power is nan"),
+        ([1, 0], [1, 0], {"resamples": 99}, "resamples is 99; it must be a whole number of at least 100"),
+        ([1, 0], [1, 0], {"permutations": 1e4}, r"permutations is 10000\.0; it must be a whole number"),
+        ([1, 0], [1, 0], {"seed": -1}, "seed is -1; it must be a whole number of at least 0"),
+    ],
+)
+def test_unusable_input_is_refused_with_its_cure(first, second, options, message):
+    with pytest.raises(ScoresError, match=message):
+        paired_difference(first, second, **options)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: holm([0.1, math.nan]), "the p-value is nan in row 1 .*without NaN: leave out tests"),
+        (lambda: holm([1.5]), "the p-value is 1.5 in row 0 .*must lie between 0 and 1"),
+        (lambda: holm([[0.1]]), r"the p-values have shape \(1, 1\); pass a flat list"),
+        (lambda: mcnemar(-1, 3), "wins is -1; it must be a whole number of at least 0"),
+        (lambda: mcnemar(1, 2.5), r"losses is 2\.5; it must be a whole number"),
+        (lambda: cluster_permutation_test([]), r"the differences have shape \(0,\); pass one per example"),
+        (lambda: cluster_permutation_test([0, math.inf]), "the difference is inf in row 1 .*leave these examples out"),
+        (lambda: cluster_permutation_test([0, 1], ["a"]), "1 clusters came for 2 examples"),
+        (lambda: cluster_permutation_test([0, 1], permutations=10), "permutations is 10; it must be a whole number"),
+        (lambda: cluster_permutation_test(["x"]), "the differences cannot be read as numbers"),
+    ],
+)
+def test_the_tests_refuse_what_they_cannot_judge(call, message):
+    with pytest.raises(ScoresError, match=message):
+        call()
+
+
+def test_the_examples_of_the_docstrings_run():
+    outcome = doctest.testmod(paired)
+    assert outcome.failed == 0
+    assert outcome.attempted >= 5

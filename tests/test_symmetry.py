@@ -1,0 +1,403 @@
+"""Score gaps of blind models: by hand, by brute force, against scipy, and in simulation."""
+
+from __future__ import annotations
+
+import doctest
+import itertools
+import json
+import math
+import random
+import tracemalloc
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from vl_assay.metrics import symmetry
+from vl_assay.metrics.errors import ScoresError, UnknownNameError
+from vl_assay.metrics.symmetry import artifact_gap
+
+
+def first_column(scores, **options):
+    """The result where the correct caption is always in column 0."""
+    return artifact_gap(scores, [0] * len(scores), **options)
+
+
+def blind_scores(seed, images=60, per_image=4, shift=0.0):
+    """Scores (correct, negative) with what the captions of an image share, and unequal images."""
+    rng = np.random.default_rng(seed)
+    clusters = rng.integers(0, images, images * per_image)
+    scores = rng.normal(size=(len(clusters), 2))
+    scores[:, 0] += shift + 0.7 * rng.normal(size=images)[clusters]
+    return scores, clusters, rng.choice(["swap", "add"], len(clusters), p=[0.3, 0.7])
+
+
+def asymmetry_by_hand(gaps):
+    """The definition, threshold by threshold."""
+    return max(
+        (
+            abs(Fraction(sum(gap >= size for gap in gaps) - sum(gap <= -size for gap in gaps), len(gaps)))
+            for size in {abs(gap) for gap in gaps} - {0}
+        ),
+        default=Fraction(0),
+    )
+
+
+def p_value_by_hand(gaps, clusters):
+    """The share of all sign flips of whole clusters that are at least as asymmetric."""
+    names = sorted(set(clusters))
+    observed, outcomes = asymmetry_by_hand(gaps), []
+    for flips in itertools.product((-1, 1), repeat=len(names)):
+        sign = dict(zip(names, flips, strict=True))
+        outcomes.append(asymmetry_by_hand([gap * sign[name] for gap, name in zip(gaps, clusters, strict=True)]))
+    return sum(outcome >= observed for outcome in outcomes) / len(outcomes)
+
+
+def auc_by_hand(scores):
+    wins = [1 if p > n else 0.5 if p == n else 0 for p, n in itertools.product(*zip(*scores, strict=True))]
+    return sum(wins) / len(wins)
+
+
+def test_values_by_arithmetic():
+    scores = [[5, 2], [1, 4], [3, 3], [0, 4], [7, 3], [6, 4]]
+    correct = [0, 1, 0, 1, 0, 1]
+    # Correct against negative: 5:2, 4:1, 3:3, 4:0, 7:3, 4:6, the gaps 3 3 0 4 4 -2.
+    result = artifact_gap(scores, correct)
+    assert result["accuracy"] == 4 / 6
+    assert result["tie_rate"] == 1 / 6
+    assert (result["n"], result["n_clusters"]) == (6, 6)
+    assert result["mean_gap"] == 12 / 6
+    assert result["median_gap"] == 3
+    # At least 4 in size: 2 of 6 above zero; at least 3: 4 of 6; at least 2: 4 - 1 = 3 of 6.
+    assert result["asymmetry"] == 4 / 6
+    # Of 2 ** 5 flips: the sizes are 4 4 | 3 3 | 2. Four of one sign: 2 signs * 2 of the last one = 4 flips. Otherwise
+    # |sum| reaches 4 nowhere: after four it is at most 2, after all at most 3.
+    assert result["symmetry_p_value"] == 4 / 32
+    # Correct 5 4 3 4 7 4 against 2 1 3 0 3 6: below 5, 4, 3, 4, 7 and 4 are 5, 5, 3 + 2/2, 5, 6, 5 of 36.
+    assert result["auc"] == pytest.approx(30 / 36, abs=1e-15)
+    assert result["per_category"] == {}
+
+
+@pytest.mark.parametrize(("ties", "accuracy"), [("wrong", 0.0), ("half", 0.5), ("right", 1.0)])
+def test_a_constant_scorer_is_symmetric_and_cannot_tell(ties, accuracy):
+    result = artifact_gap(np.full((8, 2), 0.3), [0, 1] * 4, ties=ties)
+    assert (result["accuracy"], result["tie_rate"]) == (accuracy, 1.0)
+    assert (result["mean_gap"], result["median_gap"], result["asymmetry"]) == (0.0, 0.0, 0.0)
+    assert (result["auc"], result["symmetry_p_value"]) == (0.5, 1.0)
+
+
+@st.composite
+def few_examples(draw):
+    """Coarse scores, so that gaps of one size are common, in at most six clusters."""
+    n = draw(st.integers(1, 9))
+    scores = draw(st.lists(st.lists(st.integers(-2, 2), min_size=2, max_size=2), min_size=n, max_size=n))
+    return scores, draw(st.lists(st.sampled_from("abcdef"), min_size=n, max_size=n))
+
+
+@given(case=few_examples())
+def test_asymmetry_and_its_p_value_are_what_the_definitions_say(case):
+    scores, clusters = case
+    gaps = [positive - negative for positive, negative in scores]
+    result = first_column(scores, clusters=clusters)
+    assert result["asymmetry"] == pytest.approx(float(asymmetry_by_hand(gaps)), abs=1e-15)
+    assert result["symmetry_p_value"] == pytest.approx(p_value_by_hand(gaps, clusters), abs=1e-15)
+    assert result["auc"] == pytest.approx(auc_by_hand(scores), abs=1e-12)
+
+
+@pytest.mark.parametrize("decimals", [0, 1, 8])
+def test_auc_agrees_with_scipy(decimals):
+    scores = blind_scores(seed=1, shift=0.4)[0].round(decimals)
+    other = scipy.stats.mannwhitneyu(*scores.T).statistic / len(scores) ** 2
+    assert first_column(scores, permutations=100)["auc"] == pytest.approx(other, abs=1e-12)
+
+
+def test_random_flips_come_close_to_the_exact_p_value():
+    # 12 clusters of unequal size: 4,096 flips.
+    scores, clusters, _ = blind_scores(seed=2, images=12, per_image=4, shift=0.4)
+    options = {"clusters": clusters}
+    exact = first_column(scores, permutations=5_000, **options)["symmetry_p_value"]
+    assert exact == first_column(scores, permutations=5_000, seed=1, **options)["symmetry_p_value"]
+    assert 0.01 < exact < 0.9
+    estimates = {first_column(scores, permutations=4_000, seed=s, **options)["symmetry_p_value"] for s in range(4)}
+    assert len(estimates) > 1
+    for estimate in estimates:
+        assert estimate == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 4_000))
+
+
+def test_examples_of_equal_scores_leave_the_test_exact():
+    # Three gaps above zero, and 60 of zero, which no flip changes: all of one sign in 2 of 2 ** 3 flips.
+    scores = np.append([[1, 0], [2, 0], [3, 0]], np.ones((60, 2)), axis=0)
+    result = first_column(scores)
+    assert (result["asymmetry"], result["symmetry_p_value"]) == (3 / 63, 2 / 8)
+
+
+def test_random_flips_never_give_zero():
+    scores = np.column_stack([np.arange(1.0, 61.0), np.zeros(60)])
+    assert first_column(scores, permutations=199)["symmetry_p_value"] == 1 / 200
+
+
+def test_gaps_that_differ_by_rounding_are_of_one_size():
+    # 0.3 - 0.1 is 2.8e-17 less than 0.4 - 0.2; taken apart, one of them would stand alone: an asymmetry of 1/2.
+    assert 0.3 - 0.1 != 0.4 - 0.2
+    result = first_column([[0.3, 0.1], [0.2, 0.4]])
+    assert (result["asymmetry"], result["symmetry_p_value"]) == (0.0, 1.0)
+
+
+def test_asymmetry_finds_what_neither_accuracy_nor_the_mean_shows():
+    # Half of the 80 gaps are above zero, and 20 * 3 + 20 * 1 = 40 * 2; but none of size 2 is above, all others are.
+    gaps = np.repeat([3.0, 1.0, -2.0], [20, 20, 40])
+    result = first_column(np.column_stack([gaps, np.zeros(80)]))
+    assert (result["accuracy"], result["mean_gap"]) == (0.5, 0.0)
+    # Sizes of at least 3: 20 above; of at least 2: 20 - 40; of at least 1: 40 - 40. The largest is 20 of 80.
+    assert result["asymmetry"] == 20 / 80
+    assert result["symmetry_p_value"] < 0.05
+
+
+def test_symmetric_gaps_may_hide_captions_that_can_be_told_apart():
+    # Gaps 2 2 -2 -2. Correct 5 5 0 3 against negative 3 3 2 5: 3.5 + 3.5 + 0 + (1/2 + 1/2 + 1) = 9 of 16.
+    result = first_column([[5, 3], [5, 3], [0, 2], [3, 5]])
+    assert (result["asymmetry"], result["mean_gap"], result["accuracy"]) == (0.0, 0.0, 0.5)
+    assert result["auc"] == 9 / 16
+
+
+def test_exchanging_the_captions_mirrors_the_result():
+    scores, clusters, _ = blind_scores(seed=3, images=9, shift=0.3)
+    n = len(scores)
+    one = artifact_gap(scores, [0] * n, clusters=clusters)
+    other = artifact_gap(scores, [1] * n, clusters=clusters)
+    assert one["tie_rate"] == 0
+    assert other["accuracy"] == pytest.approx(1 - one["accuracy"], abs=1e-15)
+    assert other["auc"] == pytest.approx(1 - one["auc"], abs=1e-15)
+    assert (other["mean_gap"], other["median_gap"]) == (-one["mean_gap"], -one["median_gap"])
+    assert other["asymmetry"] == one["asymmetry"]
+    assert other["symmetry_p_value"] == one["symmetry_p_value"]
+
+
+def test_where_the_correct_caption_stands_does_not_matter():
+    scores, clusters, _ = blind_scores(seed=4)
+    columns = np.random.default_rng(4).integers(0, 2, len(scores))
+    moved = np.where(columns[:, np.newaxis] == 0, scores, scores[:, ::-1])
+    options = {"clusters": clusters, "confidence": 0.9, "resamples": 200}
+    assert artifact_gap(moved, columns, **options) == first_column(scores, **options)
+
+
+def test_the_unit_of_scores_does_not_matter():
+    scores, clusters, _ = blind_scores(seed=5, shift=0.2)
+    options = {"clusters": clusters, "confidence": 0.9, "resamples": 200}
+    expected = first_column(scores, **options)
+    scaled = first_column(scores * 2.0**-40, **options)
+    for key in expected:
+        factor = 2.0**-40 if key in ("mean_gap", "median_gap") else 1
+        if key == "mean_gap_interval":
+            assert scaled[key] == [bound * 2.0**-40 for bound in expected[key]]
+        elif key != "per_category":
+            assert np.array_equal(scaled[key], np.multiply(expected[key], factor))
+
+
+@given(seed=st.integers(0, 30))
+def test_row_order_and_names_change_nothing(seed):
+    scores, clusters, categories = blind_scores(seed=6, images=14)
+    scores = scores.round(1)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(scores))
+    names = np.array([f"image {number}" for number in rng.permutation(14)])
+    options = {"confidence": 0.9, "resamples": 100, "permutations": 100, "ties": "half"}
+    expected = first_column(scores, clusters=clusters, categories=categories, **options)
+    actual = first_column(scores[order], clusters=names[clusters[order]], categories=categories[order], **options)
+    assert actual == expected
+
+
+def test_each_category_is_judged_as_if_it_were_alone():
+    scores, clusters, categories = blind_scores(seed=7)
+    options = {"confidence": 0.9, "resamples": 200, "permutations": 200}
+    result = first_column(scores, clusters=clusters, categories=categories, **options)
+    assert result | {"per_category": {}} == first_column(scores, clusters=clusters, **options)
+    assert list(result["per_category"]) == list(dict.fromkeys(categories))
+    for name, part in result["per_category"].items():
+        rows = categories == name
+        alone = first_column(scores[rows], clusters=clusters[rows], **options)
+        assert part | {"confidence": 0.9, "per_category": {}} == alone
+
+
+def test_an_example_of_several_categories_counts_in_each_but_once_in_all():
+    result = first_column([[2, 1], [3, 1], [1, 4]], categories=[["a", "b"], "a", ["b"]])
+    assert (result["n"], result["mean_gap"]) == (3, 0)
+    found = {name: (part["n"], part["mean_gap"]) for name, part in result["per_category"].items()}
+    assert found == {"a": (2, 1.5), "b": (2, -1.0)}
+
+
+def test_without_confidence_there_are_no_intervals():
+    result = first_column([[2, 1], [3, 1]], categories=["a", "b"])
+    assert not [key for key in result | result["per_category"]["a"] if "interval" in key or key == "confidence"]
+
+
+def test_the_error_of_the_auc_is_that_of_delong():
+    # DeLong's variance of a paired comparison, written out: V10 and V01 are the placement values.
+    scores = blind_scores(seed=8, images=300, per_image=1, shift=0.3)[0]
+    positive, negative = scores.T
+    v10 = np.array([np.mean(score > negative) for score in positive])
+    v01 = np.array([np.mean(positive > score) for score in negative])
+    variance = (v10.var(ddof=1) + v01.var(ddof=1) + 2 * np.cov(v10, v01)[0, 1]) / len(scores)
+    reach = 1.644854 * math.sqrt(variance)
+    low, high = first_column(scores, confidence=0.9)["auc_interval"]
+    assert (low, high) == pytest.approx((v10.mean() - reach, v10.mean() + reach), abs=1e-6)
+
+
+def test_clustered_intervals_agree_with_a_bootstrap_written_out():
+    scores, clusters, _ = blind_scores(seed=9, images=150, per_image=5, shift=0.3)
+    members = [np.flatnonzero(clusters == name) for name in sorted(set(clusters))]
+    draw = random.Random(9)
+    rows = []
+    for _ in range(1_500):
+        drawn = scores[np.concatenate(draw.choices(members, k=len(members)))]
+        gaps = drawn[:, 0] - drawn[:, 1]
+        auc = scipy.stats.mannwhitneyu(*drawn.T, method="asymptotic").statistic / len(drawn) ** 2
+        rows.append([np.mean(gaps > 0), gaps.mean(), auc])
+    expected = np.quantile(rows, [0.05, 0.95], axis=0).T
+    result = first_column(scores, clusters=clusters, confidence=0.9)
+    # The 5 % quantile of 1,500 draws has a standard error near 2 * sd / sqrt(1500), 5 % of an sd; an interval is
+    # 3.3 sd wide.
+    for key, wanted in zip(("accuracy", "mean_gap", "auc"), expected, strict=True):
+        assert result[f"{key}_interval"] == pytest.approx(wanted.tolist(), abs=0.08 * np.ptp(wanted))
+    naive = first_column(scores, confidence=0.9)
+    for key in ("mean_gap_interval", "auc_interval"):
+        assert np.ptp(naive[key]) < 0.9 * np.ptp(result[key])
+
+
+def test_images_of_unequal_size_do_not_widen_the_interval_of_the_mean_gap():
+    # Gaps of 100 with an sd of 1 in 40 images of 1 to 20 examples: sums differ by hundreds, means by little.
+    rng = np.random.default_rng(10)
+    clusters = np.repeat(np.arange(40), np.tile(np.arange(1, 21), 2))
+    scores = np.column_stack([rng.normal(100, 1, 420), np.zeros(420)])
+    low, high = first_column(scores, clusters=clusters, confidence=0.95)["mean_gap_interval"]
+    # 2 * 1.96 / sqrt(420) = 0.19; 40 images tell it within some 15 %.
+    assert low < scores[:, 0].mean() < high
+    assert high - low == pytest.approx(0.19, abs=0.08)
+
+
+def test_the_size_of_chunks_decides_nothing(monkeypatch):
+    scores, clusters, _ = blind_scores(seed=10)
+    expected = first_column(scores, clusters=clusters, confidence=0.9)
+    monkeypatch.setattr(symmetry, "_DRAWS_PER_CHUNK", 5_000)
+    actual = first_column(scores, clusters=clusters, confidence=0.9)
+    assert actual["mean_gap_interval"] == expected["mean_gap_interval"]
+    # The coins of a chunk are packed, so another chunk draws others: both p-values are estimates of one.
+    assert actual["symmetry_p_value"] == pytest.approx(expected["symmetry_p_value"], abs=0.1)
+
+
+def test_perfect_separation_leaves_room_for_what_no_image_showed():
+    # 10 images: others may have a share of b = 1 - 0.025 ** (1 / 10), and of two captions drawn both are of the kind
+    # seen with a chance of (1 - b) ** 2.
+    scores = [[2 + k, 1 - k] for k in range(10)]
+    result = first_column(scores, confidence=0.95)
+    seen = binomtest(10, 10).proportion_ci(method="exact").low
+    assert result["auc_interval"] == pytest.approx([seen**2, 1.0])
+    assert result["accuracy_interval"] == pytest.approx([seen, 1.0])
+    reverse = artifact_gap(scores, [1] * 10, confidence=0.95)
+    assert reverse["auc_interval"] == pytest.approx([0.0, 1 - seen**2])
+
+
+def test_equal_scores_leave_room_too():
+    result = first_column([[1, 1]] * 10, confidence=0.95)
+    seen = 0.025 ** (2 / 10)
+    assert result["auc_interval"] == pytest.approx([seen / 2, 1 - seen / 2])
+    assert result["mean_gap_interval"] is None
+
+
+def test_one_image_says_nothing():
+    result = first_column([[1, 0], [0, 1], [3, 1]], clusters=["a"] * 3, confidence=0.95)
+    assert result["accuracy_interval"] == [0.0, 1.0]
+    assert result["auc_interval"] == [0.0, 1.0]
+    assert result["mean_gap_interval"] is None
+    # Both flips of the only cluster are equally asymmetric.
+    assert result["symmetry_p_value"] == 1.0
+
+
+def test_the_clustered_test_keeps_its_level_where_the_naive_one_does_not():
+    # 15 images of 8 examples; the gaps of an image share its effect, which is symmetric. With 400 trials a rate of 5 %
+    # has a standard error of 1.1 %, that of 25 % one of 2.2 %.
+    rng = np.random.default_rng(11)
+    clusters = np.repeat(np.arange(15), 8)
+    clustered, naive = [], 0
+    for trial in range(400):
+        gaps = np.repeat(rng.normal(size=15), 8) + rng.normal(size=120)
+        scores = np.column_stack([gaps, np.zeros(120)])
+        options = {"permutations": 199, "seed": trial}
+        clustered.append(first_column(scores, clusters=clusters, **options)["symmetry_p_value"])
+        naive += first_column(scores, **options)["symmetry_p_value"] <= 0.05
+    assert np.mean(np.array(clustered) <= 0.05) == pytest.approx(0.05, abs=0.035)
+    assert np.mean(np.array(clustered) <= 0.25) == pytest.approx(0.25, abs=0.07)
+    assert np.mean(np.array(clustered) <= 0.75) == pytest.approx(0.75, abs=0.07)
+    assert naive / 400 > 0.3
+
+
+def test_a_shift_is_detected():
+    # 200 gaps of sd 1.4 and 60 images of sd 0.7: a shift of 0.6 is about 5 standard errors.
+    scores, clusters, _ = blind_scores(seed=12, shift=0.6)
+    result = first_column(scores, clusters=clusters, confidence=0.95)
+    assert result["symmetry_p_value"] == 1 / 1_001
+    assert result["accuracy_interval"][0] > 0.5
+    assert result["auc_interval"][0] > 0.5
+    assert result["mean_gap_interval"][0] > 0
+
+
+def test_results_are_plain_numbers():
+    scores, clusters, categories = blind_scores(seed=13)
+    result = first_column(scores, clusters=clusters, categories=categories, confidence=0.9, resamples=100)
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+
+
+def test_input_arrays_are_left_as_they_were():
+    scores, clusters, categories = blind_scores(seed=14)
+    parts = (scores, np.zeros(len(scores)), clusters, categories)
+    kept = [part.copy() for part in parts]
+    artifact_gap(parts[0], parts[1], clusters=clusters, categories=categories, confidence=0.9, resamples=100)
+    for now, before in zip(parts, kept, strict=True):
+        assert now.tolist() == before.tolist()
+
+
+@pytest.mark.parametrize("images", [9, 5_000], ids=["exact", "random"])
+def test_memory_stays_flat(images):
+    # The signs of 20,000 gaps in 2 ** 9 or 1,000 flips would be 10 or 20 MB at once, their sums 40 or 80 MB.
+    scores, clusters, _ = blind_scores(seed=15, images=images, per_image=20_000 // images)
+    tracemalloc.start()
+    first_column(scores, clusters=clusters, permutations=1_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 32 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("scores", "correct", "options", "message"),
+    [
+        ([[1, 2, 3]], [0], {}, "3 captions per example.*one row for each hard negative.*`clusters` tell"),
+        ([], [], {}, "there are no scores"),
+        ([[1, math.nan]], [0], {}, "NaN or infinite in row 0"),
+        ([[1, 2], [1e101, 2]], [0, 0], {}, r"beyond 1e\+100 in row 1 .*divide all scores by one number"),
+        ([[1, 2]], [2], {}, "index of the correct caption is 2 in row 0"),
+        ([[1, 2]], [0, 1], {}, "pass one index per example"),
+        ([[1, 2], [2, 1]], [0, 0], {"clusters": ["a"]}, "1 clusters came for 2 examples"),
+        ([[1, 2], [2, 1]], [0, 0], {"categories": ["a", None]}, "categories are missing in row 1"),
+        ([[1, 2]], [0], {"confidence": 95}, "confidence is 95; it must lie strictly between 0 and 1"),
+        ([[1, 2]], [0], {"resamples": 10}, "resamples is 10; it must be a whole number of at least 100"),
+        ([[1, 2]], [0], {"permutations": 0}, "permutations is 0; it must be a whole number of at least 100"),
+        ([[1, 2]], [0], {"seed": 0.5}, r"seed is 0\.5; it must be a whole number"),
+    ],
+)
+def test_unusable_input_is_refused_with_its_cure(scores, correct, options, message):
+    with pytest.raises(ScoresError, match=message):
+        artifact_gap(scores, correct, **options)
+
+
+def test_an_unknown_tie_policy_is_refused():
+    with pytest.raises(UnknownNameError, match="unknown tie policy 'random'; known: wrong, half, right"):
+        artifact_gap([[1, 2]], [0], ties="random")
+
+
+def test_the_examples_of_the_docstrings_run():
+    outcome = doctest.testmod(symmetry)
+    assert (outcome.failed, outcome.attempted) == (0, 2)
