@@ -1,0 +1,289 @@
+"""Boxes as flat arrays: reading rows of predictions and references, checking them, and their overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from types import MappingProxyType
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import ScoresError, UnknownNameError
+from .kernels import name_rows
+
+FORMATS = ("xyxy", "xywh")
+RELEASED_FORMATS: Mapping[str, str] = MappingProxyType({"predictions": "xyxy", "references": "xywh"})
+
+BoxFormat = str | Mapping[str, str] | Sequence[str]
+
+# The area of a box of this size is far from overflow, so that no overlap can become NaN.
+_LARGEST = 1e100
+# Beyond it float64 no longer tells whole numbers apart.
+_LARGEST_EXACT = 2**53 - 1
+
+
+class Detections(NamedTuple):
+    """Predicted boxes of all rows, one after the other.
+
+    Attributes:
+        rows: intp array of shape (m,), the row of each box, ascending, from 0 to n_rows - 1.
+        boxes: float64 array of shape (m, 4), XYXY: x1, y1, x2, y2 with x1 <= x2 and y1 <= y2.
+        scores: float64 array of shape (m,), finite; higher means surer.
+        phrase_ids: int64 array of shape (m,), from 0.
+        n_rows: number of rows, with those that have no box.
+    """
+
+    rows: NDArray[np.intp]
+    boxes: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    phrase_ids: NDArray[np.int64]
+    n_rows: int
+
+
+class Truths(NamedTuple):
+    """Ground-truth boxes of all rows; the attributes are those of ``Detections``, without scores."""
+
+    rows: NDArray[np.intp]
+    boxes: NDArray[np.float64]
+    phrase_ids: NDArray[np.int64]
+    n_rows: int
+
+
+def read_boxes(
+    predictions: Iterable[Mapping[str, Any]],
+    references: Iterable[Mapping[str, Any]],
+    box_format: BoxFormat = RELEASED_FORMATS,
+) -> tuple[Detections, Truths]:
+    """Read a dataset's predictions and references into flat arrays, and refuse what cannot be judged.
+
+    A row is an image-caption pair. One without predictions or without ground truth has empty lists: the model
+    abstains, or the caption does not describe the image. A box may have zero area. The inputs are not changed.
+
+    Args:
+        predictions: n mappings with ``boxes`` (four finite numbers each), ``scores`` (finite; higher means
+            surer) and ``phrase_ids`` (whole numbers from 0), which are lists or arrays of one length.
+        references: n mappings with ``boxes`` and ``phrase_ids``.
+        box_format: ``"xyxy"`` (x1, y1, x2, y2) or ``"xywh"`` (x1, y1, width, height) for both sides; or, for
+            each, a mapping with the keys ``"predictions"`` and ``"references"``, or a pair in this order. The
+            default is that of TRICD's released files, XYXY against XYWH. It is never guessed.
+
+    Returns:
+        The predicted boxes and the ground truth, all XYXY, in the order in which they came.
+
+    Raises:
+        ScoresError: no rows, another number of predictions than of references, keys that are missing or
+            unknown, lengths that differ, a box without four numbers, a coordinate or score that is NaN,
+            infinite or missing, a negative width or height, or a phrase id that is no whole number from 0.
+            The message names the rows and the first box, both counted from 0.
+        UnknownNameError: a box format that does not exist.
+
+    Source: TRICD (Kamath, Price et al., 2023), section 3.2, and the format of its released annotations.
+
+    >>> prediction = {"boxes": [[1, 1, 3, 4]], "scores": [0.5], "phrase_ids": [7]}
+    >>> found, truth = read_boxes([prediction], [{"boxes": [[1, 1, 2, 3]], "phrase_ids": [7]}])
+    >>> bool((found.boxes == truth.boxes).all())
+    True
+    """
+    formats = _formats(box_format)
+    sides = {"predictions": _list_rows(predictions, "predictions"), "references": _list_rows(references, "references")}
+    found, given = map(len, sides.values())
+    if found != given:
+        raise ScoresError(
+            f"{found} rows of predictions came for {given} rows of references; pass one of each per "
+            "image-caption pair, in one order, with empty lists where there is no box"
+        )
+    if not found:
+        raise ScoresError("there are no rows; pass at least one image-caption pair")
+    rows, boxes, phrase_ids, scores = _read_side(sides["predictions"], "predictions", formats["predictions"], True)
+    detections = Detections(rows, boxes, scores, phrase_ids, found)
+    rows, boxes, phrase_ids, _ = _read_side(sides["references"], "references", formats["references"], False)
+    return detections, Truths(rows, boxes, phrase_ids, given)
+
+
+def box_iou(boxes: ArrayLike, others: ArrayLike) -> NDArray[np.float64]:
+    """Intersection over union of boxes, pair by pair.
+
+    Areas are width times height, without COCO's older "+ 1", as pycocotools computes them. Boxes that only
+    touch have 0, and so have two boxes without area.
+
+    Args:
+        boxes: array-like of shape (p, 4), XYXY, in any unit, finite, with x1 <= x2 and y1 <= y2.
+        others: array-like of shape (p, 4), in the same unit.
+
+    Returns:
+        Array of shape (p,), in [0, 1]; higher is closer.
+
+    Raises:
+        ScoresError: other shapes.
+
+    Source: pycocotools, ``bbIou`` in maskApi.c; TRICD (Kamath, Price et al., 2023), section 3.2.
+
+    >>> box_iou([[0, 0, 2, 2]], [[1, 0, 3, 2]]).round(3).tolist()  # 2 / (4 + 4 - 2)
+    [0.333]
+    """
+    first, second = np.asarray(boxes, dtype=np.float64), np.asarray(others, dtype=np.float64)
+    if first.ndim != 2 or first.shape != second.shape or first.shape[1] != 4:
+        raise ScoresError(f"boxes of shapes {first.shape} and {second.shape} came; pass two arrays of shape (p, 4)")
+    x1, y1, x2, y2 = first.T
+    left, top, right, bottom = second.T
+    width = np.minimum(x2, right) - np.maximum(x1, left)
+    height = np.minimum(y2, bottom) - np.maximum(y1, top)
+    shared = np.maximum(width, 0) * np.maximum(height, 0)
+    union = (x2 - x1) * (y2 - y1) + (right - left) * (bottom - top) - shared
+    return np.divide(shared, union, out=np.zeros(len(first)), where=union > 0)
+
+
+def _formats(box_format: BoxFormat) -> dict[str, str]:
+    if isinstance(box_format, str):
+        box_format = (box_format, box_format)
+    sides = tuple(RELEASED_FORMATS)
+    if isinstance(box_format, list | tuple) and len(box_format) == 2:
+        box_format = dict(zip(sides, box_format, strict=True))
+    if not isinstance(box_format, Mapping) or set(box_format) != set(sides):
+        raise ScoresError(
+            f"box_format is {box_format!r}; pass 'xyxy' or 'xywh', or a mapping that gives one of them to each "
+            "of 'predictions' and 'references'"
+        )
+    for name in box_format.values():
+        if name not in FORMATS:
+            raise UnknownNameError("box format", str(name), FORMATS)
+    return dict(box_format)
+
+
+def _list_rows(rows: Iterable[Mapping[str, Any]], side: str) -> list[Mapping[str, Any]]:
+    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+        raise ScoresError(f"the {side} are one {type(rows).__name__}; pass a list with one mapping per row")
+    return list(rows)
+
+
+def _read_side(table: list[Mapping[str, Any]], side: str, box_format: str, scored: bool) -> tuple[NDArray[Any], ...]:
+    """The rows, boxes (XYXY), phrase ids and scores of one side; without scores an empty array for them."""
+    keys = ("boxes", "scores", "phrase_ids") if scored else ("boxes", "phrase_ids")
+    _check_keys(table, keys, side)
+    columns = {key: _read_lists([row[key] for row in table], key, side) for key in keys}
+    lengths = {key: np.fromiter(map(len, column), np.intp, len(table)) for key, column in columns.items()}
+    bad = np.any([lengths[key] != lengths["boxes"] for key in keys], axis=0)
+    if bad.any():
+        came = ", ".join(f"{lengths[key][bad.argmax()]} {key}" for key in keys)
+        raise ScoresError(f"the {side} have {came} in {name_rows(bad)}; their numbers must be equal in each row")
+    flat = _Flat(np.repeat(np.arange(len(table)), lengths["boxes"]), len(table), side)
+    boxes = flat.read_boxes(chain.from_iterable(columns["boxes"]), box_format)
+    phrase_ids = flat.read_phrase_ids(chain.from_iterable(columns["phrase_ids"]))
+    scores = flat.read_scores(chain.from_iterable(columns["scores"])) if scored else np.empty(0)
+    return flat.rows, boxes, phrase_ids, scores
+
+
+def _check_keys(table: list[Mapping[str, Any]], keys: tuple[str, ...], side: str) -> None:
+    wanted = dict.fromkeys(keys).keys()
+    bad = np.array([not isinstance(row, Mapping) or row.keys() != wanted for row in table], dtype=bool)
+    if not bad.any():
+        return
+    row = table[bad.argmax()]
+    if not isinstance(row, Mapping):
+        came = f"are of type {type(row).__name__}"
+    elif missing := [key for key in keys if key not in row]:
+        came = f"lack {', '.join(missing)}"
+    else:
+        came = f"have the unknown key {next(key for key in row if key not in keys)!r}"
+    raise ScoresError(f"the {side} {came} in {name_rows(bad)}; each row must be a mapping with just {', '.join(keys)}")
+
+
+def _read_lists(column: list[Any], key: str, side: str) -> list[Sequence[Any]]:
+    lists = [_as_list(value) for value in column]
+    bad = np.array([value is None for value in lists], dtype=bool)
+    if bad.any():
+        raise ScoresError(
+            f"the {key} of the {side} are of type {type(column[bad.argmax()]).__name__} in {name_rows(bad)}; pass a "
+            "list or an array, and an empty list where there is no box"
+        )
+    return [value for value in lists if value is not None]
+
+
+def _as_list(value: Any) -> Sequence[Any] | None:
+    if isinstance(value, list | tuple):
+        return value
+    try:
+        listed = np.asarray(value).tolist()
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        return None
+    return listed if isinstance(listed, list) else None
+
+
+def _as_numbers(values: Sequence[Any]) -> NDArray[Any] | None:
+    """Values as an array of numbers, ``None`` if one of them is none: text, which NumPy would parse, is none."""
+    try:
+        array = np.array(values) if len(values) else np.empty(0)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        return None
+    return array if array.ndim == 1 and array.dtype.kind in "biuf" else None
+
+
+class _Flat(NamedTuple):
+    """The boxes of one side laid end to end, and how to name one of them in a message."""
+
+    rows: NDArray[np.intp]
+    n_rows: int
+    side: str
+
+    def read_boxes(self, boxes: Iterable[Any], box_format: str) -> NDArray[np.float64]:
+        came = listed = list(boxes)
+        if not set(map(type, came)) <= {list, tuple}:
+            listed = [_as_list(box) or () for box in came]
+        if not set(map(len, listed)) <= {4}:
+            bad = np.array([len(box) != 4 for box in listed], dtype=bool)
+            self.refuse(bad, "a box must be a list of four numbers", came[bad.argmax()])
+        corners = self.read_numbers(list(chain.from_iterable(listed)), "the coordinates of a box", 4)
+        corners = corners.astype(np.float64).reshape(-1, 4)
+        small = np.abs(corners) <= _LARGEST
+        if not small.all():
+            bad = ~small.all(axis=1)
+            self.refuse(bad, f"coordinates must be finite, and at most {_LARGEST:g} in size", corners[bad][0].tolist())
+        as_sizes = box_format == "xywh"
+        turned = corners[:, 2:] < (0 if as_sizes else corners[:, :2])
+        if turned.any():
+            bad = turned.any(axis=1)
+            rule = "width and height must not be negative" if as_sizes else "x2 must not be below x1, nor y2 below y1"
+            other = "'xyxy' for [x1, y1, x2, y2]" if as_sizes else "'xywh' for [x1, y1, width, height]"
+            self.refuse(bad, f"with box_format {box_format!r} {rule} (pass {other})", corners[bad][0].tolist())
+        if as_sizes:
+            corners[:, 2:] += corners[:, :2]
+        return corners
+
+    def read_scores(self, scores: Iterable[Any]) -> NDArray[np.float64]:
+        values = self.read_numbers(list(scores), "the scores").astype(np.float64)
+        bad = ~np.isfinite(values)
+        if bad.any():
+            self.refuse(bad, "a score must be finite, for NaN compares with nothing; score again", values[bad][0])
+        return values
+
+    def read_phrase_ids(self, phrase_ids: Iterable[Any]) -> NDArray[np.int64]:
+        values = self.read_numbers(list(phrase_ids), "the phrase ids")
+        largest = _LARGEST_EXACT if values.dtype.kind == "f" else np.iinfo(np.int64).max
+        bad = ~((values == np.floor(values)) & (values >= 0) & (values <= largest))
+        if bad.any():
+            self.refuse(bad, f"a phrase id must be a whole number from 0 to {largest}", values[bad][0])
+        return values.astype(np.int64)
+
+    def read_numbers(self, values: list[Any], what: str, per_box: int = 1) -> NDArray[Any]:
+        numbers = _as_numbers(values)
+        if numbers is not None:
+            return numbers
+        bad = np.array([_as_numbers([value]) is None for value in values], dtype=bool)
+        rule = f"{what} must be numbers, not text or None; convert or leave out"
+        self.refuse(bad.reshape(-1, per_box).any(axis=1), rule, values[bad.argmax()])
+
+    def refuse(self, bad: ArrayLike, rule: str, value: Any) -> NoReturn:
+        """Raise for the boxes in ``bad``, of shape (m,); ``value`` is what the first of them holds."""
+        flags = np.asarray(bad, dtype=bool)
+        first = int(flags.argmax())
+        row = int(self.rows[first])
+        place = first - int(np.searchsorted(self.rows, row))
+        mask = np.zeros(self.n_rows, dtype=bool)
+        mask[self.rows[flags]] = True
+        text = f"{value:g}" if isinstance(value, np.floating) else str(value)
+        raise ScoresError(
+            f"{rule}; the {self.side} break this in {name_rows(mask)}, first in box {place} of row {row}: "
+            f"{text if len(text) <= 80 else text[:79] + '…'}"
+        )

@@ -1,0 +1,312 @@
+"""Contextual phrase detection: matching boxes to ground truth, and average precision over a whole dataset."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .boxes import Detections, Truths, box_iou
+from .errors import ScoresError, UnknownNameError
+from .kernels import as_float64, name_rows
+
+TIES = ("wrong", "coco")
+IOU_THRESHOLDS = tuple(np.linspace(0.5, 0.95, 10).tolist())
+RECALL_POINTS = tuple(np.linspace(0, 1, 101).tolist())
+
+# Pairs of a box and a truth compared at once: 2**18 pairs need some 50 MB.
+_PAIRS_PER_CHUNK = 2**18
+_LARGEST_WEIGHT = 10**6
+
+
+class Matched(NamedTuple):
+    """The boxes that count, by descending score, and which of them found a ground-truth box.
+
+    Equal scores stand in the order of the rows, and within a row in that of its boxes.
+
+    Attributes:
+        kept: intp array of shape (m,), the place of each box among the detections.
+        rows: intp array of shape (m,), its row.
+        scores: float64 array of shape (m,), descending.
+        matched: bool array of shape (10, m), whether it was matched, by IoU threshold.
+        block_ends: intp array of shape (m,), the place of the last box with the same score.
+        truths_per_row: int64 array of shape (n_rows,), the number of ground-truth boxes.
+    """
+
+    kept: NDArray[np.intp]
+    rows: NDArray[np.intp]
+    scores: NDArray[np.float64]
+    matched: NDArray[np.bool_]
+    block_ends: NDArray[np.intp]
+    truths_per_row: NDArray[np.int64]
+
+
+class _Pairs(NamedTuple):
+    """Boxes and truths of one row and phrase (a group) that overlap; sorted by box, then by truth."""
+
+    boxes: NDArray[np.intp]
+    truths: NDArray[np.intp]
+    groups: NDArray[np.intp]
+    ious: NDArray[np.float64]
+
+
+def match(detections: Detections, truths: Truths, max_boxes: int = 100) -> Matched:
+    """Match boxes greedily to ground truth, within rows and phrases, at the ten COCO thresholds of IoU.
+
+    Of each row the ``max_boxes`` highest-scoring boxes count, over all its phrases. By descending score, each
+    takes the ground-truth box of its row and phrase that is still free and has the highest IoU, if that is at
+    least the threshold. What takes none is a false positive, so is every box of a row or phrase without ground
+    truth. The thresholds are 0.5, 0.55, …, 0.95 (``IOU_THRESHOLDS``).
+
+    Ties are decided as in pycocotools: of equal scores in a row the earlier box goes first, here and where
+    boxes beyond ``max_boxes`` are dropped; of equal IoU the later ground-truth box is taken. So the order of
+    boxes within a row can matter where scores are equal; the order of rows cannot.
+
+    Args:
+        detections: predicted boxes, as ``boxes.read_boxes`` gives them, free of NaN.
+        truths: the ground truth of the same rows.
+        max_boxes: how many boxes of a row count, at least 1.
+
+    Returns:
+        The boxes that count and what they matched. Time grows with the pairs of a box and a truth of one row and
+        phrase (and m log m for sorting), memory with those pairs that overlap by half or more.
+
+    Raises:
+        ScoresError: detections and truths of different numbers of rows, or ``max_boxes`` below 1.
+
+    Source: TRICD (Kamath, Price et al., 2023), section 3.2; pycocotools, ``COCOeval.evaluateImg``. The paper says
+    IoU "higher than" the threshold; COCO's code and the paper's Table 5 take IoU >= threshold, as here.
+
+    >>> from vl_assay.metrics.boxes import read_boxes
+    >>> prediction = {"boxes": [[0, 0, 4, 3], [0, 0, 4, 4]], "scores": [0.9, 0.8], "phrase_ids": [1, 1]}
+    >>> found = match(*read_boxes([prediction], [{"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}]))
+    >>> found.matched.sum(axis=0).tolist()  # IoU 0.75 suffices six times; then the truth is free for the other
+    [6, 4]
+    """
+    _check_rows(detections, truths)
+    if not isinstance(max_boxes, int | np.integer) or max_boxes < 1:
+        raise ScoresError(f"max_boxes is {max_boxes!r}; it must be a whole number of at least 1, such as COCO's 100")
+    kept = _descending(detections.scores)
+    kept = kept[_ranks(detections.rows[kept]) < max_boxes]
+    scores = detections.scores[kept]
+    place = np.full(len(detections.rows), -1)
+    place[kept] = np.arange(len(kept))
+    pairs = _overlapping(detections, truths, IOU_THRESHOLDS[0], place >= 0)
+    pairs = pairs._replace(boxes=place[pairs.boxes])
+    last = np.append(np.flatnonzero(scores[1:] != scores[:-1]), len(scores) - 1) if len(scores) else kept
+    return Matched(
+        kept=kept,
+        rows=detections.rows[kept],
+        scores=scores,
+        matched=_match_greedily(pairs, len(kept), len(truths.rows)),
+        block_ends=np.repeat(last, np.diff(last, prepend=-1)),
+        truths_per_row=np.bincount(truths.rows, minlength=truths.n_rows),
+    )
+
+
+def average_precisions(
+    matched: Matched, row_weights: ArrayLike | None = None, ties: str = "wrong"
+) -> NDArray[np.float64]:
+    """Average precision at each IoU threshold, from one precision-recall curve over all rows and phrases.
+
+    Precision is interpolated at 101 recalls, 0, 0.01, …, 1: at each it is the highest precision at that or any
+    higher recall, and 0 beyond the highest recall. The mean of the ten numbers is COCO's AP, the first AP50
+    and the sixth AP75.
+
+    Args:
+        matched: what ``match`` returned.
+        row_weights: whole numbers of shape (n_rows,), how often each row counts: 0 leaves it out, 2 has it
+            twice, as a bootstrap resample does. ``None`` counts each once. Boxes need no new matching.
+        ties: what equal scores earn. With ``"wrong"`` they enter the curve together, since no threshold on the
+            score could separate them: the same curve as with all misses first, independent of the order of
+            rows. With ``"coco"`` the order of rows decides, then that within the row, as in pycocotools; a
+            weight then repeats each box on the spot.
+
+    Returns:
+        Array of shape (10,), in [0, 1]; higher is better. NaN throughout if no row with a ground-truth box has
+        weight: undefined. A constant score gets the share of matches among the boxes, up to its recall.
+
+    Raises:
+        ScoresError: weights of another number, or weights that are negative or no whole numbers.
+        UnknownNameError: ``ties`` is not one of ``TIES``.
+
+    Source: TRICD (Kamath, Price et al., 2023), section 3.2; pycocotools, ``COCOeval.accumulate``.
+
+    >>> from vl_assay.metrics.boxes import read_boxes
+    >>> prediction = {"boxes": [[0, 0, 4, 4], [9, 9, 11, 11]], "scores": [0.9, 0.9], "phrase_ids": [1, 1]}
+    >>> found = match(*read_boxes([prediction], [{"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}]))
+    >>> average_precisions(found)[:2].tolist(), average_precisions(found, ties="coco")[:2].tolist()
+    ([0.5, 0.5], [1.0, 1.0])
+    """
+    if ties not in TIES:
+        raise UnknownNameError("tie policy", ties, TIES)
+    if row_weights is None:
+        weights = np.ones(len(matched.truths_per_row))
+        seen = np.arange(1.0, len(matched.rows) + 1)
+    else:
+        weights = _check_weights(row_weights, len(matched.truths_per_row))
+        seen = weights[matched.rows].cumsum()
+    positives = weights @ matched.truths_per_row
+    if not positives:
+        return np.full(len(IOU_THRESHOLDS), np.nan)
+    ends = matched.block_ends if ties == "wrong" else np.arange(len(matched.rows))
+    result = np.zeros(len(IOU_THRESHOLDS))
+    for place, flags in enumerate(matched.matched):
+        hits = np.flatnonzero(flags)
+        # Precision peaks at matches, so the curve is needed only there; within a block of equal scores it
+        # then rises to its value at the block's end, which the envelope carries back over the block.
+        true = weights[matched.rows[hits]].cumsum()
+        precision = true / np.maximum(seen[ends[hits]], 1)
+        envelope = np.append(np.maximum.accumulate(precision[::-1])[::-1], 0)
+        result[place] = envelope[np.searchsorted(true / positives, RECALL_POINTS)].mean()
+    return result
+
+
+def tie_rate(matched: Matched) -> float:
+    """Share of the boxes that count whose score both a match and a miss at IoU 0.5 have.
+
+    Their order would decide average precision, which ``ties`` of ``average_precisions`` prevents or allows.
+
+    Args:
+        matched: what ``match`` returned.
+
+    Returns:
+        A share in [0, 1]; lower means that ties matter less. 0 without boxes, of which a tie decides none.
+
+    Source: none; the papers do not say how ties are treated.
+
+    >>> from vl_assay.metrics.boxes import read_boxes
+    >>> prediction = {"boxes": [[0, 0, 4, 4], [9, 9, 11, 11]], "scores": [0.9, 0.9], "phrase_ids": [1, 1]}
+    >>> tie_rate(match(*read_boxes([prediction], [{"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}])))
+    1.0
+    """
+    ends, hit = matched.block_ends, matched.matched[0]
+    if not len(ends):
+        return 0.0
+    members = np.bincount(ends)
+    hits = np.bincount(ends[hit], minlength=len(members))
+    return float(members[(hits > 0) & (hits < members)].sum() / len(ends))
+
+
+def any_box_hits(detections: Detections, truths: Truths, threshold: float = 0.5) -> NDArray[np.bool_]:
+    """Say of each box whether it overlaps any ground-truth box of its row and phrase (any-box protocol).
+
+    Nothing is matched: several boxes may hit the same ground-truth box. No box of a row or phrase without
+    ground truth hits.
+
+    Args:
+        detections: predicted boxes, as ``boxes.read_boxes`` gives them, free of NaN.
+        truths: the ground truth of the same rows.
+        threshold: the least IoU of a hit, above 0 and up to 1.
+
+    Returns:
+        Bool array of shape (m,), in the order of the detections.
+
+    Raises:
+        ScoresError: detections and truths of different numbers of rows, or a threshold outside its range.
+
+    Source: TRICD (Kamath, Price et al., 2023), section 6.2 with Table 5 (IoU >= 0.5), and appendix A.
+
+    >>> from vl_assay.metrics.boxes import read_boxes
+    >>> prediction = {"boxes": [[0, 0, 4, 4], [0, 0, 4, 3]], "scores": [0.9, 0.9], "phrase_ids": [1, 1]}
+    >>> any_box_hits(*read_boxes([prediction], [{"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}])).tolist()
+    [True, True]
+    """
+    _check_rows(detections, truths)
+    if not 0 < threshold <= 1:
+        raise ScoresError(f"the threshold is {threshold!r}; it must lie above 0 and at most at 1, such as 0.5")
+    hits = np.zeros(len(detections.rows), dtype=bool)
+    hits[_overlapping(detections, truths, threshold, ~hits).boxes] = True
+    return hits
+
+
+def _check_rows(detections: Detections, truths: Truths) -> None:
+    if detections.n_rows != truths.n_rows:
+        raise ScoresError(
+            f"detections of {detections.n_rows} rows came for ground truth of {truths.n_rows}; read both with "
+            "boxes.read_boxes"
+        )
+
+
+def _check_weights(row_weights: ArrayLike, n_rows: int) -> NDArray[np.float64]:
+    weights = as_float64(row_weights, "row weights")
+    if weights.shape != (n_rows,):
+        raise ScoresError(f"row weights of shape {weights.shape} came for {n_rows} rows; pass one weight per row")
+    bad = ~((weights >= 0) & (weights == np.floor(weights)) & (weights <= _LARGEST_WEIGHT))
+    if bad.any():
+        raise ScoresError(
+            f"the row weight is {weights[bad][0]:g} in {name_rows(bad)}; pass whole numbers from 0 to "
+            f"{_LARGEST_WEIGHT:,}, how often each row counts"
+        )
+    return weights
+
+
+def _descending(scores: NDArray[np.float64]) -> NDArray[np.intp]:
+    """The stable descending order; the faster sort gives it too where no two scores are equal."""
+    order = np.argsort(-scores)
+    ordered = scores[order]
+    return order if (ordered[1:] < ordered[:-1]).all() else np.argsort(-scores, kind="stable")
+
+
+def _ranks(groups: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The place of each element among those of its group, from 0, in the order in which they stand."""
+    sizes = np.bincount(groups)
+    # Integers of 16 bits, which these nearly always are, NumPy sorts in linear time.
+    order = np.argsort(groups.astype(np.min_scalar_type(len(sizes))), kind="stable")
+    ranks = np.empty(len(groups), dtype=np.intp)
+    ranks[order] = np.arange(len(groups)) - np.repeat(sizes.cumsum() - sizes, sizes)
+    return ranks
+
+
+def _overlapping(detections: Detections, truths: Truths, threshold: float, eligible: NDArray[np.bool_]) -> _Pairs:
+    """Pairs of an eligible box and a truth of the same row and phrase with an IoU of at least ``threshold``."""
+    names, codes = np.unique(truths.phrase_ids, return_inverse=True)
+    truth_groups = truths.rows * len(names) + codes
+    order = np.argsort(truth_groups, kind="stable")
+    truth_groups = truth_groups[order]
+    boxes = np.flatnonzero(eligible & (np.bincount(truths.rows, minlength=truths.n_rows) > 0)[detections.rows])
+    phrases = detections.phrase_ids[boxes]
+    codes = np.minimum(np.searchsorted(names, phrases), len(names) - 1)
+    groups = np.where(names[codes] == phrases, detections.rows[boxes] * len(names) + codes, -1)
+    first = np.searchsorted(truth_groups, groups)
+    counts = np.searchsorted(truth_groups, groups, side="right") - first
+
+    nothing = np.empty(0, dtype=np.intp)
+    found = [_Pairs(nothing, nothing, nothing, np.empty(0))]
+    chunks = counts.cumsum() // _PAIRS_PER_CHUNK
+    for part in np.split(np.arange(len(boxes)), np.flatnonzero(np.diff(chunks)) + 1):
+        spread = np.repeat(part, counts[part])
+        skipped = counts[part].cumsum() - counts[part]
+        truth = order[np.arange(len(spread)) + np.repeat(first[part] - skipped, counts[part])]
+        ious = box_iou(detections.boxes[boxes[spread]], truths.boxes[truth])
+        enough = ious >= threshold
+        spread = spread[enough]
+        found.append(_Pairs(boxes[spread], truth[enough], first[spread], ious[enough]))
+    return _Pairs(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def _match_greedily(pairs: _Pairs, n_boxes: int, n_truths: int) -> NDArray[np.bool_]:
+    """Flags of shape (10, n_boxes); boxes are numbered by descending score.
+
+    Step k deals with the k-th box of every group (row and phrase) at once: no two of them want the same truth.
+    """
+    matched = np.zeros((len(IOU_THRESHOLDS), n_boxes), dtype=bool)
+    if not len(pairs.boxes):
+        return matched
+    # Sorted by IoU within a box, and stably: the last free truth is the closest, the later one of equals.
+    order = np.lexsort((pairs.ious, pairs.boxes))
+    first = np.flatnonzero(np.diff(pairs.boxes[order], prepend=-1))
+    steps = np.repeat(_ranks(pairs.groups[order[first]]), np.diff(first, append=len(order)))
+    order = order[np.argsort(steps.astype(np.min_scalar_type(steps.max())), kind="stable")]
+    boxes, wanted, ious = pairs.boxes[order], pairs.truths[order], pairs.ious[order]
+    taken = np.zeros((len(IOU_THRESHOLDS), n_truths), dtype=bool)
+    thresholds = np.array(IOU_THRESHOLDS)[:, np.newaxis]
+    for step in np.split(np.arange(len(order)), np.bincount(steps).cumsum()[:-1]):
+        free = (ious[step] >= thresholds) & ~taken[:, wanted[step]]
+        starts = np.flatnonzero(np.diff(boxes[step], prepend=-1))
+        chosen = np.maximum.reduceat(np.where(free, step, -1), starts, axis=1)
+        matched[:, boxes[step][starts]] = chosen >= 0
+        level, place = np.nonzero(chosen >= 0)
+        taken[level, wanted[chosen[level, place]]] = True
+    return matched

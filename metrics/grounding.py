@@ -1,0 +1,269 @@
+"""Phrase grounding and group recall, from rows of boxes to results (TRICD)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .boxes import RELEASED_FORMATS, BoxFormat, Detections, Truths, read_boxes
+from .cpd import Rows, positive_flags
+from .detection import any_box_hits
+from .errors import ScoresError
+from .kernels import Labels, as_list, label_codes, name_rows
+from .ranking import HitRanks, credit_at, hit_ranks, tied_at
+from .summary import SummaryOptions, pick, summarise
+
+PhraseKeys = Sequence[Mapping[Any, Any]]
+
+
+def grounding_recall(
+    predictions: Rows,
+    references: Rows,
+    *,
+    box_format: BoxFormat = RELEASED_FORMATS,
+    ks: Sequence[int] = (1, 5, 10),
+    ties: str = "wrong",
+    **options: Unpack[SummaryOptions],
+) -> dict[str, Any]:
+    """How often one of a phrase's k most confident boxes is right, on positive rows; higher is better.
+
+    A box is right when its IoU with any ground-truth box of its phrase is at least 0.5. The examples are the phrases
+    with ground truth: rows without it are negatives, and in no score.
+
+    Args:
+        predictions, references, box_format: rows of boxes; see ``boxes.read_boxes``.
+        ks: numbers of boxes.
+        ties: which of equally confident boxes come first: ``"wrong"`` the wrong ones, ``"right"`` the right ones,
+            ``"half"`` any order, with the chance of success as credit.
+        options: categories, clusters (one label per row; by default the row), confidence, resamples, seed; see
+            ``summary.SummaryOptions``.
+
+    Returns:
+        ``recall_at_<k>`` for each k, in [0, 1], with ``macro_`` averages; ``tie_rate`` (share of phrases for which a
+        tie decides at some k), ``n`` (phrases), ``n_rows`` (positive rows), ``n_abstained`` (phrases without any
+        predicted box, which are misses), ``per_category``, and with ``confidence`` the intervals.
+
+    Raises:
+        ScoresError: rows that cannot be read, no ground truth at all, or labels or options that cannot be used.
+        UnknownNameError: no such tie policy or box format.
+
+    Source: TRICD (Kamath, Price et al., 2023), section 6.2 and Table 5; the any-box protocol of MDETR.
+
+    >>> prediction = {"boxes": [[9, 9, 11, 11], [0, 0, 4, 4]], "scores": [0.9, 0.8], "phrase_ids": [1, 1]}
+    >>> result = grounding_recall([prediction], [{"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}])
+    >>> result["recall_at_1"], result["recall_at_5"]
+    (0.0, 1.0)
+    """
+    detections, truths = read_boxes(predictions, references, box_format)
+    box_keys, truth_keys = _keys(detections, truths, None)
+    phrases = _Phrases(detections, truths, detections.rows, truths.rows, box_keys, truth_keys)
+    result = phrases.recalls(ks, ties, options)
+    result["n_rows"] = len(np.unique(truths.rows))
+    result["n_abstained"] = phrases.abstained
+    return result
+
+
+def group_recall_at_1(
+    predictions: Rows,
+    references: Rows,
+    *,
+    pair_ids: Labels,
+    positive: ArrayLike,
+    phrase_keys: PhraseKeys | None = None,
+    box_format: BoxFormat = RELEASED_FORMATS,
+    ties: str = "wrong",
+    **options: Unpack[SummaryOptions],
+) -> dict[str, Any]:
+    """How often a phrase's most confident box, over an image and its distractor, is on the image and right.
+
+    The boxes of a positive row and of its distractor rows (the same caption with another image) are pooled phrase by
+    phrase. A phrase succeeds when the most confident box of all comes from the positive row, with an IoU of at least
+    0.5 with any ground-truth box of the phrase. Higher is better.
+
+    Args:
+        predictions, references, box_format: rows of boxes; see ``boxes.read_boxes``.
+        pair_ids: one label per row; the rows of a caption, its positive and its distractors, share it.
+        positive: one flag per row, true where the caption is true of the image: once in each pair.
+        phrase_keys: for each row a mapping from phrase id to what identifies the phrase in the caption, such as its
+            character spans (TRICD's field ``phrases`` as it is), where the rows of a pair number their phrases
+            differently; ``None`` where they share the phrase ids. Keys are compared as JSON.
+        ties: what a phrase earns where boxes share the highest confidence: ``"wrong"`` 1 if all of them are right,
+            ``"right"`` 1 if one of them is (the authors' code favours the positive image so), ``"half"`` the right
+            ones' share.
+        options: categories, clusters (one label per row; by default the pair), confidence, resamples, seed; see
+            ``summary.SummaryOptions``.
+
+    Returns:
+        ``recall_at_1`` in [0, 1] with its ``macro_`` average, ``tie_rate``, ``n`` (phrases), ``n_pairs``,
+        ``n_abstained`` (phrases for which neither row has a box, which are misses), ``per_category``, and with
+        ``confidence`` the intervals.
+
+    Raises:
+        ScoresError: rows that cannot be read, a pair without exactly one positive row or without a distractor, ground
+            truth on a distractor, a phrase without a key or without its counterpart, phrase ids that no pair shares,
+            or labels or options that cannot be used; the message names the rows.
+        UnknownNameError: no such tie policy or box format.
+
+    Source: TRICD (Kamath, Price et al., 2023), appendix A and Table 6.
+
+    >>> found = {"boxes": [[0, 0, 4, 4]], "scores": [0.9], "phrase_ids": [1]}
+    >>> mistaken = {"boxes": [[5, 5, 9, 9]], "scores": [0.8], "phrase_ids": [1]}
+    >>> truth, nothing = {"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}, {"boxes": [], "phrase_ids": []}
+    >>> group_recall_at_1([found, mistaken], [truth, nothing], pair_ids=[1, 1], positive=[True, False])["recall_at_1"]
+    1.0
+    """
+    detections, truths = read_boxes(predictions, references, box_format)
+    flags = positive_flags(positive, np.bincount(truths.rows, minlength=truths.n_rows))
+    pairs = label_codes(pair_ids, truths.n_rows, "pair ids")[1]
+    _check_pairs(pairs, flags)
+    table = None if phrase_keys is None else _key_table(phrase_keys, truths.n_rows)
+    box_keys, truth_keys = _keys(detections, truths, table)
+    if table is not None:
+        _check_counterparts(table, pairs, truths)
+    phrases = _Phrases(detections, truths, pairs[detections.rows], pairs[truths.rows], box_keys, truth_keys)
+    if table is None:
+        _check_shared_ids(phrases.asked[~flags[detections.rows]])
+    result = phrases.recalls((1,), ties, options)
+    result["n_pairs"] = int(flags.sum())
+    result["n_abstained"] = phrases.abstained
+    return result
+
+
+class _Phrases:
+    """The phrases that are asked for, one query each, and how their boxes rank.
+
+    A phrase is a pair of numbers: that of its row or pair of rows (`box_groups`, `truth_groups`), and its key there.
+    """
+
+    def __init__(
+        self,
+        detections: Detections,
+        truths: Truths,
+        box_groups: NDArray[np.intp],
+        truth_groups: NDArray[np.intp],
+        box_keys: NDArray[np.intp],
+        truth_keys: NDArray[np.intp],
+    ) -> None:
+        if not len(truths.rows):
+            raise ScoresError("no row has a ground-truth box; recall needs the positive rows")
+        keys = int(max(box_keys.max(initial=0), truth_keys.max())) + 1
+        phrases, first = np.unique(truth_groups * keys + truth_keys, return_index=True)
+        wanted = box_groups * keys + box_keys
+        queries = np.searchsorted(phrases, wanted)
+        queries[queries == len(phrases)] = 0
+        self.asked = asked = phrases[queries] == wanted
+        hits = any_box_hits(detections, truths)
+        self.ranks: HitRanks = hit_ranks(queries[asked], detections.scores[asked], hits[asked], len(phrases))
+        self.rows = truths.rows[first]
+        self.n_rows = truths.n_rows
+        self.abstained = len(phrases) - len(np.unique(queries[asked]))
+
+    def recalls(self, ks: Sequence[int], ties: str, options: SummaryOptions) -> dict[str, Any]:
+        """Recall at each k; the labels in `options` are those of the rows."""
+        ks = as_list(ks)
+        if not ks:
+            raise ScoresError("ks is empty; name at least one number of boxes, such as 1")
+        chosen: dict[str, Any] = {**options}
+        if chosen.get("clusters") is None:
+            chosen["clusters"] = np.arange(self.n_rows)
+        for name in ("categories", "clusters"):
+            labels = chosen.get(name)
+            if labels is None:
+                continue
+            if len(as_list(labels)) != self.n_rows:
+                raise ScoresError(f"{len(as_list(labels))} {name} came for {self.n_rows} rows; pass one label per row")
+            chosen[name] = pick(labels, self.rows)
+        credits = {f"recall_at_{k}": credit_at(self.ranks, k, ties) for k in ks}
+        return summarise(credits, np.any([tied_at(self.ranks, k) for k in ks], axis=0), **chosen)
+
+
+def _check_pairs(pairs: NDArray[np.intp], positive: NDArray[np.bool_]) -> None:
+    problems = {
+        "belong to a pair without exactly one positive row": np.bincount(pairs, positive) != 1,
+        "belong to a pair without a distractor": np.bincount(pairs) < 2,
+    }
+    for what, bad in problems.items():
+        if bad.any():
+            raise ScoresError(
+                f"{name_rows(bad[pairs])} {what}; give the positive row of a caption and its distractors one pair id"
+            )
+
+
+def _keys(
+    detections: Detections, truths: Truths, table: list[dict[int, str]] | None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """A number for what identifies the phrase of each box and of each truth."""
+    if table is None:
+        codes = np.unique(np.concatenate([detections.phrase_ids, truths.phrase_ids]), return_inverse=True)[1]
+        return codes[: len(detections.rows)], codes[len(detections.rows) :]
+    numbers = {key: place for place, key in enumerate(dict.fromkeys(key for row in table for key in row.values()))}
+    return _look_up(detections, table, numbers), _look_up(truths, table, numbers)
+
+
+def _look_up(side: Detections | Truths, table: list[dict[int, str]], numbers: Mapping[str, int]) -> NDArray[np.intp]:
+    named, inverse = np.unique(np.stack([side.rows, side.phrase_ids]), axis=1, return_inverse=True)
+    codes = np.array([numbers.get(table[row].get(name, ""), -1) for row, name in named.T.tolist()], dtype=np.intp)
+    if (codes < 0).any():
+        row, name = named[:, codes < 0][:, 0].tolist()
+        raise ScoresError(f"phrase {name} of row {row} has no key in phrase_keys; give every phrase of the row one")
+    return codes[inverse.ravel()]
+
+
+def _key_table(phrase_keys: PhraseKeys, n_rows: int) -> list[dict[int, str]]:
+    table = as_list(phrase_keys)
+    bad = np.array([not isinstance(row, Mapping) for row in table], dtype=bool)
+    if len(table) != n_rows or bad.any():
+        where = f", and no mapping in {name_rows(bad)}" if bad.any() else ""
+        raise ScoresError(
+            f"{len(table)} phrase_keys came for {n_rows} rows{where}; pass for each row a mapping from phrase id "
+            "to what identifies the phrase in the caption, such as its character spans"
+        )
+    return [_read_keys(number, row) for number, row in enumerate(table)]
+
+
+def _read_keys(number: int, row: Mapping[Any, Any]) -> dict[int, str]:
+    """The keys of a row as text; ``None``, which Arrow fills in for the phrases of other rows, is no key."""
+    try:
+        odd = [name for name in row if not isinstance(name, str) and int(name) != name]
+        if not odd:
+            return {int(name): json.dumps(key, default=_plain) for name, key in row.items() if key is not None}
+        problem: object = f"{odd[0]!r} is no phrase id"
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        problem = error
+    raise ScoresError(
+        f"the phrase_keys of row {number} cannot be read ({problem}); map whole phrase ids to text or lists of spans"
+    )
+
+
+def _plain(value: Any) -> Any:
+    return np.asarray(value).tolist()
+
+
+def _check_shared_ids(asked: NDArray[np.bool_]) -> None:
+    """Refuse distractors whose boxes all belong to other phrases: each image would be judged by itself.
+
+    Args:
+        asked: for each box on a distractor, whether its phrase id is that of a phrase that is judged.
+    """
+    if len(asked) and not asked.any():
+        raise ScoresError(
+            f"none of the {len(asked)} boxes on distractors has the phrase id of a phrase with ground truth in its "
+            "pair; where rows number their phrases differently, as in TRICD's files, pass phrase_keys"
+        )
+
+
+def _check_counterparts(table: list[dict[int, str]], pairs: NDArray[np.intp], truths: Truths) -> None:
+    """Each phrase of a positive row that is judged must stand in its distractors too."""
+    judged: dict[int, set[str]] = {}
+    for row, name in zip(truths.rows.tolist(), truths.phrase_ids.tolist(), strict=True):
+        judged.setdefault(int(pairs[row]), set()).add(table[row][name])
+    wanted = [judged.get(pair, set()) for pair in pairs.tolist()]
+    bad = np.array([not keys <= set(row.values()) for row, keys in zip(table, wanted, strict=True)])
+    if bad.any():
+        raise ScoresError(
+            f"{name_rows(bad)} lack a phrase of the positive row with the same caption; give equal phrases equal keys"
+        )

@@ -1,0 +1,48 @@
+"""The page of the metric's Space."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vl_assay.metrics.boxes import FORMATS
+from vl_assay.metrics.grounding import group_recall_at_1
+from vl_assay.metrics.kernels import TIES
+from vl_assay.metrics.page import Page
+
+# The rows of a pair share a number and their phrase ids; the caption is true of one image and false of the other.
+PAGE = Page(
+    title="Group-Recall@1",
+    folder=Path(__file__).parent,
+    compute=group_recall_at_1,
+    columns={
+        "pair": "number",
+        "true of the image (1 or 0)": "number",
+        "predicted boxes": "list",
+        "confidences": "list",
+        "phrases of the predicted boxes": "list",
+        "true boxes": "list",
+        "phrases of the true boxes": "list",
+        "category": "label",
+    },
+    inputs={
+        "pair_ids": "pair",
+        "positive": "true of the image (1 or 0)",
+        "predictions": {
+            "boxes": "predicted boxes",
+            "scores": "confidences",
+            "phrase_ids": "phrases of the predicted boxes",
+        },
+        "references": {"boxes": "true boxes", "phrase_ids": "phrases of the true boxes"},
+        "categories": "category",
+    },
+    example=[
+        ["1", "1", "[[10, 10, 50, 40]]", "[0.8]", "[1]", "[[10, 10, 50, 40]]", "[1]", "relation"],
+        ["1", "0", "[[20, 15, 60, 45]]", "[0.9]", "[1]", "", "", "relation"],
+        ["2", "1", "[[5, 5, 15, 25]]", "[0.7]", "[1]", "[[5, 5, 15, 25]]", "[1]", "object"],
+        ["2", "0", "[[30, 5, 40, 25]]", "[0.4]", "[1]", "", "", "object"],
+    ],
+    options={"box_format": FORMATS, "ties": TIES},
+)
+
+if __name__ == "__main__":
+    PAGE.build().launch()

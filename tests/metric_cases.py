@@ -1,0 +1,195 @@
+"""Inputs for every metric module: random, constant and broken, for the suites that run over all that is discovered.
+
+A new metric adds an entry to `CASES`; a test fails while it has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Inputs = dict[str, Any]
+Rng = np.random.Generator
+
+FORMS = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")
+
+
+@dataclass(frozen=True)
+class Case:
+    """How to feed one module.
+
+    Args:
+        random: inputs of about n rows whose scores say nothing about what is right; lists of one entry per row.
+        constant: the same with one score for everything.
+        scores: the paths to the scores within a row: "predictions" itself, or ("predictions", "scores").
+        settings: arguments that are not one per row.
+        depends_on_scale: results that a monotone rescaling of scores may change.
+        counts: results that double when every row comes twice.
+        twice: what every row coming twice means for the inputs.
+        large: inputs of n rows for measuring speed, where those of `random` do not grow with n.
+    """
+
+    random: Callable[[Rng, int], Inputs]
+    constant: Callable[[Rng, int], Inputs]
+    scores: tuple[str, ...] = ("predictions",)
+    settings: Inputs = field(default_factory=dict)
+    depends_on_scale: tuple[str, ...] = ()
+    counts: tuple[str, ...] = ("n",)
+    twice: Callable[[Inputs], Inputs] = lambda inputs: {name: rows + rows for name, rows in inputs.items()}
+    large: Callable[[Rng, int], Inputs] | None = None
+
+
+def _flat(inputs: Inputs) -> Inputs:
+    return inputs | {"predictions": (np.asarray(inputs["predictions"]) * 0).tolist()}
+
+
+def _matching(captions: int, categories: tuple[str, ...] | None = None) -> Case:
+    def random(rng: Rng, n: int) -> Inputs:
+        inputs = {"predictions": rng.normal(size=(n, captions)).tolist(), "references": rng.integers(captions, size=n)}
+        inputs["references"] = inputs["references"].tolist()
+        return inputs | ({"categories": [categories[i % len(categories)] for i in range(n)]} if categories else {})
+
+    return Case(random, lambda rng, n: _flat(random(rng, n)))
+
+
+def _triples(rng: Rng, n: int) -> Inputs:
+    return {"predictions": rng.normal(size=(n, 3)).tolist(), "categories": rng.choice(["swap", "replace"], n).tolist()}
+
+
+def _groups(rng: Rng, n: int) -> Inputs:
+    return {"predictions": rng.normal(size=(n, 2, 2)).tolist(), "categories": [[i % 3, "any"] for i in range(n)]}
+
+
+def _answers(rng: Rng, n: int) -> Inputs:
+    answers = {"predictions": rng.integers(2, size=n).tolist(), "references": [i % 2 for i in range(n)]}
+    return answers | {"categories": [f"split {i // 2 % 2}" for i in range(n)]}
+
+
+def _boxes(rng: Rng, n: int) -> Inputs:
+    """Pairs of rows, a positive and its distractor, each with two phrases; some abstain."""
+    predictions, references = [], []
+    for row in range(n):
+        corners = rng.integers(0, 6, size=(2, 2))
+        truth = np.hstack([corners, rng.integers(2, 5, size=(2, 2))]).tolist() if row % 2 == 0 else []
+        references.append({"boxes": truth, "phrase_ids": [0, 1][: len(truth)]})
+        count = int(rng.integers(0, 6))
+        corners = rng.integers(0, 6, size=(count, 2))
+        predictions.append(
+            {
+                "boxes": np.hstack([corners, corners + rng.integers(2, 5, size=(count, 2))]).tolist(),
+                "scores": rng.random(count).tolist(),
+                "phrase_ids": rng.integers(0, 2, size=count).tolist(),
+            }
+        )
+    return {"predictions": predictions, "references": references, "categories": [f"s{i // 2 % 2}" for i in range(n)]}
+
+
+def _constant_boxes(rng: Rng, n: int) -> Inputs:
+    inputs = _boxes(rng, n)
+    for row in inputs["predictions"]:
+        row["scores"] = [0.5] * len(row["scores"])
+    return inputs
+
+
+def _paired_boxes(make: Callable[[Rng, int], Inputs]) -> Callable[[Rng, int], Inputs]:
+    def paired(rng: Rng, n: int) -> Inputs:
+        inputs = make(rng, n + n % 2)
+        rows = len(inputs["predictions"])
+        return inputs | {
+            "pair_ids": [row // 2 for row in range(rows)],
+            "positive": [row % 2 == 0 for row in range(rows)],
+        }
+
+    return paired
+
+
+def _retrieval(rng: Rng, n: int) -> Inputs:
+    images, each = max(n // 10, 2), 3
+    return {
+        "predictions": rng.normal(size=(images, each * images)).tolist(),
+        "references": [list(range(each * image, each * (image + 1))) for image in range(images)],
+    }
+
+
+def _own_candidates(rng: Rng, n: int) -> Inputs:
+    sizes = rng.integers(2, 8, n).tolist()
+    inputs = {"predictions": [rng.random(size).tolist() for size in sizes], "references": [0] * n}
+    return inputs | {"pool": "own", "categories": [f"size {size}" for size in sizes]}
+
+
+def _two_models(rng: Rng, n: int) -> Inputs:
+    return {
+        "predictions1": rng.normal(size=(n, 2)).tolist(),
+        "predictions2": rng.normal(size=(n, 2)).tolist(),
+        "references": rng.integers(2, size=n).tolist(),
+        "categories": rng.choice(["a", "b"], n).tolist(),
+    }
+
+
+def _two_constants(rng: Rng, n: int) -> Inputs:
+    return _two_models(rng, n) | {"predictions1": [[0.5, 0.5]] * n, "predictions2": [[0.5, 0.5]] * n}
+
+
+def _pairs_twice(inputs: Inputs) -> Inputs:
+    copies = [f"{pair} again" for pair in inputs["pair_ids"]]
+    return {name: rows + (copies if name == "pair_ids" else rows) for name, rows in inputs.items()}
+
+
+def _matrices_twice(inputs: Inputs) -> Inputs:
+    """The same images once more, as a set of their own: in one set each would have two right images."""
+    n = len(inputs["predictions"])
+    return {name: rows + rows for name, rows in inputs.items()} | {"conditions": ["one"] * n + ["other"] * n}
+
+
+CASES: dict[str, Case] = {
+    "aro_itm": _matching(5, ("on", "under", "eating", "feeding")),
+    "artifact_gap": Case(
+        _matching(2, ("swap", "add")).random,
+        _matching(2, ("swap", "add")).constant,
+        settings={"permutations": 200},
+        depends_on_scale=("mean_gap", "median_gap", "asymmetry", "symmetry_p_value"),
+    ),
+    "augmented_accuracy": Case(_triples, lambda rng, n: _flat(_triples(rng, n))),
+    "brittleness": Case(_triples, lambda rng, n: _flat(_triples(rng, n)), depends_on_scale=("mean_scores",)),
+    "cpd_ap": Case(
+        _boxes,
+        _constant_boxes,
+        scores=("predictions", "scores"),
+        settings={"subsamples": 0},
+        counts=("n", "n_boxes", "n_positive"),
+    ),
+    "grounding_recall": Case(
+        _boxes, _constant_boxes, scores=("predictions", "scores"), counts=("n", "n_rows", "n_abstained")
+    ),
+    "group_match": Case(_groups, lambda rng, n: _flat(_groups(rng, n))),
+    "group_recall_at_1": Case(
+        _paired_boxes(_boxes),
+        _paired_boxes(_constant_boxes),
+        scores=("predictions", "scores"),
+        counts=("n", "n_pairs", "n_abstained"),
+        twice=_pairs_twice,
+    ),
+    "paired_difference": Case(
+        _two_models,
+        _two_constants,
+        scores=("predictions1",),
+        settings={"resamples": 200, "permutations": 200},
+        counts=("n", "wins", "losses"),
+    ),
+    "retrieval_recall": Case(
+        _retrieval,
+        lambda rng, n: _flat(_retrieval(rng, n)),
+        counts=("n", "n_images", "n_captions"),
+        twice=_matrices_twice,
+        large=_own_candidates,
+    ),
+    "sugarcrepe_itm": _matching(2, FORMS),
+    "yes_no_f1": Case(
+        _answers,
+        lambda rng, n: _answers(rng, n) | {"predictions": [1] * n},
+        counts=("n", "false_positives", "false_negatives"),
+    ),
+}

@@ -1,0 +1,560 @@
+"""Average precision of phrase detection: against loops, against pycocotools, and where the numbers are known."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import doctest
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
+
+from vl_assay.metrics import detection
+from vl_assay.metrics.boxes import read_boxes
+from vl_assay.metrics.detection import any_box_hits, average_precisions, match, tie_rate
+from vl_assay.metrics.errors import ScoresError, UnknownNameError
+
+THRESHOLDS = np.linspace(0.5, 0.95, 10).tolist()
+RECALLS = np.linspace(0, 1, 101).tolist()
+
+
+def judge(predictions, references, ties="wrong", weights=None, **options):
+    """The ten average precisions of boxes that are all XYXY."""
+    return average_precisions(match(*read_boxes(predictions, references, "xyxy"), **options), weights, ties).tolist()
+
+
+def iou_by_hand(box, other):
+    width = min(box[2], other[2]) - max(box[0], other[0])
+    height = min(box[3], other[3]) - max(box[1], other[1])
+    shared = width * height if width > 0 and height > 0 else 0
+    union = sum((b[2] - b[0]) * (b[3] - b[1]) for b in (box, other)) - shared
+    return shared / union if union else 0
+
+
+def row_by_hand(prediction, reference, threshold, max_boxes):
+    """(score, matched) of the boxes of a row that count, best first."""
+    order = sorted(range(len(prediction["boxes"])), key=lambda place: -prediction["scores"][place])[:max_boxes]
+    free = list(range(len(reference["boxes"])))
+    outcome = []
+    for place in order:
+        best, chosen = threshold, None
+        for truth in free:
+            if reference["phrase_ids"][truth] == prediction["phrase_ids"][place]:
+                iou = iou_by_hand(prediction["boxes"][place], reference["boxes"][truth])
+                if iou >= best:
+                    best, chosen = iou, truth
+        if chosen is not None:
+            free.remove(chosen)
+        outcome.append((prediction["scores"][place], chosen is not None))
+    return outcome
+
+
+def curve_by_hand(outcome, positives, ties):
+    """Interpolated precision of (score, matched), averaged over the recalls."""
+    if not positives:
+        return math.nan
+    ordered = sorted(outcome, key=lambda pair: (-pair[0], pair[1]) if ties == "wrong" else -pair[0])
+    points, hits = [], 0
+    for seen, (_, matched) in enumerate(ordered, start=1):
+        hits += matched
+        points.append((hits / positives, hits / seen))
+    return math.fsum(max((p for r, p in points if r >= recall), default=0) for recall in RECALLS) / len(RECALLS)
+
+
+def judge_by_hand(predictions, references, ties="wrong", max_boxes=100):
+    positives = sum(len(reference["boxes"]) for reference in references)
+    known, result = {}, []
+    for threshold in THRESHOLDS:
+        outcome = tuple(
+            pair
+            for prediction, reference in zip(predictions, references, strict=True)
+            for pair in row_by_hand(prediction, reference, threshold, max_boxes)
+        )
+        if outcome not in known:
+            known[outcome] = curve_by_hand(outcome, positives, ties)
+        result.append(known[outcome])
+    return result
+
+
+def draw_dataset(rng, rows=4, boxes=7, truths=4, phrases=3, levels=4, size=5):
+    """Boxes on a coarse grid, so that overlaps, scores and whole boxes are often equal."""
+
+    def corners(n):
+        low = rng.integers(0, size, (n, 2))
+        return np.hstack([low, low + rng.integers(0, size, (n, 2))]).tolist()
+
+    predictions, references = [], []
+    for _ in range(rng.integers(1, rows + 1)):
+        given = rng.integers(0, truths + 1)
+        reference = {"boxes": corners(given), "phrase_ids": rng.integers(0, phrases, given).tolist()}
+        found = rng.integers(0, boxes + 1)
+        prediction = {
+            "boxes": corners(found),
+            "scores": (rng.integers(0, levels, found) / 8).tolist(),
+            "phrase_ids": rng.integers(0, phrases + 1, found).tolist(),
+        }
+        for place in range(found):
+            if given and rng.random() < 0.6:
+                truth = rng.integers(given)
+                prediction["boxes"][place] = list(reference["boxes"][truth])
+                prediction["boxes"][place][2] += int(rng.integers(0, 2))
+                prediction["phrase_ids"][place] = reference["phrase_ids"][truth]
+        predictions.append(prediction)
+        references.append(reference)
+    return predictions, references
+
+
+@st.composite
+def datasets(draw, **options):
+    return draw_dataset(np.random.default_rng(draw(st.integers(0, 2**32))), **options)
+
+
+@pytest.mark.parametrize("max_boxes", [1, 3, 100])
+def test_average_precision_is_that_of_plain_loops(max_boxes):
+    rng = np.random.default_rng(max_boxes)
+    undefined = distinct = split_by_ties = 0
+    for _ in range(1200):
+        data = draw_dataset(rng)
+        expected = {ties: judge_by_hand(*data, ties, max_boxes) for ties in ("wrong", "coco")}
+        for ties, wanted in expected.items():
+            assert judge(*data, ties, max_boxes=max_boxes) == pytest.approx(wanted, abs=1e-9, nan_ok=True)
+        undefined += math.isnan(expected["wrong"][0])
+        distinct += len(set(expected["coco"])) > 1
+        split_by_ties += expected["wrong"][0] < expected["coco"][0]
+    # The cases are of every kind: without truth, with overlaps between the thresholds, decided by ties.
+    assert min(undefined, distinct, split_by_ties) > 20
+
+
+def test_it_is_that_of_plain_loops_where_boxes_are_many():
+    rng = np.random.default_rng(5)
+    for levels in (3, 1000):
+        for _ in range(6):
+            data = draw_dataset(rng, rows=3, boxes=250, truths=12, levels=levels, size=8)
+            for ties in ("wrong", "coco"):
+                assert judge(*data, ties) == pytest.approx(judge_by_hand(*data, ties), abs=1e-9, nan_ok=True)
+
+
+@given(data=datasets(rows=2, boxes=4))
+def test_pairs_are_compared_in_chunks_without_a_trace(data):
+    expected = match(*read_boxes(*data, "xyxy"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(detection, "_PAIRS_PER_CHUNK", 2)
+        chunked = match(*read_boxes(*data, "xyxy"))
+    assert all(np.array_equal(part, other) for part, other in zip(chunked, expected, strict=True))
+
+
+def judge_by_pycocotools(predictions, references, use_cats):
+    """The ten average precisions and the three of its summary; each row is an image with one phrase."""
+
+    def index(rows, **extra):
+        boxes = [(row, place, box) for row, side in enumerate(rows) for place, box in enumerate(side["boxes"])]
+        coco = COCO()
+        coco.dataset = {
+            "images": [{"id": row} for row in range(len(rows))],
+            "categories": [{"id": 1}],
+            "annotations": [
+                {
+                    "id": number,
+                    "image_id": row,
+                    "category_id": 1,
+                    "bbox": [x1, y1, x2 - x1, y2 - y1],
+                    "area": (x2 - x1) * (y2 - y1),
+                    "iscrowd": 0,
+                    **{key: rows[row][name][place] for key, name in extra.items()},
+                }
+                for number, (row, place, (x1, y1, x2, y2)) in enumerate(boxes, start=1)
+            ],
+        }
+        coco.createIndex()
+        return coco
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        evaluator = COCOeval(index(references), index(predictions, score="scores"), "bbox")
+        evaluator.params.useCats = use_cats
+        evaluator.evaluate()
+        evaluator.accumulate()
+        evaluator.summarize()
+    return evaluator.eval["precision"][:, :, 0, 0, -1].mean(axis=1), evaluator.stats[:3]
+
+
+@pytest.mark.parametrize("use_cats", [0, 1])
+@pytest.mark.parametrize(
+    ("cases", "options"),
+    [(120, {}), (60, {"levels": 1000}), (10, {"boxes": 250, "truths": 12, "size": 8}), (40, {"rows": 20})],
+    ids=["tied", "untied", "more than 100 boxes", "many rows"],
+)
+def test_one_phrase_a_row_is_what_pycocotools_judges(cases, options, use_cats):
+    rng = np.random.default_rng(cases)
+    compared = 0
+    for _ in range(cases):
+        predictions, references = draw_dataset(rng, phrases=1, **options)
+        for side in (*predictions, *references):
+            side["phrase_ids"] = [0] * len(side["boxes"])
+        precisions, summary = judge_by_pycocotools(predictions, references, use_cats)
+        actual = judge(predictions, references, "coco")
+        if not any(reference["boxes"] for reference in references):
+            assert np.isnan(actual).all()  # pycocotools says -1
+            continue
+        compared += 1
+        assert actual == pytest.approx(precisions.tolist(), abs=1e-9)
+        assert [np.mean(actual), actual[0], actual[5]] == pytest.approx(summary.tolist(), abs=1e-9)
+    assert compared > cases / 2
+
+
+def test_the_thresholds_and_recalls_are_those_of_pycocotools():
+    with contextlib.redirect_stdout(io.StringIO()):
+        params = COCOeval(iouType="bbox").params
+    assert tuple(params.iouThrs) == detection.IOU_THRESHOLDS
+    assert tuple(params.recThrs) == detection.RECALL_POINTS
+
+
+def one_row(scores, hits, truths, spare=0):
+    """A row whose boxes of 1 x 1 lie on truths of their own or far away; ``spare`` truths nothing finds."""
+    boxes = [[10 * place, 0, 10 * place + 1, 1] for place in range(len(scores) + spare)]
+    far = [[box[0], 5, box[2], 6] for box in boxes]
+    found = [box if hit else other for box, other, hit in zip(boxes, far, hits, strict=False)]
+    given = [box for box, hit in zip(boxes, hits, strict=False) if hit] + boxes[len(scores) :]
+    assert len(given) == truths
+    prediction = {"boxes": found, "scores": scores, "phrase_ids": [0] * len(scores)}
+    return [prediction], [{"boxes": given, "phrase_ids": [0] * len(given)}]
+
+
+@pytest.mark.parametrize(
+    ("scores", "hits", "spare", "wrong", "coco"),
+    [
+        # hit, miss, hit of 2: precision 1 up to recall 1/2 (0 to 0.50, 51 points), 2/3 at the other 50.
+        ([0.9, 0.8, 0.7], [1, 0, 1], 0, (51 + 50 * 2 / 3) / 101, (51 + 50 * 2 / 3) / 101),
+        # one of 4 truths found: precision 1 up to recall 1/4 (26 points), 0 beyond.
+        ([0.9], [1], 3, 26 / 101, 26 / 101),
+        # all tied, one hit of three boxes, one of two truths: 1/3 up to recall 1/2; first in order it is 1.
+        ([0.5, 0.5, 0.5], [1, 0, 0], 1, 51 / 3 / 101, 51 / 101),
+        # the same with the hit last: the order decides nothing for "wrong", and everything for "coco".
+        ([0.5, 0.5, 0.5], [0, 0, 1], 1, 51 / 3 / 101, 51 / 3 / 101),
+        # a miss above everything: precision 1/2, then 2/3.
+        ([0.9, 0.8, 0.7], [0, 1, 1], 0, 2 / 3, 2 / 3),
+        # two hits and a miss tied below a hit: 1 up to recall 1/3 (34 points), 3/4 at the other 67; by order 1.
+        ([0.9, 0.5, 0.5, 0.5], [1, 1, 1, 0], 0, (34 + 67 * 3 / 4) / 101, 1),
+        ([0.9, 0.8], [0, 0], 1, 0, 0),
+        ([], [], 2, 0, 0),
+    ],
+)
+def test_average_precision_by_arithmetic(scores, hits, spare, wrong, coco):
+    data = one_row(scores, hits, sum(hits) + spare, spare)
+    assert judge(*data) == pytest.approx([wrong] * 10, abs=1e-12)
+    assert judge(*data, "coco") == pytest.approx([coco] * 10, abs=1e-12)
+
+
+def test_a_tie_is_wrong_unless_asked_otherwise():
+    data = one_row([0.5, 0.5], [1, 0], 1)
+    assert average_precisions(match(*read_boxes(*data, "xyxy"))).tolist() == [0.5] * 10
+
+
+def test_without_truth_it_is_undefined():
+    predictions, _ = one_row([0.5], [1], 1)
+    assert np.isnan(judge(predictions, [{"boxes": [], "phrase_ids": []}])).all()
+    predictions, references = one_row([0.5], [1], 1)
+    assert np.isnan(judge(predictions, references, weights=[0])).all()
+
+
+def test_the_phrase_gates_the_match_and_nothing_else():
+    predictions, references = one_row([0.9, 0.8], [1, 1], 2)
+    assert judge(predictions, references) == [1] * 10
+    predictions[0]["phrase_ids"] = [1, 0]
+    # miss, hit of 2: precision 1/2 up to recall 1/2.
+    assert judge(predictions, references) == pytest.approx([51 / 2 / 101] * 10)
+    references[0]["phrase_ids"] = [1, 0]
+    assert judge(predictions, references) == [1] * 10
+
+
+def test_a_threshold_is_reached_by_equality():
+    # 8 / 10, 5 / 10 and 4 / 10 of the truth.
+    references = [{"boxes": [[0, 0, 10, 1]], "phrase_ids": [0]}]
+    for width, reached in ((8, 7), (5, 1), (4, 0)):
+        predictions = [{"boxes": [[0, 0, width, 1]], "scores": [1], "phrase_ids": [0]}]
+        assert judge(predictions, references) == [1] * reached + [0] * (10 - reached)
+
+
+def test_the_closest_free_truth_is_taken_and_the_later_of_equals():
+    # The first box overlaps truths 0 and 1 by 2/3 and takes 1; the second would only take 1 again.
+    boxes = [[2, 0, 12, 1], [4, 0, 14, 1]]
+    prediction = {"boxes": boxes, "scores": [0.9, 0.8], "phrase_ids": [0, 0]}
+    references = [{"boxes": [[0, 0, 10, 1], [4, 0, 14, 1]], "phrase_ids": [0, 0]}]
+    found = match(*read_boxes([prediction], references, "xyxy"))
+    assert found.matched[0].tolist() == [True, False]
+    references[0]["boxes"].reverse()  # the first box takes [0, 0, 10, 1], the second finds its own
+    found = match(*read_boxes([prediction], references, "xyxy"))
+    assert found.matched[0].tolist() == [True, True]
+
+
+def test_what_is_matched_is_reported_by_descending_score():
+    first, second = one_row([0.5, 0.9], [1, 0], 1), one_row([0.7, 0.5], [1, 0], 3, spare=2)
+    found = match(*read_boxes(first[0] + second[0], first[1] + second[1], "xyxy"))
+    assert found.scores.tolist() == [0.9, 0.7, 0.5, 0.5]
+    assert found.rows.tolist() == [0, 1, 0, 1]
+    assert found.kept.tolist() == [1, 2, 0, 3]
+    assert found.matched.tolist() == [[False, True, True, False]] * 10
+    assert found.block_ends.tolist() == [0, 1, 3, 3]
+    assert found.truths_per_row.tolist() == [1, 3]
+
+
+def test_of_each_row_the_highest_boxes_count():
+    scores, hits = np.arange(150).tolist(), [1] * 150
+    data = one_row(scores, hits, 150)
+    found = match(*read_boxes(*data, "xyxy"))
+    assert found.scores.tolist() == list(range(149, 49, -1))
+    # 100 of 150 truths found: recalls 0 to 0.66, 67 points.
+    assert average_precisions(found) == pytest.approx([67 / 101] * 10)
+    constant = match(*read_boxes(*one_row([0.5] * 150, hits, 150), "xyxy"))
+    assert constant.kept.tolist() == list(range(100))
+
+
+@given(data=datasets(), seed=st.integers(0, 99))
+def test_the_order_of_rows_changes_nothing(data, seed):
+    order = np.random.default_rng(seed).permutation(len(data[0]))
+    moved = [[side[row] for row in order] for side in data]
+    assert judge(*moved) == pytest.approx(judge(*data), abs=0, nan_ok=True)
+    assert tie_rate(match(*read_boxes(*moved, "xyxy"))) == tie_rate(match(*read_boxes(*data, "xyxy")))
+
+
+@pytest.mark.parametrize("ties", detection.TIES)
+@given(data=datasets())
+def test_a_strictly_increasing_rescaling_changes_nothing(ties, data):
+    rescaled = copy.deepcopy(data)
+    for prediction in rescaled[0]:
+        prediction["scores"] = [math.exp(3 * score) - 7 for score in prediction["scores"]]
+    assert judge(*rescaled, ties) == pytest.approx(judge(*data, ties), abs=0, nan_ok=True)
+
+
+@given(data=datasets())
+def test_a_dataset_twice_over_scores_the_same(data):
+    twice = [side * 2 for side in data]
+    assert judge(*twice) == pytest.approx(judge(*data), abs=1e-12, nan_ok=True)
+
+
+@given(data=datasets(), wild=st.lists(st.integers(0, 3), min_size=4, max_size=4))
+def test_weights_stand_for_rows_repeated_or_left_out(data, wild):
+    weights = wild[: len(data[0])]
+    repeated = [[row for row, times in zip(side, weights, strict=True) for _ in range(times)] for side in data]
+    actual = judge(*data, weights=weights)
+    if not any(weights):
+        assert np.isnan(actual).all()
+        return
+    assert actual == pytest.approx(judge(*repeated), abs=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize("ties", detection.TIES)
+@given(data=datasets(), kept=st.lists(st.booleans(), min_size=4, max_size=4))
+def test_zero_weights_leave_rows_out_under_either_policy(ties, data, kept):
+    weights = kept[: len(data[0])]
+    if any(weights):
+        left = [[row for row, keep in zip(side, weights, strict=True) if keep] for side in data]
+        assert judge(*data, ties, weights=weights) == pytest.approx(judge(*left, ties), abs=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize("ties", detection.TIES)
+@given(data=datasets())
+def test_weights_of_one_are_no_weights(ties, data):
+    weights = np.ones(len(data[0]), dtype=bool)
+    assert judge(*data, ties, weights=weights) == pytest.approx(judge(*data, ties), abs=0, nan_ok=True)
+
+
+@given(data=datasets())
+def test_ties_never_pay_by_default(data):
+    strict, coco = (np.array(judge(*data, ties)) for ties in ("wrong", "coco"))
+    assert np.isnan(strict).all() or (strict <= coco + 1e-12).all()
+
+
+@given(data=datasets(levels=2))
+def test_the_tie_rate_counts_boxes_whose_score_says_both(data):
+    outcome = [pair for row in zip(*data, strict=True) for pair in row_by_hand(*row, 0.5, 100)]
+    tied = [score for score, _ in outcome if {(score, True), (score, False)} <= set(outcome)]
+    assert tie_rate(match(*read_boxes(*data, "xyxy"))) == (len(tied) / len(outcome) if outcome else 0)
+
+
+@given(data=datasets())
+def test_a_box_hits_any_truth_of_its_row_and_phrase(data):
+    expected = [
+        any(
+            iou_by_hand(box, truth) >= 0.5 and phrase == other
+            for truth, other in zip(reference["boxes"], reference["phrase_ids"], strict=True)
+        )
+        for prediction, reference in zip(*data, strict=True)
+        for box, phrase in zip(prediction["boxes"], prediction["phrase_ids"], strict=True)
+    ]
+    assert any_box_hits(*read_boxes(*data, "xyxy")).tolist() == expected
+
+
+def test_the_least_overlap_of_a_hit_can_be_chosen():
+    prediction = {"boxes": [[0, 0, 3, 1], [0, 0, 4, 1]], "scores": [1, 1], "phrase_ids": [0, 0]}
+    both = read_boxes([prediction], [{"boxes": [[0, 0, 4, 1]], "phrase_ids": [0]}], "xyxy")
+    assert any_box_hits(*both, threshold=0.75).tolist() == [True, True]
+    assert any_box_hits(*both, threshold=0.76).tolist() == [False, True]
+    assert any_box_hits(*both, threshold=1).tolist() == [False, True]
+
+
+@pytest.fixture(scope="session")
+def tricd(shared_data):
+    """The rows of TRICD val: for each its references (XYWH), the same as perfect predictions, and its label."""
+    path = shared_data / "data" / "tricd" / "TRICD_grounding_val.json"
+    released = json.loads(path.read_text(encoding="utf-8"))
+    rows = {image["id"]: {"boxes": [], "phrase_ids": []} for image in released["images"]}
+    for annotation in released["annotations"]:
+        rows[annotation["image_id"]]["boxes"].append(annotation["bbox"])
+        rows[annotation["image_id"]]["phrase_ids"].append(annotation["phrase_id"])
+    references = list(rows.values())
+    perfect = [
+        {
+            "boxes": [[x, y, x + width, y + height] for x, y, width, height in row["boxes"]],
+            "scores": [1.0] * len(row["boxes"]),
+            "phrase_ids": row["phrase_ids"],
+        }
+        for row in references
+    ]
+    return references, perfect, released["images"]
+
+
+def released_ap(predictions, references, ties="wrong"):
+    return average_precisions(match(*read_boxes(predictions, references)), ties=ties).tolist()
+
+
+NOTHING = {"boxes": [], "scores": [], "phrase_ids": []}
+
+
+@pytest.mark.parametrize("ties", detection.TIES)
+def test_on_tricd_perfect_predictions_score_one_and_none_zero(tricd, ties):
+    references, perfect, _ = tricd
+    assert (len(references), sum(len(row["boxes"]) for row in references)) == (204, 315)
+    assert released_ap(perfect, references, ties) == [1] * 10
+    assert released_ap([NOTHING] * 204, references, ties) == [0] * 10
+
+
+def test_on_tricd_boxes_on_negatives_only_score_zero(tricd):
+    references, _, images = tricd
+    predictions = [
+        NOTHING
+        if image["positive"]
+        else {"boxes": [[0, 0, 9, 9]], "scores": [0.9], "phrase_ids": [int(next(iter(image["phrases"])))]}
+        for image in images
+    ]
+    assert sum(len(row["boxes"]) for row in predictions) == 102
+    assert released_ap(predictions, references) == [0] * 10
+
+
+def test_on_tricd_as_many_boxes_on_negatives_as_on_positives_halve_it(tricd):
+    references, perfect, images = tricd
+    extra = 315
+    phrases = [
+        (row, int(phrase)) for row, image in enumerate(images) if not image["positive"] for phrase in image["phrases"]
+    ]
+    predictions = copy.deepcopy(perfect)
+    for number in range(extra):
+        row, phrase = phrases[number % len(phrases)]
+        predictions[row]["boxes"].append([0, 0, 9, 9])
+        predictions[row]["scores"].append(1.0)
+        predictions[row]["phrase_ids"].append(phrase)
+    before = copy.deepcopy((predictions, references))
+    # 315 hits and 315 misses of one score: precision 1/2 at every recall.
+    assert released_ap(predictions, references) == pytest.approx([0.5] * 10)
+    assert (predictions, references) == before
+
+
+def noisy(tricd, seed, per_row=20):
+    """Boxes near the truth of a row or of its counterpart, at random scores rounded so that some tie."""
+    references, perfect, images = tricd
+    rng = np.random.default_rng(seed)
+    predictions = []
+    for row, image in enumerate(images):
+        phrases = [int(phrase) for phrase in image["phrases"]]
+        around = perfect[row]["boxes"] or [[50.0, 50.0, 200.0, 200.0]]
+        known = perfect[row]["phrase_ids"] or phrases
+        picks = rng.integers(0, len(around), per_row)
+        boxes = np.array(around)[picks] + rng.normal(0, 1, (per_row, 4)) * rng.choice([2, 10, 60], (per_row, 1))
+        boxes = np.hstack([np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])])
+        predictions.append(
+            {
+                "boxes": boxes.tolist(),
+                "scores": rng.random(per_row).round(2).tolist(),
+                "phrase_ids": [known[pick % len(known)] for pick in picks],
+            }
+        )
+    return predictions, references
+
+
+def test_on_tricd_noisy_predictions_score_what_plain_loops_say(tricd):
+    predictions, references = noisy(tricd, seed=0)
+    corners = [{"boxes": row["boxes"], "phrase_ids": row["phrase_ids"]} for row in tricd[1]]
+    actual = released_ap(predictions, references)
+    assert 0.01 < actual[-1] < actual[0] < 0.9
+    assert actual == pytest.approx(judge_by_hand(predictions, corners), abs=1e-9)
+    assert released_ap(predictions, references, "coco") == pytest.approx(
+        judge_by_hand(predictions, corners, "coco"), abs=1e-9
+    )
+
+
+def test_on_tricd_rows_can_come_in_any_order_and_be_sampled_without_new_matching(tricd):
+    predictions, references = noisy(tricd, seed=1)
+    expected = released_ap(predictions, references)
+    assert released_ap(predictions[::-1], references[::-1]) == expected
+    rng = np.random.default_rng(2)
+    found = match(*read_boxes(predictions, references))
+    for _ in range(5):
+        rows = rng.integers(0, 204, 204)
+        resampled = released_ap([predictions[row] for row in rows], [references[row] for row in rows])
+        weights = np.bincount(rows, minlength=204)
+        assert average_precisions(found, weights).tolist() == pytest.approx(resampled, abs=1e-12)
+        assert resampled != expected
+
+
+@pytest.mark.parametrize("function", [match, any_box_hits])
+def test_sides_of_different_lengths_are_refused(function):
+    found, truth = read_boxes(*one_row([0.5], [1], 1))
+    with pytest.raises(
+        ScoresError, match=r"detections of 1 rows came for ground truth of 2; read both with boxes.read_"
+    ):
+        function(found, truth._replace(n_rows=2))
+
+
+@pytest.mark.parametrize("max_boxes", [0, -1, 2.5, None])
+def test_a_number_of_boxes_that_is_none_is_refused(max_boxes):
+    with pytest.raises(ScoresError, match=r"max_boxes is .*; it must be a whole number of at least 1"):
+        match(*read_boxes(*one_row([0.5], [1], 1)), max_boxes=max_boxes)
+
+
+@pytest.mark.parametrize("threshold", [0, -0.5, 1.5, math.nan])
+def test_a_threshold_outside_its_range_is_refused(threshold):
+    with pytest.raises(ScoresError, match=r"threshold is .*; it must lie above 0 and at most at 1"):
+        any_box_hits(*read_boxes(*one_row([0.5], [1], 1)), threshold=threshold)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1], r"row weights of shape \(1,\) came for 3 rows; pass one weight per row"),
+        ([1, -1, 1], r"row weight is -1 in row 1 \(1 of 3 rows.*; pass whole numbers from 0"),
+        ([1, 1, 0.5], r"row weight is 0.5 in row 2 "),
+        ([math.nan, 1, 1], r"row weight is nan in row 0 "),
+        ([1, math.inf, 1], r"row weight is inf in row 1 "),
+        (["a", 1, 1], r"row weights cannot be read as numbers"),
+    ],
+)
+def test_weights_that_are_no_counts_are_refused(weights, message):
+    predictions, references = one_row([0.5], [1], 1)
+    with pytest.raises(ScoresError, match=message):
+        judge(predictions * 3, references * 3, weights=weights)
+
+
+def test_an_unknown_tie_policy_is_answered_with_the_known_ones():
+    with pytest.raises(UnknownNameError, match="unknown tie policy 'half'; known: wrong, coco"):
+        judge(*one_row([0.5], [1], 1), "half")
+
+
+def test_the_examples_in_the_documentation_run():
+    assert doctest.testmod(detection).attempted >= 12
+    assert doctest.testmod(detection).failed == 0

@@ -1,0 +1,705 @@
+"""Grounding recall and Group-Recall@1: on TRICD's annotations, against loops, and through `evaluate`."""
+
+from __future__ import annotations
+
+import copy
+import doctest
+import itertools
+import json
+import statistics
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import vl_assay.metrics
+from vl_assay.metrics import grounding
+from vl_assay.metrics.errors import ScoresError, UnknownNameError, VLAssayError
+from vl_assay.metrics.grounding import grounding_recall, group_recall_at_1
+from vl_assay.metrics.modules import load_metric
+
+METRICS = Path(vl_assay.metrics.__file__).parent
+TIES = ("wrong", "half", "right")
+NOTHING = {"boxes": [], "scores": [], "phrase_ids": []}
+NO_TRUTH = {"boxes": [], "phrase_ids": []}
+XYXY = {"box_format": "xyxy"}
+HERE, THERE = [0, 0, 4, 4], [6, 6, 9, 9]
+
+
+def boxes_of(*found):
+    """A row of predictions from (box, score, phrase)."""
+    return {
+        "boxes": [box for box, _, _ in found],
+        "scores": [score for _, score, _ in found],
+        "phrase_ids": [phrase for _, _, phrase in found],
+    }
+
+
+def truth_of(*given):
+    """A row of references from (box, phrase)."""
+    return {"boxes": [box for box, _ in given], "phrase_ids": [phrase for _, phrase in given]}
+
+
+# --- TRICD's released annotations -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tricd(shared_data):
+    """TRICD val as the metrics take it: rows by name, and the same boxes as the ground truth as predictions."""
+    path = shared_data / "data" / "tricd" / "TRICD_grounding_val.json"
+    released = json.loads(path.read_text(encoding="utf-8"))
+    images = released["images"]
+    rows = {image["id"]: {"boxes": [], "phrase_ids": []} for image in images}
+    for annotation in released["annotations"]:
+        rows[annotation["image_id"]]["boxes"].append(annotation["bbox"])
+        rows[annotation["image_id"]]["phrase_ids"].append(annotation["phrase_id"])
+    references = list(rows.values())
+    pairs = {
+        "pair_ids": [f"{image['original_id'].split('_')[0]} {image['caption']}" for image in images],
+        "positive": [image["positive"] for image in images],
+        "phrase_keys": [image["phrases"] for image in images],
+    }
+    perfect = [
+        {
+            "boxes": [[x, y, x + width, y + height] for x, y, width, height in row["boxes"]],
+            "scores": [0.5] * len(row["boxes"]),
+            "phrase_ids": list(row["phrase_ids"]),
+        }
+        for row in references
+    ]
+    return {"references": references, "perfect": perfect, "pairs": pairs, "types": [i["coco_type"] for i in images]}
+
+
+def on_distractors(tricd, score=0.5):
+    """Perfect predictions, and the same boxes on each distractor."""
+    pairs = tricd["pairs"]
+    source = {pair: row for row, pair in enumerate(pairs["pair_ids"]) if pairs["positive"][row]}
+    predictions = copy.deepcopy(tricd["perfect"])
+    for row, pair in enumerate(pairs["pair_ids"]):
+        if pairs["positive"][row]:
+            continue
+        here, there = pairs["phrase_keys"][source[pair]], pairs["phrase_keys"][row]
+        by_spans = {str(spans): int(phrase) for phrase, spans in there.items()}
+        found = predictions[source[pair]]
+        predictions[row] = {
+            "boxes": found["boxes"],
+            "scores": [score] * len(found["boxes"]),
+            "phrase_ids": [by_spans[str(here[str(phrase)])] for phrase in found["phrase_ids"]],
+        }
+    return predictions
+
+
+def test_perfect_predictions_have_every_recall(tricd):
+    result = load_metric("grounding_recall").compute(
+        predictions=tricd["perfect"], references=tricd["references"], categories=tricd["types"]
+    )
+    recalls = dict.fromkeys(("recall_at_1", "recall_at_5", "recall_at_10"), 1.0)
+    assert result == {
+        **recalls,
+        **{f"macro_{name}": 1.0 for name in recalls},
+        "tie_rate": 0.0,
+        "n": 166,
+        "n_rows": 102,
+        "n_abstained": 0,
+        # 43 phrases in 42 rows about objects, 123 in 60 rows about relations.
+        "per_category": {
+            "relation": {**recalls, "tie_rate": 0.0, "n": 123},
+            "object": {**recalls, "tie_rate": 0.0, "n": 43},
+        },
+    }
+
+
+def test_perfect_predictions_have_group_recall_one(tricd):
+    result = load_metric("group_recall_at_1").compute(
+        predictions=tricd["perfect"], references=tricd["references"], categories=tricd["types"], **tricd["pairs"]
+    )
+    part = {"recall_at_1": 1.0, "tie_rate": 0.0}
+    assert result == {
+        **part,
+        "macro_recall_at_1": 1.0,
+        "n": 166,
+        "n_pairs": 102,
+        "n_abstained": 0,
+        "per_category": {"relation": {**part, "n": 123}, "object": {**part, "n": 43}},
+    }
+
+
+def test_a_model_that_abstains_misses_and_is_counted(tricd):
+    inputs = {"predictions": [NOTHING] * 204, "references": tricd["references"]}
+    grounding = load_metric("grounding_recall").compute(**inputs)
+    assert [grounding[f"recall_at_{k}"] for k in (1, 5, 10)] == [0.0] * 3
+    group = load_metric("group_recall_at_1").compute(**inputs, **tricd["pairs"])
+    assert (group["recall_at_1"], group["n_pairs"]) == (0.0, 102)
+    for result in (grounding, group):
+        assert (result["n"], result["n_abstained"], result["tie_rate"]) == (166, 166, 0.0)
+
+
+def test_boxes_on_distractors_matter_to_the_group_alone(tricd):
+    perfect = on_distractors(tricd, score=0.6)
+    inputs = {"predictions": perfect, "references": tricd["references"]}
+    assert grounding_recall(**inputs)["recall_at_1"] == 1.0
+    assert group_recall_at_1(**inputs, **tricd["pairs"])["recall_at_1"] == 0.0
+    below = inputs | {"predictions": on_distractors(tricd, score=0.4)}
+    assert group_recall_at_1(**below, **tricd["pairs"])["recall_at_1"] == 1.0
+
+
+@pytest.mark.parametrize(("ties", "recall"), [("wrong", 0.0), ("half", 0.5), ("right", 1.0)])
+def test_equal_confidence_on_both_images_is_a_tie(tricd, ties, recall):
+    # As many boxes on either image for each phrase, all of one confidence: half of them are right.
+    result = load_metric("group_recall_at_1").compute(
+        predictions=on_distractors(tricd), references=tricd["references"], ties=ties, **tricd["pairs"]
+    )
+    assert (result["recall_at_1"], result["tie_rate"], result["n"]) == (recall, 1.0, 166)
+
+
+@pytest.mark.parametrize(("ties", "recall"), [("wrong", 0.0), ("half", 0.5), ("right", 1.0)])
+def test_a_right_and_a_wrong_box_of_one_confidence_tie(tricd, ties, recall):
+    predictions = []
+    for row in tricd["perfect"]:
+        first = {phrase: box for box, phrase in zip(row["boxes"], row["phrase_ids"], strict=True)}
+        far = [10_000, 10_000, 10_001, 10_001]
+        predictions.append(boxes_of(*[(b, 0.5, phrase) for phrase, box in first.items() for b in (box, far)]))
+    result = grounding_recall(predictions, tricd["references"], ks=(1, 2), ties=ties)
+    assert (result["recall_at_1"], result["recall_at_2"], result["tie_rate"]) == (recall, 1.0, 1.0)
+
+
+def test_without_phrase_keys_rows_that_number_phrases_differently_are_refused(tricd):
+    inputs = {"predictions": on_distractors(tricd, score=0.6), "references": tricd["references"]}
+    pairs = {key: value for key, value in tricd["pairs"].items() if key != "phrase_keys"}
+    # Each image would be judged by itself: 1.0 where the right number is 0.
+    with pytest.raises(
+        ScoresError, match=r"none of the 315 boxes on distractors .* as in TRICD's files, pass phrase_keys"
+    ):
+        group_recall_at_1(**inputs, **pairs)
+    shared = [{phrase: phrase for phrase in keys} for keys in tricd["pairs"]["phrase_keys"]]
+    with pytest.raises(ScoresError, match=r"lack a phrase of the positive row .*give equal phrases equal keys"):
+        group_recall_at_1(**inputs, **pairs, phrase_keys=shared)
+
+
+def test_nothing_that_comes_in_is_changed(tricd):
+    inputs = {"predictions": on_distractors(tricd), "references": tricd["references"], **tricd["pairs"]}
+    before = copy.deepcopy(inputs)
+    group_recall_at_1(**inputs, confidence=0.9, resamples=100)
+    grounding_recall(inputs["predictions"], inputs["references"])
+    assert inputs == before
+
+
+# --- against loops --------------------------------------------------------------------------------------------
+
+# Overlaps of 1, 0.75, 0.5 (enough), 0.39, 0 with the first one.
+POOL = (HERE, [0, 0, 4, 3], [0, 0, 4, 2], [1, 1, 5, 5], THERE)
+box, confidence = st.sampled_from(POOL), st.sampled_from([0.2, 0.5, 0.8])
+
+
+def overlap(one, other):
+    width = min(one[2], other[2]) - max(one[0], other[0])
+    height = min(one[3], other[3]) - max(one[1], other[1])
+    if width <= 0 or height <= 0:
+        return 0
+    areas = [(b[2] - b[0]) * (b[3] - b[1]) for b in (one, other)]
+    return width * height / (sum(areas) - width * height)
+
+
+def candidates(found, truth, phrase, key_of=int, wanted=None):
+    """(confidence, right) of the boxes of a row that belong to a phrase."""
+    wanted = phrase if wanted is None else wanted
+    return [
+        (
+            score,
+            any(
+                other == number and overlap(corners, given) >= 0.5
+                for given, other in zip(truth["boxes"], truth["phrase_ids"], strict=True)
+            ),
+        )
+        for corners, score, number in zip(found["boxes"], found["scores"], found["phrase_ids"], strict=True)
+        if key_of(number) == wanted
+    ]
+
+
+def chances(boxes, k):
+    """Worst, mean and best success among the k first boxes over all orders of equal confidences."""
+    outcomes = [
+        any(right for _, right in sorted(order, key=lambda pair: -pair[0])[:k])
+        for order in itertools.permutations(boxes)
+    ]
+    return {"wrong": min(outcomes), "half": statistics.fmean(outcomes), "right": max(outcomes)}
+
+
+def naive_recalls(pools, ks, ties):
+    """Recall at each k over pools of boxes, one for each phrase, and how many pools a tie decides."""
+    everything = [{k: chances(pool, k) for k in ks} for pool in pools]
+    decided = [any(found[k]["wrong"] != found[k]["right"] for k in ks) for found in everything]
+    return {
+        **{f"recall_at_{k}": statistics.fmean(found[k][ties] for found in everything) for k in ks},
+        "tie_rate": statistics.fmean(decided),
+        "n": len(pools),
+        "n_abstained": sum(not pool for pool in pools),
+    }
+
+
+found_row = st.lists(st.tuples(box, confidence, st.integers(1, 3)), max_size=5).map(lambda found: boxes_of(*found))
+truth_row = st.lists(st.tuples(box, st.integers(1, 2)), max_size=3).map(lambda given: truth_of(*given))
+grounding_rows = st.lists(st.tuples(found_row, truth_row), min_size=1, max_size=3).filter(
+    lambda rows: any(truth["boxes"] for _, truth in rows)
+)
+
+
+@given(rows=grounding_rows, ties=st.sampled_from(TIES), ks=st.lists(st.integers(1, 6), min_size=1, max_size=3))
+def test_grounding_recall_is_what_loops_say(rows, ties, ks):
+    result = grounding_recall([found for found, _ in rows], [truth for _, truth in rows], ks=ks, ties=ties, **XYXY)
+    pools = [candidates(found, truth, phrase) for found, truth in rows for phrase in dict.fromkeys(truth["phrase_ids"])]
+    expected = naive_recalls(pools, ks, ties)
+    assert {name: result[name] for name in expected} == pytest.approx(expected)
+    assert result["n_rows"] == sum(bool(truth["boxes"]) for _, truth in rows)
+
+
+@st.composite
+def caption_pairs(draw):
+    """Pairs of a caption with phrases "a" and "b", numbered anew in each row; (pair, flag, found, truth, keys)."""
+    rows = []
+    for pair in range(draw(st.integers(1, 3))):
+        for place in range(draw(st.integers(2, 3))):
+            numbers = draw(st.permutations([3, 5]))
+            phrase = st.sampled_from(numbers)
+            given = draw(st.lists(st.tuples(box, phrase), max_size=2)) if place == 0 else []
+            found = draw(st.lists(st.tuples(box, confidence, phrase), max_size=2))
+            keys = dict(zip(map(draw(st.sampled_from([int, str])), numbers), "ab", strict=True))
+            rows.append((f"caption {pair}", place == 0, boxes_of(*found), truth_of(*given), keys))
+    return draw(st.permutations(rows))
+
+
+def pair_inputs(rows):
+    names = ("pair_ids", "positive", "predictions", "references", "phrase_keys")
+    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+
+
+@given(rows=caption_pairs().filter(lambda rows: any(row[3]["boxes"] for row in rows)), ties=st.sampled_from(TIES))
+@settings(max_examples=60)
+def test_group_recall_is_what_loops_say(rows, ties):
+    pools = []
+    for pair, flag, _, truth, keys in rows:
+        texts = {int(number): text for number, text in keys.items()}
+        for text in dict.fromkeys(texts[number] for number in truth["phrase_ids"]) if flag else ():
+            pool = []
+            for other, _, found, there, others in rows:
+                names = {int(number): name for number, name in others.items()}
+                if other == pair:
+                    pool += candidates(found, there, None, names.get, text)
+            pools.append(pool)
+    result = group_recall_at_1(**pair_inputs(rows), ties=ties, **XYXY)
+    expected = naive_recalls(pools, (1,), ties)
+    assert {name: result[name] for name in expected} == pytest.approx(expected)
+    assert result["n_pairs"] == len({row[0] for row in rows})
+
+
+@given(rows=caption_pairs().filter(lambda rows: any(row[3]["boxes"] for row in rows)), ties=st.sampled_from(TIES))
+@settings(max_examples=40)
+def test_distractors_never_raise_recall(rows, ties):
+    inputs = pair_inputs(rows)
+    alone = grounding_recall(inputs["predictions"], inputs["references"], ks=(1,), ties=ties, **XYXY)
+    assert group_recall_at_1(**inputs, ties=ties, **XYXY)["recall_at_1"] <= alone["recall_at_1"] + 1e-12
+
+
+# --- by arithmetic, and every option --------------------------------------------------------------------------
+
+# Phrase 1 is found third, phrase 2 first, phrase 3 not at all.
+FOUND = boxes_of((THERE, 0.9, 1), (THERE, 0.8, 1), (HERE, 0.7, 1), (THERE, 0.6, 2))
+GIVEN = truth_of((HERE, 1), (HERE, 2), (THERE, 2), (HERE, 3))
+
+
+def test_grounding_results_by_arithmetic():
+    result = load_metric("grounding_recall").compute(
+        predictions=[FOUND, boxes_of((HERE, 0.9, 1)), boxes_of((HERE, 0.9, 1))],
+        references=[GIVEN, truth_of((HERE, 1)), NO_TRUTH],
+        ks=(1, 3),
+        categories=["relation", "object", "object"],
+        **XYXY,
+    )
+    assert result == {
+        "recall_at_1": 0.5,  # phrase 2 of the first row, and that of the second, of 4 phrases
+        "recall_at_3": 0.75,
+        "macro_recall_at_1": pytest.approx(2 / 3),  # (1/3 + 1/1) / 2
+        "macro_recall_at_3": pytest.approx(5 / 6),  # (2/3 + 1/1) / 2
+        "tie_rate": 0.0,
+        "n": 4,
+        "n_rows": 2,
+        "n_abstained": 1,
+        "per_category": {
+            "relation": {
+                "recall_at_1": pytest.approx(1 / 3),
+                "recall_at_3": pytest.approx(2 / 3),
+                "tie_rate": 0.0,
+                "n": 3,
+            },
+            "object": {"recall_at_1": 1.0, "recall_at_3": 1.0, "tie_rate": 0.0, "n": 1},
+        },
+    }
+
+
+def test_an_overlap_of_just_a_half_is_right():
+    for height, recall in ((2, 1.0), (1.99, 0.0)):  # 4 x 2 of 4 x 4 is an IoU of 0.5
+        found = boxes_of(([0, 0, 4, height], 0.9, 1))
+        assert grounding_recall([found], [truth_of((HERE, 1))], **XYXY)["recall_at_1"] == recall
+
+
+@pytest.mark.parametrize(
+    ("ties", "recalls"),
+    # Two wrong and one right box of one confidence, below a wrong one. At 2 there is one place: 1/3. At 3 there are
+    # two: 1 - C(2, 2) / C(3, 2) = 2/3.
+    [("wrong", (0, 0, 0, 1)), ("half", (0, 1 / 3, 2 / 3, 1)), ("right", (0, 1, 1, 1))],
+)
+def test_ties_decide_who_gets_the_places_that_are_left(ties, recalls):
+    found = boxes_of((THERE, 0.5, 1), (HERE, 0.5, 1), (THERE, 0.9, 1), (THERE, 0.5, 1))
+    result = grounding_recall([found], [truth_of((HERE, 1))], ks=(1, 2, 3, 4), ties=ties, **XYXY)
+    assert [result[f"recall_at_{k}"] for k in (1, 2, 3, 4)] == pytest.approx(recalls)
+    assert result["tie_rate"] == 1.0
+
+
+@pytest.mark.parametrize("ks", [2, [2], np.array([2]), (2, 2)])
+def test_numbers_of_boxes_come_in_any_container(ks):
+    result = grounding_recall([FOUND], [GIVEN], ks=ks, **XYXY)
+    assert [key for key in result if "recall" in key] == ["recall_at_2", "macro_recall_at_2"]
+
+
+PAIR = {
+    "predictions": [boxes_of((HERE, 0.8, 1), (HERE, 0.8, 2)), boxes_of((HERE, 0.9, 1), (HERE, 0.7, 2))],
+    "references": [truth_of((HERE, 1), (HERE, 2)), NO_TRUTH],
+    "pair_ids": ["a", "a"],
+    "positive": [True, False],
+}
+
+
+def test_group_results_by_arithmetic():
+    result = load_metric("group_recall_at_1").compute(**PAIR, categories=["x", "y"], **XYXY)
+    # The distractor wins phrase 1 with 0.9, the positive row phrase 2 with 0.8. The positive row's category counts.
+    assert result == {
+        "recall_at_1": 0.5,
+        "macro_recall_at_1": 0.5,
+        "tie_rate": 0.0,
+        "n": 2,
+        "n_pairs": 1,
+        "n_abstained": 0,
+        "per_category": {"x": {"recall_at_1": 0.5, "tie_rate": 0.0, "n": 2}},
+    }
+
+
+def test_the_surest_box_must_be_right_too():
+    wrong_place = PAIR | {"predictions": [boxes_of((THERE, 0.9, 1), (HERE, 0.8, 1)), NOTHING]}
+    result = group_recall_at_1(**wrong_place, **XYXY)
+    assert (result["recall_at_1"], result["n_abstained"]) == (0.0, 1)  # phrase 2 has no box on either image
+
+
+def test_a_caption_may_have_several_distractors():
+    inputs = {key: [*value, value[1]] for key, value in PAIR.items()}
+    inputs["predictions"] = [PAIR["predictions"][0], NOTHING, boxes_of((THERE, 0.9, 2))]
+    result = group_recall_at_1(**inputs, **XYXY)
+    assert (result["recall_at_1"], result["n"], result["n_pairs"]) == (0.5, 2, 1)
+
+
+def test_captions_are_kept_apart_though_they_share_phrase_ids():
+    inputs = {key: value + value for key, value in PAIR.items()} | {"pair_ids": ["a", "a", "b", "b"]}
+    inputs["predictions"] = [boxes_of((HERE, 0.8, 1)), NOTHING, NOTHING, boxes_of((HERE, 0.9, 1))]
+    result = group_recall_at_1(**inputs, **XYXY)
+    # Of four phrases one is found; a box on the second pair's distractor is no rival of it.
+    assert (result["recall_at_1"], result["n"], result["n_abstained"]) == (0.25, 4, 2)
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [[[0, 4]], [(0, 4)], np.array([[0, 4]]), "vase"],
+    ids=["lists", "tuples", "array", "text"],
+)
+def test_phrases_with_equal_keys_are_one(spans):
+    inputs = PAIR | {"predictions": [boxes_of((HERE, 0.8, 6)), boxes_of((HERE, 0.9, 7))]}
+    inputs["references"] = [truth_of((HERE, 6)), NO_TRUTH]
+    # As `datasets` returns a struct: the keys of other rows' phrases are None.
+    keys = [{"6": spans, "7": None}, {"6": None, "7": spans}]
+    assert group_recall_at_1(**inputs, phrase_keys=keys, **XYXY)["recall_at_1"] == 0.0
+    inputs["predictions"] = [*inputs["predictions"][:1], NOTHING]
+    assert group_recall_at_1(**inputs, phrase_keys=keys, **XYXY)["recall_at_1"] == 1.0
+
+
+def test_a_distractor_without_boxes_of_judged_phrases_is_fine_where_others_have_some():
+    inputs = {key: value + value for key, value in PAIR.items()} | {"pair_ids": ["a", "a", "b", "b"]}
+    inputs["predictions"] = [*PAIR["predictions"], boxes_of((HERE, 0.9, 1)), boxes_of((HERE, 0.95, 9))]
+    assert group_recall_at_1(**inputs, **XYXY)["recall_at_1"] == 0.5  # phrase 2 of "a", phrase 1 of "b"
+
+
+def as_xywh(rows):
+    return [row | {"boxes": [[x, y, right - x, low - y] for x, y, right, low in row["boxes"]]} for row in rows]
+
+
+@pytest.mark.parametrize("metric", [grounding_recall, group_recall_at_1])
+@given(rows=caption_pairs().filter(lambda rows: any(row[3]["boxes"] for row in rows)))
+@settings(max_examples=25)
+def test_the_same_boxes_in_any_declared_format_score_the_same(metric, rows):
+    inputs = pair_inputs(rows)
+    extra = {} if metric is grounding_recall else {k: inputs[k] for k in ("pair_ids", "positive", "phrase_keys")}
+    found, truth = inputs["predictions"], inputs["references"]
+    expected = metric(found, truth, box_format="xyxy", **extra)
+    assert metric(as_xywh(found), as_xywh(truth), box_format="xywh", **extra) == expected
+    assert metric(as_xywh(found), truth, box_format=("xywh", "xyxy"), **extra) == expected
+    assert metric(found, as_xywh(truth), **extra) == expected  # the default, as in the released files
+
+
+@pytest.mark.parametrize("metric", ["grounding_recall", "group_recall_at_1"])
+def test_a_wrong_declaration_is_refused_where_it_shows(tricd, metric):
+    extra = {} if metric == "grounding_recall" else tricd["pairs"]
+    with pytest.raises(
+        ScoresError, match=r"x2 must not be below x1.*pass 'xywh' for .*references break this in rows 0"
+    ):
+        load_metric(metric).compute(
+            predictions=tricd["perfect"], references=tricd["references"], box_format="xyxy", **extra
+        )
+
+
+def noisy(tricd, seed=0):
+    """Boxes near the truth, and near where it would be on distractors, of confidences that often tie."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for row in on_distractors(tricd):
+        n = len(row["boxes"])
+        moved = np.array(row["boxes"]) + rng.normal(0, 1, (n, 4)) * rng.choice([1, 40], (n, 1))
+        moved = np.hstack([np.minimum(moved[:, :2], moved[:, 2:]), np.maximum(moved[:, :2], moved[:, 2:])])
+        rows.append(row | {"boxes": moved.tolist(), "scores": rng.integers(0, 4, n).tolist()})
+    return rows
+
+
+@pytest.mark.parametrize("name", ["grounding_recall", "group_recall_at_1"])
+def test_the_module_and_the_plain_function_agree(tricd, name):
+    inputs = {"predictions": noisy(tricd), "references": tricd["references"]}
+    options = {
+        "box_format": {"predictions": "xyxy", "references": "xywh"},
+        "ties": "half",
+        "categories": tricd["types"],
+        "clusters": [pair.split()[0] for pair in tricd["pairs"]["pair_ids"]],
+        "confidence": 0.8,
+        "resamples": 300,
+        "seed": 3,
+    }
+    options |= {"ks": [1, 2]} if name == "grounding_recall" else tricd["pairs"]
+    plain = {"grounding_recall": grounding_recall, "group_recall_at_1": group_recall_at_1}[name]
+    expected = plain(**inputs, **options)
+    assert 0.1 < expected["recall_at_1"] < 0.9
+    assert 0.01 < expected["tie_rate"] < 0.9
+    module = load_metric(name)
+    assert module.compute(**inputs, **options) == expected
+    for part in (slice(0, 100), slice(100, None)):
+        module.add_batch(**{side: rows[part] for side, rows in inputs.items()})
+    assert module.compute(**options) == expected
+    assert json.loads(json.dumps(expected, allow_nan=False)) == expected
+
+
+def test_every_option_reaches_the_intervals(tricd):
+    inputs = {"predictions": noisy(tricd), "references": tricd["references"]}
+    groups = [pair.split()[0] for pair in tricd["pairs"]["pair_ids"]]
+    plain = {"clusters": groups, "confidence": 0.95, "resamples": 300, "seed": 0}
+    for function, extra in ((grounding_recall, {}), (group_recall_at_1, tricd["pairs"])):
+        expected = function(**inputs, **extra, **plain)
+        low, high = expected["recall_at_1_interval"]
+        assert low < expected["recall_at_1"] < high
+        for change in ({"clusters": None}, {"confidence": 0.5}, {"resamples": 301}, {"seed": 1}):
+            assert function(**inputs, **extra, **{**plain, **change})["recall_at_1_interval"] != [low, high]
+
+
+def test_by_default_rows_are_resampled_for_grounding_and_pairs_for_groups(tricd):
+    inputs = {"predictions": noisy(tricd), "references": tricd["references"]}
+    resampling = {"confidence": 0.9, "resamples": 200}
+    assert grounding_recall(**inputs, **resampling) == grounding_recall(
+        **inputs, **resampling, clusters=list(range(204))
+    )
+    assert group_recall_at_1(**inputs, **tricd["pairs"], **resampling) == group_recall_at_1(
+        **inputs, **tricd["pairs"], **resampling, clusters=tricd["pairs"]["pair_ids"]
+    )
+
+
+def test_phrases_of_one_row_are_no_independent_evidence():
+    # Two rows, all right: 0.025 ** (1/2), as the card of sugarcrepe_itm has it, though there are four phrases.
+    rows = [boxes_of((HERE, 0.9, 1), (HERE, 0.9, 2))] * 2
+    truth = [truth_of((HERE, 1), (HERE, 2))] * 2
+    result = grounding_recall(rows, truth, confidence=0.95, **XYXY)
+    assert result["recall_at_1_interval"] == pytest.approx([0.025**0.5, 1.0])
+
+
+# --- what is refused ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"references": [NO_TRUTH, NO_TRUTH]}, "no row has a ground-truth box; recall needs the positive rows"),
+        ({"ks": []}, "ks is empty; name at least one number of boxes"),
+        ({"ks": [0]}, "k is 0; it must be a whole number from 1"),
+        ({"ks": [1.5]}, "k is 1.5"),
+        ({"ks": "15"}, "k is '15'"),
+        ({"categories": ["a"]}, "1 categories came for 2 rows; pass one label per row"),
+        ({"clusters": ["a"] * 3}, "3 clusters came for 2 rows; pass one label per row"),
+        ({"categories": [None, "a"]}, "categories are missing in row"),
+        ({"predictions": [FOUND]}, "1 rows of predictions came for 2 rows of references"),
+        ({"confidence": 95}, "confidence is 95"),
+    ],
+)
+def test_what_grounding_cannot_judge_is_refused_with_its_cure(options, message):
+    with pytest.raises(ScoresError, match=message):
+        grounding_recall(**{"predictions": [FOUND, FOUND], "references": [GIVEN, NO_TRUTH], **XYXY, **options})
+
+
+KEYS = [{1: "cat", 2: "mat"}, {1: "cat", 2: "mat"}]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pair_ids": ["a", "b"]}, r"row 1 \(1 of 2.*belong to a pair without exactly one positive row; give the pos"),
+        ({"references": [NO_TRUTH] * 2}, "no row has a ground-truth box; recall needs the positive rows"),
+        (
+            {"references": [truth_of((HERE, 1))] * 2},
+            r"row 1 \(1 of 2.*ground-truth boxes came, but positive is false; .*leave the boxes out",
+        ),
+        ({"positive": [True, True]}, r"rows 0, 1 \(2 of 2.*belong to a pair without exactly one positive row"),
+        ({"positive": [True, True], "pair_ids": ["a", "b"]}, r"rows 0, 1 .*belong to a pair without a distractor"),
+        ({"positive": [True]}, r"positive has shape \(1,\) for 2 rows"),
+        ({"positive": [True, 3]}, r"positive is 3 in row 1 \(1 of 2.*pass true or false"),
+        ({"pair_ids": ["a"]}, "1 pair ids came for 2 examples"),
+        ({"pair_ids": ["a", None]}, "pair ids are missing in row 1"),
+        ({"phrase_keys": KEYS[:1]}, "1 phrase_keys came for 2 rows; pass for each row a mapping from phrase id"),
+        ({"phrase_keys": [KEYS[0], ["cat"]]}, "no mapping in row 1"),
+        ({"phrase_keys": KEYS[0]}, "1 phrase_keys came for 2 rows"),
+        ({"phrase_keys": [KEYS[0], {1: "cat"}]}, "phrase 2 of row 1 has no key in phrase_keys; give every phrase"),
+        ({"phrase_keys": [{1: "cat", 2: None}, KEYS[1]]}, "phrase 2 of row 0 has no key in phrase_keys"),
+        (
+            {"phrase_keys": [KEYS[0], {1: "cat", 2: "dog"}]},
+            r"row 1 \(1 of 2.*lack a phrase of the positive row with the same caption; give equal phrases equal keys",
+        ),
+        ({"phrase_keys": [KEYS[0], {"first": "cat"}]}, "phrase_keys of row 1 cannot be read .*map whole phrase ids"),
+        ({"phrase_keys": [{1.5: "cat"}, KEYS[1]]}, "phrase_keys of row 0 cannot be read .1.5 is no phrase id"),
+        ({"phrase_keys": [{float("inf"): "cat"}, KEYS[1]]}, "phrase_keys of row 0 cannot be read"),
+        ({"phrase_keys": [{1: {2, 3}}, KEYS[1]]}, "phrase_keys of row 0 cannot be read"),
+        ({"clusters": ["a"]}, "1 clusters came for 2 rows"),
+        ({"categories": ["a"]}, "1 categories came for 2 rows"),
+    ],
+)
+def test_what_a_group_cannot_be_judged_by_is_refused_with_its_cure(options, message):
+    with pytest.raises(ScoresError, match=message):
+        group_recall_at_1(**{**PAIR, **XYXY, **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ties": "coco"}, "unknown tie policy 'coco'; known: wrong, half, right"),
+        ({"box_format": "cxcywh"}, "unknown box format 'cxcywh'; known: xyxy, xywh"),
+    ],
+)
+@pytest.mark.parametrize("name", ["grounding_recall", "group_recall_at_1"])
+def test_unknown_names_are_answered_with_the_known_ones(name, options, message):
+    inputs = PAIR if name == "group_recall_at_1" else {key: PAIR[key] for key in ("predictions", "references")}
+    with pytest.raises(UnknownNameError, match=message):
+        load_metric(name).compute(**inputs, **options)
+
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda values: st.lists(values, max_size=5) | st.dictionaries(st.integers(1, 2) | st.floats(), values, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(option=st.sampled_from(["pair_ids", "positive", "phrase_keys", "ties", "box_format"]), value=junk)
+def test_junk_for_a_group_is_used_or_refused_with_an_error_of_ours(option, value):
+    try:
+        result = group_recall_at_1(**{**PAIR, **XYXY, option: value})
+    except VLAssayError:
+        return
+    assert 0 <= result["recall_at_1"] <= 1
+
+
+@given(keys=st.lists(st.dictionaries(st.sampled_from([1, "2", 1.0, True, None]), junk, max_size=3), max_size=3))
+def test_junk_for_phrase_keys_is_used_or_refused_with_an_error_of_ours(keys):
+    try:
+        result = group_recall_at_1(**PAIR, **XYXY, phrase_keys=keys)
+    except VLAssayError:
+        return
+    assert 0 <= result["recall_at_1"] <= 1
+
+
+@given(value=junk, option=st.sampled_from(["ks", "ties", "box_format"]))
+def test_junk_for_grounding_is_used_or_refused_with_an_error_of_ours(option, value):
+    try:
+        result = grounding_recall([FOUND], [GIVEN], **{**XYXY, option: value})
+    except VLAssayError:
+        return
+    assert result["n"] == 3
+
+
+def test_the_examples_in_the_documentation_run():
+    outcome = doctest.testmod(grounding)
+    assert (outcome.failed, outcome.attempted > 0) == (0, True)
+
+
+# --- the paper ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def paper(shared_data):
+    (path,) = (shared_data / "papers").glob("002_*.txt")
+    return path.read_text(encoding="utf-8")
+
+
+def printed(paper, caption):
+    """The rows of the paper's table that ends before its caption: cells by model."""
+    rows = {}
+    for line in reversed(paper.split(caption)[0].splitlines()):
+        name, *cells = line.split("\t")
+        if name == "Model":
+            return rows
+        if name and cells and cells[0]:
+            rows[plain_name(name)] = cells
+    raise AssertionError(caption)
+
+
+def plain_name(model):
+    return model.upper().replace("-", "")
+
+
+def quoted(name):
+    """The rows of a card's table of models: cells by model, with the paper's sign for a gap."""
+    section = (METRICS / name / "README.md").read_text(encoding="utf-8").split("## Reference values")[1]
+    lines = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("|")]
+    return {plain_name(model): ["-" if cell == "–" else cell for cell in cells] for model, *cells in lines}
+
+
+GROUNDING, GROUPS = "Table 5. Comparison of the grounding", "Table 6. Group-Recall@1 score"
+
+
+@pytest.mark.parametrize(("name", "caption"), [("grounding_recall", GROUNDING), ("group_recall_at_1", GROUPS)])
+def test_the_card_quotes_the_paper(paper, name, caption):
+    rows, card = printed(paper, caption), quoted(name)
+    assert len(rows) == 6
+    assert {model: card[model] for model in rows} == rows
+
+
+@pytest.mark.parametrize("caption", [GROUNDING, GROUPS])
+def test_all_is_the_average_over_phrases(paper, caption):
+    # Table 1: a caption has one positive row of two, and 2.3, 1.0 and 2.0 phrases in the three splits.
+    phrases = np.array([1424 / 2 * 2.3, 748 / 2 * 1.0, 500 / 2 * 2.0])
+    off_macro = []
+    for cells in printed(paper, caption).values():
+        *splits, everything = map(float, cells[:4])
+        assert phrases @ splits / phrases.sum() == pytest.approx(everything, abs=0.1)
+        off_macro.append(abs(statistics.fmean(splits) - everything))
+    assert max(off_macro) > 5
+
+
+def test_distractors_cost_every_model_on_every_split(paper):
+    alone, grouped = printed(paper, GROUNDING), printed(paper, GROUPS)
+    assert alone.keys() == grouped.keys()
+    losses = []
+    for model, cells in grouped.items():
+        pairs = list(zip(map(float, alone[model][:4]), map(float, cells), strict=True))
+        assert all(with_distractor < without for without, with_distractor in pairs)
+        losses.append(pairs[-1][0] - pairs[-1][1])
+    # "over all phrases by 21 to 31 points", as the card says: 57.9 - 36.6 = 21.3, 77.5 - 46.8 = 30.7.
+    assert (round(min(losses), 1), round(max(losses), 1)) == (21.3, 30.7)
