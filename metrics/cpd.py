@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .boxes import RELEASED_FORMATS, BoxFormat, read_boxes
-from .detection import Matched, average_precisions, match, tie_rate
+from .detection import Matched, average_precisions, match, select_rows, tie_rate
 from .errors import ScoresError
 from .kernels import Labels, as_float64, label_codes, name_rows
 from .stats import check_options
@@ -83,20 +83,31 @@ def cpd_ap(
     if not isinstance(subsamples, int | np.integer) or subsamples < 0:
         raise ScoresError(f"subsamples is {subsamples!r}; it must be a whole number, 0 for none")
     matched = match(*read_boxes(predictions, references, box_format), max_boxes=max_boxes)
-    curves = _Curves(matched, positive_flags(positive, matched.truths_per_row), ties)
-    everything = np.ones(curves.n, dtype=np.intp)
-    members = _members(categories, curves.n)
-    codes = np.arange(curves.n) if clusters is None else _cluster_codes(clusters, curves.n)
-    result = curves.scores(everything, "the set")
-    result["ap_subsample_std"] = curves.subsample_std(subsamples, seed)
-    result |= {"tie_rate": tie_rate(matched), "n_positive": int(curves.positive.sum())}
-    result["per_category"] = {name: curves.scores(rows, f"the category {name!r}") for name, rows in members.items()}
+    flags = positive_flags(positive, matched.truths_per_row)
+    n = len(flags)
+    members = _members(categories, n)
+    codes = np.arange(n) if clusters is None else _cluster_codes(clusters, n)
+    whole = _Part(matched, select_rows(matched, flags))
+    parts = {
+        name: _Part(select_rows(matched, rows), select_rows(matched, rows & flags)) for name, rows in members.items()
+    }
+    result = {
+        **whole.scores(ties, "the set"),
+        "ap_subsample_std": _subsample_std(matched, ties, subsamples, seed),
+        "tie_rate": tie_rate(matched),
+        "n": n,
+        "n_positive": int(flags.sum()),
+        "per_category": {
+            name: {**part.scores(ties, f"the category {name!r}"), "n": int(members[name].sum())}
+            for name, part in parts.items()
+        },
+    }
     if confidence is None:
         return result
     result["confidence"] = float(confidence)
-    intervals = curves.intervals([everything, *members.values()], _draw_rows(codes, resamples, seed), confidence)
-    for part, found in zip([result, *result["per_category"].values()], intervals, strict=True):
-        part |= found
+    intervals = _intervals([whole, *parts.values()], ties, _draw_rows(codes, resamples, seed), confidence)
+    for scores, found in zip([result, *result["per_category"].values()], intervals, strict=True):
+        scores |= found
     return result
 
 
@@ -125,63 +136,60 @@ def positive_flags(positive: ArrayLike | None, truths_per_row: NDArray[np.int64]
     return flags.astype(bool)
 
 
-class _Curves(NamedTuple):
-    """Matched boxes, and the scores of any weighting of their rows."""
+class _Part(NamedTuple):
+    """Matched boxes of some rows, and those of the positive ones among them."""
 
-    matched: Matched
-    positive: NDArray[np.bool_]
-    ties: str
+    boxes: Matched
+    positives: Matched
 
-    @property
-    def n(self) -> int:
-        return len(self.positive)
-
-    def scores(self, weights: NDArray[np.intp], what: str) -> dict[str, Any]:
-        n_boxes = int(weights @ self.matched.truths_per_row)
+    def scores(self, ties: str, what: str) -> dict[str, Any]:
+        n_boxes = int(self.boxes.truths_per_row.sum())
         if not n_boxes:
             raise ScoresError(
                 f"no row of {what} has a ground-truth box; average precision needs one. Add the positive rows, or "
                 "leave the rest out"
             )
-        scores = dict(zip(_SCORES, self._values(weights).tolist(), strict=True))
-        return {**scores, "n": int(weights.sum()), "n_boxes": n_boxes}
+        return {**dict(zip(_SCORES, self.values(ties).tolist(), strict=True)), "n_boxes": n_boxes}
 
-    def _values(self, weights: NDArray[np.intp]) -> NDArray[np.float64]:
+    def values(self, ties: str, weights: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
         """One number for each of `_SCORES`; NaN where no row with ground truth has weight."""
-        by_threshold = average_precisions(self.matched, weights, self.ties)
-        positives = average_precisions(self.matched, weights * self.positive, self.ties)
+        by_threshold = average_precisions(self.boxes, weights, ties)
+        positives = average_precisions(self.positives, weights, ties)
         return np.array([by_threshold.mean(), by_threshold[0], by_threshold[5], positives.mean()])
 
-    def subsample_std(self, subsamples: int, seed: int) -> float | None:
-        generator = np.random.default_rng(seed)
-        values: list[float] = []
-        for _ in range(subsamples):
-            weights = np.zeros(self.n, dtype=np.intp)
-            weights[generator.choice(self.n, round(_SUBSAMPLE_SHARE * self.n), replace=False)] = 1
-            values.append(float(average_precisions(self.matched, weights, self.ties).mean()))
-        defined = [value for value in values if not math.isnan(value)]
-        return statistics.stdev(defined) if len(defined) > 1 else None
 
-    def intervals(
-        self, parts: list[NDArray[np.intp]], resamples: Iterable[NDArray[np.intp]], confidence: float
-    ) -> list[dict[str, list[float]]]:
-        """The intervals of each part, from resamples given as how often each row counts."""
-        tail = (1 - confidence) / 2
-        values = np.array([[self._values(weights * part) for part in parts] for weights in resamples])
-        bounds = np.nanquantile(values, [tail, 1 - tail], axis=0)
-        return [
-            {f"{name}_interval": bounds[:, part, place].tolist() for place, name in enumerate(_SCORES)}
-            for part in range(len(parts))
-        ]
+def _subsample_std(matched: Matched, ties: str, subsamples: int, seed: int) -> float | None:
+    generator = np.random.default_rng(seed)
+    n = len(matched.truths_per_row)
+    values: list[float] = []
+    for _ in range(subsamples):
+        weights = np.zeros(n, dtype=np.intp)
+        weights[generator.choice(n, round(_SUBSAMPLE_SHARE * n), replace=False)] = 1
+        values.append(float(average_precisions(matched, weights, ties).mean()))
+    defined = [value for value in values if not math.isnan(value)]
+    return statistics.stdev(defined) if len(defined) > 1 else None
 
 
-def _members(categories: Labels | None, n: int) -> dict[str, NDArray[np.intp]]:
-    """For each category which rows are in it, as 0 and 1."""
+def _intervals(
+    parts: list[_Part], ties: str, resamples: Iterable[NDArray[np.intp]], confidence: float
+) -> list[dict[str, list[float]]]:
+    """The intervals of each part, from resamples given as how often each row counts."""
+    tail = (1 - confidence) / 2
+    values = np.array([[part.values(ties, weights) for part in parts] for weights in resamples])
+    bounds = np.nanquantile(values, [tail, 1 - tail], axis=0)
+    return [
+        {f"{name}_interval": bounds[:, part, place].tolist() for place, name in enumerate(_SCORES)}
+        for part in range(len(parts))
+    ]
+
+
+def _members(categories: Labels | None, n: int) -> dict[str, NDArray[np.bool_]]:
+    """For each category which rows are in it."""
     rows, labels = memberships(categories, n)
     if labels is None:
         return {}
     names, codes = label_codes(labels, len(rows), "categories")
-    return {name: np.bincount(rows[codes == code], minlength=n) for code, name in enumerate(names)}
+    return {name: np.isin(np.arange(n), rows[codes == code]) for code, name in enumerate(names)}
 
 
 def _cluster_codes(clusters: Labels, n: int) -> NDArray[np.intp]:

@@ -94,14 +94,44 @@ def match(detections: Detections, truths: Truths, max_boxes: int = 100) -> Match
     place[kept] = np.arange(len(kept))
     pairs = _overlapping(detections, truths, IOU_THRESHOLDS[0], place >= 0)
     pairs = pairs._replace(boxes=place[pairs.boxes])
-    last = np.append(np.flatnonzero(scores[1:] != scores[:-1]), len(scores) - 1) if len(scores) else kept
     return Matched(
         kept=kept,
         rows=detections.rows[kept],
         scores=scores,
         matched=_match_greedily(pairs, len(kept), len(truths.rows)),
-        block_ends=np.repeat(last, np.diff(last, prepend=-1)),
+        block_ends=_block_ends(scores),
         truths_per_row=np.bincount(truths.rows, minlength=truths.n_rows),
+    )
+
+
+def select_rows(matched: Matched, rows: ArrayLike) -> Matched:
+    """Leave out the boxes and the ground truth of all other rows; rows keep their numbers.
+
+    Args:
+        matched: what ``match`` returned.
+        rows: array-like of bool of shape (n_rows,), true for the rows to keep.
+
+    Returns:
+        What ``match`` would return if the other rows were empty.
+
+    Source: none; a part of a set has a precision-recall curve of its own.
+
+    >>> from vl_assay.metrics.boxes import read_boxes
+    >>> prediction = {"boxes": [[0, 0, 4, 4]], "scores": [0.9], "phrase_ids": [1]}
+    >>> reference = {"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}
+    >>> found = match(*read_boxes([prediction] * 2, [reference] * 2))
+    >>> select_rows(found, [False, True]).truths_per_row.tolist()
+    [0, 1]
+    """
+    wanted = np.asarray(rows, dtype=bool)
+    boxes = np.flatnonzero(wanted[matched.rows])
+    return Matched(
+        kept=matched.kept[boxes],
+        rows=matched.rows[boxes],
+        scores=matched.scores[boxes],
+        matched=matched.matched[:, boxes],
+        block_ends=_block_ends(matched.scores[boxes]),
+        truths_per_row=matched.truths_per_row * wanted,
     )
 
 
@@ -219,6 +249,14 @@ def any_box_hits(detections: Detections, truths: Truths, threshold: float = 0.5)
     hits = np.zeros(len(detections.rows), dtype=bool)
     hits[_overlapping(detections, truths, threshold, ~hits).boxes] = True
     return hits
+
+
+def _block_ends(scores: NDArray[np.float64]) -> NDArray[np.intp]:
+    """The place of the last of each run of equal scores, for each score."""
+    if not len(scores):
+        return np.empty(0, dtype=np.intp)
+    last = np.append(np.flatnonzero(scores[1:] != scores[:-1]), len(scores) - 1)
+    return np.repeat(last, np.diff(last, prepend=-1))
 
 
 def _check_rows(detections: Detections, truths: Truths) -> None:
