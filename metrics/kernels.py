@@ -181,7 +181,8 @@ def score_matrix(scores: ArrayLike) -> NDArray[np.float64]:
 def _refuse_ragged(scores: ArrayLike) -> None:
     if not isinstance(scores, list | tuple):
         return
-    widths = [len(row) if isinstance(row, list | tuple) or np.ndim(row) else 1 for row in scores]
+    rows: list[Any] = list(scores)
+    widths = [len(row) if isinstance(row, list | tuple) or np.ndim(row) else 1 for row in rows]
     bad = np.array([width != widths[0] for width in widths], dtype=bool)
     if bad.any():
         raise ScoresError(

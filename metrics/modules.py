@@ -8,7 +8,7 @@ import inspect
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from .errors import UnknownNameError
 
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     import evaluate
 
 _HERE = Path(__file__).parent
+
+
+class Texts(TypedDict):
+    """What an `evaluate` module says of itself."""
+
+    description: str
+    inputs_description: str
 
 
 def metric_names() -> list[str]:
@@ -61,8 +68,8 @@ def install_metric(name: str) -> Path:
     return target
 
 
-def describe(module_class: type[Any]) -> dict[str, str]:
-    """What an `evaluate` module says of itself: `description` and `inputs_description`, from its docstrings."""
+def describe(module_class: type[Any]) -> Texts:
+    """What an `evaluate` module says of itself, from the docstrings of its file and of its class."""
     return {
         "description": inspect.cleandoc(sys.modules[module_class.__module__].__doc__ or ""),
         "inputs_description": inspect.cleandoc(module_class.__doc__ or ""),
