@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from ..metrics.errors import SheetError, UnknownNameError
-from ..metrics.groups import CHANCE as GROUP_CHANCE
-from ..metrics.hard_positives import CHANCE as TRIPLE_CHANCE
-from ..metrics.matching import matching_accuracy
+from ..metrics.kernels import check_ties
 from ..metrics.modules import load_metric
 from ..metrics.results import Result
 from ..metrics.sheets import Row, Sheet, file_hash, read_sheet
+from ..metrics.stats import check_options as check_resampling
 from .benchmarks import get_task
 
-if TYPE_CHECKING:
-    import evaluate
-
 DEFAULTS: dict[str, Any] = {"ties": None, "confidence": 0.95, "resamples": 10_000, "seed": 0}
-# The papers' inequalities are strict: with a tie an example is not right, but not brittle either.
-_DEFAULT_TIES = {"brittleness": "right"}
 
 
 def judge(sheets: str | Path | Iterable[str | Path], **options: Any) -> list[Result]:
@@ -54,10 +52,10 @@ def check_options(**options: Any) -> None:
     for name in options:
         if name not in DEFAULTS:
             raise UnknownNameError("option of judge", name, DEFAULTS)
-    # One example is judged as thousands would be.
-    settings: dict[str, Any] = {**DEFAULTS, **options, "resamples": min(options.get("resamples", 100), 100)}
-    settings["ties"] = settings["ties"] or "wrong"
-    matching_accuracy([[1.0, 0.0]], [0], **settings)
+    settings: dict[str, Any] = {**DEFAULTS, **options}
+    if settings.pop("ties") is not None:
+        check_ties(options["ties"])
+    check_resampling(**settings)
 
 
 def _judge_one(path: Path, options: dict[str, Any]) -> list[Result]:
@@ -78,9 +76,9 @@ def _compute(
     settings: Mapping[str, Any],
     options: dict[str, Any],
 ) -> Result:
-    module = load_metric(metric)
-    inputs = metric_inputs(rows, module)
-    options = {**options, "ties": options["ties"] or _DEFAULT_TIES.get(metric, "wrong")}
+    module: Any = load_metric(metric)
+    inputs = metric_inputs(rows, getattr(module, "takes", None), metric)
+    options = {**options, "ties": options["ties"] or getattr(module, "ties", "wrong")}
     scores = module.compute(**inputs, **settings, **options) or {}
     return Result(
         model=sheet.metadata["model"],
@@ -91,32 +89,47 @@ def _compute(
         options=options,
         missing=len(sheet.rows) - len(rows),
         scores=scores,
-        chance={name: level for name, level in _chance(inputs["predictions"]).items() if name in scores},
+        headline=module.headline,
+        chance={name: level for name, level in _chance(module, inputs).items() if name in scores},
     )
 
 
-def metric_inputs(rows: list[Row], module: evaluate.EvaluationModule) -> dict[str, list[Any]]:
-    """The arguments of a metric: of each example the matrix of scores, or its only row where the metric wants one.
+def metric_inputs(rows: list[Row], takes: str | None, metric: str) -> dict[str, list[Any]]:
+    """The arguments of a metric for the rows of a sheet.
+
+    Args:
+        rows: rows with scores.
+        takes: "matrix" for the whole matrix of an example, "row" for the scores of its only image; see
+            ``metrics.modules``.
+        metric: the metric's name, for messages.
 
     Raises:
-        SheetError: an example of several images for a metric that judges one at a time.
+        SheetError: an example of several images for a metric that judges one at a time, or a metric that judges no
+            sheets.
     """
-    features: Any = module.features
-    takes_matrices = hasattr(features["predictions"].feature, "feature")
-    inputs: dict[str, list[Any]] = {
-        "categories": [row.category for row in rows],
-        "clusters": [" ".join(row.images) for row in rows],
-    }
-    if takes_matrices:
+    inputs: dict[str, list[Any]] = {"categories": [row.category for row in rows], "clusters": _clusters(rows)}
+    if takes == "matrix":
         return inputs | {"predictions": [row.scores for row in rows]}
+    if takes != "row":
+        raise SheetError(f"the metric {metric} judges no score sheets; call it with predictions of your own")
     for row in rows:
         if len(row.images) != 1:
             raise SheetError(f"the example {row.id!r} has {len(row.images)} images; this metric judges one at a time")
     inputs["predictions"] = [row.scores[0] for row in rows if row.scores]
-    return inputs | ({"references": [row.correct[0] for row in rows]} if "references" in features else {})
+    return inputs | {"references": [row.correct[0] for row in rows]}
 
 
-def _chance(predictions: list[Any]) -> dict[str, float]:
+def _clusters(rows: list[Row]) -> list[int]:
+    """Numbers that are equal for examples that share an image, be it through others."""
+    numbers: dict[str, int] = {}
+    pairs = [(place, numbers.setdefault(image, len(numbers))) for place, row in enumerate(rows) for image in row.images]
+    examples, images = np.array(pairs).T
+    shape = (len(rows) + len(numbers),) * 2
+    graph = coo_array((np.ones(len(pairs)), (examples, len(rows) + images)), shape=shape)
+    return connected_components(graph, directed=False)[1][: len(rows)].tolist()
+
+
+def _chance(module: Any, inputs: dict[str, list[Any]]) -> dict[str, float]:
     """What random scores would get, by score."""
-    accuracy = sum(1 / len(row) for row in predictions) / len(predictions)
-    return {"accuracy": accuracy, **TRIPLE_CHANCE, **GROUP_CHANCE}
+    captions = [len(row) for row in inputs["predictions"]]
+    return {"accuracy": sum(1 / count for count in captions) / len(captions), **getattr(module, "chance", {})}

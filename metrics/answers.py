@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from .errors import ScoresError
 from .kernels import Labels, label_codes, name_rows
 from .stats import resampled_totals
-from .summary import SummaryOptions, memberships, pick, summarise
+from .summary import SummaryOptions, category_rows, pick, summarise
 
 _YES = ("yes", "true", "1", "1.0")
 _NO = ("no", "false", "0", "0.0", "-0.0")
@@ -76,14 +76,10 @@ def yes_no_f1(answers: ArrayLike, truth: ArrayLike, **options: Unpack[SummaryOpt
 def _add_categories(
     result: dict[str, Any], outcomes: NDArray[np.float64], right: NDArray[np.bool_], options: SummaryOptions
 ) -> None:
-    rows, labels = memberships(options.get("categories"), len(right))
-    if labels is None:
-        return
-    names = np.array([str(label) for label in labels], dtype=object)
     totals = {"false_positive_share": result["false_positives"], "false_negative_share": result["false_negatives"]}
     clusters = options.get("clusters")
-    for name, part in result["per_category"].items():
-        members = rows[names == name]
+    for name, members in category_rows(options.get("categories"), len(right)).items():
+        part = result["per_category"][name]
         _refuse_one_class(right[members], f"the category {name!r}")
         sums = outcomes[members].sum(axis=0)
         part["macro_f1"] = float(sum(_f1(sums)) / 2)

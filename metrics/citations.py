@@ -64,6 +64,16 @@ CREPE = """\
 }
 """
 
+MILLER = """\
+@misc{miller2024adding,
+  title={Adding Error Bars to Evals: A Statistical Approach to Language Model Evaluations},
+  author={Miller, Evan},
+  year={2024},
+  eprint={2411.00640},
+  archivePrefix={arXiv}
+}
+"""
+
 MCNEMAR = """\
 @article{mcnemar1947note,
   title={Note on the sampling error of the difference between correlated proportions or percentages},

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import ScoresError, UnknownNameError
-from .kernels import TIES, Labels, MatchCredit, as_float64, label_codes, match_credit, name_rows
+from .errors import ScoresError
+from .kernels import Labels, MatchCredit, as_float64, check_ties, match_credit, name_rows
 from .paired import paired_difference
-from .summary import memberships
+from .summary import category_rows
 
 
 def compare_models(
@@ -45,8 +45,7 @@ def compare_models(
     >>> result["difference"], result["wins"], result["losses"]
     (0.5, 1, 0)
     """
-    if ties not in TIES:
-        raise UnknownNameError("tie policy", ties, TIES)
+    check_ties(ties)
     refuse_text(references, "references")
     first = _credit(predictions1, references, ties, "predictions1")
     second = _credit(predictions2, references, ties, "predictions2")
@@ -116,11 +115,5 @@ def _credit(predictions: ArrayLike, references: ArrayLike, ties: str, who: str) 
 def _add_tie_rates(
     per_category: dict[str, dict[str, Any]], tied: dict[str, NDArray[np.bool_]], categories: Labels | None
 ) -> None:
-    for key, flags in tied.items():
-        members, labels = memberships(categories, len(flags))
-        if labels is None:
-            return
-        names, codes = label_codes(labels, len(members), "categories")
-        rates = np.bincount(codes, flags[members]) / np.bincount(codes)
-        for name, rate in zip(names, rates.tolist(), strict=True):
-            per_category[name][key] = rate
+    for name, rows in category_rows(categories, len(tied["tie_rate1"])).items():
+        per_category[name] |= {key: float(flags[rows].mean()) for key, flags in tied.items()}

@@ -15,7 +15,7 @@ from .detection import Matched, average_precisions, match, select_rows, tie_rate
 from .errors import ScoresError
 from .kernels import Labels, as_float64, label_codes, name_rows
 from .stats import check_options
-from .summary import memberships
+from .summary import category_rows
 
 Rows = Iterable[Mapping[str, Any]]
 _SCORES = ("ap", "ap50", "ap75", "ap_positives")
@@ -65,7 +65,8 @@ def cpd_ap(
         alone), each in [0, 1]; ``ap_subsample_std`` (``None`` where fewer than two subsets have ground truth);
         ``tie_rate`` (share of boxes whose score both a match and a miss have), ``n`` (rows), ``n_positive``,
         ``n_boxes`` (ground truth); ``per_category`` with the scores, ``n`` and ``n_boxes`` of each; and with
-        ``confidence`` ``<score>_interval`` as [low, high], in the categories too.
+        ``confidence`` ``<score>_interval`` as [low, high], in the categories too; ``None`` where all resamples agree,
+        as for a perfect model or one cluster, since they then say nothing about other rows.
 
     Raises:
         ScoresError: rows that cannot be read, a set or category without ground truth, for which AP is not defined, a
@@ -79,13 +80,13 @@ def cpd_ap(
     >>> cpd_ap([prediction], [reference], subsamples=0)["ap"]
     1.0
     """
-    check_options(0.5 if confidence is None else confidence, resamples, seed)
+    check_options(confidence, resamples, seed)
     if not isinstance(subsamples, int | np.integer) or subsamples < 0:
         raise ScoresError(f"subsamples is {subsamples!r}; it must be a whole number, 0 for none")
     matched = match(*read_boxes(predictions, references, box_format), max_boxes=max_boxes)
     flags = positive_flags(positive, matched.truths_per_row)
     n = len(flags)
-    members = _members(categories, n)
+    members = {name: np.isin(np.arange(n), rows) for name, rows in category_rows(categories, n).items()}
     codes = np.arange(n) if clusters is None else _cluster_codes(clusters, n)
     whole = _Part(matched, select_rows(matched, flags))
     parts = {
@@ -172,24 +173,20 @@ def _subsample_std(matched: Matched, ties: str, subsamples: int, seed: int) -> f
 
 def _intervals(
     parts: list[_Part], ties: str, resamples: Iterable[NDArray[np.intp]], confidence: float
-) -> list[dict[str, list[float]]]:
-    """The intervals of each part, from resamples given as how often each row counts."""
+) -> list[dict[str, list[float] | None]]:
+    """The intervals of each part, from resamples given as how often each row counts; ``None`` without spread."""
     tail = (1 - confidence) / 2
     values = np.array([[part.values(ties, weights) for part in parts] for weights in resamples])
-    bounds = np.nanquantile(values, [tail, 1 - tail], axis=0)
+    low, high = np.nanquantile(values, [tail, 1 - tail], axis=0)
     return [
-        {f"{name}_interval": bounds[:, part, place].tolist() for place, name in enumerate(_SCORES)}
+        {
+            f"{name}_interval": [float(low[part, place]), float(high[part, place])]
+            if low[part, place] < high[part, place]
+            else None
+            for place, name in enumerate(_SCORES)
+        }
         for part in range(len(parts))
     ]
-
-
-def _members(categories: Labels | None, n: int) -> dict[str, NDArray[np.bool_]]:
-    """For each category which rows are in it."""
-    rows, labels = memberships(categories, n)
-    if labels is None:
-        return {}
-    names, codes = label_codes(labels, len(rows), "categories")
-    return {name: np.isin(np.arange(n), rows[codes == code]) for code, name in enumerate(names)}
 
 
 def _cluster_codes(clusters: Labels, n: int) -> NDArray[np.intp]:

@@ -14,7 +14,7 @@ from .cpd import Rows, positive_flags
 from .detection import any_box_hits
 from .errors import ScoresError
 from .kernels import Labels, as_list, label_codes, name_rows
-from .ranking import HitRanks, credit_at, hit_ranks, tied_at
+from .ranking import HitRanks, check_depths, credit_at, hit_ranks, tied_at
 from .summary import SummaryOptions, pick, summarise
 
 PhraseKeys = Sequence[Mapping[Any, Any]]
@@ -25,7 +25,7 @@ def grounding_recall(
     references: Rows,
     *,
     box_format: BoxFormat = RELEASED_FORMATS,
-    ks: Sequence[int] = (1, 5, 10),
+    ks: Sequence[int] | int = (1, 5, 10),
     ties: str = "wrong",
     **options: Unpack[SummaryOptions],
 ) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def grounding_recall(
 
     Returns:
         ``recall_at_<k>`` for each k, in [0, 1], with ``macro_`` averages; ``tie_rate`` (share of phrases for which a
-        tie decides at some k), ``n`` (phrases), ``n_rows`` (positive rows), ``n_abstained`` (phrases without any
+        tie decides at some k), ``n`` (phrases), ``n_positive`` (positive rows), ``n_abstained`` (phrases without any
         predicted box, which are misses), ``per_category``, and with ``confidence`` the intervals.
 
     Raises:
@@ -62,7 +62,7 @@ def grounding_recall(
     box_keys, truth_keys = _keys(detections, truths, None)
     phrases = _Phrases(detections, truths, detections.rows, truths.rows, box_keys, truth_keys)
     result = phrases.recalls(ks, ties, options)
-    result["n_rows"] = len(np.unique(truths.rows))
+    result["n_positive"] = len(np.unique(truths.rows))
     result["n_abstained"] = phrases.abstained
     return result
 
@@ -162,11 +162,9 @@ class _Phrases:
         self.n_rows = truths.n_rows
         self.abstained = len(phrases) - len(np.unique(queries[asked]))
 
-    def recalls(self, ks: Sequence[int], ties: str, options: SummaryOptions) -> dict[str, Any]:
+    def recalls(self, ks: Sequence[int] | int, ties: str, options: SummaryOptions) -> dict[str, Any]:
         """Recall at each k; the labels in `options` are those of the rows."""
-        ks = as_list(ks)
-        if not ks:
-            raise ScoresError("ks is empty; name at least one number of boxes, such as 1")
+        depths = check_depths(ks)
         chosen: dict[str, Any] = {**options}
         if chosen.get("clusters") is None:
             chosen["clusters"] = np.arange(self.n_rows)
@@ -177,8 +175,8 @@ class _Phrases:
             if len(as_list(labels)) != self.n_rows:
                 raise ScoresError(f"{len(as_list(labels))} {name} came for {self.n_rows} rows; pass one label per row")
             chosen[name] = pick(labels, self.rows)
-        credits = {f"recall_at_{k}": credit_at(self.ranks, k, ties) for k in ks}
-        return summarise(credits, np.any([tied_at(self.ranks, k) for k in ks], axis=0), **chosen)
+        credits = {f"recall_at_{k}": credit_at(self.ranks, k, ties) for k in depths}
+        return summarise(credits, np.any([tied_at(self.ranks, k) for k in depths], axis=0), **chosen)
 
 
 def _check_pairs(pairs: NDArray[np.intp], positive: NDArray[np.bool_]) -> None:

@@ -7,8 +7,8 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import ScoresError, UnknownNameError
-from .kernels import TIES, as_float64, name_rows
+from .errors import ScoresError
+from .kernels import as_float64, check_ties, name_rows
 from .summary import SummaryOptions, summarise
 
 # What scoring at random gets.
@@ -52,8 +52,7 @@ def group_match(scores: ArrayLike, *, ties: str = "wrong", **options: Unpack[Sum
     >>> result["text_score"], result["image_score"], result["group_score"]
     (1.0, 0.5, 0.5)
     """
-    if ties not in TIES:
-        raise UnknownNameError("tie policy", ties, TIES)
+    check_ties(ties)
     matrices = _matrices(scores)
     right = matrices[:, [0, 1], [0, 1]]
     other_caption = matrices[:, [0, 1], [1, 0]]

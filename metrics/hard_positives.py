@@ -7,8 +7,8 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import ScoresError, UnknownNameError
-from .kernels import TIES, match_credit, score_matrix
+from .errors import ScoresError
+from .kernels import check_ties, match_credit, score_matrix
 from .summary import SummaryOptions, summarise
 
 # What ranking at random gets.
@@ -112,8 +112,7 @@ def brittleness(scores: ArrayLike, *, ties: str = "right", **options: Unpack[Sum
     >>> result["brittleness"], result["both_wrong"], result["tie_rate"]
     (0.25, 0.25, 0.25)
     """
-    if ties not in TIES:
-        raise UnknownNameError("tie policy", ties, TIES)
+    check_ties(ties)
     rows = _triples(scores)
     above = (rows[:, :2] > rows[:, 2:]).sum(axis=1)
     equal = (rows[:, :2] == rows[:, 2:]).sum(axis=1)

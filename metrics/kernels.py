@@ -55,8 +55,7 @@ def match_credit(scores: ArrayLike, correct: ArrayLike, ties: str = "wrong") -> 
     >>> match_credit([[0.9, 0.1], [0.4, 0.4]], [0, 0], ties="half").credit.tolist()
     [1.0, 0.5]
     """
-    if ties not in TIES:
-        raise UnknownNameError("tie policy", ties, TIES)
+    check_ties(ties)
     matrix = score_matrix(scores)
     columns = _caption_columns(correct, *matrix.shape)
     rows = np.arange(len(matrix))
@@ -68,6 +67,13 @@ def match_credit(scores: ArrayLike, correct: ArrayLike, ties: str = "wrong") -> 
     rivals = (others == best_other[:, np.newaxis]).sum(axis=1)
     tie_credit = {"wrong": np.zeros(len(rows)), "half": 1 / (rivals + 1), "right": np.ones(len(rows))}[ties]
     return MatchCredit(np.where(tied, tie_credit, chosen > best_other), tied)
+
+
+def check_ties(ties: str) -> str:
+    """Return a tie policy; an `UnknownNameError` names the known ones, `TIES`."""
+    if ties not in TIES:
+        raise UnknownNameError("tie policy", ties, TIES)
+    return ties
 
 
 def check_credit(credit: ArrayLike) -> NDArray[np.float64]:
@@ -107,6 +113,8 @@ def label_codes(labels: Labels, n: int, what: str) -> tuple[list[str], NDArray[n
         ScoresError: another number of labels, or a label that is ``None``, NaN or empty.
     """
     values = np.asarray(labels, dtype=object)
+    if values.ndim == 1 and any(isinstance(value, list | tuple | np.ndarray) for value in values):
+        raise ScoresError(f"{what} hold lists; pass one label per example, such as text or a number")
     if values.shape != (n,):
         came = f"{len(values)} {what} came" if values.ndim == 1 else f"{what} of shape {values.shape} came"
         raise ScoresError(f"{came} for {n} examples; pass a list with one label per example")

@@ -1,4 +1,12 @@
-"""The metric modules: one folder beside this file each, found by listing."""
+"""The metric modules: one folder beside this file each, found by listing.
+
+A module that can judge score sheets says so in class attributes:
+
+- ``takes``: "row" for the scores of one image with its captions, "matrix" for images × captions;
+- ``headline``: the score that a plot shows;
+- ``chance``: what scoring at random gets, by score, where it is not one over the number of captions;
+- ``ties``: how its paper treats ties, where that is not "wrong".
+"""
 
 from __future__ import annotations
 

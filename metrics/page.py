@@ -51,12 +51,12 @@ class Page:
             ScoresError: no rows, or a cell that is not of its column's kind; the message names the row, counted from 1
                 as on the page. And whatever the metric refuses.
         """
-        cells = [self._parse(number, row) for number, row in _filled(rows)]
+        cells = {number: self._parse(number, row) for number, row in _filled(rows)}
         if not cells:
             raise ScoresError("the table is empty; fill in at least one row")
         unused = self._empty_labels(cells)
         arguments = {
-            name: [_arrange(place, row) for row in cells]
+            name: [_arrange(place, row) for row in cells.values()]
             for name, place in self.inputs.items()
             if not (isinstance(place, str) and place in unused)
         }
@@ -70,16 +70,16 @@ class Page:
             name: _cell(number, name, kind, text) for (name, kind), text in zip(self.columns.items(), row, strict=True)
         }
 
-    def _empty_labels(self, cells: list[dict[str, Any]]) -> set[str]:
+    def _empty_labels(self, cells: dict[int, dict[str, Any]]) -> set[str]:
         empty = set()
         for name, kind in self.columns.items():
             if kind != "label":
                 continue
-            filled = [bool(row[name]) for row in cells]
-            if not any(filled):
+            missing = [number for number, row in cells.items() if not row[name]]
+            if len(missing) == len(cells):
                 empty.add(name)
-            elif not all(filled):
-                raise ScoresError(f"row {filled.index(False) + 1} has no {name}; give every row one, or none at all")
+            elif missing:
+                raise ScoresError(f"row {missing[0]} has no {name}; give every row one, or none at all")
         return empty
 
     def build(self) -> Any:
@@ -121,14 +121,14 @@ def tabulate(result: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
     >>> tabulate({"accuracy": 0.5, "n": 2, "per_category": {"swap": {"accuracy": 1.0, "n": 1}}})
     (['', 'accuracy', 'n'], [['swap', 1.0, 1], ['all', 0.5, 2]])
     """
-    parts = {name: value for key, value in result.items() if key.startswith("per_") for name, value in value.items()}
-    lines = {**parts, "all": result}
+    parts = [part for key, value in result.items() if key.startswith("per_") for part in value.items()]
+    lines = [*parts, ("all", result)]
     keys = [
         key
-        for key in dict.fromkeys(key for line in lines.values() for key in line)
-        if any(isinstance(line.get(key), int | float) for line in lines.values())
+        for key in dict.fromkeys(key for _, line in lines for key in line)
+        if any(isinstance(line.get(key), int | float) for _, line in lines)
     ]
-    return ["", *keys], [[name, *(_rounded(line.get(key)) for key in keys)] for name, line in lines.items()]
+    return ["", *keys], [[name, *(_rounded(line.get(key)) for key in keys)] for name, line in lines]
 
 
 def card_text(folder: Path) -> str:

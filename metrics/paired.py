@@ -19,7 +19,7 @@ from .stats import (
     cluster_standard_error,
     cluster_totals,
 )
-from .summary import memberships
+from .summary import category_rows
 
 _FEW_DISCORDANT = 25
 
@@ -124,15 +124,11 @@ def paired_difference(
     n = len(first)
     cluster = np.arange(n) if clusters is None else label_codes(clusters, n, "clusters")[1]
     per_category: dict[str, dict[str, Any]] = {}
-    members, labels = memberships(categories, n)
-    if labels is not None:
-        names, codes = label_codes(labels, len(members), "categories")
-        for position, name in enumerate(names):
-            rows = members[codes == position]
-            per_category[name] = _compare(first[rows], second[rows], cluster[rows], options)
-        adjusted = holm([part["permutation_p_value"] for part in per_category.values()])
-        for part, p_value in zip(per_category.values(), adjusted.tolist(), strict=True):
-            part["p_value_holm"] = p_value
+    for name, rows in category_rows(categories, n).items():
+        per_category[name] = _compare(first[rows], second[rows], cluster[rows], options)
+    adjusted = holm([part["permutation_p_value"] for part in per_category.values()]) if per_category else np.empty(0)
+    for part, p_value in zip(per_category.values(), adjusted.tolist(), strict=True):
+        part["p_value_holm"] = p_value
     whole = _compare(first, second, cluster, options)
     return {**whole, "confidence": float(confidence), "per_category": per_category}
 

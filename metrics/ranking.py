@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import ScoresError, UnknownNameError
-from .kernels import TIES, as_float64, name_rows
+from .errors import ScoresError
+from .kernels import as_float64, check_ties, name_rows
 
 # Rows of unequal length too, which are no array.
 Rows = ArrayLike | Sequence[ArrayLike]
@@ -267,18 +267,19 @@ def right_candidates(right: Rows, sizes: NDArray[np.intp]) -> RightCandidates:
     return RightCandidates(rows, columns)
 
 
-def check_ties(ties: str) -> str:
-    """Return a tie policy, or raise `UnknownNameError` where it is not one of ``kernels.TIES``."""
-    if ties not in TIES:
-        raise UnknownNameError("tie policy", ties, TIES)
-    return ties
-
-
 def check_depth(k: int) -> int:
     """Return k, or raise `ScoresError` where it is no whole number from 1."""
     if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
         raise ScoresError(f"k is {k!r}; it must be a whole number from 1, such as 5")
     return int(k)
+
+
+def check_depths(ks: Sequence[int] | int) -> tuple[int, ...]:
+    """Return each different depth once; a `ScoresError` where there is none, or one is no whole number from 1."""
+    values = [ks] if isinstance(ks, int) else list(ks) if isinstance(ks, Iterable) and not isinstance(ks, str) else []
+    if not values:
+        raise ScoresError(f"ks is {ks!r}; pass a list of whole numbers from 1, such as [1, 5, 10]")
+    return tuple(dict.fromkeys(check_depth(k) for k in values))
 
 
 def _chance(places: NDArray[np.intp], wrong: NDArray[np.intp], right: NDArray[np.intp]) -> NDArray[np.float64]:

@@ -12,15 +12,12 @@ from typing import Any
 from .results import Result, write_results
 from .storage import write_atomically, write_text
 
-# The score that the plot shows, where it is not a metric's first.
-_PLOTTED = {"augmented_accuracy": "augmented_accuracy", "group_match": "group_score"}
-
 
 @dataclass(frozen=True)
 class Score:
-    """A score and its interval, None where there is none."""
+    """A score and its interval; None where there is none, as for the macro average of rare categories alone."""
 
-    value: float
+    value: float | None
     interval: tuple[float, float] | None
 
 
@@ -50,7 +47,7 @@ def lines(result: Result) -> list[Line]:
 
     def line(label: str, part: dict[str, Any], prefix: str = "", is_average: bool = True) -> Line:
         values = {name: Score(part[prefix + name], _pair(part.get(f"{prefix}{name}_interval"))) for name in names}
-        return Line(label, values, None if prefix else part["tie_rate"], part["n"], is_average)
+        return Line(label, values, None if prefix else part.get("tie_rate"), part["n"], is_average)
 
     categories = [line(name, part, is_average=False) for name, part in scores["per_category"].items()]
     if len(categories) == 1:
@@ -157,7 +154,7 @@ def write_report(results: list[Result], out: str | Path) -> list[Path]:
 
 
 def plot_png(results: list[Result]) -> bytes:
-    """The profile as a PNG: a panel for each score of a benchmark, by category, a colour for each model."""
+    """The profile as a PNG: a panel for each metric, its headline score by category, a colour for each model."""
     from matplotlib.figure import Figure
 
     panels = _panels(results)
@@ -169,13 +166,13 @@ def plot_png(results: list[Result]) -> bytes:
     for unused in every[len(panels) :]:
         unused.remove()
     for axes, (name, group) in zip(every, panels.items(), strict=False):
-        names, plotted = category_names(group), _plotted(group[0])
+        names, plotted = category_names(group), group[0].headline
         for number, result in enumerate(group):
             shown = lines(result)
             width = 0.8 / len(group)
             offset = (number - (len(group) - 1) / 2) * width
             places = [names.index(line.name) + offset for line in shown]
-            values = [100 * line.scores[plotted].value for line in shown]
+            values = [_percent(line.scores[plotted]) for line in shown]
             errors = _errors(shown, plotted)
             axes.bar(places, values, width * 0.9, yerr=errors, capsize=3, label=result.model["name"])
         axes.set_xticks(range(len(names)), [re.sub("[ _]", "\n", name) for name in names])
@@ -198,7 +195,7 @@ def plot_html(results: list[Result]) -> bytes:
     panels = _panels(results)
     figure: Any = make_subplots(rows=len(panels), cols=1, subplot_titles=list(panels))
     for row, group in enumerate(panels.values(), start=1):
-        plotted = _plotted(group[0])
+        plotted = group[0].headline
         for result in group:
             shown = lines(result)
             low, high = _errors(shown, plotted)
@@ -206,7 +203,7 @@ def plot_html(results: list[Result]) -> bytes:
                 go.Bar(
                     name=result.model["name"],
                     x=[line.name for line in shown],
-                    y=[100 * line.scores[plotted].value for line in shown],
+                    y=[_percent(line.scores[plotted]) for line in shown],
                     error_y={"type": "data", "symmetric": False, "array": high, "arrayminus": low},
                     customdata=[[line.n, line.tie_rate] for line in shown],
                     hovertemplate="%{x}: %{y:.1f} %<br>n = %{customdata[0]}, tie rate %{customdata[1]}",
@@ -232,19 +229,19 @@ def _panels(results: list[Result]) -> dict[str, list[Result]]:
     panels: dict[str, list[Result]] = {}
     for result in results:
         task = f"{result.benchmark['name']} ({result.benchmark['task']})"
-        panels.setdefault(f"{task}: {_spaced(_plotted(result))}", []).append(result)
+        panels.setdefault(f"{task}: {_spaced(result.headline)}", []).append(result)
     return panels
-
-
-def _plotted(result: Result) -> str:
-    return _PLOTTED.get(result.metric) or score_names(result)[0]
 
 
 def _errors(shown: list[Line], name: str) -> tuple[list[float], list[float]]:
     scores = [line.scores[name] for line in shown]
-    low = [100 * (score.value - score.interval[0]) if score.interval else 0.0 for score in scores]
-    high = [100 * (score.interval[1] - score.value) if score.interval else 0.0 for score in scores]
+    low = [_percent(score) - 100 * score.interval[0] if score.interval else 0.0 for score in scores]
+    high = [100 * score.interval[1] - _percent(score) if score.interval else 0.0 for score in scores]
     return low, high
+
+
+def _percent(score: Score) -> float:
+    return 100 * (score.value or 0.0)
 
 
 def _with_breaks(result: Result) -> list[tuple[Line, bool]]:
@@ -262,7 +259,7 @@ def _headers(result: Result, stacked: bool = False) -> list[str]:
 def _cells(line: Line, stacked: bool = False) -> tuple[str, ...]:
     cells = [line.name]
     for score in line.scores.values():
-        value = f"{100 * score.value:.1f} %"
+        value = "" if score.value is None else f"{100 * score.value:.1f} %"
         interval = f"{100 * score.interval[0]:.1f} – {100 * score.interval[1]:.1f}" if score.interval else ""
         cells += [f"{value}\n{interval}"] if stacked else [value, interval]
     ties = "" if line.tie_rate is None else f"{100 * line.tie_rate:.1f} %"

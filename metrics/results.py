@@ -6,7 +6,7 @@
               "sheet": {"file": …, "sha256": …},                 where the numbers come from
               "metric": "sugarcrepe_itm", "options": {…},        how they were computed
               "missing": 0,                                      examples without an image, not in any score
-              "scores": {…},                                     what the metric returned
+              "scores": {…}, "headline": "accuracy",             what the metric returned, and the score to show first
               "chance": {…}}]}                                   what random scores would get, by score
 ```
 
@@ -39,6 +39,7 @@ class Result:
     options: dict[str, Any]
     missing: int
     scores: dict[str, Any]
+    headline: str
     chance: dict[str, float]
 
 

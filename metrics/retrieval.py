@@ -11,15 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import ScoresError, UnknownNameError
-from .kernels import Labels, as_float64, label_codes, name_rows
+from .kernels import Labels, as_float64, check_ties, label_codes, name_rows
 from .ranking import (
     HitRanks,
     RightCandidates,
     Rows,
     best_right,
     candidate_sets,
-    check_depth,
-    check_ties,
+    check_depths,
     credit_at,
     hit_ranks,
     rank,
@@ -28,6 +27,7 @@ from .ranking import (
     tied,
 )
 from .stats import cluster_bootstrap
+from .summary import category_rows
 
 POOLS = ("shared", "own")
 
@@ -68,7 +68,7 @@ def retrieval_recall(
     right: Rows,
     *,
     pool: str = "shared",
-    ks: Sequence[int] = (1, 5, 10),
+    ks: Sequence[int] | int = (1, 5, 10),
     conditions: Labels | None = None,
     seeds: Labels | None = None,
     ties: str = "wrong",
@@ -122,7 +122,7 @@ def retrieval_recall(
         ``chance_recall_at_<k>`` (what scoring at random earns on average), ``n``, and ``per_category`` with the same.
 
         With ``confidence``: ``confidence``, and ``<recall>_interval`` as [low, high], by condition or category too
-        (there over all queries: the mean over seeds of equal size).
+        (there over all queries).
 
     Raises:
         ScoresError: a score that is NaN or infinite, rows of unequal length in a shared pool, a right candidate that
@@ -142,7 +142,7 @@ def retrieval_recall(
     """
     if pool not in POOLS:
         raise UnknownNameError("pool of candidates", pool, POOLS)
-    how = _How(_depths(ks), check_ties(ties), confidence, resamples, seed)
+    how = _How(check_depths(ks), check_ties(ties), confidence, resamples, seed)
     if pool == "own":
         _refuse_options(pool, "shared", conditions=conditions, seeds=seeds)
         return _own(scores, right, how, clusters, categories)
@@ -251,10 +251,9 @@ def _own(scores: Rows, right: Rows, how: _How, clusters: Labels | None, categori
     cluster = _clusters(clusters, n)
     result: dict[str, Any] = {**_averages(earned, slice(None)), "n": n, "per_category": {}}
     if categories is not None:
-        names, codes = label_codes(categories, n, "categories")
-        groups = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+        label_codes(categories, n, "categories")  # one for each row
         result["per_category"] = {
-            name: {**_averages(earned, group), "n": len(group)} for name, group in zip(names, groups, strict=True)
+            name: {**_averages(earned, rows), "n": len(rows)} for name, rows in category_rows(categories, n).items()
         }
     _add_intervals(result, earned, how, cluster, categories, result["per_category"])
     return result
@@ -339,7 +338,18 @@ def _matrices(conditions: Labels | None, seeds: Labels | None, n: int) -> _Matri
             f"there is no second image to choose from for {name_rows(alone)}; give the rows that compete in image "
             'retrieval the same condition and seed, at least two of each, or use pool="own"'
         )
+    _refuse_unequal_seeds(np.bincount(of_row), pairs // n, names)
     return _Matrices(of_row, pairs // n, names)
+
+
+def _refuse_unequal_seeds(sizes: NDArray[np.intp], condition: NDArray[np.intp], names: list[str]) -> None:
+    for number, name in enumerate(names):
+        found = np.unique(sizes[condition == number])
+        if len(found) > 1:
+            raise ScoresError(
+                f"the seeds of the condition {name!r} have {found.tolist()} rows; score the same images under each "
+                "seed, since their mean would weigh the images unequally"
+            )
 
 
 def _score_table(scores: Any) -> NDArray[Any]:
@@ -380,13 +390,6 @@ def _refuse_unequal_rows(scores: Any) -> None:
 
 def _clusters(clusters: Labels | None, n: int) -> NDArray[np.intp]:
     return np.arange(n) if clusters is None else label_codes(clusters, n, "clusters")[1]
-
-
-def _depths(ks: Sequence[int]) -> tuple[int, ...]:
-    values = list(ks) if isinstance(ks, Iterable) and not isinstance(ks, str) else []
-    if not values:
-        raise ScoresError(f"ks is {ks!r}; pass a list of whole numbers from 1, such as [1, 5, 10]")
-    return tuple(dict.fromkeys(check_depth(k) for k in values))
 
 
 def _refuse_options(pool: str, other: str, **options: Labels | None) -> None:

@@ -139,7 +139,7 @@ def resampled_totals(
     >>> totals.shape, totals[0].tolist()
     ((100, 2), [1.0, 2.0])
     """
-    check_options(0.5, resamples, seed)
+    check_options(None, resamples, seed)
     values = np.asarray(columns, dtype=np.float64)
     n = len(values)
     cluster = np.arange(n) if clusters is None else label_codes(clusters, n, "clusters")[1]
@@ -178,9 +178,10 @@ def cluster_standard_error(values: NDArray[np.float64], cluster: NDArray[np.intp
     return math.sqrt(clusters / (clusters - 1) * math.fsum(residuals**2)) / len(values)
 
 
-def check_options(confidence: float, resamples: int, seed: int) -> None:
-    """Raise a `ScoresError` where an option of resampling lies outside its range."""
-    check_share("confidence", confidence)
+def check_options(confidence: float | None, resamples: int, seed: int) -> None:
+    """Raise a `ScoresError` where an option of resampling lies outside its range; no confidence is within it."""
+    if confidence is not None:
+        check_share("confidence", confidence)
     check_whole(resamples=(resamples, MIN_RESAMPLES), seed=(seed, 0))
 
 
@@ -193,7 +194,7 @@ def check_share(name: str, value: float) -> None:
 def check_whole(**limits: tuple[int, int]) -> None:
     """Raise a `ScoresError` unless each option, given as (value, least), is a whole number that large."""
     for name, (value, least) in limits.items():
-        if not isinstance(value, int | np.integer) or value < least:
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             raise ScoresError(f"{name} is {value!r}; it must be a whole number of at least {least}")
 
 

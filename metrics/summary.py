@@ -81,6 +81,7 @@ def summarise(
         raise ScoresError(f"{decided.size} tie flags came for {n} credits; pass one per example")
     if clusters is not None:
         label_codes(clusters, n, "clusters")
+    check_options(confidence, resamples, seed)
     rows, labels = memberships(categories, n)
     per_category = _by_category(earned, decided, rows, labels)
     result: dict[str, Any] = {name: float(credit.mean()) for name, credit in earned.items()}
@@ -90,7 +91,6 @@ def summarise(
     result |= {"tie_rate": float(decided.mean()), "n": n, "per_category": per_category}
     if confidence is None:
         return result
-    check_options(confidence, resamples, seed)
     options = {"confidence": confidence, "resamples": resamples, "seed": seed}
     result["confidence"] = float(confidence)
     for name, credit in earned.items():
@@ -158,6 +158,23 @@ def memberships(categories: Labels | None, n: int) -> tuple[NDArray[np.intp], li
     label_codes([group[0] if group else None for group in groups], n, "categories")
     rows = np.repeat(np.arange(n), [len(group) for group in groups])
     return rows, [label for group in groups for label in group]
+
+
+def category_rows(categories: Labels | None, n: int) -> dict[str, NDArray[np.intp]]:
+    """The numbers of the examples in each category, in the order of first appearance; empty without categories.
+
+    Raises:
+        ScoresError: another number of labels than examples, or an example without a label.
+
+    >>> category_rows([["a", "b"], "a"], 2)
+    {'a': array([0, 1]), 'b': array([0])}
+    """
+    rows, labels = memberships(categories, n)
+    if labels is None:
+        return {}
+    names, codes = label_codes(labels, len(rows), "categories")
+    ends = np.cumsum(np.bincount(codes))[:-1]
+    return dict(zip(names, np.split(rows[np.argsort(codes, kind="stable")], ends), strict=True))
 
 
 def pick(labels: Labels, rows: NDArray[np.intp]) -> list[Any]:

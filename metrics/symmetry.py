@@ -21,7 +21,7 @@ from .stats import (
     cluster_standard_error,
     cluster_totals,
 )
-from .summary import memberships
+from .summary import category_rows
 
 # The squares of sums of larger scores would soon leave the range of float64.
 _LARGEST_SCORE = 1e100
@@ -136,12 +136,8 @@ def artifact_gap(
     examples = _check_examples(scores, correct, clusters, ties)
     n = len(examples.credit)
     per_category: dict[str, dict[str, Any]] = {}
-    members, labels = memberships(categories, n)
-    if labels is not None:
-        names, codes = label_codes(labels, len(members), "categories")
-        for position, name in enumerate(names):
-            rows = members[codes == position]
-            per_category[name] = _measure(_pick(examples, rows), options)
+    for name, rows in category_rows(categories, n).items():
+        per_category[name] = _measure(_pick(examples, rows), options)
     whole = _measure(examples, options)
     certainty = {} if confidence is None else {"confidence": float(confidence)}
     return {**whole, **certainty, "per_category": per_category}

@@ -88,9 +88,13 @@ def _boxes(rng: Rng, n: int) -> Inputs:
 
 
 def _constant_boxes(rng: Rng, n: int) -> Inputs:
+    """For each phrase the right box and a wrong one, all equally confident; nothing on the distractors."""
     inputs = _boxes(rng, n)
-    for row in inputs["predictions"]:
-        row["scores"] = [0.5] * len(row["scores"])
+    for row, (reference, prediction) in enumerate(zip(inputs["references"], inputs["predictions"], strict=True)):
+        right = [[x, y, x + width, y + height] for x, y, width, height in reference["boxes"]]
+        wrong = [[row % 7 + 50, 50, 60, 60] for _ in right]
+        phrases = reference["phrase_ids"] * 2
+        prediction |= {"boxes": right + wrong, "scores": [0.5] * len(phrases), "phrase_ids": phrases}
     return inputs
 
 
@@ -162,7 +166,7 @@ CASES: dict[str, Case] = {
         counts=("n", "n_boxes", "n_positive"),
     ),
     "grounding_recall": Case(
-        _boxes, _constant_boxes, scores=("predictions", "scores"), counts=("n", "n_rows", "n_abstained")
+        _boxes, _constant_boxes, scores=("predictions", "scores"), counts=("n", "n_positive", "n_abstained")
     ),
     "group_match": Case(_groups, lambda rng, n: _flat(_groups(rng, n))),
     "group_recall_at_1": Case(

@@ -296,6 +296,7 @@ GATES = [(name, row) for name in NAMES for row in (gates(name) if (METRICS / nam
 def test_gates_score_what_the_card_says(name, row):
     case, rng = CASES[name], np.random.default_rng(6)
     cells = {key: cell for key, cell in row.items() if key not in ("scorer", "ties") and cell != "–"}
+    assert cells
     options = {"ties": row["ties"]} if row.get("ties", "–") != "–" else {}
     if row["scorer"] == "NaN":
         assert set(cells.values()) == {"refused"}

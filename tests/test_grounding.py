@@ -101,7 +101,7 @@ def test_perfect_predictions_have_every_recall(tricd):
         **{f"macro_{name}": 1.0 for name in recalls},
         "tie_rate": 0.0,
         "n": 166,
-        "n_rows": 102,
+        "n_positive": 102,
         "n_abstained": 0,
         # 43 phrases in 42 rows about objects, 123 in 60 rows about relations.
         "per_category": {
@@ -252,7 +252,7 @@ def test_grounding_recall_is_what_loops_say(rows, ties, ks):
     pools = [candidates(found, truth, phrase) for found, truth in rows for phrase in dict.fromkeys(truth["phrase_ids"])]
     expected = naive_recalls(pools, ks, ties)
     assert {name: result[name] for name in expected} == pytest.approx(expected)
-    assert result["n_rows"] == sum(bool(truth["boxes"]) for _, truth in rows)
+    assert result["n_positive"] == sum(bool(truth["boxes"]) for _, truth in rows)
 
 
 @st.composite
@@ -324,7 +324,7 @@ def test_grounding_results_by_arithmetic():
         "macro_recall_at_3": pytest.approx(5 / 6),  # (2/3 + 1/1) / 2
         "tie_rate": 0.0,
         "n": 4,
-        "n_rows": 2,
+        "n_positive": 2,
         "n_abstained": 1,
         "per_category": {
             "relation": {
@@ -530,10 +530,10 @@ def test_phrases_of_one_row_are_no_independent_evidence():
     ("options", "message"),
     [
         ({"references": [NO_TRUTH, NO_TRUTH]}, "no row has a ground-truth box; recall needs the positive rows"),
-        ({"ks": []}, "ks is empty; name at least one number of boxes"),
+        ({"ks": []}, r"ks is \[\]; pass a list of whole numbers from 1"),
         ({"ks": [0]}, "k is 0; it must be a whole number from 1"),
         ({"ks": [1.5]}, "k is 1.5"),
-        ({"ks": "15"}, "k is '15'"),
+        ({"ks": "15"}, "ks is '15'; pass a list"),
         ({"categories": ["a"]}, "1 categories came for 2 rows; pass one label per row"),
         ({"clusters": ["a"] * 3}, "3 clusters came for 2 rows; pass one label per row"),
         ({"categories": [None, "a"]}, "categories are missing in row"),

@@ -61,7 +61,7 @@ def test_an_empty_column_of_labels_is_left_out_and_so_are_empty_rows():
         (["1", "2", "7", "s"], "row 3: the boxes are '7'; fill in a list"),
         (["1", "2", "", "s", "spare"], "row 3 has 5 cells; the table has 4 columns"),
         (["1", "2", ""], "row 3 has 3 cells; the table has 4 columns: a, b, boxes, category"),
-        (["1", "2", "", ""], "row 2 has no category; give every row one, or none at all"),
+        (["1", "2", "", ""], "row 3 has no category; give every row one, or none at all"),
     ],
 )
 def test_a_cell_that_cannot_be_read_is_named_by_its_row(row, message):

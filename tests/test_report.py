@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import re
@@ -10,6 +11,7 @@ import pytest
 from PIL import Image
 
 from vl_assay.hub_datasets import judge
+from vl_assay.hub_datasets.judging import metric_inputs
 from vl_assay.metrics import report
 from vl_assay.metrics.errors import ScoresError, SheetError, UnknownNameError
 from vl_assay.metrics.results import read_results, write_results
@@ -173,6 +175,30 @@ def test_groups_are_judged_as_matrices_and_shown_with_three_scores(tmp_path):
     assert header in markdown
     assert re.search(r"\| swap_obj \| 100.0 % \| .* \| 0.0 % \| .* \| 0.0 % \| .* \| 0.0 % \| 1 \|", markdown)
     assert r"text score & interval & image score" in (tmp_path / "report" / "report.tex").read_text()
+
+
+def test_examples_that_share_an_image_are_one_cluster():
+    rows = [
+        Row("a", "c", "c", ["x", "y"], [0, 1], [[1.0, 0.0], [0.0, 1.0]]),
+        Row("b", "c", "c", ["y", "z"], [0, 1], [[1.0, 0.0], [0.0, 1.0]]),
+        Row("c", "c", "c", ["u", "v"], [0, 1], [[1.0, 0.0], [0.0, 1.0]]),
+    ]
+    clusters = metric_inputs(rows, "matrix", "group_match")["clusters"]
+    assert clusters[0] == clusters[1] != clusters[2]
+
+
+def test_a_metric_that_judges_no_sheets_says_so():
+    with pytest.raises(SheetError, match="the metric retrieval_recall judges no score sheets; call it with"):
+        metric_inputs(ROWS[:1], None, "retrieval_recall")
+
+
+def test_a_score_that_is_not_there_stays_empty_in_the_tables(sheet):
+    [result] = judge([sheet], resamples=100)
+    scores = {**result.scores, "macro_accuracy": None, "macro_accuracy_interval": None}
+    scores["per_category"] = {name: {**part, "tie_rate": None} for name, part in scores["per_category"].items()}
+    table = report.to_markdown([dataclasses.replace(result, scores=scores)])
+    assert "| macro average |  |  |  | 5 |" in table
+    assert report.plot_png([dataclasses.replace(result, scores=scores)])
 
 
 def test_metrics_of_different_shapes_share_a_report(sheet, tmp_path):

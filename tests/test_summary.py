@@ -178,4 +178,4 @@ def test_clusters_of_another_number_are_refused_even_without_intervals():
 
 def test_the_examples_of_the_docstrings_run():
     outcome = doctest.testmod(summary)
-    assert (outcome.failed, outcome.attempted) == (0, 3)
+    assert (outcome.failed, outcome.attempted) == (0, 4)

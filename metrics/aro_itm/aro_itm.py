@@ -46,7 +46,7 @@ class AROITM(evaluate.Metric):
 
     Raises:
         ValueError: a score is NaN or infinite, a row is shorter than another, an index names no caption, labels are
-            missing, or an option is unknown; the message names the rows.
+            missing, or an option has no such value; the message names the rows.
 
     Examples:
         >>> import evaluate
@@ -61,6 +61,8 @@ class AROITM(evaluate.Metric):
         >>> results["per_group"]["spatial"]["accuracy"]
         0.5
     """
+
+    takes, headline = "row", "accuracy"
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

@@ -40,7 +40,7 @@ class ArtifactGap(evaluate.Metric):
 
     Raises:
         ValueError: more than two captions, a NaN or infinite score, an index that names no caption, missing labels, or
-            an unknown option; the message names the rows.
+            a value that an option does not have; the message names the rows.
 
     Examples:
         >>> import evaluate

@@ -9,7 +9,7 @@ import evaluate
 from numpy.typing import ArrayLike
 
 from vl_assay.metrics.citations import HARD_POSITIVES
-from vl_assay.metrics.hard_positives import augmented_accuracy
+from vl_assay.metrics.hard_positives import CHANCE, augmented_accuracy
 from vl_assay.metrics.modules import describe
 
 
@@ -38,8 +38,8 @@ class AugmentedAccuracy(evaluate.Metric):
         confidence, and ``<score>_interval`` beside each score: with ``confidence``; intervals as [low, high].
 
     Raises:
-        ValueError: a row without three scores, a NaN or infinite score, missing labels or an unknown option; the
-            message names the rows.
+        ValueError: a row without three scores, a NaN or infinite score, missing labels or a value that an option does
+            not have; the message names the rows.
 
     Examples:
         >>> import evaluate
@@ -48,6 +48,8 @@ class AugmentedAccuracy(evaluate.Metric):
         >>> round(results["original_accuracy"], 4), round(results["augmented_accuracy"], 4), round(results["gap"], 4)
         (0.6667, 0.3333, 0.3333)
     """
+
+    takes, headline, chance = "row", "augmented_accuracy", CHANCE
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

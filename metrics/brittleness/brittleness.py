@@ -9,7 +9,7 @@ import evaluate
 from numpy.typing import ArrayLike
 
 from vl_assay.metrics.citations import HARD_POSITIVES
-from vl_assay.metrics.hard_positives import brittleness
+from vl_assay.metrics.hard_positives import CHANCE, brittleness
 from vl_assay.metrics.modules import describe
 
 
@@ -40,8 +40,8 @@ class Brittleness(evaluate.Metric):
         confidence, and ``<score>_interval`` beside each score: with ``confidence``; intervals as [low, high].
 
     Raises:
-        ValueError: a row without three scores, a NaN or infinite score, missing labels or an unknown option; the
-            message names the rows.
+        ValueError: a row without three scores, a NaN or infinite score, missing labels or a value that an option does
+            not have; the message names the rows.
 
     Examples:
         >>> import evaluate
@@ -50,6 +50,10 @@ class Brittleness(evaluate.Metric):
         >>> results["brittleness"], results["both_wrong"], results["tie_rate"]
         (0.5, 0.0, 0.0)
     """
+
+    takes, headline, chance = "row", "brittleness", CHANCE
+    # A tie is not brittle by the paper's strict inequalities.
+    ties = "right"
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

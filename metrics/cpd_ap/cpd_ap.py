@@ -43,7 +43,7 @@ class CPDAP(evaluate.Metric):
 
     Raises:
         ValueError: rows that cannot be read (unequal lengths, NaN, x2 < x1, a negative phrase id …), no ground truth,
-            or an unknown option; the message names the row and the cure.
+            or a value that an option does not have; the message names the row and the cure.
 
     Examples:
         >>> import evaluate

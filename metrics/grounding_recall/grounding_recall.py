@@ -34,13 +34,14 @@ class GroundingRecall(evaluate.Metric):
         recall_at_1, recall_at_5, recall_at_10: share of phrases with a right box (IoU of at least 0.5 with any
             ground-truth box) among the first k, in [0, 1]; with ``macro_`` averages over the categories.
         tie_rate: share of phrases for which a tie decides at some k.
-        n, n_rows, n_abstained: numbers of phrases, of positive rows, and of phrases without any predicted box, which
-            are misses.
+        n, n_positive, n_abstained: numbers of phrases, of positive rows, and of phrases without any predicted box,
+            which are misses.
         per_category: the same for each category.
         confidence, and ``<score>_interval`` beside each score: with ``confidence``; intervals as [low, high].
 
     Raises:
-        ValueError: rows that cannot be read, no ground truth, or an unknown option; the message names the row.
+        ValueError: rows that cannot be read, no ground truth, or a value that an option does not have; the message
+            names the row.
 
     Examples:
         >>> import evaluate

@@ -9,7 +9,7 @@ import evaluate
 from numpy.typing import ArrayLike
 
 from vl_assay.metrics.citations import COLA, WINOGROUND
-from vl_assay.metrics.groups import group_match
+from vl_assay.metrics.groups import CHANCE, group_match
 from vl_assay.metrics.modules import describe
 
 
@@ -39,8 +39,8 @@ class GroupMatch(evaluate.Metric):
         confidence, and ``<score>_interval`` beside each score: with ``confidence``; intervals as [low, high].
 
     Raises:
-        ValueError: a group that is no 2×2 matrix, a NaN or infinite score, missing labels or an unknown option; the
-            message names the rows.
+        ValueError: a group that is no 2×2 matrix, a NaN or infinite score, missing labels or a value that an option
+            does not have; the message names the rows.
 
     Examples:
         >>> import evaluate
@@ -49,6 +49,8 @@ class GroupMatch(evaluate.Metric):
         >>> results["text_score"], results["image_score"], results["group_score"]
         (1.0, 0.5, 0.5)
     """
+
+    takes, headline, chance = "matrix", "group_score", CHANCE
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

@@ -43,7 +43,7 @@ class GroupRecallAt1(evaluate.Metric):
 
     Raises:
         ValueError: rows that cannot be read, a pair without exactly one positive row or without a distractor, a phrase
-            without a key, or an unknown option; the message names the rows.
+            without a key, or a value that an option does not have; the message names the rows.
 
     Examples:
         >>> import evaluate

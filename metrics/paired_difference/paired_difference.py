@@ -8,7 +8,7 @@ import datasets
 import evaluate
 from numpy.typing import ArrayLike
 
-from vl_assay.metrics.citations import MCNEMAR
+from vl_assay.metrics.citations import MCNEMAR, MILLER
 from vl_assay.metrics.comparison import are_scores, compare_models, refuse_text
 from vl_assay.metrics.modules import describe
 
@@ -45,8 +45,8 @@ class PairedDifference(evaluate.Comparison):
         per_category: the same for each category, with ``p_value_holm``.
 
     Raises:
-        ValueError: predictions of different numbers, text, a NaN, missing labels or an unknown option; the message
-            names the rows.
+        ValueError: predictions of different numbers, text, a NaN, missing labels or a value that an option does not
+            have; the message names the rows.
 
     Examples:
         >>> import evaluate
@@ -66,7 +66,7 @@ class PairedDifference(evaluate.Comparison):
         scores, answer = datasets.Sequence(datasets.Value("float64")), datasets.Value("float64")
         return evaluate.ComparisonInfo(
             **describe(type(self)),
-            citation=MCNEMAR,
+            citation=MILLER + "\n" + MCNEMAR,
             # Right answers as float64: as int64 one of 0.7 would become 0 without notice.
             features=[
                 datasets.Features({"predictions1": first, "predictions2": second, "references": right})

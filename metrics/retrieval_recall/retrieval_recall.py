@@ -43,7 +43,7 @@ class RetrievalRecall(evaluate.Metric):
 
     Raises:
         ValueError: a NaN or infinite score, rows of unequal length in a shared pool, a right candidate that is missing
-            or out of range, or an unknown option; the message names the rows.
+            or out of range, or a value that an option does not have; the message names the rows.
 
     Examples:
         >>> import evaluate

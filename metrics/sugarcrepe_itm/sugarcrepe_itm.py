@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import datasets
@@ -10,7 +9,7 @@ import evaluate
 from numpy.typing import ArrayLike
 
 from vl_assay.metrics.citations import SUGARCREPE
-from vl_assay.metrics.matching import FORMS, sugarcrepe_accuracy
+from vl_assay.metrics.matching import sugarcrepe_accuracy
 from vl_assay.metrics.modules import describe
 
 
@@ -45,7 +44,7 @@ class SugarCrepeITM(evaluate.Metric):
 
     Raises:
         ValueError: a score is NaN or infinite, a row is shorter than another, an index names no caption, a category is
-            missing or has no form, or an option is unknown; the message names the rows.
+            missing or has no form, or an option has no such value; the message names the rows.
 
     Examples:
         >>> import evaluate
@@ -61,6 +60,8 @@ class SugarCrepeITM(evaluate.Metric):
         {'accuracy': 0.0, 'tie_rate': 0.5, 'n': 2}
     """
 
+    takes, headline = "row", "accuracy"
+
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
             **describe(type(self)),
@@ -75,12 +76,5 @@ class SugarCrepeITM(evaluate.Metric):
             codebase_urls=["https://github.com/RAIVNLab/sugar-crepe"],
         )
 
-    def _compute(
-        self,
-        predictions: ArrayLike,
-        references: ArrayLike,
-        ties: str = "wrong",
-        forms: Mapping[str, str] = FORMS,
-        **options: Any,
-    ) -> dict[str, Any]:
-        return sugarcrepe_accuracy(predictions, references, ties=ties, forms=forms, **options)
+    def _compute(self, predictions: ArrayLike, references: ArrayLike, **options: Any) -> dict[str, Any]:
+        return sugarcrepe_accuracy(predictions, references, **options)
