@@ -1,4 +1,4 @@
-"""The commands that need no model: build, install, report."""
+"""The commands that need no model: build, install, publish, report."""
 
 from __future__ import annotations
 
@@ -77,6 +77,27 @@ def install(
 
     for line in bare_names.install(names or None, data_dir=data_dir):
         typer.echo(line)
+
+
+@app.command()
+def publish(
+    folder: Annotated[Path, typer.Argument(help="What `vl-assay build` wrote, or a metric's folder.")],
+    repo: Annotated[str, typer.Argument(help="The repository on the Hub: owner/name.")],
+    private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be uploaded, and stop.")] = False,
+) -> None:
+    """Upload a dataset repository, or a metric's Space, to the Hub in one commit.
+
+    Examples: `vl-assay publish toy me/toy_scenes --dry-run` · `vl-assay publish metrics/cpd_ap me/cpd_ap`
+    """
+    from . import publishing
+
+    what = publishing.plan(folder, repo)
+    for path, size in what.files:
+        typer.echo(f"{size:>12,}  {path}")
+    typer.echo(f"{what.size:>12,}  bytes in {len(what.files)} files, one commit to the {what.kind} {what.repo}")
+    if not dry_run:
+        typer.echo(publishing.publish(folder, repo, private=private))
 
 
 @app.command()

@@ -17,7 +17,7 @@ from vl_assay.metrics.console import build_app
 from vl_assay.metrics.errors import VLAssayError
 
 ROOT = Path(__file__).parents[1]
-COMMANDS = ("build", "install", "list", "report", "run", "score")
+COMMANDS = ("build", "install", "list", "publish", "report", "run", "score")
 
 
 def blocks(path, language):
@@ -164,7 +164,7 @@ def test_options_in_the_cards_exist(name):
     ("arguments", "message"),
     [
         ("run no-such-model", "error: unknown model 'no-such-model'"),
-        ("run mock:oracle no-such-benchmark", "error: unknown benchmark 'no-such-benchmark'; known: sugarcrepe, toy"),
+        ("run mock:oracle no-such-benchmark", "error: unknown benchmark 'no-such-benchmark'; known: aro, cola"),
         ("run mock:oracle sugarcrepe/no-such-category", "error: unknown part of sugarcrepe 'no-such-category'"),
         ("run mock:oracle toy_scenes --ties maybe", "error: unknown tie policy 'maybe'; known: wrong, half, right"),
         ("run mock:oracle toy_scenes --confidence 95", "error: confidence is 95.0"),
@@ -176,6 +176,8 @@ def test_options_in_the_cards_exist(name):
         ("run mock:oracle toy_scenes -o seed", "error: option 'seed' has no value; write NAME=VALUE"),
         ("build toy_scenes/itm --out new -o sead=1", "error: unknown option of toy_scenes 'sead'"),
         ("report nowhere.parquet", "error: nowhere.parquet: no such score sheet"),
+        ("publish nowhere me/x", "error: there is no folder nowhere"),
+        ("publish . me/x", "error: . is neither a dataset that `vl-assay build` wrote"),
         ("install nonsense", "error: unknown metric or benchmark 'nonsense'"),
     ],
 )

@@ -126,7 +126,7 @@ def test_an_unreadable_image_is_named_and_mending_it_is_enough(coco, tmp_path):
         ("no-such-model", "toy_scenes", ModelError, "unknown model 'no-such-model'.*demo-clip"),
         ("nobody:x", "toy_scenes", UnknownNameError, "unknown model family 'nobody'; known: clip, mock"),
         ("mock:x", "toy_scenes", UnknownNameError, "unknown mock 'x'; known: constant"),
-        ("mock:oracle", "sugarcrepes", UnknownNameError, "unknown benchmark 'sugarcrepes'; known: sugarcrepe, toy"),
+        ("mock:oracle", "sugarcrepes", UnknownNameError, "unknown benchmark 'sugarcrepes'; known: aro, cola"),
         ("mock:oracle", "sugarcrepe/swap", UnknownNameError, "unknown part of sugarcrepe 'swap'; known: .*swap_obj"),
     ],
 )
