@@ -1,0 +1,35 @@
+"""How the rows of Hard Positives are scored and judged (The Hard Positive Truth, section 4.1)."""
+
+from ..benchmarks import Benchmark, Task
+
+_REPLACE = ("replace_relations", "replace_attributes")
+_SWAP = ("swap",)
+
+
+def _task(name: str, configs: tuple[str, ...], *, category: str | None = None, by_default: bool = False) -> Task:
+    return Task(
+        name=name,
+        configs=configs,
+        images=("image",),
+        captions=("caption", "positive_caption", "negative_caption"),
+        category=category,
+        metrics={"augmented_accuracy": {}, "brittleness": {}},
+        by_default=by_default,
+    )
+
+
+def _clean(configs: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{config}_clean" for config in configs)
+
+
+BENCHMARK = Benchmark(
+    # Without a category a row counts for its configuration: the two halves of Table 7, and REPLACE over both.
+    tasks=(
+        _task("replace", _REPLACE, by_default=True),
+        _task("swap", _SWAP, by_default=True),
+        _task("replace_clean", _clean(_REPLACE)),
+        _task("swap_clean", _clean(_SWAP)),
+        _task("replace_kinds", _REPLACE, category="category"),
+    ),
+    source="--data-dir: a clone of github.com/amitakamath/hard_positives with Visual Genome's images (15 GB)",
+)

@@ -1,0 +1,135 @@
+"""What is wrong with rows of the release, and which line of the lexicon made them; pure functions on text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from .construct import COMPOUNDS, LEXICON, Entry
+
+DUPLICATE = "duplicate"
+CAPTION_IS_NEGATIVE = "caption equals negative"
+POSITIVE_IS_NEGATIVE = "positive equals negative"
+POSITIVE_IS_CAPTION = "positive equals caption"
+SUBSTRING = "substring replacement"
+BROKEN_PHRASE = "broken phrase"
+NEGATIVES_DIFFER = "negatives differ"
+DEFECTS = (
+    DUPLICATE,
+    CAPTION_IS_NEGATIVE,
+    POSITIVE_IS_NEGATIVE,
+    POSITIVE_IS_CAPTION,
+    SUBSTRING,
+    BROKEN_PHRASE,
+    NEGATIVES_DIFFER,
+)
+SEPARATOR = "; "
+
+
+class Origin(NamedTuple):
+    """The line of the lexicon that turns a caption into its hard positive, and where (first letters)."""
+
+    entry: Entry
+    replaced: str
+    starts: tuple[int, ...]
+
+
+def find_origin(caption: str, positive: str, lexicon: Iterable[Entry] = LEXICON) -> Origin | None:
+    """Find the line of the lexicon of which a released hard positive was made.
+
+    The release replaced by plain text: inside other words, and several times in a caption. So any choice of places
+    counts, whole words or not.
+
+    Args:
+        caption: the original caption.
+        positive: its hard positive.
+        lexicon: the lines to try.
+
+    Returns:
+        The line and the places; the first of several; None where no single line gives the positive.
+
+    >>> find_origin("cat in box", "cat within box").entry.synonym
+    'within'
+    >>> find_origin("covered bed", "covecrimson bed").starts
+    (4,)
+    """
+    for entry in lexicon:
+        for original in entry.originals:
+            starts = _replaced_places(caption, positive, original, entry.synonym)
+            if starts:
+                return Origin(entry, original, starts)
+    return None
+
+
+def find_defects(caption: str, positive: str, negative: str, origin: Origin | None = None) -> list[str]:
+    """Name what is wrong with one row, but for repetitions, which need all rows.
+
+    Captions are compared without their outer white space.
+
+    Args:
+        caption: the original caption.
+        positive: its hard positive.
+        negative: its hard negative.
+        origin: how the positive was made, see `find_origin`; None for a swap.
+
+    >>> origin = find_origin("a covered bed", "a covecrimson bed")
+    >>> find_defects("a covered bed", "a covecrimson bed", "a blue bed", origin)
+    ['substring replacement']
+    """
+    caption_text, positive_text, negative_text = caption.strip(), positive.strip(), negative.strip()
+    found = []
+    if caption_text == negative_text:
+        found.append(CAPTION_IS_NEGATIVE)
+    if positive_text == negative_text:
+        found.append(POSITIVE_IS_NEGATIVE)
+    if positive_text == caption_text:
+        found.append(POSITIVE_IS_CAPTION)
+    if origin is not None and _cuts_words(caption, origin):
+        found.append(SUBSTRING)
+    if origin is not None and _cuts_compounds(caption, origin):
+        found.append(BROKEN_PHRASE)
+    return found
+
+
+def find_repetitions(rows: Sequence[object]) -> list[bool]:
+    """Whether each row is equal to an earlier one.
+
+    >>> find_repetitions(["a", "b", "a", "a"])
+    [False, False, True, True]
+    """
+    seen: set[object] = set()
+    return [row in seen or seen.add(row) is not None for row in rows]
+
+
+def _replaced_places(caption: str, positive: str, original: str, synonym: str) -> tuple[int, ...]:
+    """Where `original` starts in the caption each time that `synonym` takes its place; () where that fits nowhere."""
+    pieces = caption.split(original)
+    # Where one may be in the positive, with the places replaced so far.
+    reached: dict[int, tuple[int, ...]] = {0: ()}
+    start = 0
+    for piece in pieces[:-1]:
+        start += len(piece)
+        onward: dict[int, tuple[int, ...]] = {}
+        for at, places in reached.items():
+            if positive.startswith(piece, at):
+                for text, more in ((synonym, (start,)), (original, ())):
+                    if positive.startswith(text, at + len(piece)):
+                        onward.setdefault(at + len(piece) + len(text), places + more)
+        reached = onward
+        start += len(original)
+    return reached.get(len(positive) - len(pieces[-1]), ()) if positive.endswith(pieces[-1]) else ()
+
+
+def _cuts_words(caption: str, origin: Origin) -> bool:
+    def is_inner(place: int) -> bool:
+        return place - 1 >= 0 and place < len(caption) and caption[place - 1].isalnum() and caption[place].isalnum()
+
+    return any(is_inner(start) or is_inner(start + len(origin.replaced)) for start in origin.starts)
+
+
+def _cuts_compounds(caption: str, origin: Origin) -> bool:
+    compounds = "|".join(re.escape(compound) for compound in COMPOUNDS)
+    spans = [match.span() for match in re.finditer(rf"\b(?:{compounds})\b", caption)]
+    ends = [(start, start + len(origin.replaced)) for start in origin.starts]
+    return any(first < end and start < last for first, last in spans for start, end in ends)

@@ -1,0 +1,29 @@
+"""How the rows of VL-CheckList are scored and judged: its types, each pairwise and strict (the authors' task "itc")."""
+
+from ..benchmarks import Benchmark, Task
+
+_CONFIGS = (
+    "attribute_action",
+    "attribute_color",
+    "attribute_material",
+    "attribute_size",
+    "attribute_state",
+    "object_location",
+    "object_size",
+    "relation_action",
+    "relation_spatial",
+)
+
+BENCHMARK = Benchmark(
+    tasks=(
+        Task(
+            name="itm",
+            configs=_CONFIGS,
+            images=("image",),
+            captions=("caption", "negative_caption"),
+            category="category",
+            metrics={"aro_itm": {"task": "attribution", "min_count": 1}},
+        ),
+    ),
+    source="--data-dir only: a clone of github.com/om-ai-lab/VL-CheckList with the images its DATASETS.md lists",
+)
