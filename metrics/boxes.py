@@ -16,6 +16,8 @@ from .kernels import name_rows
 FORMATS = ("xyxy", "xywh")
 RELEASED_FORMATS: Mapping[str, str] = MappingProxyType({"predictions": "xyxy", "references": "xywh"})
 
+KEYS = {"predictions": ("boxes", "scores", "phrase_ids"), "references": ("boxes", "phrase_ids")}
+
 BoxFormat = str | Mapping[str, str] | Sequence[str]
 
 # The area of a box of this size is far from overflow, so that no overlap can become NaN.
@@ -160,8 +162,8 @@ def _list_rows(rows: Iterable[Mapping[str, Any]], side: str) -> list[Mapping[str
 
 def _read_side(table: list[Mapping[str, Any]], side: str, box_format: str, scored: bool) -> tuple[NDArray[Any], ...]:
     """The rows, boxes (XYXY), phrase ids and scores of one side; without scores an empty array for them."""
-    keys = ("boxes", "scores", "phrase_ids") if scored else ("boxes", "phrase_ids")
-    _check_keys(table, keys, side)
+    keys = KEYS[side]
+    check_keys(table, side)
     columns = {key: _read_lists([row[key] for row in table], key, side) for key in keys}
     lengths = {key: np.fromiter(map(len, column), np.intp, len(table)) for key, column in columns.items()}
     bad = np.any([lengths[key] != lengths["boxes"] for key in keys], axis=0)
@@ -175,7 +177,9 @@ def _read_side(table: list[Mapping[str, Any]], side: str, box_format: str, score
     return flat.rows, boxes, phrase_ids, scores
 
 
-def _check_keys(table: list[Mapping[str, Any]], keys: tuple[str, ...], side: str) -> None:
+def check_keys(table: list[Any], side: str) -> None:
+    """Raise a `ScoresError` unless each row is a mapping with just the keys of its side; see `KEYS`."""
+    keys = KEYS[side]
     wanted = dict.fromkeys(keys).keys()
     bad = np.array([not isinstance(row, Mapping) or row.keys() != wanted for row in table], dtype=bool)
     if not bad.any():

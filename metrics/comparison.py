@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import ScoresError
 from .kernels import Labels, MatchCredit, as_float64, check_ties, match_credit, name_rows
-from .paired import paired_difference
+from .paired import PairedOptions, paired_difference
 from .summary import category_rows
 
 
 def compare_models(
-    predictions1: ArrayLike, predictions2: ArrayLike, references: ArrayLike, *, ties: str = "wrong", **options: Any
+    predictions1: ArrayLike,
+    predictions2: ArrayLike,
+    references: ArrayLike,
+    *,
+    ties: str = "wrong",
+    **options: Unpack[PairedOptions],
 ) -> dict[str, Any]:
     """Judge two models on the same examples and test the difference; positive means that the first is better.
 

@@ -45,8 +45,9 @@ def cpd_ap(
 
     Args:
         predictions, references, box_format: rows of boxes; see ``boxes.read_boxes``.
-        ties: ``"wrong"``: boxes of equal score enter the curve together, whatever the order of rows; ``"coco"``: the
-            order of rows decides, as in pycocotools.
+        ties: ``"wrong"``: boxes of equal score enter the curve together, and within a row those that overlap their
+            ground truth least are matched first, whatever the order of rows and boxes; ``"coco"``: the order of rows
+            and boxes decides, as in pycocotools.
         max_boxes: how many boxes of a row count, the most confident first.
         positive: one flag per row, whether its caption is true of its image; by default the rows with ground truth.
         subsamples: number of random 90 % subsets of the rows whose AP is computed for its standard deviation, which the
@@ -62,7 +63,8 @@ def cpd_ap(
 
     Returns:
         ``ap`` (mean over IoU 0.50, 0.55 … 0.95), ``ap50``, ``ap75``, ``ap_positives`` (AP over the positive rows
-        alone), each in [0, 1]; ``ap_subsample_std`` (``None`` where fewer than two subsets have ground truth);
+        alone), each in [0, 1]; ``ap_subsample_std`` (``None`` below 5 rows, whose 90 % are all of them, and where fewer
+        than two subsets have ground truth);
         ``tie_rate`` (share of boxes whose score both a match and a miss have), ``n`` (rows), ``n_positive``,
         ``n_boxes`` (ground truth); ``per_category`` with the scores, ``n`` and ``n_boxes`` of each; and with
         ``confidence`` ``<score>_interval`` as [low, high], in the categories too; ``None`` where all resamples agree,
@@ -83,7 +85,7 @@ def cpd_ap(
     check_options(confidence, resamples, seed)
     if not isinstance(subsamples, int | np.integer) or subsamples < 0:
         raise ScoresError(f"subsamples is {subsamples!r}; it must be a whole number, 0 for none")
-    matched = match(*read_boxes(predictions, references, box_format), max_boxes=max_boxes)
+    matched = match(*read_boxes(predictions, references, box_format), max_boxes, ties)
     flags = positive_flags(positive, matched.truths_per_row)
     n = len(flags)
     members = {name: np.isin(np.arange(n), rows) for name, rows in category_rows(categories, n).items()}
@@ -162,11 +164,14 @@ class _Part(NamedTuple):
 def _subsample_std(matched: Matched, ties: str, subsamples: int, seed: int) -> float | None:
     generator = np.random.default_rng(seed)
     n = len(matched.truths_per_row)
+    size = round(_SUBSAMPLE_SHARE * n)
     values: list[float] = []
     for _ in range(subsamples):
         weights = np.zeros(n, dtype=np.intp)
-        weights[generator.choice(n, round(_SUBSAMPLE_SHARE * n), replace=False)] = 1
+        weights[generator.choice(n, size, replace=False)] = 1
         values.append(float(average_precisions(matched, weights, ties).mean()))
+    if size == n:
+        return None  # the subsets are the set itself
     defined = [value for value in values if not math.isnan(value)]
     return statistics.stdev(defined) if len(defined) > 1 else None
 

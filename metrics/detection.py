@@ -51,7 +51,7 @@ class _Pairs(NamedTuple):
     ious: NDArray[np.float64]
 
 
-def match(detections: Detections, truths: Truths, max_boxes: int = 100) -> Matched:
+def match(detections: Detections, truths: Truths, max_boxes: int = 100, ties: str = "wrong") -> Matched:
     """Match boxes greedily to ground truth, within rows and phrases, at the ten COCO thresholds of IoU.
 
     Of each row the ``max_boxes`` highest-scoring boxes count, over all its phrases. By descending score, each
@@ -59,14 +59,15 @@ def match(detections: Detections, truths: Truths, max_boxes: int = 100) -> Match
     least the threshold. What takes none is a false positive, so is every box of a row or phrase without ground
     truth. The thresholds are 0.5, 0.55, …, 0.95 (``IOU_THRESHOLDS``).
 
-    Ties are decided as in pycocotools: of equal scores in a row the earlier box goes first, here and where
-    boxes beyond ``max_boxes`` are dropped; of equal IoU the later ground-truth box is taken. So the order of
-    boxes within a row can matter where scores are equal; the order of rows cannot.
+    Of equal IoU the later ground-truth box is taken, as in pycocotools.
 
     Args:
         detections: predicted boxes, as ``boxes.read_boxes`` gives them, free of NaN.
         truths: the ground truth of the same rows.
         max_boxes: how many boxes of a row count, at least 1.
+        ties: which of equal scores in a row go first, here and where boxes beyond ``max_boxes`` are dropped. With
+            ``"wrong"`` those that overlap their ground truth least, so that the order of boxes does not matter and a
+            tie wins nothing; with ``"coco"`` the earlier ones, as in pycocotools.
 
     Returns:
         The boxes that count and what they matched. Time grows with the pairs of a box and a truth of one row and
@@ -74,6 +75,7 @@ def match(detections: Detections, truths: Truths, max_boxes: int = 100) -> Match
 
     Raises:
         ScoresError: detections and truths of different numbers of rows, or ``max_boxes`` below 1.
+        UnknownNameError: ``ties`` is not one of ``TIES``.
 
     Source: TRICD (Kamath, Price et al., 2023), section 3.2; pycocotools, ``COCOeval.evaluateImg``. The paper says
     IoU "higher than" the threshold; COCO's code and the paper's Table 5 take IoU >= threshold, as here.
@@ -87,6 +89,18 @@ def match(detections: Detections, truths: Truths, max_boxes: int = 100) -> Match
     _check_rows(detections, truths)
     if not isinstance(max_boxes, int | np.integer) or max_boxes < 1:
         raise ScoresError(f"max_boxes is {max_boxes!r}; it must be a whole number of at least 1, such as COCO's 100")
+    if ties not in TIES:
+        raise UnknownNameError("tie policy", str(ties), TIES)
+    if ties == "wrong" and _has_ties(detections):
+        order = _worst_first(detections, truths)
+        moved = detections._replace(
+            rows=detections.rows[order],
+            boxes=detections.boxes[order],
+            scores=detections.scores[order],
+            phrase_ids=detections.phrase_ids[order],
+        )
+        found = match(moved, truths, max_boxes, "coco")
+        return found._replace(kept=order[found.kept])
     kept = _descending(detections.scores)
     kept = kept[_ranks(detections.rows[kept]) < max_boxes]
     scores = detections.scores[kept]
@@ -148,8 +162,9 @@ def average_precisions(
         matched: what ``match`` returned.
         row_weights: whole numbers of shape (n_rows,), how often each row counts: 0 leaves it out, 2 has it
             twice, as a bootstrap resample does. ``None`` counts each once. Boxes need no new matching.
-        ties: what equal scores earn. With ``"wrong"`` they enter the curve together, since no threshold on the
-            score could separate them: the same curve as with all misses first, independent of the order of
+        ties: what equal scores earn; as for ``match``. With ``"wrong"`` they enter the curve together, since no
+            threshold on the score could separate
+            them: the same curve as with all misses first, independent of the order of
             rows. With ``"coco"`` the order of rows decides, then that within the row, as in pycocotools; a
             weight then repeats each box on the spot.
 
@@ -165,9 +180,9 @@ def average_precisions(
 
     >>> from vl_assay.metrics.boxes import read_boxes
     >>> prediction = {"boxes": [[0, 0, 4, 4], [9, 9, 11, 11]], "scores": [0.9, 0.9], "phrase_ids": [1, 1]}
-    >>> found = match(*read_boxes([prediction], [{"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}]))
-    >>> average_precisions(found)[:2].tolist(), average_precisions(found, ties="coco")[:2].tolist()
-    ([0.5, 0.5], [1.0, 1.0])
+    >>> sides = read_boxes([prediction], [{"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}])
+    >>> [average_precisions(match(*sides, ties=ties), ties=ties)[0].item() for ties in ("wrong", "coco")]
+    [0.5, 1.0]
     """
     if ties not in TIES:
         raise UnknownNameError("tie policy", ties, TIES)
@@ -278,6 +293,21 @@ def _check_weights(row_weights: ArrayLike, n_rows: int) -> NDArray[np.float64]:
             f"{_LARGEST_WEIGHT:,}, how often each row counts"
         )
     return weights
+
+
+def _has_ties(detections: Detections) -> bool:
+    """Whether two boxes of one row have the same score."""
+    order = np.lexsort((detections.scores, detections.rows))
+    scores, rows = detections.scores[order], detections.rows[order]
+    return bool(((scores[1:] == scores[:-1]) & (rows[1:] == rows[:-1])).any())
+
+
+def _worst_first(detections: Detections, truths: Truths) -> NDArray[np.intp]:
+    """Each row's boxes by rising overlap with their ground truth, then by what they are, blind to their order."""
+    pairs = _overlapping(detections, truths, IOU_THRESHOLDS[0], np.ones(len(detections.rows), dtype=bool))
+    best = np.zeros(len(detections.rows))
+    np.maximum.at(best, pairs.boxes, pairs.ious)
+    return np.lexsort((*detections.boxes.T, detections.phrase_ids, best, detections.rows))
 
 
 def _descending(scores: NDArray[np.float64]) -> NDArray[np.intp]:

@@ -34,8 +34,8 @@ def group_match(scores: ArrayLike, *, ties: str = "wrong", **options: Unpack[Sum
         scores: array-like of shape (n, 2, 2): a matrix for each group, rows images, columns captions, on any scale.
         ties: what a tie of a right with a wrong pair earns where it decides: ``"wrong"`` 0, as in Winoground's strict
             inequalities; ``"half"`` what breaking it at random earns on average; ``"right"`` 1.
-        options: categories (Winoground's tags: a group may have several, and one without any needs a label too, such
-            as "no tag"), clusters, confidence, resamples, seed; see ``summary.SummaryOptions``.
+        options: categories (Winoground's tags: a group may have several, and `[]` if it has none), clusters,
+            confidence, resamples, seed; see ``summary.SummaryOptions``.
 
     Returns:
         ``text_score``, ``image_score`` and ``group_score`` in [0, 1], their ``macro_`` averages over the categories,

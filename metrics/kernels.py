@@ -71,8 +71,8 @@ def match_credit(scores: ArrayLike, correct: ArrayLike, ties: str = "wrong") -> 
 
 def check_ties(ties: str) -> str:
     """Return a tie policy; an `UnknownNameError` names the known ones, `TIES`."""
-    if ties not in TIES:
-        raise UnknownNameError("tie policy", ties, TIES)
+    if not isinstance(ties, str) or ties not in TIES:
+        raise UnknownNameError("tie policy", str(ties), TIES)
     return ties
 
 
@@ -95,7 +95,12 @@ def check_credit(credit: ArrayLike) -> NDArray[np.float64]:
 
 def as_list(labels: Labels) -> list[Any]:
     """Labels as a list, whatever holds them; one label by itself is a list of one."""
-    return list(labels) if isinstance(labels, list | tuple) else list(np.atleast_1d(np.asarray(labels, dtype=object)))
+    if isinstance(labels, list | tuple):
+        return list(labels)
+    try:
+        return list(np.atleast_1d(np.asarray(labels, dtype=object)))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ScoresError(f"the labels cannot be read ({error}); pass a list with one label per example") from error
 
 
 def label_codes(labels: Labels, n: int, what: str) -> tuple[list[str], NDArray[np.intp]]:

@@ -19,7 +19,7 @@ from .stats import (
     cluster_standard_error,
     cluster_totals,
 )
-from .summary import category_rows
+from .summary import SummaryOptions, category_rows
 
 _FEW_DISCORDANT = 25
 
@@ -28,6 +28,18 @@ _SUM_ROUNDING = 1e-10
 
 # 2**20 draws of 8 bytes: one chunk and its float copy stay near 16 MB.
 _DRAWS_PER_CHUNK = 2**20
+
+
+class PairedOptions(SummaryOptions, total=False):
+    """How `paired_difference` sums up; all of it is optional, and ``confidence`` is 0.95 by default.
+
+    Keys:
+        permutations: number of random sign flips, at least 100; 10,000 by default.
+        power: chance with which the smallest detectable difference is found; 0.8 by default.
+    """
+
+    permutations: int
+    power: float
 
 
 class _Options(NamedTuple):
@@ -44,7 +56,7 @@ def paired_difference(
     *,
     categories: Labels | None = None,
     clusters: Labels | None = None,
-    confidence: float = 0.95,
+    confidence: float | None = 0.95,
     resamples: int = 10_000,
     permutations: int = 10_000,
     power: float = 0.8,
@@ -76,8 +88,8 @@ def paired_difference(
             ``None`` for a set without categories.
         clusters: one label per example, its image; ``None`` makes each example its own cluster, which
             overstates the certainty where several examples share an image.
-        confidence: coverage of the intervals, strictly between 0 and 1; 1 - ``confidence`` is the level of
-            the test for which ``smallest_detectable_difference`` is meant.
+        confidence: coverage of the intervals, strictly between 0 and 1, 0.95 also for ``None``; 1 - ``confidence`` is
+            the level of the test for which ``smallest_detectable_difference`` is meant.
         resamples: number of bootstrap resamples, at least 100.
         permutations: number of random sign flips, at least 100; see ``cluster_permutation_test``.
         power: probability of detecting the smallest detectable difference, strictly between 0 and 1.
@@ -116,6 +128,7 @@ def paired_difference(
     >>> result["difference"], result["wins"], result["losses"], result["agreement"]
     (0.5, 2, 0, 0.5)
     """
+    confidence = 0.95 if confidence is None else confidence
     options = _Options(confidence, resamples, permutations, power, seed)
     check_share("confidence", confidence)
     check_share("power", power)
@@ -192,7 +205,8 @@ def mcnemar(wins: int, losses: int) -> tuple[float, str]:
     Returns:
         The two-sided p-value in [0, 1] and how it was found: ``"exact"`` from the binomial distribution for
         fewer than 25 discordant examples (1 for none), else ``"chi-square"``, one degree of freedom, from
-        max(|wins - losses| - 1, 0) ** 2 / (wins + losses). Exchanging the models changes nothing.
+        max(|wins - losses| - 1, 0) ** 2 / (wins + losses). Exchanging the models changes nothing. The correction
+        stops at 0, so that as many wins as losses give 1; statsmodels, which lets it overshoot, gives less there.
 
     Raises:
         ScoresError: a number that is not whole, or negative.

@@ -15,6 +15,9 @@ from .kernels import as_float64, check_ties, name_rows
 Rows = ArrayLike | Sequence[ArrayLike]
 
 
+_DEEPEST = 2**53
+
+
 class BestRight(NamedTuple):
     """The best right candidate of each query.
 
@@ -269,14 +272,20 @@ def right_candidates(right: Rows, sizes: NDArray[np.intp]) -> RightCandidates:
 
 def check_depth(k: int) -> int:
     """Return k, or raise `ScoresError` where it is no whole number from 1."""
-    if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
+    if not isinstance(k, int | np.integer) or isinstance(k, bool) or not 1 <= k <= _DEEPEST:
         raise ScoresError(f"k is {k!r}; it must be a whole number from 1, such as 5")
     return int(k)
 
 
 def check_depths(ks: Sequence[int] | int) -> tuple[int, ...]:
     """Return each different depth once; a `ScoresError` where there is none, or one is no whole number from 1."""
-    values = [ks] if isinstance(ks, int) else list(ks) if isinstance(ks, Iterable) and not isinstance(ks, str) else []
+    values = (
+        [ks]
+        if isinstance(ks, int | np.integer)
+        else list(ks)
+        if isinstance(ks, Iterable) and not isinstance(ks, str)
+        else []
+    )
     if not values:
         raise ScoresError(f"ks is {ks!r}; pass a list of whole numbers from 1, such as [1, 5, 10]")
     return tuple(dict.fromkeys(check_depth(k) for k in values))

@@ -26,7 +26,7 @@ from .ranking import (
     right_candidates,
     tied,
 )
-from .stats import cluster_bootstrap
+from .stats import check_options, cluster_bootstrap
 from .summary import category_rows
 
 POOLS = ("shared", "own")
@@ -142,6 +142,7 @@ def retrieval_recall(
     """
     if pool not in POOLS:
         raise UnknownNameError("pool of candidates", pool, POOLS)
+    check_options(confidence, resamples, seed)
     how = _How(check_depths(ks), check_ties(ties), confidence, resamples, seed)
     if pool == "own":
         _refuse_options(pool, "shared", conditions=conditions, seeds=seeds)

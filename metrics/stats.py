@@ -58,17 +58,15 @@ def cluster_bootstrap(
     of the clusters drawn; its macro mean is the mean over the categories that it contains; a category's
     interval is taken over the resamples that contain it.
 
-    Three groups have resamples without spread, which says nothing about their uncertainty:
+    Where all clusters of a group have the same mean v, resamples have no spread, which says nothing about their
+    uncertainty. A kind of cluster that none of G showed may still have a share of up to b = 1 - ((1 - confidence) / 2)
+    ** (1 / G), the exact binomial (Clopper-Pearson) bound, and any mean: the interval is [(1 - b) v, (1 - b) v + b].
+    For values all 0 or all 1 that is the Clopper-Pearson interval of G clusters without a single success or failure: a
+    model that is right on 20 images of 20 may still be wrong on 1 in 6. Clusters are counted, not examples: at worst
+    an image's examples are right or wrong together. The macro interval, when every category is of this kind, is the
+    mean of the categories' low and of their high bounds, which is conservative.
 
-    - all values 0 or all 1: the exact binomial (Clopper-Pearson) interval for that many clusters without a
-      single success or failure. Clusters are counted, not examples: at worst an image's examples are right
-      or wrong together. A model that is right on 20 images of 20 may still be wrong on 1 in 6.
-    - any other values from one single cluster: (0, 1), since one image shows no variation between images.
-    - macro, when every category is one of these: the means of the categories' low and of their high bounds,
-      which is conservative.
-
-    Other constant values, such as a constant scorer's 0.5 when ties count half, give an interval of zero
-    width. Below some 30 clusters percentile intervals are known to be too narrow.
+    Below some 30 clusters percentile intervals are known to be too narrow.
 
     The result does not depend on the order of rows, on the names of the clusters, or on global random state.
     It depends on ``seed``, and within resampling error on the names of the categories. Time grows with the
@@ -259,14 +257,14 @@ def _intervals(per_cluster: _Totals, resampled: _Totals, confidence: float) -> t
 
 
 def _edge_interval(sums: NDArray[np.float64], counts: NDArray[np.float64], confidence: float) -> Interval | None:
-    """Interval of a group whose resamples cannot spread, ``None`` where they can."""
-    clusters = int(np.count_nonzero(counts))
-    bound = ((1 - confidence) / 2) ** (1 / clusters)
-    if not sums.any():
-        return 0.0, 1 - bound
-    if (sums == counts).all():
-        return bound, 1.0
-    return (0.0, 1.0) if clusters == 1 else None
+    """Interval of a group whose clusters all have one mean, so that resamples cannot spread; ``None`` of any other."""
+    seen = counts > 0
+    means = sums[seen] / counts[seen]
+    if np.ptp(means) > _MEAN_ROUNDING:
+        return None
+    unseen = 1 - ((1 - confidence) / 2) ** (1 / len(means))
+    mean = float(means.mean())
+    return (1 - unseen) * mean, (1 - unseen) * mean + unseen
 
 
 def _percentiles(means: NDArray[np.float64], confidence: float) -> Interval:

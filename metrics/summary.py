@@ -21,7 +21,7 @@ class SummaryOptions(TypedDict, total=False):
 
     Keys:
         categories: one label per example, compared as text; or a list of labels for each, which then counts in every
-            one of them. Without them macro averages equal micro averages.
+            one of them, and in none where it is empty. Without them macro averages equal micro averages.
         clusters: one label per example, its image. Without them each example is its own cluster, and the intervals
             are too narrow where several examples share an image. Unused without ``confidence``.
         confidence: coverage of the intervals, strictly between 0 and 1, such as 0.95; without it there are none.
@@ -132,7 +132,8 @@ def memberships(categories: Labels | None, n: int) -> tuple[NDArray[np.intp], li
     """Which example counts in which category.
 
     Args:
-        categories: one label per example, or a list of labels per example; ``None`` for none.
+        categories: one label per example, or a list of labels per example, empty for an example that is in none;
+            ``None`` for a set without categories.
         n: number of examples.
 
     Returns:
@@ -140,7 +141,7 @@ def memberships(categories: Labels | None, n: int) -> tuple[NDArray[np.intp], li
         label per example the first is 0 to n - 1. Without categories the labels are ``None``.
 
     Raises:
-        ScoresError: another number of labels than examples, or an example without a label.
+        ScoresError: another number of labels than examples, or a label that is missing.
 
     >>> memberships([["a", "b"], "a"], 2)
     (array([0, 0, 1]), ['a', 'b', 'a'])
@@ -155,7 +156,12 @@ def memberships(categories: Labels | None, n: int) -> tuple[NDArray[np.intp], li
         groups = [list(dict.fromkeys(label)) if listed else [label] for label, listed in zip(labels, many, strict=True)]
     except TypeError:
         raise ScoresError("a category is a list of lists; pass one label per example, or one list of labels") from None
-    label_codes([group[0] if group else None for group in groups], n, "categories")
+    if len(groups) != n:
+        raise ScoresError(
+            f"{len(groups)} categories came for {n} examples; pass one label, or a list of them, for each"
+        )
+    if not any(groups):
+        raise ScoresError("no example has a category; pass some, or leave categories out")
     rows = np.repeat(np.arange(n), [len(group) for group in groups])
     return rows, [label for group in groups for label in group]
 
@@ -205,9 +211,10 @@ def _add_intervals(
     clusters: Labels | None,
     options: dict[str, Any],
 ) -> None:
-    whole = cluster_bootstrap(credit, clusters, labels if len(rows) == len(credit) else None, **options)
+    single = np.array_equal(rows, np.arange(len(credit)))
+    whole = cluster_bootstrap(credit, clusters, labels if single else None, **options)
     parts = whole
-    if len(rows) != len(credit):
+    if not single:
         # An example with several labels counts once in each, but only once in the mean over all.
         images = rows if clusters is None else pick(clusters, rows)
         parts = cluster_bootstrap(credit[rows], images, labels, **options)

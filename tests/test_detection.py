@@ -27,7 +27,9 @@ RECALLS = np.linspace(0, 1, 101).tolist()
 
 def judge(predictions, references, ties="wrong", weights=None, **options):
     """The ten average precisions of boxes that are all XYXY."""
-    return average_precisions(match(*read_boxes(predictions, references, "xyxy"), **options), weights, ties).tolist()
+    return average_precisions(
+        match(*read_boxes(predictions, references, "xyxy"), ties="coco", **options), weights, ties
+    ).tolist()
 
 
 def iou_by_hand(box, other):
@@ -421,7 +423,7 @@ def tricd(shared_data):
 
 
 def released_ap(predictions, references, ties="wrong"):
-    return average_precisions(match(*read_boxes(predictions, references)), ties=ties).tolist()
+    return average_precisions(match(*read_boxes(predictions, references), ties="coco"), ties=ties).tolist()
 
 
 NOTHING = {"boxes": [], "scores": [], "phrase_ids": []}

@@ -16,12 +16,14 @@ from pathlib import Path
 
 import evaluate
 import numpy as np
+import pandas
 import pytest
+import torch
 import yaml
 from metric_cases import CASES
 
 import vl_assay.metrics
-from vl_assay.metrics.errors import ScoresError
+from vl_assay.metrics.errors import ScoresError, UnknownNameError
 from vl_assay.metrics.modules import install_metric, load_metric, metric_names
 from vl_assay.metrics.page import tabulate
 
@@ -198,6 +200,53 @@ def test_after_a_refusal_the_next_call_starts_afresh(name):
     with pytest.raises(ScoresError):
         module.compute(**inputs, confidence=95)
     assert module.compute(**inputs, **CASES[name].settings)["n"] > 0
+
+
+@EVERY
+def test_an_unknown_option_names_the_known_ones(name):
+    with pytest.raises(UnknownNameError, match=r"unknown option 'tie'; known: .*confidence"):
+        compute(name, rows_of(name), tie="half")
+
+
+@EVERY
+def test_a_batch_that_is_refused_leaves_nothing_behind(name):
+    inputs = {key: rows for key, rows in rows_of(name).items() if key in load_metric(name)._feature_names()}
+    others = {key: rows for key, rows in rows_of(name).items() if key not in inputs}
+    module = load_metric(name)
+    expected = module.compute(**inputs, **others, **CASES[name].settings)
+    first = next(iter(inputs))
+    for bad in (inputs | {first: [object()] * 3}, inputs | {first: None}, inputs | {first: 5}):
+        with pytest.raises(ValueError, match=r"."):
+            module.add_batch(**bad)
+    assert module.compute(**inputs, **others, **CASES[name].settings) == expected
+
+
+@pytest.mark.parametrize("name", ["sugarcrepe_itm", "aro_itm", "artifact_gap", "paired_difference", "retrieval_recall"])
+@pytest.mark.parametrize("kind", [list, np.array, torch.tensor], ids=["list", "numpy", "torch"])
+def test_booleans_are_no_indices(name, kind):
+    names = load_metric(name)._feature_names()
+    inputs = {key: [[0.9, 0.1]] * 4 for key in names} | {"references": kind([True] * 4)}
+    with pytest.raises(ScoresError, match="booleans, which could mean either caption"):
+        load_metric(name).compute(**inputs)
+
+
+@pytest.mark.parametrize("name", ["cpd_ap", "grounding_recall", "group_recall_at_1"])
+def test_a_key_too_many_or_too_few_is_named_with_its_row(name):
+    inputs = rows_of(name)
+    for row, change, message in (
+        (0, lambda r: r | {"labels": []}, "the unknown key 'labels' in row 0"),
+        (2, lambda r: {key: r[key] for key in ("boxes", "scores")}, "lack phrase_ids in row 2"),
+    ):
+        predictions = list(inputs["predictions"])
+        predictions[row] = change(predictions[row])
+        with pytest.raises(ScoresError, match=message):
+            compute(name, inputs | {"predictions": predictions})
+
+
+def test_a_filtered_pandas_column_is_read():
+    frame = pandas.DataFrame({"scores": [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]], "correct": [0, 0, 0]}).iloc[1:]
+    result = load_metric("sugarcrepe_itm").compute(predictions=frame["scores"], references=frame["correct"])
+    assert (result["accuracy"], result["n"]) == (0.5, 2)
 
 
 # --- what every result has ------------------------------------------------------------------------------------

@@ -142,13 +142,14 @@ def test_macro_of_perfect_categories_takes_the_mean_of_their_bounds():
     assert intervals.micro == pytest.approx((0.025 ** (1 / 3), 1.0))
 
 
-def test_one_image_says_nothing_unless_all_right_or_all_wrong():
-    assert stats.cluster_bootstrap([1, 0, 1], ["a", "a", "a"]).micro == (0.0, 1.0)
-    assert stats.cluster_bootstrap([0.5, 0.5], ["a", "a"]).micro == (0.0, 1.0)
-
-
-def test_a_constant_half_has_no_width():
-    assert stats.cluster_bootstrap([0.5] * 10).micro == (0.5, 0.5)
+def test_clusters_of_one_mean_leave_room_for_others():
+    # With 5 images, a kind of image that none of them is may still have a share of 1 - 0.025 ** (1/5) = 0.5218.
+    unseen = 1 - 0.025 ** (1 / 5)
+    for values, mean in (([1] * 10, 1.0), ([0] * 10, 0.0), ([0.5] * 10, 0.5), ([1, 0] * 5, 0.5)):
+        low, high = stats.cluster_bootstrap(values, np.repeat(np.arange(5), 2)).micro
+        assert (low, high) == pytest.approx(((1 - unseen) * mean, (1 - unseen) * mean + unseen))
+    low, high = stats.cluster_bootstrap([1, 0, 1], ["a", "a", "a"]).micro
+    assert (low, high) == pytest.approx((0.025 * 2 / 3, 0.025 * 2 / 3 + 0.975))
 
 
 def test_a_resample_without_a_category_averages_the_others():

@@ -122,6 +122,13 @@ def test_an_example_counts_in_each_of_its_categories_but_once_overall():
     }
 
 
+def test_an_example_without_categories_counts_overall_alone():
+    result = summarise([1, 0, 1], [False] * 3, [["a"], [], ["a"]])
+    assert result["accuracy"] == pytest.approx(2 / 3)
+    assert result["per_category"] == {"a": {"accuracy": 1.0, "tie_rate": 0.0, "n": 2}}
+    assert result["macro_accuracy"] == 1.0
+
+
 def test_intervals_are_those_of_the_cluster_bootstrap():
     rng = np.random.default_rng(0)
     credit, clusters = rng.integers(0, 2, 200).astype(float), rng.integers(0, 40, 200)
@@ -159,9 +166,9 @@ def test_parts_are_summed_up_by_themselves():
     assert "per_category" not in parts["SWAP"]
 
 
-@pytest.mark.parametrize("labels", [[[["a"]], ["b"]], [["a"], []], ["a", pandas.NA], [["a", None], "b"]])
+@pytest.mark.parametrize("labels", [[[["a"]], ["b"]], [[], []], ["a", pandas.NA], [["a", None], "b"]])
 def test_labels_that_are_none_are_refused(labels):
-    with pytest.raises(ScoresError, match=r"categories are missing|list of lists"):
+    with pytest.raises(ScoresError, match=r"categories are missing|list of lists|no example has a category"):
         summarise([1, 0], [False] * 2, labels)
 
 

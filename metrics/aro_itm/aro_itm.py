@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import datasets
 import evaluate
-from numpy.typing import ArrayLike
 
 from vl_assay.metrics.aro import aro_accuracy
 from vl_assay.metrics.citations import ARO
+from vl_assay.metrics.inputs import CheckedInputs
 from vl_assay.metrics.modules import describe
 
 
-class AROITM(evaluate.Metric):
+class AROITM(CheckedInputs, evaluate.Metric):
     """Share of examples whose correct caption outscores all others, with ARO's macro averages; higher is better.
 
     Args:
@@ -62,6 +60,7 @@ class AROITM(evaluate.Metric):
         0.5
     """
 
+    function = staticmethod(aro_accuracy)
     takes, headline = "row", "accuracy"
 
     def _info(self) -> evaluate.MetricInfo:
@@ -77,6 +76,3 @@ class AROITM(evaluate.Metric):
             reference_urls=["https://arxiv.org/abs/2210.01936"],
             codebase_urls=["https://github.com/mertyg/vision-language-models-are-bows"],
         )
-
-    def _compute(self, predictions: ArrayLike, references: ArrayLike, **options: Any) -> dict[str, Any]:
-        return aro_accuracy(predictions, references, **options)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import datasets
 import evaluate
-from numpy.typing import ArrayLike
 
 from vl_assay.metrics.citations import SUGARCREPE
+from vl_assay.metrics.inputs import CheckedInputs
 from vl_assay.metrics.modules import describe
 from vl_assay.metrics.symmetry import artifact_gap
 
 
-class ArtifactGap(evaluate.Metric):
+class ArtifactGap(CheckedInputs, evaluate.Metric):
     """What blind (text-only) scores give away of a benchmark: 0.5 accuracy and symmetric gaps are a sound benchmark.
 
     Args:
@@ -50,6 +48,8 @@ class ArtifactGap(evaluate.Metric):
         (0.6667, 0.3333, 0.7778)
     """
 
+    function = staticmethod(artifact_gap)
+
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
             **describe(type(self)),
@@ -63,6 +63,3 @@ class ArtifactGap(evaluate.Metric):
             reference_urls=["https://arxiv.org/abs/2306.14610"],
             codebase_urls=["https://github.com/RAIVNLab/sugar-crepe"],
         )
-
-    def _compute(self, predictions: ArrayLike, references: ArrayLike, **options: Any) -> dict[str, Any]:
-        return artifact_gap(predictions, references, **options)

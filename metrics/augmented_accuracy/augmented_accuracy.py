@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import datasets
 import evaluate
-from numpy.typing import ArrayLike
 
 from vl_assay.metrics.citations import HARD_POSITIVES
 from vl_assay.metrics.hard_positives import CHANCE, augmented_accuracy
+from vl_assay.metrics.inputs import CheckedInputs
 from vl_assay.metrics.modules import describe
 
 
-class AugmentedAccuracy(evaluate.Metric):
+class AugmentedAccuracy(CheckedInputs, evaluate.Metric):
     """Share of examples in which both true captions outscore the hard negative; higher is better.
 
     Args:
@@ -49,6 +47,7 @@ class AugmentedAccuracy(evaluate.Metric):
         (0.6667, 0.3333, 0.3333)
     """
 
+    function = staticmethod(augmented_accuracy)
     takes, headline, chance = "row", "augmented_accuracy", CHANCE
 
     def _info(self) -> evaluate.MetricInfo:
@@ -59,6 +58,3 @@ class AugmentedAccuracy(evaluate.Metric):
             reference_urls=["https://arxiv.org/abs/2409.17958"],
             codebase_urls=["https://github.com/amitakamath/hard_positives"],
         )
-
-    def _compute(self, predictions: ArrayLike, **options: Any) -> dict[str, Any]:
-        return augmented_accuracy(predictions, **options)

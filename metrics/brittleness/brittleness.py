@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import datasets
 import evaluate
-from numpy.typing import ArrayLike
 
 from vl_assay.metrics.citations import HARD_POSITIVES
 from vl_assay.metrics.hard_positives import CHANCE, brittleness
+from vl_assay.metrics.inputs import CheckedInputs
 from vl_assay.metrics.modules import describe
 
 
-class Brittleness(evaluate.Metric):
+class Brittleness(CheckedInputs, evaluate.Metric):
     """Share of examples in which one true caption is above the hard negative and the other below; lower is better.
 
     Args:
@@ -51,6 +49,7 @@ class Brittleness(evaluate.Metric):
         (0.5, 0.0, 0.0)
     """
 
+    function = staticmethod(brittleness)
     takes, headline, chance = "row", "brittleness", CHANCE
     # A tie is not brittle by the paper's strict inequalities.
     ties = "right"
@@ -63,6 +62,3 @@ class Brittleness(evaluate.Metric):
             reference_urls=["https://arxiv.org/abs/2409.17958"],
             codebase_urls=["https://github.com/amitakamath/hard_positives"],
         )
-
-    def _compute(self, predictions: ArrayLike, **options: Any) -> dict[str, Any]:
-        return brittleness(predictions, **options)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import datasets
 import evaluate
 
 from vl_assay.metrics.citations import TRICD
 from vl_assay.metrics.cpd import cpd_ap
+from vl_assay.metrics.inputs import BoxInputs
 from vl_assay.metrics.modules import describe, detection_features
 
 
-class CPDAP(evaluate.Metric):
+class CPDAP(BoxInputs, evaluate.Metric):
     """AP, AP50 and AP75 with one precision-recall curve over all phrases; higher is better.
 
     Args:
@@ -62,6 +61,8 @@ class CPDAP(evaluate.Metric):
         (1.0, 2, 1)
     """
 
+    function = staticmethod(cpd_ap)
+
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
             **describe(type(self)),
@@ -70,8 +71,3 @@ class CPDAP(evaluate.Metric):
             reference_urls=["https://ashkamath.github.io/TRICD/"],
             codebase_urls=["https://github.com/ashkamath/TRICD"],
         )
-
-    def _compute(
-        self, predictions: list[dict[str, Any]], references: list[dict[str, Any]], **options: Any
-    ) -> dict[str, Any]:
-        return cpd_ap(predictions, references, **options)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import datasets
 import evaluate
 
 from vl_assay.metrics.citations import TRICD
 from vl_assay.metrics.grounding import grounding_recall
+from vl_assay.metrics.inputs import BoxInputs
 from vl_assay.metrics.modules import describe, detection_features
 
 
-class GroundingRecall(evaluate.Metric):
+class GroundingRecall(BoxInputs, evaluate.Metric):
     """Recall@k of phrase grounding under the any-box protocol; higher is better.
 
     Args:
@@ -54,6 +53,8 @@ class GroundingRecall(evaluate.Metric):
         (0.0, 1.0)
     """
 
+    function = staticmethod(grounding_recall)
+
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
             **describe(type(self)),
@@ -62,8 +63,3 @@ class GroundingRecall(evaluate.Metric):
             reference_urls=["https://ashkamath.github.io/TRICD/"],
             codebase_urls=["https://github.com/ashkamath/TRICD"],
         )
-
-    def _compute(
-        self, predictions: list[dict[str, Any]], references: list[dict[str, Any]], **options: Any
-    ) -> dict[str, Any]:
-        return grounding_recall(predictions, references, **options)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import datasets
 import evaluate
-from numpy.typing import ArrayLike
 
 from vl_assay.metrics.citations import COLA, WINOGROUND
 from vl_assay.metrics.groups import CHANCE, group_match
+from vl_assay.metrics.inputs import CheckedInputs
 from vl_assay.metrics.modules import describe
 
 
-class GroupMatch(evaluate.Metric):
+class GroupMatch(CheckedInputs, evaluate.Metric):
     """Text, image and group score of groups of two images and two captions; higher is better.
 
     Args:
@@ -21,8 +19,8 @@ class GroupMatch(evaluate.Metric):
             any scale; the right pairs stand on the diagonal.
         ties: what a tie of a right with a wrong pair earns where it decides: ``"wrong"`` 0 (Winoground's strict
             inequalities), ``"half"`` what breaking it at random earns on average, ``"right"`` 1.
-        categories: one label per group, or a list of labels, such as Winoground's tags; a group without any needs a
-            label too, such as "no tag".
+        categories: one label per group, or a list of labels, such as Winoground's tags, and ``[]`` for a group that has
+            none.
         confidence: coverage of confidence intervals, such as 0.95; none are computed without it.
         clusters: one label per group, where groups share images.
         resamples: number of bootstrap resamples, at least 100.
@@ -50,6 +48,7 @@ class GroupMatch(evaluate.Metric):
         (1.0, 0.5, 0.5)
     """
 
+    function = staticmethod(group_match)
     takes, headline, chance = "matrix", "group_score", CHANCE
 
     def _info(self) -> evaluate.MetricInfo:
@@ -65,6 +64,3 @@ class GroupMatch(evaluate.Metric):
                 "https://github.com/arijitray1993/COLA",
             ],
         )
-
-    def _compute(self, predictions: ArrayLike, **options: Any) -> dict[str, Any]:
-        return group_match(predictions, **options)

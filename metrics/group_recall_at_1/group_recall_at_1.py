@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import datasets
 import evaluate
 
 from vl_assay.metrics.citations import TRICD
 from vl_assay.metrics.grounding import group_recall_at_1
+from vl_assay.metrics.inputs import BoxInputs
 from vl_assay.metrics.modules import describe, detection_features
 
 
-class GroupRecallAt1(evaluate.Metric):
+class GroupRecallAt1(BoxInputs, evaluate.Metric):
     """Recall@1 with the boxes of the positive row and of its distractor pooled, phrase by phrase; higher is better.
 
     Args:
@@ -62,6 +61,8 @@ class GroupRecallAt1(evaluate.Metric):
         1.0
     """
 
+    function = staticmethod(group_recall_at_1)
+
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
             **describe(type(self)),
@@ -70,8 +71,3 @@ class GroupRecallAt1(evaluate.Metric):
             reference_urls=["https://ashkamath.github.io/TRICD/"],
             codebase_urls=["https://github.com/ashkamath/TRICD"],
         )
-
-    def _compute(
-        self, predictions: list[dict[str, Any]], references: list[dict[str, Any]], **options: Any
-    ) -> dict[str, Any]:
-        return group_recall_at_1(predictions, references, **options)

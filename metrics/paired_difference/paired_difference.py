@@ -6,14 +6,14 @@ from typing import Any
 
 import datasets
 import evaluate
-from numpy.typing import ArrayLike
 
 from vl_assay.metrics.citations import MCNEMAR, MILLER
 from vl_assay.metrics.comparison import are_scores, compare_models, refuse_text
+from vl_assay.metrics.inputs import CheckedInputs
 from vl_assay.metrics.modules import describe
 
 
-class PairedDifference(evaluate.Comparison):
+class PairedDifference(CheckedInputs, evaluate.Comparison):
     """Difference of two models' accuracies with its interval, tests and power; positive means the first is better.
 
     Args:
@@ -62,6 +62,8 @@ class PairedDifference(evaluate.Comparison):
         (0.5, 'exact')
     """
 
+    function = staticmethod(compare_models)
+
     def _info(self) -> evaluate.ComparisonInfo:
         scores, answer = datasets.Sequence(datasets.Value("float64")), datasets.Value("float64")
         return evaluate.ComparisonInfo(
@@ -85,11 +87,3 @@ class PairedDifference(evaluate.Comparison):
         for name, rows in batch.items():
             refuse_text(rows, name)
         return self.features[2 * are_scores(batch["predictions1"]) + are_scores(batch["predictions2"])]
-
-    def _infer_feature_from_example(self, example: dict[str, Any]) -> datasets.Features:
-        return self._infer_feature_from_batch({name: [value] for name, value in example.items()})
-
-    def _compute(
-        self, predictions1: ArrayLike, predictions2: ArrayLike, references: ArrayLike, **options: Any
-    ) -> dict[str, Any]:
-        return compare_models(predictions1, predictions2, references, **options)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import datasets
 import evaluate
-from numpy.typing import ArrayLike
 
 from vl_assay.metrics.citations import ARO, CREPE
+from vl_assay.metrics.inputs import CheckedInputs
 from vl_assay.metrics.modules import describe
 from vl_assay.metrics.retrieval import retrieval_recall
 
 
-class RetrievalRecall(evaluate.Metric):
+class RetrievalRecall(CheckedInputs, evaluate.Metric):
     """Recall@k, mean and median rank of text and image retrieval; higher is better for recall, lower for ranks.
 
     Args:
@@ -58,6 +56,8 @@ class RetrievalRecall(evaluate.Metric):
         2.0
     """
 
+    function = staticmethod(retrieval_recall)
+
     def _info(self) -> evaluate.MetricInfo:
         scores = datasets.Sequence(datasets.Value("float64"))
         right = datasets.Value("int64")
@@ -74,10 +74,3 @@ class RetrievalRecall(evaluate.Metric):
                 "https://github.com/RAIVNLab/CREPE",
             ],
         )
-
-    def _infer_feature_from_batch(self, batch: dict[str, Any]) -> datasets.Features:
-        # `evaluate` looks at the first row to choose; an empty batch has none.
-        return super()._infer_feature_from_batch(batch) if len(batch["predictions"]) else self.features[0]
-
-    def _compute(self, predictions: ArrayLike, references: ArrayLike, **options: Any) -> dict[str, Any]:
-        return retrieval_recall(predictions, references, **options)

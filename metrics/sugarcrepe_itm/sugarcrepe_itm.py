@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import datasets
 import evaluate
-from numpy.typing import ArrayLike
 
 from vl_assay.metrics.citations import SUGARCREPE
+from vl_assay.metrics.inputs import CheckedInputs
 from vl_assay.metrics.matching import sugarcrepe_accuracy
 from vl_assay.metrics.modules import describe
 
 
-class SugarCrepeITM(evaluate.Metric):
+class SugarCrepeITM(CheckedInputs, evaluate.Metric):
     """Share of examples whose correct caption outscores all hard negatives of the image; higher is better.
 
     Args:
@@ -60,6 +58,7 @@ class SugarCrepeITM(evaluate.Metric):
         {'accuracy': 0.0, 'tie_rate': 0.5, 'n': 2}
     """
 
+    function = staticmethod(sugarcrepe_accuracy)
     takes, headline = "row", "accuracy"
 
     def _info(self) -> evaluate.MetricInfo:
@@ -75,6 +74,3 @@ class SugarCrepeITM(evaluate.Metric):
             reference_urls=["https://arxiv.org/abs/2306.14610"],
             codebase_urls=["https://github.com/RAIVNLab/sugar-crepe"],
         )
-
-    def _compute(self, predictions: ArrayLike, references: ArrayLike, **options: Any) -> dict[str, Any]:
-        return sugarcrepe_accuracy(predictions, references, **options)

@@ -6,14 +6,14 @@ from typing import Any
 
 import datasets
 import evaluate
-from numpy.typing import ArrayLike
 
 from vl_assay.metrics.answers import yes_no_f1
 from vl_assay.metrics.citations import TRICD
+from vl_assay.metrics.inputs import CheckedInputs
 from vl_assay.metrics.modules import describe
 
 
-class YesNoF1(evaluate.Metric):
+class YesNoF1(CheckedInputs, evaluate.Metric):
     """Accuracy and macro F1 of yes-or-no answers; higher is better.
 
     Args:
@@ -48,6 +48,8 @@ class YesNoF1(evaluate.Metric):
         1
     """
 
+    function = staticmethod(yes_no_f1)
+
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
             **describe(type(self)),
@@ -66,6 +68,3 @@ class YesNoF1(evaluate.Metric):
         # `evaluate` looks at the first row alone: an empty batch has none, and a missing answer says nothing.
         answers, truth = (any(isinstance(value, str) for value in rows) for rows in batch.values())
         return self.features[2 * answers + truth]
-
-    def _compute(self, predictions: ArrayLike, references: ArrayLike, **options: Any) -> dict[str, Any]:
-        return yes_no_f1(predictions, references, **options)
