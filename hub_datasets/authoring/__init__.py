@@ -1,0 +1,1 @@
+"""Making test and training material out of captions: tags, order perturbations, negatives made by rule."""

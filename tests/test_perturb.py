@@ -1,0 +1,495 @@
+"""Tags, order perturbations and image shuffles: the paper's examples, an enumeration written out, and laws."""
+
+from __future__ import annotations
+
+import doctest
+import hashlib
+import importlib.util
+import itertools
+import json
+import os
+import subprocess
+import sys
+import types
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from scipy.stats import chisquare
+
+from vl_assay.hub_datasets.authoring import perturb, tagging
+from vl_assay.hub_datasets.authoring.perturb import (
+    IMAGE_SHUFFLES,
+    SHUFFLES,
+    TEXT_SHUFFLES,
+    clean_caption,
+    shuffle_image,
+)
+from vl_assay.hub_datasets.authoring.tagging import tag, tagger_name
+from vl_assay.hub_datasets.toy_scenes import tasks
+from vl_assay.metrics.errors import DataError, ModelError, ScoresError, UnknownNameError
+
+NOUNS_AND_ADJECTIVES, OTHERS, WITHIN_TRIGRAMS, TRIGRAMS, ALL_WORDS = TEXT_SHUFFLES
+# SHA-256 of what all text shuffles make of these captions with seed 0; another digest is another published set.
+CAPTIONS = [
+    "A child holding a flowered umbrella and petting a yak.",
+    'Two dogs, a "big" cat and a red half-pipe: the girl\'s.',
+    "Zebras",
+    "",
+]
+PUBLISHED = "bf0421a08a902f8635d4af47aeaa648e02e40d4375dcd643d7f5c2ed705d729f"
+
+
+def perturb_all(captions, name, seed=0, **options):
+    return perturb.perturb(captions, [name], seed, tagger="plain", **options).perturbed[name]
+
+
+def every_result(name, words, kinds):
+    """All that a perturbation can make of words of these kinds, the words themselves included."""
+    if name == TRIGRAMS:
+        runs = [words[start : start + 3] for start in range(0, len(words), 3)]
+        return {" ".join(itertools.chain(*order)) for order in itertools.permutations(runs)}
+    places = range(len(words))
+    groups = {
+        NOUNS_AND_ADJECTIVES: [[p for p in places if kinds[p] == kind] for kind in ("noun", "adjective")],
+        OTHERS: [[p for p in places if kinds[p] == "other"]],
+        WITHIN_TRIGRAMS: [[p for p in places if p // 3 == run] for run in range(len(words))],
+        ALL_WORDS: [list(places)],
+    }[name]
+    results = {tuple(words)}
+    for group in groups:
+        fillings = set(itertools.permutations([words[place] for place in group]))
+        results = {
+            tuple(dict(zip(group, filling, strict=True)).get(place, word) for place, word in enumerate(result))
+            for result in results
+            for filling in fillings
+        }
+    return {" ".join(result) for result in results}
+
+
+# --- the paper's examples ---------------------------------------------------------------------------------
+
+FIGURE_1 = {
+    "caption": "a brown cat is looking at a gray dog and sitting in a white bathtub",
+    "nouns": ["cat", "dog", "bathtub"],
+    "adjectives": ["brown", "gray", "white"],
+    NOUNS_AND_ADJECTIVES: "a gray bathtub is looking at a white cat and sitting in a brown dog",
+    OTHERS: "at brown cat a in looking a gray dog sitting is and a white bathtub",
+    WITHIN_TRIGRAMS: "cat brown a at is looking a gray dog in and sitting bathtub a white",
+    TRIGRAMS: "a brown cat a white bathtub is looking at a gray dog and sitting in",
+}
+TABLE_1 = {
+    "caption": "remarkable scene with a blue ball behind a green chair",
+    "nouns": ["scene", "ball", "chair"],
+    "adjectives": ["remarkable", "blue", "green"],
+    NOUNS_AND_ADJECTIVES: "green ball with a remarkable chair behind a blue scene",
+    OTHERS: "remarkable scene behind a blue ball with a green chair",
+    WITHIN_TRIGRAMS: "scene with remarkable a ball blue a green behind chair",
+}
+
+
+def results_of(example, name):
+    words = example["caption"].split()
+    names = dict.fromkeys(example["nouns"], "noun") | dict.fromkeys(example["adjectives"], "adjective")
+    return every_result(name, words, [names.get(word, "other") for word in words])
+
+
+@pytest.mark.parametrize("example", [FIGURE_1, TABLE_1], ids=["figure 1", "table 1"])
+def test_the_paper_s_examples_are_tagged_as_the_paper_reads_them(example):
+    (tagged,) = tag([example["caption"]], "plain")
+    by_tag = {kind: [w for w, t in zip(tagged.words, tagged.tags, strict=True) if t == kind] for kind in ("NN", "JJ")}
+    assert by_tag == {"NN": example["nouns"], "JJ": example["adjectives"]}
+
+
+@pytest.mark.parametrize("name", SHUFFLES)
+@pytest.mark.parametrize("example", [FIGURE_1, TABLE_1], ids=["figure 1", "table 1"])
+def test_the_paper_s_results_are_possible_and_ours_are_too(example, name):
+    possible = results_of(example, name)
+    assert example.get(name) in (None, *possible)
+    ours = {perturb_all([example["caption"]], name, seed)[0] for seed in range(100)}
+    assert ours <= possible - {example["caption"]}
+    assert len(ours) > 10
+
+
+@pytest.mark.parametrize(
+    ("example", "name", "count"),
+    [
+        # Table 1: 3! orders of the nouns times 3! of the adjectives, without the identity.
+        (TABLE_1, NOUNS_AND_ADJECTIVES, 3 * 2 * 3 * 2 - 1),
+        # "with a behind a": 4! orders, each twice because of the two "a".
+        (TABLE_1, OTHERS, 4 * 3 * 2 // 2 - 1),
+        # Four runs, of 3, 3, 3 and 1 words.
+        (TABLE_1, TRIGRAMS, 4 * 3 * 2 - 1),
+        (FIGURE_1, TRIGRAMS, 5 * 4 * 3 * 2 - 1),
+    ],
+)
+def test_every_result_but_the_identity_is_drawn(example, name, count):
+    possible = results_of(example, name) - {example["caption"]}
+    assert len(possible) == count
+    # The chance that some result of 119 is not among 2,000 draws: 119 * (118 / 119)^2000 = 6e-6.
+    assert {perturb_all([example["caption"]], name, seed)[0] for seed in range(2_000)} == possible
+
+
+def test_table_1_s_shuffled_trigrams_do_not_count_from_the_first_word():
+    # remarkable scene with | a blue ball | behind | a green chair: its run of one is the third, not the last.
+    printed = "a green chair remarkable scene with a blue ball behind"
+    assert printed not in results_of(TABLE_1, TRIGRAMS)
+    runs = ["remarkable scene with", "a blue ball", "behind", "a green chair"]
+    assert printed in {" ".join(order) for order in itertools.permutations(runs)}
+
+
+def test_results_other_than_the_identity_are_equally_likely():
+    # Six orders of three words without the identity: five, each with a fifth of 3,000 draws.
+    counts = Counter(perturb_all(["red green blue"], ALL_WORDS, seed)[0] for seed in range(3_000))
+    assert len(counts) == 5
+    assert chisquare(list(counts.values())).pvalue > 1e-4
+
+
+def test_names_are_those_of_the_toy_world():
+    assert SHUFFLES == tasks.SHUFFLES
+
+
+# --- laws -------------------------------------------------------------------------------------------------
+
+WORDS = ["a", "with", "on", "man", "dog", "people", "trees", "red", "small", "very", "riding", "half-pipe", "man's"]
+captions = st.lists(st.sampled_from([*WORDS, "Man", "dog,", "(red", "trees."]), max_size=9).map(" ".join)
+names = st.sampled_from(TEXT_SHUFFLES)
+
+
+@given(st.one_of(captions, st.text(max_size=40)), names, st.integers(0, 3))
+def test_the_words_stay_and_their_order_does_not(caption, name, seed):
+    (result,) = perturb_all([caption], name, seed, max_words=None)
+    cleaned = clean_caption(caption, max_words=None)
+    if result is not None:
+        assert sorted(result.split()) == sorted(cleaned.split())
+        assert result != cleaned
+
+
+@given(captions, st.integers(0, 3))
+def test_nouns_stay_in_the_places_of_nouns(caption, seed):
+    (tagged,) = tag([caption], "plain")
+    parts = [part for part in zip(tagged.words, tagged.tags, strict=True) if part[0][0].isalpha()]
+    # The last part of "half-pipe" and the first of "man's" say what the word is.
+    parts = [part for part in parts if part[0] != "half"]
+    words = clean_caption(caption).split()
+    assert len(parts) == len(words)
+    for name in SHUFFLES[:2]:
+        (result,) = perturb_all([caption], name, seed)
+        for kinds in (["NN", "NNS"], ["JJ"]):
+            places = [place for place, (_, kind) in enumerate(parts) if kind in kinds]
+            others = (result or " ".join(words)).split()
+            assert sorted(others[p] for p in places) == sorted(words[p] for p in places)
+            assert name == NOUNS_AND_ADJECTIVES or [others[p] for p in places] == [words[p] for p in places]
+        if name == NOUNS_AND_ADJECTIVES:
+            fixed = [place for place, (_, kind) in enumerate(parts) if kind not in ("NN", "NNS", "JJ")]
+            assert [others[p] for p in fixed] == [words[p] for p in fixed]
+
+
+@given(st.lists(st.sampled_from(["dog", "tree", "red", "with"]), max_size=6), names, st.integers(0, 3))
+def test_none_says_that_there_is_no_other_result(words, name, seed):
+    caption = " ".join(words)
+    (result,) = perturb_all([caption], name, seed)
+    (tagged,) = tag([caption], "plain")
+    kinds = [{"NN": "noun", "JJ": "adjective"}.get(kind, "other") for kind in tagged.tags]
+    possible = every_result(name, words, kinds) - {caption}
+    assert (result is None) == (not possible)
+    assert result in (None, *possible)
+
+
+@given(st.lists(captions, max_size=5), names, st.randoms(use_true_random=False))
+def test_a_result_does_not_depend_on_neighbours_or_their_order(texts, name, random):
+    alone = {text: perturb_all([text], name)[0] for text in texts}
+    random.shuffle(texts)
+    assert perturb_all(texts, name) == [alone[text] for text in texts]
+    together = perturb.perturb(texts, TEXT_SHUFFLES, tagger="plain").perturbed[name]
+    assert together == perturb_all(texts, name)
+
+
+def test_another_seed_makes_another_set_and_each_perturbation_its_own():
+    texts = [f"{number} men on a red bus near the big old house" for number in range(30)]
+    sets = [tuple(perturb_all(texts, name, seed)) for name in TEXT_SHUFFLES for seed in (0, 1, -1, 2**70)]
+    assert len(set(sets)) == len(sets)
+    same = [result.split()[1:3] for result in perturb_all(texts, WITHIN_TRIGRAMS)]
+    assert len({tuple(words) for words in same}) > 1
+
+
+def digest():
+    results = perturb.perturb(CAPTIONS, TEXT_SHUFFLES, tagger="plain").perturbed
+    return hashlib.sha256(json.dumps(results).encode()).hexdigest()
+
+
+def test_results_are_the_published_ones_in_any_process():
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import test_perturb; print(test_perturb.digest())"
+    environment = os.environ | {"PYTHONHASHSEED": "1"}
+    command = [sys.executable, "-c", code, str(Path(__file__).parent)]
+    other = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert (digest(), other.stdout.strip()) == (PUBLISHED, PUBLISHED)
+
+
+# --- options ----------------------------------------------------------------------------------------------
+
+
+def test_the_identity_comes_only_when_it_is_allowed():
+    # Two orders of two words, so half of the draws are the identity.
+    allowed = [perturb_all(["red bus"], ALL_WORDS, seed, allow_identity=True)[0] for seed in range(200)]
+    assert 70 < allowed.count("red bus") < 130
+    assert {perturb_all(["red bus"], ALL_WORDS, seed)[0] for seed in range(200)} == {"bus red"}
+    assert perturb_all(["Bus bus", "red"], ALL_WORDS, allow_identity=True) == ["bus bus", "red"]
+    assert perturb_all(["Bus bus", "red", ""], ALL_WORDS) == [None, None, None]
+
+
+def test_captions_are_cleaned_and_cut_after_their_words_are_permuted():
+    caption = " ".join(f"w{number}" for number in range(60))
+    cleaned, perturbed, _ = perturb.perturb([caption.upper() + " ."], [WITHIN_TRIGRAMS, TRIGRAMS])
+    assert cleaned == [" ".join(caption.split()[:30])]
+    within, moved = (perturbed[name][0].split() for name in (WITHIN_TRIGRAMS, TRIGRAMS))
+    assert len(within) == len(moved) == 30
+    assert sorted(within) == sorted(caption.split()[:30])
+    assert set(moved) - set(caption.split()[:30])
+    # Only what is kept counts as a change: here the last run must come first.
+    assert perturb_all(["a a a a b c d"], TRIGRAMS, max_words=1) == ["d"]
+    assert perturb_all(["a a a b c d"], WITHIN_TRIGRAMS, max_words=3) == [None]
+
+
+@pytest.mark.parametrize(
+    ("caption", "words", "tokens"),
+    [
+        ("A man, a dog.", "a man a dog", "a man, a dog"),
+        ('The "BIG" (red) bus #5; half-pipe', "the big red bus 5 half-pipe", "the big red bus 5 half-pipe"),
+        ("It's 3.5 m -- it’s ok?", "it's 3.5 m it’s ok", "it's 3 5 m -- it’s ok?"),
+        ("A dog.A cat\n", "a dog a cat", "a dog a cat"),
+        ("...", "", ""),
+        ("", "", ""),
+        ("'quoted' men's dogs' tails-", "quoted men's dogs tails", "'quoted' men's dogs' tails-"),
+    ],
+)
+def test_cleaning_by_hand(caption, words, tokens):
+    assert clean_caption(caption) == words
+    assert clean_caption(caption, "tokens") == tokens
+
+
+def test_the_authors_tokens_leave_marks_that_whole_words_do_not():
+    caption = "A man's dog, a cat, and a half-pipe in the sun."
+    cleaned, perturbed, _ = perturb.perturb([caption], TEXT_SHUFFLES, tagger="plain", units="tokens")
+    assert cleaned == ["a man's dog, a cat, and a half-pipe in the sun"]
+    parts = "a man 's dog , a cat , and a half - pipe in the sun"
+    for name in SHUFFLES:
+        assert sorted(perturbed[name][0].split()) == sorted(parts.split())
+    # All words are those between spaces, with the marks that stick to them; the full stop goes afterwards.
+    assert sorted(perturbed[ALL_WORDS][0].split()) == sorted(cleaned[0].split())
+    assert perturb_all(["Zebras."], TRIGRAMS, units="tokens") == [None]
+
+
+def test_the_tagger_is_recorded_where_one_is_used():
+    assert perturb.perturb(["a dog"], [TRIGRAMS]).tagger is None
+    assert perturb.perturb(["a dog"], SHUFFLES, tagger="plain").tagger == tagger_name("plain") == "plain 1"
+    assert perturb.perturb([], SHUFFLES, tagger="plain") == ([], {name: [] for name in SHUFFLES}, "plain 1")
+
+
+def test_wrong_arguments_are_named():
+    with pytest.raises(UnknownNameError, match="unknown perturbation 'shuffle'; known: shuffle_nouns"):
+        perturb.perturb(["a dog"], ["shuffle"])
+    with pytest.raises(UnknownNameError, match="unknown kind of units 'letters'; known: words, tokens"):
+        perturb.perturb(["a dog"], units="letters")
+    with pytest.raises(UnknownNameError, match="unknown tagger 'nltk'; known: auto, spacy, plain"):
+        perturb.perturb(["a dog"], tagger="nltk")
+    with pytest.raises(ScoresError, match="max_words is 0; pass how many words to keep, at least 1"):
+        clean_caption("a dog", max_words=0)
+    with pytest.raises(DataError, match="one text came, 'a dog'; pass a list of captions"):
+        perturb.perturb("a dog")
+    with pytest.raises(DataError, match=r"a caption is None in row 1 \(1 of 2 rows"):
+        perturb.perturb(["a dog", None])
+
+
+# --- tags -------------------------------------------------------------------------------------------------
+
+TAGGED_BY_HAND = [
+    "Two/CD men/NNS in/IN wetsuits/NNS carry/VBP surfboards/NNS toward/IN the/DT ocean/NN ./.",
+    "A/DT group/NN of/IN young/JJ children/NNS sit/VBP around/IN a/DT table/NN eating/VBG pizza/NN ./.",
+    "A/DT boy/NN rides/VBZ his/PRP$ skateboard/NN down/IN a/DT ramp/NN while/IN people/NNS watch/VBP ./.",
+    "There/EX is/VBZ an/DT orange/NN on/IN top/NN of/IN the/DT orange/JJ plate/NN ./.",
+    "three/CD zebras/NNS graze/VBP in/IN a/DT field/NN next/RB to/TO some/DT very/RB tall/JJ trees/NNS",
+    "She/PRP is/VBZ cutting/VBG a/DT cake/NN that/WDT looks/VBZ delicious/JJ ./.",
+    "A/DT traffic/NN light/NN turns/VBZ green/JJ in/IN the/DT living/NN room/NN ,/, not/RB here/RB",
+    "the/DT man/NN 's/POS bigger/JJR half/JJ -/: pipe/NN did/VBD n't/RB break/VB",
+    "A/DT parked/JJ car/NN is/VBZ covered/VBN in/IN snow/NN and/CC 2/CD inches/NNS of/IN ice/NN !/.",
+    "She/PRP will/MD walk/VB her/PRP$ dog/NN to/TO catch/VB a/DT red/JJ frisbee/NN",
+]
+
+
+@pytest.mark.parametrize("line", TAGGED_BY_HAND)
+def test_plain_tags_by_hand(line):
+    words, tags = zip(*(part.rsplit("/", 1) for part in line.split()), strict=True)
+    text = " ".join(words).replace(" 's", "'s").replace(" n't", "n't").replace(" - ", "-").replace(" ,", ",")
+    (tagged,) = tag([text], "plain")
+    assert list(zip(tagged.words, tagged.tags, strict=True)) == list(zip(words, tags, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "nouns", "verbs"),
+    [
+        (
+            "All the people in a very tall, bright red school bus are slowly driving away.",
+            ["All the people", "a very tall, bright red school bus"],
+            ["are slowly driving"],
+        ),
+        (
+            "The girl's dog has eaten a snow-covered cake",
+            ["The girl's dog", "a snow-covered cake"],
+            ["has eaten", "covered"],
+        ),
+        (
+            "A man has snow covered skis - a dog waits",
+            ["A man", "snow covered skis", "a dog"],
+            ["has", "covered", "waits"],
+        ),
+    ],
+)
+def test_phrases_by_hand(text, nouns, verbs):
+    (tagged,) = tag([text], "plain")
+
+    def texts(phrases):
+        return [text[tagged.spans[first][0] : tagged.spans[last - 1][1]] for first, last in phrases]
+
+    assert texts(tagged.noun_phrases) == nouns
+    assert texts(tagged.verb_phrases) == verbs
+
+
+@given(st.text(max_size=60))
+def test_any_text_can_be_tagged_and_its_tokens_are_all_but_its_spaces(text):
+    (tagged,) = tag([text], "plain")
+    assert "".join(tagged.words) == "".join(text.split())
+    assert len(tagged.tags) == len(tagged.spans)
+    assert all(last > first for first, last in (*tagged.noun_phrases, *tagged.verb_phrases))
+
+
+class FakeDocument:
+    """Stands for spaCy's Doc: every token is a noun, the first two a noun phrase."""
+
+    def __init__(self, vocab, words, spaces):
+        self.text = "".join(word + " " * space for word, space in zip(words, spaces, strict=True))
+        self.tokens = [types.SimpleNamespace(tag_="NN", text=word) for word in words]
+        self.noun_chunks = [types.SimpleNamespace(start=0, end=2)]
+
+    def __iter__(self):
+        return iter(self.tokens)
+
+
+@pytest.fixture
+def fake_spacy(monkeypatch):
+    def model(document):
+        return document
+
+    model.vocab = None
+    spacy = types.ModuleType("spacy")
+    spacy.load = lambda name, exclude: model if name == "en_core_web_sm" else None
+    tokens = types.ModuleType("spacy.tokens")
+    tokens.Doc = FakeDocument
+    for name, module in {"spacy": spacy, "spacy.tokens": tokens, "en_core_web_sm": spacy}.items():
+        module.__spec__ = importlib.util.spec_from_loader(name, None)
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(importlib.metadata, "version", {"spacy": "3.8.7", "en_core_web_sm": "3.8.0"}.__getitem__)
+    tagging._load_spacy.cache_clear()
+    yield
+    tagging._load_spacy.cache_clear()
+
+
+@pytest.mark.usefixtures("fake_spacy")
+def test_spacy_is_used_where_it_is_installed_and_named_with_its_version():
+    assert tagger_name("auto") == tagger_name("spacy") == "spacy 3.8.7, en_core_web_sm 3.8.0"
+    for tagger in ("auto", "spacy"):
+        tagged, empty = tag(["a man's  dog.", ""], tagger)
+        assert tagged.words == ["a", "man", "'s", "dog", "."]
+        assert tagged.tags == ("NN",) * 5
+        assert tagged.noun_phrases == ((0, 2),)
+        assert empty == ("", (), (), ())
+    assert tag(["a dog"], "plain")[0].tags == ("DT", "NN")
+    assert perturb.perturb(["a dog"], SHUFFLES).perturbed[NOUNS_AND_ADJECTIVES] == ["dog a"]
+
+
+def test_without_spacy_the_plain_tagger_is_used_and_spacy_is_refused_with_a_cure(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert tagger_name("auto") == "plain 1"
+    assert tag(["a dog"])[0].tags == ("DT", "NN")
+    with pytest.raises(ModelError, match=r"needs spacy and en_core_web_sm.*python -m spacy download en_core_web_sm"):
+        tag(["a dog"], "spacy")
+
+
+def test_spacy_itself_where_it_is_installed():
+    pytest.importorskip("spacy")
+    pytest.importorskip("en_core_web_sm")
+    (tagged,) = tag([FIGURE_1["caption"]], "spacy")
+    assert [w for w, t in zip(tagged.words, tagged.tags, strict=True) if t == "NN"] == FIGURE_1["nouns"]
+
+
+# --- images -----------------------------------------------------------------------------------------------
+
+
+def picture(columns, rows, cell=(5, 4), rest=(0, 0), mode="RGB"):
+    """A grid of cells of one colour each; what does not fill the grid is white."""
+    width, height = columns * cell[0] + rest[0], rows * cell[1] + rest[1]
+    pixels = np.full((height, width, 3), 255, np.uint8)
+    for number, (row, column) in enumerate(itertools.product(range(rows), range(columns))):
+        pixels[row * cell[1] : (row + 1) * cell[1], column * cell[0] : (column + 1) * cell[0]] = number * 20
+    return Image.fromarray(pixels).convert(mode)
+
+
+def cells(image, columns, rows, cell=(5, 4)):
+    pixels = np.asarray(image.convert("RGB"))[: rows * cell[1], : columns * cell[0], 0]
+    blocks = pixels.reshape(rows, cell[1], columns, cell[0]).swapaxes(1, 2).reshape(rows * columns, -1)
+    assert (blocks == blocks[:, :1]).all()
+    return (blocks[:, 0] // 20).tolist()
+
+
+@pytest.mark.parametrize(("name", "columns", "rows"), [("rows_4", 1, 4), ("columns_4", 4, 1), ("patches_9", 3, 3)])
+def test_cells_of_an_image_change_places_and_nothing_else_does(name, columns, rows):
+    image = picture(columns, rows, rest=(columns - 1, rows - 1))
+    orders = []
+    for seed in range(50):
+        shuffled = shuffle_image(image, f"shuffle_{name}", "a.png", seed)
+        assert (shuffled.size, shuffled.mode) == (image.size, image.mode)
+        orders.append(cells(shuffled, columns, rows))
+        assert sorted(orders[-1]) == list(range(columns * rows))
+        assert orders[-1] != sorted(orders[-1])
+        pixels = np.asarray(shuffled)
+        assert (pixels[rows * 4 :] == 255).all()
+        assert (pixels[:, columns * 5 :] == 255).all()
+    assert len({tuple(order) for order in orders}) > 10
+    assert cells(image, columns, rows) == list(range(columns * rows))
+
+
+def test_an_image_s_order_depends_on_its_key_the_seed_and_the_shuffle_alone():
+    def order(key, seed=0, scale=1):
+        image = picture(3, 3).resize((15 * scale, 12 * scale), Image.Resampling.NEAREST)
+        return cells(shuffle_image(image, "shuffle_patches_9", key, seed), 3, 3, (5 * scale, 4 * scale))
+
+    assert order("a") == order("a", scale=3)
+    assert len({tuple(order(key, seed)) for key in "abcd" for seed in range(4)}) == 16
+    assert list(IMAGE_SHUFFLES) == ["shuffle_rows_4", "shuffle_columns_4", "shuffle_patches_9"]
+
+
+@pytest.mark.parametrize("mode", ["L", "P", "RGBA", "1", "CMYK"])
+def test_images_keep_their_mode(mode):
+    image = picture(3, 3, mode=mode)
+    shuffled = shuffle_image(image, "shuffle_patches_9", "a")
+    assert shuffled.mode == mode
+    colours = [np.asarray(one.convert("RGB")).reshape(-1, 3).tolist() for one in (shuffled, image)]
+    assert sorted(colours[0]) == sorted(colours[1])
+
+
+def test_images_that_cannot_be_shuffled_are_named():
+    with pytest.raises(DataError, match=r"the image 'x\.png' has 3 × 2 pixels, too few for 1 columns and 4 rows"):
+        shuffle_image(Image.new("L", (3, 2)), "shuffle_rows_4", "x.png")
+    with pytest.raises(UnknownNameError, match="unknown image shuffle 'rows'; known: shuffle_rows_4, "):
+        shuffle_image(Image.new("L", (9, 9)), "rows", "x.png")
+
+
+@pytest.mark.parametrize("module", [perturb, tagging])
+def test_docstring_examples(module):
+    results = doctest.testmod(module)
+    assert results.attempted
+    assert not results.failed
