@@ -7,5 +7,6 @@ Nothing here needs torch. Each folder is an `evaluate` module; beside the folder
   boxes), `answers` (yes or no), `symmetry` (text-only scores), `comparison` (two models);
 - what those share: `kernels`, `boxes`, `detection` and `ranking` row by row, `summary`, `stats` and `paired` over rows;
 - what carries numbers: `sheets`, `results`, `report`, `storage`;
-- and `modules` (finding and installing), `inputs` (what comes through `evaluate`), `page` (a module's Space), `citations`, `errors`, `console`.
+- and `modules` (finding and installing), `inputs` (what comes through `evaluate`), `page` (a module's Space),
+  `citations`, `errors`, `console`.
 """
