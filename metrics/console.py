@@ -49,6 +49,12 @@ def main() -> None:
     except SystemExit as leaving:
         if leaving.code == _INTERRUPTED:
             print("interrupted; what was finished is kept: run the same command to go on", file=sys.stderr)
+        if not leaving.code and os.environ.get("WORLD_SIZE", "1") != "1":
+            # All is written. Torch's threads now and then abort an interpreter that ends among several processes, and
+            # the launcher then reports a failure.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
         raise
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -68,7 +69,16 @@ def join() -> Processes:
             f"{world} processes were started but only {state.num_processes} found each other; "
             "on a CPU start them with: torchrun --nproc_per_node N --no-python vl-assay run …"
         )
+    atexit.register(_leave)
     return Processes(state.process_index, state.num_processes, state)
+
+
+def _leave() -> None:
+    """Part from the other processes: left to the interpreter's end, torch's threads now and then abort it."""
+    import torch
+
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def default_device(rank: int) -> str:
