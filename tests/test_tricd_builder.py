@@ -1,0 +1,520 @@
+"""The TRICD builder: what the rows of its three configurations hold, and how it names what is wrong."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+import sources_tricd as sources
+from huggingface_hub import DatasetCard
+
+from vl_assay.hub_datasets import judge
+from vl_assay.hub_datasets.repository import build as build_repository
+from vl_assay.hub_datasets.tricd import builder as module
+from vl_assay.hub_datasets.tricd.builder import CONFIG_NAMES, TRICD
+from vl_assay.hub_datasets.tricd.questions import caption_question
+from vl_assay.metrics.errors import DataError
+from vl_assay.model_wrappers import score
+
+FOLDER = Path(module.__file__).parent
+CARD = (FOLDER / "README.md").read_text(encoding="utf-8")
+GROUNDING, VQA = "TRICD_grounding_val.json", "TRICD_VQA_val.json"
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Path:
+    """A user's own copy: the annotations in TRICD/, the images in val2017/."""
+    folder = tmp_path / "release"
+    sources.make(folder)
+    return folder
+
+
+@pytest.fixture
+def make(tmp_path: Path):
+    """Make a builder; the small files of these tests do not have the sums of the released ones."""
+
+    def make(data_dir: Path | str | None = None, config: str = "val", **options: Any) -> TRICD:
+        return TRICD(
+            cache_dir=str(tmp_path / "cache"),
+            dataset_name="tricd",
+            config_name=config,
+            data_dir=None if data_dir is None else str(data_dir),
+            **{"verify": False, **options},
+        )
+
+    return make
+
+
+@pytest.fixture
+def build(make):
+    def build(*args: Any, **options: Any) -> datasets.Dataset:
+        builder = make(*args, **options)
+        builder.download_and_prepare()
+        return builder.as_dataset(split="validation")
+
+    return build
+
+
+@pytest.fixture
+def released(shared_data: Path, make):
+    """The rows of a config, read from the real files with their checksums verified."""
+
+    def read(config: str) -> list[dict[str, Any]]:
+        builder = make(shared_data / "data" / "tricd", config, with_images=False, verify=True)
+        return list(builder.as_streaming_dataset(split="validation"))
+
+    return read
+
+
+def rewrite(release: Path, name: str, change) -> Path:
+    """Let `change` alter the parsed file of that name in place."""
+    path = release / "TRICD" / name
+    data = json.loads(path.read_text(encoding="utf-8"))
+    change(data)
+    path.write_text(json.dumps(data), encoding="utf-8")
+    return path
+
+
+# What a row holds
+
+
+def test_a_positive_row_has_its_phrases_with_spans_and_boxes(build, release):
+    row = build(release, with_images=False)[0]
+    assert row == {
+        "id": "val/1",
+        "filename": "11.jpg",
+        "caption": "dog on a mat",
+        "phrases": [
+            {"text": "dog", "start": 0, "end": 3, "phrase_id": 1, "boxes": [[5.0, 2.0, 61.0, 30.0]]},
+            {"text": "mat", "start": 9, "end": 12, "phrase_id": 2, "boxes": [[6, 2, 20, 30], [1, 1, 5, 6.5]]},
+        ],
+        "positive": True,
+        "pair_id": "1/dog on a mat",
+        "type": "relation",
+        "width": 64,
+        "height": 48,
+        "overruns": True,  # 5 + 61 > 64
+    }
+
+
+def test_a_distractor_has_the_phrases_without_boxes_and_the_pair_id_of_its_positive(build, release):
+    rows = list(build(release, with_images=False))
+    for positive in (row for row in rows if row["positive"]):
+        pair = [row for row in rows if row["pair_id"] == positive["pair_id"]]
+        assert [row["positive"] for row in pair] == [True, False]
+        assert len({row["caption"] for row in pair}) == 1
+        assert len({row["filename"] for row in pair}) == 2
+        assert [phrase["boxes"] for phrase in pair[1]["phrases"]] == [[]] * len(positive["phrases"])
+        assert [phrase["start"] for phrase in pair[1]["phrases"]] == [p["start"] for p in positive["phrases"]]
+
+
+@pytest.mark.parametrize(
+    ("box", "expected"),
+    [
+        ([0, 0, 64, 48], False),
+        ([1, 1, 63.0000000001, 47.0000000001], False),
+        ([-1e-13, 0, 4, 4], False),
+        ([-0.5, 0, 4, 4], True),
+        ([0, -0.5, 4, 4], True),
+        ([60.5, 0, 4, 4], True),
+        ([0, 40, 4, 8.01], True),
+    ],
+)
+def test_a_row_overruns_when_a_box_leaves_the_image_by_more_than_rounding(build, release, box, expected):
+    rewrite(release, GROUNDING, lambda data: data["annotations"][0].update(bbox=box))
+    row = build(release, with_images=False)[0]
+    assert row["overruns"] is expected
+    assert row["phrases"][0]["boxes"] == [box]
+
+
+def test_questions_have_boolean_answers_and_the_type(build, release):
+    rows = list(build(release, "vqa", with_images=False))
+    assert rows[0] == {
+        "id": "vqa/1",
+        "filename": "11.jpg",
+        "question": "is there dog on a mat",
+        "answer": True,
+        "type": "relation",
+    }
+    assert [row["answer"] for row in rows] == [True, True, False, False] * len(sources.GROUPS)
+
+
+def test_answers_are_found_by_image_id_not_by_place(build, release):
+    expected = list(build(release, "vqa", with_images=False))
+    shuffled = release.with_name("shuffled")
+    shutil.copytree(release, shuffled)
+    rewrite(shuffled, VQA, lambda data: data["annotations"].reverse())
+    assert list(build(shuffled, "vqa", with_images=False)) == expected
+
+
+def test_a_group_is_its_two_positive_rows(build, release):
+    rows = list(build(release, "groups", with_images=False))
+    assert [row["id"] for row in rows] == ["groups/1", "groups/3", "groups/4", "groups/5"]
+    columns = ("type", "filename_0", "caption_0", "filename_1", "caption_1")
+    assert [tuple(row[column] for column in columns) for row in rows] == [group[1:] for group in sources.GROUPS]
+
+
+@pytest.mark.parametrize(
+    ("config", "columns"), [("val", ["image"]), ("vqa", ["image"]), ("groups", ["image_0", "image_1"])]
+)
+def test_image_bytes_are_those_of_the_file(build, release, config, columns):
+    rows = build(release, config)
+    assert list(rows.features) == list(module._columns(config))
+    for column in columns:
+        for row in rows.cast_column(column, datasets.Image(decode=False)):
+            name = row[column.replace("image", "filename")]
+            assert row[column] == {"path": name, "bytes": (release / "val2017" / name).read_bytes()}
+
+
+@pytest.mark.parametrize("config", CONFIG_NAMES)
+def test_streaming_gives_the_rows_of_the_prepared_dataset(build, make, release, config):
+    rows = list(build(release, config))
+    assert rows
+    assert list(make(release, config).as_streaming_dataset(split="validation")) == rows
+
+
+# Where files are looked for
+
+
+@pytest.mark.parametrize("place", [".", "TRICD", "deep/below"])
+def test_annotations_are_found_anywhere_in_data_dir(build, release, place):
+    moved = release.with_name("moved")
+    (moved / place).mkdir(parents=True)
+    shutil.copy(release / "TRICD" / GROUNDING, moved / place / GROUNDING)
+    assert len(build(moved, with_images=False)) == 16
+
+
+def test_the_copy_with_the_shortest_path_is_taken(build, release):
+    (release / "A" / "B").mkdir(parents=True)
+    (release / "A" / "B" / GROUNDING).write_text("not this one", encoding="utf-8")
+    assert len(build(release, with_images=False)) == 16
+
+
+@pytest.mark.parametrize("place", ["val2017", "images/val2017", "."])
+def test_images_are_found_in_each_documented_place(build, release, place):
+    moved = release.with_name("moved")
+    shutil.copytree(release / "TRICD", moved / "TRICD")
+    shutil.copytree(release / "val2017", moved / place, dirs_exist_ok=True)
+    assert [image.size for image in build(moved)["image"]] == [(64, 48)] * 16
+
+
+def test_without_data_dir_the_error_says_what_to_get_where(make):
+    with pytest.raises(FileNotFoundError, match=r"TRICD_grounding_val\.json.*github.com/ashkamath/TRICD.*val2017\.zip"):
+        make().download_and_prepare()
+
+
+def test_data_dir_that_is_not_a_folder_is_named(make, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"data_dir .*nowhere is not a folder"):
+        make(tmp_path / "nowhere").download_and_prepare()
+
+
+@pytest.mark.parametrize(("config", "name"), [("val", GROUNDING), ("groups", GROUNDING), ("vqa", VQA)])
+def test_missing_annotations_are_named_with_their_source(make, release, config, name):
+    (release / "TRICD" / name).unlink()
+    with pytest.raises(FileNotFoundError, match=rf"does not hold {name}.*github.com/ashkamath/TRICD"):
+        make(release, config).download_and_prepare()
+
+
+def test_missing_or_empty_images_are_named_with_their_rows_and_the_cure(make, release):
+    (release / "val2017" / "11.jpg").unlink()
+    (release / "val2017" / "14.jpg").write_bytes(b"")
+    with pytest.raises(FileNotFoundError) as caught:
+        make(release, "groups").download_and_prepare()
+    message = str(caught.value)
+    assert "2 of 7 images are missing" in message
+    assert "11.jpg (for groups/1, groups/4)" in message
+    assert "14.jpg (for groups/3)" in message
+    for cure in ("val2017.zip", "allow_missing=True", "with_images=False"):
+        assert cure in message
+
+
+def test_allowed_missing_image_keeps_its_row(build, release):
+    (release / "val2017" / "11.jpg").unlink()
+    rows = build(release, "groups", allow_missing=True)
+    assert [image is None for image in rows["image_0"]] == [True, False, True, False]
+    assert [image is None for image in rows["image_1"]] == [False] * 4
+
+
+@pytest.mark.parametrize("config", CONFIG_NAMES)
+def test_altered_file_is_an_error_unless_told_otherwise(release, tmp_path, config):
+    name = VQA if config == "vqa" else GROUNDING
+    path = release / "TRICD" / name
+    builder = TRICD(cache_dir=str(tmp_path / "cache"), config_name=config, data_dir=str(release))
+    with pytest.raises(ValueError, match="damaged or of another release") as caught:
+        builder.download_and_prepare()
+    for part in (str(path), hashlib.sha256(path.read_bytes()).hexdigest(), module._CHECKSUMS[name], "verify=False"):
+        assert part in str(caught.value)
+
+
+# Damaged files
+
+
+def drop(number, key, field):
+    return lambda data: data[key][number].pop(field)
+
+
+def put(number, key, **fields):
+    return lambda data: data[key][number].update(fields)
+
+
+@pytest.mark.parametrize(
+    ("config", "change", "found"),
+    [
+        ("val", lambda data: data.pop("images"), "no list 'images'"),
+        ("val", lambda data: data["annotations"].clear(), "no list 'annotations'"),
+        ("val", drop(2, "images", "caption"), "images[2]: missing or of a wrong type: ['caption']"),
+        ("val", put(2, "images", positive=0), "images[2]: missing or of a wrong type: ['positive']"),
+        ("val", put(2, "images", id=1), "images[2]: id 1 occurs twice"),
+        ("val", put(2, "images", file_name="../a.jpg"), "images[2]: file_name '../a.jpg'"),
+        ("val", put(0, "images", phrases={"1": [[0, 99]]}), "image 1, phrase 1: found [[0, 99]]"),
+        ("val", put(0, "images", phrases={"1": [[0, 3], [4, 6]]}), "image 1, phrase 1: found [[0, 3], [4, 6]]"),
+        ("val", put(0, "images", phrases={"1": 7}), "image 1, phrase 1: found 7"),
+        ("val", put(0, "images", phrases={"1": [[0, 3]]}), "phrase 2 of image 1, which is not in the file"),
+        ("val", put(3, "images", phrases={"5": [[0, 3]]}), "phrase id 5 occurs twice"),
+        ("val", put(0, "images", positive=False), "image 1, phrase 1: found 1 boxes. Expected none"),
+        ("val", put(2, "images", positive=True), "image 3, phrase 5: found 0 boxes. Expected at least one"),
+        ("val", put(0, "annotations", bbox=[1, 2, 3]), "annotation 1: found bbox [1, 2, 3]"),
+        ("val", put(0, "annotations", bbox=[1, 2, 3, 0]), "annotation 1: found bbox [1, 2, 3, 0]"),
+        ("val", put(0, "annotations", bbox=[1, 2, 3, float("nan")]), "annotation 1: found bbox"),
+        ("vqa", put(1, "annotations", answer=2), "question 2: no usable answer"),
+        ("vqa", put(1, "annotations", answer_id=9), "question 2: no usable answer"),
+        ("vqa", lambda data: data["annotations"].pop(1), "question 2: no usable answer"),
+        ("groups", lambda data: data["images"].pop(1), "group 1 (images 1, 3, 4): not a cross"),
+        ("groups", put(2, "images", caption="another"), "group 1 (images 1, 2, 3, 4): not a cross"),
+        ("groups", put(2, "images", file_name="19.jpg"), "group 1 (images 1, 2, 3, 4): not a cross"),
+        ("groups", put(2, "images", coco_type="object"), "group 1 (images 1, 2, 3, 4): not a cross"),
+        ("groups", put(4, "images", original_id="1_0"), "group 1 (images"),
+        ("groups", lambda data: data["images"].append({**data["images"][0], "id": 99}), "group 1 (images"),
+    ],
+)
+def test_damaged_file_is_an_error_that_names_file_and_entry(make, release, config, change, found):
+    path = rewrite(release, VQA if config == "vqa" else GROUNDING, change)
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  (the message is looked at below)
+        make(release, config).download_and_prepare()
+    assert str(path) in str(caught.value)
+    assert found in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "found"), [('{"images"', "not valid JSON"), ("[]", "list at the top level")])
+def test_file_that_is_no_object_is_an_error(make, release, text, found):
+    (release / "TRICD" / GROUNDING).write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=found):
+        make(release).download_and_prepare()
+
+
+# Questions for new captions
+
+
+@pytest.mark.parametrize(
+    ("caption", "expected"),
+    [
+        ("vase", "is there a vase"),
+        ("armchair", "is there an armchair"),
+        ("hourglass", "is there an hourglass"),
+        ("unicycle on a rope", "is there a unicycle on a rope"),
+        ("drums", "are there drums"),
+        ("bus", "is there a bus"),
+        ("bass", "is there a bass"),
+        ("dog chasing cats", "is there a dog chasing cats"),
+        ("dogs chasing a cat", "are there dogs chasing a cat"),
+        ("donuts wrapped in a napkin", "are there donuts wrapped in a napkin"),
+        ("stuffed leopard", "is there a stuffed leopard"),
+        ("women at a bar", "are there women at a bar"),
+        ("a dog on a sofa", "is there a dog on a sofa"),
+        ("two dogs", "are there two dogs"),
+        ("some dogs", "are there some dogs"),
+        ("some water", "is there some water"),
+        (" The cat in a box. ", "is there The cat in a box"),
+        ("There is a cat.", "is there a cat"),
+        ("there are cats  asleep", "are there cats  asleep"),
+    ],
+)
+def test_caption_becomes_a_question(caption, expected):
+    assert caption_question(caption) == expected
+
+
+@pytest.mark.parametrize("caption", ["", "  ", " ."])
+def test_empty_caption_has_no_question(caption):
+    with pytest.raises(ValueError, match="is empty"):
+        caption_question(caption)
+
+
+def test_questions_of_the_rules_differ_from_the_release_where_the_card_says(released):
+    pairs = zip(released("val"), released("vqa"), strict=True)
+    asked = {row["caption"]: question["question"].strip() for row, question in pairs}
+    differ = {caption for caption, question in asked.items() if question != caption_question(caption)}
+    assert (len(asked), len(asked) - len(differ)) == (102, 94)
+    assert differ == {
+        "stuffed leopard",  # "are there", as in the next two
+        "mannequin head",
+        "teddy bear wearing glasses",
+        "giraffes behind a fence",  # "is there a", as in the next two
+        "teddy bears participating in a picnic",
+        "teddy bears at war",
+        "hourglass",  # "a hourglass"
+        "exhaust",  # right without an article, which the rules cannot know
+    }
+    assert "for 94 of the 102 captions" in CARD
+
+
+# With the rest of the package
+
+
+def test_repository_loads_and_the_groups_are_scored_and_judged(release, tmp_path):
+    out = build_repository("tricd", tmp_path / "built", data_dir=release, options={"verify": False})
+    for config in CONFIG_NAMES:
+        plain = datasets.load_dataset(str(out), config, split="validation")
+        assert list(datasets.load_dataset(str(out), config, split="validation", streaming=True)) == list(plain)
+    options = {"verify": False}
+    sheets = score(
+        "mock:shuffled", ["tricd"], data_dir=release, options=options, out=tmp_path / "sheets", progress=False
+    )
+    [result] = judge(sheets, resamples=100)
+    assert (result.metric, result.scores["n"]) == ("group_match", 4)
+    assert set(result.scores["per_category"]) == {"object", "relation"}
+
+
+def test_a_missing_copy_is_a_data_error_with_the_builders_words(tmp_path):
+    with pytest.raises(DataError, match=r"pass data_dir.*github.com/ashkamath/TRICD"):
+        build_repository("tricd", tmp_path / "built")
+
+
+# The card and the released files
+
+
+def table(marker: str) -> list[list[str]]:
+    inside = CARD.split(f"<!-- {marker} -->")[1].split(f"<!-- /{marker} -->")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in inside.split("\n") if line][2:]
+
+
+def facts(val: list[dict[str, Any]], groups: list[dict[str, Any]]) -> dict[str, int]:
+    """What the card counts, over all rows or those of one type."""
+    phrases = [phrase for row in val for phrase in row["phrases"]]
+    boxes = [(box, row) for row in val for phrase in row["phrases"] for box in phrase["boxes"]]
+    above = [-box[1] for box, _ in boxes if box[1] < 0]
+    beyond = [excess(box, row) for box, row in boxes if excess(box, row) > 0]
+    per_image = Counter(row[f"filename_{side}"] for row in groups for side in "01")
+    return {
+        "image-caption rows": len(val),
+        "of these positive": sum(row["positive"] for row in val),
+        "groups": len(groups),
+        "images": len({row["filename"] for row in val}),
+        "images in more than one group": sum(count > 1 for count in per_image.values()),
+        "phrase ids": len({phrase["phrase_id"] for phrase in phrases}),
+        "phrases with different text": len({phrase["text"] for phrase in phrases}),
+        "boxes": len(boxes),
+        "boxes that start above the upper border": len(above),
+        "of these by 1 pixel or more": sum(value >= 1 for value in above),
+        "boxes beyond any border, by rounding too": len(beyond),
+        "of these by 1 pixel or more ": sum(value >= 1 for value in beyond),
+        "rows that overrun": sum(row["overruns"] for row in val),
+        "captions with outer white space": sum(row["caption"] != row["caption"].strip() for row in val),
+        "groups whose captions are the same bag of words": sum(
+            Counter(row["caption_0"].split()) == Counter(row["caption_1"].split()) for row in groups
+        ),
+    }
+
+
+def excess(box: list[float], row: dict[str, Any]) -> float:
+    left, top, width, height = box
+    return max(-left, -top, left + width - row["width"], top + height - row["height"])
+
+
+def test_card_facts_are_those_of_the_files(released):
+    val, groups = released("val"), released("groups")
+    parts = [
+        facts([row for row in val if row["type"] in kinds], [row for row in groups if row["type"] in kinds])
+        for kinds in (("object",), ("relation",), ("object", "relation"))
+    ]
+    expected = [[name.strip(), *(f"{part[name]:,}" for part in parts)] for name in parts[0]]
+    assert table("facts") == expected
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [(["object"], (84, 40, 43, 83)), (["relation"], (120, 60, 73, 232)), (["object", "relation"], (204, 99, 114, 315))],
+)
+def test_released_numbers_are_those_of_the_papers_table_7(released, kinds, expected):
+    rows = [row for row in released("val") if row["type"] in kinds]
+    counted = facts(rows, [])
+    names = ("image-caption rows", "images", "phrases with different text", "boxes")
+    assert tuple(counted[name] for name in names) == expected
+
+
+def test_released_groups_lack_number_16(released):
+    assert [row["id"] for row in released("groups")] == [f"groups/{n}" for n in range(1, 53) if n != 16]
+
+
+def test_card_counts_are_those_of_the_files(released):
+    expected = []
+    for config in CONFIG_NAMES:
+        rows = released(config)
+        images = {row[column] for row in rows for column in row if column.startswith("filename")}
+        captions = {row[column] for row in rows for column in row if column.startswith("caption")}
+        expected.append([config, "validation", f"{len(rows):,}", f"{len(images):,}", f"{len(captions):,}"])
+    assert table("counts") == expected
+
+
+def test_released_questions_are_balanced_and_run_along_the_rows_of_val(released):
+    val, vqa = released("val"), released("vqa")
+    assert (len(vqa), sum(row["answer"] for row in vqa)) == (204, 102)
+    for row, question in zip(val, vqa, strict=True):
+        assert (row["filename"], row["positive"], row["type"]) == (
+            question["filename"], question["answer"], question["type"],
+        )  # fmt: skip
+    assert not any(row["question"].strip().endswith("?") for row in vqa)
+
+
+def test_released_source_and_area_are_constant_as_the_card_says(shared_data):
+    data = json.loads((shared_data / "data" / "tricd" / GROUNDING).read_text(encoding="utf-8"))
+    assert {image["source"] for image in data["images"]} == {"coco_test2017"}
+    assert {box["area"] for box in data["annotations"]} == {307200} == {640 * 480}
+
+
+def test_card_quotes_rows_and_text_of_the_files(released):
+    samples = re.findall(r'"(\w+)", split="validation"\)\[(\d+)\]\n(\{.*?\})\n(?=>>>|```)', CARD, re.DOTALL)
+    assert [config for config, _, _ in samples] == list(CONFIG_NAMES)
+    for config, number, text in samples:
+        shown = ast.literal_eval(re.sub(r"<PIL[^>]*>", "None", text))
+        row = {name: value for name, value in shown.items() if not name.startswith("image")}
+        assert row == released(config)[int(number)]
+    captions = " ".join(row["caption"] for row in released("val"))
+    questions = {row["question"] for row in released("vqa")}
+    assert all(word in captions for word in ("zebras fighting", "zebras eating", "infront", "girafe "))
+    assert {"are there stuffed leopard", "is there a giraffes behind a fence"} <= questions
+
+
+def run_example(data_dir: Path, out: Path, options: dict[str, Any], capsys) -> str:
+    """Run the card's example of `cpd_ap` on a build; what it prints."""
+    built = build_repository("tricd", out, configs=["val"], data_dir=data_dir, options=options)
+    [code] = [block for block in re.findall(r"```python\n(.*?)```", CARD, re.DOTALL) if "cpd_ap" in block]
+    code = code.replace('"DIR"', repr(str(built))).replace('"metrics/', f'"{FOLDER.parents[1]}/metrics/')
+    exec(compile(code, "card", "exec"), {})
+    return capsys.readouterr().out.strip().split("\n")[-1]
+
+
+def test_card_example_runs_on_a_small_build(release, tmp_path, capsys):
+    boxes = len(sources.grounding()["annotations"])
+    assert run_example(release, tmp_path / "built", {"verify": False}, capsys) == f"1.0 16 8 {boxes}"
+
+
+def test_card_example_prints_what_it_says_on_the_released_files(shared_data, tmp_path, capsys):
+    printed = run_example(shared_data / "data" / "tricd", tmp_path / "built", {"with_images": False}, capsys)
+    assert f"this prints `{printed}`" in CARD
+
+
+def test_card_is_valid_names_every_column_and_every_sum():
+    metadata = DatasetCard(CARD, ignore_metadata_errors=False).data.to_dict()
+    assert metadata["license"] == "mit"
+    assert not {"configs", "dataset_info"} & set(metadata)
+    columns = [name for config in CONFIG_NAMES for name in module._columns(config)]
+    assert all(re.search(rf"\b{name}\b", CARD) for name in columns)
+    assert all(f"| {name} | `{total}` |" in CARD for name, total in module._CHECKSUMS.items())
