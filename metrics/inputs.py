@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import numpy as np
@@ -36,7 +38,8 @@ class CheckedInputs(EvaluationModule):
         for name in arguments:
             if name not in known and name not in ("predictions", "references"):
                 raise UnknownNameError("option", name, known)
-        return super().compute(**arguments)
+        with _without_collection():
+            return super().compute(**arguments)
 
     def add(self, **example: Any) -> None:
         """Add one example, as a batch of one."""
@@ -96,6 +99,18 @@ class BoxInputs(CheckedInputs):
         """Raise a `ScoresError` for a row that is no mapping, or with a key missing or too many."""
         for side, rows in batch.items():
             check_keys(list(rows), side)
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Keep the garbage collector from walking all rows while `evaluate` copies them, which takes most of its time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _option_names(function: Callable[..., Any]) -> list[str]:
