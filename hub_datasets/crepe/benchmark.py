@@ -1,0 +1,28 @@
+"""How the rows of CREPE are scored and judged: the caption is ranked among its own hard negatives."""
+
+from ..benchmarks import Benchmark, Task
+from .release import PRODUCTIVITY, SYSTEMATICITY
+
+
+def _ranked(config: str, *, by_default: bool) -> Task:
+    """A task of one configuration; pooled over kinds of negatives, recalls at k would mean little."""
+    return Task(
+        name=config,
+        configs=(config,),
+        images=("image",),
+        captions=("caption", "hard_negatives"),
+        category="category",
+        cluster="filename",
+        metrics={"retrieval_recall": {"pool": "own", "ks": [1, 3, 5, 10]}},
+        by_default=by_default,
+    )
+
+
+BENCHMARK = Benchmark(
+    tasks=(
+        *(_ranked(config, by_default=True) for config in PRODUCTIVITY),
+        # Fit to judge only models trained on the one set of three that it was made for.
+        *(_ranked(config, by_default=False) for config in SYSTEMATICITY),
+    ),
+    source="github.com/RAIVNLab/CREPE (no licence stated) and Visual Genome's images, unpacked, as --data-dir",
+)

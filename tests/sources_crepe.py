@@ -1,0 +1,86 @@
+"""Small source files of CREPE, in the layout of its release."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+KINDS = ("atom", "swap", "negate")
+COMPLEXITIES = range(4, 13)
+TRAINING_SETS = ("cc12m", "yfcc", "laion")
+COMPOUNDS = ("seen_compounds", "unseen_compounds")
+IMAGES = ("VG_100K/2.jpg", "VG_100K/61.jpg", "VG_100K_2/2400110.jpg")
+WORDS = ["dog", "cat", "ball", "tree", "red", "small", "old", "left", "near", "under", "behind", "above"]
+COLUMNS = ("image_id", "caption", "x", "y", "width", "height")
+
+
+def make(folder: Path) -> dict[str, Any]:
+    """Write a user's own copy into `folder`; return the builder's options that it needs."""
+    for kind in KINDS:
+        for complexity in COMPLEXITIES:
+            write(productivity_file(folder, kind, complexity), productivity_rows(kind, complexity), "hard_negs")
+    for training_set in TRAINING_SETS:
+        for compounds in COMPOUNDS:
+            write(systematicity_file(folder, compounds, training_set), systematicity_rows(compounds, training_set))
+    rng = np.random.default_rng(0)
+    for name in IMAGES:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (40, 60, 3), dtype=np.uint8)).save(folder / name)
+    return {}
+
+
+def productivity_file(folder: Path, kind: str, complexity: int) -> Path:
+    return folder / "prod_hard_negatives" / kind / f"prod_vg_hard_negs_{kind}_complexity_{complexity}.csv"
+
+
+def systematicity_file(folder: Path, compounds: str, training_set: str) -> Path:
+    return folder / "syst_hard_negatives" / f"syst_vg_hard_negs_{compounds}_in_{training_set}.csv"
+
+
+def productivity_rows(kind: str, complexity: int) -> list[dict[str, Any]]:
+    """Three rows; the first has five negatives, the next four, the last one three."""
+    caption = " ".join(WORDS[:complexity])
+    return [
+        place(number)
+        | {
+            "caption": f"{caption} {number}",
+            "hard_negs": [f"{kind} of {caption}, {negative}, it's {number}" for negative in range(5 - number)],
+        }
+        for number in range(3)
+    ]
+
+
+def systematicity_rows(compounds: str, training_set: str) -> list[dict[str, Any]]:
+    """Three rows with a list of each kind."""
+    atom, comp = [f"{training_set} {compounds} atom {n}" for n in range(3)], [f'a "{training_set}" comp, {compounds}']
+    return [
+        place(number)
+        | {
+            "region_id": 370 + number,
+            "caption": f"a red brick paved sidewalk {number}",
+            "valid_hard_negs_atom": atom[: number + 1],
+            "valid_hard_negs_comp": comp,
+            "valid_hard_negs_combined": atom[: number + 1] + comp,
+        }
+        for number in range(3)
+    ]
+
+
+def place(number: int) -> dict[str, int]:
+    """The image of a row and the box in it."""
+    image = int(Path(IMAGES[number % len(IMAGES)]).stem)
+    return {"image_id": image, "x": 3 + number, "y": 2 * number, "width": 20 + number, "height": 15}
+
+
+def write(path: Path, rows: list[dict[str, Any]], *lists: str) -> None:
+    """Write rows as pandas does: lists as Python prints them, and an index without a name in front."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        columns = list(rows[0]) if rows else [*COLUMNS, *lists]
+        writer.writerow(["", *columns])
+        writer.writerows([number, *(row[column] for column in columns)] for number, row in enumerate(rows))
