@@ -1,8 +1,9 @@
-"""Small sources in the layout of ARO's release."""
+"""Small sources in the layout of ARO's release, and of the files that its order configurations are made of."""
 
 import json
 
 import numpy as np
+import sources_retrieval
 from PIL import Image
 
 RELATIONS = ("on", "eating", "to the left of", "next to")
@@ -22,7 +23,7 @@ def make(folder):
     attributes = [attribute_row(number, *pair) for number, pair in enumerate(ATTRIBUTES)]
     write(folder / "visual_genome_relation.json", relations)
     write(folder / "visual_genome_attribution.json", attributes)
-    return {"verify": False}
+    return sources_retrieval.make(folder)
 
 
 def relation_row(number, relation):

@@ -1,4 +1,7 @@
-"""The ARO builder: what a row and its crop hold, what is asked of the user's files, and that its card is true."""
+"""The ARO builder: relations and attributes, their crops, what is asked of the user's files, and that its card is true.
+
+The order configurations are tested in `test_aro_order`.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,8 @@ from vl_assay.hub_datasets import get_benchmark, judge
 from vl_assay.hub_datasets.aro import builder as module
 from vl_assay.hub_datasets.aro import release as release_module
 from vl_assay.hub_datasets.aro.builder import ARO, CONFIG_NAMES
+from vl_assay.hub_datasets.aro.karpathy import SOURCES
+from vl_assay.hub_datasets.aro.order import SOURCE_NAMES
 from vl_assay.metrics.aro import SYMMETRIC
 from vl_assay.metrics.citations import ARO as CITATION
 from vl_assay.metrics.errors import DataError
@@ -31,6 +36,7 @@ from vl_assay.model_wrappers import score
 FOLDER = Path(module.__file__).parent
 CARD = (FOLDER / "README.md").read_text(encoding="utf-8")
 COMMON = ["id", "category", "image", "filename", "caption", "negative_caption"]
+VISUAL_GENOME, ORDER = CONFIG_NAMES[:2], CONFIG_NAMES[2:]
 RELATION_FILE, ATTRIBUTION_FILE = "visual_genome_relation.json", "visual_genome_attribution.json"
 
 
@@ -458,11 +464,15 @@ def test_a_sheet_of_crops_is_not_taken_for_one_of_whole_images(release, tmp_path
 def test_a_repository_loads_and_its_card_has_the_counts_of_the_build(release, tmp_path):
     out = build_repository("aro", tmp_path / "out", data_dir=release, options={"verify": False})
     for config in CONFIG_NAMES:
-        assert datasets.load_dataset(str(out), config, split="test")["id"][0] == f"{config}/0"
+        first = f"{config}/0-0" if config in ORDER else f"{config}/0"
+        assert datasets.load_dataset(str(out), config, split="test")["id"][0] == first
     card = (out / "README.md").read_text(encoding="utf-8")
     # 12 rows on 12 boxes; 4 relations of 2 captions. 30 rows; box and image repeat after 105; 2 pairs of 2 captions.
     assert "| vg_relation | test | 12 | 12 | 8 |" in card
     assert "| vg_attribution | test | 30 | 30 | 4 |" in card
+    # Images of 5, 5, 5, 5 and 6 captions; 4 images of 5.
+    assert "| coco_order | test | 26 | 5 |" in card
+    assert "| flickr30k_order | test | 20 | 4 |" in card
 
 
 def test_a_build_without_its_sources_says_what_is_missing(tmp_path):
@@ -477,17 +487,23 @@ def test_a_build_without_its_sources_says_what_is_missing(tmp_path):
 def test_every_configuration_has_a_version_a_file_and_a_task():
     assert [config.name for config in ARO.BUILDER_CONFIGS] == list(CONFIG_NAMES)
     assert {str(config.version) for config in ARO.BUILDER_CONFIGS} == {"1.0.0"}
-    assert set(release_module.FILES) == set(release_module.ROWS) == set(CONFIG_NAMES)
-    assert [task.configs for task in get_benchmark("aro").tasks] == [(name,) for name in CONFIG_NAMES]
+    assert set(release_module.FILES) == set(release_module.ROWS) == set(VISUAL_GENOME)
+    assert set(SOURCE_NAMES) == set(ORDER)
+    tasks = get_benchmark("aro").tasks
+    assert [task.configs for task in tasks] == [(name,) for name in CONFIG_NAMES]
+    assert [task.cluster for task in tasks] == ["filename", "filename", None, None]
+    assert [task.by_default for task in tasks] == [True, True, False, False]
 
 
-def test_the_script_imports_the_standard_library_datasets_pillow_and_its_sibling():
-    for name in ("builder.py", "release.py"):
+def test_the_script_imports_the_standard_library_datasets_pillow_and_its_siblings():
+    allowed = {"builder.py": {"release", "order", "karpathy"}, "order.py": {"karpathy"}}
+    for name in ("builder.py", "release.py", "order.py", "karpathy.py"):
         tree = ast.parse((FOLDER / name).read_text(encoding="utf-8"))
         for node in (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)):
             source = node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
             if getattr(node, "level", 0):
-                assert (node.level, source, name) == (1, "release", "builder.py")  # type: ignore[union-attr]
+                assert node.level == 1  # type: ignore[union-attr]
+                assert source in allowed.get(name, ())
             else:
                 assert source.split(".")[0] in {"datasets", "PIL", *sys.stdlib_module_names}
 
@@ -517,8 +533,8 @@ def test_the_row_of_the_card_is_what_the_builder_makes_of_it(build, release):
 
 @pytest.mark.parametrize("config", CONFIG_NAMES)
 def test_the_card_lists_the_columns(make, config):
-    table = CARD.split("| column | type | content |\n|---|---|---|\n")[1].split("\n\n")[0]
-    other = {"vg_relation": "attributes", "vg_attribution": "relation"}[config]
+    table = CARD.split("| column | type | content |\n|---|---|---|\n")[2 if config in ORDER else 1].split("\n\n")[0]
+    other = {"vg_relation": "attributes", "vg_attribution": "relation"}.get(config)
     listed = [line.strip("|").split("|")[0].strip() for line in table.splitlines()]
     assert [name for name in listed if name != other] == list(make(config=config).info.features)
 
@@ -527,10 +543,11 @@ def test_the_card_names_the_files_of_the_release_and_every_option():
     for name, drive_id in release_module.DRIVE_IDS.items():
         assert f"gdown {drive_id} -O {name}" in CARD
     options = set(re.findall(r"^\| `(\w+)` \|", CARD, re.MULTILINE))
-    assert options == {"crop", "with_images", "allow_missing", "verify"}
+    assert options == {"crop", "with_images", "allow_missing", "verify", "seed", "tagger"}
     assert list(card_table("counts")) == list(CONFIG_NAMES)
+    rows = release_module.ROWS | {config: SOURCES[name].captions for config, name in SOURCE_NAMES.items()}
     assert {config: cells[1] for config, cells in card_table("counts").items()} == {
-        config: f"{rows:,}" for config, rows in release_module.ROWS.items()
+        config: f"{number:,}" for config, number in rows.items()
     }
 
 

@@ -286,7 +286,8 @@ def test_what_is_rebuilt_is_built_as_a_dataset(tmp_path):
     assert json.loads((tmp_path / "set" / "visual_genome_attribution.json").read_text("utf-8")) == ATTRIBUTIONS
     (tmp_path / "set" / "images").mkdir()
     Image.effect_noise((100, 80), 60).save(tmp_path / "set" / "images" / "2315001.jpg")
-    out = build("aro", tmp_path / "out", data_dir=tmp_path / "set", options={"verify": False})
+    configs = ["vg_relation", "vg_attribution"]
+    out = build("aro", tmp_path / "out", configs=configs, data_dir=tmp_path / "set", options={"verify": False})
     counts = {config: splits["test"] for config, splits in read_build(out)["configs"].items()}
     # Boxes (0, 20, 100, 60), (10, 10, 75, 40) and (0, 10, 100, 70) in both; 8 captions in both.
     expected = {"rows": 4, "images": 3, "missing_images": 0, "captions": 8}

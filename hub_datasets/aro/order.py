@@ -1,0 +1,53 @@
+"""COCO-Order and Flickr30k-Order: a caption, and four others of its own words in another order (ARO, section 2.2).
+
+Like the builder, the module works as part of a script: the package that shuffles is imported when a row is made.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from .karpathy import Entry, load_authoring
+
+SOURCE_NAMES = {"coco_order": "coco", "flickr30k_order": "flickr30k"}
+# Of every row, so that it has five captions as in the paper.
+NEGATIVES = 4
+# They are tagged together; more at a time saves nothing.
+_IMAGES_AT_A_TIME = 50
+
+
+def order_rows(config: str, entries: list[Entry], seed: int, tagger: str) -> Iterator[dict[str, Any]]:
+    """Yield the columns of each row that need no image, all captions of an image one after the other.
+
+    What a row holds depends on its caption, the seed and the tagger alone, not on the rows around it.
+    """
+    shuffler = load_authoring()
+    for start in range(0, len(entries), _IMAGES_AT_A_TIME):
+        batch = entries[start : start + _IMAGES_AT_A_TIME]
+        made = shuffler.perturb(
+            [text for entry in batch for text in entry["captions"]], shuffler.SHUFFLES, seed, tagger=tagger
+        )
+        place = itertools.count()
+        for entry in batch:
+            for index, text in enumerate(entry["captions"]):
+                number = next(place)
+                found = {name: texts[number] for name, texts in made.perturbed.items() if texts[number] is not None}
+                yield {
+                    "id": f"{config}/{entry['place']}-{index}",
+                    "filename": entry["filename"],
+                    "caption": made.captions[number],
+                    "negative_captions": _filled(list(found.values()) or [made.captions[number]]),
+                    "perturbations": list(found),
+                    "testable": bool(found),
+                    "text_index": index,
+                    "released_text": text,
+                    "seed": seed,
+                    "tagger": made.tagger,
+                }
+
+
+def _filled(texts: list[str]) -> list[str]:
+    """As many texts as every row has, repeated from the first on where there are fewer."""
+    return list(itertools.islice(itertools.cycle(texts), NEGATIVES))

@@ -1,0 +1,37 @@
+"""How retrieval is scored and judged: each condition is a pool of its own (ARO, section 3.1)."""
+
+from ..benchmarks import Benchmark, Task
+
+_CONDITIONS = (
+    "cleaned",
+    "shuffle_nouns_and_adjectives",
+    "shuffle_all_but_nouns_and_adjectives",
+    "shuffle_within_trigrams",
+    "shuffle_trigrams",
+    "shuffle_all_words",
+    "shuffle_rows_4",
+    "shuffle_columns_4",
+    "shuffle_patches_9",
+)
+
+
+def _task(config: str, *, by_default: bool = False) -> Task:
+    return Task(
+        name=config,
+        kind="retrieval",
+        configs=(config,),
+        images=("image",),
+        captions=("captions",),
+        metrics={"retrieval_recall": {"pool": "shared", "ks": [1, 5, 10]}},
+        by_default=by_default,
+    )
+
+
+BENCHMARK = Benchmark(
+    tasks=tuple(
+        task
+        for name in ("coco", "flickr30k")
+        for task in (_task(name, by_default=True), *(_task(f"{name}_{condition}") for condition in _CONDITIONS))
+    ),
+    source="as --data-dir: COCO val2014 (6 GB) and Flickr30k's images, which are given on request (the card says how)",
+)

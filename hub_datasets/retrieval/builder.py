@@ -1,0 +1,231 @@
+"""Image-text retrieval on Karpathy's test splits of COCO and Flickr30k, also without order, as a `datasets` builder.
+
+A row is an image with its captions. `coco` and `flickr30k` have them as released; in the other configurations the words
+of the captions, or parts of the image, are in another order (ARO, Yuksekgonul et al., ICLR 2023, section 3.1).
+
+The module imports only the standard library, Pillow, `datasets` and its sibling, one import a line, so that `datasets`
+up to 3.6 can run it as a script and any later version can import the class. What cleans and shuffles is imported by the
+configurations that need it, when they are built.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import datasets
+from PIL import Image
+
+from .karpathy import Entry
+from .karpathy import SOURCES
+from .karpathy import URL
+from .karpathy import check_seed
+from .karpathy import find_annotations
+from .karpathy import find_folder
+from .karpathy import find_images
+from .karpathy import load_authoring
+from .karpathy import read_entries
+
+UNSHUFFLED = "none"
+CLEANED = "cleaned"
+# As in `vl_assay.hub_datasets.authoring.perturb`, which a script may not import.
+TEXT_SHUFFLES = (
+    "shuffle_nouns_and_adjectives",
+    "shuffle_all_but_nouns_and_adjectives",
+    "shuffle_within_trigrams",
+    "shuffle_trigrams",
+    "shuffle_all_words",
+)
+IMAGE_SHUFFLES = ("shuffle_rows_4", "shuffle_columns_4", "shuffle_patches_9")
+CONDITIONS = (UNSHUFFLED, CLEANED, *TEXT_SHUFFLES, *IMAGE_SHUFFLES)
+# The data set and the condition of each configuration.
+PARTS = {
+    (name if condition == UNSHUFFLED else f"{name}_{condition}"): (name, condition)
+    for name in SOURCES
+    for condition in CONDITIONS
+}
+CONFIG_NAMES = tuple(PARTS)
+
+_VERSION = "1.0.0"
+_HOMEPAGE = "https://github.com/mertyg/vision-language-models-are-bows"
+# Their captions are tagged together; more at a time saves nothing.
+_IMAGES_AT_A_TIME = 50
+
+_DESCRIPTION = """\
+Image-text retrieval on COCO and Flickr30k: find the captions of an image among those of all images, and the image of a
+caption. A model that finds them as well when words or patches are shuffled did not use their order.
+"""
+
+_CITATION = """\
+@inproceedings{yuksekgonul2023when,
+  title     = {When and why vision-language models behave like bags-of-words, and what to do about it?},
+  author    = {Yuksekgonul, Mert and Bianchi, Federico and Kalluri, Pratyusha and Jurafsky, Dan and Zou, James},
+  booktitle = {The Eleventh International Conference on Learning Representations},
+  year      = {2023}
+}
+"""
+
+
+@dataclass
+class RetrievalConfig(datasets.BuilderConfig):
+    """What is shuffled, and how strict to be about the user's files in `data_dir`.
+
+    | field           | True                                            | False                                  |
+    |-----------------|-------------------------------------------------|----------------------------------------|
+    | `with_images`   | a column `image`                                | no column `image`, no image looked for |
+    | `allow_missing` | a row whose image is missing has image None     | a missing image is an error            |
+    | `verify`        | the file must have as many images and captions  | any well-formed file is accepted       |
+    |                 | as the release, and the published checksum      |                                        |
+
+    Another `seed`, any whole number, makes other permutations. `tagger` tells nouns and adjectives from the rest:
+    "spacy", "plain" (which comes with the package) or "auto", spaCy where it is installed and else "plain".
+    """
+
+    with_images: bool = True
+    allow_missing: bool = False
+    verify: bool = True
+    seed: int = 0
+    tagger: str = "auto"
+
+
+class Retrieval(datasets.GeneratorBasedBuilder):
+    """Twenty configs, one split `test`: `PARTS` says what each shows; see `RetrievalConfig` for the options.
+
+    `data_dir` is the user's own copy. For the configs of COCO it holds the photographs as `val2014/<filename>`,
+    `images/val2014/<filename>` or `<filename>`, and perhaps `coco_karpathy_test.json`, which is downloaded otherwise;
+    for those of Flickr30k the same with `flickr30k-images` and `flickr30k_test.json`.
+
+    A row has `id` (config name, "/", the image's place in the file, from 0), `image`, `filename`, `captions`,
+    `condition`, `seed`, `unchanged` (which captions no permutation changes) and `tagger`.
+
+    Everything but the content of image files is checked before the first row is written. Raises FileNotFoundError for a
+    `data_dir` that is needed and not given or not a folder, and for missing images; ValueError for a file of captions
+    that is malformed or not the released one, and for an image to be shuffled that is none; ConnectionError for a
+    failed download; ImportError where something is to be cleaned or shuffled without this package.
+    """
+
+    config: RetrievalConfig
+    BUILDER_CONFIG_CLASS = RetrievalConfig
+    BUILDER_CONFIGS = [  # noqa: RUF012  (the base class declares it so)
+        RetrievalConfig(name=name, version=datasets.Version(_VERSION), description=f"Retrieval {name}")
+        for name in CONFIG_NAMES
+    ]
+
+    def _info(self) -> datasets.DatasetInfo:
+        text = datasets.Value("string")
+        columns: dict[str, Any] = {"id": text}
+        if self.config.with_images:
+            columns["image"] = datasets.Image()
+        columns |= {
+            "filename": text,
+            "captions": [text],
+            "condition": text,
+            "seed": datasets.Value("int64"),
+            "unchanged": [datasets.Value("int32")],
+            "tagger": text,
+        }
+        return datasets.DatasetInfo(
+            description=_DESCRIPTION,
+            features=datasets.Features(columns),
+            homepage=_HOMEPAGE,
+            citation=_CITATION,
+        )
+
+    def _split_generators(self, dl_manager: datasets.DownloadManager) -> list[datasets.SplitGenerator]:
+        config = self.config
+        name, condition = PARTS[config.name]
+        source = SOURCES[name]
+        check_seed(config.seed)
+        if condition != UNSHUFFLED:
+            load_authoring().perturb([], TEXT_SHUFFLES, tagger=config.tagger)  # refuses an unknown tagger now
+        folder = find_folder(config.name, source, config.data_dir, with_images=config.with_images)
+        origin = copy = find_annotations(source, folder)
+        if origin.startswith(URL):
+            copy = _download(dl_manager, origin)
+        entries = read_entries(source, _read(Path(copy)), origin, verify=config.verify)
+        images = None
+        if config.with_images and folder is not None:
+            images = find_images(config.name, source, entries, folder, allow_missing=config.allow_missing)
+        # A list is what `datasets` deals out to several processes.
+        gen_kwargs = {"entries": entries, "images": images}
+        return [datasets.SplitGenerator(name="test", gen_kwargs=gen_kwargs)]
+
+    def _generate_examples(
+        self, entries: list[Entry], images: dict[str, str | None] | None
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield (id, row). `images` maps a file name to its path, None where missing; None for no column."""
+        _, condition = PARTS[self.config.name]
+        seed = self.config.seed
+        for entry, texts in _captions(entries, condition, seed, self.config.tagger):
+            filename = entry["filename"]
+            row = {
+                "id": f"{self.config.name}/{entry['place']}",
+                "filename": filename,
+                **texts,
+                "condition": condition,
+                "seed": seed,
+            }
+            if images is not None:
+                path = images[filename]
+                row["image"] = None if path is None else _image(path, filename, condition, seed)
+            yield row["id"], row
+
+
+def _captions(entries: list[Entry], condition: str, seed: int, tagger: str) -> Iterator[tuple[Entry, dict[str, Any]]]:
+    """Yield the columns of each entry that its captions make."""
+    if condition in (UNSHUFFLED, *IMAGE_SHUFFLES):
+        for entry in entries:
+            yield entry, {"captions": entry["captions"], "unchanged": [], "tagger": None}
+        return
+    shuffles = [] if condition == CLEANED else [condition]
+    for start in range(0, len(entries), _IMAGES_AT_A_TIME):
+        batch = entries[start : start + _IMAGES_AT_A_TIME]
+        texts = [text for entry in batch for text in entry["captions"]]
+        made = load_authoring().perturb(texts, shuffles, seed, tagger=tagger)
+        shuffled = made.perturbed.get(condition, made.captions)
+        end = 0
+        for entry in batch:
+            place, end = end, end + len(entry["captions"])
+            pairs = list(zip(shuffled[place:end], made.captions[place:end], strict=True))
+            yield (
+                entry,
+                {
+                    "captions": [cleaned if text is None else text for text, cleaned in pairs],
+                    "unchanged": [index for index, (text, _) in enumerate(pairs) if text is None],
+                    "tagger": made.tagger,
+                },
+            )
+
+
+def _image(path: str, filename: str, condition: str, seed: int) -> dict[str, Any]:
+    """Return an image's own file, or a PNG of it with its rows, columns or patches in another order."""
+    payload = _read(Path(path))
+    if condition not in IMAGE_SHUFFLES:
+        return {"path": filename, "bytes": payload}
+    try:
+        with Image.open(io.BytesIO(payload)) as image:
+            pixels = image.convert("RGB")
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise ValueError(f"{path} cannot be read as an image ({error}). Replace it.") from error
+    buffer = io.BytesIO()
+    # Twice as fast as the default level or more, for files some 6 % larger.
+    load_authoring().shuffle_image(pixels, condition, filename, seed).save(buffer, "PNG", compress_level=1)
+    return {"path": f"{Path(filename).stem}-{condition}-{seed}.png", "bytes": buffer.getvalue()}
+
+
+def _download(dl_manager: datasets.DownloadManager, url: str) -> str:
+    try:
+        return str(dl_manager.download(url))
+    except Exception as error:  # The HTTP libraries below raise errors without a common base class.
+        raise ConnectionError(
+            f"Could not download {url} ({type(error).__name__}: {error}). Try again, or put the file into data_dir."
+        ) from error
+
+
+def _read(path: Path) -> bytes:
+    # Not `read_bytes`: `datasets` swaps Path for a class of its own, of which only `open` reads remote files.
+    with path.open("rb") as file:
+        return file.read()

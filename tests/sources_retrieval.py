@@ -1,0 +1,50 @@
+"""Small sources in the layout of Karpathy's test splits; those of ARO's order configurations are made of them too."""
+
+import json
+
+import numpy as np
+from PIL import Image
+
+CAPTIONS = (
+    "A small brown dog sits on a red chair.",
+    "Two men, in blue shirts, ride horses near a wooden fence",
+    " A woman with a half-pipe and the girl's umbrella ",
+    "there is a large cat under an old table",
+    "The bus stops at a busy street corner by the river",
+)
+# Path in the file and captions by image, of each file: one with six captions, one with a word alone and one where
+# nouns and adjectives have one order.
+ENTRIES = {
+    "coco_karpathy_test.json": [
+        (f"val2014/COCO_val2014_{number:012d}.jpg", [f"{text} {'very ' * number}well" for text in CAPTIONS])
+        for number in range(4)
+    ]
+    + [
+        ("val2014/COCO_val2014_000000000042.jpg", [*CAPTIONS[:4], "Zebras", "He is running and jumping very fast."]),
+    ],
+    "flickr30k_test.json": [
+        (f"flickr30k-images/{number + 1007129816}.jpg", [f"{text} {number} times" for text in CAPTIONS])
+        for number in range(4)
+    ],
+}
+
+
+def make(folder):
+    """Lay out the files; the options with which they are built."""
+    rng = np.random.default_rng(0)
+    for name, entries in ENTRIES.items():
+        write(folder / name, entries)
+        for path, _ in entries:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            pixels = rng.integers(0, 256, (25, 34, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / path)
+    return {"verify": False}
+
+
+def write(path, entries):
+    """Write one file; ``image_id`` is a field that no builder knows."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    records = [
+        {"image": image, "image_id": number, "caption": captions} for number, (image, captions) in enumerate(entries)
+    ]
+    path.write_text(json.dumps(records), encoding="utf-8")
