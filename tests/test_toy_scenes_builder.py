@@ -19,7 +19,7 @@ from test_toy_scenes import LEXICON, things_of, understand, word_applies
 
 from vl_assay.hub_datasets.toy_scenes import builder as module
 from vl_assay.hub_datasets.toy_scenes import tasks
-from vl_assay.hub_datasets.toy_scenes.builder import SIZES, ToyScenes
+from vl_assay.hub_datasets.toy_scenes.builder import RETRIEVAL_SIZES, SIZES, ToyScenes
 from vl_assay.hub_datasets.toy_scenes.render import read_scene, to_png
 from vl_assay.hub_datasets.toy_scenes.tasks import CATEGORIES, TASKS, sample_episode, task_rows
 from vl_assay.hub_datasets.toy_scenes.world import Scene
@@ -30,7 +30,7 @@ from vl_assay.model_wrappers import load_model
 
 FOLDER = Path(module.__file__).parent
 CARD = (FOLDER / "README.md").read_text(encoding="utf-8")
-SCALAR = {"string": "string", "bool": "bool", "int32": "int32", "float32": "float32"}
+SCALAR = {"string": "string", "bool": "bool", "int32": "int32", "float64": "float64"}
 
 
 @pytest.fixture
@@ -77,6 +77,22 @@ def test_a_build_has_the_documented_splits(make, without_pictures):
     builder.download_and_prepare()
     sizes = {name: split.num_examples for name, split in builder.info.splits.items()}
     assert sizes == {"train": 3, "validation": 500, "test": 1000}
+
+
+def test_retrieval_has_one_pool_in_validation_and_in_test(make, without_pictures):
+    builder = make("retrieval", train_scenes=3)
+    builder.download_and_prepare()
+    sizes = {name: split.num_examples for name, split in builder.info.splits.items()}
+    assert sizes == {"train": 3, "validation": 100, "test": 100}
+
+
+def test_a_scene_without_captions_of_its_own_has_no_row(make, without_pictures):
+    builder = make("retrieval", seed=16, train_scenes=0)
+    builder.download_and_prepare()
+    stream = make("retrieval", seed=16).as_streaming_dataset(split="test")
+    ids = [row["id"] for row in stream.cast_column("image", datasets.Image(decode=False))]
+    assert ids == [f"test-{index:06d}" for index in range(100) if index != 4]
+    assert builder.info.splits["test"].num_examples == 99
 
 
 def test_zero_leaves_the_train_split_out(make):
@@ -147,10 +163,11 @@ def test_file_names_tell_scenes_and_distractors_apart(config, make):
         stream = stream.cast_column(column, datasets.Image(decode=False))
     for row in stream.take(8):
         scene = row["id"].split("/")[0]
-        assert row[columns[0]]["path"] == row.get("filename", f"{scene}.png")
         paths = [row[column]["path"] for column in columns]
+        assert paths == [row[column.replace("image", "filename")] for column in columns]
         assert set(paths) <= {f"{scene}.png", f"{scene}-distractor.png"}
-        assert (paths == [f"{scene}.png"]) == (config != "groups" and row.get("positive", True))
+        is_true = row.get("positive", row.get("answer", True))
+        assert (paths == [f"{scene}.png"]) == (config != "groups" and is_true)
 
 
 # --- what a bag of words scores -------------------------------------------------------------------------------
@@ -276,6 +293,8 @@ def test_card_counts_are_those_of_the_rows(one_draw):
     for split, scenes in default.items():
         found = {config: (0, set(), set()) for config in TASKS}
         for index, config in itertools.product(range(scenes), TASKS):
+            if config == "retrieval" and index >= RETRIEVAL_SIZES.get(split, scenes):
+                continue
             count, images, captions = found[config]
             scene_rows = task_rows(config, 0, split, index)[1]
             for column, value in itertools.chain(*(row.items() for row in scene_rows)):
@@ -327,6 +346,11 @@ def test_script_imports_siblings_datasets_and_the_standard_library_one_a_line():
     for level, name, count in imports_of(FOLDER / "builder.py"):
         assert count == 1, name
         assert level == 1 or name == "datasets" or name.split(".")[0] in sys.stdlib_module_names, name
+
+
+def test_no_import_of_the_script_has_a_comment_which_datasets_takes_for_an_address():
+    lines = (FOLDER / "builder.py").read_text(encoding="utf-8").splitlines()
+    assert not [line for line in lines if re.match(r"(from|import)\s", line) and "#" in line]
 
 
 def test_script_names_every_sibling_that_it_needs_in_the_end():

@@ -13,17 +13,25 @@ from typing import Any
 
 import datasets
 
+# A script is copied together with the siblings that it names itself, so all are named here.
+from .episodes import Row
 from .language import SYNONYMS
 from .render import to_png
+from .retrieval import POOL
+from .sets import COMPLEXITIES as COMPLEXITIES
 from .tasks import TASKS
 from .tasks import task_rows
 from .world import Scene
 
-VERSION = "1.0.0"
+VERSION = "1.1.0"
 SIZES = {"validation": 500, "test": 1000}
+# One pool each: a caption of retrieval is true of no other scene of its pool.
+RETRIEVAL_SIZES = {"validation": POOL, "test": POOL}
 _ENDLESS = -1
 _TEXT = datasets.Value("string")
 _IMAGE = datasets.Image()
+_NUMBER = datasets.Value("int32")
+_FLAG = datasets.Value("bool")
 # Order of columns within each task; every row starts with its id.
 _COLUMNS: dict[str, dict[str, Any]] = {
     "itm": {
@@ -41,7 +49,13 @@ _COLUMNS: dict[str, dict[str, Any]] = {
         "positive_caption": _TEXT,
         "negative_caption": _TEXT,
     },
-    "order": {"image": _IMAGE, "filename": _TEXT, "caption": _TEXT, "negative_captions": [_TEXT]},
+    "order": {
+        "image": _IMAGE,
+        "filename": _TEXT,
+        "caption": _TEXT,
+        "negative_captions": [_TEXT],
+        "perturbations": [_TEXT],
+    },
     "detection": {
         "image": _IMAGE,
         "filename": _TEXT,
@@ -49,23 +63,46 @@ _COLUMNS: dict[str, dict[str, Any]] = {
         "phrases": [
             {
                 "text": _TEXT,
-                "start": datasets.Value("int32"),
-                "end": datasets.Value("int32"),
-                "boxes": [[datasets.Value("float32")]],
+                "start": _NUMBER,
+                "end": _NUMBER,
+                "phrase_id": _NUMBER,
+                "boxes": [[datasets.Value("float64")]],
             }
         ],
-        "positive": datasets.Value("bool"),
+        "positive": _FLAG,
         "pair_id": _TEXT,
         "type": _TEXT,
+        "width": _NUMBER,
+        "height": _NUMBER,
+        "overruns": _FLAG,
     },
     "groups": {
         "tag": _TEXT,
         "image_0": _IMAGE,
+        "filename_0": _TEXT,
         "caption_0": _TEXT,
         "image_1": _IMAGE,
+        "filename_1": _TEXT,
         "caption_1": _TEXT,
     },
     "captions": {"image": _IMAGE, "filename": _TEXT, "captions": [_TEXT]},
+    "retrieval": {"image": _IMAGE, "filename": _TEXT, "captions": [_TEXT], "condition": _TEXT},
+    "sets": {
+        "category": _TEXT,
+        "image": _IMAGE,
+        "filename": _TEXT,
+        "caption": _TEXT,
+        "hard_negatives": [_TEXT],
+        "complexity": _NUMBER,
+    },
+    "vqa": {
+        "image": _IMAGE,
+        "filename": _TEXT,
+        "question": _TEXT,
+        "answer": _FLAG,
+        "pair_id": _TEXT,
+        "type": _TEXT,
+    },
 }
 
 
@@ -107,7 +144,8 @@ class ToyScenes(datasets.GeneratorBasedBuilder):
                 "train_scenes=-1 makes the train split endless, which only as_streaming_dataset() can serve; "
                 "give a number to write it to disk"
             )
-        counts: dict[str, int] = dict(SIZES) if train == 0 else {"train": train, **SIZES}
+        sizes = RETRIEVAL_SIZES if self.config.name == "retrieval" else SIZES
+        counts: dict[str, int] = dict(sizes) if train == 0 else {"train": train, **sizes}
         return [
             datasets.SplitGenerator(name=split, gen_kwargs={"split": split, "count": count})
             for split, count in counts.items()
@@ -128,15 +166,17 @@ class ToyScenes(datasets.GeneratorBasedBuilder):
                         row[key] = pictures[value]
                 row_id = "/".join((name, *_kind(row)))
                 row |= {"id": row_id, "pair_id": name}
-                if "filename" in columns:
-                    row["filename"] = row["image"]["path"]
+                for column in columns:
+                    if column.startswith("filename"):
+                        row[column] = row[column.replace("filename", "image")]["path"]
                 yield row_id, {key: row[key] for key in ("id", *columns)}
 
 
-def _kind(row: dict[str, Any]) -> tuple[str, ...]:
+def _kind(row: Row) -> tuple[str, ...]:
     """What tells the rows of one scene apart."""
     if "category" in row:
         return (row["category"],)
-    if "positive" in row:
-        return ("positive" if row["positive"] else "distractor",)
+    for truth in ("positive", "answer"):
+        if truth in row:
+            return ("positive" if row[truth] else "distractor",)
     return ()

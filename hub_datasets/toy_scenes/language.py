@@ -10,6 +10,7 @@ which the first stands in the relation to the second.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .world import ATTRIBUTES, RELATIONS, SHAPES, Scene, Thing, holds
@@ -115,7 +116,11 @@ class Statement:
 
     def is_true_of(self, scene: Scene) -> bool:
         """Whether the scene makes the statement true."""
-        return any(self._fits(things) for things in itertools.permutations(scene.things, len(self.phrases)))
+        return any(True for _ in self.readings(scene))
+
+    def readings(self, scene: Scene) -> Iterator[tuple[Thing, ...]]:
+        """The choices of things that make the statement true of a scene, one thing for each phrase."""
+        return (things for things in itertools.permutations(scene.things, len(self.phrases)) if self._fits(things))
 
     def _fits(self, things: tuple[Thing, ...]) -> bool:
         if not all(phrase.fits(thing) for phrase, thing in zip(self.phrases, things, strict=True)):

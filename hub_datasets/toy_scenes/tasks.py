@@ -1,31 +1,22 @@
 """From one scene, an example of every task of the papers.
 
 SugarCrepe's seven hard negatives, hard positives (The Hard Positive Truth, section 3.4), ARO's four order
-perturbations (section 2.3), contextual phrase detection with distractor images (TRICD, section 3) and
-Winoground-like groups. A row's labels follow from the scene: candidates that happen to be true are thrown away.
+perturbations (section 2.3), contextual phrase detection with distractor images (TRICD, section 3) and its questions,
+Winoground-like groups, CREPE's sets (``sets``) and retrieval (``retrieval``). A row's labels follow from the scene:
+candidates that happen to be true are thrown away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import replace
 
-import numpy as np
-
-from .language import KIND, MEANING, SYNONYMS, Phrase, Statement, parse, synonym
+from .episodes import Episode, Rng, Row, TaskRows, absent, describe, pick, rng_for, sample_episode, say, with_phrase
+from .language import KIND, MEANING, Phrase, Statement, parse, synonym
 from .render import box
-from .world import (
-    ATTRIBUTES,
-    SHAPES,
-    Plan,
-    Scene,
-    Thing,
-    exchange_places,
-    exchange_values,
-    sample_plan,
-    sample_scene,
-)
+from .retrieval import retrieval_rows
+from .sets import set_rows
+from .world import ATTRIBUTES, CANVAS, Scene, exchange_places, exchange_values
 
 CATEGORIES = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
 HARD_POSITIVE_CATEGORIES = ("replace_att", "replace_obj", "replace_rel", "swap")
@@ -36,70 +27,18 @@ SHUFFLES = (
     "shuffle_trigrams",
 )
 DISTRACTORS = ("replace_att", "replace_obj", "swap_att", "swap_obj")
-_SPLITS = {"train": 0, "validation": 1, "test": 2}
-Row = dict[str, Any]
-Rng = np.random.Generator
-
-
-@dataclass(frozen=True)
-class Episode:
-    """One scene, what it was planned to show, and a caption that is true of it."""
-
-    scene: Scene
-    plan: Plan
-    statement: Statement
-
-
-def sample_episode(seed: int, split: str, index: int) -> Episode:
-    """Episode number `index` of a split: the same for the same three numbers, whatever was drawn before."""
-    rng = _rng(seed, split, index, 0)
-    plan = sample_plan(rng)
-    scene = sample_scene(rng, plan)
-    kinds = ("size", "colour") if plan.contrast == "size" else (plan.contrast,)
-    phrases = tuple(_describe(rng, thing, kinds) for thing in scene.things[:2])
-    return Episode(scene, plan, Statement(phrases, _say(rng, plan.relation)))
 
 
 def task_rows(task: str, seed: int, split: str, index: int) -> tuple[Episode, list[Row]]:
     """The episode and its rows for one task (a key of `TASKS`), without ids and pictures.
 
-    A value that is a `Scene` stands for its picture.
+    A value that is a `Scene` stands for its picture. The list is empty where a task leaves the scene out.
     """
     episode = sample_episode(seed, split, index)
-    rng = _rng(seed, split, index, 1 + list(TASKS).index(task))
+    # The questions ask about the very pictures of detection.
+    drawn_as = "detection" if task == "vqa" else task
+    rng = rng_for(seed, split, index, 1 + list(TASKS).index(drawn_as))
     return episode, list(TASKS[task](episode, rng))
-
-
-def _rng(seed: int, split: str, index: int, purpose: int) -> Rng:
-    return np.random.default_rng([seed, _SPLITS[split], index, purpose])
-
-
-def _say(rng: Rng, meaning: str) -> str:
-    return SYNONYMS[meaning][int(rng.integers(2))]
-
-
-def _pick(rng: Rng, options: Any) -> Any:
-    return options[int(rng.integers(len(options)))]
-
-
-def _describe(rng: Rng, thing: Thing, kinds: tuple[str, ...]) -> Phrase:
-    phrase = Phrase((), _say(rng, thing.shape))
-    for kind in kinds:
-        phrase = phrase.with_word(_say(rng, getattr(thing, kind)))
-    return phrase
-
-
-def _absent(scene: Scene, kind: str) -> list[str]:
-    """The values of a kind that nothing in the scene has, in a fixed order."""
-    values = SHAPES if kind == "shape" else ATTRIBUTES[kind]
-    present = scene.values(kind)
-    return [value for value in values if value not in present]
-
-
-def _with_phrase(statement: Statement, position: int, phrase: Phrase) -> Statement:
-    phrases = list(statement.phrases)
-    phrases[position] = phrase
-    return replace(statement, phrases=tuple(phrases))
 
 
 # --- SugarCrepe's seven types -----------------------------------------------------------------------------
@@ -111,23 +50,23 @@ def negative(category: str, episode: Episode, rng: Rng) -> Statement:
     position = int(rng.integers(2))
     phrase = statement.phrases[position]
     if category == "replace_obj":
-        return _with_phrase(statement, position, phrase.with_word(_say(rng, _pick(rng, _absent(scene, "shape")))))
+        return with_phrase(statement, position, phrase.with_word(say(rng, pick(rng, absent(scene, "shape")))))
     if category == "replace_att":
-        kind = _pick(rng, [k for k in ATTRIBUTES if phrase.word(k) and _absent(scene, k)])
-        return _with_phrase(statement, position, phrase.with_word(_say(rng, _pick(rng, _absent(scene, kind)))))
+        kind = pick(rng, [k for k in ATTRIBUTES if phrase.word(k) and absent(scene, k)])
+        return with_phrase(statement, position, phrase.with_word(say(rng, pick(rng, absent(scene, kind)))))
     if category == "replace_rel":
-        return replace(statement, relation=_say(rng, episode.plan.false_relation))
+        return replace(statement, relation=say(rng, episode.plan.false_relation))
     if category == "swap_obj":
         return replace(statement, phrases=statement.phrases[::-1])
     if category == "swap_att":
         return _exchange_words(statement, episode.plan.contrast)
     if category == "add_att":
-        kind = _pick(rng, [k for k in ("texture", "colour") if not phrase.word(k)])
-        return _with_phrase(statement, position, phrase.with_word(_say(rng, _pick(rng, _absent(scene, kind)))))
+        kind = pick(rng, [k for k in ("texture", "colour") if not phrase.word(k)])
+        return with_phrase(statement, position, phrase.with_word(say(rng, pick(rng, absent(scene, kind)))))
     if category == "add_obj":
-        added = Phrase((), _say(rng, _pick(rng, _absent(scene, "shape"))))
+        added = Phrase((), say(rng, pick(rng, absent(scene, "shape"))))
         kind = episode.plan.contrast
-        added = added.with_word(_say(rng, _pick(rng, ATTRIBUTES[kind])))
+        added = added.with_word(say(rng, pick(rng, ATTRIBUTES[kind])))
         return replace(statement, phrases=(*statement.phrases, added))
     raise ValueError(f"unknown category {category!r}; known: {', '.join(CATEGORIES)}")
 
@@ -179,7 +118,7 @@ def _same_meaning(original: Statement, false: Statement) -> Statement:
         for kind in ("shape", *ATTRIBUTES):
             word = ours.word(kind)
             if word and word != theirs.word(kind):
-                return _with_phrase(original, position, ours.with_word(synonym(word)))
+                return with_phrase(original, position, ours.with_word(synonym(word)))
     raise ValueError(f"{false.text!r} replaces no word of {original.text!r}")
 
 
@@ -220,7 +159,12 @@ def _order(episode: Episode, rng: Rng) -> Iterator[Row]:
             if text != episode.statement.text and not (meant and meant.is_true_of(episode.scene)):
                 break
         false.append(text)
-    yield {"image": episode.scene, "caption": episode.statement.text, "negative_captions": false}
+    yield {
+        "image": episode.scene,
+        "caption": episode.statement.text,
+        "negative_captions": false,
+        "perturbations": list(SHUFFLES),
+    }
 
 
 # --- phrase detection and groups --------------------------------------------------------------------------
@@ -235,11 +179,11 @@ def distractor(kind: str, episode: Episode, rng: Rng) -> Scene:
         return exchange_places(scene, episode.plan.relation)
     position = int(rng.integers(2))
     if kind == "replace_obj":
-        change = {"shape": _pick(rng, _absent(scene, "shape"))}
+        change = {"shape": pick(rng, absent(scene, "shape"))}
     elif kind == "replace_att":
-        named = [k for k in ATTRIBUTES if statement.phrases[position].word(k) and _absent(scene, k)]
-        attribute = _pick(rng, named)
-        change = {attribute: _pick(rng, _absent(scene, attribute))}
+        named = [k for k in ATTRIBUTES if statement.phrases[position].word(k) and absent(scene, k)]
+        attribute = pick(rng, named)
+        change = {attribute: pick(rng, absent(scene, attribute))}
     else:
         raise ValueError(f"unknown distractor {kind!r}; known: {', '.join(DISTRACTORS)}")
     things = list(scene.things)
@@ -255,11 +199,14 @@ def _detection(episode: Episode, rng: Rng) -> Iterator[Row]:
         phrases = []
         for phrase, thing, start in zip(episode.statement.phrases, episode.scene.things, starts, strict=False):
             x1, y1, x2, y2 = box(thing)
+            # Numbers from 1 that are different for each phrase of each row of a split, as in TRICD.
+            phrase_id = 4 * episode.index + 2 * (not positive) + len(phrases) + 1
             phrases.append(
                 {
                     "text": phrase.text,
                     "start": start,
                     "end": start + len(phrase.text),
+                    "phrase_id": phrase_id,
                     "boxes": [[x1, y1, x2 - x1, y2 - y1]] if positive else [],
                 }
             )
@@ -269,6 +216,20 @@ def _detection(episode: Episode, rng: Rng) -> Iterator[Row]:
             "phrases": phrases,
             "positive": positive,
             "type": kind,
+            "width": CANVAS,
+            "height": CANVAS,
+            "overruns": False,
+        }
+
+
+def _vqa(episode: Episode, rng: Rng) -> Iterator[Row]:
+    """Whether there is what the caption of detection says, asked of its two pictures as TRICD does (appendix C.2)."""
+    for row in _detection(episode, rng):
+        yield {
+            "image": row["image"],
+            "question": f"is there {row['caption']}",
+            "answer": row["positive"],
+            "type": row["type"],
         }
 
 
@@ -287,24 +248,28 @@ def _captions(episode: Episode, rng: Rng) -> Iterator[Row]:
     """True captions of many kinds, in any words of the same meaning: what a model can learn the world from."""
     scene, relation = episode.scene, episode.plan.relation
     kinds = ("size", "colour") if episode.plan.contrast == "size" else (episode.plan.contrast,)
-    brief = [_describe(rng, thing, kinds) for thing in scene.things]
-    full = [_describe(rng, thing, tuple(ATTRIBUTES)) for thing in scene.things[:2]]
+    brief = [describe(rng, thing, kinds) for thing in scene.things]
+    full = [describe(rng, thing, tuple(ATTRIBUTES)) for thing in scene.things[:2]]
     shuffled = [brief[int(i)] for i in rng.permutation(len(brief))]
     statements = (
         episode.statement,
-        Statement(tuple(brief[:2]), _say(rng, relation)),
-        Statement(tuple(full), _say(rng, relation)),
+        Statement(tuple(brief[:2]), say(rng, relation)),
+        Statement(tuple(full), say(rng, relation)),
         Statement(tuple(full[::-1])),
         Statement(tuple(shuffled)),
     )
     yield {"image": scene, "captions": [statement.text for statement in statements]}
 
 
-TASKS: dict[str, Callable[[Episode, Rng], Iterator[Row]]] = {
+# A task's place fixes its random numbers: a new one goes to the end.
+TASKS: dict[str, TaskRows] = {
     "itm": _itm,
     "hard_positives": _hard_positives,
     "order": _order,
     "detection": _detection,
     "groups": _groups,
     "captions": _captions,
+    "retrieval": retrieval_rows,
+    "sets": set_rows,
+    "vqa": _vqa,
 }

@@ -1,0 +1,76 @@
+"""One scene and what is true of it, drawn by its number; the tasks are made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .language import SYNONYMS, Phrase, Statement
+from .world import ATTRIBUTES, SHAPES, Plan, Scene, Thing, sample_plan, sample_scene
+
+_SPLITS = {"train": 0, "validation": 1, "test": 2}
+Row = dict[str, Any]
+Rng = np.random.Generator
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One scene, what it was planned to show, a caption that is true of it, and the numbers that it was drawn by."""
+
+    scene: Scene
+    plan: Plan
+    statement: Statement
+    seed: int
+    split: str
+    index: int
+
+
+TaskRows = Callable[[Episode, Rng], Iterator[Row]]
+
+
+def sample_episode(seed: int, split: str, index: int) -> Episode:
+    """Episode number `index` of a split: the same for the same three numbers, whatever was drawn before."""
+    rng = rng_for(seed, split, index, 0)
+    plan = sample_plan(rng)
+    scene = sample_scene(rng, plan)
+    kinds = ("size", "colour") if plan.contrast == "size" else (plan.contrast,)
+    phrases = tuple(describe(rng, thing, kinds) for thing in scene.things[:2])
+    return Episode(scene, plan, Statement(phrases, say(rng, plan.relation)), seed, split, index)
+
+
+def rng_for(seed: int, split: str, index: int, purpose: int) -> Rng:
+    """The random numbers of one purpose of one scene."""
+    return np.random.default_rng([seed, _SPLITS[split], index, purpose])
+
+
+def say(rng: Rng, meaning: str) -> str:
+    """One of the two words of a meaning."""
+    return SYNONYMS[meaning][int(rng.integers(2))]
+
+
+def pick(rng: Rng, options: Any) -> Any:
+    """One of the options."""
+    return options[int(rng.integers(len(options)))]
+
+
+def describe(rng: Rng, thing: Thing, kinds: tuple[str, ...]) -> Phrase:
+    """A phrase that names the thing's shape and its attributes of some kinds."""
+    phrase = Phrase((), say(rng, thing.shape))
+    for kind in kinds:
+        phrase = phrase.with_word(say(rng, getattr(thing, kind)))
+    return phrase
+
+
+def absent(scene: Scene, kind: str) -> list[str]:
+    """The values of a kind that nothing in the scene has, in a fixed order."""
+    values = SHAPES if kind == "shape" else ATTRIBUTES[kind]
+    present = scene.values(kind)
+    return [value for value in values if value not in present]
+
+
+def with_phrase(statement: Statement, position: int, phrase: Phrase) -> Statement:
+    """The statement with another phrase in one place."""
+    return Statement((*statement.phrases[:position], phrase, *statement.phrases[position + 1 :]), statement.relation)

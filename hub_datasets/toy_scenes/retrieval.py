@@ -1,0 +1,100 @@
+"""Five captions of a scene that are true of no other scene of its pool, so that retrieval has one right answer."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from .episodes import Episode, Rng, Row, describe, pick, sample_episode, say
+from .language import MEANING, Statement
+from .world import ATTRIBUTES, RELATIONS, Scene, Thing, holds
+
+# The scenes of a split whose numbers share a hundred.
+POOL = 100
+CAPTIONS = 5
+# Draws after which a caption says all that there is to say, which is enough where anything is.
+_BRIEF_DRAWS = 20
+_MOST_THINGS = 3
+
+
+class _Known(NamedTuple):
+    scene: Scene
+    shapes: frozenset[str]
+    looks: frozenset[tuple[str, ...]]
+
+
+def retrieval_rows(episode: Episode, rng: Rng) -> Iterator[Row]:
+    """The scene with five different captions; no row where all that is true of it is true of another one, too."""
+    others = _others(episode)
+    if not _is_distinct(episode.scene, others):
+        return
+    captions: dict[str, None] = {}
+    draws = 0
+    while len(captions) < CAPTIONS:
+        draws += 1
+        statement = _statement(episode.scene, draws <= _BRIEF_DRAWS, rng)
+        if not _is_true_of_any(statement, others):
+            captions[statement.text] = None
+    yield {"image": episode.scene, "captions": list(captions), "condition": "none"}
+
+
+@lru_cache(4)
+def _pool(seed: int, split: str, number: int) -> list[_Known]:
+    scenes = (sample_episode(seed, split, index).scene for index in range(number * POOL, (number + 1) * POOL))
+    return [_Known(scene, frozenset(scene.values("shape")), frozenset(map(_looks, scene.things))) for scene in scenes]
+
+
+def _others(episode: Episode) -> list[_Known]:
+    number, place = divmod(episode.index, POOL)
+    pool = _pool(episode.seed, episode.split, number)
+    return pool[:place] + pool[place + 1 :]
+
+
+def _is_true_of_any(statement: Statement, others: list[_Known]) -> bool:
+    # Most scenes lack a shape that is named; to ask that first is many times as fast.
+    shapes = {MEANING[phrase.noun] for phrase in statement.phrases}
+    return any(shapes <= other.shapes and statement.is_true_of(other.scene) for other in others)
+
+
+def _is_distinct(scene: Scene, others: list[_Known]) -> bool:
+    """Whether some caption is true of the scene and of no other: one that names all things in full."""
+    full = {_looks(thing) for thing in scene.things}
+    alike = [other for other in others if full <= other.looks]
+    return any(
+        not any(holds(relation, *_same_looks(pair, other.scene)) for other in alike)
+        for pair in itertools.permutations(scene.things, 2)
+        for relation in _true_relations(*pair)
+    )
+
+
+def _looks(thing: Thing) -> tuple[str, ...]:
+    return (thing.shape, *(getattr(thing, kind) for kind in ATTRIBUTES))
+
+
+def _same_looks(pair: tuple[Thing, Thing], scene: Scene) -> tuple[Thing, Thing]:
+    by_shape = {thing.shape: thing for thing in scene.things}
+    return by_shape[pair[0].shape], by_shape[pair[1].shape]
+
+
+def _true_relations(a: Thing, b: Thing) -> list[str]:
+    return [relation for relation in RELATIONS if holds(relation, a, b)]
+
+
+def _statement(scene: Scene, brief: bool, rng: Rng) -> Statement:
+    """A true caption in any words: of two or three things with some attributes, or of all with all."""
+    things = [scene.things[int(i)] for i in rng.permutation(len(scene.things))]
+    if not brief:
+        phrases = [describe(rng, thing, tuple(ATTRIBUTES)) for thing in things]
+        return Statement(tuple(phrases), _say_relation(things, rng))
+    named = things[: int(rng.integers(2, min(len(things), _MOST_THINGS) + 1))]
+    kinds = tuple(kind for kind in ATTRIBUTES if rng.integers(2))
+    phrases = [describe(rng, thing, kinds) for thing in named]
+    return Statement(tuple(phrases), _say_relation(named, rng) if rng.integers(2) else None)
+
+
+def _say_relation(things: list[Thing], rng: Rng) -> str | None:
+    """A relation in which the first thing stands to the second."""
+    relations = _true_relations(things[0], things[1])
+    return say(rng, pick(rng, relations)) if relations else None

@@ -1,0 +1,113 @@
+"""A caption and a set of hard negatives, few or many, for captions of growing complexity (CREPE, section 3)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+from .episodes import Episode, Rng, Row, absent, describe, pick, say, with_phrase
+from .language import MEANING, Statement
+from .world import ATTRIBUTES, SIZE_RELATIONS
+
+COMPLEXITIES = range(4, 13)
+MOST_NEGATIVES = 6
+_WAYS = ("replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
+
+
+def complexity(statement: Statement) -> int:
+    """The number of atoms of a caption: objects, their attributes and the relation."""
+    words = sum(1 + len(phrase.adjectives) for phrase in statement.phrases)
+    return words + (statement.relation is not None)
+
+
+def set_rows(episode: Episode, rng: Rng) -> Iterator[Row]:
+    """One caption, its complexity drawn from `COMPLEXITIES`, and one to `MOST_NEGATIVES` negatives."""
+    statement = _statement(episode, rng)
+    count = int(rng.integers(1, MOST_NEGATIVES + 1))
+    false: dict[str, None] = {}
+    while len(false) < count:
+        candidate = _negative(pick(rng, _WAYS), statement, episode, rng)
+        if candidate and not candidate.is_true_of(episode.scene):
+            false[candidate.text] = None
+    yield {
+        "category": str(complexity(statement)),
+        "image": episode.scene,
+        "caption": statement.text,
+        "hard_negatives": list(false),
+        "complexity": complexity(statement),
+    }
+
+
+def _statement(episode: Episode, rng: Rng) -> Statement:
+    """A true caption of two things or more, with the adjectives that its complexity needs."""
+    things = episode.scene.things
+    kinds = _kinds(episode)
+    # Each object brings itself and up to one attribute of each kind; the relation is one atom more.
+    most = 1 + len(things) * (1 + len(kinds))
+    atoms = pick(rng, [n for n in COMPLEXITIES if n <= most])
+    objects = pick(rng, [m for m in range(2, len(things) + 1) if m < atoms <= 1 + m * (1 + len(kinds))])
+    slots = list(itertools.product(range(objects), kinds))
+    named = [slots[int(i)] for i in rng.permutation(len(slots))[: atoms - 1 - objects]]
+    phrases = tuple(
+        describe(rng, thing, tuple(kind for kind in kinds if (place, kind) in named))
+        for place, thing in enumerate(things[:objects])
+    )
+    return Statement(phrases, say(rng, episode.plan.relation))
+
+
+def _kinds(episode: Episode) -> tuple[str, ...]:
+    """The kinds of attribute that may be named; sizes beside a relation of size would betray the truth."""
+    if {episode.plan.relation, episode.plan.false_relation} & set(SIZE_RELATIONS):
+        return ("texture", "colour")
+    return tuple(ATTRIBUTES)
+
+
+def _negative(way: str, statement: Statement, episode: Episode, rng: Rng) -> Statement | None:
+    """A candidate made in one way; None where the way cannot be gone here."""
+    phrases = statement.phrases
+    position = int(rng.integers(len(phrases)))
+    if way == "replace_obj":
+        shape = pick(rng, absent(episode.scene, "shape"))
+        return with_phrase(statement, position, phrases[position].with_word(say(rng, shape)))
+    if way == "replace_rel":
+        return replace(statement, relation=say(rng, episode.plan.false_relation))
+    if way == "swap_obj":
+        return replace(statement, phrases=(phrases[1], phrases[0], *phrases[2:]))
+    if way == "replace_att":
+        return _replace_attribute(statement, position, episode, rng)
+    return _swap_attributes(statement, rng)
+
+
+def _replace_attribute(statement: Statement, position: int, episode: Episode, rng: Rng) -> Statement | None:
+    """Another value of one attribute: as every noun finds its thing, it need not be absent from the scene."""
+    phrase = statement.phrases[position]
+    values = [value for kind in ATTRIBUTES if phrase.word(kind) for value in _other_values(kind, position, episode)]
+    return with_phrase(statement, position, phrase.with_word(say(rng, pick(rng, values)))) if values else None
+
+
+def _other_values(kind: str, position: int, episode: Episode) -> list[str]:
+    """The values of a kind that a thing could have been drawn with, and was not."""
+    things = episode.scene.things
+    taken = {getattr(things[position], kind)}
+    # In these the first two differ by design, so that equal values would give a negative away.
+    if position < 2 and kind in ("colour", episode.plan.contrast):
+        taken.add(getattr(things[1 - position], kind))
+    return [value for value in ATTRIBUTES[kind] if value not in taken]
+
+
+def _swap_attributes(statement: Statement, rng: Rng) -> Statement | None:
+    """An attribute of two phrases exchanged."""
+    exchanges = [
+        (i, j, first, second)
+        for i, j in itertools.combinations(range(len(statement.phrases)), 2)
+        for kind in ATTRIBUTES
+        if (first := statement.phrases[i].word(kind))
+        and (second := statement.phrases[j].word(kind))
+        and MEANING[first] != MEANING[second]
+    ]
+    if not exchanges:
+        return None
+    i, j, first, second = pick(rng, exchanges)
+    exchanged = with_phrase(statement, i, statement.phrases[i].with_word(second))
+    return with_phrase(exchanged, j, statement.phrases[j].with_word(first))

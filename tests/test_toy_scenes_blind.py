@@ -1,0 +1,129 @@
+"""Readers of captions alone find no negatives of toy_scenes, but those that the card says."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.contingency_tables import SquareTable
+from test_toy_scenes import ADJECTIVES, MEANINGS, RARE, difference, understand
+
+from vl_assay.hub_datasets.toy_scenes import tasks, world
+from vl_assay.hub_datasets.toy_scenes.tasks import task_rows
+
+CARD = (Path(tasks.__file__).parent / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    """(caption, negative) of 6,000 scenes by category of itm; (hard positive, negative) as "hard <category>"."""
+    found = {}
+    for index in range(6000):
+        for row in task_rows("itm", 7, "train", index)[1]:
+            found.setdefault(row["category"], []).append((row["caption"], row["negative_caption"]))
+        for row in task_rows("hard_positives", 7, "train", index)[1]:
+            pair = row["positive_caption"], row["negative_caption"]
+            found.setdefault(f"hard {row['category']}", []).append(pair)
+    return found
+
+
+def same_margins(pairs):
+    """p of the Stuart-Maxwell test that first and second words of pairs have one distribution."""
+    labels = sorted(set(itertools.chain(*pairs)))
+    table = np.zeros((len(labels), len(labels)))
+    for one, other in pairs:
+        table[labels.index(one), labels.index(other)] += 1
+    return SquareTable(table, shift_zeros=False).homogeneity().pvalue
+
+
+# Both sizes are there where a caption names one, so that no size can be replaced: 16 colours and 8 textures.
+@pytest.mark.parametrize(("category", "number"), [("replace_rel", 12), ("replace_obj", 16), ("replace_att", 24)])
+def test_words_replace_and_are_replaced_alike(category, number, pairs):
+    changes = [next(iter(difference(*pair).values())) for pair in pairs[category]]
+    assert len(set(itertools.chain(*changes))) == number
+    for kind in MEANINGS:
+        of_kind = [words for words in changes if words[0] in MEANINGS[kind]]
+        assert not of_kind or same_margins(of_kind) > RARE
+
+
+def test_relations_in_captions_are_uniform(pairs):
+    counts = Counter(MEANINGS["relation"][understand(caption)[1]] for caption, _ in pairs["replace_rel"])
+    assert len(counts) == 6
+    assert stats.chisquare(list(counts.values())).pvalue > RARE
+
+
+@pytest.mark.parametrize("category", ["swap_obj", "swap_att"])
+@pytest.mark.parametrize("relation", world.RELATIONS)
+def test_what_stands_where_is_alike_in_captions_and_swaps(category, relation, pairs):
+    understood = [(understand(caption), understand(negative)[0][1]) for caption, negative in pairs[category]]
+    seconds = [(p[1], other) for (p, word), other in understood if MEANINGS["relation"][word] == relation]
+    for kind in ("shape", *ADJECTIVES):
+        moved = [(p[kind], other[kind]) for p, other in seconds if kind in p and p[kind] != other[kind]]
+        assert len(moved) < 10 or same_margins(moved) > RARE
+
+
+def features(text):
+    """The words of a caption and its ordered pairs of words: more than most blind models see."""
+    found = text.split()
+    return {*found, *itertools.combinations(found, 2), ("words", len(found))}
+
+
+def blind_accuracy(pairs, trained):
+    """How often naive Bayes, trained on the first pairs, prefers the caption in the others; a tie counts half."""
+    counts = [Counter(), Counter()]
+    for pair in pairs[:trained]:
+        for count, text in zip(counts, pair, strict=True):
+            count.update(features(text))
+    odds = {f: np.log((counts[0][f] + 1) / (counts[1][f] + 1)) for f in counts[0] | counts[1]}
+    gaps = [np.subtract(*(sum(odds.get(f, 0) for f in features(text)) for text in pair)) for pair in pairs[trained:]]
+    return float(np.mean(np.where(np.abs(gaps) < 1e-9, 0.5, np.greater(gaps, 0))))
+
+
+BALANCED = ("replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
+HARD = ("hard replace_att", "hard replace_obj", "hard replace_rel", "hard swap")
+
+
+@pytest.mark.parametrize("category", BALANCED + HARD)
+def test_a_trained_blind_reader_is_at_chance(category, pairs):
+    # 2,000 pairs: a standard deviation of 1.1 points.
+    assert blind_accuracy(pairs[category], 4000) == pytest.approx(0.5, abs=0.035)
+
+
+@pytest.mark.parametrize("category", ["add_att", "add_obj"])
+def test_length_gives_added_words_away_as_the_card_says(category, pairs):
+    assert all(len(caption.split()) < len(negative.split()) for caption, negative in pairs[category])
+    assert blind_accuracy(pairs[category], 4000) > 0.99
+
+
+# --- sets of negatives ----------------------------------------------------------------------------------------
+
+
+def one_negative(number):
+    """(caption, one of its negatives) of so many rows of sets."""
+    rows = [task_rows("sets", 7, "train", index)[1][0] for index in range(number)]
+    return [(row["caption"], row["hard_negatives"][0]) for row in rows]
+
+
+def test_a_trained_blind_reader_is_at_chance_with_one_negative_of_a_set():
+    # 1,500 pairs: a standard deviation of 1.3 points.
+    assert blind_accuracy(one_negative(4500), 3000) == pytest.approx(0.5, abs=0.045)
+
+
+def middle_credit(captions):
+    """The chance to find the first caption by taking the one that differs from the others in the fewest words."""
+    bags = [Counter(caption.split()) for caption in captions]
+    gaps = [sum(((a - b) + (b - a)).total() for b in bags) for a in bags]
+    return (gaps[0] == min(gaps)) / gaps.count(min(gaps))
+
+
+def test_the_middle_of_a_set_gives_the_caption_away_as_often_as_the_card_says():
+    rows = [task_rows("sets", 0, "test", index)[1][0] for index in range(1000)]
+    sets = [[row["caption"], *row["hard_negatives"]] for row in rows if len(row["hard_negatives"]) > 1]
+    shares = np.mean([middle_credit(texts) for texts in sets]), np.mean([1 / len(texts) for texts in sets])
+    [sentence] = re.findall(r"is right in ([\d.]+) % of the sets.*?chance is ([\d.]+) %", CARD, flags=re.S)
+    assert sentence == tuple(f"{100 * share:.1f}" for share in shares)

@@ -1,0 +1,121 @@
+"""The language of toy_scenes: what is written is read back, nothing else is, and words mean what the checker says."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_toy_scenes import ADJECTIVES, LEXICON, MEANINGS, things_of, understand, word_applies
+
+from vl_assay.hub_datasets.toy_scenes import language, tasks, world
+from vl_assay.hub_datasets.toy_scenes.language import Phrase, Statement, parse
+from vl_assay.hub_datasets.toy_scenes.tasks import sample_episode
+
+words = {kind: st.sampled_from(sorted(MEANINGS[kind])) for kind in MEANINGS}
+
+
+@st.composite
+def statements(draw):
+    def phrase():
+        adjectives = [draw(st.none() | words[kind]) for kind in ADJECTIVES]
+        return Phrase(tuple(word for word in adjectives if word), draw(words["shape"]))
+
+    phrases = tuple(phrase() for _ in range(draw(st.integers(2, 4))))
+    return Statement(phrases, draw(st.none() | words["relation"]))
+
+
+@given(statements())
+def test_parsing_undoes_writing(statement):
+    assert parse(statement.text) == statement
+
+
+@given(statements())
+def test_the_grammar_is_the_one_that_the_checker_reads(statement):
+    phrases, relation = understand(statement.text)
+    assert relation == statement.relation
+    assert [tuple(phrase.values()) for phrase in phrases] == [(*p.adjectives, p.noun) for p in statement.phrases]
+
+
+@given(statements(), st.integers(0, 2**32))
+def test_shuffled_words_parse_only_where_the_checker_reads_them(statement, seed):
+    order = np.random.default_rng(seed).permutation(len(statement.text.split()))
+    text = " ".join(np.array(statement.text.split())[order])
+    assert (parse(text) is None) == (understand(text) is None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a",
+        "a ring",
+        "ring above star",
+        "a ring above",
+        "a ring above a star and",
+        "a ring above a star now",
+        "and a ring above a star",
+        "a ring a star",
+        "a ring above below a star",
+        "a ring above a star above a circle",
+        "a ring and a star above a circle",
+        "a azure ring above a star",
+        "an red ring above a star",
+        "the ring above a star",
+        "a red blue ring above a star",
+        "a red red ring above a star",
+        "a red striped ring above a star",
+        "a red big ring above a star",
+        "a ring red above a star",
+        "a red above a star",
+        "a ring left a star",
+        "a ring to the left a star",
+        "a ring the left of a star",
+        "a ring larger a star",
+        "a grey ring above a star",
+        "a ring, a star",
+        "A ring above a star",
+    ],
+)
+def test_what_is_not_in_the_grammar_does_not_parse(text):
+    assert parse(text) is None
+    assert understand(text) is None
+
+
+def test_every_meaning_has_two_words_of_its_own():
+    ours = {group[0]: tuple(group) for groups in LEXICON.values() for group in groups}
+    assert ours == language.SYNONYMS
+    every = [word for pair in language.SYNONYMS.values() for word in pair]
+    assert len(set(every)) == len(every) == 2 * len(language.SYNONYMS)
+    assert not language.FUNCTION_WORDS & {word for word in every if " " not in word}
+    assert set(ours) == {*world.SHAPES, *world.RELATIONS, *itertools.chain(*world.ATTRIBUTES.values())}
+
+
+def test_synonyms_come_in_pairs():
+    for first, second in language.SYNONYMS.values():
+        assert (language.synonym(first), language.synonym(second)) == (second, first)
+
+
+def test_single_words_apply_as_the_checker_says():
+    vocabulary = sorted({w for kind in MEANINGS.values() for phrase in kind for w in phrase.split()})
+    for index in range(100):
+        scene = sample_episode(0, "test", index).scene
+        for word in vocabulary:
+            assert language.applies(word, scene) == word_applies(word, things_of(scene)), word
+    assert not language.applies("grey", scene)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda e, rng: tasks.negative("replace", e, rng), "unknown category 'replace'; known: add_att, add_obj"),
+        (lambda e, rng: tasks.distractor("add_att", e, rng), "unknown distractor 'add_att'; known: replace_att"),
+        (lambda e, rng: tasks.shuffle_words("shuffle", ["a"], rng), "unknown perturbation 'shuffle'; known: shuffle_"),
+        (lambda e, rng: world.holds("near", *e.scene.things[:2]), "unknown relation 'near'; known: left of"),
+    ],
+)
+def test_unknown_names_answer_with_the_known_ones(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(sample_episode(0, "test", 0), np.random.default_rng(0))
