@@ -30,8 +30,12 @@ Options = Annotated[
 
 @app.command()
 def build(
-    benchmark: Annotated[str, typer.Argument(help="Its name, or name/config for one configuration.")],
-    out: Annotated[Path, typer.Option(help="Folder of the dataset repository; replaced as a whole.")],
+    benchmark: Annotated[str | None, typer.Argument(help="Its name, or name/config for one configuration.")] = None,
+    *,
+    out: Annotated[
+        Path, typer.Option(help="Folder of the dataset repository, replaced as a whole; with --all of all of them.")
+    ],
+    all_: Annotated[bool, typer.Option("--all", help="Build every benchmark whose sources are there.")] = False,
     data_dir: DataDir = None,
     allow_missing: AllowMissing = False,
     no_images: Annotated[bool, typer.Option("--no-images", help="Leave the images out, for text-only work.")] = False,
@@ -39,27 +43,94 @@ def build(
 ) -> None:
     """Write a benchmark as a Parquet repository for `load_dataset` and the Hub.
 
-    Examples: `vl-assay build toy_scenes --out toy` · `vl-assay build toy_scenes --out big -o train_scenes=50000` ·
-    `vl-assay build sugarcrepe/swap_obj --out sc --data-dir coco`
-    """
-    from rich.console import Console
+    With `--all` each goes to a folder of its name in `--out`, from the folder of its name in `--data-dir` or else from
+    all of it. Whatever fails, the rest is built; at the end a table says which configurations were not, and where
+    their sources are to be had. Missing sources leave the exit code at 0 there; damaged ones make it 1, as does
+    anything that fails when it was asked for by name.
 
+    Examples: `vl-assay build toy_scenes --out toy` · `vl-assay build toy_scenes --out big -o train_scenes=50000` ·
+    `vl-assay build sugarcrepe/swap_obj --out sc --data-dir coco` · `vl-assay build --all --out all --data-dir sources`
+    """
     from . import repository
     from .benchmarks import benchmark_names, split_reference
 
-    name, config = split_reference(benchmark, benchmark_names())
+    if (benchmark is None) != all_:
+        given = "both a benchmark and" if all_ else "neither a benchmark nor"
+        raise VLAssayError(f"{given} --all came; name one benchmark, or give --all for every one")
     options = parse_options(option, allow_missing=allow_missing)
     if no_images:
         options["with_images"] = False
+    if benchmark is None:
+        _build_all(out, data_dir, options)
+        return
+    name, config = split_reference(benchmark, benchmark_names())
     configs = None if config is None else [config]
     repository.build(name, out, configs=configs, data_dir=data_dir, options=options)
-    record = repository.read_build(out)
+    _print_build(out)
+
+
+def _build_all(out: Path, data_dir: Path | None, options: dict[str, Any]) -> None:
+    """Build what can be built, say what could not; `typer.Exit` where that was not for want of a source."""
+    from . import repository
+
+    outcomes = []
+    for outcome in repository.build_all(out, data_dir=data_dir, options=options):
+        outcomes.append(outcome)
+        if outcome.built:
+            _print_build(outcome.folder)
+    failed = [outcome for outcome in outcomes if outcome.errors]
+    if failed:
+        _print_failures(failed)
+    whole = len(outcomes) - len(failed)
+    typer.echo(f"{whole} of {len(outcomes)} benchmarks are whole, {sum(bool(o.built) for o in failed)} in part")
+    if any(outcome.damaged for outcome in failed):
+        raise typer.Exit(1)
+
+
+def _print_build(folder: Path) -> None:
+    """Say what a repository holds and how to open it."""
+    from rich.console import Console
+
+    from .repository import read_build
+
+    record = read_build(folder)
     console = Console(highlight=False)
     for config_name, splits in record["configs"].items():
         parts = [f"{split}: {n['rows']:,} rows, {n['images']:,} images" for split, n in splits.items()]
         missing = sum(n["missing_images"] for n in splits.values())
         console.print(f"{config_name}  {'; '.join(parts)}" + (f"; {missing:,} images missing" if missing else ""))
-    console.print(f'written to {out}: load_dataset("{out}", "{next(iter(record["configs"]))}")', soft_wrap=True)
+    console.print(f'written to {folder}: load_dataset("{folder}", "{next(iter(record["configs"]))}")', soft_wrap=True)
+
+
+def _print_failures(outcomes: list[Any]) -> None:
+    """A table of the configurations that were not built, and why: for each benchmark the damaged ones first."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from .benchmarks import get_benchmark
+
+    table = Table(title="Not built", title_justify="left", show_lines=True)
+    for column, share in (("benchmark", 2), ("what is missing", 4), ("where to get it", 3)):
+        table.add_column(column, overflow="fold", ratio=share)
+    for outcome in outcomes:
+        missing = {config: error for config, error in outcome.errors.items() if config not in outcome.damaged}
+        for kind, errors in (("damaged: ", outcome.damaged), ("", missing)):
+            if errors:
+                why = escape(kind + _reasons(outcome.benchmark, errors))
+                source = get_benchmark(outcome.benchmark).source or "made on the spot"
+                table.add_row(f"[bold]{outcome.benchmark}[/]: {', '.join(errors)}", why, escape(source))
+    Console(highlight=False).print(table)
+
+
+def _reasons(benchmark: str, errors: dict[str, Exception]) -> str:
+    """The first message, and how many others there are; `vl-assay build` with a configuration's name shows those."""
+    messages = [
+        str(error).removeprefix(f"{benchmark}/{config}: ") or type(error).__name__ for config, error in errors.items()
+    ]
+    others = len(set(messages)) - 1
+    more = f" (and {others} other messages; `vl-assay build {benchmark}/CONFIG` shows each)" if others else ""
+    return messages[0] + more
 
 
 @app.command()
@@ -87,6 +158,9 @@ def publish(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be uploaded, and stop.")] = False,
 ) -> None:
     """Upload a dataset repository, or a metric's Space, to the Hub in one commit.
+
+    A dataset gets an `eval.yaml` that names its tasks. The Hub makes a benchmark's page of it only where its team has
+    listed the dataset and the framework "vl-assay".
 
     Examples: `vl-assay publish toy me/toy_scenes --dry-run` · `vl-assay publish metrics/cpd_ap me/cpd_ap`
     """

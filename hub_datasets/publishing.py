@@ -1,13 +1,24 @@
-"""Upload a dataset repository or a metric's Space to the Hub, in one commit."""
+"""Upload a dataset repository or a metric's Space to the Hub, in one commit.
+
+A dataset gets an ``eval.yaml``, with which the Hub knows a benchmark from other datasets, its tasks and what runs them.
+The Hub shows results only for benchmarks and frameworks on lists that its team keeps (documentation of evaluation
+results, beta): "vl-assay" has to be added there by a pull request first, and each benchmark on request. Without that
+the file does nothing.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..metrics.errors import DataError, StorageError
-from .repository import BUILD_FILE
+from .benchmarks import get_benchmark
+from .repository import BUILD_FILE, read_build
+
+EVAL_FILE = "eval.yaml"
+FRAMEWORK = "vl-assay"
 
 
 @dataclass(frozen=True)
@@ -19,12 +30,14 @@ class Plan:
         kind: "dataset" or "space".
         files: path in the repository and size in bytes of each file, sorted by path.
         message: the commit's message.
+        written: content of the files among them that do not lie in the folder, by path: a dataset's ``eval.yaml``.
     """
 
     repo: str
     kind: str
     files: tuple[tuple[str, int], ...]
     message: str
+    written: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -45,12 +58,63 @@ def plan(folder: str | Path, repo: str) -> Plan:
     folder = Path(folder)
     kind = _kind(folder)
     _check_repo(repo)
-    files = sorted(
-        (path.relative_to(folder).as_posix(), path.stat().st_size)
+    files = {
+        path.relative_to(folder).as_posix(): path.stat().st_size
         for path in folder.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
-    )
-    return Plan(repo, kind, tuple(files), f"Publish {folder.resolve().name}")
+    }
+    written = {}
+    if kind == "dataset" and EVAL_FILE not in files and (content := eval_yaml(folder)):
+        written[EVAL_FILE] = content.encode()
+    files |= {path: len(content) for path, content in written.items()}
+    return Plan(repo, kind, tuple(sorted(files.items())), f"Publish {folder.resolve().name}", written)
+
+
+def eval_yaml(folder: str | Path) -> str | None:
+    """The ``eval.yaml`` of a dataset repository: an entry for each configuration in it and task that judges it.
+
+    Tasks are those that are scored when only the benchmark is named, or all where the repository has none of these. An
+    entry's `id` is the task's name, followed by "_" and the configuration's where that is another.
+
+    Args:
+        folder: what ``vl-assay build`` wrote.
+
+    Returns:
+        The file's content, or None where no task judges what is in the repository.
+
+    Raises:
+        DataError: the folder was not written by a build.
+    """
+    import yaml
+    from huggingface_hub import DatasetCard
+
+    record = read_build(folder)
+    benchmark = get_benchmark(record["benchmark"])
+    entries = [(task, config) for task in benchmark.tasks for config in task.configs if config in record["configs"]]
+    entries = [entry for entry in entries if entry[0].by_default] or entries
+    if not entries:
+        return None
+    card = DatasetCard.load(Path(folder) / "README.md")
+    what = {
+        "name": card.data.to_dict().get("pretty_name") or record["benchmark"],
+        "description": _first_paragraph(card.text),
+        "evaluation_framework": FRAMEWORK,
+        "tasks": [
+            {
+                "id": task.name if task.name == config else f"{task.name}_{config}",
+                "config": config,
+                "split": benchmark.split,
+            }
+            for task, config in entries
+        ],
+    }
+    return yaml.safe_dump(what, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _first_paragraph(text: str) -> str:
+    """The first paragraph of a card below its title, on one line."""
+    paragraphs = (paragraph.strip() for paragraph in text.split("\n\n"))
+    return next((" ".join(p.split()) for p in paragraphs if p and not p.startswith(("#", "<!--"))), "")
 
 
 def publish(folder: str | Path, repo: str, *, private: bool = False, api: Any = None) -> str:
@@ -76,7 +140,7 @@ def publish(folder: str | Path, repo: str, *, private: bool = False, api: Any = 
 
     what = plan(folder, repo)
     api = api or HfApi()
-    operations = [CommitOperationAdd(path, str(Path(folder) / path)) for path, _ in what.files]
+    operations = [CommitOperationAdd(path, what.written.get(path, str(Path(folder) / path))) for path, _ in what.files]
     space = {"space_sdk": "gradio"} if what.kind == "space" else {}
     try:
         api.create_repo(repo, repo_type=what.kind, private=private, exist_ok=True, **space)

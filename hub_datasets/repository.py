@@ -12,8 +12,9 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import pyarrow.parquet as pq
 
 from ..metrics.errors import DataError, StorageError, UnknownNameError, VLAssayError
 from ..metrics.sheets import file_hash
-from .benchmarks import config_names, get_builder, get_card, option_names
+from .benchmarks import benchmark_names, config_names, get_benchmark, get_builder, get_card, option_names
 
 BUILD_FILE = "build.json"
 _BUILD_SCHEMA = "vl-assay/build"
@@ -39,6 +40,7 @@ def build(
     configs: Iterable[str] | None = None,
     data_dir: str | Path | None = None,
     options: Mapping[str, Any] | None = None,
+    on_error: Callable[[str, Exception], None] | None = None,
 ) -> Path:
     """Build a benchmark's dataset repository, ready for ``load_dataset(out, config)`` and for the Hub.
 
@@ -50,6 +52,8 @@ def build(
         configs: configurations to build; None for all.
         data_dir: the user's own copy of the sources; None to download what is not made on the spot.
         options: fields of the builder's configuration, such as ``{"with_images": False}``.
+        on_error: called with the name and the error of each configuration that cannot be built, which is then left
+            out; without it the first error ends the build, and without any configuration so does the last.
 
     Returns:
         `out`.
@@ -70,8 +74,16 @@ def build(
     with data_errors(f"the dataset {out}"), _new_folder(out) as new:
         infos, counts = {}, {}
         for config in chosen:
-            with data_errors(f"{benchmark}/{config}"):
-                infos[config], counts[config] = _build_config(benchmark, config, new, data_dir, options)
+            try:
+                with data_errors(f"{benchmark}/{config}"):
+                    infos[config], counts[config] = _build_config(benchmark, config, new, data_dir, options)
+            except Exception as error:
+                if on_error is None:
+                    raise
+                shutil.rmtree(new / config, ignore_errors=True)
+                on_error(config, error)
+        if chosen and not infos:
+            raise DataError(f"no configuration of {benchmark} could be built")
         _write_card(benchmark, new, infos, counts)
         record = {
             "schema": _BUILD_SCHEMA,
@@ -82,6 +94,89 @@ def build(
         }
         (new / BUILD_FILE).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return out
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one benchmark in `build_all`.
+
+    Args:
+        benchmark: its name.
+        folder: where its repository lies, if anything was built.
+        built: the configurations in it.
+        errors: what kept the others from being built, by configuration; those after the first error that concerns
+            the folder itself, such as a full disk, are in it with that error.
+    """
+
+    benchmark: str
+    folder: Path
+    built: tuple[str, ...]
+    errors: Mapping[str, Exception]
+
+    @property
+    def damaged(self) -> dict[str, Exception]:
+        """The errors that are not about a source that is not there."""
+        return {config: error for config, error in self.errors.items() if not is_missing(error)}
+
+
+def build_all(
+    out: str | Path, *, data_dir: str | Path | None = None, options: Mapping[str, Any] | None = None
+) -> Iterator[Outcome]:
+    """Build every benchmark into a folder of its name in `out`, as far as its sources are there.
+
+    Nothing that goes wrong with one configuration stops the others. A folder that was there is replaced by one of what
+    could be built now, and left as it is where nothing could.
+
+    Args:
+        out: the folder that takes the repositories.
+        data_dir: the user's own copies of the sources, see `sources_folder`.
+        options: fields of the builders' configurations; each is set where a benchmark has it.
+
+    Yields:
+        One outcome for each benchmark, when it is done.
+
+    Raises:
+        UnknownNameError: an option that no benchmark has.
+        DataError: `data_dir` is not a folder.
+    """
+    if data_dir is not None and not Path(data_dir).expanduser().is_dir():
+        raise DataError(f"the data folder {data_dir} is not there, or is not a folder")
+    known = {name: option_names(name) for name in benchmark_names()}
+    for option in options or ():
+        if not any(option in names for names in known.values()):
+            raise UnknownNameError("option", option, sorted({name for names in known.values() for name in names}))
+    for name, names in known.items():
+        applicable = {option: value for option, value in (options or {}).items() if option in names}
+        yield _build_whole(name, Path(out) / name, sources_folder(name, data_dir), applicable)
+
+
+def sources_folder(benchmark: str, data_dir: str | Path | None) -> Path | None:
+    """The folder with the sources of one of several benchmarks: ``data_dir/<benchmark>`` if there is one, else
+    `data_dir`; None for a benchmark that is made on the spot.
+    """
+    if data_dir is None or not get_benchmark(benchmark).source:
+        return None
+    folder = Path(data_dir).expanduser()
+    return folder / benchmark if (folder / benchmark).is_dir() else folder
+
+
+def is_missing(error: BaseException) -> bool:
+    """Whether a build failed because a source is not there, cannot be reached or is not open to the user."""
+    from datasets.exceptions import DatasetGenerationError
+
+    while isinstance(error, DataError | DatasetGenerationError) and error.__cause__ is not None:
+        error = error.__cause__
+    return isinstance(error, FileNotFoundError | ConnectionError | PermissionError)
+
+
+def _build_whole(benchmark: str, out: Path, data_dir: Path | None, options: Mapping[str, Any]) -> Outcome:
+    errors: dict[str, Exception] = {}
+    chosen = config_names(benchmark)
+    try:
+        build(benchmark, out, data_dir=data_dir, options=options, on_error=errors.__setitem__)
+    except Exception as error:
+        return Outcome(benchmark, out, (), {config: errors.get(config, error) for config in chosen})
+    return Outcome(benchmark, out, tuple(config for config in chosen if config not in errors), errors)
 
 
 def read_build(folder: str | Path) -> dict[str, Any]:
@@ -134,11 +229,12 @@ def _build_config(
             data_dir=None if data_dir is None else str(data_dir),
             **options,
         )
-        # Downloads are kept where `datasets` keeps them: a second build downloads nothing.
+        # Downloads are kept where `datasets` keeps them, and taken from there without a request: builders pin or
+        # check what they download, and a second build works offline.
         builder.download_and_prepare(
             str(work / "parquet"),
             file_format="parquet",
-            download_config=datasets.DownloadConfig(cache_dir=str(DOWNLOADED_DATASETS_PATH)),
+            download_config=datasets.DownloadConfig(cache_dir=str(DOWNLOADED_DATASETS_PATH), use_etag=False),
         )
         counts = {
             split: _rewrite(work / "parquet", benchmark, split, new / config, builder.info.features)
@@ -159,9 +255,10 @@ def _rewrite(source: Path, name: str, split: str, target: Path, features: Any) -
         with pq.ParquetFile(file) as reader:
             schema = reader.schema_arrow.remove_metadata()
             with pq.ParquetWriter(path, schema) as writer:
-                for batch in reader.iter_batches(_ROWS_PER_GROUP):
-                    table = pa.Table.from_batches([batch]).replace_schema_metadata(None)
-                    writer.write_table(table)
+                # Group by group: `iter_batches` would keep all that it has read.
+                for group in range(reader.num_row_groups):
+                    table = reader.read_row_group(group).replace_schema_metadata(None)
+                    writer.write_table(table, row_group_size=_ROWS_PER_GROUP)
                     tally.add(table)
         # The cache of `datasets` tells two local repositories apart by folder name, sizes and the paths in the card
         # alone; without a hash of the content there it would go on serving the rows of an earlier build.
@@ -180,7 +277,9 @@ class _Tally:
         self.images: set[bytes] = set()
         self.captions: set[str] = set()
         self._image_columns = [name for name, f in features.items() if isinstance(f, datasets.Image)]
-        self._caption_columns = [name for name in features if "caption" in name]
+        text = datasets.Value("string")
+        texts = [name for name, feature in features.items() if feature in (text, datasets.Sequence(text))]
+        self._caption_columns = [name for name in texts if "caption" in name]
 
     def add(self, table: pa.Table) -> None:
         self.rows += table.num_rows

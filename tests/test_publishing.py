@@ -1,16 +1,24 @@
-"""Publishing: what would be uploaded, one commit, and errors in words; the Hub is a stand-in."""
+"""Publishing: what would be uploaded, one commit, cards, and errors in words; the Hub is a stand-in."""
 
 from __future__ import annotations
 
+import importlib
+import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
+from huggingface_hub import DatasetCard, DatasetCardData
+from typer.testing import CliRunner
 
 import vl_assay.metrics
-from vl_assay.hub_datasets import build
-from vl_assay.hub_datasets.publishing import plan, publish
+from vl_assay.hub_datasets import benchmark_names, build, get_benchmark
+from vl_assay.hub_datasets.benchmarks import config_names, get_card
+from vl_assay.hub_datasets.publishing import eval_yaml, plan, publish
+from vl_assay.hub_datasets.repository import read_build
+from vl_assay.metrics.console import build_app
 from vl_assay.metrics.errors import DataError, StorageError
 
 METRIC = Path(vl_assay.metrics.__file__).parent / "group_match"
@@ -44,7 +52,7 @@ def test_a_dataset_is_published_in_one_commit(dataset):
     (_, _, repo), (_, _, paths, commit) = hub.calls
     assert repo == {"repo_type": "dataset", "private": True, "exist_ok": True}
     assert commit == {"commit_message": "Publish toy", "repo_type": "dataset"}
-    assert {"README.md", "build.json"} < set(paths)
+    assert {"README.md", "build.json", "eval.yaml"} < set(paths)
     assert any(path.endswith(".parquet") for path in paths)
     assert sorted(paths) == [path for path, _ in plan(dataset, "me/toy").files]
 
@@ -58,7 +66,117 @@ def test_a_metric_is_published_as_a_space_without_caches():
 
 def test_the_plan_has_sizes_and_needs_no_network(dataset):
     what = plan(dataset, "me/toy")
-    assert what.size == sum(path.stat().st_size for path in dataset.rglob("*") if path.is_file())
+    in_folder = sum(path.stat().st_size for path in dataset.rglob("*") if path.is_file())
+    assert what.size == in_folder + len(what.written["eval.yaml"])
+    assert not (dataset / "eval.yaml").exists()
+
+
+def test_the_dry_run_shows_all_files_and_uploads_none(dataset):
+    result = CliRunner().invoke(build_app(), ["publish", str(dataset), "me/toy", "--dry-run"])
+    assert result.exit_code == 0
+    shown = [line.split(maxsplit=1) for line in result.output.splitlines()]
+    assert [(path, int(size.replace(",", ""))) for size, path in shown[:-1]] == list(plan(dataset, "me/toy").files)
+
+
+def test_eval_yaml_says_what_is_judged_by_default(dataset):
+    content = yaml.safe_load(plan(dataset, "me/toy").written["eval.yaml"])
+    assert content.pop("description").startswith("Rendered scenes of two to four things")
+    assert content == {
+        "name": "Toy Scenes",
+        "evaluation_framework": "vl-assay",
+        "tasks": [{"id": "order", "config": "order", "split": "test"}],
+    }
+
+
+@pytest.fixture
+def record(tmp_path):
+    """A function that writes what `eval.yaml` is made from: the record of a build, and its card."""
+
+    def write(name, configs):
+        folder = tmp_path / name
+        folder.mkdir()
+        counts = {config: {get_benchmark(name).split: {}} for config in configs}
+        content = {"schema": "vl-assay/build", "version": 1, "benchmark": name, "options": {}, "configs": counts}
+        (folder / "build.json").write_text(json.dumps(content))
+        (folder / "README.md").write_text(get_card(name))
+        return folder
+
+    return write
+
+
+@pytest.mark.parametrize("name", benchmark_names())
+def test_eval_yaml_has_an_entry_for_each_default_task_and_configuration(name, record):
+    content = yaml.safe_load(eval_yaml(record(name, config_names(name))) or "")
+    expected = [(task, config) for task in get_benchmark(name).tasks if task.by_default for config in task.configs]
+    assert [task["config"] for task in content["tasks"]] == [config for _, config in expected]
+    assert {task["split"] for task in content["tasks"]} == {get_benchmark(name).split}
+    ids = [task["id"] for task in content["tasks"]]
+    assert len(set(ids)) == len(ids)
+    assert all(re.fullmatch(r"\w+", identifier) for identifier in ids)
+    assert list(content) == ["name", "description", "evaluation_framework", "tasks"]
+    assert 40 < len(content["description"]) < 1000
+
+
+def test_eval_yaml_names_only_configurations_that_were_built(record):
+    content = yaml.safe_load(eval_yaml(record("sugarcrepe", ["swap_obj", "unrefined_swap_obj"])) or "")
+    assert content["tasks"] == [{"id": "itm_swap_obj", "config": "swap_obj", "split": "test"}]
+
+
+def test_eval_yaml_takes_other_tasks_where_none_is_judged_by_default(record):
+    content = yaml.safe_load(eval_yaml(record("sugarcrepe", ["unrefined_swap_obj"])) or "")
+    assert [task["id"] for task in content["tasks"]] == ["unrefined_unrefined_swap_obj"]
+
+
+def test_what_nothing_judges_is_published_without_eval_yaml(record):
+    folder = record("toy_scenes", ["captions"])
+    assert eval_yaml(folder) is None
+    assert "eval.yaml" not in dict(plan(folder, "me/toy").files)
+
+
+def test_an_eval_yaml_of_ones_own_is_published_as_it_is(record):
+    folder = record("toy_scenes", ["itm"])
+    (folder / "eval.yaml").write_text("name: mine\n")
+    what = plan(folder, "me/toy")
+    assert dict(what.files)["eval.yaml"] == len("name: mine\n")
+    assert what.written == {}
+
+
+# Cards
+
+
+@pytest.mark.parametrize("name", benchmark_names())
+def test_every_card_is_read_by_the_hubs_own_classes_without_a_loss(name):
+    card = DatasetCard(get_card(name), ignore_metadata_errors=False)
+    front = yaml.safe_load(get_card(name).split("---\n")[1])
+    assert card.data.to_dict() == front
+    assert DatasetCardData(**front).to_dict() == front
+    assert front["pretty_name"]
+    assert not {"configs", "dataset_info"} & set(front)  # the build writes them
+
+
+@pytest.mark.parametrize("name", benchmark_names())
+def test_the_counts_of_a_built_card_are_those_of_the_build(name, tmp_path):
+    (tmp_path / "sources").mkdir()
+    options = importlib.import_module(f"sources_{name}").make(tmp_path / "sources")
+    benchmark = get_benchmark(name)
+    config = next(config for task in benchmark.tasks if task.by_default for config in task.configs)
+    data_dir = tmp_path / "sources" if benchmark.source else None
+    out = build(name, tmp_path / "out", configs=[config], data_dir=data_dir, options=options)
+    card = DatasetCard.load(out / "README.md", ignore_metadata_errors=False)
+    lines = card.text.split("<!-- counts -->")[1].split("<!-- /counts -->")[0].strip().splitlines()
+    splits = read_build(out)["configs"][config]
+    numbers = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    assert sorted(numbers) == [
+        [config, split, *(f"{n[key]:,}" for key in ("rows", "images", "captions"))]
+        for split, n in sorted(splits.items())
+    ]
+    [listed] = card.data["configs"]
+    assert listed["config_name"] == config
+    assert all((out / path).is_file() for files in listed["data_files"] for path in files["path"])
+    info = card.data["dataset_info"]
+    assert {split["name"]: split["num_examples"] for split in info["splits"]} == {
+        split: n["rows"] for split, n in splits.items()
+    }
 
 
 def test_a_refusal_of_the_hub_is_told_with_its_cure(dataset):

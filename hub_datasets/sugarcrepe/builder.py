@@ -217,8 +217,11 @@ def _local_annotations(data_dir: Path | None, name: str) -> Path | None:
 def _fetch(action: Callable[[str], _Result], url: str, remedy: str) -> _Result:
     try:
         return action(url)
-    except OSError as error:
-        raise ConnectionError(f"Could not download {url} ({error!r}). Try again, or {remedy}.") from error
+    except Exception as error:  # The HTTP libraries below raise errors without a common base class.
+        # fsspec calls every failure of a request "not found", with what really happened as its cause.
+        reason = error.__cause__ if isinstance(error, FileNotFoundError) and error.__cause__ else error
+        found = f"{type(reason).__name__}: {reason}"
+        raise ConnectionError(f"Could not download {url} ({found}). Try again, or {remedy}.") from error
 
 
 def _read(path: Path) -> bytes:

@@ -1,11 +1,12 @@
 """Open built dataset repositories with several versions of `datasets`, and compare every row.
 
-    python tests/compatibility/check_datasets_versions.py [--versions 2.14.7 3.6.0] [--work DIR]
+    python tests/compatibility/check_datasets_versions.py [--versions 2.14.7 3.6.0] [--only toy_scenes] [--work DIR]
 
-toy_scenes and sugarcrepe (from a few made-up files) are built by this environment. An environment is made for each
-version; it opens every configuration and split offline, plain and streaming, and must read the rows that this
-environment reads: text, numbers, nesting, nulls and pixels. Where dataset scripts still run (3.6.0), each `builder.py`
-runs as one and must give the same rows. Prints a table and exits with 1 when a check fails.
+Every benchmark is built by this environment, from the small files of `tests/sources_<name>.py`; where images may be
+missing, one is. An environment is made for each version; it opens every configuration and split offline, plain and
+streaming, and must read the rows that this environment reads: text, numbers, nesting, nulls and pixels. Where dataset
+scripts still run (3.6.0), each `builder.py` runs as one and must give the same rows; configurations that need this
+package must say so there. Prints a table and exits with 1 when a check fails.
 
 `DIR` keeps the environments for the next time (some 400 MB each); by default they go with the run.
 """
@@ -14,11 +15,13 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,30 +31,54 @@ SCRIPT_VERSION = "3.6.0"
 # What was current when a version of `datasets` came out; newer releases no longer work with it.
 PINS = {"2": ("numpy<2", "pandas<3", "pyarrow<18", "huggingface_hub<0.26"), "3": ("huggingface_hub<1",)}
 CHECKS = ("plain", "streaming", "unknown config", "script")
-CATEGORIES = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
-OPTIONS = {"toy_scenes": {"train_scenes": 3}, "sugarcrepe": {"verify": False, "allow_missing": True}}
-Digests = dict[str, list[str]]
+# Beside those that the sources ask for: a train split too.
+OPTIONS = {"toy_scenes": {"train_scenes": 3}}
+NEEDS_PACKAGE = "pip install vl-assay"
+TESTS = Path(__file__).parents[1]
+Digests = dict[str, list[str] | None]
 
 
 # --- in the environment of each version: nothing but the standard library and `datasets` ----------------------
 
 
 def read(job: dict[str, Any]) -> dict[str, Any]:
-    """Do one check of one repository or script; return digests of all rows, by configuration and split."""
+    """Do the checks of one benchmark; what each found, or how it failed."""
+    answers = {}
+    for name in job["checks"]:
+        try:
+            answers[name] = {"found": raised_for_unknown(job) if name == "unknown config" else read_rows(name, job)}
+        except Exception:
+            answers[name] = {"failed": traceback.format_exc()[-1000:]}
+    return answers
+
+
+def raised_for_unknown(job: dict[str, Any]) -> str:
+    """The message that answers a configuration that does not exist."""
     import datasets
 
-    check, target, options = job["check"], job["target"], job.get("options", {})
-    if check == "unknown config":
-        try:
-            datasets.load_dataset(target, "no_such_config")
-        except ValueError as error:
-            return {"raised": str(error)}
-        return {"raised": None}
-    if check == "script":
-        options["trust_remote_code"] = True
-    digests = {}
+    try:
+        datasets.load_dataset(job["repository"], "no_such_config")
+    except ValueError as error:
+        return str(error)
+    return "no ValueError"
+
+
+def read_rows(name: str, job: dict[str, Any]) -> Digests:
+    """Digests of all rows, by configuration and split; None for a configuration that needs our package."""
+    import datasets
+
+    target, options = job["repository"], {"streaming": name == "streaming"}
+    if name == "script":
+        target, options = job["script"], {**job["script_options"], "trust_remote_code": True}
+    digests: Digests = {}
     for config in job["configs"]:
-        loaded = datasets.load_dataset(target, config, streaming=check == "streaming", **options)
+        try:
+            loaded = datasets.load_dataset(target, config, **options)
+        except Exception as error:
+            if name != "script" or NEEDS_PACKAGE not in f"{error} {error.__cause__}":
+                raise
+            digests[config] = None
+            continue
         for split, rows in loaded.items():
             digests[f"{config}/{split}"] = [digest(row) for row in rows]
     return digests
@@ -79,47 +106,41 @@ def plain(value: Any) -> Any:
 # --- in this environment ----------------------------------------------------------------------------------
 
 
-def build_repositories(folder: Path) -> dict[str, dict[str, Any]]:
-    """Build both benchmarks; for each the repository, its configurations and the script that made it."""
-    from vl_assay.hub_datasets import build
-    from vl_assay.hub_datasets.benchmarks import config_names
+def build_repositories(folder: Path, names: list[str]) -> dict[str, dict[str, Any]]:
+    """Build the benchmarks; for each the repository, its configurations and the script that made it."""
+    from vl_assay.hub_datasets import build, get_benchmark
+    from vl_assay.hub_datasets.benchmarks import option_names
 
-    sources = make_sugarcrepe(folder / "sources")
     made = {}
-    for name, options in OPTIONS.items():
-        data_dir = sources if name == "sugarcrepe" else None
+    for name in names:
+        sources = folder / "sources" / name
+        sources.mkdir(parents=True)
+        options = {**importlib.import_module(f"sources_{name}").make(sources), **OPTIONS.get(name, {})}
+        if name == "sugarcrepe":
+            add_unrefined(sources)
+        if "allow_missing" in option_names(name):
+            options["allow_missing"] = True
+            sorted(path for path in sources.rglob("*") if path.suffix in (".jpg", ".png"))[0].unlink()
+        data_dir = sources if get_benchmark(name).source else None
+        left_out: dict[str, Exception] = {}
+        out = build(name, folder / name, data_dir=data_dir, options=options, on_error=left_out.__setitem__)
+        for config, error in left_out.items():
+            print(f"{name}/{config} is left out: {str(error)[:160]}")
         made[name] = {
-            "repository": str(build(name, folder / name, data_dir=data_dir, options=options)),
-            "script": str(Path(__file__).parents[2] / "hub_datasets" / name / "builder.py"),
-            "configs": config_names(name),
+            "repository": str(out),
+            "script": str(TESTS.parent / "hub_datasets" / name / "builder.py"),
+            "configs": sorted(json.loads((out / "build.json").read_text())["configs"]),
             "script_options": options | ({"data_dir": str(data_dir)} if data_dir else {}),
         }
     return made
 
 
-def make_sugarcrepe(folder: Path) -> Path:
-    """A stand-in for the release: odd keys and white space, letters beyond ASCII, shared and missing images."""
-    import numpy as np
-    from PIL import Image
-
-    rng = np.random.default_rng(0)
-    (folder / "val2017").mkdir(parents=True)
-    for number in range(5):
-        pixels = rng.integers(0, 256, (30, 40, 3), dtype=np.uint8)
-        Image.fromarray(pixels).save(folder / "val2017" / f"{number:012d}.jpg")
-    for part in ("data", "data_unrefined"):
-        (folder / part).mkdir()
-        for category in CATEGORIES:
-            rows = {
-                str(3 * number): {
-                    "filename": f"{number % 6:012d}.jpg",
-                    "caption": f" A café by {number} trees\n",
-                    "negative_caption": f"{number} trees by a café ({category}).",
-                }
-                for number in range(12)
-            }
-            (folder / part / f"{category}.json").write_text(json.dumps(rows), encoding="utf-8")
-    return folder
+def add_unrefined(sources: Path) -> None:
+    """Sources of the unrefined configurations too, with letters beyond ASCII and odd white space."""
+    for path in sorted((sources / "data").glob("*.json")):
+        target = sources / "data_unrefined" / path.name
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(path.read_text(encoding="utf-8").replace("number", "café\\n "), encoding="utf-8")
 
 
 def make_environment(version: str, folder: Path) -> Path:
@@ -166,39 +187,58 @@ def differences(expected: Digests, found: Digests) -> Iterator[str]:
             yield f"{place}: {len(rows)} rows differ, the first is row {rows[0]}"
 
 
-def check(python: Path, name: str, parts: dict[str, Any], expected: Digests, home: Path) -> list[str]:
-    """Do the check `name` in an environment; the faults that it found."""
-    job = {"check": name, "target": parts["repository"], "configs": parts["configs"]}
-    if name == "script":
-        job |= {"target": parts["script"], "options": parts["script_options"]}
+def check(
+    python: Path, parts: dict[str, Any], expected: Digests, checks: list[str], home: Path
+) -> dict[str, list[str]]:
+    """Do checks of a benchmark in an environment; the faults that each found."""
     try:
-        found = run_job(python, job, home)
+        answers = run_job(python, {**parts, "checks": checks}, home)
     except RuntimeError as error:
-        return [str(error)]
-    if name == "unknown config":
-        message = found["raised"] or "no ValueError"
-        return [] if parts["configs"][0] in message else [f"answered with: {message}"]
-    return list(differences(expected, found))
+        return {name: [str(error)] for name in checks}
+    return {name: list(faults(name, answers[name], parts, expected)) for name in checks}
 
 
-def check_versions(versions: list[str], environments: Path, scratch: Path) -> Iterator[tuple[str, str, str, list[str]]]:
+def faults(name: str, answer: dict[str, Any], parts: dict[str, Any], expected: Digests) -> Iterator[str]:
+    """What is wrong with the answer to a check, in words."""
+    if "failed" in answer:
+        yield answer["failed"]
+    elif name == "unknown config":
+        if parts["configs"][0] not in answer["found"]:
+            yield f"answered with: {answer['found']}"
+    else:
+        found = answer["found"]
+        skipped = {config for config, rows in found.items() if rows is None}
+        if skipped:
+            print(f"as a script, these say that they need this package: {', '.join(sorted(skipped))}", flush=True)
+        wanted = {place: rows for place, rows in expected.items() if place.split("/")[0] not in skipped}
+        yield from differences(wanted, {place: rows for place, rows in found.items() if place not in skipped})
+
+
+def check_versions(
+    versions: list[str], names: list[str], environments: Path, scratch: Path
+) -> Iterator[tuple[str, str, str, list[str]]]:
     """Build and read with every version; (version, benchmark, check, faults) for each check."""
-    made = build_repositories(scratch)
-    expected = {}
+    made = build_repositories(scratch, names)
+    expected: dict[str, Digests] = {}
     for benchmark, parts in made.items():
-        job = {"check": "plain", "target": parts["repository"], "configs": parts["configs"]}
-        expected[benchmark] = run_job(sys.executable, job, scratch / "here" / benchmark)
-        print(f"{benchmark}: {sum(map(len, expected[benchmark].values())):,} rows in {len(expected[benchmark])} splits")
+        [answer] = run_job(sys.executable, {**parts, "checks": ["plain"]}, scratch / "here" / benchmark).values()
+        if "failed" in answer:
+            raise RuntimeError(f"{benchmark} cannot be read by this environment: {answer['failed']}")
+        expected[benchmark] = answer["found"]
+        print(
+            f"{benchmark}: {sum(map(len, answer['found'].values())):,} rows in {len(answer['found'])} splits",
+            flush=True,
+        )
     for version in versions:
         try:
             python = make_environment(version, environments / version)
         except RuntimeError as error:
             yield version, "", "plain", [f"cannot be installed: {error}"]
             continue
+        checks = list(CHECKS if version == SCRIPT_VERSION else CHECKS[:-1])
         for benchmark, parts in made.items():
-            for name in CHECKS if version == SCRIPT_VERSION else CHECKS[:-1]:
-                home = scratch / version / benchmark / name.replace(" ", "-")
-                yield version, benchmark, name, check(python, name, parts, expected[benchmark], home)
+            found = check(python, parts, expected[benchmark], checks, scratch / version / benchmark)
+            yield from ((version, benchmark, name, wrong) for name, wrong in found.items())
 
 
 def report(results: list[tuple[str, str, str, list[str]]]) -> bool:
@@ -222,6 +262,7 @@ def main() -> int:
     """Parse the command line and run; the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--versions", nargs="+", default=list(VERSIONS), metavar="VERSION")
+    parser.add_argument("--only", nargs="+", metavar="BENCHMARK", help="these benchmarks; all by default")
     parser.add_argument("--work", type=Path, metavar="DIR", help="keep the environments here")
     parser.add_argument("--read", nargs=2, metavar=("JOB", "ANSWER"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -229,11 +270,19 @@ def main() -> int:
         job, answer = arguments.read
         Path(answer).write_text(json.dumps(read(json.loads(job))))
         return 0
-    os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
-    with tempfile.TemporaryDirectory() as temporary:
-        scratch = Path(temporary)
-        environments = (arguments.work or scratch / "environments").absolute()
-        return 0 if report(list(check_versions(arguments.versions, environments, scratch))) else 1
+    sys.path.insert(0, str(TESTS))
+    import conftest  # gives this process caches of its own, and the sources their helpers
+
+    from vl_assay.hub_datasets import benchmark_names
+
+    try:
+        with tempfile.TemporaryDirectory() as temporary:
+            scratch = Path(temporary)
+            environments = (arguments.work or scratch / "environments").absolute()
+            names = arguments.only or benchmark_names()
+            return 0 if report(list(check_versions(arguments.versions, names, environments, scratch))) else 1
+    finally:
+        conftest.pytest_unconfigure()
 
 
 if __name__ == "__main__":

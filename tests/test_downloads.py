@@ -1,0 +1,163 @@
+"""Builds that download: nothing twice, a cut transfer starts anew, a wrong file is named; served by a local server."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import threading
+import zipfile
+from collections import Counter
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import datasets
+import pytest
+import sources_cola
+import sources_sugarcrepe
+
+from vl_assay.hub_datasets import build, listing
+from vl_assay.hub_datasets.cola import builder as cola
+from vl_assay.hub_datasets.sugarcrepe import builder as sugarcrepe
+from vl_assay.metrics.errors import DataError
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """Serves a folder, counts requests by file and breaks off in the middle of the files it is told to."""
+
+    def do_HEAD(self):
+        self.count("HEAD")
+        super().do_HEAD()
+
+    def do_GET(self):
+        name = self.count("GET")
+        if name not in self.server.cut:
+            super().do_GET()
+            return
+        content = Path(self.translate_path(self.path)).read_bytes()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content[: len(content) // 2])
+        self.close_connection = True
+
+    def count(self, method):
+        name = self.path.rsplit("/", 1)[-1]
+        self.server.requests[method, name] += 1
+        return name
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    """A web server for `tmp_path/remote`, which counts its requests, and caches of our own."""
+    (tmp_path / "remote").mkdir()
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(datasets.config, "DOWNLOADED_DATASETS_PATH", tmp_path / "downloads")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(tmp_path / "remote"))) as server:
+        server.requests, server.cut = Counter(), set()
+        server.url = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def remote_sugarcrepe(server, tmp_path, monkeypatch):
+    """SugarCrepe's two servers; the annotation files have the sums that the builder expects."""
+    root = tmp_path / "remote"
+    sources_sugarcrepe.make(root)
+    with zipfile.ZipFile(root / "val2017.zip", "w") as archive:
+        for path in sorted((root / "val2017").iterdir()):
+            archive.write(path, f"val2017/{path.name}")
+    shutil.rmtree(root / "val2017")
+    sums = {f"data/{path.name}": sha256(path) for path in (root / "data").iterdir()}
+    monkeypatch.setattr(sugarcrepe, "_CHECKSUMS", sugarcrepe._CHECKSUMS | sums)
+    monkeypatch.setattr(sugarcrepe, "_ANNOTATIONS_URL", server.url)
+    monkeypatch.setattr(sugarcrepe, "_IMAGES_URL", f"{server.url}/val2017.zip")
+    return partial(build, "sugarcrepe", configs=["swap_obj"])
+
+
+@pytest.fixture
+def remote_cola(server, tmp_path, monkeypatch):
+    """Cola's two servers in one."""
+    annotations = tmp_path / "remote" / sources_cola.ANNOTATIONS
+    annotations.parent.mkdir()
+    annotations.write_text(json.dumps(sources_cola.rows(f"{server.url}/vg")), encoding="utf-8")
+    sources_cola.write_images(tmp_path / "remote" / "vg")
+    monkeypatch.setattr(cola, "_CHECKSUM", sha256(annotations))
+    monkeypatch.setattr(cola, "_REPOSITORY_URL", server.url)
+    return partial(build, "cola")
+
+
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.rglob("*.parquet")}
+
+
+@pytest.mark.parametrize("name", ["sugarcrepe", "cola"])
+def test_a_second_build_asks_the_server_for_nothing(name, request, server, tmp_path):
+    make = request.getfixturevalue(f"remote_{name}")
+    first = content(make(tmp_path / "first"))
+    assert {count for (method, _), count in server.requests.items() if method == "GET"} == {1}
+    server.requests.clear()
+    assert content(make(tmp_path / "second")) == first
+    assert server.requests == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("sugarcrepe", "swap_obj.json"),
+        ("sugarcrepe", "val2017.zip"),
+        ("cola", "COLA_multiobjects_matching_benchmark.json"),
+        ("cola", "14.jpg"),
+    ],
+)
+def test_a_download_cut_in_the_middle_is_an_error_that_names_it_and_starts_anew(name, file, request, server, tmp_path):
+    make = request.getfixturevalue(f"remote_{name}")
+    server.cut = {file}
+    with pytest.raises(DataError, match=rf"Could not download .*{file}"):
+        make(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    server.cut = set()
+    whole = {key for key, count in server.requests.items() if key[0] == "GET" and key[1] != file and count == 1}
+    assert content(make(tmp_path / "out"))
+    assert all(server.requests[key] == 1 for key in whole)
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [("sugarcrepe", "data/swap_obj.json"), ("cola", sources_cola.ANNOTATIONS)],
+)
+def test_a_file_with_another_sum_is_an_error_that_names_it(name, file, request, server, tmp_path):
+    make = request.getfixturevalue(f"remote_{name}")
+    with (tmp_path / "remote" / file).open("a") as altered:
+        altered.write("\n")
+    with pytest.raises(DataError, match=rf"{file} has SHA-256 [0-9a-f]{{64}}, but .* has [0-9a-f]{{64}}"):
+        make(tmp_path / "out", options={"verify": False})
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["sugarcrepe", "cola"])
+def test_the_list_knows_what_was_downloaded_and_downloads_nothing(name, request, server, tmp_path):
+    make = request.getfixturevalue(f"remote_{name}")
+    config = {"sugarcrepe": "swap_obj", "cola": "multiobjects"}[name]
+
+    def state():
+        [found] = listing.list_benchmarks([name])
+        return next(entry.state for entry in found.configs if entry.name == config)
+
+    assert state() == listing.TO_DOWNLOAD
+    assert server.requests == {}
+    make(tmp_path / "out")
+    server.requests.clear()
+    assert state() == listing.READY
+    assert server.requests == {}

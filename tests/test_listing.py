@@ -1,0 +1,322 @@
+"""What `list` and `build --all` tell: sizes, sources, what is missing; what fails stops nothing else."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import shutil
+import socket
+
+import pytest
+from typer.testing import CliRunner
+
+from vl_assay.hub_datasets import benchmark_names, build, get_benchmark, listing
+from vl_assay.hub_datasets.benchmarks import config_names
+from vl_assay.hub_datasets.examples import cached_build
+from vl_assay.hub_datasets.listing import DAMAGED, DOWNLOADED, MADE, MISSING, OWN, READY, TO_DOWNLOAD
+from vl_assay.hub_datasets.repository import build_all, read_build, sources_folder
+from vl_assay.metrics.console import build_app
+from vl_assay.metrics.errors import DataError, StorageError, UnknownNameError
+from vl_assay.metrics.modules import metric_names
+
+SMALL = {"train_scenes": 0}
+
+
+def entry(name, **options):
+    [found] = listing.list_benchmarks([name], **options)
+    return found
+
+
+def states(found):
+    return {config.name: config.state for config in found.configs}
+
+
+def run(*arguments):
+    result = CliRunner().invoke(build_app(), list(arguments), env={"COLUMNS": "120"})
+    return result.exit_code, result.output, result.exception
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """Let any attempt to connect, or to look an address up, fail the test."""
+
+    def refuse(*_):
+        pytest.fail("the network was used")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+# What there is
+
+
+@pytest.mark.parametrize("name", benchmark_names())
+def test_every_configuration_is_listed_with_its_metrics_and_nothing_is_downloaded(name, no_network):
+    found = entry(name)
+    assert [config.name for config in found.configs] == config_names(name)
+    benchmark = get_benchmark(name)
+    for config in found.configs:
+        tasks = [task for task in benchmark.tasks if config.name in task.configs]
+        assert list(config.tasks) == [task.name for task in tasks]
+        assert set(config.metrics) == {metric for task in tasks for metric in task.metrics}
+        if not benchmark.source:
+            assert (config.origin, config.state, config.problem) == (MADE, READY, "")
+        else:
+            assert config.origin in (DOWNLOADED, OWN)
+            assert config.state in (TO_DOWNLOAD, MISSING)
+            assert config.problem
+
+
+@pytest.mark.parametrize("name", benchmark_names())
+def test_small_sources_of_every_benchmark_are_found_ready(name, tmp_path, no_network):
+    options = importlib.import_module(f"sources_{name}").make(tmp_path)
+    by_default = {config for task in get_benchmark(name).tasks if task.by_default for config in task.configs}
+    found = states(entry(name, data_dir=tmp_path, options=options))
+    assert {config: found[config] for config in by_default} == dict.fromkeys(by_default, READY)
+
+
+def test_downloads_and_own_copies_are_told_apart():
+    assert {config.origin for config in entry("sugarcrepe").configs} == {DOWNLOADED}
+    assert {config.origin for config in entry("tricd").configs} == {OWN}
+    [cola] = entry("cola").configs
+    assert cola.state == TO_DOWNLOAD
+    assert cola.problem.startswith("https://")
+
+
+def test_a_builder_that_asks_the_hub_by_itself_is_kept_offline_too(no_network):
+    [winoground] = entry("winoground", options={"with_tags": False}).configs
+    assert (winoground.origin, winoground.state) == (DOWNLOADED, TO_DOWNLOAD)
+    assert "facebook/winoground" in winoground.problem
+
+
+def test_what_is_missing_or_damaged_is_told_in_the_builders_words(coco):
+    folder = coco(categories=("add_att", "swap_obj"))
+    found = entry("sugarcrepe", data_dir=folder)
+    by_name = {config.name: config for config in found.configs}
+    assert by_name["add_att"].state == DAMAGED
+    assert "SHA-256" in by_name["add_att"].problem
+    assert by_name["add_obj"].state == TO_DOWNLOAD
+    (folder / "val2017" / "000000000001.jpg").unlink()
+    found = entry("sugarcrepe", data_dir=folder, options={"verify": False})
+    by_name = {config.name: config for config in found.configs}
+    assert by_name["swap_obj"].state == MISSING
+    assert "000000000001.jpg" in by_name["swap_obj"].problem
+
+
+def test_what_was_downloaded_before_counts_as_there(coco, tmp_path, monkeypatch):
+    from datasets import config
+    from datasets.utils.file_utils import hash_url_to_filename
+
+    from vl_assay.hub_datasets.sugarcrepe import builder
+
+    folder = coco(categories=("swap_obj",))
+    annotations = folder / "data" / "swap_obj.json"
+    monkeypatch.setattr(config, "DOWNLOADED_DATASETS_PATH", tmp_path / "downloads")
+    url = f"{builder._ANNOTATIONS_URL}/data/swap_obj.json"
+    (tmp_path / "downloads" / "extracted").mkdir(parents=True)
+    shutil.move(annotations, tmp_path / "downloads" / hash_url_to_filename(url))
+    assert states(entry("sugarcrepe", data_dir=folder))["swap_obj"] == DAMAGED  # found, and not the released file
+    archive = tmp_path / "downloads" / hash_url_to_filename(builder._IMAGES_URL)
+    archive.touch()
+    manager = listing._Cached()
+    assert manager.download({"a": [url]}) == {"a": [str(tmp_path / "downloads" / hash_url_to_filename(url))]}
+    with pytest.raises(listing._WouldDownloadError):
+        manager.download_and_extract(builder._IMAGES_URL)
+    extracted = tmp_path / "downloads" / "extracted" / hash_url_to_filename(str(archive))
+    extracted.mkdir()
+    assert manager.download_and_extract(builder._IMAGES_URL) == str(extracted)
+
+
+def test_sizes_are_the_cards_until_there_is_a_build_and_then_the_newest_builds(coco, tmp_path, monkeypatch):
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
+    folder = coco(rows=12, images=5, categories=("swap_obj",))
+
+    def swap_obj():
+        [config] = [config for config in entry("sugarcrepe").configs if config.name == "swap_obj"]
+        return config.rows, config.images, config.built
+
+    assert swap_obj() == (245, 224, False)  # SugarCrepe, table 2: 245 of swap-object
+    cached_build("sugarcrepe", "swap_obj", folder, {"verify": False})
+    assert swap_obj() == (12, 5, True)
+
+
+@pytest.mark.parametrize("name", benchmark_names())
+def test_numbers_of_the_cards_tables_are_read(name, monkeypatch, tmp_path):
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path))
+    split = get_benchmark(name).split
+    inside = listing.get_card(name).split("<!-- counts -->")[1].split("<!-- /counts -->")[0]
+    cells = [[cell.strip() for cell in line.split("|")[1:5]] for line in inside.strip().splitlines()[2:]]
+    shown = {
+        row[0]: [None if n == "–" else int(n.replace(",", "")) for n in row[2:]] for row in cells if row[1] == split
+    }
+    found = {config.name: [config.rows, config.images] for config in entry(name).configs}
+    assert {name: sizes for name, sizes in found.items() if sizes != [None, None]} == {
+        name: sizes for name, sizes in shown.items() if sizes != [None, None]
+    }
+
+
+def test_a_folder_of_the_benchmarks_name_is_preferred_to_the_shared_one(tmp_path):
+    assert sources_folder("cola", None) is None
+    assert sources_folder("cola", tmp_path) == tmp_path
+    (tmp_path / "cola").mkdir()
+    assert sources_folder("cola", tmp_path) == tmp_path / "cola"
+    assert sources_folder("toy_scenes", tmp_path) is None
+
+
+def test_metrics_come_with_a_sentence_and_what_they_judge():
+    found = {metric.name: metric for metric in listing.list_metrics()}
+    assert list(found) == metric_names()
+    assert all(metric.summary.endswith((".", "?")) for metric in found.values())
+    assert {"cola", "toy_scenes", "tricd"} <= set(found["group_match"].benchmarks)
+
+
+def test_json_holds_what_the_tables_show():
+    code, output, _ = run("list", "benchmarks", "--json")
+    content = json.loads(output)
+    assert code == 0
+    assert list(content) == ["benchmarks"]
+    assert [benchmark["name"] for benchmark in content["benchmarks"]] == benchmark_names()
+    [toy] = [benchmark for benchmark in content["benchmarks"] if benchmark["name"] == "toy_scenes"]
+    assert toy["configs"][0] == {
+        "name": "itm", "tasks": ["itm"], "metrics": ["sugarcrepe_itm"], "by_default": True, "rows": 7000,
+        "images": 1000, "built": toy["configs"][0]["built"], "origin": MADE, "state": READY, "problem": "",
+    }  # fmt: skip
+    assert list(json.loads(run("list", "metrics", "--json")[1])) == ["metrics"]
+
+
+def test_the_list_shows_sizes_sources_and_what_is_missing():
+    _, output, _ = run("list", "benchmarks")
+    assert re.search(r"^sugarcrepe – downloaded: github\.com/RAIVNLab", output, re.M)
+    assert re.search(r"swap_obj +│ +\d+ │ +\d+ │ sugarcrepe_itm +│ to be downloaded", output)
+    assert re.search(r"^missing: TRICD is read from your own copy: pass data_dir", output, re.M)
+    _, output, _ = run("list", "metrics")
+    assert "sugarcrepe_itm" in output
+    assert "RAIVNLab" not in output
+
+
+def test_messages_that_are_alike_are_told_once():
+    lines = listing.problem_lines(entry("vl_checklist"))
+    assert len(lines) == 1
+    assert lines[0].startswith("missing: VL-CheckList is read")
+    assert listing.problem_lines(entry("toy_scenes")) == []
+
+
+def test_wrong_arguments_are_answered_with_what_is_allowed(tmp_path):
+    for arguments, message in (
+        (["list", "datasets"], "unknown thing to list 'datasets'; known: benchmarks, metrics, models"),
+        (["list", "--data-dir", str(tmp_path / "x")], "the data folder .*x is not there"),
+        (["build", "--out", "x"], "neither a benchmark nor --all came"),
+        (["build", "cola", "--all", "--out", "x"], "both a benchmark and --all came"),
+        (["build", "--all", "--out", "x", "-o", "sead=1"], "unknown option 'sead'; known: .*seed"),
+        (["build", "--all", "--out", "x", "--data-dir", str(tmp_path / "x")], "the data folder .*x is not there"),
+    ):
+        _, _, error = run(*arguments)
+        assert isinstance(error, UnknownNameError | DataError | ValueError), arguments
+        assert re.search(message, str(error))
+
+
+# Building all
+
+
+@pytest.fixture
+def three(monkeypatch):
+    """As if there were three benchmarks."""
+    for module in ("repository", "benchmarks"):
+        monkeypatch.setattr(f"vl_assay.hub_datasets.{module}.benchmark_names", lambda: ["cola", "sugarcrepe", "tricd"])
+
+
+@pytest.fixture
+def sources(tmp_path, three):
+    """Folders of sources by benchmark: all of cola, some of sugarcrepe, none of tricd."""
+    folder = tmp_path / "sources"
+    for name in ("cola", "sugarcrepe"):
+        (folder / name).mkdir(parents=True)
+        importlib.import_module(f"sources_{name}").make(folder / name)
+    return folder
+
+
+def test_all_that_can_be_built_is_and_the_rest_is_told(sources, tmp_path):
+    outcomes = {o.benchmark: o for o in build_all(tmp_path / "all", data_dir=sources, options={"verify": False})}
+    assert list(outcomes) == ["cola", "sugarcrepe", "tricd"]
+    assert (outcomes["cola"].built, outcomes["cola"].errors) == (("multiobjects",), {})
+    refined = [config for config in config_names("sugarcrepe") if not config.startswith("unrefined_")]
+    assert list(outcomes["sugarcrepe"].built) == refined
+    assert list(outcomes["sugarcrepe"].errors) == [f"unrefined_{config}" for config in refined]
+    assert sorted(read_build(tmp_path / "all" / "sugarcrepe")["configs"]) == sorted(refined)
+    assert sorted(path.name for path in (tmp_path / "all" / "sugarcrepe").iterdir()) == sorted(
+        [*refined, "README.md", "build.json"]
+    )
+    assert outcomes["tricd"].built == ()
+    assert not any(outcome.damaged for outcome in outcomes.values())
+    assert sorted(path.name for path in (tmp_path / "all").iterdir()) == ["cola", "sugarcrepe"]
+
+
+def test_missing_sources_leave_the_exit_code_alone(sources, tmp_path):
+    arguments = ["--out", str(tmp_path / "all"), "--data-dir", str(sources), "-o", "verify=false"]
+    code, output, error = run("build", "--all", *arguments)
+    assert (code, error) == (0, None)
+    assert "1 of 3 benchmarks are whole, 1 in part" in output
+    table = " ".join(re.sub("[│┃]", " ", output[output.index("Not built") :]).split())
+    assert "unrefined_swap_obj" in table
+    assert "TRICD_grounding_val.json" in table
+    assert "github.com/ashkamath/TRICD" in table
+    assert run("build", "tricd", *arguments)[0] == 1
+
+
+def test_damaged_sources_and_unforeseen_errors_stop_nothing_else_and_make_the_exit_code_1(
+    sources, tmp_path, monkeypatch
+):
+    from vl_assay.hub_datasets.tricd.builder import TRICD
+
+    (sources / "cola" / "data" / "COLA_multiobjects_matching_benchmark.json").write_text("[[")
+    monkeypatch.setattr(TRICD, "_split_generators", lambda *_: {}["unforeseen"])
+    arguments = ["--out", str(tmp_path / "all"), "--data-dir", str(sources), "-o", "verify=false"]
+    code, output, _ = run("build", "--all", *arguments)
+    assert code == 1
+    assert "damaged: " in output
+    assert "unforeseen" in output
+    assert "0 of 3 benchmarks are whole, 1 in part" in output
+    assert (tmp_path / "all" / "sugarcrepe" / "build.json").is_file()
+
+
+def test_a_configuration_that_fails_half_way_leaves_no_files(coco, tmp_path, monkeypatch):
+    from vl_assay.hub_datasets.sugarcrepe.builder import SugarCrepe
+
+    generate = SugarCrepe._generate_examples
+
+    def broken(self, rows, images):
+        yield from generate(self, rows, images)
+        if self.config.name == "swap_obj":
+            raise ValueError("the last row is damaged")
+
+    monkeypatch.setattr(SugarCrepe, "_generate_examples", broken)
+    errors = {}
+    out = build(
+        "sugarcrepe", tmp_path / "sc", configs=["swap_obj", "add_att"], data_dir=coco(), options={"verify": False},
+        on_error=errors.__setitem__,
+    )  # fmt: skip
+    assert "sugarcrepe/swap_obj: the last row is damaged" in str(errors["swap_obj"])
+    assert sorted(path.name for path in out.iterdir()) == ["README.md", "add_att", "build.json"]
+    counts = (out / "README.md").read_text().split("<!-- counts -->")[1].split("<!-- /counts -->")[0]
+    assert "add_att" in counts
+    assert "swap_obj" not in counts
+
+
+def test_where_nothing_can_be_built_an_earlier_repository_stays(sources, tmp_path):
+    out = tmp_path / "all"
+    list(build_all(out, data_dir=sources, options={"verify": False}))
+    before = (out / "cola" / "build.json").stat().st_ino
+    shutil.rmtree(sources / "cola" / "images")
+    (sources / "cola" / "images").mkdir()
+    cola = next(build_all(out, data_dir=sources, options={"verify": False}))
+    assert "7 of 7 images are missing" in str(cola.errors["multiobjects"])
+    assert (out / "cola" / "build.json").stat().st_ino == before
+
+
+def test_a_folder_that_cannot_be_replaced_concerns_its_own_benchmark_only(sources, tmp_path):
+    (tmp_path / "all" / "cola").mkdir(parents=True)
+    (tmp_path / "all" / "cola" / "thesis.tex").touch()
+    outcomes = list(build_all(tmp_path / "all", data_dir=sources, options={"verify": False}))
+    assert isinstance(outcomes[0].damaged["multiobjects"], StorageError)
+    assert outcomes[1].built
