@@ -9,22 +9,29 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..metrics.errors import UnknownNameError
 
+KINDS = ("matching", "retrieval", "detection", "answers")
 _HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
 class Task:
-    """One way in which configurations of a dataset are scored: image-text matching.
+    """One way in which configurations of a dataset are scored.
 
-    A row becomes a matrix of scores, `images` × `captions`; a column that holds a list of captions counts as many.
-    Image number i is described by caption number i: the first caption is the right one of a row with one image.
+    - ``"matching"``: a row becomes a matrix of scores, `images` × `captions`; a column that holds a list of captions
+      counts as many. Image number i is described by caption number i: the first caption is the right one of a row with
+      one image.
+    - ``"retrieval"``: the images of all rows of the only configuration are scored with the captions of all rows; a
+      row's own captions are the right ones of its image.
+    - ``"detection"``: a detector draws boxes for the phrases of the only caption; the dataset has the columns `phrases`
+      (text, start, end and boxes as x, y, width, height, of each), `positive` and `pair_id`.
+    - ``"answers"``: the only caption column is a yes-or-no question, and the column `answer` is true for yes.
 
     Args:
         name: short name; together with the benchmark's it names the score sheet.
@@ -33,6 +40,10 @@ class Task:
         captions: columns with its captions.
         metrics: the modules under ``metrics`` that judge the scores, each with the settings that belong to the task.
         category: column with the category of a row; None takes the configuration's name.
+        kind: one of `KINDS`, see above.
+        tags: column with a list of further labels, which may overlap, such as Winoground's.
+        cluster: column that is equal in rows which are not independent, such as crops of one photograph. Rows that
+            show the same image are clustered in any case.
         by_default: whether the task is scored when only the benchmark's name is given.
     """
 
@@ -42,6 +53,9 @@ class Task:
     captions: tuple[str, ...]
     metrics: Mapping[str, Mapping[str, Any]]
     category: str | None = None
+    kind: str = "matching"
+    tags: str | None = None
+    cluster: str | None = None
     by_default: bool = True
 
 
@@ -61,10 +75,13 @@ class Benchmark:
     scoring_options: Mapping[str, Any] = field(default_factory=dict)
     source: str = ""
 
-    def select(self, name: str, part: str | None) -> list[tuple[Task, tuple[str, ...]]]:
-        """The tasks and configurations that `part` (a task, a configuration, or None for the default) names."""
+    def select(self, name: str, part: str | None, kinds: Collection[str] = KINDS) -> list[tuple[Task, tuple[str, ...]]]:
+        """The tasks and configurations that `part` (a task, a configuration, or None for the default) names.
+
+        By default these are tasks of the given kinds only; a part is what it is.
+        """
         if part is None:
-            return [(task, task.configs) for task in self.tasks if task.by_default]
+            return [(task, task.configs) for task in self.tasks if task.by_default and task.kind in kinds]
         for task in self.tasks:
             if part == task.name:
                 return [(task, task.configs)]
@@ -128,11 +145,17 @@ def option_names(name: str) -> list[str]:
 
 
 def code_hash(name: str) -> str:
-    """A hash over the builder's code, so that datasets built by other code are not taken for this one's."""
+    """A hash over the builder's code, so that datasets built by other code are not taken for this one's.
+
+    The code that perturbs captions belongs to the builders that use it.
+    """
     _check(name)
+    files = {f"{path.parent.name}/{path.name}": path.read_bytes() for path in sorted((_HERE / name).glob("*.py"))}
+    if any(b"authoring" in content for content in files.values()):
+        files |= {f"authoring/{path.name}": path.read_bytes() for path in sorted((_HERE / "authoring").glob("*.py"))}
     digest = hashlib.sha256()
-    for path in sorted((_HERE / name).glob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    for path, content in files.items():
+        digest.update(path.encode() + b"\0" + content)
     return digest.hexdigest()
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..metrics.errors import DataError, UnknownNameError, VLAssayError
-from .benchmarks import Task, benchmark_names, code_hash, get_benchmark, option_names, split_reference
+from .benchmarks import KINDS, Task, benchmark_names, code_hash, get_benchmark, option_names, split_reference
 from .repository import build, data_errors, read_build
 
 MISSING = ""
@@ -19,11 +19,33 @@ _WRITTEN_HERE = {"results.json", "report.md", "report.tex", "profile.png", "prof
 
 
 @dataclass(frozen=True)
-class Example:
-    """One thing to score: every caption against every image; caption number i belongs to image number i.
+class Phrase:
+    """A phrase of a caption, the characters `start` to `end` of it, and its true boxes (x1, y1, x2, y2, in pixels).
 
-    `images` holds content keys (SHA-256 of the file's bytes, 32 hexadecimal digits), `MISSING` where the dataset has
-    no image.
+    Its `number` is the dataset's `phrase_id`, None where there is none.
+    """
+
+    text: str
+    start: int
+    end: int
+    boxes: tuple[tuple[float, float, float, float], ...] = ()
+    number: int | None = None
+
+
+@dataclass(frozen=True)
+class Example:
+    """One thing to score, of whatever kind its task is.
+
+    Args:
+        id, config, category: as in the dataset.
+        images: content keys (SHA-256 of the file's bytes, 32 hexadecimal digits), `MISSING` where there is no image;
+            ``"file:"`` and its name for one that is not here and need not be.
+        captions: the texts: captions of which number i belongs to image number i, all true captions of the only image
+            (retrieval), the caption of the phrases (detection), or the question (answers).
+        tags, cluster: see ``Task``.
+        phrases, positive, pair: detection: what to draw boxes for, whether the caption is true of the image, and what
+            the rows of one caption share.
+        answer: answers: whether yes is right.
     """
 
     id: str
@@ -31,16 +53,26 @@ class Example:
     category: str
     images: tuple[str, ...]
     captions: tuple[str, ...]
+    tags: tuple[str, ...] = ()
+    cluster: str | None = None
+    phrases: tuple[Phrase, ...] = ()
+    positive: bool = True
+    pair: str = ""
+    answer: bool = True
 
 
 @dataclass
 class TaskData:
-    """The examples of one task of one benchmark, and access to their images."""
+    """The examples of one task of one benchmark, and access to their images.
+
+    Without `needs_images` those that are not here are known by the dataset's `filename` columns.
+    """
 
     benchmark: str
     task: Task
     configs: tuple[str, ...]
     split: str
+    needs_images: bool = True
     examples: list[Example] = field(default_factory=list)
     image_names: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
@@ -62,36 +94,47 @@ class TaskData:
         import datasets
 
         task = self.task
-        lacking = [column for column in (*_text_columns(task), *task.images) if column not in dataset.features]
+        named = {} if self.needs_images else _filename_columns(task, dataset)
+        present = [column for column in task.images if column in dataset.features or column not in named]
+        columns = list(dict.fromkeys([*_text_columns(task), *named.values()]))
+        lacking = [column for column in (*columns, *present) if column not in dataset.features]
         if lacking:
             raise DataError(
                 f"{self.benchmark}/{config} has no column {lacking[0]!r}, which the task {task.name} scores; it has "
                 f"{', '.join(dataset.features)}. Was it built without images?"
             )
-        text = dataset.select_columns(_text_columns(task)).to_dict()
-        images = dataset.select_columns(list(task.images))
-        for column in task.images:
+        text = dataset.select_columns(columns).to_dict()
+        images = dataset.select_columns(["id", *present])
+        for column in present:
             images = images.cast_column(column, datasets.Image(decode=False))
-        for row, files in enumerate(_iterate(images)):
-            names = [_name(files[column]) for column in task.images]
-            keys = [self._place(images, row, column, files[column]) for column in task.images]
+        for number, found in enumerate(_iterate(images)):
+            row = {column: values[number] for column, values in text.items()}
+            for column, name in named.items():
+                if not (found.get(column) or {}).get("bytes"):
+                    found[column] = {"path": row[name], "bytes": None}
+            files = [found[column] for column in task.images]
+            names = [_name(file) for file in files]
+            keys = [self._place(images, number, *image) for image in zip(task.images, files, strict=True)]
             example = Example(
-                id=text["id"][row],
+                id=row["id"],
                 config=config,
-                category=config if task.category is None else text[task.category][row],
+                category=config if task.category is None else row[task.category],
                 images=tuple(keys),
-                captions=tuple(_captions(text, task, row)),
+                captions=tuple(_captions(row, task)),
+                tags=tuple(row[task.tags]) if task.tags else (),
+                cluster=row[task.cluster] if task.cluster else None,
+                **_asked(row, task),
             )
             self.examples.append(example)
             if MISSING in keys:
                 self.missing.append(example.id)
-            line = [example.id, example.config, example.category, example.captions, names]
+            line = [*astuple(replace(example, images=())), names]
             self._digest.update(json.dumps(line, ensure_ascii=False).encode() + b"\n")
 
     def _place(self, images: Any, row: int, column: str, file: Mapping[str, Any] | None) -> str:
-        if file is None or file["bytes"] is None:
+        if file is None or (file["bytes"] is None and (self.needs_images or not file["path"])):
             return MISSING
-        key = hashlib.sha256(file["bytes"]).hexdigest()[:32]
+        key = f"file:{file['path']}" if file["bytes"] is None else hashlib.sha256(file["bytes"]).hexdigest()[:32]
         if key not in self._places:
             self._places[key] = (images, row, column)
             self.image_names[key] = _name(file)
@@ -101,29 +144,34 @@ class TaskData:
 def load_examples(
     reference: str,
     *,
+    kinds: Collection[str] = KINDS,
     data_dir: str | Path | None = None,
     options: Mapping[str, Any] | None = None,
+    needs_images: bool = True,
 ) -> list[TaskData]:
     """The tasks that `reference` names, built first where that is needed, one `TaskData` each.
 
     Args:
         reference: a benchmark (``"sugarcrepe"``), a part of one (``"sugarcrepe/swap_obj"``: a task or a
             configuration), or the folder of a dataset repository that `build` wrote.
+        kinds: the kinds of tasks that are wanted where `reference` names a whole benchmark or a folder.
         data_dir: the user's own copy of the sources, see the benchmark's card.
         options: fields of the builder's configuration, such as ``{"allow_missing": True}``.
+        needs_images: whether examples are of use with their images only. Otherwise a build has none by default.
 
     Raises:
         UnknownNameError: no such benchmark or part; the message lists the known ones.
         DataError: the data are missing or damaged.
     """
     if _is_folder(reference):
-        return _load_folder(Path(reference).expanduser())
+        return _load_folder(Path(reference).expanduser(), kinds, needs_images)
     name, part = split_reference(reference, benchmark_names())
     benchmark = get_benchmark(name)
-    options = {**benchmark.scoring_options, **_applicable(name, options or {})}
+    unread = {} if needs_images or "with_images" not in option_names(name) else {"with_images": False}
+    options = {**benchmark.scoring_options, **unread, **_applicable(name, options or {})}
     tasks = []
-    for task, configs in benchmark.select(name, part):
-        data = TaskData(name, task, configs, benchmark.split)
+    for task, configs in benchmark.select(name, part, kinds):
+        data = TaskData(name, task, configs, benchmark.split, needs_images)
         for config in configs:
             data.add_config(config, _open(cached_build(name, config, data_dir, options), config, benchmark.split))
         tasks.append(data)
@@ -178,7 +226,7 @@ def _applicable(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in options.items() if key != "allow_missing" or key in option_names(name)}
 
 
-def _load_folder(folder: Path) -> list[TaskData]:
+def _load_folder(folder: Path, kinds: Collection[str], needs_images: bool) -> list[TaskData]:
     record = read_build(folder)
     name = record["benchmark"]
     if name not in benchmark_names():
@@ -187,13 +235,13 @@ def _load_folder(folder: Path) -> list[TaskData]:
     tasks = []
     for task in benchmark.tasks:
         configs = tuple(config for config in task.configs if config in record["configs"])
-        if configs and (task.by_default or not tasks):
-            data = TaskData(name, task, configs, benchmark.split)
+        if configs and task.kind in kinds and (task.by_default or not tasks):
+            data = TaskData(name, task, configs, benchmark.split, needs_images)
             for config in configs:
                 data.add_config(config, _open(folder, config, benchmark.split))
             tasks.append(data)
     if not tasks:
-        raise DataError(f"{folder} holds no configuration of {name} that can be scored")
+        raise DataError(f"{folder} holds no configuration of {name} that can be scored by {' or '.join(kinds)}")
     return tasks
 
 
@@ -220,14 +268,42 @@ def _listing(data_dir: str | Path | None) -> list[tuple[str, int, int]]:
     return sorted(found)
 
 
+def _filename_columns(task: Task, dataset: Any) -> dict[str, str]:
+    """The columns with the names of the images' files, by the columns of the images."""
+    named = {column: column.replace("image", "filename") for column in task.images}
+    return {column: name for column, name in named.items() if name in dataset.features}
+
+
+_KIND_COLUMNS = {"detection": ("phrases", "positive", "pair_id"), "answers": ("answer",)}
+
+
 def _text_columns(task: Task) -> list[str]:
-    return ["id", *task.captions, *([task.category] if task.category else [])]
+    labels = [column for column in (task.category, task.tags, task.cluster) if column]
+    return list(dict.fromkeys(["id", *task.captions, *labels, *_KIND_COLUMNS.get(task.kind, ())]))
 
 
-def _captions(text: Mapping[str, list[Any]], task: Task, row: int) -> Iterator[str]:
+def _captions(row: Mapping[str, Any], task: Task) -> Iterator[str]:
     for column in task.captions:
-        value = text[column][row]
+        value = row[column]
         yield from [value] if isinstance(value, str) else value
+
+
+def _asked(row: Mapping[str, Any], task: Task) -> dict[str, Any]:
+    """What examples of one kind have and others have not."""
+    if task.kind == "answers":
+        return {"answer": row["answer"]}
+    if task.kind == "detection":
+        phrases = [
+            Phrase(each["text"], each["start"], each["end"], tuple(map(_corners, each["boxes"])), each.get("phrase_id"))
+            for each in row["phrases"]
+        ]
+        return {"phrases": tuple(phrases), "positive": row["positive"], "pair": row["pair_id"]}
+    return {}
+
+
+def _corners(box: list[float]) -> tuple[float, float, float, float]:
+    x, y, width, height = box
+    return x, y, x + width, y + height
 
 
 def _name(file: Mapping[str, Any] | None) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,17 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from ..metrics.errors import SheetError, UnknownNameError
+from ..metrics.inputs import option_names
 from ..metrics.kernels import check_ties
 from ..metrics.modules import load_metric
 from ..metrics.results import Result
-from ..metrics.sheets import Row, Sheet, file_hash, read_sheet
+from ..metrics.sheet_rows import AnswerRow, DetectionRow, MatchingRow, RetrievalRow, Row
+from ..metrics.sheets import Sheet, file_hash, read_sheet
 from ..metrics.stats import check_options as check_resampling
 from .benchmarks import get_task
 
-DEFAULTS: dict[str, Any] = {"ties": None, "confidence": 0.95, "resamples": 10_000, "seed": 0}
+DEFAULTS: dict[str, Any] = {"ties": None, "confidence": 0.95, "resamples": None, "seed": 0}
+RESAMPLES = 10_000
 
 
 def judge(sheets: str | Path | Iterable[str | Path], **options: Any) -> list[Result]:
@@ -26,8 +31,8 @@ def judge(sheets: str | Path | Iterable[str | Path], **options: Any) -> list[Res
 
     Args:
         sheets: path of a sheet, or of several.
-        options: passed on to the metrics: `ties`, `confidence`, `resamples`, `seed` (see `DEFAULTS`). Without `ties`
-            each metric treats ties as its paper does.
+        options: passed on to the metrics that have them: `ties`, `confidence`, `resamples`, `seed` (see `DEFAULTS`).
+            Without `ties` and `resamples` each metric takes its own default, for ties that of its paper.
 
     Returns:
         One result for each sheet and each metric that judges it, in their order. Examples whose image was missing are
@@ -55,13 +60,18 @@ def check_options(**options: Any) -> None:
     settings: dict[str, Any] = {**DEFAULTS, **options}
     if settings.pop("ties") is not None:
         check_ties(options["ties"])
-    check_resampling(**settings)
+    check_resampling(**{**settings, "resamples": settings["resamples"] or RESAMPLES})
 
 
 def _judge_one(path: Path, options: dict[str, Any]) -> list[Result]:
     sheet = read_sheet(path)
     task = get_task(sheet.benchmark, sheet.task)
-    rows = [row for row in sheet.rows if row.scores is not None]
+    if task.kind != sheet.kind:
+        raise SheetError(
+            f"{path} is a sheet of the kind {sheet.kind}, but the task {task.name} of {sheet.benchmark} is of the kind "
+            f"{task.kind}"
+        )
+    rows = [row for row in sheet.rows if row.is_scored]
     if not rows:
         raise SheetError(f"{path} holds no scores: all of its {len(sheet.rows)} examples lack their image")
     file = {"file": path.name, "sha256": file_hash(path)}
@@ -70,16 +80,22 @@ def _judge_one(path: Path, options: dict[str, Any]) -> list[Result]:
 
 def _compute(
     sheet: Sheet,
-    rows: list[Row],
+    rows: Sequence[Row],
     file: dict[str, str],
     metric: str,
     settings: Mapping[str, Any],
     options: dict[str, Any],
 ) -> Result:
     module: Any = load_metric(metric)
-    inputs = metric_inputs(rows, getattr(module, "takes", None), metric)
-    options = {**options, "ties": options["ties"] or getattr(module, "ties", "wrong")}
-    scores = module.compute(**inputs, **settings, **options) or {}
+    columns, labels = metric_inputs(rows, getattr(module, "takes", None), metric)
+    parameters = inspect.signature(module.function).parameters.values()
+    columns = columns[: sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)]
+    accepted = option_names(module.function)
+    options = {name: value for name, value in _filled(module, options).items() if name in accepted}
+    labels = {name: value for name, value in labels.items() if name in accepted}
+    # The function itself, not `compute`: a sheet's rows are checked, and `evaluate` would copy them twice.
+    scores = module.function(*columns, **labels, **settings, **options)
+    shown = _shown(module, scores)
     return Result(
         model=sheet.metadata["model"],
         benchmark=sheet.metadata["benchmark"],
@@ -89,47 +105,130 @@ def _compute(
         options=options,
         missing=len(sheet.rows) - len(rows),
         scores=scores,
-        headline=module.headline,
-        chance={name: level for name, level in _chance(module, inputs).items() if name in scores},
+        shown=shown,
+        headline=getattr(module, "headline", shown[0]),
+        chance={name: level for name, level in _chance(module, rows, scores).items() if name in scores},
     )
 
 
-def metric_inputs(rows: list[Row], takes: str | None, metric: str) -> dict[str, list[Any]]:
-    """The arguments of a metric for the rows of a sheet.
+def _filled(module: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """The options with the metric's own where the user named none."""
+    own = inspect.signature(module.function).parameters.get("resamples")
+    return {
+        **options,
+        "ties": options["ties"] or getattr(module, "ties", "wrong"),
+        "resamples": options["resamples"] or (RESAMPLES if own is None else own.default),
+    }
+
+
+def metric_inputs(rows: Sequence[Row], takes: str | None, metric: str) -> tuple[list[Any], dict[str, Any]]:
+    """What a metric is given of the rows of a sheet.
 
     Args:
-        rows: rows with scores.
-        takes: "matrix" for the whole matrix of an example, "row" for the scores of its only image; see
-            ``metrics.modules``.
+        rows: rows with scores, all of one kind.
+        takes: what the metric takes; see ``metrics.modules``.
         metric: the metric's name, for messages.
 
+    Returns:
+        The columns, predictions and references, and what is known of the rows by the names of options. A metric need
+        not have them all.
+
     Raises:
-        SheetError: an example of several images for a metric that judges one at a time, or a metric that judges no
-            sheets.
+        SheetError: the metric cannot judge such rows, or judges no sheets.
     """
-    inputs: dict[str, list[Any]] = {"categories": [row.category for row in rows], "clusters": _clusters(rows)}
-    if takes == "matrix":
-        return inputs | {"predictions": [row.scores for row in rows]}
-    if takes != "row":
-        raise SheetError(f"the metric {metric} judges no score sheets; call it with predictions of your own")
+    labels: dict[str, Any] = {"categories": _categories(rows), "clusters": _clusters(rows)}
+    makers: dict[tuple[str, str | None], Callable[[Any, dict[str, Any]], list[Any]]] = {
+        (MatchingRow.kind, "matrix"): _matrices,
+        (MatchingRow.kind, "row"): _single_rows,
+        (RetrievalRow.kind, "row"): _shared_pool,
+        (DetectionRow.kind, "detection"): _boxes,
+        (AnswerRow.kind, "answers"): _answers,
+    }
+    make = makers.get((rows[0].kind, takes))
+    if make is None:
+        raise SheetError(f"the metric {metric} judges no sheets of the kind {rows[0].kind}")
+    return make(rows, labels), labels
+
+
+def _matrices(rows: Sequence[MatchingRow], labels: dict[str, Any]) -> list[Any]:
+    return [[row.scores for row in rows]]
+
+
+def _single_rows(rows: Sequence[MatchingRow], labels: dict[str, Any]) -> list[Any]:
     for row in rows:
         if len(row.images) != 1:
             raise SheetError(f"the example {row.id!r} has {len(row.images)} images; this metric judges one at a time")
-    inputs["predictions"] = [row.scores[0] for row in rows if row.scores]
-    return inputs | {"references": [row.correct[0] for row in rows]}
+    return [[row.scores[0] for row in rows if row.scores], [row.correct[0] for row in rows]]
 
 
-def _clusters(rows: list[Row]) -> list[int]:
-    """Numbers that are equal for examples that share an image, be it through others."""
-    numbers: dict[str, int] = {}
-    pairs = [(place, numbers.setdefault(image, len(numbers))) for place, row in enumerate(rows) for image in row.images]
-    examples, images = np.array(pairs).T
+def _shared_pool(rows: Sequence[RetrievalRow], labels: dict[str, Any]) -> list[Any]:
+    del labels["categories"]
+    return [np.stack([row.scores for row in rows if row.scores is not None]), [row.correct for row in rows]]
+
+
+def _boxes(rows: Sequence[DetectionRow], labels: dict[str, Any]) -> list[Any]:
+    labels |= {
+        "box_format": "xyxy",
+        "positive": [row.positive for row in rows],
+        "pair_ids": [row.pair for row in rows],
+        "phrase_keys": [
+            {number: [phrase["start"], phrase["end"]] for number, phrase in enumerate(row.phrases)} for row in rows
+        ],
+    }
+    predictions = [
+        {**_flat(row.boxes or []), "scores": [s for found in row.scores or [] for s in found]} for row in rows
+    ]
+    return [predictions, [_flat(row.truth) for row in rows]]
+
+
+def _flat(boxes: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Boxes by phrase as one list, with the number of each one's phrase."""
+    return {
+        "boxes": [box for found in boxes for box in found],
+        "phrase_ids": [number for number, found in enumerate(boxes) for _ in found],
+    }
+
+
+def _answers(rows: Sequence[AnswerRow], labels: dict[str, Any]) -> list[Any]:
+    """Yes above 0, no below; 0 is neither, and so the wrong answer of the two."""
+    said = [row.score > 0 if row.score else not row.correct for row in rows]
+    return [said, [row.correct for row in rows]]
+
+
+def _categories(rows: Sequence[Row]) -> list[Any]:
+    if not any(row.tags for row in rows):
+        return [row.category for row in rows]
+    return [list(dict.fromkeys([row.category, *row.tags])) for row in rows]
+
+
+def _clusters(rows: Sequence[Row]) -> list[int]:
+    """Numbers that are equal for examples that share an image or their `cluster`, be it through others."""
+    numbers: dict[tuple[str, str], int] = {}
+    pairs = []
+    for place, row in enumerate(rows):
+        shared = [("image", image) for image in row.images]
+        if row.cluster is not None:
+            shared.append(("cluster", f"{row.config}/{row.cluster}"))
+        pairs += [(place, numbers.setdefault(key, len(numbers))) for key in shared]
+    examples, shared_by = np.array(pairs).T
     shape = (len(rows) + len(numbers),) * 2
-    graph = coo_array((np.ones(len(pairs)), (examples, len(rows) + images)), shape=shape)
+    graph = coo_array((np.ones(len(pairs)), (examples, len(rows) + shared_by)), shape=shape)
     return connected_components(graph, directed=False)[1][: len(rows)].tolist()
 
 
-def _chance(module: Any, inputs: dict[str, list[Any]]) -> dict[str, float]:
+def _shown(module: Any, scores: Mapping[str, Any]) -> list[str]:
+    """The names of the scores that tables show, in the metric's order."""
+    patterns = getattr(module, "shown", None)
+    names = [name for name in scores if not name.endswith("_interval")]
+    if patterns is None:
+        return [name for name in names if f"macro_{name}" in scores]
+    return [name for pattern in patterns for name in names if fnmatchcase(name, pattern)]
+
+
+def _chance(module: Any, rows: Sequence[Row], scores: Mapping[str, Any]) -> dict[str, float]:
     """What random scores would get, by score."""
-    captions = [len(row) for row in inputs["predictions"]]
-    return {"accuracy": sum(1 / count for count in captions) / len(captions), **getattr(module, "chance", {})}
+    chance = {name.removeprefix("chance_"): level for name, level in scores.items() if name.startswith("chance_")}
+    captions = [len(row.scores[0]) for row in rows if isinstance(row, MatchingRow) and row.scores]
+    if captions:
+        chance["accuracy"] = sum(1 / count for count in captions) / len(captions)
+    return {**chance, **getattr(module, "chance", {})}

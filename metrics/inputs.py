@@ -34,7 +34,7 @@ class CheckedInputs(EvaluationModule):
 
     def compute(self, **arguments: Any) -> dict[str, Any] | None:
         """Judge; the arguments are the features' columns and the options of `function`."""
-        known = [*self._feature_names(), *_option_names(self.function)]
+        known = [*self._feature_names(), *option_names(self.function)]
         for name in arguments:
             if name not in known and name not in ("predictions", "references"):
                 raise UnknownNameError("option", name, known)
@@ -113,7 +113,8 @@ def _without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _option_names(function: Callable[..., Any]) -> list[str]:
+def option_names(function: Callable[..., Any]) -> list[str]:
+    """The options of a function that judges: its keyword arguments, those of ``SummaryOptions`` spelt out."""
     names = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:

@@ -2,8 +2,10 @@
 
 A module that can judge score sheets says so in class attributes:
 
-- ``takes``: "row" for the scores of one image with its captions, "matrix" for images × captions;
-- ``headline``: the score that a plot shows;
+- ``takes``: "row" for the scores of one image with its captions (or with all captions of a retrieval sheet), "matrix"
+  for images × captions, "detection" for boxes, "answers" for answers;
+- ``shown``: patterns of the scores that tables show; by default those that have a macro average;
+- ``headline``: the score that a plot shows; by default the first of those;
 - ``chance``: what scoring at random gets, by score, where it is not one over the number of captions;
 - ``ties``: how its paper treats ties, where that is not "wrong".
 """

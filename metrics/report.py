@@ -32,27 +32,28 @@ class Line:
     is_average: bool = False
 
 
-def score_names(result: Result) -> list[str]:
-    """The names of a result's scores: those that have a macro average."""
-    scores = result.scores
-    return [name for name in scores if f"macro_{name}" in scores and not name.endswith("_interval")]
-
-
 def lines(result: Result) -> list[Line]:
     """The lines of a result: its categories in the metric's order, then the micro and the macro average.
 
     A set of one category has that line alone.
     """
-    scores, names = result.scores, score_names(result)
+    scores = result.scores
 
     def line(label: str, part: dict[str, Any], prefix: str = "", is_average: bool = True) -> Line:
-        values = {name: Score(part[prefix + name], _pair(part.get(f"{prefix}{name}_interval"))) for name in names}
+        values = {
+            name: Score(part.get(prefix + name), _pair(part.get(f"{prefix}{name}_interval"))) for name in result.shown
+        }
         return Line(label, values, None if prefix else part.get("tie_rate"), part["n"], is_average)
 
-    categories = [line(name, part, is_average=False) for name, part in scores["per_category"].items()]
+    categories = [line(name, part, is_average=False) for name, part in scores.get("per_category", {}).items()]
     if len(categories) == 1:
         return categories
-    return [*categories, line("micro average", scores), line("macro average", scores, prefix="macro_")]
+    if not categories:
+        return [line("all", scores)]
+    averages = [line("micro average", scores)]
+    if any(f"macro_{name}" in scores for name in result.shown):
+        averages.append(line("macro average", scores, prefix="macro_"))
+    return [*categories, *averages]
 
 
 def title(result: Result) -> str:
@@ -63,7 +64,7 @@ def title(result: Result) -> str:
 def footnote(result: Result) -> str:
     """How the numbers were made and what is not in them, in a sentence or two."""
     options = result.options
-    text = f"Ties count as {options['ties']}."
+    text = f"Ties count as {options['ties']}." if "ties" in options else ""
     if options.get("confidence"):
         text += f" Intervals: {100 * options['confidence']:g} %, bootstrap over images."
     if result.missing:
@@ -72,7 +73,7 @@ def footnote(result: Result) -> str:
     truncated = result.run.get("truncated_captions", 0)
     if truncated:
         text += f" {truncated:,} captions were longer than the model reads and were cut."
-    return text
+    return text.strip()
 
 
 def print_results(results: list[Result]) -> None:
@@ -87,7 +88,7 @@ def print_results(results: list[Result]) -> None:
         table = Table(title=name, caption=note, title_justify="left", caption_justify="left")
         table.add_column("", no_wrap=True)
         # Several scores fit the width of a terminal with each interval below its score.
-        stacked = len(score_names(result)) > 1
+        stacked = len(result.shown) > 1
         for header in _headers(result, stacked)[1:]:
             table.add_column(header.replace(" ", "\n"), justify="right", no_wrap=True)
         for line, starts_averages in _with_breaks(result):
@@ -251,7 +252,7 @@ def _with_breaks(result: Result) -> list[tuple[Line, bool]]:
 
 
 def _headers(result: Result, stacked: bool = False) -> list[str]:
-    names = [_spaced(name) for name in score_names(result)]
+    names = [_spaced(name) for name in result.shown]
     columns = names if stacked else [header for name in names for header in (name, "interval")]
     return ["", *columns, "ties", "n"]
 

@@ -6,7 +6,8 @@
               "sheet": {"file": …, "sha256": …},                 where the numbers come from
               "metric": "sugarcrepe_itm", "options": {…},        how they were computed
               "missing": 0,                                      examples without an image, not in any score
-              "scores": {…}, "headline": "accuracy",             what the metric returned, and the score to show first
+              "scores": {…},                                     what the metric returned
+              "shown": ["accuracy"], "headline": "accuracy",     the scores to show in tables, and in plots
               "chance": {…}}]}                                   what random scores would get, by score
 ```
 
@@ -39,6 +40,7 @@ class Result:
     options: dict[str, Any]
     missing: int
     scores: dict[str, Any]
+    shown: list[str]
     headline: str
     chance: dict[str, float]
 

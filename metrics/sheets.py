@@ -1,26 +1,19 @@
 """The score sheet: what a model said, raw, one row for each example; a Parquet file.
 
-Every number that this project prints, plots, publishes or ranks is computed from sheets. Columns:
+Every number that this project prints, plots, publishes or ranks is computed from sheets. The columns of each kind of
+sheet are in ``sheet_rows``.
 
-| column   | type               | meaning |
-|---|---|---|
-| id       | string             | the example's id in the dataset, each once |
-| config   | string             | the dataset's configuration |
-| category | string             | what the example tests |
-| images   | list<string>       | content key of each image (SHA-256 of its file, 32 hex digits); "" where missing |
-| correct  | list<int32>        | for each image, the index of its right caption |
-| scores   | list<list<double>> | images × captions, higher is a better match; null where an image is missing |
-
-The file's metadata holds, under ``vl_assay``, one JSON object: `schema`, `version`, `kind` ("matching"), `benchmark`
-(name, task, configs, split, fingerprint, rows, missing), `model` (name, family, revision, dtype, preprocessing …)
-and `run` (versions of the code and the libraries, device, processes, seed, counts, seconds).
+The file's metadata holds, under ``vl_assay``, one JSON object: `schema`, `version`, `kind` (one of
+``sheet_rows.ROWS``), `benchmark` (name, task, configs, split, fingerprint, rows, missing), `model` (name, family,
+revision, dtype, preprocessing …) and `run` (versions of the code and the libraries, device, processes, seed, counts,
+seconds).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,41 +22,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .errors import SheetError
+from .sheet_rows import ROWS, MatchingRow, RetrievalRow, Row
 from .storage import write_atomically
 
 SCHEMA = "vl-assay/sheet"
 VERSION = 1
 _METADATA_KEY = b"vl_assay"
-COLUMNS = pa.schema(
-    [
-        pa.field("id", pa.string(), nullable=False),
-        pa.field("config", pa.string(), nullable=False),
-        pa.field("category", pa.string(), nullable=False),
-        pa.field("images", pa.list_(pa.string()), nullable=False),
-        pa.field("correct", pa.list_(pa.int32()), nullable=False),
-        pa.field("scores", pa.list_(pa.list_(pa.float64()))),
-    ]
-)
-
-
-@dataclass(frozen=True)
-class Row:
-    """One example of a sheet; see the module's table."""
-
-    id: str
-    config: str
-    category: str
-    images: list[str]
-    correct: list[int]
-    scores: list[list[float]] | None
 
 
 @dataclass(frozen=True)
 class Sheet:
     """A score sheet: its rows, in the dataset's order, and its metadata."""
 
-    rows: list[Row]
+    rows: Sequence[Row]
     metadata: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """What the rows are: one of ``sheet_rows.ROWS``."""
+        return self.rows[0].kind if self.rows else MatchingRow.kind
 
     @property
     def model(self) -> str:
@@ -89,12 +66,14 @@ def write_sheet(path: str | Path, sheet: Sheet) -> None:
         StorageError: it could not be written.
     """
     _check(sheet, "this sheet")
-    table = pa.Table.from_pylist([vars(row) for row in sheet.rows], schema=COLUMNS)
-    metadata = {"schema": SCHEMA, "version": VERSION, "kind": "matching", **sheet.metadata}
+    columns = ROWS[sheet.kind].columns
+    arrays = [pa.array([getattr(row, field.name) for row in sheet.rows], field.type) for field in columns]
+    metadata = {"schema": SCHEMA, "version": VERSION, "kind": sheet.kind, **sheet.metadata}
+    table = pa.Table.from_arrays(arrays, schema=columns)
     table = table.replace_schema_metadata({_METADATA_KEY: json.dumps(metadata, sort_keys=True).encode()})
     buffer = pa.BufferOutputStream()
     pq.write_table(table, buffer)
-    write_atomically(Path(path), buffer.getvalue().to_pybytes())
+    write_atomically(Path(path), buffer.getvalue())
 
 
 def read_sheet(path: str | Path) -> Sheet:
@@ -114,11 +93,24 @@ def read_sheet(path: str | Path) -> Sheet:
     except (pa.ArrowException, OSError) as error:
         raise SheetError(f"{path} is not a readable Parquet file: {error}") from error
     metadata = _metadata(table, path)
-    if table.schema.remove_metadata() != COLUMNS:
-        raise SheetError(f"{path}: the columns are {table.schema.remove_metadata()}; a sheet has {COLUMNS}")
-    sheet = Sheet([Row(**row) for row in table.to_pylist()], metadata)
+    row_class = ROWS[metadata["kind"]]
+    if table.schema.remove_metadata() != row_class.columns:
+        raise SheetError(
+            f"{path}: the columns are {table.schema.remove_metadata()}; a sheet of the kind {metadata['kind']} has "
+            f"{row_class.columns}"
+        )
+    sheet = Sheet(_rows(table, row_class), metadata)
     _check(sheet, str(path))
     return sheet
+
+
+def _rows(table: pa.Table, row_class: type[Row]) -> list[Row]:
+    if row_class is not RetrievalRow:
+        return [row_class(**row) for row in table.to_pylist()]
+    # As Python numbers the scores of a retrieval set would take ten times their size.
+    scores = [None if row.values is None else row.values.to_numpy() for row in table["scores"]]
+    rows = table.drop_columns(["scores"]).to_pylist()
+    return [row_class(**row, scores=found) for row, found in zip(rows, scores, strict=True)]
 
 
 def file_hash(path: str | Path) -> str:
@@ -138,6 +130,8 @@ def _metadata(table: pa.Table, path: Path) -> dict[str, Any]:
     found = (metadata.get("schema"), metadata.get("version")) if isinstance(metadata, dict) else None
     if found != (SCHEMA, VERSION):
         raise SheetError(f"{path} says schema and version {found}; this version reads {(SCHEMA, VERSION)}")
+    if metadata.get("kind") not in ROWS:
+        raise SheetError(f"{path} is a sheet of the kind {metadata.get('kind')!r}; there are {', '.join(ROWS)}")
     return metadata
 
 
@@ -166,35 +160,14 @@ def _check_metadata(sheet: Sheet, name: str) -> None:
 def _check(sheet: Sheet, name: str) -> None:
     _check_metadata(sheet, name)
     seen: set[str] = set()
+    width = None
     for number, row in enumerate(sheet.rows):
-        problem = _problem(row)
+        problem = row.problem()
+        if problem is None and isinstance(row, RetrievalRow) and row.scores is not None:
+            width = width or len(row.scores)
+            problem = None if len(row.scores) == width else f"{len(row.scores)} scores, not {width} as those before"
         if row.id in seen:
             problem = "its id came before"
         if problem:
             raise SheetError(f"{name}: row {number} (id {row.id!r}): {problem}")
         seen.add(row.id)
-
-
-def _problem(row: Row) -> str | None:
-    if None in (row.id, row.config, row.category, row.images, row.correct):
-        return "a value is missing"
-    if None in row.images or None in row.correct or (row.scores is not None and None in row.scores):
-        return "a value is missing in a list"
-    if not all(text.isprintable() for text in (row.id, row.config, row.category)):
-        return "its id, config or category has control characters"
-    if len(row.correct) != len(row.images) or not row.images:
-        return f"{len(row.images)} images but {len(row.correct)} right captions"
-    if row.scores is None:
-        return None if "" in row.images else "no scores, though no image is missing"
-    if "" in row.images:
-        return "scores, though an image is missing"
-    if len(row.scores) != len(row.images):
-        return f"{len(row.scores)} rows of scores for {len(row.images)} images"
-    widths = {len(scores) for scores in row.scores}
-    if len(widths) != 1 or widths < {1}:
-        return f"rows of scores of different lengths {sorted(widths)}"
-    if not all(0 <= index < len(row.scores[0]) for index in row.correct):
-        return f"right caption {row.correct} outside the {len(row.scores[0])} captions"
-    if not all(score is not None and math.isfinite(score) for scores in row.scores for score in scores):
-        return "a score is NaN, infinite or missing; every score must be a finite number"
-    return None

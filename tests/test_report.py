@@ -15,7 +15,8 @@ from vl_assay.hub_datasets.judging import metric_inputs
 from vl_assay.metrics import report
 from vl_assay.metrics.errors import ScoresError, SheetError, UnknownNameError
 from vl_assay.metrics.results import read_results, write_results
-from vl_assay.metrics.sheets import Row, Sheet, file_hash, read_sheet, write_sheet
+from vl_assay.metrics.sheet_rows import MatchingRow as Row
+from vl_assay.metrics.sheets import Sheet, file_hash, read_sheet, write_sheet
 
 MODEL = {"name": "some/model_1 & co", "family": "clip"}
 
@@ -183,13 +184,15 @@ def test_examples_that_share_an_image_are_one_cluster():
         Row("b", "c", "c", ["y", "z"], [0, 1], [[1.0, 0.0], [0.0, 1.0]]),
         Row("c", "c", "c", ["u", "v"], [0, 1], [[1.0, 0.0], [0.0, 1.0]]),
     ]
-    clusters = metric_inputs(rows, "matrix", "group_match")["clusters"]
+    clusters = metric_inputs(rows, "matrix", "group_match")[1]["clusters"]
     assert clusters[0] == clusters[1] != clusters[2]
+    apart = [dataclasses.replace(each, cluster=name) for each, name in zip(rows, "pqq", strict=True)]
+    assert len(set(metric_inputs(apart, "matrix", "group_match")[1]["clusters"])) == 1
 
 
 def test_a_metric_that_judges_no_sheets_says_so():
-    with pytest.raises(SheetError, match="the metric retrieval_recall judges no score sheets; call it with"):
-        metric_inputs(ROWS[:1], None, "retrieval_recall")
+    with pytest.raises(SheetError, match="the metric cpd_ap judges no sheets of the kind matching"):
+        metric_inputs(ROWS[:1], "detection", "cpd_ap")
 
 
 def test_a_score_that_is_not_there_stays_empty_in_the_tables(sheet):
@@ -232,11 +235,11 @@ def test_a_sheet_without_any_score_is_refused(tmp_path):
         (Row("a", "c", "c", ["i", "j"], [0], [[0.1, 0.2], [0.1, 0.2]]), "2 images but 1 right captions"),
         (Row("a", "c", "c", ["i", "j"], [0, 1], [[0.1, 0.2], [0.1]]), "rows of scores of different lengths"),
         (Row("a", "c", "c", ["i"], [0], None), "no scores, though no image is missing"),
-        (Row("a", "c", "c", [], [], []), "0 images"),
-        (Row("a", "c", "c", ["i"], [None], [[0.1, 0.2]]), "a value is missing in a list"),
-        (Row("a", "c", "c", ["i"], [0], [None]), "a value is missing in a list"),
+        (Row("a", "c", "c", [], [], []), "it has no images"),
+        (Row("a", "c", "c", ["i"], [None], [[0.1, 0.2]]), "a value is missing in correct"),
+        (Row("a", "c", "c", ["i"], [0], [None]), "a value is missing in scores"),
         (Row("a", "c", "c", [""], [0], [[0.1, 0.2]]), "scores, though an image is missing"),
-        (Row("a", "c", "c\n| forged", ["i"], [0], [[0.1, 0.2]]), "its id, config or category has control characters"),
+        (Row("a", "c", "c\n| forged", ["i"], [0], [[0.1, 0.2]]), "its id, config, category, tags or cluster has"),
     ],
 )
 def test_rows_that_break_the_schema_are_named(bad, message, tmp_path):

@@ -368,7 +368,7 @@ def test_questions_of_the_rules_differ_from_the_release_where_the_card_says(rele
 # With the rest of the package
 
 
-def test_repository_loads_and_the_groups_are_scored_and_judged(release, tmp_path):
+def test_repository_loads_and_everything_is_scored_and_judged(release, tmp_path):
     out = build_repository("tricd", tmp_path / "built", data_dir=release, options={"verify": False})
     for config in CONFIG_NAMES:
         plain = datasets.load_dataset(str(out), config, split="validation")
@@ -377,9 +377,10 @@ def test_repository_loads_and_the_groups_are_scored_and_judged(release, tmp_path
     sheets = score(
         "mock:shuffled", ["tricd"], data_dir=release, options=options, out=tmp_path / "sheets", progress=False
     )
-    [result] = judge(sheets, resamples=100)
-    assert (result.metric, result.scores["n"]) == ("group_match", 4)
-    assert set(result.scores["per_category"]) == {"object", "relation"}
+    results = {result.metric: result.scores for result in judge(sheets, resamples=100)}
+    assert list(results) == ["cpd_ap", "grounding_recall", "group_recall_at_1", "yes_no_f1", "group_match"]
+    assert results["group_match"]["n"] == 4
+    assert all(set(scores["per_category"]) == {"object", "relation"} for scores in results.values())
 
 
 def test_a_missing_copy_is_a_data_error_with_the_builders_words(tmp_path):

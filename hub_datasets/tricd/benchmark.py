@@ -1,9 +1,28 @@
-"""How TRICD is scored and judged: the groups by matching; the rows of `val` wait for a detector's boxes."""
+"""How TRICD is scored and judged: `val` by boxes, `vqa` by answers, the groups by matching."""
 
 from ..benchmarks import Benchmark, Task
 
 BENCHMARK = Benchmark(
     tasks=(
+        Task(
+            name="val",
+            configs=("val",),
+            kind="detection",
+            images=("image",),
+            captions=("caption",),
+            category="type",
+            cluster="pair_id",
+            metrics={"cpd_ap": {}, "grounding_recall": {}, "group_recall_at_1": {}},
+        ),
+        Task(
+            name="vqa",
+            configs=("vqa",),
+            kind="answers",
+            images=("image",),
+            captions=("question",),
+            category="type",
+            metrics={"yes_no_f1": {}},
+        ),
         Task(
             name="groups",
             configs=("groups",),

@@ -62,6 +62,7 @@ class CPDAP(BoxInputs, evaluate.Metric):
     """
 
     function = staticmethod(cpd_ap)
+    takes, headline, shown = "detection", "ap", ("ap", "ap50", "ap_positives")
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

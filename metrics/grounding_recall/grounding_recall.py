@@ -54,6 +54,7 @@ class GroundingRecall(BoxInputs, evaluate.Metric):
     """
 
     function = staticmethod(grounding_recall)
+    takes, headline = "detection", "recall_at_1"
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

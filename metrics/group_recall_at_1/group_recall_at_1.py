@@ -62,6 +62,7 @@ class GroupRecallAt1(BoxInputs, evaluate.Metric):
     """
 
     function = staticmethod(group_recall_at_1)
+    takes, headline = "detection", "recall_at_1"
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

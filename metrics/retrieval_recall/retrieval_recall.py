@@ -57,6 +57,7 @@ class RetrievalRecall(CheckedInputs, evaluate.Metric):
     """
 
     function = staticmethod(retrieval_recall)
+    takes, shown = "row", ("text_recall_at_*", "image_recall_at_*", "recall_at_*")
 
     def _info(self) -> evaluate.MetricInfo:
         scores = datasets.Sequence(datasets.Value("float64"))

@@ -49,6 +49,7 @@ class YesNoF1(CheckedInputs, evaluate.Metric):
     """
 
     function = staticmethod(yes_no_f1)
+    takes, headline, shown = "answers", "macro_f1", ("accuracy", "macro_f1")
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

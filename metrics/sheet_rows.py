@@ -1,0 +1,216 @@
+"""The rows of score sheets: what a model said of one example, one class for each kind of sheet.
+
+Every row starts with
+
+| column   | type         | meaning |
+|---|---|---|
+| id       | string       | the example's id in the dataset, each once |
+| config   | string       | the dataset's configuration |
+| category | string       | what the example tests |
+| tags     | list<string> | further labels, which may overlap; empty where there are none |
+| cluster  | string       | equal in rows that are not independent although they show different images; else null |
+| images   | list<string> | content key of each image (SHA-256 of its file, 32 hex digits); "" where missing |
+|          |              | ("file:" and its name where it was not read, as with answers from a file) |
+
+and goes on by its kind. What the model said is null where an image is missing, and only there.
+
+| kind      | column   | type                       | meaning |
+|---|---|---|---|
+| matching  | correct  | list<int32>                | for each image, the index of its right caption |
+|           | scores   | list<list<double>>         | images × captions, higher is a better match |
+| retrieval | correct  | list<int32>                | the columns of the right captions of its only image |
+|           | scores   | list<float>                | the image with every caption of the set, higher is better |
+| detection | positive | bool                       | whether the caption is true of the image |
+|           | pair     | string                     | equal for a caption's true image and its distractors |
+|           | phrases  | list<struct>               | `text`, `start` and `end` of each phrase in the caption |
+|           | truth    | list<list<list<double>>>   | for each phrase its true boxes |
+|           | boxes    | list<list<list<double>>>   | for each phrase the boxes that the model drew |
+|           | scores   | list<list<double>>         | for each phrase how sure it is of each of them |
+| answers   | question | string                     | what was asked |
+|           | correct  | bool                       | whether "yes" is the right answer |
+|           | score    | double                     | above 0 for "yes", below for "no"; 0 is no answer, and wrong |
+
+Boxes are x1, y1, x2, y2 in pixels of the whole image. Retrieval keeps scores in single precision: for COCO there are
+125 million.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+_FLOATS = pa.list_(pa.float64())
+_BOXES = pa.list_(pa.list_(_FLOATS))
+_PHRASE = pa.struct([("text", pa.string()), ("start", pa.int32()), ("end", pa.int32())])
+
+
+def _schema(**own: pa.DataType) -> pa.Schema:
+    common = {"id": pa.string(), "config": pa.string(), "category": pa.string(), "images": pa.list_(pa.string())}
+    said = ("scores", "score", "boxes")
+    return pa.schema(
+        [
+            *(pa.field(name, kind, nullable=False) for name, kind in common.items()),
+            *(pa.field(name, kind, nullable=name in said) for name, kind in own.items()),
+            pa.field("tags", pa.list_(pa.string()), nullable=False),
+            pa.field("cluster", pa.string()),
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the rows of all kinds have in common; see the module's text."""
+
+    kind: ClassVar[str]
+    columns: ClassVar[pa.Schema]
+
+    id: str
+    config: str
+    category: str
+    images: list[str]
+    tags: list[str] = field(default_factory=list, kw_only=True)
+    cluster: str | None = field(default=None, kw_only=True)
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether the model said something of this example."""
+        return getattr(self, "scores", None) is not None
+
+    def problem(self) -> str | None:
+        """What breaks a rule of the schema, in words; None where nothing does."""
+        for field_ in type(self).columns:
+            value = getattr(self, field_.name)
+            if not field_.nullable and (value is None or (isinstance(value, list) and None in value)):
+                return f"a value is missing in {field_.name}"
+        texts = [self.id, self.config, self.category, *self.tags, self.cluster or ""]
+        if not all(text.isprintable() for text in texts):
+            return "its id, config, category, tags or cluster has control characters"
+        if not self.images:
+            return "it has no images"
+        if not self.is_scored:
+            return None if "" in self.images else "no scores, though no image is missing"
+        return "scores, though an image is missing" if "" in self.images else self._problem()
+
+    def _problem(self) -> str | None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class MatchingRow(Row):
+    """Images with captions, all against all."""
+
+    kind = "matching"
+    columns = _schema(correct=pa.list_(pa.int32()), scores=pa.list_(_FLOATS))
+
+    correct: list[int]
+    scores: list[list[float]] | None
+
+    def problem(self) -> str | None:
+        """As for every row, and each image has its right caption."""
+        if self.correct is not None and self.images is not None and len(self.correct) != len(self.images):
+            return f"{len(self.images)} images but {len(self.correct)} right captions"
+        return super().problem()
+
+    def _problem(self) -> str | None:
+        scores = self.scores or []
+        if len(scores) != len(self.images):
+            return f"{len(scores)} rows of scores for {len(self.images)} images"
+        if None in scores:
+            return "a value is missing in scores"
+        widths = {len(row) for row in scores}
+        if len(widths) != 1 or widths < {1}:
+            return f"rows of scores of different lengths {sorted(widths)}"
+        if not all(0 <= index < len(scores[0]) for index in self.correct):
+            return f"right caption {self.correct} outside the {len(scores[0])} captions"
+        return _not_finite(score for row in scores for score in row)
+
+
+@dataclass(frozen=True)
+class RetrievalRow(Row):
+    """One image with all captions of a set."""
+
+    kind = "retrieval"
+    columns = _schema(correct=pa.list_(pa.int32()), scores=pa.list_(pa.float32()))
+
+    correct: list[int]
+    scores: np.ndarray | None
+
+    def _problem(self) -> str | None:
+        assert self.scores is not None
+        if len(self.images) != 1:
+            return f"{len(self.images)} images; a row of a retrieval sheet has one"
+        if not self.correct or not all(0 <= index < len(self.scores) for index in self.correct):
+            return f"right captions {self.correct} outside the {len(self.scores)} captions"
+        return None if np.isfinite(self.scores).all() else _NOT_FINITE
+
+
+@dataclass(frozen=True)
+class DetectionRow(Row):
+    """The phrases of a caption on one image."""
+
+    kind = "detection"
+    columns = _schema(
+        positive=pa.bool_(),
+        pair=pa.string(),
+        phrases=pa.list_(_PHRASE),
+        truth=_BOXES,
+        boxes=_BOXES,
+        scores=pa.list_(_FLOATS),
+    )
+
+    positive: bool
+    pair: str
+    phrases: list[dict[str, Any]]
+    truth: list[list[list[float]]]
+    boxes: list[list[list[float]]] | None
+    scores: list[list[float]] | None
+
+    def _problem(self) -> str | None:
+        boxes, scores, count = self.boxes or [], self.scores or [], len(self.phrases)
+        if len(self.images) != 1:
+            return f"{len(self.images)} images; a row of a detection sheet has one"
+        if not len(boxes) == len(scores) == len(self.truth) == count:
+            return (
+                f"boxes, scores and true boxes of {len(boxes)}, {len(scores)} and {len(self.truth)} of {count} phrases"
+            )
+        if None in boxes or None in scores or [len(found) for found in boxes] != [len(sure) for sure in scores]:
+            return "a phrase has other numbers of boxes than of scores"
+        for box in (box for side in (boxes, self.truth) for found in side for box in found):
+            if box is None or len(box) != 4 or _not_finite(box) or box[0] > box[2] or box[1] > box[3]:
+                return f"the box {box} is not x1, y1, x2, y2 with x1 <= x2 and y1 <= y2"
+        return _not_finite(score for found in scores for score in found)
+
+
+@dataclass(frozen=True)
+class AnswerRow(Row):
+    """A question about one image, to be answered by yes or no."""
+
+    kind = "answers"
+    columns = _schema(question=pa.string(), correct=pa.bool_(), score=pa.float64())
+
+    question: str
+    correct: bool
+    score: float | None
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether the model was asked; a score of 0 says that it gave no answer."""
+        return self.score is not None
+
+    def _problem(self) -> str | None:
+        if len(self.images) != 1:
+            return f"{len(self.images)} images; a row of a sheet of answers has one"
+        return _not_finite([self.score])
+
+
+ROWS: dict[str, type[Row]] = {row.kind: row for row in (MatchingRow, RetrievalRow, DetectionRow, AnswerRow)}
+
+_NOT_FINITE = "a score is NaN, infinite or missing; every score must be a finite number"
+
+
+def _not_finite(scores: Any) -> str | None:
+    return None if all(score is not None and math.isfinite(score) for score in scores) else _NOT_FINITE
