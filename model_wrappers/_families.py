@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,16 @@ def get_family(name: str) -> Any:
             f"torch and torchvision do not fit together ({error}). Nothing here needs torchvision: "
             "pip uninstall torchvision, or install the two in matching builds"
         ) from error
+
+
+def families_of(model_type: str) -> list[str]:
+    """The families that answer for a ``model_type``; those whose libraries are not installed cannot be asked."""
+    found = []
+    for name in family_names():
+        with suppress(ModelError):
+            if model_type in get_family(name).MODEL_TYPES:
+                found.append(name)
+    return found
 
 
 def demo_names() -> list[str]:

@@ -1,15 +1,17 @@
-"""Work cut into fixed parts, each finished part on the disk: what makes a run resumable.
+"""Work cut into fixed parts, each finished part on the disk: what makes a run resumable and shareable.
 
 The cut depends on the work alone, not on batch size, number of processes or what was already done; so a part's
-result is the same whoever computes it and when.
+result is the same whoever computes it and when. Processes take the next part that nobody has taken: none waits long
+for a slower one, and one that dies loses no more than the part in its hands.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,9 @@ from ..metrics.storage import write_atomically
 from ._processes import Processes
 
 Part = range
+# A part by its number, and what takes its finished rows.
+Claims = Iterator[tuple[int, Part]]
+Save = Callable[[int, np.ndarray], None]
 
 
 class PartStore:
@@ -40,6 +45,18 @@ class PartStore:
         except (OSError, ValueError, EOFError):
             return None
 
+    def claim(self, stage: str, number: int, session: str) -> bool:
+        """Take a part for this process; False where another process of the same session has it."""
+        path = self._path(stage, number).with_suffix(f".{session}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(exist_ok=False)
+            return True
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
+
     def remove(self) -> None:
         """Forget everything: the run is complete."""
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -55,12 +72,31 @@ def cut(count: int, size: int) -> list[Part]:
     return [range(start, min(start + size, count)) for start in range(0, count, size)]
 
 
+def cut_by_cost(costs: Sequence[float] | np.ndarray, limit: float) -> list[Part]:
+    """Cut items into parts that cost about the same: a part ends before it would cost more than `limit`.
+
+    An item that costs more by itself is a part of its own.
+    """
+    parts, start, spent = [], 0, 0.0
+    for number, cost in enumerate(costs):
+        if number > start and spent + cost > limit:
+            parts.append(range(start, number))
+            start, spent = number, 0.0
+        spent += cost
+    return [*parts, range(start, len(costs))] if len(costs) else []
+
+
+def choice_key(*choices: np.ndarray) -> str:
+    """A short name for a choice of items: parts of another choice must not be taken for parts of this one."""
+    return hashlib.sha256(b"/".join(np.ascontiguousarray(choice).tobytes() for choice in choices)).hexdigest()[:8]
+
+
 def run_parts(
     store: PartStore,
     stage: str,
     parts: Sequence[Part],
     processes: Processes,
-    compute: Callable[[Sequence[tuple[int, Part]], Callable[[int, np.ndarray], None]], None],
+    compute: Callable[[Claims, int, Save], None],
 ) -> list[np.ndarray]:
     """Compute the parts that are not there yet, shared among the processes, and return all of them in order.
 
@@ -68,19 +104,26 @@ def run_parts(
         store: where finished parts are.
         stage: the name of this kind of work.
         parts: all parts of the work.
-        processes: the processes of the run; each takes every `world`-th part of those left.
-        compute: called once with this process's numbered parts and a function that takes each finished one.
+        processes: the processes of the run.
+        compute: called once with this process's numbered parts, which it takes one by one, the number of parts that
+            are left to all processes, and a function that takes each finished one.
 
     Raises:
         StorageError: a part that another process finished cannot be seen here.
     """
-    processes.wait()
+    session = processes.share_token()
     left = [number for number in range(len(parts)) if store.load(stage, number) is None]
     processes.wait()
-    own = left[processes.rank :: processes.world]
+
+    def claims() -> Claims:
+        # Each begins elsewhere, so that they seldom reach for the same part.
+        start = len(left) * processes.rank // processes.world
+        for number in [*left[start:], *left[:start]]:
+            if processes.world == 1 or store.claim(stage, number, session):
+                yield number, parts[number]
+
     with processes.together():
-        if own:
-            compute([(number, parts[number]) for number in own], lambda number, rows: store.save(stage, number, rows))
+        compute(claims(), len(left), lambda number, rows: store.save(stage, number, rows))
     return [_finished(store, stage, number) for number in range(len(parts))]
 
 

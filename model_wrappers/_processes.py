@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,6 +48,15 @@ class Processes:
 
         texts = gather_object([None if failure is None else str(failure)])
         return [None if text is None else VLAssayError(text) for text in texts]
+
+    def share_token(self) -> str:
+        """A random text that all processes have in common, and no earlier or other run; they meet here."""
+        tokens = [secrets.token_hex(4)]
+        if self._state is not None:
+            from accelerate.utils import broadcast_object_list
+
+            broadcast_object_list(tokens)
+        return tokens[0]
 
     def wait(self) -> None:
         """Wait until every process has come here."""

@@ -1,12 +1,12 @@
 """The runner: from a model and benchmarks to score sheets.
 
-Each different image (by content) and caption of all benchmarks of a run is encoded once; captions go in batches of
-like length; images are decoded in threads while the model works. The work is cut into fixed parts, so a killed run
-goes on where it stopped, with any number of processes.
+Each different image (by content) and text of all benchmarks of a run is encoded once, and kept for later runs; texts
+go in batches of like length; images are decoded in threads while the model works. The work is cut into fixed parts, so
+a killed run goes on where it stopped, with any number of processes.
 
-Cosines that lie closer together than rounding can tell apart are settled: their images and captions are encoded
-again, one at a time and in double precision. So in float32 no decision of a dual encoder depends on the batch size or
-the number of processes, and captions that are the same to the model tie exactly.
+Scores that lie closer together than rounding can tell apart are settled: their images and captions are encoded
+again, one at a time and in double precision. So in float32 no decision depends on the batch size or the number of
+processes, and captions that are the same to the model tie exactly. Retrieval sets and boxes are not settled.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -25,19 +25,28 @@ from typing import Any
 from ..hub_datasets.examples import TaskData, check_reference, load_examples
 from ..metrics.errors import DataError, ModelError, SheetError
 from ..metrics.results import code_version
-from ..metrics.sheets import Row, Sheet, read_sheet, write_sheet
+from ..metrics.sheets import Sheet, read_sheet, write_sheet
+from ._cache import open_cache
 from ._families import load_model
 from ._parts import PartStore
 from ._processes import Processes, default_device, join
 from ._progress import Progress
-from ._protocol import DualEncoder, LoadOptions, Model
-from ._scoring import Stages, score_by_embeddings, score_by_pairs
-from ._work import Work, run_key, scored
+from ._protocol import (
+    DualEncoder,
+    LoadOptions,
+    Model,
+    SheetSource,
+    abilities,
+)
+from ._sample import Prediction, changed_decisions, predict
+from ._sheets import Results, score_work
+from ._stages import Stages
+from ._work import Work, run_key
 
 DEFAULT_MODEL = "demo-clip"
 DEFAULT_BENCHMARKS = ("toy_scenes",)
 # On CPUs larger batches leave the cache and are slower: 17 images a second of ViT-B/32 at 32, 12 at 64, on 2 cores.
-DEFAULT_BATCH_SIZE = 32
+BATCH_SIZES = {"cpu": 32, "mps": 32, "cuda": 128}
 
 
 def score(
@@ -47,9 +56,13 @@ def score(
     out: str | Path | None = None,
     data_dir: str | Path | None = None,
     options: Mapping[str, Any] | None = None,
-    batch_size: int = DEFAULT_BATCH_SIZE,
+    batch_size: int | None = None,
     dtype: str = "float32",
     revision: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    compile: bool = False,
+    cache: bool | None = None,
+    check_precision: int = 0,
     progress: bool = True,
 ) -> list[Path]:
     """Score a model on benchmarks and write one score sheet for each task.
@@ -63,9 +76,16 @@ def score(
         out: folder of the sheets; by default `default_folder` of the model's name.
         data_dir: the user's own copy of the benchmarks' sources.
         options: fields of the builders' configurations, such as ``{"allow_missing": True}``.
-        batch_size: how many images or captions the model takes at once; in float32 it changes no decision.
+        batch_size: how many images or texts the model takes at once; by default what suits the device, and less where
+            its memory does not hold that. In float32 it changes no decision.
         dtype: type of the model's weights and activations.
         revision: branch, tag or commit of the model's Hub repository.
+        settings: what the model's family lets one choose, such as ``{"head": "itc"}``.
+        compile: whether `torch.compile` translates the model first, for a model named by a text.
+        cache: whether embeddings are kept on the disk, and those kept are used; by default for models named by a
+            text, since others may change without changing what they say of themselves.
+        check_precision: of how many examples of each task to count the decisions that differ from float32; the counts
+            stand in the sheets. Needs a model named by a text.
         progress: show progress bars and a summary of the work.
 
     Returns:
@@ -74,45 +94,100 @@ def score(
     Raises:
         VLAssayError: an unknown name, data or a model that cannot be used, a full disk; what was finished stays.
     """
-    if batch_size < 1:
+    if batch_size is not None and batch_size < 1:
         raise ModelError(f"the batch size is {batch_size}; it must be 1 or more")
     references = [benchmarks] if isinstance(benchmarks, str) else list(benchmarks)
+    cache = isinstance(model, str) if cache is None else cache
+    if check_precision and not isinstance(model, str):
+        raise ModelError("check_precision loads the model again, in float32: name it by a text")
     processes = join()
     clock = _Clock()
     with processes.together():
         for reference in references:
             check_reference(reference)
+    name, load_options = model, LoadOptions()
     with clock("model"), processes.together():
         if isinstance(model, str):
-            model = load_model(model, _load_options(model, processes, dtype, revision))
+            load_options = _load_options(model, processes, dtype, revision, settings, compile)
+            model = load_model(model, load_options)
     assert not isinstance(model, str)
+    if check_precision and isinstance(model, SheetSource):
+        raise ModelError(f"{model.info.name} has been computed elsewhere: check_precision cannot compute it again")
     with clock("data"):
-        tasks = _load_data(references, data_dir, options, processes)
+        tasks = _load_data(references, model, data_dir, options, processes)
         work = Work(tasks)
     out = Path(out) if out is not None else default_folder(model.info.name)
     paths = [out / f"{_sheet_name(task)}.parquet" for task in tasks]
     with processes.together():
         _refuse_to_overwrite(paths, tasks, model)
     bars = Progress(show=progress and processes.is_main)
-    bars.say(work.summary())
-    libraries = _libraries()
+    if not isinstance(model, SheetSource):
+        bars.say(work.summary())
+    device, libraries = str(getattr(model, "device", "cpu")), _libraries()
     store = PartStore(out / ".unfinished" / run_key(asdict(model.info), libraries, work))
+    stages = Stages(model.info.name, store, processes, bars, batch_size or _batch_size(model))
+    kept = open_cache(model.info, device, libraries, store, processes, keep=cache and isinstance(model, DualEncoder))
     with clock("scores"):
-        stages = Stages(model.info.name, store, processes, bars)
-        if isinstance(model, DualEncoder):
-            scores, facts = score_by_embeddings(model, work, stages, batch_size)
+        if isinstance(model, SheetSource):
+            with processes.together():
+                results, found = model.results(work)
+            bars.say(", ".join(f"{fact.replace('_', ' ')}: {count:,}" for fact, count in found.items()))
         else:
-            scores, facts = score_by_pairs(model, work, stages)
+            results, found = score_work(model, work, stages, kept)
+    with processes.together():
+        if check_precision and processes.is_main:
+            exact = load_model(str(name), replace(load_options, dtype="float32"))
+            found |= changed_decisions(model, exact, tasks, batch_size=stages.batch_size, size=check_precision)
+            changes, compared = found["precision_changes"], found["precision_sample"]
+            bars.say(f"{changes} of {compared} decisions differ between {dtype} and float32")
     processes.wait()
     with processes.together():
         if processes.is_main:
-            facts |= _facts(processes, clock, work, batch_size)
-            facts |= {"libraries": libraries, "device": str(getattr(model, "device", "cpu"))}
-            matrices = work.matrices(scores)
+            facts = {**found, **_facts(processes, clock, work, stages), "libraries": libraries, "device": device}
             for path, task in zip(paths, tasks, strict=True):
-                write_sheet(path, _sheet(model, task, matrices, facts))
+                write_sheet(path, _sheet(model, task, results, facts))
             store.remove()
     return paths
+
+
+def plan(
+    model: str | Model = DEFAULT_MODEL,
+    benchmarks: str | Iterable[str] = DEFAULT_BENCHMARKS,
+    *,
+    data_dir: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    batch_size: int | None = None,
+    dtype: str = "float32",
+    revision: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    compile: bool = False,
+    devices: int = 1,
+) -> Prediction:
+    """Predict what `score` with the same arguments would take, from a sample of the work; writes nothing.
+
+    Args:
+        devices: how many devices would share the work, each like this one.
+        model, benchmarks, data_dir, options, batch_size, dtype, revision, settings, compile: as for
+            `score`.
+
+    Raises:
+        VLAssayError: as `score`.
+    """
+    if devices < 1:
+        raise ModelError(f"the number of devices is {devices}; it must be 1 or more")
+    references = [benchmarks] if isinstance(benchmarks, str) else list(benchmarks)
+    for reference in references:
+        check_reference(reference)
+    if isinstance(model, str):
+        model = load_model(model, _load_options(model, Processes(), dtype, revision, settings, compile))
+    if isinstance(model, SheetSource):
+        raise ModelError(f"{model.info.name} has been computed elsewhere: there is nothing to predict")
+    tasks = _load_data(references, model, data_dir, options, Processes())
+    return predict(model, tasks, batch_size=batch_size or _batch_size(model), devices=devices)
+
+
+def _batch_size(model: Model) -> int:
+    return BATCH_SIZES.get(str(getattr(model, "device", "cpu")).partition(":")[0], 32)
 
 
 def default_folder(model: str) -> Path:
@@ -134,15 +209,24 @@ class _Clock:
 
 
 def _load_data(
-    references: list[str], data_dir: str | Path | None, options: Mapping[str, Any] | None, processes: Processes
+    references: list[str],
+    model: Model,
+    data_dir: str | Path | None,
+    options: Mapping[str, Any] | None,
+    processes: Processes,
 ) -> list[TaskData]:
-    """All tasks; the main process first, so that no two build the same dataset."""
+    """All tasks that the model can be given; the main process first, so that no two build the same dataset."""
     tasks: list[TaskData] = []
+    kinds, needs_images = abilities(model), not isinstance(model, SheetSource)
     for turn in (processes.is_main, not processes.is_main):
         with processes.together():
             if turn:
                 for reference in references:
-                    tasks += load_examples(reference, data_dir=data_dir, options=options)
+                    found = load_examples(
+                        reference, kinds=kinds, data_dir=data_dir, options=options, needs_images=needs_images
+                    )
+                    _refuse_other_kinds(reference, found, model.info.name, kinds)
+                    tasks += found
     names = [_sheet_name(task) for task in tasks]
     for name in names:
         if names.count(name) > 1:
@@ -150,6 +234,13 @@ def _load_data(
     if not names:
         raise DataError("no benchmark was named; `vl-assay list` shows them")
     return tasks
+
+
+def _refuse_other_kinds(reference: str, found: list[TaskData], model: str, kinds: tuple[str, ...]) -> None:
+    other = [task.task for task in found if task.task.kind not in kinds]
+    if other or not found:
+        asks = f"is {other[0].kind}" if other else "has no task of that kind by default"
+        raise ModelError(f"{model} does {' and '.join(kinds)}, but {reference} {asks}; `vl-assay list` shows the tasks")
 
 
 def _refuse_to_overwrite(paths: list[Path], tasks: list[TaskData], model: Model) -> None:
@@ -167,28 +258,24 @@ def _refuse_to_overwrite(paths: list[Path], tasks: list[TaskData], model: Model)
             raise SheetError(f"{path} holds scores of {what}; name another folder with --out, or move the sheet away")
 
 
-def _load_options(model: str, processes: Processes, dtype: str, revision: str | None) -> LoadOptions:
+def _load_options(
+    model: str,
+    processes: Processes,
+    dtype: str,
+    revision: str | None,
+    settings: Mapping[str, str] | None,
+    compile: bool,
+) -> LoadOptions:
     device = "cpu" if model.startswith("mock:") else default_device(processes.rank)
-    return LoadOptions(device, dtype, revision)
+    return LoadOptions(device, dtype, revision, dict(settings or {}), compile)
 
 
 def _sheet_name(task: TaskData) -> str:
     return f"{task.benchmark}.{task.task.name if task.configs == task.task.configs else '+'.join(task.configs)}"
 
 
-def _sheet(model: Model, task: TaskData, matrices: Iterator[list[list[float]]], facts: dict[str, Any]) -> Sheet:
-    complete = {example.id for example in scored(task)}
-    rows = [
-        Row(
-            id=example.id,
-            config=example.config,
-            category=example.category,
-            images=list(example.images),
-            correct=list(range(len(example.images))),
-            scores=next(matrices) if example.id in complete else None,
-        )
-        for example in task.examples
-    ]
+def _sheet(model: Model, task: TaskData, results: Results, facts: dict[str, Any]) -> Sheet:
+    rows = results.rows(task)
     benchmark = {
         "name": task.benchmark,
         "task": task.task.name,
@@ -201,7 +288,7 @@ def _sheet(model: Model, task: TaskData, matrices: Iterator[list[list[float]]], 
     return Sheet(rows, {"benchmark": benchmark, "model": asdict(model.info), "run": facts})
 
 
-def _facts(processes: Processes, clock: _Clock, work: Work, batch_size: int) -> dict[str, Any]:
+def _facts(processes: Processes, clock: _Clock, work: Work, stages: Stages) -> dict[str, Any]:
     """Where and how the scores were made, for the sheet's metadata."""
     return {
         "code": code_version(),
@@ -209,11 +296,12 @@ def _facts(processes: Processes, clock: _Clock, work: Work, batch_size: int) -> 
         "machine": platform.machine(),
         "threads": sys.modules["torch"].get_num_threads() if "torch" in sys.modules else 1,
         "processes": processes.world,
-        "batch_size": batch_size,
+        "batch_size": stages.batch_size,
         "seed": None,  # nothing in scoring is drawn at random
         "images": len(work.images),
-        "captions": len(work.captions),
+        "captions": len(work.captions.texts),
         "seconds": clock.seconds,
+        "stages": stages.seconds,
     }
 
 

@@ -1,169 +1,159 @@
-"""The two ways of scoring pairs, by a dual encoder or by a model that sees both, stage by stage."""
+"""Scoring by models that read images and captions apart: dual encoders, and blind models that see no image."""
 
 from __future__ import annotations
 
 import hashlib
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from itertools import islice
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..metrics.errors import ModelError
-from ._parts import Part, PartStore, cut, run_parts
-from ._processes import Processes
-from ._progress import Progress
-from ._protocol import DualEncoder, PairScorer
-from ._work import Work
+from ._cache import EmbeddingCache
+from ._parts import choice_key, cut, cut_by_cost
+from ._protocol import DualEncoder, TextScorer
+from ._stages import Stages
+from ._work import Pool, Work
 
 # In single precision a cosine moves by at most 1e-6 with the batch, so the difference of two by at most 2e-6;
 # whatever lies within twice that is settled.
 NEAR_TIE = 4e-6
-_IMAGES_PER_PART = 128
+IMAGES_PER_PART = 128
 _CAPTIONS_PER_PART = 512
 _SETTLED_PER_PART = 16
-_DECODING_THREADS = 4
-
-Item = TypeVar("Item")
-
-
-class Stages:
-    """Runs stages of work for a scorer: in parts, resumable, shared among processes, with a progress bar each."""
-
-    def __init__(self, model: str, store: PartStore, processes: Processes, progress: Progress) -> None:
-        self._model = model
-        self._store = store
-        self._processes = processes
-        self._progress = progress
-
-    def run(
-        self,
-        name: str,
-        parts: Sequence[Part],
-        load: Callable[[int], Item],
-        compute: Callable[[list[Item]], np.ndarray],
-        *,
-        batch_size: int,
-    ) -> np.ndarray:
-        """The rows that `compute` gives for all items of all parts, in order.
-
-        Args:
-            name: of the stage, for the progress bar and the files of the parts.
-            parts: ranges of item numbers.
-            load: makes an item from its number; called ahead of time, in threads.
-            compute: rows for a batch of items; a batch never reaches over the end of a part.
-            batch_size: items in a batch.
-
-        Raises:
-            ModelError: `compute` gave NaN or infinity; such a part is not kept.
-        """
-
-        def compute_parts(own: Sequence[tuple[int, Part]], save: Callable[[int, np.ndarray], None]) -> None:
-            numbers = [number for _, part in own for number in part]
-            if len(own) * self._processes.world < len(parts):
-                self._progress.say(f"{name}: going on; some of the {len(parts)} parts were finished before")
-            with (
-                self._progress.bar(name, len(numbers)) as advance,
-                _ahead(load, numbers, 2 * batch_size) as items,
-            ):
-                for number, part in own:
-                    rows = []
-                    for batch in cut(len(part), batch_size):
-                        rows.append(compute(list(islice(items, len(batch)))))
-                        advance(len(batch))
-                        if not np.isfinite(rows[-1]).all():
-                            raise ModelError(
-                                f"{self._model} gave NaN or infinity in the stage {name}, first among its items "
-                                f"{part[batch[0]]} to {part[batch[-1]]}; no sheet was written. Half precision may "
-                                "overflow: try --dtype float32; else the checkpoint is broken"
-                            )
-                    save(number, np.concatenate(rows))
-
-        finished = run_parts(self._store, name, parts, self._processes, compute_parts)
-        return np.concatenate(finished) if finished else np.empty((0, 0))
+# 2**22 scores, 32 MB in double precision, are computed at a time.
+_BLOCK = 2**22
 
 
-def score_by_embeddings(
-    model: DualEncoder, work: Work, stages: Stages, batch_size: int
-) -> tuple[np.ndarray, dict[str, int]]:
-    """Scores (p,) of all pairs of a work as dot products of embeddings, and facts for the sheet."""
-    tokens = model.prepare_captions(work.captions)
-    # Batches of like length waste little on padding; the caption itself makes the order total.
-    by_length = sorted(range(len(tokens)), key=lambda i: (len(tokens[i]), work.captions[i]))
+class Scores(NamedTuple):
+    """Scores of pairs (p,), float64; of each pool, float32 (images, texts); and facts for the sheets."""
 
-    images = stages.run(
-        "images",
-        cut(len(work.images), _IMAGES_PER_PART),
-        lambda number: model.prepare_image(work.open_image(number)),
-        lambda batch: _one_row_each(model, batch, model.encode_images(batch)),
-        batch_size=batch_size,
-    )
-    sorted_captions = stages.run(
-        "captions",
-        cut(len(by_length), _CAPTIONS_PER_PART),
-        lambda number: tokens[by_length[number]],
-        lambda batch: _one_row_each(model, batch, model.encode_captions(batch)),
-        batch_size=batch_size,
-    )
-    captions = np.empty_like(sorted_captions)
-    captions[by_length] = sorted_captions
-    scores = _dot(images[work.pair_image], captions[work.pair_caption])
+    pairs: np.ndarray
+    pools: list[np.ndarray]
+    facts: dict[str, int]
 
-    near = work.near_ties(scores, NEAR_TIE)
+
+def score_by_embeddings(model: DualEncoder, work: Work, stages: Stages, cache: EmbeddingCache) -> Scores:
+    """Scores of all captions of a work as dot products of embeddings."""
+    pairs = work.captions
+    tokens = model.prepare_captions(pairs.texts)
+    wanted = pairs.images()
+
+    def encode_images(left: Sequence[int], stage: str) -> np.ndarray:
+        return stages.run(
+            stage,
+            cut(len(left), IMAGES_PER_PART),
+            lambda place: model.prepare_image(work.open_image(int(wanted[left[place]]))),
+            lambda batch: _one_row_each(model, batch, model.encode_images(batch)),
+        )
+
+    def encode_captions(left: Sequence[int], stage: str) -> np.ndarray:
+        return _run_by_length(
+            stages,
+            stage,
+            [tokens[number] for number in left],
+            [pairs.texts[number] for number in left],
+            lambda batch: _one_row_each(model, batch, model.encode_captions(batch)),
+        )
+
+    images = cache.embed("images", [work.images[number] for number in wanted], encode_images)
+    captions = cache.embed("captions", [_text_key(text) for text in pairs.texts], encode_captions)
+    place = np.zeros(len(work.images), np.int64)
+    place[wanted] = np.arange(len(wanted))
+    scores = _dot(images[place[pairs.image]], captions[pairs.text])
+    near = pairs.near_ties(scores, NEAR_TIE)
     if near.any():
         scores[near] = _settle(model, work, stages, tokens, near)
-    truncated = sum(len(ids) > model.max_tokens for ids in tokens)
-    return scores, {"truncated_captions": truncated, "settled_pairs": int(near.sum())}
+    pools = [_pool_scores(images[place[pool.images]], captions[pool.texts]) for pool in pairs.pools]
+    facts = {"truncated_captions": truncated(tokens, model.max_tokens), "settled_pairs": int(near.sum())}
+    return Scores(scores, pools, facts | cache.facts())
+
+
+def score_blindly(model: TextScorer, work: Work, stages: Stages) -> Scores:
+    """Scores of all captions of a work by a model that sees none of its images."""
+    pairs = work.captions
+    tokens = model.prepare_captions(pairs.texts)
+
+    def rows(batch: Sequence[Any], exact: bool = False) -> np.ndarray:
+        return as_column(model.info.name, model.score_captions(batch, exact=exact), len(batch))
+
+    captions = _run_by_length(stages, "captions", tokens, pairs.texts, rows)[:, 0]
+    scores = captions[pairs.text]
+    near = pairs.near_ties(scores, NEAR_TIE)
+    if near.any():
+        chosen, place = np.unique(pairs.text[near], return_inverse=True)
+        exact = stages.run(
+            f"settling-captions-{choice_key(chosen)}",
+            cut(len(chosen), _SETTLED_PER_PART),
+            lambda number: tokens[int(chosen[number])],
+            lambda batch: rows(batch, exact=True),
+            batch_size=1,
+        )
+        scores[near] = exact[place, 0]
+    pools = [np.tile(captions[pool.texts].astype(np.float32), (len(pool.images), 1)) for pool in pairs.pools]
+    return Scores(
+        scores, pools, {"truncated_captions": truncated(tokens, model.max_tokens), "settled_pairs": int(near.sum())}
+    )
+
+
+def _run_by_length(
+    stages: Stages,
+    stage: str,
+    tokens: Sequence[Sequence[int]],
+    texts: Sequence[str],
+    compute: Callable[[list[Any]], np.ndarray],
+) -> np.ndarray:
+    """Rows for texts, in their order, computed in batches of like length, which waste little on padding."""
+    # The text itself makes the order total.
+    by_length = sorted(range(len(tokens)), key=lambda i: (len(tokens[i]), texts[i]))
+    costs = np.array([len(tokens[number]) for number in by_length])
+    parts = cut_by_cost(costs, _CAPTIONS_PER_PART * max(costs.mean(), 1.0)) if len(costs) else []
+    found = stages.run(stage, parts, lambda place: tokens[by_length[place]], compute)
+    rows = np.empty_like(found)
+    rows[by_length] = found
+    return rows
 
 
 def _settle(
     model: DualEncoder, work: Work, stages: Stages, tokens: Sequence[Sequence[int]], near: np.ndarray
 ) -> np.ndarray:
     """Scores of the pairs chosen by `near`, every image and caption alone and in double precision."""
-    images, image_place = np.unique(work.pair_image[near], return_inverse=True)
-    captions, caption_place = np.unique(work.pair_caption[near], return_inverse=True)
-    # Which pairs are near depends on the last digits of the scores; parts of another choice must not be taken.
-    choice = hashlib.sha256(images.tobytes() + b"/" + captions.tobytes()).hexdigest()[:8]
+    pairs = work.captions
+    images, image_place = np.unique(pairs.image[near], return_inverse=True)
+    captions, caption_place = np.unique(pairs.text[near], return_inverse=True)
+    key = choice_key(images, captions)
     exact_images = stages.run(
-        f"settling-images-{choice}",
+        f"settling-images-{key}",
         cut(len(images), _SETTLED_PER_PART),
-        lambda number: model.prepare_image(work.open_image(int(images[number]))),
+        lambda place: model.prepare_image(work.open_image(int(images[place]))),
         lambda batch: model.encode_images(batch, exact=True),
         batch_size=1,
     )
     exact_captions = stages.run(
-        f"settling-captions-{choice}",
+        f"settling-captions-{key}",
         cut(len(captions), _SETTLED_PER_PART),
-        lambda number: tokens[int(captions[number])],
+        lambda place: tokens[int(captions[place])],
         lambda batch: model.encode_captions(batch, exact=True),
         batch_size=1,
     )
     return _dot(exact_images[image_place], exact_captions[caption_place])
 
 
-def score_by_pairs(model: PairScorer, work: Work, stages: Stages) -> tuple[np.ndarray, dict[str, int]]:
-    """Scores (p,) of all pairs of a work by a model that sees image and caption together."""
-    pairs, place = np.unique(np.stack([work.pair_image, work.pair_caption]), axis=1, return_inverse=True)
-    bounds = np.searchsorted(pairs[0], np.arange(len(work.images) + 1))
+def truncated(tokens: Sequence[Sequence[int]], limit: int) -> int:
+    """How many texts are longer than a model reads."""
+    return sum(len(ids) > limit for ids in tokens)
 
-    def load(number: int) -> tuple[Any, list[str]]:
-        wanted = pairs[1, bounds[number] : bounds[number + 1]]
-        return work.open_image(number), [work.captions[i] for i in wanted]
 
-    def compute(batch: list[tuple[Any, list[str]]]) -> np.ndarray:
-        scores = [np.asarray(model.score(image, captions), np.float64) for image, captions in batch]
-        for given, (_, captions) in zip(scores, batch, strict=True):
-            if given.shape != (len(captions),):
-                raise ModelError(
-                    f"{model.info.name} gave {given.shape} scores for {len(captions)} captions of an image"
-                )
-        return np.concatenate(scores)
+def as_column(model: str, scores: Any, count: int) -> np.ndarray:
+    """Scores as float64 (n, 1); `ModelError` where there are not as many as were asked for."""
+    column = np.asarray(scores, np.float64)
+    if column.shape != (count,):
+        raise ModelError(f"{model} gave {column.shape} scores for {count} captions")
+    return column[:, None]
 
-    scores = stages.run("pairs", cut(len(work.images), _IMAGES_PER_PART), load, compute, batch_size=8)
-    return scores[place.ravel()], {}
+
+def _text_key(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _one_row_each(model: DualEncoder, batch: Sequence[Any], rows: np.ndarray) -> np.ndarray:
@@ -176,21 +166,20 @@ def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.einsum("nd,nd->n", a.astype(np.float64), b.astype(np.float64))
 
 
-@contextmanager
-def _ahead(load: Callable[[int], Item], numbers: Sequence[int], window: int) -> Iterator[Iterator[Item]]:
-    """The items of `numbers` in order, loaded in threads, at most `window` of them ahead of their use."""
-    with ThreadPoolExecutor(_DECODING_THREADS) as pool:
+def _pool_scores(images: np.ndarray, captions: np.ndarray) -> np.ndarray:
+    """All dot products (images, captions), computed in double precision block by block, kept in single precision."""
+    scores = np.empty((len(images), len(captions)), np.float32)
+    transposed = captions.T.astype(np.float64)
+    for rows in cut(len(images), max(_BLOCK // max(len(captions), 1), 1)):
+        scores[rows.start : rows.stop] = images[rows.start : rows.stop].astype(np.float64) @ transposed
+    return scores
 
-        def items() -> Iterator[Item]:
-            waiting: deque[Future[Item]] = deque()
-            for number in numbers:
-                waiting.append(pool.submit(load, number))
-                if len(waiting) >= window:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
 
-        try:
-            yield items()
-        finally:
-            pool.shutdown(cancel_futures=True)
+def pool_matrices(pools: Sequence[Pool], scores: np.ndarray) -> list[np.ndarray]:
+    """Scores that follow one another, pool by pool and row by row, as a float32 matrix for each pool."""
+    matrices, start = [], 0
+    for pool in pools:
+        size = len(pool.images) * len(pool.texts)
+        matrices.append(scores[start : start + size].reshape(len(pool.images), -1).astype(np.float32))
+        start += size
+    return matrices

@@ -1,101 +1,64 @@
-"""What is to be scored: every image and caption of a run once, and the pairs that examples want of them."""
+"""What is to be scored: every image and text of a run once, and what the examples want of them."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
 
 from ..hub_datasets.examples import MISSING, Example, TaskData
 from ..metrics.errors import DataError
+from ._protocol import Query
 
 
-class Work:
-    """The different images and captions of some tasks, and all pairs of them that an example wants.
+class Pool(NamedTuple):
+    """A retrieval set: each of its images with each of its texts, by their numbers; both int arrays."""
+
+    images: np.ndarray
+    texts: np.ndarray
+    # For each image the places of its own texts in `texts`.
+    correct: list[list[int]]
+
+
+@dataclass
+class Pairs:
+    """Images with texts: captions to match, or questions to answer.
 
     Attributes:
-        tasks: the tasks, as given.
-        images: content keys, each once, in order of first use; examples with a missing image are left out.
-        captions: captions, each once, in order of first use.
-        pair_image: for each pair the index into `images`, int (p,).
-        pair_caption: for each pair the index into `captions`, int (p,).
-        shapes: for each example that is scored (images, captions), int (e, 2); its pairs follow one another.
+        texts: each once, in order of first use.
+        image, text: for each pair the number of its image in the work and of its text, int (p,).
+        shapes: for each example (images, texts), int (e, 2); its pairs follow one another.
+        pools: retrieval sets, beside the pairs.
     """
 
-    def __init__(self, tasks: list[TaskData]) -> None:
-        self.tasks = tasks
-        self._sources: dict[str, TaskData] = {}
-        images: dict[str, int] = {}
-        captions: dict[str, int] = {}
-        pairs: list[tuple[int, int]] = []
-        shapes: list[tuple[int, int]] = []
-        for task in tasks:
-            _refuse_repeated_ids(task)
-            for example in scored(task):
-                for key in example.images:
-                    images.setdefault(key, len(images))
-                    self._sources.setdefault(key, task)
-                for caption in example.captions:
-                    captions.setdefault(caption, len(captions))
-                pairs += [(images[key], captions[caption]) for key in example.images for caption in example.captions]
-                shapes.append((len(example.images), len(example.captions)))
-        self.images = list(images)
-        self.captions = list(captions)
-        self.pair_image, self.pair_caption = np.array(pairs, np.int64).reshape(-1, 2).T
-        self.shapes = np.array(shapes, np.int64).reshape(-1, 2)
+    texts: list[str]
+    image: np.ndarray
+    text: np.ndarray
+    shapes: np.ndarray
+    pools: list[Pool] = field(default_factory=list)
 
-    @property
-    def examples(self) -> int:
-        """How many examples there are, with those that lack an image."""
-        return sum(len(task.examples) for task in self.tasks)
+    def __len__(self) -> int:
+        """How many scores are wanted, those of the pools included."""
+        return len(self.image) + sum(len(pool.images) * len(pool.texts) for pool in self.pools)
 
-    def summary(self) -> str:
-        """What is to be done, in a line."""
-        written = sum(len(example.captions) for task in self.tasks for example in task.examples)
-        missing = sum(len(task.missing) for task in self.tasks)
-        text = (
-            f"{self.examples:,} examples: {len(self.images):,} images and {len(self.captions):,} captions to encode "
-            f"(of {self.examples:,} and {written:,}, each different one once)"
-        )
-        if missing:
-            names = [name for task in self.tasks for name in task.missing]
-            text += f"; {missing:,} examples lack their image: {', '.join(names[:3])}{' …' if missing > 3 else ''}"
-        return text
+    def images(self) -> np.ndarray:
+        """The numbers of all images that some score wants, ascending."""
+        return np.unique(np.concatenate([self.image, *(pool.images for pool in self.pools)]))
 
-    def fingerprint(self) -> str:
-        """SHA-256 over all images, captions and pairs, in order."""
-        digest = hashlib.sha256(json.dumps([self.images, self.captions]).encode())
-        for array in (self.pair_image, self.pair_caption, self.shapes):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
-
-    def open_image(self, index: int) -> Image.Image:
-        """Decode image number `index`.
-
-        Raises:
-            DataError: it cannot be read; the message names the file and the examples that want it.
-        """
-        key = self.images[index]
-        task = self._sources[key]
-        try:
-            image = Image.open(io.BytesIO(task.image_bytes(key)))
-            image.load()
-            return image
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            users = [example.id for example in task.examples if key in example.images]
-            raise DataError(
-                f"the image {task.image_names[key]} of {task.benchmark} cannot be read ({error}); it belongs to "
-                f"{', '.join(users[:3])}{' …' if len(users) > 3 else ''}. Put an intact file in its place, build the "
-                "dataset again if you built it yourself, and run again"
-            ) from error
+    def everything(self) -> tuple[np.ndarray, np.ndarray]:
+        """Image and text of each pair, those of the pools behind the others, pool by pool and row by row."""
+        images = [self.image, *(np.repeat(pool.images, len(pool.texts)) for pool in self.pools)]
+        texts = [self.text, *(np.tile(pool.texts, len(pool.images)) for pool in self.pools)]
+        return np.concatenate(images), np.concatenate(texts)
 
     def matrices(self, scores: np.ndarray) -> Iterator[list[list[float]]]:
-        """The scores (p,) of all pairs as one matrix, images × captions, for each scored example."""
+        """The scores (p,) as one matrix, images × texts, for each example."""
         start = 0
         for rows, columns in self.shapes:
             yield scores[start : start + rows * columns].reshape(rows, columns).tolist()
@@ -104,7 +67,8 @@ class Work:
     def near_ties(self, scores: np.ndarray, margin: float) -> np.ndarray:
         """Which pairs belong to an example two of whose scores are within `margin`, bool (p,).
 
-        Compared are the captions of one image and the images of one caption, as the metrics do.
+        Compared are the texts of one image and the images of one text, as the metrics do. Pools are left out: among
+        a hundred million scores there always are some.
         """
         sizes = self.shapes.prod(axis=1)
         starts = np.cumsum(sizes) - sizes
@@ -122,12 +86,132 @@ class Work:
         return near
 
 
-def _refuse_repeated_ids(task: TaskData) -> None:
-    seen: set[str] = set()
-    for example in task.examples:
-        if example.id in seen:
-            raise DataError(f"{task.benchmark}: the id {example.id!r} is there twice; every example needs its own")
-        seen.add(example.id)
+class Work:
+    """The different images and texts of some tasks, and all that their examples want of them.
+
+    Examples with a missing image are left out.
+
+    Attributes:
+        tasks: the tasks, as given.
+        images: content keys, each once, in order of first use.
+        captions: the pairs of matching tasks, and the pools of retrieval tasks.
+        questions: the pairs of tasks that ask questions.
+        queries: for each image number the phrases to find on it, each once, for detection tasks.
+    """
+
+    def __init__(self, tasks: list[TaskData]) -> None:
+        self.tasks = tasks
+        self._numbers: dict[str, int] = {}
+        self._sources: dict[str, TaskData] = {}
+        self.queries: dict[int, dict[Query, int]] = {}
+        captions, questions = _Collector(), _Collector()
+        for task in tasks:
+            _refuse_repeated_ids(task)
+            examples = scored(task)
+            numbers = [[self._number(key, task) for key in example.images] for example in examples]
+            kind = task.task.kind
+            if kind == "retrieval" and examples:
+                captions.add_pool([row[0] for row in numbers], examples)
+            for row, example in zip(numbers, examples, strict=True):
+                if kind == "detection":
+                    asked = self.queries.setdefault(row[0], {})
+                    for query in queries_of(example):
+                        asked.setdefault(query, len(asked))
+                elif kind == "matching":
+                    captions.add(row, example.captions)
+                elif kind == "answers":
+                    questions.add(row, example.captions)
+        self.images = list(self._numbers)
+        self.captions, self.questions = captions.pairs(), questions.pairs()
+
+    def _number(self, key: str, task: TaskData) -> int:
+        self._sources.setdefault(key, task)
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def number(self, key: str) -> int:
+        """The number of the image with that content key."""
+        return self._numbers[key]
+
+    def summary(self) -> str:
+        """What is to be done, in a line."""
+        examples = sum(len(task.examples) for task in self.tasks)
+        written = sum(len(example.captions) for task in self.tasks for example in task.examples)
+        texts = {"captions": len(self.captions.texts), "questions": len(self.questions.texts)}
+        texts["phrases"] = sum(map(len, self.queries.values()))
+        what = " and ".join(
+            [f"{len(self.images):,} images", *(f"{count:,} {name}" for name, count in texts.items() if count)]
+        )
+        text = f"{examples:,} examples: {what} to encode (of {examples:,} and {written:,}, each different one once)"
+        missing = [name for task in self.tasks for name in task.missing]
+        if missing:
+            names = f"{', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}"
+            text += f"; {len(missing):,} examples lack their image: {names}"
+        return text
+
+    def fingerprint(self) -> str:
+        """SHA-256 over all images, texts and what is wanted of them, in order."""
+        queries = [[number, list(asked)] for number, asked in self.queries.items()]
+        content = [self.images, self.captions.texts, self.questions.texts, queries]
+        digest = hashlib.sha256(json.dumps(content).encode())
+        for pairs in (self.captions, self.questions):
+            arrays = [pairs.image, pairs.text, pairs.shapes]
+            for array in (*arrays, *(part for pool in pairs.pools for part in (pool.images, pool.texts))):
+                digest.update(np.ascontiguousarray(array).tobytes() + b"/")
+        return digest.hexdigest()
+
+    def open_image(self, number: int) -> Image.Image:
+        """Decode image number `number`.
+
+        Raises:
+            DataError: it cannot be read; the message names the file and the examples that want it.
+        """
+        key = self.images[number]
+        task = self._sources[key]
+        try:
+            image = Image.open(io.BytesIO(task.image_bytes(key)))
+            image.load()
+            return image
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+            users = [example.id for example in task.examples if key in example.images]
+            raise DataError(
+                f"the image {task.image_names[key]} of {task.benchmark} cannot be read ({error}); it belongs to "
+                f"{', '.join(users[:3])}{' …' if len(users) > 3 else ''}. Put an intact file in its place, build the "
+                "dataset again if you built it yourself, and run again"
+            ) from error
+
+
+class _Collector:
+    """Gathers pairs while the examples pass by."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, int] = {}
+        self._pairs: list[tuple[int, int]] = []
+        self._shapes: list[tuple[int, int]] = []
+        self._pools: list[Pool] = []
+
+    def add(self, images: Sequence[int], texts: Sequence[str]) -> None:
+        numbers = [self._texts.setdefault(text, len(self._texts)) for text in texts]
+        self._pairs += [(image, text) for image in images for text in numbers]
+        self._shapes.append((len(images), len(texts)))
+
+    def add_pool(self, images: Sequence[int], examples: Sequence[Example]) -> None:
+        # A caption that two images share is one caption, and right for both.
+        places: dict[str, int] = {}
+        correct = [
+            list(dict.fromkeys(places.setdefault(text, len(places)) for text in example.captions))
+            for example in examples
+        ]
+        texts = [self._texts.setdefault(text, len(self._texts)) for text in places]
+        self._pools.append(Pool(np.array(images), np.array(texts), correct))
+
+    def pairs(self) -> Pairs:
+        image, text = np.array(self._pairs, np.int64).reshape(-1, 2).T
+        return Pairs(list(self._texts), image, text, np.array(self._shapes, np.int64).reshape(-1, 2), self._pools)
+
+
+def queries_of(example: Example) -> list[Query]:
+    """What a detector is asked for an example: its phrases, in their caption."""
+    return [Query(example.captions[0], phrase.start, phrase.end) for phrase in example.phrases]
 
 
 def scored(task: TaskData) -> list[Example]:
@@ -139,3 +223,11 @@ def run_key(model_info: dict[str, Any], libraries: dict[str, str], work: Work) -
     """A name for the unfinished parts of a run: the same model, libraries and work give the same."""
     content = json.dumps([model_info, libraries, work.fingerprint()], sort_keys=True, default=str)
     return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def _refuse_repeated_ids(task: TaskData) -> None:
+    seen: set[str] = set()
+    for example in task.examples:
+        if example.id in seen:
+            raise DataError(f"{task.benchmark}: the id {example.id!r} is there twice; every example needs its own")
+        seen.add(example.id)

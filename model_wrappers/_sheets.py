@@ -1,0 +1,119 @@
+"""From a work to the rows of score sheets: each kind of task by the protocol that the model follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+
+from ..hub_datasets.examples import MISSING, Example, TaskData
+from ..metrics.sheet_rows import AnswerRow, DetectionRow, MatchingRow, RetrievalRow, Row
+from ._cache import EmbeddingCache
+from ._detection import detect
+from ._pairs import score_answers, score_by_crossing, score_by_pairs
+from ._protocol import Answerer, CrossEncoder, Detector, DualEncoder, Found, Model, PairScorer, Query, TextScorer
+from ._scoring import Scores, score_blindly, score_by_embeddings
+from ._stages import Stages
+from ._work import Pool, Work, queries_of, scored
+
+
+class Results:
+    """What a model said of all tasks of a work; sheets are made of it task by task, in the work's order.
+
+    Args:
+        work: the work.
+        pairs: scores (p,) of its captions' pairs; and
+        pools: of its retrieval sets, (images, texts) each.
+        answers: scores (q,) of its questions' pairs.
+        boxes: what was found, by image number and query.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        pairs: np.ndarray,
+        pools: list[np.ndarray],
+        answers: np.ndarray,
+        boxes: dict[tuple[int, Query], Found],
+    ) -> None:
+        self._work = work
+        self._matrices = work.captions.matrices(pairs)
+        self._pools = zip(work.captions.pools, pools, strict=True)
+        self._answers = work.questions.matrices(answers)
+        self._boxes = boxes
+
+    def rows(self, task: TaskData) -> list[Row]:
+        """The rows of the next task's sheet, in the order of its examples."""
+        kind = task.task.kind
+        if kind == "retrieval":
+            pool: tuple[Pool, np.ndarray] | None = next(self._pools) if scored(task) else None
+            return list(_retrieval_rows(task, pool))
+        make = {"matching": self._matching_row, "detection": self._detection_row, "answers": self._answer_row}[kind]
+        return [make(example, MISSING not in example.images) for example in task.examples]
+
+    def _matching_row(self, example: Example, is_scored: bool) -> Row:
+        scores = next(self._matrices) if is_scored else None
+        return MatchingRow(**_common(example), correct=list(range(len(example.images))), scores=scores)
+
+    def _answer_row(self, example: Example, is_scored: bool) -> Row:
+        score = next(self._answers)[0][0] if is_scored else None
+        return AnswerRow(**_common(example), question=example.captions[0], correct=example.answer, score=score)
+
+    def _detection_row(self, example: Example, is_scored: bool) -> Row:
+        boxes = scores = None
+        if is_scored:
+            number = self._work.number(example.images[0])
+            found = [self._boxes[number, query] for query in queries_of(example)]
+            boxes, scores = ([getattr(one, name).tolist() for one in found] for name in ("boxes", "scores"))
+        return DetectionRow(
+            **_common(example),
+            positive=example.positive,
+            pair=example.pair,
+            phrases=[{"text": phrase.text, "start": phrase.start, "end": phrase.end} for phrase in example.phrases],
+            truth=[[list(box) for box in phrase.boxes] for phrase in example.phrases],
+            boxes=boxes,
+            scores=scores,
+        )
+
+
+def score_work(model: Model, work: Work, stages: Stages, cache: EmbeddingCache) -> tuple[Results, dict[str, int]]:
+    """What a model says of everything that a work wants, and facts for the sheets."""
+    captions = answers = Scores(np.empty(0), [], {})
+    if len(work.captions):
+        if isinstance(model, DualEncoder):
+            captions = score_by_embeddings(model, work, stages, cache)
+        elif isinstance(model, CrossEncoder):
+            captions = score_by_crossing(model, work, stages)
+        elif isinstance(model, TextScorer):
+            captions = score_blindly(model, work, stages)
+        else:
+            captions = score_by_pairs(cast(PairScorer, model), work, stages)
+    if len(work.questions):
+        answers = score_answers(cast(Answerer, model), work, stages)
+    boxes = detect(cast(Detector, model), work, stages) if work.queries else {}
+    facts = {"truncated_captions": 0}
+    for name in sorted({*captions.facts, *answers.facts}):
+        facts[name] = captions.facts.get(name, 0) + answers.facts.get(name, 0)
+    return Results(work, captions.pairs, captions.pools, answers.pairs, boxes), facts
+
+
+def _retrieval_rows(task: TaskData, pool: tuple[Pool, np.ndarray] | None) -> Iterator[Row]:
+    place = 0
+    for example in task.examples:
+        if pool is None or MISSING in example.images:
+            yield RetrievalRow(**_common(example), correct=[], scores=None)
+            continue
+        yield RetrievalRow(**_common(example), correct=pool[0].correct[place], scores=pool[1][place])
+        place += 1
+
+
+def _common(example: Example) -> dict[str, Any]:
+    return {
+        "id": example.id,
+        "config": example.config,
+        "category": example.category,
+        "images": list(example.images),
+        "tags": list(example.tags),
+        "cluster": example.cluster,
+    }

@@ -1,0 +1,157 @@
+"""Parts and stages: how work is cut, shared among processes, and fitted to the device's memory."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vl_assay.metrics.errors import ModelError
+from vl_assay.model_wrappers._parts import PartStore, cut, cut_by_cost, run_parts
+from vl_assay.model_wrappers._processes import Processes
+from vl_assay.model_wrappers._progress import Progress
+from vl_assay.model_wrappers._stages import Stages
+
+
+class Member(Processes):
+    """One of several processes of a run, as a thread; they meet at barriers."""
+
+    def __new__(cls, *args):
+        return object.__new__(cls)
+
+    def __init__(self, rank, world, barrier):
+        for name, value in {"rank": rank, "world": world, "_barrier": barrier, "_state": barrier}.items():
+            object.__setattr__(self, name, value)
+
+    def share_token(self):
+        self._barrier.wait()
+        return "token"
+
+    def wait(self):
+        self._barrier.wait()
+
+    def _gather(self, failure):
+        self._barrier.wait()
+        return [failure]
+
+
+def stages(tmp_path, batch_size=8, processes=None):
+    return Stages("model", PartStore(tmp_path / "parts"), processes or Processes(), Progress(show=False), batch_size)
+
+
+def double(batch):
+    return np.array([[2.0 * item] for item in batch])
+
+
+@given(st.lists(st.floats(0.1, 20), max_size=40), st.floats(1, 50))
+def test_parts_by_cost_hold_every_item_once_and_no_more_than_the_limit(costs, limit):
+    parts = cut_by_cost(costs, limit)
+    assert [number for part in parts for number in part] == list(range(len(costs)))
+    assert all(len(part) == 1 or sum(costs[i] for i in part) <= limit * (1 + 1e-9) for part in parts)
+    # No two neighbours would have fitted into one part.
+    for first, second in itertools.pairwise(parts):
+        assert sum(costs[i] for i in first) + costs[second[0]] > limit * (1 - 1e-9)
+
+
+def test_64_processes_with_skewed_costs_end_within_a_tenth_of_the_mean():
+    """Greedy claims, as `run_parts` makes them: whoever is free takes the next part."""
+    rng = np.random.default_rng(0)
+    costs = rng.lognormal(0, 1.5, 100_000)
+    parts = [costs[list(part)].sum() for part in cut_by_cost(costs, costs.sum() / 64 / 40)]
+    ends = [0.0] * 64
+    for cost in parts:
+        heapq.heappush(ends, heapq.heappop(ends) + cost)
+    assert max(ends) < 1.1 * np.mean(ends)
+    # Cut by count and dealt out beforehand, as many parts would not do.
+    by_count = np.array([costs[list(part)].sum() for part in cut(len(costs), -(-len(costs) // len(parts)))])
+    dealt = [by_count[rank::64].sum() for rank in range(64)]
+    assert max(dealt) > 1.1 * np.mean(dealt)
+
+
+@pytest.mark.parametrize("world", [2, 5])
+def test_processes_share_the_parts_and_each_sees_all_rows(world, tmp_path):
+    barrier, parts, taken, results = threading.Barrier(world), cut(60, 3), [], {}
+
+    def member(rank):
+        def compute(claims, left, save):
+            for number, part in claims:
+                taken.append(number)
+                save(number, np.array([[float(item)] for item in part]))
+
+        store = PartStore(tmp_path)
+        results[rank] = np.concatenate(run_parts(store, "stage", parts, Member(rank, world, barrier), compute))
+
+    threads = [threading.Thread(target=member, args=(rank,)) for rank in range(world)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(taken) == list(range(20))
+    assert all(results[rank][:, 0].tolist() == list(range(60)) for rank in range(world))
+
+
+def test_claims_of_a_killed_run_do_not_hold_back_the_next(tmp_path):
+    store = PartStore(tmp_path)
+    assert store.claim("stage", 0, "first")
+    assert not store.claim("stage", 0, "first")
+    assert store.claim("stage", 0, "second")
+
+
+def test_batches_are_halved_where_memory_ends_and_the_rows_stay_the_same(tmp_path):
+    seen = []
+
+    def compute(batch):
+        seen.append(len(batch))
+        if len(batch) > 3:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
+        return double(batch)
+
+    small = stages(tmp_path, batch_size=16)
+    rows = small.run("stage", cut(40, 16), float, compute)
+    assert rows[:, 0].tolist() == [2.0 * i for i in range(40)]
+    assert small.batch_size == 2
+    assert max(seen[seen.index(2) :]) <= 8  # the rest of the first batch, and never again as large as it was
+
+
+def test_an_item_that_does_not_fit_alone_is_an_error_that_says_so(tmp_path):
+    def compute(batch):
+        raise MemoryError("cannot allocate")
+
+    with pytest.raises(ModelError, match="even with one item at a time"):
+        stages(tmp_path, batch_size=4).run("stage", cut(4, 4), float, compute)
+
+
+def test_other_errors_are_not_taken_for_a_lack_of_memory(tmp_path):
+    def compute(batch):
+        raise RuntimeError("shapes do not agree")
+
+    with pytest.raises(RuntimeError, match="shapes do not agree"):
+        stages(tmp_path).run("stage", cut(4, 4), float, compute)
+
+
+def test_no_more_than_three_batches_are_in_memory(tmp_path):
+    loaded, used, most = [], [], []
+
+    def load(number):
+        loaded.append(number)
+        return float(number)
+
+    def compute(batch):
+        most.append(len(loaded) - len(used))
+        used.extend(batch)
+        return double(batch)
+
+    stages(tmp_path, batch_size=5).run("stage", cut(200, 20), load, compute)
+    assert used == [float(i) for i in range(200)]
+    assert max(most) <= 15
+
+
+def test_seconds_of_each_stage_are_told(tmp_path):
+    timed = stages(tmp_path)
+    timed.run("stage", cut(20, 5), float, double)
+    assert timed.seconds["stage"]["total"] >= timed.seconds["stage"]["waiting"] >= 0
