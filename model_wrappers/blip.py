@@ -1,0 +1,161 @@
+"""BLIP with its retrieval heads: `transformers` checkpoints of `BlipForImageTextRetrieval`, model type ``blip``.
+
+What the setting ``head`` chooses as the score of an image and a caption:
+
+- ``itm``: log-odds of a match by the image-text matching head, a monotone form of the authors' probability;
+- ``itc``: cosine of the contrastive embeddings, a plain dual encoder;
+- ``sum``: probability of a match plus that cosine;
+- ``aro``: the logit of a match plus that cosine, as the authors of ARO score BLIP (their ``model_zoo/blip_models.py``,
+  after BLIP's own retrieval evaluation), with captions that begin with [ENC] and are cut to 35 tokens.
+
+The setting ``first`` is the token that a caption begins with where image and caption are read together: ``cls``, as in
+`transformers` and BLIP's ``blip_itm.py``, or ``enc``, as in training (BLIP, section 3.1). The default is ``cls``, and
+for ``head=aro`` it is ``enc``.
+
+Source: BLIP (Li et al., ICML 2022), section 3; ARO (Yuksekgonul et al., ICLR 2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import BlipForImageTextRetrieval
+from transformers.masking_utils import create_bidirectional_mask
+
+from ..metrics.errors import ModelError
+from ._fused import FusedModel, Parts, chosen_rows, float64, head_logits, load_parts, log_odds, unit
+from ._loading import choose, normalised, precise_convolutions
+from ._protocol import LoadOptions
+
+MODEL_TYPES = ("blip",)
+CHECKPOINTS = (
+    "Salesforce/blip-itm-base-coco",
+    "Salesforce/blip-itm-base-flickr",
+    "Salesforce/blip-itm-large-coco",
+)
+
+_ARO_TOKENS = 35
+
+
+class Seen(NamedTuple):
+    """What BLIP makes of images alone."""
+
+    states: torch.Tensor
+    embeddings: torch.Tensor
+
+
+class BlipContrastive(FusedModel):
+    """The contrastive head, as a dual encoder."""
+
+    @torch.inference_mode()
+    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
+        """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
+        model = self.chosen(exact)
+        with precise_convolutions():
+            states = model.vision_model(pixel_values=self._pixels(images, model.vision_model)).last_hidden_state
+        return normalised(model.vision_proj(states[:, 0]), exact)
+
+    @torch.inference_mode()
+    def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
+        """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
+        model = self.chosen(exact)
+        return normalised(_caption_embeddings(model, *self._tokens(captions, model)), exact)
+
+
+class BlipMatching(FusedModel):
+    """The matching head, alone or with the contrastive one; images pass the vision tower once."""
+
+    def __init__(self, parts: Parts, max_tokens: int, head: str, first_token: int | None) -> None:
+        super().__init__(parts, max_tokens)
+        self._head = head
+        self._first_token = first_token
+
+    @torch.inference_mode()
+    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> Seen:
+        """Hidden states (n, patches, d) of the vision tower and embeddings of the contrastive head."""
+        model = self.chosen(exact)
+        with precise_convolutions():
+            states = model.vision_model(pixel_values=self._pixels(images, model.vision_model)).last_hidden_state
+        return Seen(states, unit(model.vision_proj(states[:, 0])))
+
+    @torch.inference_mode()
+    def match(
+        self, features: Seen, images: Sequence[int], captions: Sequence[Sequence[int]], *, exact: bool = False
+    ) -> np.ndarray:
+        """Scores (n,), float64, as the head gives them; see the module."""
+        model = self.chosen(exact)
+        ids, mask = self._tokens(captions, model)
+        rows = chosen_rows(images, features.states)
+        first = ids if self._first_token is None else ids.index_fill(1, rows.new_zeros(1), self._first_token)
+        fused = _read_together(model.text_encoder, first, mask, features.states, rows)[:, 0]
+        if self._head == "itm":
+            return float64(log_odds(model.itm_head, fused))
+        cosine = (features.embeddings[rows] * unit(_caption_embeddings(model, ids, mask))).sum(-1).cpu().double()
+        if self._head == "sum":
+            return float64(log_odds(model.itm_head, fused).sigmoid() + cosine)
+        return float64(head_logits(model.itm_head, fused)[:, 1] + cosine)
+
+
+def _caption_embeddings(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """The contrastive head's output for captions alone, (n, d), not normalised."""
+    states = model.text_encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+    return model.text_proj(states[:, 0])
+
+
+def _read_together(
+    encoder: Any, ids: torch.Tensor, mask: torch.Tensor, states: torch.Tensor, rows: torch.Tensor
+) -> torch.Tensor:
+    """Hidden states (n, tokens, d) of captions that attend to their images.
+
+    It is the encoder's own forward, but that the keys and values of an image, most of the work of a pair, are computed
+    once for all its captions in the batch.
+    """
+    used, place = torch.unique(rows, return_inverse=True)
+    states = states[used]
+    hidden = encoder.embeddings(input_ids=ids)
+    seen = create_bidirectional_mask(config=encoder.config, inputs_embeds=hidden, attention_mask=mask)
+    for layer in encoder.encoder.layer:
+        hidden, _ = layer.attention(hidden, attention_mask=seen)
+        across = layer.crossattention.self
+        query, key, value = (
+            made.unflatten(-1, (across.num_attention_heads, -1)).transpose(1, 2)
+            for made in (across.query(hidden), across.key(states), across.value(states))
+        )
+        context = scaled_dot_product_attention(query, key[place], value[place])
+        hidden = layer.crossattention.output(context.transpose(1, 2).flatten(2), hidden)
+        hidden = layer.feed_forward_chunk(hidden)
+    return hidden
+
+
+def load(checkpoint: str, options: LoadOptions) -> BlipContrastive | BlipMatching:
+    """Load a BLIP checkpoint with its retrieval heads.
+
+    Raises:
+        ModelError: not found, not a BLIP checkpoint (or one for captions or questions, which lacks these heads),
+            without a tokenizer, or with weights missing or of another shape.
+        UnknownNameError: a setting or value other than those above.
+    """
+    known = {"head": ("itm", "itc", "sum", "aro"), "first": ("cls", "enc")}
+    if options.settings.get("head") == "aro":
+        known["first"] = ("enc", "cls")
+    settings = choose("blip", options, known)
+    # The class is named outright: AutoModel makes a BlipModel of these files, with random projections.
+    parts = load_parts(BlipForImageTextRetrieval, checkpoint, options, "blip", MODEL_TYPES, settings)
+    text = parts.model.config.text_config
+    longest = text.max_position_embeddings
+    if settings["head"] == "itc":
+        return BlipContrastive(parts, longest)
+    longest = min(longest, _ARO_TOKENS) if settings["head"] == "aro" else longest
+    return BlipMatching(parts, longest, settings["head"], _enc_token(text) if settings["first"] == "enc" else None)
+
+
+def _enc_token(config: Any) -> int:
+    """The id of [ENC], which BLIP added to BERT's vocabulary after [DEC]; the Hub's tokenizers do not know either."""
+    token = config.bos_token_id + 1
+    if token >= config.vocab_size:
+        raise ModelError(f"this BLIP has no [ENC]: id {token} is beyond its {config.vocab_size} tokens; set first=cls")
+    return token

@@ -1,0 +1,84 @@
+"""BLIP-2 with its retrieval heads: checkpoints of `Blip2ForImageTextRetrieval`, model type ``blip-2``.
+
+What the setting ``head`` chooses as the score of an image and a caption:
+
+- ``itm``: log-odds of a match by the image-text matching head, whose logits are averaged over the query tokens; a
+  monotone form of the authors' probability;
+- ``itc``: the highest cosine of a query token's embedding and the caption's.
+
+The vision tower runs once for an image, and for ``itc`` the Q-Former's queries too. In float16 `transformers` keeps
+the Q-Former in float32. Checkpoints that generate text (``blip2-opt``, ``blip2-flan-t5``) lack both heads.
+
+Source: BLIP-2 (Li et al., ICML 2023), section 3.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from transformers import Blip2ForImageTextRetrieval
+
+from ._fused import FusedModel, Parts, chosen_rows, float64, load_parts, log_odds, unit
+from ._loading import choose, precise_convolutions
+from ._protocol import LoadOptions
+
+MODEL_TYPES = ("blip-2",)
+CHECKPOINTS = ("Salesforce/blip2-itm-vit-g", "Salesforce/blip2-itm-vit-g-coco")
+
+
+class Blip2(FusedModel):
+    """A `Blip2ForImageTextRetrieval` as a cross-encoder."""
+
+    def __init__(self, parts: Parts, head: str) -> None:
+        super().__init__(parts, parts.model.config.qformer_config.max_position_embeddings)
+        self._head = head
+
+    @torch.inference_mode()
+    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
+        """Hidden states (n, patches, d) of the vision tower; for ``itc`` embeddings (n, queries, d) of length 1."""
+        model = self.chosen(exact)
+        with precise_convolutions():
+            states = model.vision_model(pixel_values=self._pixels(images, model.vision_model)).last_hidden_state
+        if self._head == "itm":
+            return states
+        queries = model.query_tokens.expand(len(states), -1, -1)
+        seen = model.qformer(query_embeds=queries, encoder_hidden_states=states).last_hidden_state
+        return unit(model.vision_projection(seen.to(model.vision_projection.weight.dtype)))
+
+    @torch.inference_mode()
+    def match(
+        self, features: torch.Tensor, images: Sequence[int], captions: Sequence[Sequence[int]], *, exact: bool = False
+    ) -> np.ndarray:
+        """Scores (n,), float64: log-odds of a match, or the highest cosine of a query token."""
+        model = self.chosen(exact)
+        ids, mask = self._tokens(captions, model)
+        features = features[chosen_rows(images, features)]
+        if self._head == "itc":
+            embeds = model.embeddings(input_ids=ids)
+            read = model.qformer(query_embeds=embeds, query_length=0, attention_mask=mask).last_hidden_state[:, 0]
+            caption = unit(model.text_projection(read.to(model.text_projection.weight.dtype)))
+            return float64((features * caption[:, None]).sum(-1).amax(1))
+        queries = model.query_tokens.expand(len(ids), -1, -1)
+        count = queries.shape[1]
+        fused = model.qformer(
+            query_embeds=model.embeddings(input_ids=ids, query_embeds=queries),
+            query_length=count,
+            attention_mask=torch.cat([mask.new_ones(len(ids), count), mask], dim=1),
+            encoder_hidden_states=features,
+        ).last_hidden_state
+        return float64(log_odds(model.itm_head, fused[:, :count]).mean(1))
+
+
+def load(checkpoint: str, options: LoadOptions) -> Blip2:
+    """Load a BLIP-2 checkpoint with its retrieval heads.
+
+    Raises:
+        ModelError: not found, not a BLIP-2 checkpoint (or one that generates text), without a tokenizer, or with
+            weights missing or of another shape.
+        UnknownNameError: a setting or value other than those above.
+    """
+    settings = choose("blip2", options, {"head": ("itm", "itc")})
+    parts = load_parts(Blip2ForImageTextRetrieval, checkpoint, options, "blip2", MODEL_TYPES, settings)
+    return Blip2(parts, settings["head"])

@@ -1,0 +1,109 @@
+"""BridgeTower with its matching head: `BridgeTowerForImageAndTextRetrieval`, model type ``bridgetower``.
+
+The score is the log-odds of a match, a monotone form of the authors' probability. The vision tower never sees the
+caption, so it runs once for an image; the layers that join it with the caption run for each pair.
+
+Source: BridgeTower (Xu et al., AAAI 2023), section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import BridgeTowerForImageAndTextRetrieval
+from transformers.masking_utils import create_bidirectional_mask
+
+from ._fused import FusedModel, Parts, chosen_rows, float64, load_parts, log_odds
+from ._loading import choose, precise_convolutions
+from ._protocol import LoadOptions
+
+MODEL_TYPES = ("bridgetower",)
+CHECKPOINTS = ("BridgeTower/bridgetower-base-itm-mlm", "BridgeTower/bridgetower-large-itm-mlm")
+
+
+class BridgeTower(FusedModel):
+    """A `BridgeTowerForImageAndTextRetrieval` as a cross-encoder."""
+
+    def __init__(self, parts: Parts) -> None:
+        text = parts.model.config.text_config
+        # RoBERTa counts positions from the one after the padding's.
+        super().__init__(parts, text.max_position_embeddings - text.pad_token_id - 1)
+
+    @torch.inference_mode()
+    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
+        """What each joining layer reads of the vision tower, (n, layers, patches, d)."""
+        tower = self.chosen(exact).bridgetower
+        visual = tower.vision_model.visual
+        blocks = visual.transformer.resblocks[: len(tower.text_model.encoder.layer)]
+        with precise_convolutions():
+            states = visual.forward_pre(self._pixels(images, visual))
+        bridges = []
+        for number, block in enumerate(blocks, start=1):
+            states = block(states)
+            if number >= _layers_before(tower):
+                bridged = tower._apply_image_transform(visual.forward_post(states), len(bridges))
+                bridges.append(bridged + tower.token_type_embeddings.weight[1])
+        return torch.stack(bridges, dim=1)
+
+    @torch.inference_mode()
+    def match(
+        self, features: torch.Tensor, images: Sequence[int], captions: Sequence[Sequence[int]], *, exact: bool = False
+    ) -> np.ndarray:
+        """Scores (n,), float64: log-odds of a match."""
+        model = self.chosen(exact)
+        ids, mask = self._tokens(captions, model)
+        rows = chosen_rows(images, features)
+        seen = [features[rows, number] for number in range(features.shape[1])]
+        return float64(log_odds(model.itm_score.fc, _joined(model.bridgetower, seen, ids, mask)))
+
+
+def _layers_before(tower: Any) -> int:
+    """How many layers of both towers run before the first that joins them."""
+    return len(tower.text_model.encoder.layer) - tower.config.num_hidden_layers + 1
+
+
+def _joined(tower: Any, seen: Sequence[torch.Tensor], ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """`BridgeTowerModel.forward` from the text on, with a vision tower that has run; its pooled output (n, 2 d)."""
+    words = tower.text_model.embeddings(input_ids=ids)
+    visible = create_bidirectional_mask(config=tower.config, inputs_embeds=words[:, :1], attention_mask=mask)
+    layers = tower.text_model.encoder.layer
+    before = _layers_before(tower)
+    for layer in layers[:before]:
+        words = layer(words, visible)
+    kind = tower.token_type_embeddings.weight[0]
+    text = tower.cross_modal_text_layernorm(tower._apply_text_transform(words, 0) + kind)
+    image = tower.cross_modal_image_layernorm(seen[0])
+    for number in range(len(seen)):
+        if number:
+            words = layers[before + number - 1](words, visible)
+            bridged = tower._apply_text_transform(words, number) + kind
+            text = tower.cross_modal_text_link_tower[number - 1](bridged, text, visible)
+            image = tower.cross_modal_image_link_tower[number - 1](seen[number], image, None)
+        text, image = (
+            tower.cross_modal_text_layers[number](text, image, attention_mask=visible)[0],
+            tower.cross_modal_image_layers[number](image, text, encoder_attention_mask=visible)[0],
+        )
+    return tower.get_cls_features(text, image)
+
+
+def load(checkpoint: str, options: LoadOptions) -> BridgeTower:
+    """Load a BridgeTower checkpoint with its matching head.
+
+    Raises:
+        ModelError: not found, not a BridgeTower checkpoint (or one without this head), without a tokenizer, or with
+            weights missing or of another shape.
+    """
+    settings = choose("bridgetower", options, {})
+    parts = load_parts(
+        BridgeTowerForImageAndTextRetrieval,
+        checkpoint,
+        options,
+        "bridgetower",
+        MODEL_TYPES,
+        settings,
+        unused=("mlm_score.",),
+    )
+    return BridgeTower(parts)

@@ -1,0 +1,109 @@
+"""Language models that read from left to right: any `transformers` checkpoint for `AutoModelForCausalLM`, by name.
+
+A blind baseline: the score of a caption is its log-likelihood, and no image is shown. Each token of the caption is
+scored given those before it. The first one follows the tokenizer's start token or, where it has none (Qwen2), its end
+token, as in EleutherAI's evaluation harness; this token itself is not scored. An end token that the tokenizer appends
+is scored as the others, and none is added. The setting ``normalise`` is
+
+- ``tokens``: the mean log-probability of a token (nats), so that longer captions are not less likely for their length;
+- ``none``: the sum, the log-likelihood of the caption.
+
+A caption without tokens has no likelihood: its score is NaN. Such checkpoints have many model types, which other
+families may answer for too; so write ``causal_lm:`` before the name.
+
+Source: language priors as baselines for compositionality: SugarCrepe (Hsieh et al., NeurIPS 2023), section 3;
+VisualGPTScore (Lin et al., 2023), section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoModelForCausalLM
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+from ..metrics.errors import ModelError
+from ._loading import (
+    TorchModel,
+    choose,
+    cut_tokens,
+    load_config,
+    load_model_class,
+    load_tokenizer,
+    log_likelihoods,
+    model_info,
+    pad_right,
+)
+from ._protocol import LoadOptions, ModelInfo
+
+MODEL_TYPES = ()
+CHECKPOINTS = ("openai-community/gpt2", "Qwen/Qwen2.5-0.5B", "EleutherAI/pythia-410m")
+
+SETTINGS = {"normalise": ("tokens", "none")}
+
+
+class CausalLm(TorchModel):
+    """A causal language model as a text scorer."""
+
+    def __init__(self, model: Any, tokenizer: Any, start: int, info: ModelInfo) -> None:
+        super().__init__(model, info)
+        limits = (getattr(model.config, "max_position_embeddings", None), tokenizer.model_max_length)
+        self.max_tokens = min(int(limit) for limit in limits if limit)
+        self._tokenizer = tokenizer
+        self._start = start
+        self._closes = tokenizer("one")["input_ids"][-1] == tokenizer.eos_token_id
+        self._normalise = info.settings["normalise"]
+
+    def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
+        """The token ids of each caption, after the start token."""
+        rows = self._tokenizer(list(captions), verbose=False)["input_ids"] if captions else []
+        return [ids if ids[:1] == [self._start] else [self._start, *ids] for ids in rows]
+
+    @torch.inference_mode()
+    def score_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
+        """Log-likelihoods (n,), float64, in nats; higher is likelier. NaN for a caption without tokens."""
+        model = self.chosen(exact)
+        rows = [cut_tokens(ids, self.max_tokens) if self._closes else list(ids[: self.max_tokens]) for ids in captions]
+        ids, mask = pad_right(rows, self._start, model.device)
+        logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits if rows else []
+        likelihoods = (log_likelihoods(own[: len(row) - 1], row[1:]) for own, row in zip(logits, rows, strict=True))
+        scores = [
+            float(each.mean() if self._normalise == "tokens" or not len(each) else each.sum()) for each in likelihoods
+        ]
+        return np.array(scores, dtype=np.float64)
+
+
+def load(checkpoint: str, options: LoadOptions) -> CausalLm:
+    """Load a causal language model.
+
+    Raises:
+        ModelError: not found, of another kind (the message names its family), a model that also reads what follows,
+            without a tokenizer or start token, or with weights missing or of another shape.
+        UnknownNameError: an unknown setting.
+    """
+    settings = choose("causal_lm", options, SETTINGS)
+    types = tuple(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+    config = load_config(checkpoint, options, "causal_lm", types, "such as gpt2, llama, qwen2")
+    model = load_model_class(AutoModelForCausalLM, checkpoint, options, "causal_lm")
+    tokenizer = load_tokenizer(checkpoint, options, "causal_lm")
+    start = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+    if start is None:
+        raise ModelError(f"the tokenizer of {checkpoint} has neither a start nor an end token: nothing comes first")
+    if _reads_ahead(model, [start, *tokenizer("one two", add_special_tokens=False)["input_ids"]][:3]):
+        raise ModelError(
+            f"{checkpoint} is a {config.model_type!r} checkpoint that reads from both sides: the probability of a "
+            "token would depend on itself. causal_lm needs a model that reads from left to right"
+        )
+    info = model_info(checkpoint, options, "causal_lm", model, config, settings=settings)
+    return CausalLm(model, tokenizer, start, info)
+
+
+@torch.inference_mode()
+def _reads_ahead(model: Any, ids: Sequence[int]) -> bool:
+    """Whether the first token's logits change with the last token: `transformers` loads BERT as a causal model too."""
+    pair = torch.tensor([list(ids), [*ids[:-1], ids[0]]], device=model.device)
+    one, other = model(input_ids=pair, attention_mask=torch.ones_like(pair), use_cache=False).logits[:, 0].float()
+    return bool((one - other).abs().max() > 1e-4 * one.abs().max())

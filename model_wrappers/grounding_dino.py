@@ -1,0 +1,156 @@
+"""Grounding DINO and MM Grounding DINO: checkpoints of model types ``grounding-dino`` and ``mm-grounding-dino``.
+
+The model reads a text, and gives each of its boxes a logit for each token. A phrase's score for a box is the greatest
+sigmoid over the tokens of its span of characters, as MDETR's evaluation on Flickr30k ranks the boxes of phrases
+(``PostProcessFlickr``) and as `transformers` scores a box; ``tokens=mean`` is the mean of these sigmoids, as the
+authors' own demonstration scores given phrases (Liu et al., 2023; ``token_spans``).
+
+Settings: ``context``, the text that is read: ``caption`` (the default), once for all its phrases, or ``phrase``, each
+phrase alone; ``tokens``, ``max`` (the default) or ``mean``; ``max_boxes``, at most so many for a phrase (100);
+``threshold``, boxes with a lower score are not drawn (0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image
+from transformers import GroundingDinoForObjectDetection, MMGroundingDinoForObjectDetection
+
+from ._detection_boxes import LIMITS, best_boxes, probabilities, read_limits
+from ._loading import (
+    TorchModel,
+    choose,
+    cut_tokens,
+    image_preprocessing,
+    load_config,
+    load_image_processor,
+    load_model_class,
+    load_tokenizer,
+    model_info,
+    on_device,
+    precise_convolutions,
+)
+from ._protocol import Found, LoadOptions, ModelInfo, Query
+
+_CLASSES = {
+    "grounding-dino": GroundingDinoForObjectDetection,
+    "mm-grounding-dino": MMGroundingDinoForObjectDetection,
+}
+MODEL_TYPES = tuple(_CLASSES)
+CHECKPOINTS = (
+    "IDEA-Research/grounding-dino-tiny",
+    "IDEA-Research/grounding-dino-base",
+    "openmmlab-community/mm_grounding_dino_tiny_o365v1_goldg",
+)
+SETTINGS = {"context": ("caption", "phrase"), "tokens": ("max", "mean"), **LIMITS}
+
+
+class _Prompt(NamedTuple):
+    """A text as the model reads it, and where each token stands in it."""
+
+    ids: list[int]
+    spans: list[tuple[int, int]]
+
+    def tokens(self, start: int, end: int) -> list[int]:
+        """The numbers of the tokens that share characters with a span; [CLS] and [SEP] have none."""
+        return [i for i, (first, last) in enumerate(self.spans) if max(first, start) < min(last, end)]
+
+
+class GroundingDino(TorchModel):
+    """A `GroundingDinoForObjectDetection` or `MMGroundingDinoForObjectDetection` as a detector of phrases."""
+
+    def __init__(self, model: Any, tokenizer: Any, image_processor: Any, info: ModelInfo) -> None:
+        super().__init__(model, info)
+        config = model.config
+        self.max_tokens = min(config.max_text_len, config.text_config.max_position_embeddings)
+        self._tokenizer = tokenizer
+        self._image_processor = image_processor
+        self._limits = read_limits(info.settings)
+
+    def prepare_image(self, image: Image.Image) -> np.ndarray:
+        """Pixel values (3, height, width), float32, as the checkpoint's image processor makes them, without padding."""
+        return self._image_processor(image.convert("RGB"), return_tensors="np")["pixel_values"][0]
+
+    @torch.inference_mode()
+    def detect(
+        self, images: Sequence[np.ndarray], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[Query]]
+    ) -> list[list[Found]]:
+        """The boxes of each query of each prepared image.
+
+        One forward pass reads an image with each of its texts. Passes of images of one shape go together, as many as
+        there are images: padding an image, unlike padding a text, changes what the model sees near the edge.
+        """
+        wanted = [{self._text(query) for query in row} for row in queries]
+        prompts = {text: self._prompt(text) for text in sorted(set().union(*wanted))}
+        outputs = {}
+        for shape in sorted({image.shape for image in images}):
+            jobs = [(i, t) for i, texts in enumerate(wanted) if images[i].shape == shape for t in sorted(texts)]
+            for first in range(0, len(jobs), len(images)):
+                part = jobs[first : first + len(images)]
+                batch = self._forward([images[i] for i, _ in part], [prompts[text] for _, text in part])
+                outputs.update(zip(part, batch, strict=True))
+        return [
+            [self._found(query, prompts[self._text(query)], outputs[i, self._text(query)], sizes[i]) for query in row]
+            for i, row in enumerate(queries)
+        ]
+
+    def _text(self, query: Query) -> str:
+        return query.caption if self.info.settings["context"] == "caption" else query.text
+
+    def _prompt(self, text: str) -> _Prompt:
+        """The text with a full stop at its end, which the model was trained with: without it, how a text is padded
+        would decide which of its tokens see each other."""
+        text = text.rstrip()
+        tokens = self._tokenizer(text if text.endswith(".") else f"{text}.", return_offsets_mapping=True, verbose=False)
+        spans = [(int(first), int(last)) for first, last in tokens["offset_mapping"]]
+        return _Prompt(cut_tokens(tokens["input_ids"], self.max_tokens), spans[: self.max_tokens - 1])
+
+    def _forward(
+        self, images: Sequence[np.ndarray], prompts: Sequence[_Prompt]
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """For each pair of image and text: boxes (n, 4), and their scores for each token, (n, tokens)."""
+        pixels = on_device(images, self.device, self._model.dtype)
+        tokens = self._tokenizer.pad({"input_ids": [prompt.ids for prompt in prompts]}, return_tensors="pt")
+        tokens = {name: tokens[name].to(self.device) for name in ("input_ids", "attention_mask")}
+        with precise_convolutions():
+            output = self._model(pixel_values=pixels, **tokens)
+        boxes = output.pred_boxes.float().cpu().numpy()
+        yield from zip(boxes, probabilities(output.logits.float().cpu().numpy()), strict=True)
+
+    def _found(
+        self, query: Query, prompt: _Prompt, output: tuple[np.ndarray, np.ndarray], size: tuple[int, int]
+    ) -> Found:
+        boxes, scores = output
+        whole = self.info.settings["context"] == "caption"
+        tokens = prompt.tokens(query.start, query.end) if whole else prompt.tokens(0, len(query.text))
+        if not tokens:
+            # The phrase stands beyond what the model reads.
+            return Found(np.empty((0, 4)), np.empty(0))
+        chosen = scores[:, tokens]
+        pooled = chosen.max(axis=1) if self.info.settings["tokens"] == "max" else chosen.mean(axis=1)
+        return best_boxes(boxes, pooled, size, size, self._limits)
+
+
+def load(checkpoint: str, options: LoadOptions) -> GroundingDino:
+    """Load a Grounding DINO or MM Grounding DINO checkpoint.
+
+    Raises:
+        ModelError: not found, of another type, without a tokenizer, with weights missing or of another shape, or a
+            setting out of range.
+        UnknownNameError: an unknown setting, or a value that it does not have.
+    """
+    settings = choose("grounding_dino", options, SETTINGS)
+    read_limits(settings)
+    config = load_config(checkpoint, options, "grounding_dino", MODEL_TYPES)
+    model = load_model_class(_CLASSES[config.model_type], checkpoint, options, "grounding_dino")
+    processor = load_image_processor(checkpoint, options, "grounding_dino")
+    tokenizer = load_tokenizer(checkpoint, options, "grounding_dino")
+    preprocessing = image_preprocessing(processor)
+    info = model_info(
+        checkpoint, options, "grounding_dino", model, config, preprocessing=preprocessing, settings=settings
+    )
+    return GroundingDino(model, tokenizer, processor, info)

@@ -1,0 +1,269 @@
+"""open_clip: models of the `open_clip` library, which the extra ``vl-assay[open_clip]`` installs.
+
+``open_clip:ViT-B-32/laion2b_s34b_b79k`` is a model and a tag of published weights (``open_clip.list_pretrained()``),
+``open_clip:hf-hub:OWNER/NAME`` a repository; weights in a file, such as NegCLIP's, are named by the setting
+``pretrained``: ``open_clip:ViT-B-32`` with ``pretrained=negclip.pth``. A score is the cosine of the embeddings.
+
+OpenAI's weights, and those trained on from them, want the activation QuickGELU, which only models whose name ends in
+``-quickgelu`` have; with GELU they score otherwise. NegCLIP's are such, and its authors' code (ARO, Yuksekgonul et al.
+2023) loads them as ``ViT-B-32``, without. What was named is what runs; a mismatch that can be told is a warning, and
+the sheet's settings keep it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import json
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image
+
+from ..metrics.errors import ModelError, UnknownNameError
+from ._loading import (
+    TorchModel,
+    choose,
+    cut_tokens,
+    loading_errors,
+    normalised,
+    on_device,
+    precise_convolutions,
+    torch_dtype,
+)
+from ._protocol import LoadOptions, ModelInfo
+
+MODEL_TYPES = ()
+CHECKPOINTS = (
+    "RN50-quickgelu/openai",
+    "ViT-B-32-quickgelu/openai",
+    "ViT-L-14-quickgelu/openai",
+    "ViT-B-32/laion2b_s34b_b79k",
+    "ViT-bigG-14/laion2b_s39b_b160k",
+)
+_SCHEMES = ("hf-hub:", "local-dir:")
+_LONGEST = 1 << 16
+_LACKING = "the family open_clip lacks its library ({}): pip install 'vl-assay[open_clip]'"
+
+# Only looked for: `open_clip` brings torchvision along, and most runs want another family.
+if importlib.util.find_spec("open_clip") is None:
+    raise ModelError(_LACKING.format("no module named open_clip"))
+
+
+class OpenClip(TorchModel):
+    """A model of `open_clip` as a dual encoder."""
+
+    def __init__(self, model: Any, tokenizer: Any, preprocess: Any, info: ModelInfo) -> None:
+        super().__init__(model, info)
+        self.max_tokens = int(tokenizer.context_length)
+        self._tokenizer = tokenizer
+        self._preprocess = preprocess
+        # The library gives captions padded or cut to the model's length only; the ends of both tell the ids.
+        self._pad = int(tokenizer(["a"], context_length=self.max_tokens)[0, -1])
+        self._end = int(tokenizer(["a " * self.max_tokens], context_length=self.max_tokens)[0, -1])
+
+    def prepare_image(self, image: Image.Image) -> np.ndarray:
+        """Pixel values (3, height, width), float32, as the library's transform for evaluation makes them."""
+        return self._preprocess(image.convert("RGB")).numpy()
+
+    def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
+        """The token ids of each caption, with the end token and no padding."""
+        if not captions:
+            return []
+        length = 4 * self.max_tokens
+        while length <= _LONGEST:
+            rows = np.asarray(self._tokenizer(list(captions), context_length=length))
+            if (rows[:, -2:] == self._pad).all():
+                end = [self._end] if self._end == self._pad else []
+                return [[*(np.trim_zeros(row - self._pad, "b") + self._pad).tolist(), *end] for row in rows]
+            length *= 2
+        raise ModelError(
+            f"{self.info.name}: its tokenizer fills captions to {length // 2} tokens with other ids than {self._pad}, "
+            "or a caption is longer than that; shorten it, or use another model"
+        )
+
+    @torch.inference_mode()
+    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
+        """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
+        model = self.chosen(exact)
+        weight = next(model.parameters())
+        pixels = on_device(images, weight.device, weight.dtype)
+        with precise_convolutions():
+            return normalised(model.encode_image(pixels), exact)
+
+    @torch.inference_mode()
+    def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
+        """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
+        model = self.chosen(exact)
+        return normalised(model.encode_text(self.padded(captions).to(next(model.parameters()).device)), exact)
+
+    def padded(self, captions: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Prepared captions (n, `max_tokens`) as the library's tokenizer would give them, cut or padded."""
+        rows = torch.full((len(captions), self.max_tokens), self._pad)
+        for row, ids in zip(rows, captions, strict=True):
+            cut = cut_tokens(ids, self.max_tokens)
+            row[: len(cut)] = torch.tensor(cut)
+        return rows
+
+
+class Source(NamedTuple):
+    """Where a model comes from: its name as `open_clip` takes it, and a tag or a file of weights, or neither."""
+
+    model: str
+    tag: str | None = None
+    file: Path | None = None
+
+    @property
+    def shown(self) -> str:
+        """How a sheet names it; of what lies on this machine only the last name."""
+        if self.model.startswith("local-dir:"):
+            return f"local-dir:{Path(self.model.partition(':')[2]).expanduser().resolve().name}"
+        weights = f" (pretrained={self.file.name})" if self.file else f"/{self.tag}" if self.tag else ""
+        return self.model + weights
+
+
+def load(checkpoint: str, options: LoadOptions) -> OpenClip:
+    """Load a model of `open_clip` with its weights.
+
+    Settings:
+        pretrained: a file of weights, for a model without a tag.
+
+    The sheet's settings say besides which ``activation`` was computed, and whether the weights were trained with
+    another (``activation_mismatch``: ``yes``, ``no``, or ``unknown`` for a file whose name does not tell).
+
+    Raises:
+        ModelError: no such model or file, no weights named, or weights that are missing, of another shape or not the
+            model's; or a revision, which the library cannot load.
+        UnknownNameError: a setting or tag that does not exist.
+    """
+    given = choose("open_clip", options, {"pretrained": ("", "…")})["pretrained"]
+    dtype, library = torch_dtype(options), _library()
+    if options.revision:
+        raise ModelError(f"open_clip cannot load a revision ({options.revision!r}) of {checkpoint}; leave it out")
+    source = find_source(library, checkpoint, given)
+    model, tokenizer, preprocess = _create(library, source)
+    weights = source.file.name if source.file else source.tag or ""
+    info = ModelInfo(
+        name=source.shown,
+        family="open_clip",
+        checkpoint=source.shown,
+        revision=_fingerprint(model),
+        dtype=options.dtype,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        preprocessing={"backend": "torchvision", **json.loads(json.dumps(library.get_model_preprocess_cfg(model)))},
+        settings={"pretrained": weights, **_activation(library, model, source)},
+    )
+    loaded = OpenClip(model.eval().to(options.device, dtype), tokenizer, preprocess, info)
+    _refuse_other_tokens(loaded, tokenizer)
+    return loaded
+
+
+def find_source(library: Any, checkpoint: str, given: str) -> Source:
+    """What a checkpoint's name and the setting ``pretrained`` mean.
+
+    Raises:
+        ModelError: no such model or file, or not exactly one kind of weights.
+        UnknownNameError: no such tag.
+    """
+    if checkpoint.startswith(_SCHEMES):
+        if given:
+            raise ModelError(f"{checkpoint} has weights of its own: leave out pretrained={given}")
+        return Source(checkpoint)
+    models = library.list_models()
+    name, tag = checkpoint, ""
+    if name not in models:
+        name, _, tag = checkpoint.rpartition("/")
+        name = name.replace("/", "-")
+    if name not in models:
+        close = difflib.get_close_matches(name or checkpoint, models) or models[:3]
+        raise ModelError(
+            f"open_clip has no model {name or checkpoint!r}; perhaps {', '.join(close)}; see open_clip.list_models()"
+        )
+    tags = [known for model, known in library.list_pretrained() if model == name]
+    if bool(tag) == bool(given):
+        raise ModelError(
+            f"{checkpoint} names {'two kinds of' if tag else 'no'} weights; say open_clip:{name}/TAG, with one of "
+            f"{', '.join(tags) or '(none published)'}; or open_clip:{name} with the setting pretrained=FILE"
+        )
+    if given:
+        file = Path(given).expanduser()
+        if not file.is_file():
+            raise ModelError(f"no file of weights at pretrained={given}")
+        return Source(name, file=file)
+    if not library.get_pretrained_cfg(name, tag):
+        raise UnknownNameError(f"weights of {name}", tag, tags)
+    return Source(name, tag=tag)
+
+
+def _library() -> Any:
+    try:
+        return importlib.import_module("open_clip")
+    except ImportError as error:
+        raise ModelError(_LACKING.format(error)) from error
+    except RuntimeError as error:
+        raise ModelError(
+            f"open_clip does not load ({error}): torch and torchvision must be installed in matching builds"
+        ) from error
+
+
+def _create(library: Any, source: Source) -> tuple[Any, Any, Any]:
+    """Model in float32 on the CPU, tokenizer, and transform of images."""
+    with loading_errors(source.shown, "open_clip"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "QuickGELU mismatch")  # told by `_activation`, for files too
+        try:
+            model, _, preprocess = library.create_model_and_transforms(
+                source.model,
+                pretrained=str(source.file) if source.file else source.tag,
+                precision="fp32",
+                device="cpu",
+                require_pretrained=True,
+            )
+        except (UnpicklingError, EOFError) as error:
+            raise ModelError(f"{source.shown}: not a file of weights, or a damaged one ({error})") from error
+        return model, library.get_tokenizer(source.model), preprocess
+
+
+def _activation(library: Any, model: Any, source: Source) -> dict[str, str]:
+    """The activation that the model computes, and whether its weights were trained with another; warns if so."""
+    quick = any(type(module).__name__ == "QuickGELU" for module in model.modules())
+    trained: bool | None = quick
+    if source.tag:
+        trained = bool(library.get_pretrained_cfg(source.model, source.tag).get("quick_gelu"))
+    elif source.file:
+        stem = re.sub("[^a-z]", "", source.file.stem.lower())
+        trained = True if any(mark in stem for mark in ("negclip", "quickgelu", "openai")) else None
+    names = {True: "quick_gelu", False: "gelu"}
+    if trained is not None and trained != quick:
+        plain = source.model.removesuffix("-quickgelu")
+        warnings.warn(
+            f"{source.shown}: the weights were trained with the activation {names[trained]}, but this model computes "
+            f"{names[quick]}, and its scores are others. {plain + '-quickgelu' if trained else plain} matches them; "
+            "keep this one to compare with results that were published with the mismatch, such as NegCLIP's",
+            stacklevel=3,
+        )
+    mismatch = "unknown" if trained is None else "no" if trained == quick else "yes"
+    return {"activation": names[quick], "activation_mismatch": mismatch}
+
+
+def _refuse_other_tokens(model: OpenClip, tokenizer: Any) -> None:
+    """Raise where cutting and padding here would give other ids than the library's tokenizer."""
+    texts = ["a dog", "two cats and a dog " * model.max_tokens]
+    if not torch.equal(model.padded(model.prepare_captions(texts)), torch.as_tensor(tokenizer(texts))):
+        raise ModelError(f"{model.info.name} cuts or pads captions in a way of its own that this family does not know")
+
+
+def _fingerprint(model: Any) -> str:
+    """A hash over all weights as loaded, in float32."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().contiguous().numpy())
+    return f"sha256:{digest.hexdigest()}"

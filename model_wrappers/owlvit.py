@@ -1,0 +1,121 @@
+"""OWL-ViT and OWLv2: `transformers` checkpoints of model types ``owlvit`` and ``owlv2``.
+
+Each phrase is a text query of its own, as in the authors' open-vocabulary detection (Minderer et al., 2022 and 2023):
+every patch of the image draws one box, and its score for a phrase is the sigmoid of the phrase's own logit. So a phrase
+ranks all patches, whatever else is asked of the image; the model's objectness is not used. TRICD asks OWL-ViT so.
+
+Settings: ``context``, the text of a query: ``phrase`` (the default), or ``caption``, the whole caption for each of its
+phrases; ``max_boxes``, at most so many for a phrase (100); ``threshold``, boxes with a lower score are not drawn (0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from transformers import Owlv2ForObjectDetection, OwlViTForObjectDetection
+
+from ..metrics.errors import ModelError
+from ._detection_boxes import LIMITS, best_boxes, probabilities, read_limits
+from ._loading import (
+    TorchModel,
+    choose,
+    cut_tokens,
+    image_preprocessing,
+    load_config,
+    load_image_processor,
+    load_model_class,
+    load_tokenizer,
+    model_info,
+    on_device,
+    precise_convolutions,
+)
+from ._protocol import Found, LoadOptions, ModelInfo, Query
+
+_CLASSES = {"owlvit": OwlViTForObjectDetection, "owlv2": Owlv2ForObjectDetection}
+MODEL_TYPES = tuple(_CLASSES)
+CHECKPOINTS = (
+    "google/owlvit-base-patch32",
+    "google/owlvit-large-patch14",
+    "google/owlv2-base-patch16-ensemble",
+    "google/owlv2-large-patch14-ensemble",
+)
+SETTINGS = {"context": ("phrase", "caption"), **LIMITS}
+
+
+class OwlVit(TorchModel):
+    """An `OwlViTForObjectDetection` or `Owlv2ForObjectDetection` as a detector of phrases."""
+
+    def __init__(self, model: Any, tokenizer: Any, image_processor: Any, info: ModelInfo) -> None:
+        super().__init__(model, info)
+        self.max_tokens = model.config.text_config.max_position_embeddings
+        self._tokenizer = tokenizer
+        self._image_processor = image_processor
+        self._limits = read_limits(info.settings)
+
+    def prepare_image(self, image: Image.Image) -> np.ndarray:
+        """Pixel values (3, height, width), float32, as the checkpoint's image processor makes them."""
+        return self._image_processor(image.convert("RGB"), return_tensors="np")["pixel_values"][0]
+
+    @torch.inference_mode()
+    def detect(
+        self, images: Sequence[np.ndarray], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[Query]]
+    ) -> list[list[Found]]:
+        """The boxes of each query of each prepared image; image and text towers run once for what is the same."""
+        asked = [[self._text(query) for query in row] for row in queries]
+        texts = list(dict.fromkeys(text for row in asked for text in row))
+        embeddings = dict(zip(texts, self._embed(texts), strict=True))
+        pixels = on_device(images, self.device, self._model.dtype)
+        with precise_convolutions():
+            grid, _ = self._model.image_embedder(pixel_values=pixels)
+        patches = grid.flatten(1, 2)
+        boxes = self._model.box_predictor(patches, grid).float().cpu().numpy()
+        found = []
+        for i, row in enumerate(asked):
+            # Image by image: lists of queries have any length, and none needs to be padded.
+            wanted = torch.stack([embeddings[text] for text in row])[None]
+            logits, _ = self._model.class_predictor(patches[i : i + 1], wanted)
+            scores = probabilities(logits[0].float().cpu().numpy())
+            frame = self._frame(sizes[i])
+            found.append([best_boxes(boxes[i], column, frame, sizes[i], self._limits) for column in scores.T])
+        return found
+
+    def _text(self, query: Query) -> str:
+        return query.caption if self.info.settings["context"] == "caption" else query.text
+
+    def _embed(self, texts: Sequence[str]) -> torch.Tensor:
+        """The embeddings (n, d) of texts, of length 1."""
+        ids = self._tokenizer(list(texts), verbose=False)["input_ids"]
+        tokens = self._tokenizer.pad({"input_ids": [cut_tokens(i, self.max_tokens) for i in ids]}, return_tensors="pt")
+        output = self._model.base_model.get_text_features(
+            input_ids=tokens["input_ids"].to(self.device), attention_mask=tokens["attention_mask"].to(self.device)
+        )
+        return output.pooler_output / output.pooler_output.norm(dim=-1, keepdim=True)
+
+    def _frame(self, size: tuple[int, int]) -> tuple[int, int]:
+        """OWLv2 sees the image in the upper left corner of a square; OWL-ViT stretches it to one."""
+        return (max(size), max(size)) if self._model.config.model_type == "owlv2" else size
+
+
+def load(checkpoint: str, options: LoadOptions) -> OwlVit:
+    """Load an OWL-ViT or OWLv2 checkpoint.
+
+    Raises:
+        ModelError: not found, of another type, without a tokenizer, with weights missing or of another shape, with an
+            image processor that crops, or a setting out of range.
+        UnknownNameError: an unknown setting, or a value that it does not have.
+    """
+    settings = choose("owlvit", options, SETTINGS)
+    read_limits(settings)
+    config = load_config(checkpoint, options, "owlvit", MODEL_TYPES)
+    processor = load_image_processor(checkpoint, options, "owlvit")
+    if getattr(processor, "do_center_crop", None):
+        raise ModelError(f"the image processor of {checkpoint} crops images: boxes could not be put back in place")
+    model = load_model_class(_CLASSES[config.model_type], checkpoint, options, "owlvit")
+    tokenizer = load_tokenizer(checkpoint, options, "owlvit")
+    preprocessing = image_preprocessing(processor)
+    info = model_info(checkpoint, options, "owlvit", model, config, preprocessing=preprocessing, settings=settings)
+    return OwlVit(model, tokenizer, processor, info)

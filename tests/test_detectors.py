@@ -1,0 +1,331 @@
+"""Detectors: boxes and scores as transformers would have them, one image and one phrase at a time."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+from tiny_models import tiny_grounding_dino, tiny_owlvit
+
+from vl_assay.metrics.errors import ModelError, UnknownNameError
+from vl_assay.model_wrappers import LoadOptions, load_model
+from vl_assay.model_wrappers._detection_boxes import Limits, best_boxes, probabilities, read_limits
+from vl_assay.model_wrappers._protocol import Detector, Query, abilities
+
+BUILDERS = {
+    "owlvit": tiny_owlvit,
+    "owlv2": tiny_owlvit,
+    "grounding-dino": tiny_grounding_dino,
+    "mm-grounding-dino": tiny_grounding_dino,
+}
+FAMILIES = {
+    "owlvit": "owlvit",
+    "owlv2": "owlvit",
+    "grounding-dino": "grounding_dino",
+    "mm-grounding-dino": "grounding_dino",
+}
+OWLS, DINOS = list(BUILDERS)[:2], list(BUILDERS)[2:]
+CAPTION = "a big red cat left of a dog"
+OTHER = "the small cats"
+# Lists of unlike lengths for images of unlike shapes.
+QUERIES = [
+    [Query(CAPTION, 0, 13), Query(CAPTION, 22, 27)],
+    [Query(OTHER, 0, 14)],
+    [Query(CAPTION, 22, 27), Query(OTHER, 10, 14), Query(CAPTION, 2, 5)],
+    [Query(CAPTION, 10, 13)],
+]
+SIZES = [(120, 80), (80, 120), (64, 64), (120, 80)]
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory):
+    """The folder of a tiny checkpoint of each model type."""
+    folder = tmp_path_factory.mktemp("detectors")
+    return {kind: build(folder / kind, kind) for kind, build in BUILDERS.items()}
+
+
+@pytest.fixture(scope="module")
+def images():
+    rng = np.random.default_rng(0)
+    noise = [rng.integers(0, 256, (height // 8, width // 8, 3), dtype=np.uint8) for width, height in SIZES]
+    return [Image.fromarray(pixels).resize(size) for pixels, size in zip(noise, SIZES, strict=True)]
+
+
+def load(folder, **settings):
+    return load_model(str(folder), LoadOptions(settings=settings))
+
+
+def detect(model, images, queries):
+    return model.detect([model.prepare_image(i) for i in images], [i.size for i in images], queries)
+
+
+def bare_owl(folder, kind, image, text):
+    """The boxes and scores of one text by transformers' own forward pass and post-processing, the surest first."""
+    import torch
+    import transformers
+
+    prefix = {"owlvit": "OwlViT", "owlv2": "Owlv2"}[kind]
+    model = getattr(transformers, f"{prefix}ForObjectDetection").from_pretrained(folder, dtype=torch.float32).eval()
+    processor = transformers.OwlViTProcessor(
+        transformers.AutoImageProcessor.from_pretrained(folder, backend="pil"),
+        transformers.AutoTokenizer.from_pretrained(folder),
+    )
+    inputs = processor(images=image, text=[[text]], return_tensors="pt", padding=True, truncation=True, max_length=12)
+    with torch.inference_mode():
+        outputs = model(**inputs)
+    # At threshold -1 every box is above it.
+    [result] = processor.post_process_grounded_object_detection(
+        outputs, threshold=-1, target_sizes=[image.size[::-1]], text_labels=[[text]]
+    )
+    return ordered(result["boxes"].numpy(), result["scores"].numpy(), image.size)
+
+
+def bare_dino(folder, kind, image, text, tokens, pool="max"):
+    """As `bare_owl`, for the tokens of a phrase in a text, by their numbers."""
+    import torch
+    import transformers
+
+    prefix = {"grounding-dino": "GroundingDino", "mm-grounding-dino": "MMGroundingDino"}[kind]
+    model = getattr(transformers, f"{prefix}ForObjectDetection").from_pretrained(folder, dtype=torch.float32).eval()
+    processor = transformers.GroundingDinoProcessor(
+        transformers.AutoImageProcessor.from_pretrained(folder, backend="pil"),
+        transformers.AutoTokenizer.from_pretrained(folder),
+    )
+    inputs = processor(images=image, text=text, return_tensors="pt", truncation=True, max_length=24)
+    with torch.inference_mode():
+        outputs = model(**inputs)
+    [result] = processor.post_process_grounded_object_detection(
+        outputs, inputs.input_ids, threshold=-1, target_sizes=[image.size[::-1]]
+    )
+    scores = outputs.logits[0, :, tokens].sigmoid().numpy()
+    return ordered(result["boxes"].numpy(), getattr(scores, pool)(1), image.size)
+
+
+def ordered(boxes, scores, size):
+    """Clipped to the image, the surest first."""
+    order = sorted(range(len(scores)), key=lambda i: (-scores[i], i))
+    width, height = size
+    boxes = np.stack([boxes[:, i].clip(0, limit) for i, limit in enumerate((width, height, width, height))], axis=1)
+    return boxes[order], scores[order]
+
+
+def assert_same(found, expected, scores=1e-5, pixels=1e-2):
+    assert found.boxes.dtype == found.scores.dtype == np.float64
+    np.testing.assert_allclose(found.scores, expected[1], atol=scores)
+    np.testing.assert_allclose(found.boxes, expected[0], atol=pixels)
+
+
+@pytest.mark.parametrize("kind", OWLS)
+def test_owl_boxes_and_scores_equal_a_bare_forward_of_one_phrase_at_a_time(kind, checkpoints, images):
+    model = load(checkpoints[kind])
+    assert isinstance(model, Detector)
+    assert abilities(model) == ("detection",)
+    found = detect(model, images, QUERIES)
+    assert [len(row) for row in found] == [2, 1, 3, 1]
+    for image, row, queries in zip(images, found, QUERIES, strict=True):
+        for one, query in zip(row, queries, strict=True):
+            assert one.boxes.shape == (36, 4)
+            assert_same(one, bare_owl(checkpoints[kind], kind, image, query.text))
+
+
+# [CLS] a big red cat left of a dog . [SEP], and [CLS] the small cat ##s . [SEP]
+SPANS = {(0, 13): [1, 2, 3, 4], (22, 27): [7, 8], (0, 14): [1, 2, 3, 4], (10, 14): [3, 4], (2, 5): [2], (10, 13): [4]}
+
+
+@pytest.mark.parametrize("kind", DINOS)
+def test_dino_boxes_and_scores_equal_a_bare_forward_of_one_caption_at_a_time(kind, checkpoints, images):
+    model = load(checkpoints[kind])
+    assert abilities(model) == ("detection",)
+    for image, row, queries in zip(images, detect(model, images, QUERIES), QUERIES, strict=True):
+        for one, query in zip(row, queries, strict=True):
+            tokens = SPANS[query.start, query.end]
+            assert one.boxes.shape == (20, 4)
+            assert_same(one, bare_dino(checkpoints[kind], kind, image, f"{query.caption}.", tokens))
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_boxes_do_not_depend_on_the_batch(kind, checkpoints, images):
+    model = load(checkpoints[kind])
+    together = detect(model, images, QUERIES)
+    for i, (image, queries) in enumerate(zip(images, QUERIES, strict=True)):
+        for j, query in enumerate(queries):
+            [[alone]] = detect(model, [image], [[query]])
+            assert_same(together[i][j], alone, scores=1e-6, pixels=1e-3)
+
+
+@pytest.mark.parametrize("kind", OWLS)
+def test_owl_can_be_asked_for_whole_captions(kind, checkpoints, images):
+    [[one, other]] = detect(load(checkpoints[kind], context="caption"), images[:1], QUERIES[:1])
+    expected = bare_owl(checkpoints[kind], kind, images[0], CAPTION)
+    assert_same(one, expected)
+    assert_same(other, expected)
+
+
+@pytest.mark.parametrize("kind", DINOS)
+def test_dino_can_be_asked_for_phrases_alone_and_for_the_mean_of_their_tokens(kind, checkpoints, images):
+    [[one, other]] = detect(load(checkpoints[kind], context="phrase", tokens="mean"), images[:1], QUERIES[:1])
+    assert_same(one, bare_dino(checkpoints[kind], kind, images[0], "a big red cat.", [1, 2, 3, 4], "mean"))
+    assert_same(other, bare_dino(checkpoints[kind], kind, images[0], "a dog.", [1, 2], "mean"))
+
+
+def test_dino_tells_equal_words_apart_by_their_place(checkpoints, images):
+    caption = "a cat left of a cat"
+    [[first, second]] = detect(
+        load(checkpoints["grounding-dino"]), images[:1], [[Query(caption, 0, 5), Query(caption, 14, 19)]]
+    )
+    assert_same(first, bare_dino(checkpoints["grounding-dino"], "grounding-dino", images[0], f"{caption}.", [1, 2]))
+    assert_same(second, bare_dino(checkpoints["grounding-dino"], "grounding-dino", images[0], f"{caption}.", [5, 6]))
+    assert not np.allclose(first.scores, second.scores)
+
+
+def test_dino_reads_one_full_stop_at_the_end_and_no_white_space_after_it(checkpoints, images):
+    model = load(checkpoints["grounding-dino"])
+    [[plain, stopped, spaced]] = detect(
+        model, images[:1], [[Query("a cat", 0, 5), Query("a cat.", 0, 5), Query("a cat. \n", 0, 5)]]
+    )
+    assert (plain.scores == stopped.scores).all()
+    assert (plain.scores == spaced.scores).all()
+
+
+def test_a_long_phrase_is_cut_as_the_tokenizer_would(checkpoints, images):
+    text = "a red box " * 20
+    for kind in OWLS:
+        model = load(checkpoints[kind])
+        assert len(model._tokenizer(text)["input_ids"]) > model.max_tokens == 12
+        [[found]] = detect(model, images[:1], [[Query(text, 0, len(text))]])
+        assert_same(found, bare_owl(checkpoints[kind], kind, images[0], text))
+
+
+def test_a_phrase_beyond_what_dino_reads_has_no_boxes(checkpoints, images):
+    text = "a red box left of " * 6
+    model = load(checkpoints["grounding-dino"])
+    assert model.max_tokens == 24
+    [[read, unread]] = detect(model, images[:1], [[Query(text, 0, 9), Query(text, len(text) - 9, len(text) - 1)]])
+    assert_same(read, bare_dino(checkpoints["grounding-dino"], "grounding-dino", images[0], f"{text}.", [1, 2, 3]))
+    assert unread.boxes.shape == (0, 4)
+    assert unread.scores.shape == (0,)
+
+
+def test_owlv2_boxes_are_put_back_from_the_padded_square(checkpoints, images):
+    import torch
+
+    # With all weights of the last layer 0 each patch draws its own cell, up to a corner that is its centre.
+    model = load(checkpoints["owlv2"])
+    with torch.no_grad():
+        model._model.box_head.dense2.weight.zero_()
+        model._model.box_head.dense2.bias.zero_()
+    [[found]] = detect(model, images[:1], [[Query("a cat", 0, 5)]])
+    # 6 × 6 cells of 20 pixels over the square of 120; the image is its upper 80.
+    sides = np.unique(np.round(found.boxes[:, 3]).astype(int))
+    assert sides.tolist() == [30, 50, 70, 80]
+    assert np.unique(np.round(found.boxes[:, 2]).astype(int)).tolist() == [30, 50, 70, 90, 110, 120]
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_settings_limit_the_boxes_and_become_part_of_the_name(kind, checkpoints, images):
+    [[everything]] = detect(load(checkpoints[kind]), images[:1], [QUERIES[0][:1]])
+    few = load(checkpoints[kind], max_boxes="3")
+    [[found]] = detect(few, images[:1], [QUERIES[0][:1]])
+    assert (found.boxes == everything.boxes[:3]).all()
+    assert few.info.name == f"{kind} (max_boxes=3)"
+    threshold = float(everything.scores[4])
+    [[sure]] = detect(load(checkpoints[kind], threshold=repr(threshold)), images[:1], [QUERIES[0][:1]])
+    assert (sure.scores == everything.scores[:5]).all()
+    [[nothing]] = detect(load(checkpoints[kind], threshold="1"), images[:1], [QUERIES[0][:1]])
+    assert nothing.boxes.shape == (0, 4)
+
+
+@pytest.mark.parametrize("kind", ["owlvit", "grounding-dino"])
+def test_settings_that_do_not_exist_are_refused_with_those_that_do(kind, checkpoints):
+    with pytest.raises(UnknownNameError, match=r"colour.*context.*max_boxes.*threshold"):
+        load(checkpoints[kind], colour="red")
+    with pytest.raises(UnknownNameError, match=r"sentence.*(phrase.*caption|caption.*phrase)"):
+        load(checkpoints[kind], context="sentence")
+    for bad in ("0", "-1", "many", "1.5"):
+        with pytest.raises(ModelError, match=r"max_boxes is .*whole number from 1"):
+            load(checkpoints[kind], max_boxes=bad)
+    for bad in ("nan", "2", "-0.1", "low"):
+        with pytest.raises(ModelError, match=r"threshold is .*from 0 to 1"):
+            load(checkpoints[kind], threshold=bad)
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_missing_unexpected_and_misshapen_weights_are_errors_that_list_them(kind, checkpoints, tmp_path):
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    folder = tmp_path / "changed"
+    shutil.copytree(checkpoints[kind], folder)
+    weights = load_file(folder / "model.safetensors")
+    name = "box_head.dense1.weight" if kind in OWLS else "model.text_projection.weight"
+    changes = {
+        "missing keys": {key: value for key, value in weights.items() if key != name},
+        "mismatched keys": {**weights, name: torch.zeros(3, 3)},
+        "unexpected keys": {**weights, "extra.weight": torch.zeros(3)},
+    }
+    for what, changed in changes.items():
+        save_file(changed, folder / "model.safetensors", {"format": "pt"})
+        listed = "extra.weight" if what == "unexpected keys" else name
+        with pytest.raises(ModelError, match=rf"1 {what}: .*{listed}"):
+            load_model(str(folder))
+
+
+def test_the_wrong_family_names_the_right_one(checkpoints):
+    with pytest.raises(ModelError, match=r"'grounding-dino' checkpoint.*family is grounding_dino"):
+        load_model(f"owlvit:{checkpoints['grounding-dino']}")
+    with pytest.raises(ModelError, match=r"'owlv2' checkpoint.*family is owlvit"):
+        load_model(f"grounding_dino:{checkpoints['owlv2']}")
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_the_dtype_is_the_one_asked_for_and_pixels_come_from_pillow(kind, checkpoints, tmp_path, images):
+    import torch
+
+    model = load_model(str(checkpoints[kind]), LoadOptions(dtype="bfloat16"))
+    assert model._model.dtype == torch.bfloat16
+    assert model.info.family == FAMILIES[kind]
+    assert model.info.preprocessing["backend"] == "pil"
+    assert type(model._image_processor).__name__.endswith("Pil")
+    model._model.half().save_pretrained(tmp_path / "half")
+    for file in ("tokenizer.json", "tokenizer_config.json", "preprocessor_config.json"):
+        shutil.copy(checkpoints[kind] / file, tmp_path / "half")
+    assert json.loads((tmp_path / "half" / "config.json").read_text())["dtype"] == "float16"
+    whole = load_model(str(tmp_path / "half"))
+    assert whole._model.dtype == torch.float32
+    assert detect(whole, images[:1], QUERIES[:1])[0][0].boxes.dtype == np.float64
+
+
+@pytest.mark.parametrize("kind", OWLS)
+def test_half_precision_draws_boxes_too(kind, checkpoints, images):
+    whole = detect(load(checkpoints[kind]), images, QUERIES)
+    half = detect(load_model(str(checkpoints[kind]), LoadOptions(dtype="bfloat16")), images, QUERIES)
+    assert abs(whole[0][0].scores - half[0][0].scores).max() < 0.1
+
+
+def test_an_image_processor_that_crops_is_refused(checkpoints, tmp_path):
+    folder = tmp_path / "crops"
+    shutil.copytree(checkpoints["owlvit"], folder)
+    file = folder / "preprocessor_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"do_center_crop": True}))
+    with pytest.raises(ModelError, match=r"crops images"):
+        load_model(str(folder))
+
+
+def test_equally_sure_boxes_keep_the_order_of_the_model_and_nan_is_refused():
+    boxes = np.array([[0.5, 0.5, 0.2, 0.4], [0.5, 0.5, 1.0, 1.0], [0.9, 0.9, 0.4, 0.4]])
+    found = best_boxes(boxes, np.array([0.5, 0.9, 0.5]), (100, 50), (100, 50), Limits(100, 0.0))
+    # Centre 90, 45, half a side 20, 10: from 70, 35 to 110, 55, clipped to 100, 50.
+    np.testing.assert_allclose(found.boxes, [[0, 0, 100, 50], [40, 15, 60, 35], [70, 35, 100, 50]])
+    assert found.scores.tolist() == [0.9, 0.5, 0.5]
+    for bad in (np.array([0.5, np.nan, 0.5]), np.array([0.5, 0.5, 0.5])):
+        with pytest.raises(ModelError, match="not all numbers"):
+            best_boxes(boxes * (np.nan if np.isfinite(bad).all() else 1), bad, (9, 9), (9, 9), Limits(100, 0.0))
+
+
+def test_scores_that_single_precision_would_tie_stay_apart():
+    logits = np.array([18.0, 19.0], dtype=np.float32)
+    assert len(set(probabilities(logits).tolist())) == 2
+    assert read_limits({"max_boxes": "7", "threshold": "0.25"}) == Limits(7, 0.25)

@@ -1,0 +1,300 @@
+"""Dual encoders of `transformers`: CLIP and those built like it, SigLIP, SigLIP 2; against their bare forwards."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+from PIL import Image
+
+from vl_assay.metrics.errors import ModelError, UnknownNameError
+from vl_assay.model_wrappers import DualEncoder, LoadOptions, load_model
+
+TYPES = ("clip", "metaclip_2", "align", "altclip", "chinese_clip", "siglip", "siglip2")
+FAMILY = {"siglip": "siglip", "siglip2": "siglip"}
+# Tokens that each tiny model reads: its positions, or what its tokenizer leaves where that is less.
+LIMITS = dict(zip(TYPES, (32, 12, 14, 14, 14, 20, 20), strict=True))
+CAPTIONS = [
+    "a red cat left of the blue dog",
+    "a dog",
+    "the two big star and a small green box near the man",
+    "a blue cat left of the red dog",
+    "the red box " * 12,
+]
+
+
+@pytest.fixture(scope="module")
+def folders(tiny_clip, tmp_path_factory):
+    """The folder of a tiny checkpoint of each type."""
+    place = tmp_path_factory.mktemp("dual")
+    built = {kind: getattr(tiny_models, f"tiny_{kind}")(place / kind) for kind in TYPES if kind != "clip"}
+    return {"clip": tiny_clip} | built
+
+
+@pytest.fixture(scope="module")
+def models(folders):
+    """Each checkpoint, loaded once."""
+    return {kind: load_model(str(folder)) for kind, folder in folders.items()}
+
+
+@pytest.fixture(scope="module")
+def images():
+    """Images of unlike sizes, shapes and modes."""
+    rng = np.random.default_rng(3)
+    sizes = ((40, 33), (64, 24), (33, 50), (32, 32))
+    drawn = [Image.fromarray(rng.integers(0, 256, (h, w, 3), dtype=np.uint8)) for w, h in sizes]
+    return [*drawn[:3], drawn[3].convert("L")]
+
+
+def bare_scores(folder, images, captions):
+    """Cosines by `transformers` alone, one image with one caption at a time, from ``logits_per_image``."""
+    import torch
+    from transformers import AutoImageProcessor, AutoModel, AutoTokenizer
+
+    model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+    kind = model.config.model_type
+    tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="right")
+    processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
+    scores = np.empty((len(images), len(captions)))
+    for i, image in enumerate(images):
+        for j, caption in enumerate(captions):
+            if kind.startswith("siglip"):
+                # Lower case, padding to the full length and no mask: as in training.
+                tokens = tokenizer(
+                    caption.lower(), truncation=True, max_length=LIMITS[kind], padding="max_length", return_tensors="pt"
+                )
+                tokens = {"input_ids": tokens["input_ids"]}
+            else:
+                tokens = tokenizer(caption, truncation=True, max_length=LIMITS[kind], return_tensors="pt")
+            pixels = processor(image.convert("RGB"), return_tensors="pt")
+            with torch.inference_mode():
+                logit = model(**tokens, **pixels).logits_per_image
+                if kind == "align":
+                    cosine = logit * model.temperature
+                elif kind.startswith("siglip"):
+                    cosine = (logit - model.logit_bias) / model.logit_scale.exp()
+                else:
+                    cosine = logit / model.logit_scale.exp()
+            scores[i, j] = float(cosine)
+    return scores
+
+
+def our_embeddings(model, images, captions, **options):
+    prepared = [model.prepare_image(image) for image in images]
+    return (
+        model.encode_images(prepared, **options),
+        model.encode_captions(model.prepare_captions(captions), **options),
+    )
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_scores_equal_the_bare_forward_one_pair_at_a_time(kind, folders, models, images):
+    model = models[kind]
+    assert isinstance(model, DualEncoder)
+    assert model.info.family == FAMILY.get(kind, "clip")
+    pictures, texts = our_embeddings(model, images, CAPTIONS)
+    expected = bare_scores(folders[kind], images, CAPTIONS)
+    np.testing.assert_allclose(pictures.astype(np.float64) @ texts.T, expected, atol=1e-5, rtol=0)
+    # Scores that could be confused would show nothing.
+    assert np.min(np.ptp(expected, axis=1)) > 1e-3
+    assert np.min(np.ptp(expected, axis=0)) > 1e-3
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_embeddings_do_not_depend_on_the_rest_of_the_batch(kind, models, images):
+    together = our_embeddings(models[kind], images, CAPTIONS)
+    alone = [our_embeddings(models[kind], [image], [CAPTIONS[0]])[0][0] for image in images]
+    np.testing.assert_allclose(together[0], alone, atol=1e-6, rtol=0)
+    alone = [our_embeddings(models[kind], images[:1], [caption])[1][0] for caption in CAPTIONS]
+    # One of the tokenizers says that it pads on the left, which must not be heeded.
+    assert models["chinese_clip"]._tokenizer.padding_side == "left"
+    np.testing.assert_allclose(together[1], alone, atol=1e-6, rtol=0)
+    for rows in together:
+        assert rows.dtype == np.float32
+        np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_exact_is_in_double_and_leaves_the_model_as_it_was(kind, models, images):
+    import torch
+
+    before = our_embeddings(models[kind], images, CAPTIONS)
+    exact = our_embeddings(models[kind], images, CAPTIONS, exact=True)
+    for one, other in zip(before, exact, strict=True):
+        assert other.dtype == np.float64
+        np.testing.assert_allclose(one, other, atol=1e-5, rtol=0)
+        assert np.abs(one - other).max() > 0
+    assert {p.dtype for p in models[kind].chosen(True).parameters()} == {torch.float64}
+    np.testing.assert_array_equal(before[1], our_embeddings(models[kind], images, CAPTIONS)[1])
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_long_captions_are_cut_as_the_tokenizer_cuts_them(kind, folders, models):
+    from transformers import AutoTokenizer
+
+    model = models[kind]
+    assert model.max_tokens == LIMITS[kind]
+    [ids] = model.prepare_captions(["the red box " * 40])
+    assert len(ids) > 2 * model.max_tokens
+    tokenizer = AutoTokenizer.from_pretrained(folders[kind])
+    cut = tokenizer("the red box " * 40, truncation=True, max_length=model.max_tokens)["input_ids"]
+    assert cut[-1] == ids[-1]
+    np.testing.assert_array_equal(model.encode_captions([ids]), model.encode_captions([cut]))
+    assert model.prepare_captions([]) == []
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_weights_missing_left_over_or_of_another_shape_are_an_error_that_lists_them(kind, folders, tmp_path):
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    endings = ("text_model.final_layer_norm.weight", "embeddings.LayerNorm.weight")
+    [name] = [key for key in load_file(folders[kind] / "model.safetensors") if key.endswith(endings)]
+    for number, (change, message) in enumerate(
+        (
+            (lambda weights: weights.pop(name), rf"1 missing keys: {name}"),
+            (lambda weights: weights.update({name: torch.ones(5)}), rf"1 mismatched keys: {name}"),
+            (lambda weights: weights.update({"itm_head.bias": torch.ones(2)}), r"1 unexpected keys: itm_head\.bias"),
+        )
+    ):
+        folder = tmp_path / str(number)
+        shutil.copytree(folders[kind], folder)
+        weights = load_file(folder / "model.safetensors")
+        change(weights)
+        save_file(weights, folder / "model.safetensors", {"format": "pt"})
+        with pytest.raises(ModelError, match=message):
+            load_model(str(folder))
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_the_dtype_is_the_one_asked_for_whatever_the_file_holds(kind, folders, images, tmp_path):
+    import torch
+    from transformers import AutoModel
+
+    model = load_model(str(folders[kind]), LoadOptions(dtype="bfloat16"))
+    assert {p.dtype for p in model._model.parameters()} == {torch.bfloat16}
+    rows = our_embeddings(model, images[:1], CAPTIONS[:2])
+    assert [r.dtype for r in rows] == [np.float32, np.float32]
+    assert all(np.isfinite(r).all() for r in rows)
+    shutil.copytree(folders[kind], tmp_path / "half")
+    AutoModel.from_pretrained(folders[kind], dtype=torch.float16).save_pretrained(tmp_path / "half")
+    assert json.loads((tmp_path / "half" / "config.json").read_text())["dtype"] == "float16"
+    full = load_model(str(tmp_path / "half"))
+    assert {p.dtype for p in full._model.parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize(("family", "kind"), [("clip", "siglip"), ("siglip", "clip"), ("siglip", "align")])
+def test_the_wrong_family_names_the_right_one(family, kind, folders):
+    right = FAMILY.get(kind, "clip")
+    with pytest.raises(ModelError, match=rf"is a '{kind}' checkpoint, not one for {family} .*family is {right}"):
+        load_model(f"{family}:{folders[kind]}")
+
+
+def test_an_unknown_setting_or_value_names_the_known_ones(folders):
+    with pytest.raises(UnknownNameError, match="unknown setting of clip 'head'; known: \\(none\\)"):
+        load_model(str(folders["clip"]), LoadOptions(settings={"head": "itc"}))
+    with pytest.raises(UnknownNameError, match="unknown setting of siglip 'head'; known: lower_case"):
+        load_model(str(folders["siglip"]), LoadOptions(settings={"head": "itc"}))
+    with pytest.raises(UnknownNameError, match="unknown lower_case of siglip 'maybe'; known: auto, yes, no"):
+        load_model(str(folders["siglip"]), LoadOptions(settings={"lower_case": "maybe"}))
+
+
+def test_a_sheet_says_what_was_done_to_images(models):
+    assert models["align"].info.preprocessing["rescale_offset"] is True
+    assert models["siglip2"].info.preprocessing["max_num_patches"] == 16
+    for kind, model in models.items():
+        assert model.info.preprocessing["backend"] == "pil", kind
+        json.dumps(model.info.preprocessing)
+
+
+def test_siglip_2_is_lower_cased_as_in_training_unless_told_otherwise(folders, models):
+    capital = ["A Cat"]
+    for kind in ("siglip", "siglip2"):
+        assert models[kind].info.settings["lower_case"] == "yes"
+        assert models[kind].prepare_captions(capital) == models[kind].prepare_captions(["a cat"])
+    kept = load_model(str(folders["siglip"]), LoadOptions(settings={"lower_case": "no"}))
+    assert kept.info.settings["lower_case"] == "no"
+    assert kept.info.name == "siglip (lower_case=no)"
+    assert kept.prepare_captions(capital) != kept.prepare_captions(["a cat"])
+
+
+def test_siglip_with_a_tokenizer_of_its_own_is_left_to_it(tmp_path):
+    folder = tiny_models.tiny_siglip(tmp_path / "one", tiny_models.xlmr_words())
+    model = load_model(str(folder))
+    assert model.info.settings == {"lower_case": "no", "end_token": "by the tokenizer"}
+    assert load_model(str(folder), LoadOptions(settings={"lower_case": "yes"})).info.settings["lower_case"] == "yes"
+
+
+def test_siglip_captions_end_with_the_end_token_even_where_the_tokenizer_puts_none(tmp_path):
+    tokenizer = tiny_models.gemma_words("GemmaTokenizer", add_eos_token=False)
+    model = load_model(str(tiny_models.tiny_siglip(tmp_path / "endless", tokenizer)))
+    assert model.info.settings["end_token"] == "added"
+    [ids] = model.prepare_captions(["a cat"])
+    assert ids == [*tokenizer("a cat")["input_ids"], tokenizer.eos_token_id]
+
+
+def test_a_tokenizer_whose_end_the_model_would_not_find_is_refused(tiny_clip, tmp_path):
+    shutil.copytree(tiny_clip, tmp_path / "moved")
+    config = json.loads((tmp_path / "moved" / "config.json").read_text())
+    end = config["text_config"]["eos_token_id"]
+    config["text_config"]["eos_token_id"] = end - 1
+    (tmp_path / "moved" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match=rf"by its configuration the id {end - 1} .* ends captions with {end}"):
+        load_model(str(tmp_path / "moved"))
+    # The historic 2 means the highest id, which here is the end token's: the scores stay.
+    config["text_config"]["eos_token_id"] = 2
+    (tmp_path / "moved" / "config.json").write_text(json.dumps(config))
+    historic, today = load_model(str(tmp_path / "moved")), load_model(str(tiny_clip))
+    ids = today.prepare_captions(CAPTIONS)
+    np.testing.assert_array_equal(historic.encode_captions(ids), today.encode_captions(ids))
+    # A token added behind it, such as one for padding, would be read in its place.
+    tokenizer = historic._tokenizer
+    tokenizer.add_tokens(["<extra>"])
+    tokenizer.save_pretrained(tmp_path / "moved")
+    with pytest.raises(ModelError, match="the highest of its vocabulary"):
+        load_model(str(tmp_path / "moved"))
+    with pytest.raises(ModelError, match="by its configuration the id 5"):
+        load_model(str(tiny_models.tiny_metaclip_2(tmp_path / "meta", eos_token_id=5)))
+
+
+def test_a_tokenizer_that_lacks_its_library_says_which(folders, monkeypatch):
+    from vl_assay.model_wrappers import siglip
+
+    def lacking(*_):
+        raise ImportError("SiglipTokenizer requires the SentencePiece library")
+
+    monkeypatch.setattr(siglip, "load_tokenizer", lacking)
+    with pytest.raises(ModelError, match="pip install sentencepiece protobuf"):
+        load_model(str(folders["siglip"]))
+
+
+def test_loading_and_encoding_warn_of_nothing(folders, images):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        for folder in folders.values():
+            our_embeddings(load_model(str(folder)), images[:1], CAPTIONS)
+
+
+def test_the_demo_checkpoint_is_a_clip():
+    model = load_model("demo-clip")
+    assert (model.info.family, model.info.name) == ("clip", "demo-clip")
+    assert isinstance(model, DualEncoder)
+
+
+def test_a_compiled_model_gives_the_same_and_says_so(tiny_clip, monkeypatch):
+    compiled = []
+
+    def note(module, **options):
+        compiled.append(type(module).__name__)
+        assert options == {"dynamic": True}
+
+    monkeypatch.setattr(torch.nn.Module, "compile", note)
+    plain, fast = (load_model(str(tiny_clip), LoadOptions(compile=flag)) for flag in (False, True))
+    assert any("Text" in name for name in compiled)
+    assert any("Vision" in name for name in compiled)
+    assert fast.info.settings == {**plain.info.settings, "compile": "true"}

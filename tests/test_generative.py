@@ -1,0 +1,315 @@
+"""Generative models: asked as their processors and bare transformers would ask, one pair at a time, or refused."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+import transformers
+from PIL import Image
+from safetensors.torch import load_file, save_file
+
+from vl_assay.metrics.errors import ModelError, UnknownNameError
+from vl_assay.model_wrappers import LoadOptions, load_model
+from vl_assay.model_wrappers._protocol import Answerer, CrossEncoder, abilities
+
+TYPES = ("llava", "llava_next", "idefics3", "qwen2_vl", "qwen2_5_vl")
+CAPTIONS = ["a red cat", "a big dog near two red cats and {one} blue box.", 'the "man"?']
+QUESTIONS = ["Is there a cat?", "Are two big dogs near a red box?"]
+# Of unlike sizes and shapes: some processors take more tokens for the larger and cut the wide ones into other tiles.
+SIZES = ((40, 48), (90, 64), (200, 40))
+PAIRS = [(0, 0), (0, 1), (1, 1), (2, 0), (2, 2), (1, 2)]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("generative")
+    tiny_models.tiny_llava(root / "llava")
+    tiny_models.tiny_llava_next(root / "llava_next")
+    tiny_models.tiny_idefics3(root / "idefics3")
+    tiny_models.tiny_qwen2_vl(root / "qwen2_vl")
+    tiny_models.tiny_qwen2_vl(root / "qwen2_5_vl", "Qwen2_5_VL")
+    return root
+
+
+@pytest.fixture(scope="module")
+def images():
+    rng = np.random.default_rng(0)
+    return [Image.fromarray(rng.integers(0, 256, (height, width, 3), dtype=np.uint8)) for width, height in SIZES]
+
+
+def load(folders, name, **options):
+    return load_model(str(folders / name), LoadOptions(**options))
+
+
+def pair_scores(model, images, pairs=PAIRS, exact=False, texts=CAPTIONS):
+    features = model.encode_images([model.prepare_image(image) for image in images], exact=exact)
+    ids = model.prepare_captions(texts)
+    return model.match(features, [i for i, _ in pairs], [ids[c] for _, c in pairs], exact=exact)
+
+
+QWEN_TURN = "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>{}<|im_end|>\n<|im_start|>assistant\n"
+TURNS = {
+    "llava": "USER: <image>\n{} ASSISTANT:",
+    "llava_next": "USER: <image>\n{} ASSISTANT:",
+    "idefics3": "<|im_start|>User:<image>{}<end_of_utterance>\nAssistant:",
+    "qwen2_vl": QWEN_TURN,
+    "qwen2_5_vl": QWEN_TURN,
+}
+
+
+class Bare:
+    """The checkpoint as `transformers` has it, given one image and one prompt at a time."""
+
+    def __init__(self, folder, name):
+        self.turn, self.qwen = TURNS[name], name.startswith("qwen")
+        self.model = transformers.AutoModelForImageTextToText.from_pretrained(folder).eval()
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        if self.qwen:
+            self.images = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
+        else:
+            self.processor = transformers.AutoProcessor.from_pretrained(folder, backend="pil")
+
+    def inputs(self, image, text, answer=""):
+        prompt = self.turn.replace("{}", text) + answer
+        if not self.qwen:
+            return self.processor(images=image, text=prompt, return_tensors="pt")
+        # Qwen's processor cannot be had without torchvision; by its rule a token stands for 2 x 2 patches.
+        pixels = self.images(image, return_tensors="pt")
+        count = int(pixels["image_grid_thw"].prod()) // 4
+        tokens = self.tokenizer(prompt.replace("<|image_pad|>", "<|image_pad|>" * count), return_tensors="pt")
+        pad = self.tokenizer.convert_tokens_to_ids("<|image_pad|>")
+        return {**tokens, **pixels, "mm_token_type_ids": (tokens["input_ids"] == pad).int()}
+
+    @torch.inference_mode()
+    def first(self, image, text):
+        """Probabilities of the first token of an answer."""
+        return self.model(**self.inputs(image, text)).logits[0, -1].double().softmax(-1)
+
+    @torch.inference_mode()
+    def likelihood(self, image, text, answer):
+        start = self.inputs(image, text)["input_ids"].shape[1]
+        inputs = self.inputs(image, text, answer)
+        logs = self.model(**inputs).logits[0].double().log_softmax(-1)
+        ids = inputs["input_ids"][0].tolist()
+        return float(np.mean([float(logs[i - 1, ids[i]]) for i in range(start, len(ids))]))
+
+    def probability(self, distribution, spellings):
+        return float(sum(distribution[self.tokenizer(word)["input_ids"][0]] for word in spellings))
+
+
+YES, NO = ("Yes", "yes", " Yes", " yes"), ("No", "no", " No", " no")
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_the_score_is_the_log_odds_of_yes_by_a_bare_forward_of_one_pair_at_a_time(folders, images, name):
+    bare = Bare(folders / name, name)
+    theirs = []
+    for image, caption in PAIRS:
+        question = 'Does this figure show "{}"? Please answer yes or no.'.replace("{}", CAPTIONS[caption])
+        p = bare.probability(bare.first(images[image], question), YES)
+        theirs.append(math.log(p / (1 - p)))
+    model = load(folders, name)
+    ours = pair_scores(model, images)
+    assert ours.dtype == np.float64
+    assert np.ptp(ours) > 0.01
+    np.testing.assert_allclose(ours, theirs, atol=1e-5, rtol=0)
+    exact = pair_scores(model, images, exact=True)
+    assert model.chosen(True).dtype == torch.float64
+    np.testing.assert_allclose(exact, theirs, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_questions_are_answered_by_the_difference_of_the_log_probabilities_of_yes_and_no(folders, images, name):
+    bare, model = Bare(folders / name, name), load(folders, name)
+    features = model.encode_images([model.prepare_image(image) for image in images])
+    ids = model.prepare_questions(QUESTIONS)
+    pairs = [(0, 0), (1, 1), (2, 0), (2, 1)]
+    ours = model.answer(features, [i for i, _ in pairs], [ids[q] for _, q in pairs])
+    theirs = []
+    for image, question in pairs:
+        distribution = bare.first(images[image], f"{QUESTIONS[question]} Please answer yes or no.")
+        theirs.append(math.log(bare.probability(distribution, YES) / bare.probability(distribution, NO)))
+    np.testing.assert_allclose(ours, theirs, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_caption_can_be_scored_by_its_mean_log_probability_given_the_image(folders, images, name):
+    bare, model = Bare(folders / name, name), load(folders, name, settings={"score": "caption"})
+    # After "Assistant:" an answer follows a space, after a line break it does not.
+    space = "" if name.startswith("qwen") else " "
+    theirs = [bare.likelihood(images[i], "Describe this image in one sentence.", space + CAPTIONS[c]) for i, c in PAIRS]
+    np.testing.assert_allclose(pair_scores(model, images), theirs, atol=1e-5, rtol=0)
+    np.testing.assert_allclose(pair_scores(model, images, exact=True), theirs, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("score", ["yes", "caption"])
+@pytest.mark.parametrize("name", TYPES)
+def test_scores_do_not_depend_on_the_batch(folders, images, name, score):
+    model = load(folders, name, settings={"score": score})
+    together = pair_scores(model, images)
+    alone = [pair_scores(model, [images[i]], [(0, c)])[0] for i, c in PAIRS]
+    np.testing.assert_allclose(together, alone, atol=1e-6, rtol=0)
+    turned = pair_scores(model, images[::-1], [(2 - i, c) for i, c in PAIRS[::-1]])[::-1]
+    np.testing.assert_allclose(together, turned, atol=1e-6, rtol=0)
+    assert pair_scores(model, images, []).shape == (0,)
+
+
+def test_the_vision_tower_runs_once_for_all_captions_of_an_image(folders, images):
+    model = load(folders, "llava")
+    seen = []
+    model.chosen(False).model.vision_tower.register_forward_hook(lambda module, args, out: seen.append(len(args[0])))
+    pair_scores(model, images)
+    assert seen == [3]
+
+
+def test_images_take_as_many_tokens_as_the_processor_gives_them(folders, images):
+    counts = {name: [len(load(folders, name).prepare_image(image).tokens) for image in images] for name in TYPES}
+    assert counts["llava"] == [16, 16, 16]
+    # 4 tokens and 2 marks a tile of 2 x 2 or 1 x 2, a line break a row, and 4 tokens and 4 marks for the whole.
+    assert counts["idefics3"][0] == 2 * (2 * 6 + 1) + 8
+    assert counts["idefics3"][2] == 1 * (2 * 6 + 1) + 8
+    assert len(set(counts["llava_next"])) > 1
+    assert len(set(counts["qwen2_vl"])) > 1
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_images_may_be_prepared_in_threads(folders, images, name):
+    model = load(folders, name)
+    with ThreadPoolExecutor(8) as threads:
+        prepared = list(threads.map(model.prepare_image, [images[i % 3] for i in range(48)]))
+        captions = list(threads.map(lambda text: model.prepare_captions([text])[0], CAPTIONS * 16))
+    for number, own in enumerate(prepared):
+        assert own.tokens == prepared[number % 3].tokens
+        assert all((own.inputs[key] == prepared[number % 3].inputs[key]).all() for key in own.inputs)
+    assert captions == model.prepare_captions(CAPTIONS * 16)
+
+
+def test_the_user_writes_the_template(folders, images):
+    model = load(folders, "llava", settings={"template": "Is it {}? Yes or no?"})
+    bare = Bare(folders / "llava", "llava")
+    p = bare.probability(bare.first(images[0], "Is it a red cat? Yes or no?"), YES)
+    assert pair_scores(model, images, [(0, 0)])[0] == pytest.approx(math.log(p / (1 - p)), abs=1e-5)
+    assert model.info.settings == {"score": "yes", "template": "Is it {}? Yes or no?"}
+    assert model.info.preprocessing["prompt"] == "USER: <image>\nIs it {}? Yes or no? ASSISTANT:"
+    with pytest.raises(ModelError, match=r"has {} once, for the caption; got 'Is it so\?'"):
+        load(folders, "llava", settings={"template": "Is it so?"})
+    with pytest.raises(ModelError, match=r"no {}: the caption is the answer"):
+        load(folders, "llava", settings={"score": "caption", "template": "Show {}"})
+
+
+def test_unknown_settings_name_the_known_ones(folders):
+    with pytest.raises(UnknownNameError, match="unknown setting of vqascore 'head'; known: score, template"):
+        load(folders, "llava", settings={"head": "itm"})
+    with pytest.raises(UnknownNameError, match="unknown score of vqascore 'no'; known: yes, caption"):
+        load(folders, "llava", settings={"score": "no"})
+
+
+@pytest.mark.parametrize("score", ["yes", "caption"])
+def test_long_captions_are_cut_and_what_follows_them_stays(images, tmp_path, score):
+    tiny_models.tiny_llava(tmp_path / "short", limit=160)
+    model = load(tmp_path, "short", settings={"score": score})
+    # 16 tokens of the image stand for one of the prompt.
+    assert model.max_tokens == 160 - 15
+    [whole] = model.prepare_captions(["a red cat near " * 40])
+    assert len(whole) > model.max_tokens
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "short")
+    tail = tokenizer('"? Please answer yes or no. ASSISTANT:')["input_ids"] if score == "yes" else []
+    assert whole[len(whole) - len(tail) :] == tail
+    cut = [*whole[: 145 - len(tail)], *tail]
+    features = model.encode_images([model.prepare_image(images[0])])
+    assert model.match(features, [0], [whole]) == model.match(features, [0], [cut])
+
+
+def test_a_caption_without_tokens_has_no_likelihood(folders, images):
+    model = load(folders, "llava", settings={"score": "caption"})
+    scores = pair_scores(model, images, [(0, 0), (0, 1)], texts=["", "a cat"])
+    assert np.isnan(scores).tolist() == [True, False]
+
+
+def test_a_caption_that_holds_the_image_token_is_refused(folders):
+    with pytest.raises(ModelError, match="'a <image> of a cat' holds the token that stands for an image"):
+        load(folders, "llava").prepare_captions(["a <image> of a cat"])
+
+
+def test_a_model_too_short_for_an_image_and_its_prompt_is_refused(tmp_path):
+    tiny_models.tiny_llava(tmp_path / "short", limit=60)
+    with pytest.raises(ModelError, match="reads 60 tokens, and an image leaves 45"):
+        load(tmp_path, "short")
+
+
+def test_missing_misshapen_and_foreign_weights_are_errors_that_list_them(folders, tmp_path):
+    weight = "model.multi_modal_projector.linear_1.weight"
+
+    def with_weights(name, change):
+        shutil.copytree(folders / "llava", tmp_path / name)
+        weights = load_file(tmp_path / name / "model.safetensors")
+        [stored] = [key for key in weights if key.endswith("multi_modal_projector.linear_1.weight")]
+        change(weights, stored)
+        save_file(weights, tmp_path / name / "model.safetensors", {"format": "pt"})
+
+    with_weights("missing", lambda weights, stored: weights.pop(stored))
+    with pytest.raises(ModelError, match=f"1 missing keys: {weight}"):
+        load(tmp_path, "missing")
+    with_weights("misshapen", lambda weights, stored: weights.update({stored: torch.zeros(3, 5)}))
+    with pytest.raises(ModelError, match=weight):
+        load(tmp_path, "misshapen")
+    with_weights("foreign", lambda weights, stored: weights.update({"other.weight": torch.zeros(3)}))
+    with pytest.raises(ModelError, match=r"1 unexpected keys: other\.weight"):
+        load(tmp_path, "foreign")
+
+
+def test_a_checkpoint_of_another_family_is_refused_with_the_right_one(tiny_clip):
+    with pytest.raises(ModelError, match=r"is a 'clip' checkpoint, not one for vqascore .*its family is clip"):
+        load_model(f"vqascore:{tiny_clip}")
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_the_dtype_is_the_one_asked_for_whatever_the_file_holds(folders, images, tmp_path, name):
+    shutil.copytree(folders / name, tmp_path / name)
+    half = transformers.AutoModelForImageTextToText.from_pretrained(folders / name, dtype=torch.float16)
+    half.save_pretrained(tmp_path / name)
+    assert load(tmp_path, name).chosen(False).dtype == torch.float32
+    model = load(tmp_path, name, dtype="bfloat16")
+    assert model.chosen(False).dtype == torch.bfloat16
+    assert np.isfinite(pair_scores(model, images)).all()
+
+
+def test_a_checkpoint_without_a_chat_template_is_refused(folders, tmp_path):
+    shutil.copytree(folders / "llava", tmp_path / "mute")
+    (tmp_path / "mute" / "chat_template.jinja").unlink()
+    with pytest.raises(ModelError, match="has no chat template"):
+        load(tmp_path, "mute")
+    (tmp_path / "mute" / "chat_template.jinja").write_text("{{ messages[0]['content'][1]['text'] }}")
+    with pytest.raises(ModelError, match="does not put one <image> and the user's text into the prompt"):
+        load(tmp_path, "mute")
+
+
+def test_a_template_that_writes_the_start_token_does_not_double_it(folders):
+    [ids] = load(folders, "idefics3").prepare_captions(["a cat"])
+    start = json.loads((folders / "idefics3" / "tokenizer_config.json").read_text())["bos_token"]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folders / "idefics3")
+    assert ids.count(tokenizer.convert_tokens_to_ids(start)) == 1
+
+
+def test_a_word_of_several_tokens_counts_by_its_first(folders):
+    from vl_assay.model_wrappers.vqascore import _spellings
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folders / "llava")
+    assert {tokenizer.decode([i]) for i in _spellings(tokenizer, "yes")} == set(YES)
+    assert sorted(tokenizer.decode([i]) for i in _spellings(tokenizer, "perhaps")) == [" ", "P"]
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_model_matches_and_answers(folders, name):
+    model = load(folders, name)
+    assert isinstance(model, CrossEncoder)
+    assert isinstance(model, Answerer)
+    assert abilities(model) == ("matching", "retrieval", "answers")
+    assert model.info.family == "vqascore"

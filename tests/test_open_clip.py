@@ -1,0 +1,278 @@
+"""The family open_clip, on tiny models of the library itself where it is installed, else of a stand-in for it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import warnings
+from importlib.machinery import ModuleSpec
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from vl_assay.metrics.errors import ModelError, UnknownNameError
+from vl_assay.model_wrappers import DualEncoder, LoadOptions, load_model
+
+CAPTIONS = ["a red cat left of the blue dog", "a dog", "two small stars!!", "the red box " * 12]
+CONTEXT = 24
+
+
+@pytest.fixture
+def library(monkeypatch, tmp_path):
+    """The library with models ``tiny`` and ``tiny-quickgelu`` and tags with files, whichever of the two it is."""
+    config = {
+        "embed_dim": 16,
+        "vision_cfg": {"image_size": 32, "layers": 2, "width": 32, "head_width": 16, "patch_size": 8},
+        "text_cfg": {"context_length": CONTEXT, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2},
+    }
+    configs = {"tiny": config, "tiny-quickgelu": config | {"quick_gelu": True}}
+    quick, plain = {"url": "-", "quick_gelu": True}, {"url": "-"}
+    tags = {("tiny", "openai"): quick, ("tiny", "laion"): plain, ("tiny-quickgelu", "openai"): quick}
+    if importlib.util.find_spec("open_clip") is None:
+        import fake_open_clip as module
+
+        module.__spec__ = ModuleSpec("open_clip", None)
+        monkeypatch.setitem(sys.modules, "open_clip", module)
+        monkeypatch.setattr(module, "MODELS", configs)
+        monkeypatch.setattr(module, "TAGS", tags)
+        monkeypatch.setattr(module, "FILES", {key: str(tmp_path / "published.pt") for key in tags})
+        make = module.FakeClip
+    else:
+        import open_clip as module
+
+        for name, values in configs.items():
+            (tmp_path / f"{name}.json").write_text(json.dumps(values))
+            module.add_model_config(tmp_path / f"{name}.json")
+            known = {tag: values for (model, tag), values in tags.items() if model == name}
+            monkeypatch.setitem(module.pretrained._PRETRAINED, name, known)
+        monkeypatch.setattr(module.factory, "download_pretrained", lambda *_, **__: str(tmp_path / "published.pt"))
+
+        def make(values):
+            return module.CLIP(**values)
+
+    torch.manual_seed(0)
+    model = make(config)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.2) if parameter.ndim > 1 else None
+    torch.save(model.state_dict(), tmp_path / "published.pt")
+    torch.save({"epoch": 5, "state_dict": model.state_dict()}, tmp_path / "negclip.pth")
+    torch.save(model.state_dict(), tmp_path / "mine.pt")
+    # The family's module must see this library, and none after this test.
+    monkeypatch.delitem(sys.modules, "vl_assay.model_wrappers.open_clip", raising=False)
+    yield module
+    sys.modules.pop("vl_assay.model_wrappers.open_clip", None)
+
+
+@pytest.fixture
+def images():
+    rng = np.random.default_rng(3)
+    return [Image.fromarray(rng.integers(0, 256, (h, w, 3), dtype=np.uint8)) for w, h in ((40, 33), (64, 24), (32, 50))]
+
+
+def embeddings(model, images, captions, **options):
+    prepared = [model.prepare_image(image) for image in images]
+    return model.encode_images(prepared, **options), model.encode_captions(model.prepare_captions(captions), **options)
+
+
+def load_negclip(tmp_path, name="tiny-quickgelu", file="negclip.pth", **options):
+    return load_model(f"open_clip:{name}", LoadOptions(settings={"pretrained": str(tmp_path / file)}, **options))
+
+
+@pytest.mark.parametrize("name", ["tiny/laion", "tiny-quickgelu/openai"])
+def test_scores_equal_the_library_s_own_one_pair_at_a_time(name, library, images):
+    model = load_model(f"open_clip:{name}")
+    assert isinstance(model, DualEncoder)
+    theirs, _, preprocess = library.create_model_and_transforms(*name.split("/"))
+    tokenizer = library.get_tokenizer(name.split("/")[0])
+    expected = np.empty((len(images), len(CAPTIONS)))
+    with torch.inference_mode():
+        for i, image in enumerate(images):
+            for j, caption in enumerate(CAPTIONS):
+                picture, text, _ = theirs.eval()(preprocess(image)[None], tokenizer([caption]))
+                expected[i, j] = float((picture * text).sum())
+    pictures, texts = embeddings(model, images, CAPTIONS)
+    np.testing.assert_allclose(pictures.astype(np.float64) @ texts.T, expected, atol=1e-5, rtol=0)
+    assert np.ptp(expected, axis=1).min() > 1e-3
+    assert np.ptp(expected, axis=0).min() > 1e-3
+
+
+def test_embeddings_do_not_depend_on_the_batch_and_exact_ones_are_in_double(library, images):
+    model = load_model("open_clip:tiny/laion")
+    together, exact = embeddings(model, images, CAPTIONS), embeddings(model, images, CAPTIONS, exact=True)
+    alone = [embeddings(model, [image], CAPTIONS[:1])[0][0] for image in images]
+    np.testing.assert_allclose(together[0], alone, atol=1e-6, rtol=0)
+    alone = [embeddings(model, images[:1], [caption])[1][0] for caption in CAPTIONS]
+    np.testing.assert_allclose(together[1], alone, atol=1e-6, rtol=0)
+    for one, other in zip(together, exact, strict=True):
+        assert (one.dtype, other.dtype) == (np.float32, np.float64)
+        np.testing.assert_allclose(one, other, atol=1e-5, rtol=0)
+        assert np.abs(one - other).max() > 0
+        np.testing.assert_allclose(np.linalg.norm(other, axis=1), 1, atol=1e-12)
+
+
+def test_captions_are_told_whole_and_cut_as_the_library_cuts_them(library):
+    model = load_model("open_clip:tiny/laion")
+    texts = ["a dog", "", "wow!", "the red box " * 200]
+    rows = model.prepare_captions(texts)
+    assert model.max_tokens == CONTEXT
+    assert all(type(number) is int for ids in rows for number in ids)
+    assert len(rows[0]) < 10
+    assert len(rows[3]) > 4 * 4 * CONTEXT
+    assert len({ids[-1] for ids in rows}) == 1
+    assert torch.equal(model.padded(rows), library.get_tokenizer("tiny")(texts))
+    assert model.prepare_captions([]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "activation", "mismatch"),
+    [
+        ("tiny/openai", "gelu", "yes"),
+        ("tiny/laion", "gelu", "no"),
+        ("tiny-quickgelu/openai", "quick_gelu", "no"),
+    ],
+)
+def test_an_activation_that_the_weights_do_not_want_is_told(name, activation, mismatch, library):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        info = load_model(f"open_clip:{name}").info
+    told = [str(warning.message) for warning in told if issubclass(warning.category, UserWarning)]
+    assert len(told) == (mismatch == "yes")
+    assert all("trained with the activation quick_gelu" in text and "tiny-quickgelu matches" in text for text in told)
+    assert info.settings == {
+        "pretrained": name.split("/")[1],
+        "activation": activation,
+        "activation_mismatch": mismatch,
+    }
+    assert info.name == name
+
+
+def test_negclip_s_weights_are_known_to_want_quickgelu_and_others_are_unknown(library, tmp_path, images):
+    with pytest.warns(UserWarning, match=r"\(pretrained=negclip\.pth\): the weights were trained with .*quick_gelu"):
+        without = load_negclip(tmp_path, "tiny")
+    assert without.info.settings == {
+        "pretrained": "negclip.pth",
+        "activation": "gelu",
+        "activation_mismatch": "yes",
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        within = load_negclip(tmp_path)
+        assert load_negclip(tmp_path, "tiny", "mine.pt").info.settings["activation_mismatch"] == "unknown"
+    assert within.info.settings["activation_mismatch"] == "no"
+    assert np.abs(embeddings(without, images, CAPTIONS)[0] - embeddings(within, images, CAPTIONS)[0]).max() > 1e-4
+
+
+def test_a_sheet_names_no_folder_of_this_machine_and_tells_weights_apart(library, tmp_path):
+    info = load_negclip(tmp_path).info
+    assert str(tmp_path) not in repr(info)
+    assert (info.family, info.checkpoint) == ("open_clip", "tiny-quickgelu (pretrained=negclip.pth)")
+    assert info.parameters > 0
+    assert json.loads(json.dumps(info.preprocessing)) == info.preprocessing
+    assert info.preprocessing["mean"]
+    assert load_negclip(tmp_path, file="mine.pt").info.revision == info.revision
+    weights = torch.load(tmp_path / "mine.pt")
+    weights["logit_scale"] += 1
+    torch.save(weights, tmp_path / "mine.pt")
+    assert load_negclip(tmp_path, file="mine.pt").info.revision != info.revision
+
+
+def test_the_dtype_is_the_one_asked_for_whatever_the_file_holds(library, tmp_path, images):
+    weights = torch.load(tmp_path / "mine.pt")
+    torch.save({name: tensor.half() for name, tensor in weights.items()}, tmp_path / "mine.pt")
+    assert {p.dtype for p in load_negclip(tmp_path, file="mine.pt")._model.parameters()} == {torch.float32}
+    for dtype in ("bfloat16", "float16"):
+        model = load_negclip(tmp_path, dtype=dtype)
+        assert {p.dtype for p in model._model.parameters()} == {getattr(torch, dtype)}
+        assert all(np.isfinite(rows).all() for rows in embeddings(model, images, CAPTIONS))
+    with pytest.raises(ModelError, match="unknown dtype 'int8'"):
+        load_negclip(tmp_path, dtype="int8")
+
+
+def test_weights_missing_left_over_or_of_another_shape_are_an_error_that_lists_them(library, tmp_path):
+    for change, message in (
+        (lambda weights: weights.pop("positional_embedding"), "positional_embedding"),
+        (lambda weights: weights.update({"token_embedding.weight": torch.ones(5, 5)}), r"token_embedding\.weight"),
+        (lambda weights: weights.update({"itm.bias": torch.ones(5)}), r"itm\.bias"),
+    ):
+        weights = torch.load(tmp_path / "published.pt")
+        change(weights)
+        torch.save(weights, tmp_path / "mine.pt")
+        with pytest.raises(ModelError, match=rf"(?s)cannot load tiny \(pretrained=mine\.pt\) as open_clip.*{message}"):
+            load_negclip(tmp_path, "tiny", "mine.pt")
+    (tmp_path / "mine.pt").write_bytes(b"no weights")
+    with pytest.raises(ModelError, match=r"mine\.pt"):
+        load_negclip(tmp_path, "tiny", "mine.pt")
+
+
+def test_a_name_that_says_too_little_or_too_much_is_an_error_with_what_there_is(library, tmp_path):
+    with pytest.raises(ModelError, match=r"tiny names no weights; .* one of openai, laion; .* pretrained=FILE"):
+        load_model("open_clip:tiny")
+    with pytest.raises(ModelError, match="names two kinds of weights"):
+        load_negclip(tmp_path, "tiny/openai")
+    with pytest.raises(UnknownNameError, match="unknown weights of tiny 'laion2b'; known: openai, laion"):
+        load_model("open_clip:tiny/laion2b")
+    with pytest.raises(ModelError, match="has no model 'tinny'; perhaps tiny"):
+        load_model("open_clip:tinny/openai")
+    with pytest.raises(ModelError, match="no file of weights at pretrained="):
+        load_negclip(tmp_path, "tiny", "absent.pth")
+    with pytest.raises(ModelError, match="weights of its own"):
+        load_negclip(tmp_path, "hf-hub:owner/name")
+    with pytest.raises(ModelError, match="cannot load a revision"):
+        load_model("open_clip:tiny/laion", LoadOptions(revision="abc"))
+    with pytest.raises(UnknownNameError, match="unknown setting of open_clip 'tag'; known: pretrained"):
+        load_model("open_clip:tiny", LoadOptions(settings={"tag": "openai"}))
+
+
+def test_a_tokenizer_that_fills_captions_in_a_way_of_its_own_is_refused(library, monkeypatch):
+    get_tokenizer = library.get_tokenizer
+
+    class Closing:
+        """Ends each row with an id, as some tokenizers put the token that is read behind the padding."""
+
+        def __init__(self, inner):
+            self.inner, self.context_length = inner, inner.context_length
+
+        def __call__(self, texts, context_length=None):
+            rows = self.inner(texts, context_length)
+            rows[:, -1] = 7
+            return rows
+
+    monkeypatch.setattr(library, "get_tokenizer", lambda name: Closing(get_tokenizer(name)))
+    with pytest.raises(ModelError, match=r"its tokenizer fills captions|in a way of its own"):
+        load_model("open_clip:tiny/laion")
+
+
+def test_without_the_library_the_family_says_what_to_install(monkeypatch):
+    from vl_assay.model_wrappers._families import get_family
+
+    found = importlib.util.find_spec
+
+    def find_spec(name, package=None):
+        return None if name == "open_clip" else found(name, package)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_spec)
+    monkeypatch.delitem(sys.modules, "vl_assay.model_wrappers.open_clip", raising=False)
+    with pytest.raises(ModelError, match=r"pip install 'vl-assay\[open_clip\]'"):
+        get_family("open_clip")
+    with pytest.raises(ModelError, match=r"pip install 'vl-assay\[open_clip\]'"):
+        load_model("open_clip:ViT-B-32/openai")
+
+
+def test_a_library_that_does_not_load_is_told_with_the_reason(library, monkeypatch):
+    from vl_assay.model_wrappers._families import get_family
+
+    family = get_family("open_clip")
+    for error, message in (
+        (ImportError("no timm"), r"no timm.*vl-assay\[open_clip\]"),
+        (RuntimeError("operator torchvision::nms does not exist"), "nms does not exist.*matching builds"),
+    ):
+
+        def failing(_, error=error):
+            raise error
+
+        monkeypatch.setattr(family.importlib, "import_module", failing)
+        with pytest.raises(ModelError, match=message):
+            family.load("tiny/laion", LoadOptions())
