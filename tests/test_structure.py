@@ -113,8 +113,11 @@ def test_what_lies_in_the_folders_is_what_is_found():
 
     assert metric_names() == folders("metrics")
     assert sorted([*benchmark_names(), "authoring"]) == folders("hub_datasets")
-    assert family_names() == ["clip", "mock"]
-    assert demo_names() == [name.replace("_", "-") for name in folders("model_wrappers")] == ["demo-clip"]
+    files = {path.stem for path in (ROOT / "model_wrappers").glob("[!_]*.py")} - {"commands"}
+    assert set(family_names()) == files > {"clip", "mock", "owlvit", "blip", "vqascore", "vera"}
+    assert demo_names() == [name.replace("_", "-") for name in folders("model_wrappers")] == [
+        "demo-clip", "demo-owlvit",
+    ]  # fmt: skip
 
 
 def test_builders_import_only_siblings_and_one_name_a_line():

@@ -1,0 +1,157 @@
+"""demo-owlvit: an ordinary checkpoint that grounds phrases of toy_scenes, and the recipe that made it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vl_assay.hub_datasets.toy_scenes.render import render
+from vl_assay.hub_datasets.toy_scenes.tasks import task_rows
+from vl_assay.metrics.boxes import box_iou
+from vl_assay.metrics.cpd import cpd_ap
+from vl_assay.metrics.grounding import grounding_recall, group_recall_at_1
+from vl_assay.model_wrappers import LoadOptions, load_model
+from vl_assay.model_wrappers._families import checkpoint_path, demo_names
+from vl_assay.model_wrappers._protocol import Query, abilities
+
+SCENES = 150
+
+
+@pytest.fixture(scope="module")
+def demo():
+    return load_model("demo-owlvit")
+
+
+@pytest.fixture(scope="module")
+def judged(demo):
+    """The first test scenes' rows of phrase detection, what the demo draws on them, and the references."""
+    rows = [row | {"pair": i} for i in range(SCENES) for row in task_rows("detection", 0, "test", i)[1]]
+    pictures = [render(row["image"]) for row in rows]
+    queries = [[Query(row["caption"], p["start"], p["end"]) for p in row["phrases"]] for row in rows]
+    found = demo.detect([demo.prepare_image(p) for p in pictures], [p.size for p in pictures], queries)
+    return rows, [as_row(row, boxes) for row, boxes in zip(rows, found, strict=True)], [as_truth(row) for row in rows]
+
+
+def as_row(row, found):
+    ids = [phrase["phrase_id"] for phrase in row["phrases"]]
+    return {
+        "boxes": np.concatenate([one.boxes for one in found]),
+        "scores": np.concatenate([one.scores for one in found]),
+        "phrase_ids": np.repeat(ids, [len(one.boxes) for one in found]),
+    }
+
+
+def as_truth(row):
+    pairs = [(box, phrase["phrase_id"]) for phrase in row["phrases"] for box in phrase["boxes"]]
+    return {"boxes": [box for box, _ in pairs], "phrase_ids": [number for _, number in pairs]}
+
+
+def test_the_demo_is_an_ordinary_detector_of_a_few_megabytes(demo):
+    from pathlib import Path
+
+    import torch
+    from transformers import OwlViTForObjectDetection
+
+    assert "demo-owlvit" in demo_names()
+    assert abilities(demo) == ("detection",)
+    assert demo.info.name == demo.info.checkpoint == "demo-owlvit"
+    assert demo.info.family == "owlvit"
+    # Its file holds half precision; it scores in what was asked for.
+    assert demo._model.dtype == torch.float32
+    folder = Path(checkpoint_path("demo-owlvit"))
+    assert OwlViTForObjectDetection.from_pretrained(folder).dtype == torch.float16
+    assert sum(file.stat().st_size for file in folder.iterdir() if file.is_file()) < 5e6
+
+
+def test_it_grounds_phrases_but_draws_them_on_distractors_too(judged):
+    rows, predictions, references = judged
+    positive = [row["positive"] for row in rows]
+    keys = [{phrase["phrase_id"]: [phrase["start"], phrase["end"]] for phrase in row["phrases"]} for row in rows]
+    pairs = [row["pair"] for row in rows]
+    grounding = grounding_recall(predictions, references)
+    assert grounding["recall_at_1"] >= 0.7
+    assert grounding["n_abstained"] == 0
+    detection = cpd_ap(predictions, references, positive=positive, subsamples=0)
+    assert detection["ap"] < grounding["recall_at_1"] - 0.2
+    assert detection["ap"] < detection["ap_positives"]
+    group = group_recall_at_1(predictions, references, pair_ids=pairs, positive=positive, phrase_keys=keys)
+    assert group["recall_at_1"] < grounding["recall_at_1"]
+
+
+def test_a_phrase_of_absent_things_gets_lower_scores(demo):
+    from vl_assay.hub_datasets.toy_scenes.world import Scene, Thing
+
+    picture = render(
+        Scene((Thing("star", "red", "big", "plain", 64, 64), Thing("ring", "blue", "small", "plain", 23, 23)))
+    )
+    caption = "a red star and a green triangle"
+    [[star, triangle]] = demo.detect(
+        [demo.prepare_image(picture)], [picture.size], [[Query(caption, 0, 10), Query(caption, 15, 31)]]
+    )
+    assert star.scores[0] > 2 * triangle.scores[0]
+    assert box_iou(star.boxes[:1], [[45, 45, 83, 83]])[0] > 0.5
+
+
+def test_boxes_grow_with_the_picture(demo):
+    picture = render(task_rows("detection", 0, "test", 0)[0].scene)
+    large = picture.resize((640, 384))
+    query = [Query("a star", 0, 6)]
+    found = [demo.detect([demo.prepare_image(p)], [p.size], [query])[0][0] for p in (picture, large)]
+    assert found[0].boxes.shape == found[1].boxes.shape == (64, 4)
+    best = found[0].boxes[0] * [5, 3, 5, 3]
+    assert box_iou(found[1].boxes[:1], best[None])[0] > 0.8
+
+
+def test_matching_gives_each_thing_a_patch_of_its_own_where_the_cost_is_least():
+    import torch
+
+    from vl_assay.model_wrappers.demo_owlvit.train import focal, match, paired_giou
+
+    things = torch.tensor([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
+    boxes = torch.tensor([[0.5, 0.5, 1.0, 0.9], [0.0, 0.0, 0.1, 0.1], [0.0, 0.0, 0.5, 0.4], [0.5, 0.5, 1.0, 1.0]])
+    logits = torch.zeros(4, 2)
+    assert match(logits, boxes, things, torch.eye(2)).tolist() == [2, 3]
+    # A patch that is sure of the phrase outweighs one with a slightly better box.
+    logits[0, 1] = 9
+    assert match(logits, boxes, things, torch.eye(2)).tolist() == [2, 0]
+    # Two squares of side 1, 1 apart: no overlap, union 2, hull 3.
+    giou = paired_giou(torch.tensor([[0.0, 0, 1, 1]]), torch.tensor([[2.0, 0, 3, 1]]))
+    assert giou.item() == pytest.approx(-1 / 3)
+    # 0.3 × 0.5² × ln 2 where the phrase fits, 0.7 × 0.5² × ln 2 where not.
+    losses = focal(torch.zeros(2), torch.tensor([1.0, 0.0]))
+    assert losses.tolist() == pytest.approx([0.0519860, 0.1213007])
+
+
+def test_a_step_of_the_recipe_lowers_the_loss_and_its_scenes_are_its_own():
+    import torch
+
+    from vl_assay.model_wrappers.demo_clip.train import build_tokenizer
+    from vl_assay.model_wrappers.demo_owlvit.train import Recipe, build_model, draw_batch, loss_of
+
+    torch.manual_seed(0)
+    recipe = Recipe(batch_size=4)
+    batch, again, other = draw_batch(recipe, 0), draw_batch(recipe, 0), draw_batch(recipe, 1)
+    assert torch.equal(batch.pixels, again.pixels)
+    assert batch.phrases == again.phrases
+    assert not torch.equal(batch.pixels, other.pixels)
+    for i, fits in enumerate(batch.fits):
+        assert fits.shape == (len(batch.boxes[i]), len(batch.phrases))
+        assert (fits.sum(1) >= 1).all()
+    model, tokenizer = build_model(), build_tokenizer()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    losses = []
+    for _ in range(4):
+        loss = loss_of(model, tokenizer, batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+
+
+def test_it_can_be_asked_with_settings():
+    model = load_model("demo-owlvit", LoadOptions(settings={"max_boxes": "5", "threshold": "0.2"}))
+    picture = render(task_rows("detection", 0, "test", 0)[0].scene)
+    [[found]] = model.detect([model.prepare_image(picture)], [picture.size], [[Query("a star", 0, 6)]])
+    assert len(found.boxes) <= 5
+    assert (found.scores >= 0.2).all()
