@@ -31,8 +31,8 @@ def detect(model: Detector, work: Work, stages: Stages) -> dict[tuple[int, Query
     asked = [list(work.queries[number]) for number in numbers]
 
     def load(place: int) -> _Item:
-        image = work.open_image(numbers[place])
-        return _Item(place, model.prepare_image(image), image.size, asked[place])
+        image, size = stages.decoder.prepare(model, work, numbers[place])
+        return _Item(place, image, size, asked[place])
 
     def compute(batch: Sequence[_Item]) -> np.ndarray:
         given = model.detect(

@@ -30,6 +30,10 @@ class TorchModel:
         self._model = model
         self._exact_model: Any = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the weights: worker processes only prepare images."""
+        return {**self.__dict__, "_model": None, "_exact_model": None}
+
     @property
     def device(self) -> torch.device:
         """Where the model is."""

@@ -88,7 +88,7 @@ def _score_settled(
         return scores
 
     def load(number: int) -> Any:
-        return model.prepare_image(work.open_image(number))
+        return stages.decoder.prepare(model, work, number).image
 
     found = _run(stages, stage, pairs, load, tokens, compute)
     near = undecided(found[: len(pairs.image)])

@@ -11,6 +11,7 @@ processes, and captions that are the same to the model tie exactly. Retrieval se
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import sys
@@ -61,6 +62,7 @@ def score(
     revision: str | None = None,
     settings: Mapping[str, str] | None = None,
     compile: bool = False,
+    workers: int | None = None,
     cache: bool | None = None,
     check_precision: int = 0,
     progress: bool = True,
@@ -82,6 +84,8 @@ def score(
         revision: branch, tag or commit of the model's Hub repository.
         settings: what the model's family lets one choose, such as ``{"head": "itc"}``.
         compile: whether `torch.compile` translates the model first, for a model named by a text.
+        workers: how many processes decode and prepare images beside each process of the run; by default none on a CPU,
+            where threads do, and up to 8 for a GPU.
         cache: whether embeddings are kept on the disk, and those kept are used; by default for models named by a
             text, since others may change without changing what they say of themselves.
         check_precision: of how many examples of each task to count the decisions that differ from float32; the counts
@@ -125,7 +129,9 @@ def score(
         bars.say(work.summary())
     device, libraries = str(getattr(model, "device", "cpu")), _libraries()
     store = PartStore(out / ".unfinished" / run_key(asdict(model.info), libraries, work))
-    stages = Stages(model.info.name, store, processes, bars, batch_size or _batch_size(model))
+    if workers is None:
+        workers = _default_workers(device, processes)
+    stages = Stages(model.info.name, store, processes, bars, batch_size or _batch_size(model), workers)
     kept = open_cache(model.info, device, libraries, store, processes, keep=cache and isinstance(model, DualEncoder))
     with clock("scores"):
         if isinstance(model, SheetSource):
@@ -133,7 +139,11 @@ def score(
                 results, found = model.results(work)
             bars.say(", ".join(f"{fact.replace('_', ' ')}: {count:,}" for fact, count in found.items()))
         else:
-            results, found = score_work(model, work, stages, kept)
+            try:
+                stages.decoder.start(model)
+                results, found = score_work(model, work, stages, kept)
+            finally:
+                stages.decoder.close()
     with processes.together():
         if check_precision and processes.is_main:
             exact = load_model(str(name), replace(load_options, dtype="float32"))
@@ -184,6 +194,13 @@ def plan(
         raise ModelError(f"{model.info.name} has been computed elsewhere: there is nothing to predict")
     tasks = _load_data(references, model, data_dir, options, Processes())
     return predict(model, tasks, batch_size=batch_size or _batch_size(model), devices=devices)
+
+
+def _default_workers(device: str, processes: Processes) -> int:
+    if not device.startswith("cuda"):
+        return 0
+    beside = int(os.environ.get("LOCAL_WORLD_SIZE", processes.world))
+    return max(min(8, (os.cpu_count() or 1) // beside - 1), 0)
 
 
 def _batch_size(model: Model) -> int:

@@ -43,7 +43,7 @@ def score_by_embeddings(model: DualEncoder, work: Work, stages: Stages, cache: E
         return stages.run(
             stage,
             cut(len(left), IMAGES_PER_PART),
-            lambda place: model.prepare_image(work.open_image(int(wanted[left[place]]))),
+            lambda place: stages.decoder.prepare(model, work, int(wanted[left[place]])).image,
             lambda batch: _one_row_each(model, batch, model.encode_images(batch)),
         )
 
@@ -125,7 +125,7 @@ def _settle(
     exact_images = stages.run(
         f"settling-images-{key}",
         cut(len(images), _SETTLED_PER_PART),
-        lambda place: model.prepare_image(work.open_image(int(images[place]))),
+        lambda place: stages.decoder.prepare(model, work, int(images[place])).image,
         lambda batch: model.encode_images(batch, exact=True),
         batch_size=1,
     )

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..metrics.errors import ModelError
+from ._decoding import Decoder
 from ._parts import Claims, Part, PartStore, Save, cut, run_parts
 from ._processes import Processes
 from ._progress import Progress
@@ -30,17 +31,26 @@ class Stages:
     Attributes:
         batch_size: how many items a scorer takes at once. Where the device's memory does not hold that many, batches
             are halved from then on.
-        seconds: how long this process spent in each stage, and of that waiting for items to be loaded.
+        decoder: makes images ready.
+        seconds: how long this process spent in each stage, and of that waiting for items to be loaded; and how many
+            items it went through.
     """
 
     def __init__(
-        self, model: str, store: PartStore, processes: Processes, progress: Progress, batch_size: int = 32
+        self,
+        model: str,
+        store: PartStore,
+        processes: Processes,
+        progress: Progress,
+        batch_size: int = 32,
+        workers: int = 0,
     ) -> None:
         self._model = model
         self._store = store
         self._processes = processes
         self._progress = progress
         self.batch_size = batch_size
+        self.decoder = Decoder(workers)
         self.seconds: dict[str, dict[str, float]] = {}
 
     def run(
@@ -64,17 +74,19 @@ class Stages:
         Raises:
             ModelError: `compute` gave NaN or infinity; such a part is not kept.
         """
-        clock = {"total": 0.0, "waiting": 0.0}
+        clock = {"total": 0.0, "waiting": 0.0, "items": 0}
 
         def compute_parts(own: Claims, left: int, save: Save) -> None:
             if left < len(parts):
                 self._progress.say(f"{name}: going on; some of the {len(parts)} parts were finished before")
             items_left = sum(map(len, parts)) * left // max(len(parts), 1) // self._processes.world
-            window = 2 * (batch_size or self.batch_size)
-            with self._progress.bar(name, items_left) as advance, _ahead(load, own, window) as loaded:
+            threads = max(_DECODING_THREADS, 2 * self.decoder.workers)
+            window = max(2 * (batch_size or self.batch_size), threads)
+            with self._progress.bar(name, items_left) as advance, _ahead(load, own, window, threads) as loaded:
                 for number, part, items in loaded:
                     timed = _timed(items, clock)
                     save(number, self._compute_part(name, part, timed, compute, advance, batch_size))
+                    clock["items"] += len(part)
 
         start = time.perf_counter()
         finished = run_parts(self._store, name, parts, self._processes, compute_parts)
@@ -142,14 +154,14 @@ def free_memory() -> None:
 
 @contextmanager
 def _ahead(
-    load: Callable[[int], Item], claims: Claims, window: int
+    load: Callable[[int], Item], claims: Claims, window: int, threads: int
 ) -> Iterator[Iterator[tuple[int, Part, Iterator[Item]]]]:
     """The parts with their items, loaded in threads, at most `window` of them ahead of their use.
 
     Parts are claimed only when their items are about to be loaded. The items of a part must be used up before the next
     part is asked for.
     """
-    with ThreadPoolExecutor(_DECODING_THREADS) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         waiting: deque[Future[Item]] = deque()
         claimed: deque[tuple[int, Part]] = deque()
 

@@ -17,6 +17,9 @@ from ..metrics.errors import DataError
 from ._protocol import Query
 
 
+DECODING_ERRORS = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
+
+
 class Pool(NamedTuple):
     """A retrieval set: each of its images with each of its texts, by their numbers; both int arrays."""
 
@@ -159,25 +162,32 @@ class Work:
                 digest.update(np.ascontiguousarray(array).tobytes() + b"/")
         return digest.hexdigest()
 
+    def image_bytes(self, number: int) -> bytes:
+        """The file of image number `number`."""
+        key = self.images[number]
+        return self._sources[key].image_bytes(key)
+
     def open_image(self, number: int) -> Image.Image:
         """Decode image number `number`.
 
         Raises:
-            DataError: it cannot be read; the message names the file and the examples that want it.
+            DataError: it cannot be read; see `unreadable`.
         """
+        try:
+            return decode(self.image_bytes(number))
+        except DECODING_ERRORS as error:
+            raise self.unreadable(number, error) from error
+
+    def unreadable(self, number: int, error: BaseException) -> DataError:
+        """What to say of an image that cannot be decoded: its file, and the examples that want it."""
         key = self.images[number]
         task = self._sources[key]
-        try:
-            image = Image.open(io.BytesIO(task.image_bytes(key)))
-            image.load()
-            return image
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            users = [example.id for example in task.examples if key in example.images]
-            raise DataError(
-                f"the image {task.image_names[key]} of {task.benchmark} cannot be read ({error}); it belongs to "
-                f"{', '.join(users[:3])}{' …' if len(users) > 3 else ''}. Put an intact file in its place, build the "
-                "dataset again if you built it yourself, and run again"
-            ) from error
+        users = [example.id for example in task.examples if key in example.images]
+        return DataError(
+            f"the image {task.image_names[key]} of {task.benchmark} cannot be read ({error}); it belongs to "
+            f"{', '.join(users[:3])}{' …' if len(users) > 3 else ''}. Put an intact file in its place, build the "
+            "dataset again if you built it yourself, and run again"
+        )
 
 
 class _Collector:
@@ -207,6 +217,13 @@ class _Collector:
     def pairs(self) -> Pairs:
         image, text = np.array(self._pairs, np.int64).reshape(-1, 2).T
         return Pairs(list(self._texts), image, text, np.array(self._shapes, np.int64).reshape(-1, 2), self._pools)
+
+
+def decode(content: bytes) -> Image.Image:
+    """An image from its file; raises one of `DECODING_ERRORS`."""
+    image = Image.open(io.BytesIO(content))
+    image.load()
+    return image
 
 
 def queries_of(example: Example) -> list[Query]:

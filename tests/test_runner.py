@@ -182,3 +182,22 @@ def test_a_sheet_with_a_broken_rule_is_refused_by_row(coco, tmp_path):
         read_sheet(tmp_path / "text.parquet")
     with pytest.raises(SheetError, match="no such score sheet"):
         read_sheet(Path("nowhere.parquet"))
+
+
+def test_worker_processes_prepare_the_same_images(tiny_clip, coco, tmp_path):
+    folder = coco(rows=40, images=20)
+    here = run_quietly(str(tiny_clip), folder, tmp_path / "here", cache=False)
+    beside = run_quietly(str(tiny_clip), folder, tmp_path / "beside", cache=False, workers=2)
+    assert all_scores(here).tolist() == all_scores(beside).tolist()
+    broken = next((folder / "val2017").glob("*.jpg"))
+    broken.write_bytes(broken.read_bytes()[:200])
+    with pytest.raises(DataError, match=rf"the image {broken.name} of sugarcrepe cannot be read"):
+        run_quietly(str(tiny_clip), folder, tmp_path / "broken", cache=False, workers=2)
+
+
+def test_a_model_that_cannot_be_sent_to_workers_says_so(coco, tmp_path):
+    class Local(Recorder):
+        pass
+
+    with pytest.raises(ModelError, match=r"recorder cannot be sent to worker processes .*--workers 0"):
+        run_quietly(Local(), coco(rows=10, images=5), tmp_path / "out", workers=1)
