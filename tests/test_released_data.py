@@ -48,3 +48,26 @@ def test_a_constant_model_gets_what_the_tie_policy_says(ties, expected, stand_in
     [path] = score("mock:constant", ["sugarcrepe/swap_obj"], out=tmp_path, data_dir=stand_in, progress=False)
     [result] = judge([path], ties=ties, resamples=500)
     assert (result.scores["accuracy"], result.scores["tie_rate"]) == (expected, 1.0)
+
+
+def test_the_released_tricd_is_scored_by_a_detector_on_stand_in_images(shared_data, tmp_path):
+    source = shared_data / "data" / "tricd"
+    (tmp_path / "copy" / "val2017").mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for name in ("TRICD_grounding_val.json", "TRICD_VQA_val.json"):
+        (tmp_path / "copy" / name).symlink_to(source / name)
+    for image in json.loads((source / "TRICD_grounding_val.json").read_text("utf-8"))["images"]:
+        pixels = rng.integers(0, 256, (image["height"] // 8, image["width"] // 8, 3), dtype=np.uint8)
+        name = image["file_name"].rsplit("/")[-1]
+        Image.fromarray(pixels).resize((image["width"], image["height"])).save(tmp_path / "copy" / "val2017" / name)
+    sheets = score("demo-owlvit", ["tricd"], out=tmp_path / "sheets", data_dir=tmp_path / "copy", progress=False)
+    results = {result.metric: result.scores for result in judge(sheets, resamples=100)}
+    assert list(results) == ["cpd_ap", "grounding_recall", "group_recall_at_1"]
+    assert (results["cpd_ap"]["n"], results["cpd_ap"]["n_positive"], results["cpd_ap"]["n_boxes"]) == (204, 102, 315)
+    # Phrases with boxes on the positive rows; noise shows none of them.
+    assert results["grounding_recall"]["n"] == results["group_recall_at_1"]["n"] > 102
+    assert 0 <= results["cpd_ap"]["ap"] < 0.2
+    answers = score("mock:shuffled", ["tricd/vqa"], out=tmp_path / "vqa", data_dir=tmp_path / "copy", progress=False)
+    [answered] = judge(answers, resamples=100)
+    assert answered.scores["n"] == 204
+    assert answered.scores["accuracy"] == pytest.approx(0.5, abs=0.15)

@@ -10,7 +10,8 @@ import time
 
 import numpy as np
 import pytest
-from support import Pairs, Recorder, all_scores, finish, run_quietly, score_command
+import tiny_models
+from support import Pairs, Recorder, all_scores, command, finish, run_quietly, score_command
 
 from vl_assay.metrics.errors import ModelError, SheetError, StorageError
 from vl_assay.metrics.sheets import read_sheet
@@ -95,6 +96,39 @@ def test_a_clip_run_killed_ten_times_ends_with_the_same_bits(coco, tmp_path, pro
     killed, undisturbed, resumed = kill_and_resume("demo-clip", folder, tmp_path, rounds=10, processes=processes)
     assert killed >= 5
     assert (undisturbed == resumed).all()
+
+
+def family_run(family, coco, tmp_path):
+    """The arguments that score a checkpoint of a family on something that it can do."""
+    if family == "demo-owlvit":
+        return family, "toy_scenes/detection"
+    name, _, head = family.partition("=")
+    checkpoint = getattr(tiny_models, f"tiny_{name}")(tmp_path / name)
+    benchmark = ["sugarcrepe/add_att", "--data-dir", coco(600, 300), "-o", "verify=false", "--no-cache"]
+    model = f"{name}:{checkpoint}" if name == "vera" else checkpoint
+    return model, *benchmark, *(["-s", f"head={head}"] if head else [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["blip", "blip=itc", "vilt", "llava", "vera", "demo-owlvit"])
+def test_runs_of_every_protocol_killed_at_random_end_with_the_same_bits(family, coco, tmp_path):
+    rng = np.random.default_rng(list(family.encode()))
+    arguments = ["score", *family_run(family, coco, tmp_path)]
+    started = time.monotonic()
+    finish(command(*arguments, "--out", tmp_path / "undisturbed"))
+    full = time.monotonic() - started
+    killed = 0
+    for _ in range(4):
+        process = command(*arguments, "--out", tmp_path / "killed")
+        time.sleep(float(rng.uniform(0.4, 1.0)) * full)
+        killed += process.poll() is None
+        process.kill()
+        process.communicate()
+    finish(command(*arguments, "--out", tmp_path / "killed"))
+    assert killed >= 2
+    [name] = [path.name for path in (tmp_path / "undisturbed").glob("*.parquet")]
+    ours, theirs = (read_sheet(tmp_path / run / name).rows for run in ("undisturbed", "killed"))
+    assert ours == theirs
 
 
 @pytest.mark.slow

@@ -1,0 +1,92 @@
+"""What a sample of a run tells beforehand: how long it takes, and what half precision changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support import UNVERIFIED, Recorder
+
+from vl_assay.hub_datasets import load_examples
+from vl_assay.metrics.errors import ModelError
+from vl_assay.metrics.sheet_rows import AnswerRow, MatchingRow
+from vl_assay.metrics.sheets import read_sheet
+from vl_assay.model_wrappers import score
+from vl_assay.model_wrappers._runner import plan
+from vl_assay.model_wrappers._sample import _decisions, changed_decisions, predict, sample
+
+
+@pytest.fixture
+def tasks(coco):
+    return load_examples("sugarcrepe/add_att", data_dir=coco(rows=300, images=120), options=UNVERIFIED)
+
+
+class Slow(Recorder):
+    """Takes a thousandth of a second for each image it prepares, and a fiftieth of that for each caption."""
+
+    def prepare_image(self, image):
+        import time
+
+        time.sleep(0.004)
+        return super().prepare_image(image)
+
+
+def test_a_sample_is_spread_over_the_whole_task(tasks):
+    [small] = sample(tasks, 4)
+    places = [[example.id for example in tasks[0].examples].index(example.id) for example in small.examples]
+    assert places == [0, 100, 199, 299]
+    assert len(sample(tasks, 1000)[0].examples) == 300
+
+
+def test_the_prediction_scales_with_the_work_and_names_what_bounds_it(tasks):
+    whole = predict(Slow(), tasks, batch_size=8, size=30)
+    assert whole.bound == "decode"
+    assert (whole.sample, whole.examples) == (30, 300)
+    # 120 images in four threads at 4 ms each, and no less.
+    assert whole.seconds["decode"] > 0.5 * 120 * 0.004 / 4
+    half = predict(Slow(), tasks, batch_size=8, devices=2, size=30)
+    assert half.total == pytest.approx(sum(half.seconds.values()) / 2)
+    assert whole.memory > 10e6
+
+
+def test_a_plan_writes_nothing_and_refuses_no_devices(coco, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = coco(rows=30, images=10)
+    prediction = plan("mock:shuffled", "sugarcrepe/add_att", data_dir=folder, options=UNVERIFIED)
+    assert prediction.total > 0
+    assert not (tmp_path / "vl-assay-results").exists()
+    with pytest.raises(ModelError, match="the number of devices is 0"):
+        plan("mock:shuffled", "sugarcrepe/add_att", data_dir=folder, options=UNVERIFIED, devices=0)
+
+
+def row(*scores, correct=None):
+    return MatchingRow("a", "c", "c", ["i"] * len(scores), correct or list(range(len(scores))), [*map(list, scores)])
+
+
+def test_decisions_change_with_who_is_first_and_not_with_by_how_much():
+    assert _decisions(row([0.9, 0.1])) == _decisions(row([0.2, 0.1])) != _decisions(row([0.1, 0.2]))
+    assert _decisions(row([0.9, 0.1])) != _decisions(row([0.1, 0.1]))  # a tie is no win
+    # Both images prefer their captions; in the second case one caption prefers the wrong image.
+    assert _decisions(row([0.9, 0.1], [0.2, 0.8])) != _decisions(row([0.3, 0.1], [0.4, 0.8]))
+    answer = AnswerRow("a", "c", "c", ["i"], "is it", True, 0.5)
+    assert _decisions(answer) == 1
+    assert np.sign(-0.1) == _decisions(AnswerRow("a", "c", "c", ["i"], "is it", True, -0.1))
+
+
+def test_changes_are_counted_against_the_exact_model(tasks):
+    same = changed_decisions(Recorder(), Recorder(), tasks, batch_size=8, size=50)
+    assert same == {"precision_sample": 50, "precision_changes": 0}
+    noisy = changed_decisions(Recorder(noise=1.0), Recorder(), tasks, batch_size=8, size=50)
+    assert 0 < noisy["precision_changes"] <= 50
+
+
+def test_the_sheet_says_how_many_decisions_half_precision_changed(tiny_clip, coco, tmp_path):
+    folder = coco(rows=60, images=20)
+    [path] = score(
+        str(tiny_clip), "sugarcrepe/add_att", data_dir=folder, options=UNVERIFIED, out=tmp_path, dtype="bfloat16",
+        check_precision=40, progress=False,
+    )  # fmt: skip
+    facts = read_sheet(path).metadata["run"]
+    assert facts["precision_sample"] == 40
+    assert 0 <= facts["precision_changes"] <= 40
+    with pytest.raises(ModelError, match="name it by a text"):
+        score(Recorder(), "sugarcrepe/add_att", data_dir=folder, options=UNVERIFIED, check_precision=5)
