@@ -227,6 +227,7 @@ def _build_config(
             dataset_name=benchmark,
             config_name=config,
             data_dir=None if data_dir is None else str(data_dir),
+            writer_batch_size=_ROWS_PER_GROUP,
             **options,
         )
         # Downloads are kept where `datasets` keeps them, and taken from there without a request: builders pin or
