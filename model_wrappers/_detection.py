@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..metrics.errors import ModelError
-from ._parts import cut_by_cost
+from ._parts import cut_by_cost, part_size
 from ._protocol import Detector, Found, Query
 from ._stages import Stages
 from ._work import Work
@@ -41,7 +41,8 @@ def detect(model: Detector, work: Work, stages: Stages) -> dict[tuple[int, Query
         rows = [_rows(model.info.name, item, found) for item, found in zip(batch, given, strict=True)]
         return np.concatenate(rows)
 
-    parts = cut_by_cost([len(queries) for queries in asked], _QUERIES_PER_PART)
+    costs = [len(queries) for queries in asked]
+    parts = cut_by_cost(costs, part_size(sum(costs), 16, _QUERIES_PER_PART))
     boxes = stages.run("boxes", parts, load, compute)
     found = {(number, query): [] for number, queries in zip(numbers, asked, strict=True) for query in queries}
     for row in boxes:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..metrics.errors import ModelError
-from ._parts import choice_key, cut_by_cost
+from ._parts import choice_key, cut_by_cost, part_size
 from ._protocol import Answerer, CrossEncoder, PairScorer
-from ._scoring import IMAGES_PER_PART, NEAR_TIE, Scores, as_column, pool_matrices, truncated
+from ._scoring import IMAGES_PER_PART, NEAR_TIE, Scores, as_column, pool_matrices, prepare_texts, truncated
 from ._stages import Stages
 from ._work import Pairs, Work
 
@@ -44,7 +44,7 @@ def score_by_pairs(model: PairScorer, work: Work, stages: Stages) -> Scores:
 
 def score_by_crossing(model: CrossEncoder, work: Work, stages: Stages) -> Scores:
     """Scores of all captions of a work by a model that reads image and caption together; images are encoded once."""
-    tokens = model.prepare_captions(work.captions.texts)
+    tokens = prepare_texts(model.prepare_captions, work.captions.texts)
 
     def near(scores: np.ndarray) -> np.ndarray:
         return work.captions.near_ties(scores, NEAR_TIE)
@@ -54,7 +54,7 @@ def score_by_crossing(model: CrossEncoder, work: Work, stages: Stages) -> Scores
 
 def score_answers(model: Answerer, work: Work, stages: Stages) -> Scores:
     """Scores of all questions of a work: above 0 for yes, below for no."""
-    tokens = model.prepare_questions(work.questions.texts)
+    tokens = prepare_texts(model.prepare_questions, work.questions.texts)
 
     def near(scores: np.ndarray) -> np.ndarray:
         return np.abs(scores) <= NEAR_TIE
@@ -128,7 +128,7 @@ def _run(
     costs = [_IMAGE_COST + end - start for start, end in items]
     found = stages.run(
         stage,
-        cut_by_cost(costs, IMAGES_PER_PART * (_IMAGE_COST + 2)),
+        cut_by_cost(costs, part_size(sum(costs), 4 * (_IMAGE_COST + 2), IMAGES_PER_PART * (_IMAGE_COST + 2))),
         load_item,
         lambda batch: compute(batch, exact),
         batch_size=1 if exact else None,

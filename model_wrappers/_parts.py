@@ -72,6 +72,11 @@ def cut(count: int, size: int) -> list[Part]:
     return [range(start, min(start + size, count)) for start in range(0, count, size)]
 
 
+def part_size(total: float, least: float, most: float) -> float:
+    """How much of some work goes into a part: an amount that leaves sixteen parts to share, within bounds."""
+    return min(max(total / 16, least), most)
+
+
 def cut_by_cost(costs: Sequence[float] | np.ndarray, limit: float) -> list[Part]:
     """Cut items into parts that cost about the same: a part ends before it would cost more than `limit`.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from ..metrics.errors import ModelError
 from ._cache import EmbeddingCache
-from ._parts import choice_key, cut, cut_by_cost
+from ._parts import choice_key, cut, cut_by_cost, part_size
 from ._protocol import DualEncoder, TextScorer
 from ._stages import Stages
 from ._work import Pool, Work
@@ -21,6 +22,7 @@ NEAR_TIE = 4e-6
 IMAGES_PER_PART = 128
 _CAPTIONS_PER_PART = 512
 _SETTLED_PER_PART = 16
+_TOKENISED_AT_ONCE = 1024
 # 2**22 scores, 32 MB in double precision, are computed at a time.
 _BLOCK = 2**22
 
@@ -36,13 +38,13 @@ class Scores(NamedTuple):
 def score_by_embeddings(model: DualEncoder, work: Work, stages: Stages, cache: EmbeddingCache) -> Scores:
     """Scores of all captions of a work as dot products of embeddings."""
     pairs = work.captions
-    tokens = model.prepare_captions(pairs.texts)
+    tokens = prepare_texts(model.prepare_captions, pairs.texts)
     wanted = pairs.images()
 
     def encode_images(left: Sequence[int], stage: str) -> np.ndarray:
         return stages.run(
             stage,
-            cut(len(left), IMAGES_PER_PART),
+            cut(len(left), math.ceil(part_size(len(left), 8, IMAGES_PER_PART))),
             lambda place: stages.decoder.prepare(model, work, int(wanted[left[place]])).image,
             lambda batch: _one_row_each(model, batch, model.encode_images(batch)),
         )
@@ -72,7 +74,7 @@ def score_by_embeddings(model: DualEncoder, work: Work, stages: Stages, cache: E
 def score_blindly(model: TextScorer, work: Work, stages: Stages) -> Scores:
     """Scores of all captions of a work by a model that sees none of its images."""
     pairs = work.captions
-    tokens = model.prepare_captions(pairs.texts)
+    tokens = prepare_texts(model.prepare_captions, pairs.texts)
 
     def rows(batch: Sequence[Any], exact: bool = False) -> np.ndarray:
         return as_column(model.info.name, model.score_captions(batch, exact=exact), len(batch))
@@ -107,7 +109,8 @@ def _run_by_length(
     # The text itself makes the order total.
     by_length = sorted(range(len(tokens)), key=lambda i: (len(tokens[i]), texts[i]))
     costs = np.array([len(tokens[number]) for number in by_length])
-    parts = cut_by_cost(costs, _CAPTIONS_PER_PART * max(costs.mean(), 1.0)) if len(costs) else []
+    each = max(costs.mean(), 1.0) if len(costs) else 1.0
+    parts = cut_by_cost(costs, part_size(costs.sum(), 32 * each, _CAPTIONS_PER_PART * each))
     found = stages.run(stage, parts, lambda place: tokens[by_length[place]], compute)
     rows = np.empty_like(found)
     rows[by_length] = found
@@ -137,6 +140,11 @@ def _settle(
         batch_size=1,
     )
     return _dot(exact_images[image_place], exact_captions[caption_place])
+
+
+def prepare_texts(prepare: Callable[[Sequence[str]], list[list[int]]], texts: Sequence[str]) -> list[list[int]]:
+    """The token ids of each text; some at a time, since tokenizers keep much more of a call than the ids."""
+    return [ids for some in cut(len(texts), _TOKENISED_AT_ONCE) for ids in prepare(texts[some.start : some.stop])]
 
 
 def truncated(tokens: Sequence[Sequence[int]], limit: int) -> int:
