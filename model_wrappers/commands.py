@@ -1,13 +1,15 @@
-"""The commands that need a model: run, score, list."""
+"""The commands that need a model: run, score, list, cache, reproduce."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ..hub_datasets.commands import AllowMissing, DataDir, Options, Ties, check_options, make_report, parse_options
+from ..metrics.errors import VLAssayError
 
 app = typer.Typer()
 
@@ -20,7 +22,26 @@ Benchmarks = Annotated[
     typer.Argument(help="Benchmarks, parts of them (sugarcrepe/swap_obj) or dataset folders; toy_scenes if none."),
 ]
 Out = Annotated[Path | None, typer.Option(help="Folder of the results; by default vl-assay-results/<model>.")]
-BatchSize = Annotated[int, typer.Option(help="Images or captions at once; changes the speed only.")]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(help="Images or texts at once; changes the speed only. By default what suits the device.", min=1),
+]
+Setting = Annotated[
+    list[str] | None,
+    typer.Option("--setting", "-s", metavar="NAME=VALUE", help="A choice of the model's family; repeatable."),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(help="Processes that prepare images; by default none on a CPU and up to 8 for a GPU.", min=0),
+]
+Compile = Annotated[
+    bool, typer.Option("--compile", help="Translate the model with torch.compile first; pays for large sets.")
+]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep embeddings (see `vl-assay cache`).")]
+CheckPrecision = Annotated[
+    int,
+    typer.Option(metavar="N", help="Count the decisions on N examples of each task that differ from float32.", min=0),
+]
 Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
 Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit of the model on the Hub.")]
 
@@ -33,20 +54,31 @@ def run(
     data_dir: DataDir = None,
     allow_missing: AllowMissing = False,
     option: Options = None,
-    batch_size: BatchSize = 32,
+    batch_size: BatchSize = None,
     dtype: Dtype = "float32",
     revision: Revision = None,
+    setting: Setting = None,
+    compile: Compile = False,
+    workers: Workers = None,
+    no_cache: NoCache = False,
+    check_precision: CheckPrecision = 0,
+    plan: Annotated[bool, typer.Option("--plan", help="Predict time and memory from a sample, and stop.")] = False,
+    devices: Annotated[int, typer.Option(help="With --plan: how many devices like this one share the work.")] = 1,
     ties: Ties = None,
     confidence: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
 ) -> None:
     """Score a model on benchmarks and report: tables, plots, JSON, LaTeX.
 
     Examples: `vl-assay run` · `vl-assay run mock:bag-of-words` ·
-    `vl-assay run openai/clip-vit-base-patch32 sugarcrepe --data-dir coco` ·
+    `vl-assay run openai/clip-vit-base-patch32 sugarcrepe --data-dir coco` · `vl-assay run demo-clip --plan` ·
     `torchrun --nproc_per_node 2 --no-python vl-assay run demo-clip`
     """
     check_options(ties=ties, confidence=confidence)
-    sheets = _score(model, benchmarks, out, data_dir, allow_missing, option, batch_size, dtype, revision)
+    how = _how(data_dir, allow_missing, option, batch_size, dtype, revision, setting, compile)
+    if plan:
+        _print_plan(model, benchmarks, devices, how)
+        return
+    sheets = _score(model, benchmarks, out, workers, no_cache, check_precision, how)
     if _is_main():
         make_report(sheets, sheets[0].parent, ties=ties, confidence=confidence)
 
@@ -59,85 +91,276 @@ def score(
     data_dir: DataDir = None,
     allow_missing: AllowMissing = False,
     option: Options = None,
-    batch_size: BatchSize = 32,
+    batch_size: BatchSize = None,
     dtype: Dtype = "float32",
     revision: Revision = None,
+    setting: Setting = None,
+    compile: Compile = False,
+    workers: Workers = None,
+    no_cache: NoCache = False,
+    check_precision: CheckPrecision = 0,
 ) -> None:
     """Write the score sheets only; `vl-assay report` makes numbers of them.
 
     A run that was killed goes on when the same command is given again.
     Example: `vl-assay score demo-clip toy_scenes --out sheets`
     """
-    sheets = _score(model, benchmarks, out, data_dir, allow_missing, option, batch_size, dtype, revision)
+    how = _how(data_dir, allow_missing, option, batch_size, dtype, revision, setting, compile)
+    sheets = _score(model, benchmarks, out, workers, no_cache, check_precision, how)
     if _is_main():
         typer.echo("\n".join(str(sheet) for sheet in sheets))
 
 
 @app.command("list")
-def list_() -> None:
-    """Show the benchmarks, metrics and model families that there are."""
+def list_(
+    what: Annotated[str | None, typer.Argument(help="benchmarks, metrics or models; all three if none.")] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="Your own copies of the sources, together or in a folder of its name for each benchmark."),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """Show the benchmarks, metrics and model families that there are. Downloads and builds nothing.
+
+    Each configuration of a benchmark comes with its rows and images in the split that is scored (of the newest build
+    in the cache, else as on the card), the metrics that judge it, and whether its sources are ready, to be downloaded,
+    or missing: then what is missing and where it is to be had follows.
+
+    Examples: `vl-assay list` · `vl-assay list metrics` · `vl-assay list benchmarks --data-dir sources --json`
+    """
+    import json
+
+    from ..metrics.errors import UnknownNameError
+
+    kinds = {"benchmarks": _list_benchmarks, "metrics": _list_metrics, "models": _list_models}
+    if what is not None and what not in kinds:
+        raise UnknownNameError("thing to list", what, kinds)
+    chosen = kinds if what is None else {what: kinds[what]}
+    if json_:
+        content = {kind: function(data_dir, as_json=True) for kind, function in chosen.items()}
+        typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
+        return
+    for function in chosen.values():
+        function(data_dir, as_json=False)
+
+
+def _list_benchmarks(data_dir: Path | None, *, as_json: bool) -> Any:
+    """Print the benchmarks one by one, or return all as JSON."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    from ..hub_datasets import listing
+
+    entries = listing.list_benchmarks(data_dir=data_dir)
+    if as_json:
+        return listing.as_json(entries)
+    console = Console(highlight=False)
+    for entry in entries:
+        console.print(f"[bold]{entry.name}[/] – {escape(listing.origin_line(entry))}", soft_wrap=True)
+        console.print(listing.benchmark_table(entry))
+        for line in listing.problem_lines(entry):
+            console.print(line, markup=False, soft_wrap=True)
+        console.print()
+    return None
+
+
+def _list_metrics(_: Path | None, *, as_json: bool) -> Any:
+    from rich.console import Console
+
+    from ..hub_datasets import listing
+
+    if as_json:
+        return listing.as_json(listing.list_metrics())
+    Console(highlight=False).print(listing.metric_table(listing.list_metrics()))
+    return None
+
+
+def _list_models(_: Path | None, *, as_json: bool) -> Any:
     from rich.console import Console
     from rich.table import Table
 
-    from ..hub_datasets.benchmarks import benchmark_names, get_benchmark
-    from ..metrics.modules import metric_names
+    if as_json:
+        return [{"family": name, "checkpoints": checkpoints, "problem": why} for name, checkpoints, why in _families()]
+    table = Table("family", "checkpoints, for example", title="Model families", title_justify="left")
+    for name, checkpoints, why in _families():
+        table.add_row(name, why or ", ".join(checkpoints))
+    Console(highlight=False).print(table)
+    return None
 
-    console = Console()
-    benchmarks = Table(
-        "benchmark", "task", "configurations", "metric", "data", title="Benchmarks", title_justify="left"
+
+@app.command()
+def reproduce(
+    table: Annotated[str | None, typer.Argument(help="Its name, such as sugarcrepe-6; all are listed if none.")] = None,
+    models: Annotated[
+        list[str] | None, typer.Option(metavar="LABEL", help="A row, as the table prints it; repeatable.")
+    ] = None,
+    use: Annotated[
+        list[str] | None, typer.Option(metavar="LABEL=MODEL", help="Another model for a row; repeatable.")
+    ] = None,
+    sheets: Annotated[Path | None, typer.Option(help="Take the sheets in this folder; run nothing.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the results; by default vl-assay-results/TABLE.")] = None,
+    data_dir: DataDir = None,
+    weights: Annotated[Path, typer.Option(help="Folder with weights that one must fetch (negclip.pth).")] = Path(),
+    allow_missing: AllowMissing = False,
+    option: Options = None,
+    dtype: Dtype = "float32",
+    ties: Ties = None,
+    confidence: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """Run the models of a paper's table and set our values beside those that it prints.
+
+    Says of each whether it lies inside our interval, which models need answers from elsewhere or weights that one must
+    fetch, and why values may differ. `--sheets` on the folder of earlier results puts several runs together.
+
+    Examples: `vl-assay reproduce` · `vl-assay reproduce sugarcrepe-6 --data-dir coco --models RN50 --models ViT-B-32` ·
+    `vl-assay reproduce aro-2 --data-dir aro --use XVLM=answers:xvlm.csv` ·
+    `vl-assay reproduce aro-5 --sheets vl-assay-results --ties right`
+    """
+    import json
+
+    from . import _reproduce, _reproduce_report
+
+    if table is None:
+        status = _reproduce.status(weights)
+        typer.echo(json.dumps(status, indent=1)) if json_ else _reproduce_report.print_tables(status)
+        return
+    scoring = {
+        "data_dir": data_dir,
+        "options": parse_options(option, allow_missing=allow_missing),
+        "dtype": dtype,
+        "progress": not json_,
+    }
+    result = _reproduce.reproduce(
+        table,
+        models=models,
+        use=_reproduce.parse_use(use),
+        sheets=sheets,
+        out=out,
+        weights=weights,
+        ties=ties,
+        confidence=confidence,
+        **scoring,
     )
-    for name in benchmark_names():
-        benchmark = get_benchmark(name)
-        for task in benchmark.tasks:
-            source = benchmark.source or "made on the spot"
-            benchmarks.add_row(name, task.name, ", ".join(task.configs), ", ".join(task.metrics), source)
-    console.print(benchmarks)
-    console.print(f"Metrics: {', '.join(metric_names())}", soft_wrap=True)
-    console.print(_families())
+    if result is None:
+        return
+    typer.echo(_reproduce_report.as_json(result)) if json_ else _reproduce_report.print_reproduction(result)
+    if result.failed:
+        raise typer.Exit(1)
 
 
-def _families() -> Any:
+@app.command()
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all of it.")] = False,
+) -> None:
+    """Show the embeddings that are kept on the disk, by model, or remove them.
+
+    They stand in the folder embeddings of VL_ASSAY_CACHE; VL_ASSAY_CACHE_LIMIT, in gigabytes, is 10 by default.
+    Examples: `vl-assay cache` · `vl-assay cache --clear`
+    """
+    from rich.console import Console
     from rich.table import Table
 
+    from ._cache import cached_models, clear_cache
+
+    if clear:
+        typer.echo(f"{clear_cache() / 1e6:,.1f} MB removed")
+        return
+    models = cached_models()
+    table = Table("model", "revision", "dtype", "shards", "MB", title="Embeddings", title_justify="left")
+    for model in models:
+        size = f"{model.bytes / 1e6:,.1f}"
+        table.add_row(model.name, model.revision[:20], model.dtype, str(model.shards), size)
+    Console().print(table if models else "no embeddings are kept")
+
+
+def _families() -> Iterator[tuple[str, list[str], str]]:
+    """Name, names of checkpoints as `run` takes them, and what the family lacks here, if anything."""
     from ..metrics.errors import ModelError
     from ._families import demo_names, family_names, get_family
 
-    table = Table("family", "checkpoints, for example", title="Model families", title_justify="left")
-    table.add_row("demo", ", ".join(demo_names()))
+    yield "demo", demo_names(), ""
     for name in family_names():
         try:
             module = get_family(name)
         except ModelError as error:
-            table.add_row(name, str(error))
-            continue
-        table.add_row(name, ", ".join(f"{name}:{checkpoint}" for checkpoint in module.CHECKPOINTS))
-    return table
+            yield name, [], str(error)
+        else:
+            yield name, [f"{name}:{checkpoint}" for checkpoint in module.CHECKPOINTS], ""
+
+
+def _how(
+    data_dir: Path | None,
+    allow_missing: bool,
+    option: list[str] | None,
+    batch_size: int | None,
+    dtype: str,
+    revision: str | None,
+    setting: list[str] | None,
+    compile: bool,
+) -> dict[str, Any]:
+    """The arguments that scoring and planning have in common."""
+    return {
+        "data_dir": data_dir,
+        "options": parse_options(option, allow_missing=allow_missing),
+        "batch_size": batch_size,
+        "dtype": dtype,
+        "revision": revision,
+        "settings": parse_settings(setting),
+        "compile": compile,
+    }
 
 
 def _score(
     model: str,
     benchmarks: list[str] | None,
     out: Path | None,
-    data_dir: Path | None,
-    allow_missing: bool,
-    option: list[str] | None,
-    batch_size: int,
-    dtype: str,
-    revision: str | None,
+    workers: int | None,
+    no_cache: bool,
+    check_precision: int,
+    how: dict[str, Any],
 ) -> list[Path]:
     from ._runner import DEFAULT_BENCHMARKS
     from ._runner import score as score_model
 
-    return score_model(
-        model,
-        benchmarks or DEFAULT_BENCHMARKS,
-        out=out,
-        data_dir=data_dir,
-        options=parse_options(option, allow_missing=allow_missing),
-        batch_size=batch_size,
-        dtype=dtype,
-        revision=revision,
+    benchmarks = benchmarks or list(DEFAULT_BENCHMARKS)
+    cache = not no_cache
+    return score_model(model, benchmarks, out=out, workers=workers, cache=cache, check_precision=check_precision, **how)
+
+
+def _print_plan(model: str, benchmarks: list[str] | None, devices: int, how: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from ._runner import DEFAULT_BENCHMARKS
+    from ._runner import plan as plan_run
+
+    prediction = plan_run(model, benchmarks or list(DEFAULT_BENCHMARKS), devices=devices, **how)
+    title = f"{model}: {prediction.examples:,} examples, predicted from {prediction.sample:,}"
+    table = Table("phase", "seconds", "share", title=title, title_justify="left")
+    whole = max(prediction.total, 1e-9)
+    for phase, seconds in prediction.seconds.items():
+        seconds /= prediction.devices
+        table.add_row(phase, f"{seconds:,.1f}", f"{100 * seconds / whole:.0f} %")
+    table.add_section()
+    table.add_row("all", f"{prediction.total:,.1f}", "")
+    console = Console()
+    console.print(table)
+    console.print(
+        f"bound by {prediction.bound}; {prediction.memory / 1e9:,.1f} GB in use at the peak; loading comes on top",
+        highlight=False,
     )
+
+
+def parse_settings(pairs: list[str] | None) -> dict[str, str]:
+    """``["head=itc"]`` → ``{"head": "itc"}``."""
+    settings = {}
+    for pair in pairs or ():
+        name, separator, value = pair.partition("=")
+        if not (name and separator):
+            raise VLAssayError(f"setting {pair!r} has no value; write NAME=VALUE, such as head=itc")
+        settings[name] = value
+    return settings
 
 
 def _is_main() -> bool:

@@ -14,8 +14,7 @@ import pytest
 from huggingface_hub import DatasetCard
 
 from vl_assay.hub_datasets import benchmark_names, build, load_examples
-from vl_assay.hub_datasets.benchmarks import get_benchmark, get_card
-from vl_assay.hub_datasets.benchmarks import config_names
+from vl_assay.hub_datasets.benchmarks import config_names, get_benchmark, get_card
 from vl_assay.hub_datasets.repository import read_build
 from vl_assay.metrics.errors import DataError, StorageError, UnknownNameError
 

@@ -27,6 +27,8 @@ VERSION = "1.1.0"
 SIZES = {"validation": 500, "test": 1000}
 # One pool each: a caption of retrieval is true of no other scene of its pool.
 RETRIEVAL_SIZES = {"validation": POOL, "test": POOL}
+# Nothing is usually trained on these: they have a train split only where one is asked for.
+_TO_TEST = ("retrieval", "sets", "vqa")
 _ENDLESS = -1
 _TEXT = datasets.Value("string")
 _IMAGE = datasets.Image()
@@ -125,7 +127,10 @@ class ToyScenes(datasets.GeneratorBasedBuilder):
 
     config: ToyScenesConfig
     BUILDER_CONFIG_CLASS = ToyScenesConfig
-    BUILDER_CONFIGS = [ToyScenesConfig(name=task, version=datasets.Version(VERSION)) for task in TASKS]  # noqa: RUF012
+    BUILDER_CONFIGS = [  # noqa: RUF012
+        ToyScenesConfig(name=task, version=datasets.Version(VERSION), train_scenes=0 if task in _TO_TEST else 2000)
+        for task in TASKS
+    ]
     DEFAULT_CONFIG_NAME = "itm"
 
     def _info(self) -> datasets.DatasetInfo:

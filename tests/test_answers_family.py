@@ -1,0 +1,877 @@
+"""Answers from a file: judged as the model that gave them, in every format, with nothing dropped unsaid."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import importlib
+import io
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example as for_example
+from hypothesis import given
+from hypothesis import strategies as st
+from support import UNVERIFIED
+from test_sugarcrepe_itm import GPT4V
+from typer.testing import CliRunner
+
+from vl_assay.hub_datasets import build, get_benchmark, judge, load_examples
+from vl_assay.hub_datasets.benchmarks import Task
+from vl_assay.hub_datasets.examples import MISSING, Example, Phrase, TaskData
+from vl_assay.metrics.console import build_app
+from vl_assay.metrics.errors import ModelError, UnknownNameError, VLAssayError
+from vl_assay.metrics.sheets import file_hash, read_sheet
+from vl_assay.model_wrappers import LoadOptions, load_model, score
+from vl_assay.model_wrappers._answer_files import Record, read_records
+from vl_assay.model_wrappers._answer_values import boxes, choices, matrix, yes_or_no
+from vl_assay.model_wrappers._protocol import SheetSource, abilities
+from vl_assay.model_wrappers._runner import plan
+from vl_assay.model_wrappers._work import Work
+
+TEXTS = ("red cat", "blue cat", "cat")
+ONE = Example("e", "c", "c", ("i",), TEXTS)
+TWO = Example("e", "c", "c", ("i", "j"), TEXTS[:2])
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """A function that lays out small sources of a benchmark, once."""
+    made = {}
+
+    def make(name):
+        if name not in made:
+            folder = tmp_path_factory.mktemp(name)
+            importlib.import_module(f"sources_{name}").make(folder)
+            made[name] = folder
+        return made[name]
+
+    return make
+
+
+@pytest.fixture
+def run(sources, tmp_path):
+    """A function that scores a model, or the text of a file of answers, on a part of a benchmark: its sheet's path."""
+
+    def run_on(model, reference, *, out="out", ending=".csv", **settings):
+        name = reference.partition("/")[0]
+        if not model.startswith(("mock:", "answers:")):
+            (tmp_path / f"said{ending}").write_text(model, encoding="utf-8")
+            model = f"answers:{tmp_path}/said{ending}"
+        folder = sources(name) if get_benchmark(name).source else None
+        [path] = score(
+            model, reference, out=tmp_path / out, data_dir=folder, options=UNVERIFIED if folder else {},
+            settings=settings, progress=False,
+        )  # fmt: skip
+        return path
+
+    return run_on
+
+
+def table(rows):
+    """Records as CSV; values that are not texts or numbers in JSON."""
+    file = io.StringIO()
+    writer = csv.DictWriter(file, rows[0])
+    writer.writeheader()
+    writer.writerows(
+        {key: json.dumps(value) if isinstance(value, list) else value for key, value in row.items()} for row in rows
+    )
+    return file.getvalue()
+
+
+def lines(rows):
+    return "\n\n".join(map(json.dumps, rows))
+
+
+def by_id(rows):
+    return json.dumps({row["id"]: {key: value for key, value in row.items() if key != "id"} for row in rows})
+
+
+WRITERS = {".csv": table, ".jsonl": lines, ".json": json.dumps, ".txt": by_id}
+
+
+def results_of(path):
+    """All results without what names the model, the file and the run."""
+    return [(result.metric, result.scores) for result in judge(path, resamples=100)]
+
+
+def rounded(results):
+    return json.loads(json.dumps(results), parse_float=lambda text: round(float(text), 9))
+
+
+def flat(lists):
+    return list(itertools.chain.from_iterable(lists))
+
+
+def task_of(reference, sources):
+    name = reference.partition("/")[0]
+    [task] = load_examples(reference, data_dir=sources(name), options=UNVERIFIED, needs_images=False)
+    return task
+
+
+# --- The answers of a model, written to a file, are judged as the model was ----------------------------------------
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+@pytest.mark.parametrize("reference", ["sugarcrepe/swap_obj", "cola", "aro/coco_order", "retrieval/coco"])
+def test_scores_come_back_as_they_were_given(reference, ending, run):
+    original = run("mock:shuffled", reference)
+    sheet = read_sheet(original)
+    rows = [{"id": row.id, "scores": np.asarray(row.scores).tolist()} for row in sheet.rows]
+    again = run(WRITERS[ending](rows[::-1]), reference, out="again", ending=ending)
+    assert [row.id for row in read_sheet(again).rows] == [row.id for row in sheet.rows]
+    for ours, theirs in zip(read_sheet(again).rows, sheet.rows, strict=True):
+        assert np.array_equal(ours.scores, theirs.scores)
+        assert ours.correct == theirs.correct
+    assert results_of(again) == results_of(original)
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+def test_answers_and_yes_no_scores_come_back_too(ending, run):
+    original = run("mock:shuffled", "tricd/vqa")
+    rows = read_sheet(original).rows
+    said = WRITERS[ending]([{"id": row.id, "answer": "Yes." if row.score > 0 else "no"} for row in rows])
+    assert results_of(run(said, "tricd/vqa", out="words", ending=ending)) == results_of(original)
+    said = WRITERS[ending]([{"id": row.id, "score": row.score + 0.5} for row in rows])
+    assert results_of(run(said, "tricd/vqa", out="numbers", ending=ending, threshold="0.5")) == results_of(original)
+
+
+FORMS = ("a box a record", "all boxes of a phrase", "all boxes of an example")
+
+
+@pytest.mark.parametrize(
+    ("form", "ending"),
+    [*itertools.product(FORMS, (".csv", ".jsonl", ".json")), ("all boxes of an example", ".txt")],
+)
+def test_boxes_come_back_too(form, ending, run, sources):
+    original = run("mock:shuffled", "tricd/val")
+    numbers = {
+        example.id: [phrase.number for phrase in example.phrases] for example in task_of("tricd/val", sources).examples
+    }
+    records = []
+    for row in read_sheet(original).rows:
+        phrases = zip(numbers[row.id], row.phrases, row.boxes, row.scores, strict=True)
+        if form == "all boxes of an example":
+            ids = [number for number, found in zip(numbers[row.id], row.boxes, strict=True) for _ in found]
+            drawn, sure = flat(row.boxes), flat(row.scores)
+            records.append({"id": row.id, "phrase_ids": ids, "boxes": drawn, "scores": sure})
+            continue
+        for number, phrase, found, sure in phrases:
+            if form == "all boxes of a phrase":
+                records.append({"id": row.id, "phrase": phrase["text"], "boxes": found, "scores": sure})
+            else:
+                records += [
+                    {"image_id": int(row.id[4:]), "phrase_id": number, "bbox": [x, y, x2 - x, y2 - y], "score": s}
+                    for (x, y, x2, y2), s in zip(found, sure, strict=True)
+                ]
+    again = run(WRITERS[ending](records), "tricd/val", out="again", ending=ending)
+    for ours, theirs in zip(read_sheet(again).rows, read_sheet(original).rows, strict=True):
+        assert ours.scores == theirs.scores
+        assert np.allclose(flat(ours.boxes), flat(theirs.boxes), atol=1e-9)
+    assert rounded(results_of(again)) == rounded(results_of(original))
+
+
+def test_columns_of_numbers_are_scores_of_one_image(run, sources):
+    ids = [example.id for example in task_of("sugarcrepe/swap_obj", sources).examples]
+    path = run(table([{"id": i, "score_0": n, "score_1": 2.5} for n, i in enumerate(ids)]), "sugarcrepe/swap_obj")
+    assert [row.scores for row in read_sheet(path).rows] == [[[float(n), 2.5]] for n in range(len(ids))]
+
+
+@pytest.mark.parametrize("reference", ["sugarcrepe/swap_obj", "cola", "retrieval/coco"])
+@pytest.mark.parametrize("named", ["file", "example and file", "example and number"])
+def test_single_pairs_are_put_together(reference, named, run, sources):
+    original = run("mock:shuffled", reference)
+    rows, task = read_sheet(original).rows, task_of(reference, sources)
+    pool = list(dict.fromkeys(caption for example in task.examples for caption in example.captions))
+    pairs = {}
+    for row, example in zip(rows, task.examples, strict=True):
+        matrix_ = np.asarray(row.scores).reshape(len(row.images), -1)
+        texts = pool if row.kind == "retrieval" else example.captions
+        for (i, j), value in np.ndenumerate(matrix_):
+            name = task.image_names[example.images[i]]
+            who = {
+                "file": {"image": f"val2014/{name}"},
+                "example and file": {"id": row.id, "image": name},
+                "example and number": {"id": row.id, "image": i},
+            }[named]
+            pairs[(*who.values(), texts[j])] = {**who, "caption": texts[j], "score": float(value)}
+    again = run(table(list(pairs.values())), reference, out="again")
+    assert results_of(again) == results_of(original)
+    assert all(np.array_equal(a.scores, b.scores) for a, b in zip(read_sheet(again).rows, rows, strict=True))
+
+
+# --- What an answer means ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "first", "chosen"),
+    [
+        (0, 0, 0), (2, 0, 2), (1, 1, 0), ("1", 0, 1), ("1", 1, 0), ("(2)", 1, 1), ("Output (2).", 1, 1),
+        ("A", 0, 0), ("b", 1, 1), ("Answer: C", 0, 2), ("Caption 1", 1, 0), (" red cat ", 0, 0), ("cat", 0, 2),
+        ({"free_form_answer": "(2)", "multiple_choice_answer": "blue cat"}, 0, 1),
+        ("", 0, None), (None, 0, None), ("Neither caption is right.", 0, None), ("(2) a cat", 1, None),
+        ("RED CAT", 0, None), ("A cat", 0, None), ({"multiple_choice_answer": ""}, 0, None),
+    ],
+)  # fmt: skip
+def test_a_choice_is_a_number_a_letter_or_the_caption(answer, first, chosen):
+    said = choices(answer, ONE, first)
+    if chosen is None:
+        assert said is None
+    else:
+        assert said.tolist() == [[float(place == chosen) for place in range(3)]]
+
+
+def test_a_choice_for_each_of_several_images():
+    assert choices(["blue cat", 0], TWO, 0).tolist() == [[0, 1], [1, 0]]
+    assert choices('["A", "B"]', TWO, 0).tolist() == [[1, 0], [0, 1]]
+    assert choices([0, None], TWO, 0) is None
+    for answer, message in ((0, "0 is not a list"), ([0], "1 answers for 2 images")):
+        with pytest.raises(ValueError, match=message):
+            choices(answer, TWO, 0)
+
+
+def test_captions_that_are_the_same_are_chosen_together():
+    twins = Example("e", "c", "c", ("i",), ("a cat", "a cat", "a dog"))
+    assert choices("a cat", twins, 0).tolist() == [[1, 1, 0]]
+
+
+@pytest.mark.parametrize("answer", [3, "3", "D", -1, 0.5, True, [0], {}])
+def test_what_can_be_no_choice_is_refused(answer):
+    with pytest.raises(ValueError, match=r"none of the 3 captions.*from A to C|is no choice"):
+        choices(answer, ONE, 0)
+
+
+@pytest.mark.parametrize("answer", [0, "0", "(0)"])
+def test_a_number_below_the_first_is_refused(answer):
+    with pytest.raises(ValueError, match=r"numbers from 1 \(set by count_from\) to 3"):
+        choices(answer, ONE, 1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "value"),
+    [
+        ("yes", 1), ("Yes.", 1), (" YES, there are zebras.", 1), ("Yes - two of them", 1), (True, 1), (1, 1), ("1", 1),
+        ("true", 1), ("no", -1), ("No!", -1), ("No: there is a cat.\nA dog too.", -1), (False, -1), ("0", -1), (0, -1),
+        ("False", -1), ("", 0), (None, 0), ("not sure", 0), ("no answer", 0), ("I say yes", 0), ("yesterday", 0),
+        ("none", 0), (2, 0), (["yes"], 0), ("yes and no", 0),
+    ],
+)  # fmt: skip
+def test_a_yes_is_a_yes_and_anything_unclear_is_neither(answer, value):
+    assert yes_or_no(answer) == value
+
+
+@pytest.mark.parametrize(
+    ("fields", "shape", "message"),
+    [
+        ({"scores": [1, 2]}, (1, 3), r"1 × 2 scores, images × captions; the example has 1 × 3"),
+        ({"scores": [[1, 2], [3]]}, (2, 2), "2 × 1 or 2 scores"),
+        ({"scores": "[1, 2"}, (1, 2), "is not a list in JSON"),
+        ({"scores": [1, math.nan]}, (1, 2), "nan is not a finite number"),
+        ({"scores": [1, None]}, (1, 2), "None is not a finite number"),
+        ({"scores": [1, True]}, (1, 2), "True is not"),
+        ({"scores": []}, (1, 2), "1 × 0 scores"),
+        ({"score_0": "1", "score_1": "1_0"}, (1, 2), "'1_0' is not a finite number"),
+        ({"score_0": "1", "score_1": "inf"}, (1, 2), "'inf' is not"),
+        ({"score_0": "1", "score_1": "0,5"}, (1, 2), "'0,5' is not"),
+        ({"score_0": "1", "score_1": "", "score_2": "1"}, (1, 2), "score_1 is missing among score_0, score_2"),
+        ({"scores": [10**400, 1]}, (1, 2), "is not a finite number"),
+    ],
+)
+def test_scores_of_another_shape_or_kind_are_refused(fields, shape, message):
+    with pytest.raises(ValueError, match=message):
+        matrix(fields, *shape)
+
+
+def test_a_column_beyond_the_captions_of_a_row_may_be_empty():
+    assert matrix({"score_0": "1", "score_1": "2", "score_2": ""}, 1, 2).tolist() == [[1, 2]]
+
+
+SEEN = Example(
+    "e", "c", "c", ("i",), ("a dog near a dog and a cat",),
+    phrases=(Phrase("dog", 2, 5, (), 7), Phrase("dog", 13, 16, (), 8), Phrase("cat", 23, 26, (), 9)),
+)  # fmt: skip
+
+
+def test_boxes_are_sorted_by_phrase_and_by_how_sure_they_are():
+    found = boxes(
+        [
+            Record("a", {"phrase": "cat", "bbox": [1, 2, 3, 4], "score": 0.1}),
+            Record("b", {"phrase_id": "8", "category_id": 1, "boxes": [1, 2, 3, 4], "score": 5}),
+            Record("c", {"phrase_ids": [9, 9], "boxes": [[0, 0, 1, 1], [0, 0, 2, 2]], "scores": [0.1, 0.3]}),
+            Record("d", {"boxes": []}),
+        ],
+        SEEN,
+    )
+    assert [one.boxes.tolist() for one in found] == [[], [[1, 2, 3, 4]], [[0, 0, 2, 2], [1, 2, 4, 6], [0, 0, 1, 1]]]
+    assert [one.scores.tolist() for one in found] == [[], [5], [0.3, 0.1, 0.1]]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"phrase": "dog", "bbox": [0, 0, 1, 1], "score": 1}, "at x: the phrase 'dog' is 2 times in the caption"),
+        ({"phrase": "cow", "bbox": [0, 0, 1, 1], "score": 1}, "'cow' is no phrase of e, which has 'dog', 'dog', 'cat'"),
+        ({"phrase_id": 1, "bbox": [0, 0, 1, 1], "score": 1}, "1 is no phrase of e, which has 7, 8, 9"),
+        ({"category_id": True, "bbox": [0, 0, 1, 1], "score": 1}, "True is no phrase of e"),
+        ({"bbox": [0, 0, 1, 1], "score": 1}, "it does not say its phrase"),
+        ({"phrase": "cat", "bbox": [0, 0, -1, 1], "score": 1}, r"\[0, 0, -1, 1\] is not x, y, width, height"),
+        ({"phrase": "cat", "boxes": [[2, 0, 1, 1]], "score": 1}, "is not x1, y1, x2, y2 with x1 <= x2"),
+        ({"phrase": "cat", "boxes": [[0, 2, 1, 1]], "score": 1}, "is not x1, y1, x2, y2 with x1 <= x2"),
+        ({"phrase": "cat", "bbox": [0, 0, 1], "score": 1}, "is not x, y, width, height"),
+        ({"phrase": "cat", "bbox": [0, 0, 1, math.inf], "score": 1}, "inf is not a finite number"),
+        ({"phrase": "cat", "bbox": [0, 0, 1, 1]}, "None is not a finite number"),
+        ({"phrase": "cat", "bbox": [0, 0, 1, 1], "score": "nan"}, "'nan' is not a finite number"),
+        ({"phrase": "cat", "boxes": [[0, 0, 1, 1]] * 2, "scores": [1]}, "2 boxes, 1 scores and 2 phrases"),
+        ({"phrase": "cat", "boxes": [[0, 0, 1, 1]] * 2, "score": 1}, "2 boxes, 1 scores and 2 phrases"),
+        ({"phrase": "cat", "boxes": "all", "score": 1}, "'all' is not a list"),
+    ],
+)
+def test_boxes_that_cannot_be_are_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        boxes([Record("at x", fields)], SEEN)
+
+
+# --- Nothing is dropped unsaid -------------------------------------------------------------------------------------
+
+
+def swap_obj(sources):
+    return [example.id for example in task_of("sugarcrepe/swap_obj", sources).examples]
+
+
+def test_examples_without_an_answer_are_an_error_or_wrong_and_counted(run, sources):
+    ids = swap_obj(sources)
+    assert len(ids) == 6
+    text = table([{"id": i, "scores": [2, 1]} for i in ids[2:]])
+    with pytest.raises(ModelError, match=r"said.csv: no answer to 2 of 6 examples: swap_obj/0; swap_obj/1\. allow_mis"):
+        run(text, "sugarcrepe/swap_obj")
+    path = run(text, "sugarcrepe/swap_obj", allow_missing="true")
+    assert read_sheet(path).metadata["run"]["missing_answers"] == 2
+    [result] = judge(path, resamples=100)
+    assert (result.scores["n"], result.scores["accuracy"], result.scores["tie_rate"]) == (6, 4 / 6, 2 / 6)
+    assert result.missing == 0
+
+
+def test_a_missing_row_of_a_retrieval_set_helps_nobody(run, sources):
+    task = task_of("retrieval/coco", sources)
+    pool = list(dict.fromkeys(caption for example in task.examples for caption in example.captions))
+    rows = [{"id": e.id, "scores": [-1.0 - (caption not in e.captions) for caption in pool]} for e in task.examples]
+    perfect = judge(run(lines(rows), "retrieval/coco", ending=".jsonl"), resamples=100)[0].scores
+    path = run(lines(rows[1:]), "retrieval/coco", out="b", ending=".jsonl", allow_missing="true")
+    assert set(read_sheet(path).rows[0].scores) == {-2.0}
+    lacking = judge(path, resamples=100)[0].scores
+    for name in ("image_recall_at_1", "text_recall_at_1"):
+        assert lacking[name] < perfect[name] == 1
+
+
+def test_a_pair_that_is_missing_makes_its_example_missing(run, sources):
+    task = task_of("sugarcrepe/swap_obj", sources)
+    rows = [{"id": e.id, "caption": caption, "score": 1} for e in task.examples for caption in e.captions]
+    with pytest.raises(ModelError, match="no answer to 1 of 6 examples: swap_obj/5"):
+        run(table(rows[:-1]), "sugarcrepe/swap_obj")
+
+
+def test_records_that_answer_nothing_are_an_error_or_counted(run, sources):
+    rows = [{"id": i, "answer": "A"} for i in [*swap_obj(sources), "swap_obj/108", "x"]]
+    message = (
+        r"nothing that was asked is answered by 2 of its 8 records: line 8: id 'swap_obj/108'; line 9: id 'x'\. all"
+    )
+    with pytest.raises(ModelError, match=message):
+        run(table(rows), "sugarcrepe/swap_obj")
+    path = run(table(rows), "sugarcrepe/swap_obj", allow_unknown="true")
+    facts = read_sheet(path).metadata["run"]
+    assert (facts["answers"], facts["unknown_answers"], facts["no_answer"]) == (8, 2, 0)
+    assert judge(path, resamples=100)[0].scores["accuracy"] == 1
+
+
+def test_answers_of_neither_are_counted_and_wrong_whatever_is_right(run, sources):
+    ids = swap_obj(sources)
+    path = run(
+        lines([{"id": i, "answer": "Neither is." if n < 2 else 0} for n, i in enumerate(ids)]),
+        "sugarcrepe/swap_obj",
+        ending=".jsonl",
+    )
+    [result] = judge(path, resamples=100)
+    assert (result.scores["accuracy"], result.run["no_answer"]) == (4 / 6, 2)
+    questions = task_of("tricd/vqa", sources).examples
+    path = run(lines([{"id": e.id, "answer": "I cannot tell."} for e in questions]), "tricd/vqa", ending=".jsonl")
+    [result] = judge(path, resamples=100)
+    assert (result.scores["accuracy"], result.run["no_answer"]) == (0, len(questions))
+
+
+def test_a_detector_may_abstain_but_not_from_everything(run, sources):
+    [one, *rest] = task_of("tricd/val", sources).examples
+    record = {"id": one.id, "phrase": one.phrases[0].text, "boxes": [[0, 0, 9, 9]], "score": 1}
+    path = run(json.dumps([record]), "tricd/val", ending=".json")
+    assert read_sheet(path).metadata["run"]["without_boxes"] == len(rest)
+    other = {"id": "vqa/1", "phrase": "dog", "boxes": [[0, 0, 9, 9]], "score": 1}
+    message = f"no answer to {len(rest) + 1} of {len(rest) + 1} examples: val/1; val/2; val/3 …"
+    with pytest.raises(ModelError, match=message):
+        run(json.dumps([other]), "tricd/val", out="b", ending=".json", allow_unknown="true")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([("0", "A"), ("swap_obj/0", "A")], "1 of its records cannot be used: line 3: swap_obj/0 has .* at line 2"),
+        (
+            [("0", "A"), ("1", "7"), ("2", "C")],
+            "2 of its records cannot be used: line 3: '7' is none.*line 4: 'C' is none",
+        ),
+        (
+            [("0", "0"), ("1", "2")],
+            r"1 of its .* '2' is none of the 2 captions: .* 0 \(set by count_from\) to 1 or letters",
+        ),
+    ],
+)
+def test_records_that_cannot_be_used_are_named_by_their_line(rows, message, run):
+    with pytest.raises(ModelError, match=f"said.csv: {message}"):
+        run(table([{"id": i, "answer": answer} for i, answer in rows]), "sugarcrepe/swap_obj")
+
+
+def test_records_of_two_kinds_or_of_none_are_refused(run, sources):
+    ids = swap_obj(sources)
+    mixed = [{"id": ids[0], "answer": 0}, {"id": ids[1], "scores": [1, 0]}]
+    with pytest.raises(ModelError, match="line 3: it says scores, those before answer"):
+        run(lines(mixed), "sugarcrepe/swap_obj", ending=".jsonl")
+    # The right answers beside the model's score would be taken for the model's.
+    for columns in ("id,answer,score\na,yes,0.3", "id,label\na,1", "id,scores,score\na,1,1"):
+        with pytest.raises(ModelError, match=r"line 2: a record has one of answer, scores.*columns are 'id, "):
+            run(columns, "sugarcrepe/swap_obj")
+
+
+def test_answers_to_other_captions_are_noticed(run, sources):
+    task = task_of("sugarcrepe/swap_obj", sources)
+    rows = [{"id": e.id, "caption": task.examples[n - 1].captions[0], "answer": 0} for n, e in enumerate(task.examples)]
+    with pytest.raises(
+        ModelError, match=r"6 of its records cannot.*none of those of swap_obj/0; is it another example\?"
+    ):
+        run(lines(rows), "sugarcrepe/swap_obj", ending=".jsonl")
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"image": "nowhere.jpg", "caption": "x", "score": 1}, "line 1: image 'nowhere.jpg'"),
+        ({"image": "000000000000.jpg", "caption": "x", "score": 1}, "line 1: caption 'x'"),
+        ({"id": "swap_obj/0", "caption": ["x"], "score": 1}, "line 1: caption"),
+        (
+            {"id": "swap_obj/0", "image": 1, "caption": "x", "score": 1},
+            "the image 1 is none of swap_obj/0, which has 0",
+        ),
+        ({"caption": "x", "score": 1}, "line 1: image 'None'"),
+    ],
+)
+def test_pairs_of_nothing_are_refused(record, message, run):
+    with pytest.raises(ModelError, match=message):
+        run(json.dumps(record), "sugarcrepe/swap_obj", ending=".jsonl")
+
+
+def test_a_pair_that_comes_twice_is_refused(run, sources):
+    [first, *_] = task_of("sugarcrepe/swap_obj", sources).examples
+    record = {"image": "000000000000.jpg", "caption": first.captions[0], "score": 1}
+    with pytest.raises(ModelError, match=r"line 3: this pair of image and caption came before; where images share a"):
+        run(lines([record, record]), "sugarcrepe/swap_obj", ending=".jsonl")
+    with pytest.raises(ModelError, match=r"line 3: all records have an id, or none"):
+        run(lines([record, {"id": "0", **record}]), "sugarcrepe/swap_obj", ending=".jsonl")
+
+
+def work_of(kind, *examples, names=()):
+    data = TaskData("bench", Task("t", ("c",), ("image",), ("caption",), {}, kind=kind), ("c",), "test")
+    data.examples += examples
+    data.image_names |= dict(names)
+    return Work([data])
+
+
+def read(records, work, tmp_path):
+    (tmp_path / "a.jsonl").write_text(lines(records), encoding="utf-8")
+    results, facts = load_model(f"answers:{tmp_path}/a.jsonl").results(work)
+    return results.rows(work.tasks[0]), facts
+
+
+def test_where_images_share_a_name_the_example_must_be_named(tmp_path):
+    examples = [Example(f"e{n}", "c", "c", (f"k{n}",), ("a", "b")) for n in (0, 1)]
+    work = work_of("matching", *examples, names={"k0": "x.jpg", "k1": "x.jpg"})
+    pairs = [{"image": "x.jpg", "caption": caption, "score": 1} for caption in "ab"]
+    with pytest.raises(ModelError, match=r"line 1: 2 images have the name 'x.jpg'; say by id which example is meant"):
+        read(pairs, work, tmp_path)
+    rows, _ = read([pair | {"id": e.id, "score": n} for n, e in enumerate(examples) for pair in pairs], work, tmp_path)
+    assert [row.scores for row in rows] == [[[0, 0]], [[1, 1]]]
+
+
+def test_answers_to_examples_without_image_and_name_stay_out(tmp_path):
+    work = work_of(
+        "answers", Example("e0", "c", "c", ("k",), ("is it",)), Example("e1", "c", "c", (MISSING,), ("is it",))
+    )
+    rows, facts = read([{"id": "e0", "answer": "no"}, {"id": "e1", "answer": "no"}], work, tmp_path)
+    assert [row.score for row in rows] == [-1, None]
+    assert facts == {"answers": 2, "no_answer": 0, "unneeded_answers": 1}
+
+
+def test_two_examples_that_ask_the_same_of_one_image_have_the_same_boxes(tmp_path):
+    work = work_of("detection", *(dataclasses.replace(SEEN, id=f"e{n}") for n in (0, 1)))
+    drawn = [{"id": f"e{n}", "phrase": "cat", "bbox": [0, 0, 1, 1], "score": 1} for n in (0, 1)]
+    rows, _ = read(drawn, work, tmp_path)
+    assert rows[0].boxes == rows[1].boxes == [[], [], [[0, 0, 1, 1]]]
+    with pytest.raises(ModelError, match="e1: another example asks the same of the same image, and has other boxes"):
+        read([drawn[0], drawn[1] | {"score": 2}], work, tmp_path)
+
+
+def test_scores_beyond_single_precision_are_no_retrieval_scores(tmp_path):
+    work = work_of("retrieval", Example("e", "c", "c", ("k",), ("a", "b")))
+    with pytest.raises(ModelError, match="line 1: its scores do not fit single precision"):
+        read([{"id": "e", "scores": [1e39, 1]}], work, tmp_path)
+
+
+# --- Ids -----------------------------------------------------------------------------------------------------------
+
+
+def test_short_ids_do_where_they_are_clear(sources, tmp_path):
+    folder = sources("sugarcrepe")
+    parts = ["sugarcrepe/swap_obj", "sugarcrepe/swap_att"]
+    short = tmp_path / "short.jsonl"
+    short.write_text(lines([{"id": n, "answer": 0} for n in range(6)]), encoding="utf-8")
+
+    def score_on(references, file):
+        return score(
+            f"answers:{file}", references, out=tmp_path / file.stem, data_dir=folder, options=UNVERIFIED, progress=False
+        )
+
+    score_on(parts[:1], short)
+    with pytest.raises(ModelError, match=r"the id 0 may mean sugarcrepe/swap_obj/0 or sugarcrepe/swap_att/0; write it"):
+        score_on(parts, short)
+    whole = tmp_path / "whole.jsonl"
+    ids = [*(f"swap_obj/{n}" for n in range(6)), *(f"sugarcrepe/swap_att/{n}" for n in range(6))]
+    whole.write_text(lines([{"id": i, "answer": 0} for i in ids]), encoding="utf-8")
+    assert len(score_on(parts, whole)) == 2
+
+
+@pytest.mark.parametrize("name", [None, True, 0.5, ["swap_obj/0"]])
+def test_an_id_is_a_text_or_a_whole_number(name, run):
+    with pytest.raises(ModelError, match=r"line 1: (it has no id|the id .* is no text)"):
+        run(json.dumps({"id": name, "answer": 0}), "sugarcrepe/swap_obj", ending=".jsonl")
+
+
+# --- Images are not needed -----------------------------------------------------------------------------------------
+
+
+def test_without_images_everything_but_their_keys_is_the_same(coco, tmp_path):
+    folder = coco(rows=12, images=5)
+    repository = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj"], data_dir=folder, options=UNVERIFIED)
+    said = tmp_path / "said.csv"
+    ids = [example.id for example in load_examples(str(repository))[0].examples]
+    said.write_text(table([{"id": i, "score_0": n % 3, "score_1": 1} for n, i in enumerate(ids)]), encoding="utf-8")
+    [with_images] = score(f"answers:{said}", str(repository), out=tmp_path / "a", progress=False)
+    for photograph in (folder / "val2017").iterdir():
+        photograph.unlink()
+    [without] = score(
+        f"answers:{said}",
+        "sugarcrepe/swap_obj",
+        out=tmp_path / "b",
+        data_dir=folder,
+        options=UNVERIFIED,
+        progress=False,
+    )
+    ours, theirs = read_sheet(without), read_sheet(with_images)
+    assert ours.metadata["benchmark"] == theirs.metadata["benchmark"]
+    assert [row.images for row in ours.rows][:2] == [["file:000000000000.jpg"], ["file:000000000001.jpg"]]
+    assert all(len(row.images[0]) == 32 for row in theirs.rows)
+    assert results_of(without) == results_of(with_images)
+
+
+def test_a_build_whose_images_are_partly_missing_is_answered_whole(coco, tmp_path):
+    folder = coco(rows=12, images=5)
+    (folder / "val2017" / "000000000003.jpg").unlink()
+    options = {**UNVERIFIED, "allow_missing": True}
+    repository = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj"], data_dir=folder, options=options)
+    ids = [example.id for example in load_examples(str(repository))[0].examples]
+    (tmp_path / "said.csv").write_text(table([{"id": i, "answer": 0} for i in ids]), encoding="utf-8")
+    [path] = score(f"answers:{tmp_path}/said.csv", str(repository), out=tmp_path / "out", progress=False)
+    sheet = read_sheet(path)
+    assert (sheet.metadata["benchmark"]["missing"], sheet.rows[3].images) == ([], ["file:000000000003.jpg"])
+    assert judge(path, resamples=100)[0].scores["n"] == 12
+
+
+def test_models_that_need_images_get_them_as_ever(coco, tmp_path):
+    folder = coco(rows=12, images=5)
+    [task] = load_examples("sugarcrepe/swap_obj", data_dir=folder, options=UNVERIFIED)
+    [text] = load_examples("sugarcrepe/swap_obj", data_dir=folder, options=UNVERIFIED, needs_images=False)
+    assert all(len(example.images[0]) == 32 for example in task.examples)
+    assert task.fingerprint == text.fingerprint
+    repository = build(
+        "sugarcrepe",
+        tmp_path / "sc",
+        configs=["swap_obj"],
+        data_dir=folder,
+        options=UNVERIFIED | {"with_images": False},
+    )
+    with pytest.raises(VLAssayError, match=r"no column 'image'.*Was it built without images\?"):
+        score("mock:shuffled", str(repository), out=tmp_path / "out", progress=False)
+
+
+# --- The model -----------------------------------------------------------------------------------------------------
+
+
+def test_the_model_says_which_file_it_is(tmp_path):
+    path = tmp_path / "X-VLM 16M.csv"
+    path.write_text("id,answer\na,0\n", encoding="utf-8")
+    model = load_model(f"answers:{path}")
+    assert isinstance(model, SheetSource)
+    assert (model.info.name, model.info.family, model.info.checkpoint) == ("X-VLM 16M", "answers", "X-VLM 16M.csv")
+    assert model.info.revision == f"sha256:{file_hash(path)}"
+    named = load_model(f"answers:{path}", LoadOptions(settings={"name": "X-VLM"}))
+    assert (named.info.name, named.info.settings["count_from"]) == ("X-VLM", "0")
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ('{"id": 1, "boxes": []}', ("detection",)),
+        ('{"id": 1, "answer": "A"}', ("matching", "answers")),
+        ('{"id": 1, "scores": [1, 2]}', ("matching", "retrieval")),
+        ('{"image": "x", "caption": "y", "score": 1}', ("matching", "retrieval")),
+        ('{"id": 1, "score": 1}', ("answers",)),
+    ],
+)
+def test_what_a_file_can_answer_follows_from_its_first_record(text, kinds, tmp_path):
+    (tmp_path / "a.jsonl").write_text(text, encoding="utf-8")
+    assert abilities(load_model(f"answers:{tmp_path}/a.jsonl")) == kinds
+
+
+def test_a_file_is_not_given_what_it_cannot_answer(run):
+    with pytest.raises(ModelError, match="said does detection, but cola has no task of that kind"):
+        run('{"id": 1, "boxes": []}', "cola", ending=".jsonl")
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"nam": "x"}, UnknownNameError, "unknown setting of answers 'nam'; known: name, count_from"),
+        ({"allow_missing": "yes"}, UnknownNameError, "unknown allow_missing of answers 'yes'; known: false, true"),
+        ({"count_from": "2"}, UnknownNameError, "unknown count_from of answers '2'; known: 0, 1"),
+        ({"threshold": "half"}, ModelError, "the threshold 'half' is not a finite number"),
+        ({"name": "a\nb"}, ModelError, "1 to 200 printable characters"),
+    ],
+)
+def test_settings_that_do_not_exist_are_refused(settings, error, message, tmp_path):
+    (tmp_path / "a.csv").write_text("id,answer\na,0\n", encoding="utf-8")
+    with pytest.raises(error, match=message):
+        load_model(f"answers:{tmp_path}/a.csv", LoadOptions(settings=settings))
+
+
+def test_what_has_no_meaning_for_a_file_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("id,answer\na,0\n", encoding="utf-8")
+    model = f"answers:{tmp_path}/a.csv"
+    for options in (LoadOptions(dtype="bfloat16"), LoadOptions(revision="main")):
+        with pytest.raises(ModelError, match="leave revision and dtype out"):
+            load_model(model, options)
+    with pytest.raises(ModelError, match="a has been computed elsewhere: there is nothing to predict"):
+        plan(model, "toy_scenes/vqa")
+    with pytest.raises(ModelError, match="a has been computed elsewhere: check_precision cannot"):
+        score(model, "toy_scenes/vqa", check_precision=4, out=tmp_path)
+    with pytest.raises(ModelError, match=r"there is no file nowhere\.csv"):
+        load_model("answers:nowhere.csv")
+
+
+def test_the_command_line_judges_a_file(sources, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ids = swap_obj(sources)
+    (tmp_path / "people.csv").write_text(table([{"id": i, "answer": n % 2 + 1} for n, i in enumerate(ids)]))
+    arguments = ["run", "answers:people.csv", "sugarcrepe/swap_obj", "--data-dir", str(sources("sugarcrepe"))]
+    result = CliRunner().invoke(build_app(), [*arguments, "-o", "verify=false", "-s", "count_from=1"])
+    assert result.exit_code == 0, result.output
+    assert "people on sugarcrepe" in result.output
+    assert "50.0 %" in result.output
+    assert (tmp_path / "vl-assay-results" / "people" / "sugarcrepe.swap_obj.parquet").is_file()
+    assert not (tmp_path / "vl-assay-results" / "people" / ".unfinished").exists()
+
+
+def test_nothing_is_written_when_the_file_is_refused(run, tmp_path):
+    with pytest.raises(ModelError):
+        run("id,answer\nx,0\n", "sugarcrepe/swap_obj")
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+# --- Files of strangers --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ending", "text", "message"),
+    [
+        (".csv", "", "its first line must name the columns"),
+        (".csv", "id,answer\n\n", "has no records"),
+        (".csv", "id,id\na,b", "must name the columns, each once"),
+        (".csv", "id,answer\na,b\nc", "line 3 has 1 cells, not 2"),
+        (".csv", "id,answer\na,b\nc,d,e", "line 3 has 3 cells, not 2"),
+        (".csv", 'id,answer\na,"b', "line 2: unexpected end of data"),
+        (".csv", f"id,answer\na,{'b' * 200_000}", "line 2: field larger.*long cells are for JSON lines"),
+        (".jsonl", '{"id": 1, "answer": 0}\n{"id"', "line 2: Expecting"),
+        (".jsonl", '{"id": 1, "answer": 0}\n[1]', r"line 2: \[1\] is not a record"),
+        (".jsonl", '{"id": 1, "answer": 0}\n{"id": 1, "id": 2, "answer": 0}', "line 2: the key 'id' is there twice"),
+        (".json", '{"1": {"answer": 0}, "1": {"answer": 1}}', "the key '1' is there twice"),
+        (".json", '[{"id": 1, "answer": 0}, 7]', "entry 2: 7 is not a record"),
+        (".json", "7", "must be a list of records, or an object of them by id"),
+        (".json", "id,answer", "Expecting value"),
+        (".json", "[" * 100_000, "too deeply nested"),
+        (".jsonl", '{"id": ' + "[" * 100_000, "too deeply nested"),
+        (".jsonl", '{"id": 1, "answer": ' + "9" * 5000 + "}", "line 1: Exceeds the limit"),
+        (".json", "[]", "has no records"),
+    ],
+)  # fmt: skip
+def test_files_that_are_not_what_they_say_are_refused(ending, text, message, tmp_path):
+    (tmp_path / f"a{ending}").write_text(text, encoding="utf-8")
+    with pytest.raises(ModelError, match=rf"a\{ending}.*{message}"):
+        _ = load_model(f"answers:{tmp_path}/a{ending}"), list(read_records(tmp_path / f"a{ending}"))
+
+
+def test_other_encodings_folders_and_endless_files_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_bytes("id,answer\nä,0".encode("latin-1"))
+    with pytest.raises(ModelError, match=r"a\.csv cannot be read: 'utf-8' codec"):
+        load_model(f"answers:{tmp_path}/a.csv")
+    for name in (str(tmp_path), "/dev/zero"):
+        with pytest.raises(ModelError, match="there is no file"):
+            load_model(f"answers:{name}")
+
+
+def test_lines_and_files_too_long_are_refused(tmp_path, monkeypatch):
+    from vl_assay.model_wrappers import _answer_files
+
+    monkeypatch.setattr(_answer_files, "_LINE_LIMIT", 100)
+    monkeypatch.setattr(_answer_files, "_JSON_LIMIT", 100)
+    for ending, message in (
+        (".csv", "a line is longer"),
+        (".jsonl", "a line is longer"),
+        (".json", "larger than 100 ch"),
+    ):
+        (tmp_path / f"a{ending}").write_text(f'{{"id": "{"x" * 200}"}}', encoding="utf-8")
+        with pytest.raises(ModelError, match=message):
+            list(read_records(tmp_path / f"a{ending}"))
+
+
+def test_what_spreadsheets_and_other_systems_write_is_read(tmp_path):
+    expected = [{"id": "a", "answer": "yes, \nit is"}]
+    for name, text in {
+        "bom.csv": '\ufeffid,answer\r\na,"yes, \nit is"\r\n\r\n',
+        "tabs.tsv": 'id\tanswer\na\t"yes, \nit is"\n',
+        "lines.json": '{"id": "a", "answer": "yes, \\nit is"}\n{"id": "a", "answer": "yes, \\nit is"}',
+        "bom.json": '\ufeff  [{"id": "a", "answer": "yes, \\nit is"}]',
+        "content.out": 'id , answer\na,"yes, \nit is"',
+        "keyed.out": '\n{"a": {"answer": "yes, \\nit is"}}',
+        "bare.json": '{"a": "yes, \\nit is"}',
+    }.items():
+        (tmp_path / name).write_bytes(text.encode())
+        records = [record.fields for record in read_records(tmp_path / name)]
+        assert records == expected * (2 if name == "lines.json" else 1), name
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+COLUMNS = st.sampled_from(
+    ["id", "image_id", "image", "caption", "answer", "score", "scores", "score_0", "score_1", "bbox", "boxes", "phrase",
+     "phrase_id", "phrase_ids", "category_id"]
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def works(sources):
+    names = ("sugarcrepe/swap_obj", "cola", "retrieval/coco", "tricd/val", "tricd/vqa")
+    return [Work([task_of(name, sources)]) for name in names]
+
+
+@given(
+    records=st.lists(st.dictionaries(COLUMNS, VALUES | st.sampled_from(["0", "1", "a cat"]), min_size=1), min_size=1)
+)
+@for_example(records=[{"id": "1", "boxes": [[]]}])
+def test_whatever_stands_in_a_file_it_is_read_or_refused(records, works, tmp_path_factory):
+    path = tmp_path_factory.getbasetemp() / "fuzz.json"
+    path.write_text(json.dumps(records), encoding="utf-8")
+    settings = {"allow_unknown": "true", "allow_missing": "true"}
+    for work in works:
+        try:
+            model = load_model(f"answers:{path}", LoadOptions(settings=settings))
+            if work.tasks[0].task.kind not in model.kinds:
+                continue
+            results, facts = model.results(work)
+        except ModelError:
+            continue
+        assert facts["answers"] == len(records)
+        assert all(row.problem() is None for row in results.rows(work.tasks[0]))
+
+
+@given(text=st.text(max_size=60), ending=st.sampled_from([".csv", ".jsonl", ".json", ".tsv", ""]))
+def test_any_text_is_read_or_refused(text, ending, tmp_path_factory):
+    path = tmp_path_factory.getbasetemp() / f"text{ending}"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    with contextlib.suppress(ModelError):
+        assert all(isinstance(record, Record) for record in read_records(path))
+
+
+# --- The released files --------------------------------------------------------------------------------------------
+
+
+def gpt4v_run(shared_data, tmp_path, name, **settings):
+    (tmp_path / "data").symlink_to(shared_data / "data" / "sugarcrepe" / "data")
+    return lambda model: score(
+        model, name, data_dir=tmp_path, out=tmp_path / "out", settings=settings, progress=False
+    )  # fmt: skip
+
+
+def test_gpt4v_is_judged_by_the_files_that_its_authors_released(shared_data, tmp_path):
+    released = shared_data / "data" / "sugarcrepe" / "gpt4v" / "negative-first"
+    run = gpt4v_run(shared_data, tmp_path, "sugarcrepe/swap_obj", allow_unknown="true")
+    [path] = run(f"answers:{released / 'gpt4v-swap_obj.json'}")
+    sheet = read_sheet(path)
+    assert sheet.model == "gpt4v-swap_obj"
+    # The answer of key "108", to an example that is no longer in the release, was right; five said neither.
+    assert (sheet.metadata["run"]["unknown_answers"], sheet.metadata["run"]["no_answer"]) == (1, 5)
+    [result] = judge(path, resamples=100)
+    right, examples = GPT4V["swap_obj"]
+    assert (result.scores["n"], result.scores["accuracy"]) == (examples - 1, (right - 1) / (examples - 1))
+    assert result.scores["tie_rate"] == 5 / (examples - 1)
+
+
+def test_gpt4v_gets_on_all_of_sugarcrepe_what_its_released_answers_say(shared_data, tmp_path):
+    released = shared_data / "data" / "sugarcrepe" / "gpt4v" / "negative-first"
+    records = []
+    for category in GPT4V:
+        answers = json.loads((released / f"gpt4v-{category}.json").read_text(encoding="utf-8"))
+        records += [{"id": f"{category}/{key}", **answer} for key, answer in answers.items()]
+    (tmp_path / "gpt-4v.jsonl").write_text(lines(records), encoding="utf-8")
+    [path] = gpt4v_run(shared_data, tmp_path, "sugarcrepe", allow_unknown="true")(f"answers:{tmp_path}/gpt-4v.jsonl")
+    [result] = judge(path, resamples=100)
+    for category, (right, examples) in GPT4V.items():
+        part = result.scores["per_category"][category]
+        gone = category == "swap_obj"
+        assert (part["n"], part["accuracy"]) == (examples - gone, (right - gone) / (examples - gone))
+    assert result.scores["accuracy"] == 7016 / 7511  # 7017 of 7512 without key "108"
+
+
+def test_the_true_boxes_of_tricd_are_perfect_and_those_on_distractors_are_not(shared_data, tmp_path):
+    folder = shared_data / "data" / "tricd"
+    released = json.loads((folder / "TRICD_grounding_val.json").read_text(encoding="utf-8"))
+    kept = ("image_id", "phrase_id", "category_id", "bbox")
+    perfect = [
+        {key: box[key] for key in kept} | {"id": n, "score": 0.9} for n, box in enumerate(released["annotations"])
+    ]
+    (tmp_path / "perfect.json").write_text(json.dumps(perfect), encoding="utf-8")
+    [path] = score(f"answers:{tmp_path}/perfect.json", "tricd/val", data_dir=folder, out=tmp_path, progress=False)
+    ap, grounding, group = judge(path, resamples=100)
+    assert (ap.scores["ap"], ap.scores["n"], ap.scores["n_boxes"]) == (1, 204, 315)
+    assert (grounding.scores["recall_at_1"], group.scores["recall_at_1"]) == (1, 1)
+    assert read_sheet(path).metadata["run"]["without_boxes"] == 102
+
+
+def test_the_questions_of_tricd_are_answered_by_number(shared_data, tmp_path):
+    folder = shared_data / "data" / "tricd"
+    released = json.loads((folder / "TRICD_VQA_val.json").read_text(encoding="utf-8"))["annotations"]
+    said = [{"image_id": entry["image_id"], "answer": entry["answer"]} for entry in released]
+    (tmp_path / "right.json").write_text(json.dumps(said), encoding="utf-8")
+    [path] = score(f"answers:{tmp_path}/right.json", "tricd/vqa", data_dir=folder, out=tmp_path, progress=False)
+    [result] = judge(path, resamples=100)
+    assert (result.scores["accuracy"], result.scores["macro_f1"], result.scores["n"]) == (1, 1, 204)
