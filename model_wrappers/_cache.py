@@ -91,7 +91,7 @@ class EmbeddingCache:
                     "clear it with `vl-assay cache --clear`"
                 )
             every[left] = computed
-            self._keep(kind, [keys[place] for place in left.tolist()], computed)
+            self._keep(kind, [keys[int(place)] for place in left], computed)
         return every
 
     def facts(self) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """Images opened and made ready for a model: in the calling thread, or in worker processes beside it.
 
-Pillow decodes without holding the interpreter, so threads serve a CPU well. A GPU that takes hundreds of images a second
-wants more than one interpreter can prepare: then each worker process has a copy of the model without its weights, gets
-an image's file and returns what the model wants of it.
+Pillow decodes without holding the interpreter, so threads serve a CPU well. A GPU that takes hundreds of images a
+second wants more than one interpreter can prepare: then each worker process has a copy of the model without its
+weights, gets an image's file and returns what the model wants of it.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from ..hub_datasets.examples import MISSING, Example, TaskData
 from ..metrics.errors import DataError
 from ._protocol import Query
 
-
 DECODING_ERRORS = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
 
 
