@@ -232,14 +232,17 @@ def _load_folder(folder: Path, kinds: Collection[str], needs_images: bool) -> li
     if name not in benchmark_names():
         raise UnknownNameError("benchmark", name, benchmark_names())
     benchmark = get_benchmark(name)
-    tasks = []
+    able = []
     for task in benchmark.tasks:
         configs = tuple(config for config in task.configs if config in record["configs"])
-        if configs and task.kind in kinds and (task.by_default or not tasks):
-            data = TaskData(name, task, configs, benchmark.split, needs_images)
-            for config in configs:
-                data.add_config(config, _open(folder, config, benchmark.split))
-            tasks.append(data)
+        if configs and task.kind in kinds:
+            able.append((task, configs))
+    tasks = []
+    for task, configs in [pair for pair in able if pair[0].by_default] or able:
+        data = TaskData(name, task, configs, benchmark.split, needs_images)
+        for config in configs:
+            data.add_config(config, _open(folder, config, benchmark.split))
+        tasks.append(data)
     if not tasks:
         raise DataError(f"{folder} holds no configuration of {name} that can be scored by {' or '.join(kinds)}")
     return tasks

@@ -60,7 +60,7 @@ def check_options(**options: Any) -> None:
     settings: dict[str, Any] = {**DEFAULTS, **options}
     if settings.pop("ties") is not None:
         check_ties(options["ties"])
-    check_resampling(**{**settings, "resamples": settings["resamples"] or RESAMPLES})
+    check_resampling(**{**settings, "resamples": RESAMPLES if settings["resamples"] is None else settings["resamples"]})
 
 
 def _judge_one(path: Path, options: dict[str, Any]) -> list[Result]:
@@ -71,11 +71,17 @@ def _judge_one(path: Path, options: dict[str, Any]) -> list[Result]:
             f"{path} is a sheet of the kind {sheet.kind}, but the task {task.name} of {sheet.benchmark} is of the kind "
             f"{task.kind}"
         )
-    rows = [row for row in sheet.rows if row.is_scored]
+    rows = _judged(sheet.rows)
     if not rows:
         raise SheetError(f"{path} holds no scores: all of its {len(sheet.rows)} examples lack their image")
     file = {"file": path.name, "sha256": file_hash(path)}
     return [_compute(sheet, rows, file, metric, settings, options) for metric, settings in task.metrics.items()]
+
+
+def _judged(rows: Sequence[Row]) -> list[Row]:
+    """The rows that count: those with scores, and of a caption's image and distractors all or none."""
+    broken = {row.pair for row in rows if isinstance(row, DetectionRow) and not row.is_scored}
+    return [row for row in rows if row.is_scored and not (isinstance(row, DetectionRow) and row.pair in broken)]
 
 
 def _compute(
@@ -90,6 +96,8 @@ def _compute(
     columns, labels = metric_inputs(rows, getattr(module, "takes", None), metric)
     parameters = inspect.signature(module.function).parameters.values()
     columns = columns[: sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)]
+    if len(columns) == 1 and any(isinstance(row, MatchingRow) and row.correct != _in_order(row) for row in rows):
+        raise SheetError(f"{metric} takes the first caption for the right one; this sheet has rows with another")
     accepted = option_names(module.function)
     options = {name: value for name, value in _filled(module, options).items() if name in accepted}
     labels = {name: value for name, value in labels.items() if name in accepted}
@@ -117,7 +125,9 @@ def _filled(module: Any, options: dict[str, Any]) -> dict[str, Any]:
     return {
         **options,
         "ties": options["ties"] or getattr(module, "ties", "wrong"),
-        "resamples": options["resamples"] or (RESAMPLES if own is None else own.default),
+        "resamples": (RESAMPLES if own is None else own.default)
+        if options["resamples"] is None
+        else options["resamples"],
     }
 
 
@@ -164,6 +174,10 @@ def _single_rows(rows: Sequence[MatchingRow], labels: dict[str, Any]) -> list[An
 def _shared_pool(rows: Sequence[RetrievalRow], labels: dict[str, Any]) -> list[Any]:
     del labels["categories"]
     return [np.stack([row.scores for row in rows if row.scores is not None]), [row.correct for row in rows]]
+
+
+def _in_order(row: MatchingRow) -> list[int]:
+    return list(range(len(row.images)))
 
 
 def _boxes(rows: Sequence[DetectionRow], labels: dict[str, Any]) -> list[Any]:

@@ -124,6 +124,8 @@ class MatchingRow(Row):
         widths = {len(row) for row in scores}
         if len(widths) != 1 or widths < {1}:
             return f"rows of scores of different lengths {sorted(widths)}"
+        if len(self.images) > 1 and self.correct != list(range(len(self.images))):
+            return f"right captions {self.correct}; of several images each has the caption of its number"
         if not all(0 <= index < len(scores[0]) for index in self.correct):
             return f"right caption {self.correct} outside the {len(scores[0])} captions"
         return _not_finite(score for row in scores for score in row)
@@ -171,6 +173,9 @@ class DetectionRow(Row):
 
     def _problem(self) -> str | None:
         boxes, scores, count = self.boxes or [], self.scores or [], len(self.phrases)
+        for phrase in self.phrases:
+            if None in phrase.values() or not 0 <= phrase["start"] <= phrase["end"]:
+                return f"the phrase {phrase} has no text, or ends before it starts"
         if len(self.images) != 1:
             return f"{len(self.images)} images; a row of a detection sheet has one"
         if not len(boxes) == len(scores) == len(self.truth) == count:

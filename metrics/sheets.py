@@ -40,7 +40,7 @@ class Sheet:
     @property
     def kind(self) -> str:
         """What the rows are: one of ``sheet_rows.ROWS``."""
-        return self.rows[0].kind if self.rows else MatchingRow.kind
+        return self.rows[0].kind if self.rows else self.metadata.get("kind", MatchingRow.kind)
 
     @property
     def model(self) -> str:
@@ -99,7 +99,10 @@ def read_sheet(path: str | Path) -> Sheet:
             f"{path}: the columns are {table.schema.remove_metadata()}; a sheet of the kind {metadata['kind']} has "
             f"{row_class.columns}"
         )
-    sheet = Sheet(_rows(table, row_class), metadata)
+    try:
+        sheet = Sheet(_rows(table, row_class), metadata)
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise SheetError(f"{path} holds values that cannot be read: {error}") from error
     _check(sheet, str(path))
     return sheet
 
@@ -108,7 +111,7 @@ def _rows(table: pa.Table, row_class: type[Row]) -> list[Row]:
     if row_class is not RetrievalRow:
         return [row_class(**row) for row in table.to_pylist()]
     # As Python numbers the scores of a retrieval set would take ten times their size.
-    scores = [None if row.values is None else row.values.to_numpy() for row in table["scores"]]
+    scores = [None if row.values is None else row.values.to_numpy(zero_copy_only=False) for row in table["scores"]]
     rows = table.drop_columns(["scores"]).to_pylist()
     return [row_class(**row, scores=found) for row, found in zip(rows, scores, strict=True)]
 
@@ -151,6 +154,8 @@ def _check_metadata(sheet: Sheet, name: str) -> None:
         value = values.get(field, 0 if section == "run" else None)
         if not isinstance(value, kind) or isinstance(value, bool):
             raise SheetError(f"{name}: {section}.{field} in the metadata is {value!r}, not of type {kind.__name__}")
+        if isinstance(value, int) and value < 0:
+            raise SheetError(f"{name}: {section}.{field} in the metadata is {value}; it must be 0 or more")
         if isinstance(value, str) and not (value.isprintable() and 0 < len(value) <= 200):
             raise SheetError(f"{name}: {section}.{field} must be 1 to 200 printable characters, not {value[:50]!r}")
     if sheet.metadata["benchmark"]["rows"] != len(sheet.rows):

@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 import zipfile
+import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -33,6 +34,8 @@ from ._protocol import ModelInfo
 # Bytes of all shards; VL_ASSAY_CACHE_LIMIT, in gigabytes, sets another.
 LIMIT = 10.0
 _MODEL_FILE = "model.json"
+# What reading a damaged archive may raise: a bit in a header may ask for another compression, or for all memory.
+_DAMAGED = (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, MemoryError)
 # Half precision leaves a length of 1 within about this.
 _TOLERANCE = 0.02
 
@@ -144,22 +147,32 @@ def open_cache(
     """The cache of a model; one that keeps nothing where `keep` is False."""
     if not keep:
         return EmbeddingCache(None, store, processes)
-    versions = {name: libraries.get(name) for name in ("torch", "transformers", "pillow")}
+    _limit()
+    versions = {
+        name: libraries[name] for name in sorted(libraries) if name not in ("vl-assay", "datasets", "accelerate")
+    }
     identity = {**asdict(info), "device": device.partition(":")[0], "libraries": versions}
     key = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:16]
     folder = _home() / key
-    description = folder / _MODEL_FILE
-    if processes.is_main:
-        try:
-            whole = _is_record(description.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            whole = None
-        if whole is False:  # so may be what lies beside it
-            shutil.rmtree(folder, ignore_errors=True)
-        if not whole:
-            write_atomically(description, json.dumps(identity, default=str).encode())
-    processes.wait()
+    with processes.together():
+        if processes.is_main:
+            _describe(folder, identity)
     return EmbeddingCache(folder, store, processes)
+
+
+def _describe(folder: Path, identity: dict[str, Any]) -> None:
+    """Write what a model's folder holds, if it does not say so; a damaged one may hold anything, and is emptied."""
+    description = folder / _MODEL_FILE
+    try:
+        whole = _is_record(description.read_text(encoding="utf-8"))
+    except OSError:
+        whole = None
+    except ValueError:
+        whole = False
+    if whole is False:
+        shutil.rmtree(folder, ignore_errors=True)
+    if not whole:
+        write_atomically(description, json.dumps(identity, default=str).encode())
 
 
 def cached_models() -> list[CachedModel]:
@@ -183,6 +196,14 @@ def clear_cache() -> int:
     return freed
 
 
+def _limit() -> float:
+    text = os.environ.get("VL_ASSAY_CACHE_LIMIT", str(LIMIT))
+    try:
+        return float(text)
+    except ValueError:
+        raise StorageError(f"VL_ASSAY_CACHE_LIMIT is {text!r}; give gigabytes as a number, such as 10") from None
+
+
 def _home() -> Path:
     return cache_folder() / "embeddings"
 
@@ -199,7 +220,7 @@ def _read_shard(shard: Path, wanted: dict[str, int]) -> list[tuple[str, np.ndarr
             raise ValueError(f"rows of shape {rows.shape}")
         if not (np.abs(np.linalg.norm(rows.astype(np.float64), axis=1) - 1) < _TOLERANCE).all():
             raise ValueError("rows not of length 1")
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except _DAMAGED:
         shard.unlink(missing_ok=True)
         return []
     with suppress(OSError):
@@ -208,7 +229,7 @@ def _read_shard(shard: Path, wanted: dict[str, int]) -> list[tuple[str, np.ndarr
 
 
 def _make_room(home: Path) -> None:
-    limit = float(os.environ.get("VL_ASSAY_CACHE_LIMIT", LIMIT)) * 1e9
+    limit = _limit() * 1e9
     shards = sorted(home.glob("*/*.npz"), key=_time)
     total = sum(map(_size, shards))
     for shard in shards:

@@ -8,6 +8,7 @@ weights, gets an image's file and returns what the model wants of it.
 from __future__ import annotations
 
 import pickle
+import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
@@ -36,6 +37,7 @@ class Decoder:
     def __init__(self, workers: int = 0) -> None:
         self.workers = workers
         self._pool: ProcessPoolExecutor | None = None
+        self._lock = threading.Lock()
 
     def prepare(self, model: Any, work: Work, number: int) -> Prepared:
         """Image number `number` of a work, prepared by the model; called from several threads.
@@ -47,17 +49,14 @@ class Decoder:
         if not self.workers:
             image = work.open_image(number)
             return Prepared(model.prepare_image(image), image.size)
+        with self._lock:
+            pool = self._pool_for(model)
         try:
-            return self._pool_for(model).submit(_prepare, work.image_bytes(number)).result()
+            return pool.submit(_prepare, work.image_bytes(number)).result()
         except DECODING_ERRORS as error:
             raise work.unreadable(number, error) from error
         except BrokenProcessPool as error:
             raise ModelError("a process that prepares images died; try fewer, or none: --workers 0") from error
-
-    def start(self, model: Any) -> None:
-        """Start the worker processes, if there are to be any; before threads ask for images."""
-        if self.workers and self._pool is None:
-            self._pool_for(model)
 
     def close(self) -> None:
         """End the worker processes."""

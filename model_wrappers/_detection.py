@@ -63,6 +63,8 @@ def _rows(model: str, item: _Item, found: Sequence[Found]) -> np.ndarray:
         boxes, scores = np.asarray(boxes, np.float64).reshape(-1, 4), np.asarray(scores, np.float64)
         if len(boxes) != len(scores):
             raise ModelError(f"{model} gave {len(boxes)} boxes and {len(scores)} scores for a phrase")
+        if not np.isfinite(boxes).all() or (boxes[:, :2] > boxes[:, 2:]).any():
+            raise ModelError(f"{model} gave a box that is not x1, y1, x2, y2 with x1 <= x2 and y1 <= y2")
         places = np.broadcast_to([item.number, number], (len(boxes), 2))
         rows.append(np.column_stack([places, boxes, scores]))
     return np.concatenate(rows)

@@ -10,10 +10,12 @@ import numpy as np
 from ..metrics.errors import ModelError
 from ._parts import choice_key, cut_by_cost, part_size
 from ._protocol import Answerer, CrossEncoder, PairScorer
-from ._scoring import IMAGES_PER_PART, NEAR_TIE, Scores, as_column, pool_matrices, prepare_texts, truncated
+from ._scoring import IMAGES_PER_PART, Scores, as_column, pool_matrices, prepare_texts, truncated
 from ._stages import Stages
 from ._work import Pairs, Work
 
+# Scores here are differences of logits, which may be large and near each other: they lose more digits than cosines.
+NEAR_TIE_OF_LOGITS = 1e-4
 # Of an image with thousands of captions, as in retrieval, so many are scored at a time.
 _TEXTS_PER_ITEM = 256
 # An image costs about as much as so many of its texts.
@@ -47,7 +49,7 @@ def score_by_crossing(model: CrossEncoder, work: Work, stages: Stages) -> Scores
     tokens = prepare_texts(model.prepare_captions, work.captions.texts)
 
     def near(scores: np.ndarray) -> np.ndarray:
-        return work.captions.near_ties(scores, NEAR_TIE)
+        return work.captions.near_ties(scores, NEAR_TIE_OF_LOGITS)
 
     return _score_settled(model, work, stages, "pairs", work.captions, tokens, model.match, near)
 
@@ -57,7 +59,7 @@ def score_answers(model: Answerer, work: Work, stages: Stages) -> Scores:
     tokens = prepare_texts(model.prepare_questions, work.questions.texts)
 
     def near(scores: np.ndarray) -> np.ndarray:
-        return np.abs(scores) <= NEAR_TIE
+        return np.abs(scores) <= NEAR_TIE_OF_LOGITS
 
     return _score_settled(model, work, stages, "questions", work.questions, tokens, model.answer, near)
 

@@ -137,6 +137,6 @@ def _finished(store: PartStore, stage: str, number: int) -> np.ndarray:
     if rows is None:
         raise StorageError(
             f"part {number} of {stage} was finished by another process but is not in {store.folder}: "
-            "the output folder must be on a file system that all processes share"
+            "the output folder must be on a file system that all processes share, and only one run at a time may use it"
         )
     return rows

@@ -27,7 +27,7 @@ from ..hub_datasets.examples import TaskData, check_reference, load_examples
 from ..metrics.errors import DataError, ModelError, SheetError
 from ..metrics.results import code_version
 from ..metrics.sheets import Sheet, read_sheet, write_sheet
-from ._cache import open_cache
+from ._cache import EmbeddingCache, open_cache
 from ._families import load_model
 from ._parts import PartStore
 from ._processes import Processes, default_device, join
@@ -46,6 +46,10 @@ from ._work import Work, run_key
 
 DEFAULT_MODEL = "demo-clip"
 DEFAULT_BENCHMARKS = ("toy_scenes",)
+_LIBRARIES = (
+    "torch", "torchvision", "transformers", "tokenizers", "open_clip_torch",
+    "accelerate", "datasets", "numpy", "pillow",
+)  # fmt: skip
 # On CPUs larger batches leave the cache and are slower: 17 images a second of ViT-B/32 at 32, 12 at 64, on 2 cores.
 BATCH_SIZES = {"cpu": 32, "mps": 32, "cuda": 128}
 
@@ -73,7 +77,8 @@ def score(
     goes on when the same call is made again.
 
     Args:
-        model: a model's name (see `load_model`), or a model that follows the protocol.
+        model: a model's name (see `load_model`), or a model that follows a protocol; what it says of itself (`info`)
+            is all by which a run that goes on knows it.
         benchmarks: names, parts of benchmarks or dataset folders (see `load_examples`).
         out: folder of the sheets; by default `default_folder` of the model's name.
         data_dir: the user's own copy of the benchmarks' sources.
@@ -128,22 +133,13 @@ def score(
     if not isinstance(model, SheetSource):
         bars.say(work.summary())
     device, libraries = str(getattr(model, "device", "cpu")), _libraries()
-    store = PartStore(out / ".unfinished" / run_key(asdict(model.info), libraries, work))
+    store = PartStore(out / ".unfinished" / run_key(asdict(model.info), {**libraries, "device": device}, work))
     if workers is None:
         workers = _default_workers(device, processes)
     stages = Stages(model.info.name, store, processes, bars, batch_size or _batch_size(model), workers)
     kept = open_cache(model.info, device, libraries, store, processes, keep=cache and isinstance(model, DualEncoder))
     with clock("scores"):
-        if isinstance(model, SheetSource):
-            with processes.together():
-                results, found = model.results(work)
-            bars.say(", ".join(f"{fact.replace('_', ' ')}: {count:,}" for fact, count in found.items()))
-        else:
-            try:
-                stages.decoder.start(model)
-                results, found = score_work(model, work, stages, kept)
-            finally:
-                stages.decoder.close()
+        results, found = _results(model, work, stages, kept, processes, bars)
     with processes.together():
         if check_precision and processes.is_main:
             exact = load_model(str(name), replace(load_options, dtype="float32"))
@@ -158,6 +154,21 @@ def score(
                 write_sheet(path, _sheet(model, task, results, facts))
             store.remove()
     return paths
+
+
+def _results(
+    model: Model, work: Work, stages: Stages, cache: EmbeddingCache, processes: Processes, bars: Progress
+) -> tuple[Results, dict[str, int]]:
+    """What the model says of the work, computed here or read from where it was, and facts for the sheets."""
+    if isinstance(model, SheetSource):
+        with processes.together():
+            results, found = model.results(work)
+        bars.say(", ".join(f"{fact.replace('_', ' ')}: {count:,}" for fact, count in found.items()))
+        return results, found
+    try:
+        return score_work(model, work, stages, cache)
+    finally:
+        stages.decoder.close()
 
 
 def plan(
@@ -302,7 +313,7 @@ def _sheet(model: Model, task: TaskData, results: Results, facts: dict[str, Any]
         "rows": len(rows),
         "missing": task.missing,
     }
-    return Sheet(rows, {"benchmark": benchmark, "model": asdict(model.info), "run": facts})
+    return Sheet(rows, {"kind": task.task.kind, "benchmark": benchmark, "model": asdict(model.info), "run": facts})
 
 
 def _facts(processes: Processes, clock: _Clock, work: Work, stages: Stages) -> dict[str, Any]:
@@ -325,7 +336,7 @@ def _facts(processes: Processes, clock: _Clock, work: Work, stages: Stages) -> d
 def _libraries() -> dict[str, str]:
     """The versions of everything that scores depend on."""
     found = {"vl-assay": code_version()}
-    for name in ("torch", "transformers", "accelerate", "datasets", "numpy", "pillow"):
+    for name in _LIBRARIES:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found

@@ -60,7 +60,7 @@ class Prediction:
     @property
     def bound(self) -> str:
         """The phase that takes most of the time."""
-        return max(self.seconds, key=lambda phase: self.seconds[phase])
+        return max(self.seconds, key=lambda phase: self.seconds[phase], default="nothing")
 
 
 def predict(model: Model, tasks: list[TaskData], *, batch_size: int, devices: int = 1, size: int = 64) -> Prediction:
@@ -142,19 +142,15 @@ def _score(model: Model, work: Work, batch_size: int) -> tuple[Stages, Results]:
 
 
 def _decisions(row: Row) -> Any:
-    """What a metric makes of a row: which image prefers its own text, and which text its own image."""
+    """All that a metric could make of a row: the order of the texts of each image and of the images of each text."""
     if isinstance(row, AnswerRow):
         return None if row.score is None else np.sign(row.score)
     if not isinstance(row, MatchingRow) or row.scores is None:
         return None
     scores = np.array(row.scores)
-    right = scores[np.arange(len(scores)), row.correct]
-    rivals = [np.delete(scores[image], text) for image, text in enumerate(row.correct)]
-    columns = [np.delete(scores[:, text], image) for image, text in enumerate(row.correct)]
-    return [
-        (score > texts.max(initial=-np.inf), score > images.max(initial=-np.inf))
-        for score, texts, images in zip(right, rivals, columns, strict=True)
-    ]
+    texts = np.sign(scores[:, :, None] - scores[:, None, :])
+    images = np.sign(scores[:, None, :] - scores[None, :, :])
+    return texts.tolist(), images.tolist()
 
 
 def _spread(items: list[Any], size: int) -> list[Any]:

@@ -81,7 +81,7 @@ def score_blindly(model: TextScorer, work: Work, stages: Stages) -> Scores:
 
     captions = _run_by_length(stages, "captions", tokens, pairs.texts, rows)[:, 0]
     scores = captions[pairs.text]
-    near = pairs.near_ties(scores, NEAR_TIE)
+    near = pairs.near_ties(scores, NEAR_TIE, across_images=False)
     if near.any():
         chosen, place = np.unique(pairs.text[near], return_inverse=True)
         exact = stages.run(

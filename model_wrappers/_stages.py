@@ -122,9 +122,10 @@ class Stages:
         try:
             return compute(batch)
         except (MemoryError, RuntimeError) as error:
-            if not (may_shrink and is_out_of_memory(error)):
+            if not is_out_of_memory(error):
                 raise
-            if len(batch) == 1:
+            # A single image may still have many texts, which a scorer takes by the batch size.
+            if not may_shrink or (len(batch) == 1 and self.batch_size == 1):
                 raise ModelError(
                     f"{self._model} does not fit into the device's memory even with one item at a time ({error}); "
                     "try --dtype bfloat16, a smaller model or a larger device"
@@ -132,8 +133,10 @@ class Stages:
         # Outside the handler, whose traceback holds on to the tensors of the failed attempt.
         free_memory()
         half = (len(batch) + 1) // 2
-        self.batch_size = min(self.batch_size, half)
+        self.batch_size = min(self.batch_size, half) if len(batch) > 1 else self.batch_size // 2
         self._progress.say(f"out of memory: batches of {self.batch_size} from here on")
+        if len(batch) == 1:
+            return self._compute_batch(batch, compute, True)
         return np.concatenate(
             [self._compute_batch(batch[:half], compute, True), self._compute_batch(batch[half:], compute, True)]
         )
@@ -158,32 +161,39 @@ def _ahead(
 ) -> Iterator[Iterator[tuple[int, Part, Iterator[Item]]]]:
     """The parts with their items, loaded in threads, at most `window` of them ahead of their use.
 
-    Parts are claimed only when their items are about to be loaded. The items of a part must be used up before the next
-    part is asked for.
+    No part is claimed but the next one, so that other processes find work to the end. The items of a part must be used
+    up before the next part is asked for.
     """
     with ThreadPoolExecutor(threads) as pool:
         waiting: deque[Future[Item]] = deque()
-        claimed: deque[tuple[int, Part]] = deque()
+        claimed: deque[tuple[int, Part]] = deque()  # the part in use, and perhaps the next
+        unsubmitted: Iterator[int] = iter(())  # items of the last of them
 
-        def submit() -> Iterator[None]:
-            for number, part in claims:
-                claimed.append((number, part))
-                for item in part:
+        def fill() -> None:
+            nonlocal unsubmitted
+            while len(waiting) < window:
+                item = next(unsubmitted, None)
+                if item is not None:
                     waiting.append(pool.submit(load, item))
-                    yield
-
-        submitted = submit()
+                    continue
+                following = next(claims, None) if len(claimed) < 2 else None
+                if following is None:
+                    return
+                claimed.append(following)
+                unsubmitted = iter(following[1])
 
         def items(part: Part) -> Iterator[Item]:
             for _ in part:
-                for _ in islice(submitted, max(window - len(waiting), 0)):
-                    pass
+                fill()
                 yield waiting.popleft().result()
 
         def parts() -> Iterator[tuple[int, Part, Iterator[Item]]]:
-            while claimed or next(submitted, False) is None:
-                number, part = claimed.popleft()
+            fill()
+            while claimed:
+                number, part = claimed[0]
                 yield number, part, items(part)
+                claimed.popleft()
+                fill()
 
         try:
             yield parts()

@@ -66,11 +66,12 @@ class Pairs:
             yield scores[start : start + rows * columns].reshape(rows, columns).tolist()
             start += rows * columns
 
-    def near_ties(self, scores: np.ndarray, margin: float) -> np.ndarray:
+    def near_ties(self, scores: np.ndarray, margin: float, *, across_images: bool = True) -> np.ndarray:
         """Which pairs belong to an example two of whose scores are within `margin`, bool (p,).
 
-        Compared are the texts of one image and the images of one text, as the metrics do. Pools are left out: among
-        a hundred million scores there always are some.
+        Compared are the texts of one image and, unless the scores know no images, the images of one text, as the
+        metrics do. The margin grows with scores above 1, as rounding does. Pools are left out: among a hundred million
+        scores there always are some.
         """
         sizes = self.shapes.prod(axis=1)
         starts = np.cumsum(sizes) - sizes
@@ -80,10 +81,11 @@ class Pairs:
             places = starts[of_shape, None] + np.arange(rows * columns)
             matrices = scores[places].reshape(-1, rows, columns)
             close = np.zeros(len(of_shape), bool)
-            for axis in (1, 2):
+            limits = margin * np.maximum(np.abs(matrices).max(axis=(1, 2)), 1)
+            for axis in (1, 2) if across_images else (2,):
                 if matrices.shape[axis] > 1:
                     gaps = np.diff(np.sort(matrices, axis=axis), axis=axis)
-                    close |= gaps.reshape(len(of_shape), -1).min(axis=1) <= margin
+                    close |= gaps.reshape(len(of_shape), -1).min(axis=1) <= limits
             near[places[close].ravel()] = True
         return near
 
@@ -210,6 +212,11 @@ class _Collector:
             list(dict.fromkeys(places.setdefault(text, len(places)) for text in example.captions))
             for example in examples
         ]
+        # So is an image that comes in two rows: what is true of it is right in both.
+        right: dict[int, list[int]] = {}
+        for image, own in zip(images, correct, strict=True):
+            right[image] = list(dict.fromkeys([*right.get(image, ()), *own]))
+        correct = [right[image] for image in images]
         texts = [self._texts.setdefault(text, len(self._texts)) for text in places]
         self._pools.append(Pool(np.array(images), np.array(texts), correct))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -12,7 +13,7 @@ from vl_assay.hub_datasets import judge
 from vl_assay.hub_datasets.benchmarks import Task
 from vl_assay.hub_datasets.examples import Example, Phrase, TaskData
 from vl_assay.metrics.errors import ModelError, SheetError
-from vl_assay.metrics.sheet_rows import AnswerRow, DetectionRow, RetrievalRow
+from vl_assay.metrics.sheet_rows import AnswerRow, DetectionRow, MatchingRow, RetrievalRow
 from vl_assay.metrics.sheets import Sheet, read_sheet, write_sheet
 from vl_assay.model_wrappers import ModelInfo, score
 from vl_assay.model_wrappers._detection import detect
@@ -184,9 +185,9 @@ def test_matching_and_retrieval_in_one_work_score_every_pair(how, tmp_path):
 def test_a_cross_encoder_sees_each_image_once_and_each_pair_once(tmp_path):
     examples = [*matching(), *(dataclasses.replace(example, id=f"again {example.id}") for example in matching())]
     model, work = Cross(), Images([task("matching", examples)])
-    score_by_crossing(model, work, stages(tmp_path))
+    scores = score_by_crossing(model, work, stages(tmp_path))
     assert len(model.encoded) == len(set(model.encoded)) == 4
-    assert model.matched == 14
+    assert model.matched == 14 + scores.facts["settled_pairs"] / 2  # each pair is there twice
 
 
 def test_pairs_that_rounding_cannot_tell_apart_are_settled_one_by_one(tmp_path):
@@ -194,6 +195,37 @@ def test_pairs_that_rounding_cannot_tell_apart_are_settled_one_by_one(tmp_path):
     scores = score_by_crossing(Cross(noise=1e-7), Images([task("matching", examples)]), stages(tmp_path))
     assert scores.pairs[0] == scores.pairs[1]
     assert scores.facts["settled_pairs"] == 2
+
+
+def test_the_margin_of_settling_grows_with_the_scores(tmp_path):
+    work = Images([task("matching", [Example("a", "c", "c", ("i",), ("x", "y"))])])
+    near = [work.captions.near_ties(np.array([level, level + 3e-5]), 1e-6).all() for level in (1.0, 100.0, -100.0)]
+    assert near == [False, True, True]
+
+
+def test_two_rows_of_one_image_share_what_is_right(tmp_path):
+    examples = [Example(f"r{i}", "c", "c", (key,), (text,)) for i, (key, text) in enumerate(["xa", "xb", "yc"])]
+    pool = Images([task("retrieval", examples)]).captions.pools[0]
+    assert pool.correct == [[0, 1], [0, 1], [2]]
+
+
+def test_texts_share_a_smaller_batch_where_those_of_one_image_do_not_fit(tmp_path):
+    class Large(Cross):
+        def match(self, features, images, captions, *, exact=False):
+            if len(captions) > 6:
+                raise RuntimeError("CUDA out of memory")
+            return super().match(features, images, captions, exact=exact)
+
+    texts = tuple("z" * (i + 1) for i in range(40))
+    work = Images([task("matching", [Example("a", "c", "c", ("i",), texts)])])
+    scores = score_by_crossing(Large(), work, stages(tmp_path, batch_size=8))
+    assert scores.pairs.tolist() == expected(work)
+
+
+def test_a_blind_model_settles_only_texts_that_are_near(tmp_path):
+    groups = [Example(f"g{i}", "c", "c", (f"a{i}", f"b{i}"), (f"one {i}", f"two {i}!")) for i in range(5)]
+    scores = score_blindly(Blind(), Images([task("matching", groups)]), stages(tmp_path))
+    assert scores.facts["settled_pairs"] == 0
 
 
 def test_a_blind_model_is_shown_no_image_and_reads_each_caption_once(tmp_path):
@@ -317,6 +349,45 @@ def test_rows_of_a_retrieval_sheet_have_one_width(tmp_path):
     rows = [RetrievalRow(f"r{i}", "c", "c", ["i"], [0], np.zeros(2 + i, np.float32)) for i in (0, 1)]
     with pytest.raises(SheetError, match="3 scores, not 2 as those before"):
         write_sheet(tmp_path / "s.parquet", sheet("bench", "task", *rows))
+
+
+def test_a_caption_counts_with_all_its_images_or_not_at_all(tmp_path):
+    def pair(name, number, **changes):
+        nothing = {"truth": [[]], "positive": False}
+        true = detection_row(f"{name}+", pair=name, images=[f"{name}+"], tags=[])
+        return [true, dataclasses.replace(true, id=f"{name}-", images=[f"{name}-"], **nothing, **changes)]
+
+    missing = {"images": [""], "boxes": None, "scores": None}
+    rows = [*pair("p", 1), *pair("q", 2)]
+    rows[3] = dataclasses.replace(rows[3], **missing)
+    path = tmp_path / "s.parquet"
+    described = {"name": "toy_scenes", "task": "detection", "rows": 4, "missing": ["q-"]}
+    write_sheet(path, Sheet(rows, METADATA | {"benchmark": described}))
+    results = judge(path, resamples=100)
+    assert [result.metric for result in results] == ["cpd_ap", "grounding_recall", "group_recall_at_1"]
+    assert {result.missing for result in results} == {2}
+    assert (results[0].scores["n"], results[2].scores["n_pairs"]) == (2, 1)
+
+
+def test_rows_of_several_images_have_their_captions_in_order(tmp_path):
+    row = MatchingRow("a", "c", "c", ["i", "j"], [1, 0], [[0.0, 1.0], [1.0, 0.0]])
+    with pytest.raises(SheetError, match="of several images each has the caption of its number"):
+        write_sheet(tmp_path / "s.parquet", sheet("toy_scenes", "groups", row))
+    row = MatchingRow("a", "c", "c", ["i"], [1], [[0.0, 1.0, 0.5]])
+    write_sheet(tmp_path / "t.parquet", sheet("toy_scenes", "hard_positives", row))
+    with pytest.raises(SheetError, match="augmented_accuracy takes the first caption for the right one"):
+        judge(tmp_path / "t.parquet", resamples=100)
+
+
+def test_values_that_cannot_be_read_are_an_error_of_the_sheet(tmp_path):
+    rows = [RetrievalRow(f"r{i}", "c", "c", [f"i{i}"], [i], np.array([0.5, 0.25], np.float32)) for i in (0, 1)]
+    write_sheet(tmp_path / "s.parquet", sheet("bench", "task", *rows))
+    table = pq.read_table(tmp_path / "s.parquet")
+    place = table.schema.get_field_index("scores")
+    holes = pa.array([[0.5, None], [0.25, 0.5]], pa.list_(pa.float32()))
+    pq.write_table(table.set_column(place, table.schema.field(place), holes), tmp_path / "t.parquet")
+    with pytest.raises(SheetError, match="NaN, infinite or missing"):
+        read_sheet(tmp_path / "t.parquet")
 
 
 def test_a_kind_that_does_not_exist_is_refused(tmp_path):

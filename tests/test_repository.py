@@ -46,6 +46,11 @@ def test_load_dataset_opens_every_configuration_offline_and_streaming(toy):
         datasets.load_dataset(str(toy), "nonsense")
 
 
+def test_a_folder_of_tasks_that_are_not_scored_by_default_is_scored_whole(tmp_path):
+    folder = build("toy_scenes", tmp_path / "toy", configs=["retrieval", "sets"])
+    assert [task.task.name for task in load_examples(str(folder))] == ["retrieval", "sets"]
+
+
 def test_the_same_sources_give_the_same_bytes(toy, tmp_path):
     again = build("toy_scenes", tmp_path / "again", options=SMALL)
     assert tree(again) == tree(toy)
@@ -168,6 +173,8 @@ def test_a_benchmark_with_sources_of_the_users_own_gets_its_bare_name_too(coco, 
     monkeypatch.setitem(builder._CHECKSUMS, "data/swap_obj.json", hashlib.sha256(content).hexdigest())
     assert list(install(["sugarcrepe"], data_dir=folder)) == ['load_dataset("sugarcrepe", "swap_obj")']
     assert len(datasets.load_dataset("sugarcrepe", "swap_obj", split="test")) == 24
+    # The folder is not remembered for builds to come.
+    assert builder.SugarCrepe(config_name="swap_obj").config.data_dir is None
 
 
 def test_captions_of_the_released_sugarcrepe_count_as_the_paper_says(shared_data, tmp_path):

@@ -151,6 +151,25 @@ def test_no_more_than_three_batches_are_in_memory(tmp_path):
     assert max(most) <= 15
 
 
+def test_no_part_but_the_next_is_claimed(tmp_path):
+    claimed, begun, ahead = [], [], []
+
+    class Counting(PartStore):
+        def claim(self, stage, number, session):
+            claimed.append(number)
+            return super().claim(stage, number, session)
+
+    def compute(batch):
+        begun.append(batch[0] // 4)
+        ahead.append(len(claimed) - len(set(begun)))
+        return double(batch)
+
+    many = Stages("model", Counting(tmp_path), Member(0, 2, threading.Barrier(1)), Progress(show=False), 32)
+    many.run("stage", cut(80, 4), int, compute)
+    assert len(claimed) == 20
+    assert max(ahead) <= 1
+
+
 def test_seconds_of_each_stage_are_told(tmp_path):
     timed = stages(tmp_path)
     timed.run("stage", cut(20, 5), float, double)
