@@ -47,8 +47,8 @@ def _install_config(name: str, config: str, data_dir: str | Path | None) -> None
             config_name=config,
             hash=code_hash(name),
         )
-        # Set afterwards, or the configuration would get a name of its own that a bare call does not find; and on a copy,
-        # since `datasets` gives the class's own configuration to all builders of that name.
+        # Set afterwards, or the configuration would get a name of its own that a bare call does not find. And on a
+        # copy, since `datasets` gives the class's own configuration to all builders of that name.
         builder.config = copy.copy(builder.config)
         builder.config.data_dir = None if data_dir is None else str(data_dir)
         builder.download_and_prepare(download_mode=None if data_dir is None else "force_redownload")
