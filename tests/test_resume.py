@@ -126,9 +126,9 @@ def test_runs_of_every_protocol_killed_at_random_end_with_the_same_bits(family, 
     finish(command(*arguments, "--out", tmp_path / "undisturbed"))
     full = time.monotonic() - started
     killed = 0
-    for _ in range(4):
+    for _ in range(5):
         process = command(*arguments, "--out", tmp_path / "killed")
-        time.sleep(float(rng.uniform(0.4, 1.0)) * full)
+        time.sleep(float(rng.uniform(0.3, 0.9)) * full)
         killed += process.poll() is None
         process.kill()
         process.communicate()
