@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from vl_assay.hub_datasets import benchmark_names
 from vl_assay.metrics.console import build_app
 from vl_assay.metrics.errors import VLAssayError
+from vl_assay.metrics.results import read_results
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = ("build", "cache", "install", "list", "publish", "report", "reproduce", "run", "score")
@@ -100,6 +101,32 @@ def test_the_profile_on_the_demo_card_is_the_one_that_the_report_writes(demo_out
     written = (demo_output[1] / "vl-assay-results" / "demo-clip" / "report.md").read_text(encoding="utf-8")
     table = [line for line in written.splitlines() if line.startswith("|")]
     assert [line for line in shown.splitlines() if line.startswith("|")] == table
+
+
+DETECTOR_SCORES = {
+    "grounding recall@1": ("grounding_recall", "recall_at_1"),
+    "grounding recall@5": ("grounding_recall", "recall_at_5"),
+    "grounding recall@10": ("grounding_recall", "recall_at_10"),
+    "group recall@1": ("group_recall_at_1", "recall_at_1"),
+    "CPD AP": ("cpd_ap", "ap"),
+    "CPD AP on positive rows alone": ("cpd_ap", "ap_positives"),
+}
+
+
+def test_the_scores_on_the_detectors_card_are_those_of_its_run(workplace):
+    results = workplace / "vl-assay-results" / "demo-owlvit" / "results.json"
+    if not results.exists():  # this test alone: else the README's command has run
+        assert invoke("vl-assay run demo-owlvit", workplace)[0] == 0
+    scores = {result.metric: result.scores for result in read_results(results)}
+    card = (ROOT / "model_wrappers" / "demo_owlvit" / "README.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"^\| ([\w@ ]+) \| (\d.*) \|$", card, flags=re.M))
+    assert list(shown) == list(DETECTOR_SCORES)
+    for name, (metric, score) in DETECTOR_SCORES.items():
+        low, high = (100 * limit for limit in scores[metric][f"{score}_interval"])
+        assert shown[name] == f"{100 * scores[metric][score]:.1f} % | {low:.1f} – {high:.1f}", name
+    # What the demo is there to show: it finds the phrases, and does not read the captions.
+    assert scores["grounding_recall"]["recall_at_1"] >= 0.7
+    assert scores["cpd_ap"]["ap"] < scores["grounding_recall"]["recall_at_1"] - 0.2
 
 
 def test_the_demo_profile_is_as_promised(demo_output):
