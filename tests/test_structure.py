@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from importlib.metadata import distribution
@@ -118,6 +119,18 @@ def test_what_lies_in_the_folders_is_what_is_found():
     assert demo_names() == [name.replace("_", "-") for name in folders("model_wrappers")] == [
         "demo-clip", "demo-owlvit",
     ]  # fmt: skip
+
+
+def test_the_readme_names_every_benchmark_metric_and_family():
+    from vl_assay.hub_datasets import benchmark_names
+    from vl_assay.metrics.modules import metric_names
+    from vl_assay.model_wrappers import family_names
+
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    linked = [*(f"](hub_datasets/{name}/" for name in benchmark_names()), *(f"](metrics/{n}/" for n in metric_names())]
+    named = [re.search(rf"[` ]{name}[`: ]", readme) for name in family_names()]
+    assert [link for link in linked if link not in readme] == []
+    assert [name for name, found in zip(family_names(), named, strict=True) if not found] == []
 
 
 def test_builders_import_only_siblings_and_one_name_a_line():

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from typing import ClassVar
 
 import datasets
 
@@ -133,7 +134,7 @@ class ARO(datasets.GeneratorBasedBuilder):
 
     config: AROConfig
     BUILDER_CONFIG_CLASS = AROConfig
-    BUILDER_CONFIGS = [  # noqa: RUF012  (the base class declares it so)
+    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
         AROConfig(name=name, version=datasets.Version(_VERSION), description=f"ARO {name}") for name in CONFIG_NAMES
     ]
 

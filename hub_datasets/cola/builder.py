@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from typing import ClassVar
 from typing import TypeVar
 
 import datasets
@@ -96,7 +97,7 @@ class Cola(datasets.GeneratorBasedBuilder):
 
     config: ColaConfig
     BUILDER_CONFIG_CLASS = ColaConfig
-    BUILDER_CONFIGS = [  # noqa: RUF012  (the base class declares it so)
+    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
         ColaConfig(name=name, version=datasets.Version(_VERSION), description=f"Cola {name}") for name in CONFIG_NAMES
     ]
 

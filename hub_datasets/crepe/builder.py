@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from typing import ClassVar
 
 import datasets
 
@@ -96,7 +97,7 @@ class CREPE(datasets.GeneratorBasedBuilder):
 
     config: CREPEConfig
     BUILDER_CONFIG_CLASS = CREPEConfig
-    BUILDER_CONFIGS = [  # noqa: RUF012  (the base class declares it so)
+    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
         CREPEConfig(name=name, version=datasets.Version(_VERSION), description=f"CREPE {name}") for name in CONFIG_NAMES
     ]
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from typing import ClassVar
 
 import datasets
 from PIL import Image
@@ -115,7 +116,7 @@ class HardPositives(datasets.GeneratorBasedBuilder):
 
     config: HardPositivesConfig
     BUILDER_CONFIG_CLASS = HardPositivesConfig
-    BUILDER_CONFIGS = [  # noqa: RUF012  (the base class declares it so)
+    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
         HardPositivesConfig(name=name, version=datasets.Version(_VERSION), description=f"Hard Positives {name}")
         for name in CONFIG_NAMES
     ]

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from typing import ClassVar
 
 import datasets
 from PIL import Image
@@ -109,7 +110,7 @@ class Retrieval(datasets.GeneratorBasedBuilder):
 
     config: RetrievalConfig
     BUILDER_CONFIG_CLASS = RetrievalConfig
-    BUILDER_CONFIGS = [  # noqa: RUF012  (the base class declares it so)
+    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
         RetrievalConfig(name=name, version=datasets.Version(_VERSION), description=f"Retrieval {name}")
         for name in CONFIG_NAMES
     ]

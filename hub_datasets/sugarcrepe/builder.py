@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from typing import ClassVar
 from typing import TypeVar
 
 import datasets
@@ -119,7 +120,7 @@ class SugarCrepe(datasets.GeneratorBasedBuilder):
 
     config: SugarCrepeConfig
     BUILDER_CONFIG_CLASS = SugarCrepeConfig
-    BUILDER_CONFIGS = [  # noqa: RUF012  (the base class declares it so)
+    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
         SugarCrepeConfig(name=name, version=datasets.Version(_VERSION), description=f"SugarCrepe {name}")
         for name in CONFIG_NAMES
     ]

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from typing import ClassVar
 
 import datasets
 
@@ -127,7 +128,7 @@ class ToyScenes(datasets.GeneratorBasedBuilder):
 
     config: ToyScenesConfig
     BUILDER_CONFIG_CLASS = ToyScenesConfig
-    BUILDER_CONFIGS = [  # noqa: RUF012
+    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
         ToyScenesConfig(name=task, version=datasets.Version(VERSION), train_scenes=0 if task in _TO_TEST else 2000)
         for task in TASKS
     ]

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from typing import ClassVar
 
 import datasets
 
@@ -82,7 +83,7 @@ class TRICD(datasets.GeneratorBasedBuilder):
 
     config: TRICDConfig
     BUILDER_CONFIG_CLASS = TRICDConfig
-    BUILDER_CONFIGS = [  # noqa: RUF012  (the base class declares it so)
+    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
         TRICDConfig(name=name, version=datasets.Version(_VERSION), description=f"TRICD {name}") for name in CONFIG_NAMES
     ]
     DEFAULT_CONFIG_NAME = "val"

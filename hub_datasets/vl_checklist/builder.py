@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from pathlib import PurePosixPath
 from typing import Any
+from typing import ClassVar
 from typing import NamedTuple
 
 import datasets
@@ -136,7 +137,7 @@ class VLCheckList(datasets.GeneratorBasedBuilder):
 
     config: VLCheckListConfig
     BUILDER_CONFIG_CLASS = VLCheckListConfig
-    BUILDER_CONFIGS = [  # noqa: RUF012  (the base class declares it so)
+    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
         VLCheckListConfig(name=name, version=datasets.Version(_VERSION), description=f"VL-CheckList {name}")
         for name in CONFIG_NAMES
     ]

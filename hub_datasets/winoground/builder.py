@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from typing import ClassVar
 
 import datasets
 
@@ -116,7 +117,7 @@ class Winoground(datasets.GeneratorBasedBuilder):
 
     config: WinogroundConfig
     BUILDER_CONFIG_CLASS = WinogroundConfig
-    BUILDER_CONFIGS = [  # noqa: RUF012  (the base class declares it so)
+    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
         WinogroundConfig(name=name, version=datasets.Version(_VERSION), description="Winoground")
         for name in CONFIG_NAMES
     ]
