@@ -378,7 +378,7 @@ def test_two_examples_that_ask_the_same_of_one_image_have_the_same_boxes(tmp_pat
     work = work_of("detection", *(Example(f"e{n}", "c", "c", ("i",), **asked) for n in (0, 1)))
     drawn = [{"id": f"e{n}", "phrase": "cat", "bbox": [0, 0, 1, 1], "score": 1} for n in (0, 1)]
     rows, _ = read(drawn, work, tmp_path)
-    assert rows[0].boxes == rows[1].boxes == [[], [], [[0, 0, 1, 1]]]
+    assert rows[0].boxes == rows[1].boxes == [[[0, 0, 1, 1]]]
     with pytest.raises(ModelError, match="e1: another example asks the same of the same image, and has other boxes"):
         read([drawn[0], drawn[1] | {"score": 2}], work, tmp_path)
 
