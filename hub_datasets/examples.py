@@ -12,9 +12,9 @@ from typing import Any
 
 from ..metrics.errors import DataError, UnknownNameError, VLAssayError
 from .benchmarks import KINDS, Task, benchmark_names, code_hash, get_benchmark, option_names, split_reference
+from .image_keys import MISSING, NO_IMAGE, ImageKey, content_key, image_keys
 from .repository import build, data_errors, read_build
 
-MISSING = ""
 _WRITTEN_HERE = {"results.json", "report.md", "report.tex", "profile.png", "profile.html", "build.json"}
 
 
@@ -85,14 +85,22 @@ class TaskData:
         return self._digest.hexdigest()
 
     def image_bytes(self, key: str) -> bytes:
-        """The file of the image with that content key."""
+        """The file of the image with that content key.
+
+        Raises:
+            DataError: the dataset's files have changed since its keys were taken.
+        """
         dataset, row, column = self._places[key]
-        return dataset[row][column]["bytes"]
+        content = dataset[row][column]["bytes"]
+        if content is None or content_key(content) != key:
+            raise DataError(
+                f"the images of {self.benchmark} have changed since they were listed; remove {_keys_folder()} and run "
+                "again"
+            )
+        return content
 
     def add_config(self, config: str, dataset: Any) -> None:
-        """Take in the rows of one configuration; images are read once, hashed and let go."""
-        import datasets
-
+        """Take in the rows of one configuration; its images stay where they are."""
         task = self.task
         named = {} if self.needs_images else _filename_columns(task, dataset)
         present = [column for column in task.images if column in dataset.features or column not in named]
@@ -104,22 +112,23 @@ class TaskData:
                 f"{', '.join(dataset.features)}. Was it built without images?"
             )
         text = dataset.select_columns(columns).to_dict()
-        images = dataset.select_columns(["id", *present])
-        for column in present:
-            images = images.cast_column(column, datasets.Image(decode=False))
-        for number, found in enumerate(_iterate(images)):
+        images, found = _images(dataset, present)
+        for number, files in enumerate(found):
             row = {column: values[number] for column, values in text.items()}
+            by_column = dict(zip(present, files, strict=True))
             for column, name in named.items():
-                if not (found.get(column) or {}).get("bytes"):
-                    found[column] = {"path": row[name], "bytes": None}
-            files = [found[column] for column in task.images]
-            names = [_name(file) for file in files]
-            keys = [self._place(images, number, *image) for image in zip(task.images, files, strict=True)]
+                if by_column.get(column, NO_IMAGE) == NO_IMAGE:
+                    by_column[column] = ImageKey(f"file:{row[name]}", Path(row[name]).name)
+            keys, names = zip(*(by_column[column] for column in task.images), strict=True)
+            for column, key, name in zip(task.images, keys, names, strict=True):
+                if key != MISSING:
+                    self._places.setdefault(key, (images, number, column))
+                    self.image_names.setdefault(key, name)
             example = Example(
                 id=row["id"],
                 config=config,
                 category=config if task.category is None else row[task.category],
-                images=tuple(keys),
+                images=keys,
                 captions=tuple(_captions(row, task)),
                 tags=tuple(row[task.tags]) if task.tags else (),
                 cluster=row[task.cluster] if task.cluster else None,
@@ -130,15 +139,6 @@ class TaskData:
                 self.missing.append(example.id)
             line = [*astuple(replace(example, images=())), names]
             self._digest.update(json.dumps(line, ensure_ascii=False).encode() + b"\n")
-
-    def _place(self, images: Any, row: int, column: str, file: Mapping[str, Any] | None) -> str:
-        if file is None or (file["bytes"] is None and (self.needs_images or not file["path"])):
-            return MISSING
-        key = f"file:{file['path']}" if file["bytes"] is None else hashlib.sha256(file["bytes"]).hexdigest()[:32]
-        if key not in self._places:
-            self._places[key] = (images, row, column)
-            self.image_names[key] = _name(file)
-        return key
 
 
 def load_examples(
@@ -219,6 +219,22 @@ def cache_folder() -> Path:
     from huggingface_hub.constants import HF_HOME
 
     return Path(os.environ.get("VL_ASSAY_CACHE", Path(HF_HOME) / "vl_assay")).expanduser()
+
+
+def _keys_folder() -> Path:
+    return cache_folder() / "image-keys"
+
+
+def _images(dataset: Any, columns: list[str]) -> tuple[Any, list[list[ImageKey]]]:
+    """The image columns of a dataset, not decoded, and the keys of what is in them, row by row."""
+    import datasets
+
+    images = dataset.select_columns(["id", *columns])
+    for column in columns:
+        images = images.cast_column(column, datasets.Image(decode=False))
+    files = [Path(file["filename"]) for file in dataset.cache_files]
+    identity = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return images, image_keys(images, columns, _keys_folder(), identity)
 
 
 def _applicable(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -307,12 +323,3 @@ def _asked(row: Mapping[str, Any], task: Task) -> dict[str, Any]:
 def _corners(box: list[float]) -> tuple[float, float, float, float]:
     x, y, width, height = box
     return x, y, x + width, y + height
-
-
-def _name(file: Mapping[str, Any] | None) -> str:
-    return Path(file["path"] or "").name if file else MISSING
-
-
-def _iterate(images: Any) -> Iterator[dict[str, Any]]:
-    for table in images.with_format("arrow").iter(batch_size=200):
-        yield from table.to_pylist()

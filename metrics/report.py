@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -242,7 +243,8 @@ def _errors(shown: list[Line], name: str) -> tuple[list[float], list[float]]:
 
 
 def _percent(score: Score) -> float:
-    return 100 * (score.value or 0.0)
+    """In percent; NaN, of which plots draw nothing, where there is no score."""
+    return math.nan if score.value is None else 100 * score.value
 
 
 def _with_breaks(result: Result) -> list[tuple[Line, bool]]:

@@ -14,8 +14,6 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Any, NamedTuple
 
-from PIL import Image
-
 from ..metrics.errors import ModelError
 from ._work import DECODING_ERRORS, Work, decode
 
@@ -52,11 +50,12 @@ class Decoder:
         with self._lock:
             pool = self._pool_for(model)
         try:
-            return pool.submit(_prepare, work.image_bytes(number)).result()
-        except DECODING_ERRORS as error:
-            raise work.unreadable(number, error) from error
+            prepared = pool.submit(_prepare, work.image_bytes(number)).result()
         except BrokenProcessPool as error:
             raise ModelError("a process that prepares images died; try fewer, or none: --workers 0") from error
+        if isinstance(prepared, BaseException):
+            raise work.unreadable(number, prepared) from prepared
+        return prepared
 
     def close(self) -> None:
         """End the worker processes."""
@@ -85,6 +84,10 @@ def _start(content: bytes) -> None:
     _model = pickle.loads(content)  # our own, from the process that started this one
 
 
-def _prepare(content: bytes) -> Prepared:
-    image: Image.Image = decode(content)
+def _prepare(content: bytes) -> Prepared | BaseException:
+    """The prepared image; what keeps it from being decoded is returned, unlike what a model's own code raises."""
+    try:
+        image = decode(content)
+    except DECODING_ERRORS as error:
+        return error
     return Prepared(_model.prepare_image(image), image.size)

@@ -202,6 +202,9 @@ def test_a_score_that_is_not_there_stays_empty_in_the_tables(sheet):
     table = report.to_markdown([dataclasses.replace(result, scores=scores)])
     assert "| macro average |  |  |  | 5 |" in table
     assert report.plot_png([dataclasses.replace(result, scores=scores)])
+    page = report.plot_html([dataclasses.replace(result, scores=scores)]).decode()
+    [heights] = re.findall(r'"y":(\[[^]]*\])', page)
+    assert json.loads(heights)[-1] is None
 
 
 def test_metrics_of_different_shapes_share_a_report(sheet, tmp_path):
