@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,15 @@ class Task:
     cluster: str | None = None
     by_default: bool = True
 
+    def __post_init__(self) -> None:
+        for name in ("configs", "images", "captions"):
+            if isinstance(value := getattr(self, name), str):
+                raise TypeError(f"{name} of the task {self.name} is the text {value!r}; give a tuple: ({value!r},)")
+
+
+# Tasks, each with those of its configurations that are wanted.
+Chosen = list[tuple[Task, tuple[str, ...]]]
+
 
 @dataclass(frozen=True)
 class Benchmark:
@@ -75,7 +84,7 @@ class Benchmark:
     scoring_options: Mapping[str, Any] = field(default_factory=dict)
     source: str = ""
 
-    def select(self, name: str, part: str | None, kinds: Collection[str] = KINDS) -> list[tuple[Task, tuple[str, ...]]]:
+    def select(self, name: str, part: str | None, kinds: Collection[str] = KINDS) -> Chosen:
         """The tasks and configurations that `part` (a task, a configuration, or None for the default) names.
 
         By default these are tasks of the given kinds only; a part is what it is.
@@ -89,6 +98,12 @@ class Benchmark:
                 return [(task, (part,))]
         known = [known for task in self.tasks for known in (task.name, *task.configs)]
         raise UnknownNameError(f"part of {name}", part, dict.fromkeys(known))
+
+    def select_built(self, built: Collection[str], kinds: Collection[str] = KINDS) -> Chosen:
+        """The tasks that score some of the configurations `built`: those that do by default, or else all."""
+        chosen = [(task, tuple(config for config in task.configs if config in built)) for task in self.tasks]
+        able = [(task, configs) for task, configs in chosen if configs and task.kind in kinds]
+        return [(task, configs) for task, configs in able if task.by_default] or able
 
 
 def benchmark_names() -> list[str]:
@@ -165,10 +180,8 @@ def _check(name: str) -> None:
         raise UnknownNameError("benchmark", name, known)
 
 
-def split_reference(reference: str, known: Iterable[str]) -> tuple[str, str | None]:
-    """``"sugarcrepe/swap_obj"`` → ``("sugarcrepe", "swap_obj")``, with the first part checked."""
+def split_reference(reference: str) -> tuple[str, str | None]:
+    """``"sugarcrepe/swap_obj"`` → ``("sugarcrepe", "swap_obj")``, with the benchmark's name checked."""
     name, _, part = reference.partition("/")
-    known = list(known)
-    if name not in known:
-        raise UnknownNameError("benchmark", name, known)
+    _check(name)
     return name, part or None

@@ -52,7 +52,7 @@ def build(
     `vl-assay build sugarcrepe/swap_obj --out sc --data-dir coco` · `vl-assay build --all --out all --data-dir sources`
     """
     from . import repository
-    from .benchmarks import benchmark_names, split_reference
+    from .benchmarks import split_reference
 
     if (benchmark is None) != all_:
         given = "both a benchmark and" if all_ else "neither a benchmark nor"
@@ -63,7 +63,7 @@ def build(
     if benchmark is None:
         _build_all(out, data_dir, options)
         return
-    name, config = split_reference(benchmark, benchmark_names())
+    name, config = split_reference(benchmark)
     configs = None if config is None else [config]
     repository.build(name, out, configs=configs, data_dir=data_dir, options=options)
     _print_build(out)

@@ -10,10 +10,10 @@ from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..metrics.errors import DataError, UnknownNameError, VLAssayError
+from ..metrics.errors import DataError, VLAssayError
 from .benchmarks import KINDS, Task, benchmark_names, code_hash, get_benchmark, option_names, split_reference
 from .image_keys import MISSING, NO_IMAGE, ImageKey, content_key, image_keys
-from .repository import build, data_errors, read_build
+from .repository import build, data_errors, existing_folder, read_build
 
 _WRITTEN_HERE = {"results.json", "report.md", "report.tex", "profile.png", "profile.html", "build.json"}
 
@@ -111,10 +111,9 @@ class TaskData:
                 f"{self.benchmark}/{config} has no column {lacking[0]!r}, which the task {task.name} scores; it has "
                 f"{', '.join(dataset.features)}. Was it built without images?"
             )
-        text = dataset.select_columns(columns).to_dict()
+        rows = dataset.select_columns(columns).to_list()
         images, found = _images(dataset, present)
-        for number, files in enumerate(found):
-            row = {column: values[number] for column, values in text.items()}
+        for number, (row, files) in enumerate(zip(rows, found, strict=True)):
             by_column = dict(zip(present, files, strict=True))
             for column, name in named.items():
                 if by_column.get(column, NO_IMAGE) == NO_IMAGE:
@@ -164,24 +163,30 @@ def load_examples(
         DataError: the data are missing or damaged.
     """
     if _is_folder(reference):
-        return _load_folder(Path(reference).expanduser(), kinds, needs_images)
-    name, part = split_reference(reference, benchmark_names())
-    benchmark = get_benchmark(name)
-    unread = {} if needs_images or "with_images" not in option_names(name) else {"with_images": False}
-    options = {**benchmark.scoring_options, **unread, **_applicable(name, options or {})}
-    tasks = []
-    for task, configs in benchmark.select(name, part, kinds):
-        data = TaskData(name, task, configs, benchmark.split, needs_images)
-        for config in configs:
-            data.add_config(config, _open(cached_build(name, config, data_dir, options), config, benchmark.split))
-        tasks.append(data)
+        folder = Path(reference).expanduser()
+        record = read_build(folder)
+        name = record["benchmark"]
+        chosen = get_benchmark(name).select_built(record["configs"], kinds)
+        if not chosen:
+            raise DataError(f"{folder} holds no configuration of {name} that can be scored by {' or '.join(kinds)}")
+        folders = dict.fromkeys(record["configs"], folder)
+    else:
+        name, part = split_reference(reference)
+        chosen = get_benchmark(name).select(name, part, kinds)
+        options = _build_options(name, options or {}, needs_images)
+        folders = {c: cached_build(name, c, data_dir, options) for _, configs in chosen for c in configs}
+    split = get_benchmark(name).split
+    tasks = [TaskData(name, task, configs, split, needs_images) for task, configs in chosen]
+    for task in tasks:
+        for config in task.configs:
+            task.add_config(config, _open(folders[config], config, split))
     return tasks
 
 
 def check_reference(reference: str) -> None:
     """Raise `UnknownNameError` at once where `load_examples` would, before anything is downloaded or built."""
     if not _is_folder(reference):
-        name, part = split_reference(reference, benchmark_names())
+        name, part = split_reference(reference)
         get_benchmark(name).select(name, part)
 
 
@@ -237,31 +242,12 @@ def _images(dataset: Any, columns: list[str]) -> tuple[Any, list[list[ImageKey]]
     return images, image_keys(images, columns, _keys_folder(), identity)
 
 
-def _applicable(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options without ``allow_missing`` for a benchmark whose images cannot be missing."""
-    return {key: value for key, value in options.items() if key != "allow_missing" or key in option_names(name)}
-
-
-def _load_folder(folder: Path, kinds: Collection[str], needs_images: bool) -> list[TaskData]:
-    record = read_build(folder)
-    name = record["benchmark"]
-    if name not in benchmark_names():
-        raise UnknownNameError("benchmark", name, benchmark_names())
-    benchmark = get_benchmark(name)
-    able = []
-    for task in benchmark.tasks:
-        configs = tuple(config for config in task.configs if config in record["configs"])
-        if configs and task.kind in kinds:
-            able.append((task, configs))
-    tasks = []
-    for task, configs in [pair for pair in able if pair[0].by_default] or able:
-        data = TaskData(name, task, configs, benchmark.split, needs_images)
-        for config in configs:
-            data.add_config(config, _open(folder, config, benchmark.split))
-        tasks.append(data)
-    if not tasks:
-        raise DataError(f"{folder} holds no configuration of {name} that can be scored by {' or '.join(kinds)}")
-    return tasks
+def _build_options(name: str, options: Mapping[str, Any], needs_images: bool) -> dict[str, Any]:
+    """What a build for scoring sets, without ``allow_missing`` for a benchmark whose images cannot be missing."""
+    known = option_names(name)
+    unread = {} if needs_images or "with_images" not in known else {"with_images": False}
+    given = {key: value for key, value in options.items() if key != "allow_missing" or key in known}
+    return {**get_benchmark(name).scoring_options, **unread, **given}
 
 
 def _open(folder: Path, config: str, split: str) -> Any:
@@ -275,11 +261,8 @@ def _listing(data_dir: str | Path | None) -> list[tuple[str, int, int]]:
     """Name, size and time of the files of `data_dir`, without what this package itself writes."""
     if data_dir is None:
         return []
-    root = Path(data_dir).expanduser()
-    if not root.is_dir():
-        raise DataError(f"the data folder {data_dir} is not there, or is not a folder")
     found = []
-    for path in root.rglob("*"):
+    for path in existing_folder(data_dir).rglob("*"):
         ours = path.name in _WRITTEN_HERE or path.suffix == ".parquet" or ".unfinished" in path.parts
         if not ours and path.is_file():
             status = path.stat()

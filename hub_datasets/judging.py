@@ -57,10 +57,11 @@ def check_options(**options: Any) -> None:
     for name in options:
         if name not in DEFAULTS:
             raise UnknownNameError("option of judge", name, DEFAULTS)
-    settings: dict[str, Any] = {**DEFAULTS, **options}
-    if settings.pop("ties") is not None:
-        check_ties(options["ties"])
-    check_resampling(**{**settings, "resamples": RESAMPLES if settings["resamples"] is None else settings["resamples"]})
+    chosen: dict[str, Any] = {**DEFAULTS, **options}
+    if chosen["ties"] is not None:
+        check_ties(chosen["ties"])
+    resamples = RESAMPLES if chosen["resamples"] is None else chosen["resamples"]
+    check_resampling(chosen["confidence"], resamples, chosen["seed"])
 
 
 def _judge_one(path: Path, options: dict[str, Any]) -> list[Result]:
@@ -94,16 +95,24 @@ def _compute(
 ) -> Result:
     module: Any = load_metric(metric)
     columns, labels = metric_inputs(rows, getattr(module, "takes", None), metric)
-    parameters = inspect.signature(module.function).parameters.values()
-    columns = columns[: sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)]
-    if len(columns) == 1 and any(isinstance(row, MatchingRow) and row.correct != _in_order(row) for row in rows):
+    parameters = inspect.signature(module.function).parameters
+    columns = columns[: sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters.values())]
+    if len(columns) == 1 and any(
+        isinstance(row, MatchingRow) and row.correct != list(range(len(row.images))) for row in rows
+    ):
         raise SheetError(f"{metric} takes the first caption for the right one; this sheet has rows with another")
     accepted = option_names(module.function)
-    options = {name: value for name, value in _filled(module, options).items() if name in accepted}
+    own = {
+        "ties": getattr(module, "ties", "wrong"),
+        "resamples": parameters["resamples"].default if "resamples" in parameters else RESAMPLES,
+    }
+    options = {name: own.get(name) if value is None else value for name, value in options.items() if name in accepted}
     labels = {name: value for name, value in labels.items() if name in accepted}
     # The function itself, not `compute`: a sheet's rows are checked, and `evaluate` would copy them twice.
     scores = module.function(*columns, **labels, **settings, **options)
     shown = _shown(module, scores)
+    if not shown:
+        raise SheetError(f"tables would show no score of the metric {metric}; its class may name some in `shown`")
     return Result(
         model=sheet.metadata["model"],
         benchmark=sheet.metadata["benchmark"],
@@ -117,18 +126,6 @@ def _compute(
         headline=getattr(module, "headline", shown[0]),
         chance={name: level for name, level in _chance(module, rows, scores).items() if name in scores},
     )
-
-
-def _filled(module: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """The options with the metric's own where the user named none."""
-    own = inspect.signature(module.function).parameters.get("resamples")
-    return {
-        **options,
-        "ties": options["ties"] or getattr(module, "ties", "wrong"),
-        "resamples": (RESAMPLES if own is None else own.default)
-        if options["resamples"] is None
-        else options["resamples"],
-    }
 
 
 def metric_inputs(rows: Sequence[Row], takes: str | None, metric: str) -> tuple[list[Any], dict[str, Any]]:
@@ -146,8 +143,7 @@ def metric_inputs(rows: Sequence[Row], takes: str | None, metric: str) -> tuple[
     Raises:
         SheetError: the metric cannot judge such rows, or judges no sheets.
     """
-    labels: dict[str, Any] = {"categories": _categories(rows), "clusters": _clusters(rows)}
-    makers: dict[tuple[str, str | None], Callable[[Any, dict[str, Any]], list[Any]]] = {
+    makers: dict[tuple[str, str | None], Callable[[Any], tuple[list[Any], dict[str, Any]]]] = {
         (MatchingRow.kind, "matrix"): _matrices,
         (MatchingRow.kind, "row"): _single_rows,
         (RetrievalRow.kind, "row"): _shared_pool,
@@ -156,32 +152,32 @@ def metric_inputs(rows: Sequence[Row], takes: str | None, metric: str) -> tuple[
     }
     make = makers.get((rows[0].kind, takes))
     if make is None:
-        raise SheetError(f"the metric {metric} judges no sheets of the kind {rows[0].kind}")
-    return make(rows, labels), labels
+        raise SheetError(
+            f"the metric {metric} judges no sheets of the kind {rows[0].kind}: its class says that it takes {takes!r} "
+            "(see metrics/modules.py)"
+        )
+    columns, labels = make(rows)
+    return columns, {"categories": _categories(rows), "clusters": _clusters(rows), **labels}
 
 
-def _matrices(rows: Sequence[MatchingRow], labels: dict[str, Any]) -> list[Any]:
-    return [[row.scores for row in rows]]
+def _matrices(rows: Sequence[MatchingRow]) -> tuple[list[Any], dict[str, Any]]:
+    return [[row.scores for row in rows]], {}
 
 
-def _single_rows(rows: Sequence[MatchingRow], labels: dict[str, Any]) -> list[Any]:
+def _single_rows(rows: Sequence[MatchingRow]) -> tuple[list[Any], dict[str, Any]]:
     for row in rows:
         if len(row.images) != 1:
             raise SheetError(f"the example {row.id!r} has {len(row.images)} images; this metric judges one at a time")
-    return [[row.scores[0] for row in rows if row.scores], [row.correct[0] for row in rows]]
+    return [[row.scores[0] for row in rows if row.scores], [row.correct[0] for row in rows]], {}
 
 
-def _shared_pool(rows: Sequence[RetrievalRow], labels: dict[str, Any]) -> list[Any]:
-    del labels["categories"]
-    return [np.stack([row.scores for row in rows if row.scores is not None]), [row.correct for row in rows]]
+def _shared_pool(rows: Sequence[RetrievalRow]) -> tuple[list[Any], dict[str, Any]]:
+    scores = np.stack([row.scores for row in rows if row.scores is not None])
+    return [scores, [row.correct for row in rows]], {"categories": None}
 
 
-def _in_order(row: MatchingRow) -> list[int]:
-    return list(range(len(row.images)))
-
-
-def _boxes(rows: Sequence[DetectionRow], labels: dict[str, Any]) -> list[Any]:
-    labels |= {
+def _boxes(rows: Sequence[DetectionRow]) -> tuple[list[Any], dict[str, Any]]:
+    labels = {
         "box_format": "xyxy",
         "positive": [row.positive for row in rows],
         "pair_ids": [row.pair for row in rows],
@@ -192,7 +188,7 @@ def _boxes(rows: Sequence[DetectionRow], labels: dict[str, Any]) -> list[Any]:
     predictions = [
         {**_flat(row.boxes or []), "scores": [s for found in row.scores or [] for s in found]} for row in rows
     ]
-    return [predictions, [_flat(row.truth) for row in rows]]
+    return [predictions, [_flat(row.truth) for row in rows]], labels
 
 
 def _flat(boxes: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
@@ -203,10 +199,10 @@ def _flat(boxes: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
     }
 
 
-def _answers(rows: Sequence[AnswerRow], labels: dict[str, Any]) -> list[Any]:
+def _answers(rows: Sequence[AnswerRow]) -> tuple[list[Any], dict[str, Any]]:
     """Yes above 0, no below; 0 is neither, and so the wrong answer of the two."""
     said = [row.score > 0 if row.score else not row.correct for row in rows]
-    return [said, [row.correct for row in rows]]
+    return [said, [row.correct for row in rows]], {}
 
 
 def _categories(rows: Sequence[Row]) -> list[Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,13 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..metrics.errors import DataError
+from ..metrics.errors import DataError, UnknownNameError
 from ..metrics.modules import metric_names
-from .benchmarks import benchmark_names, config_names, get_benchmark, get_builder, get_card, option_names
+from .benchmarks import benchmark_names, config_names, get_benchmark, get_builder, option_names
+from .examples import cache_folder
+from .repository import BUILD_FILE, card_counts, is_missing, read_build, sources_folder
 
 MADE, DOWNLOADED, OWN = "made on the spot", "downloaded", "your own copy"
 READY, TO_DOWNLOAD, MISSING, DAMAGED = "ready", "to be downloaded", "missing", "damaged"
-_COUNTS_ROW = re.compile(r"^\| (\w+) \| (\w+) \| ([\d,]+|–) \| ([\d,]+|–)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -90,10 +90,6 @@ def list_benchmarks(
         UnknownNameError: no such benchmark.
         DataError: `data_dir` is not a folder.
     """
-    from .repository import sources_folder
-
-    if data_dir is not None and not Path(data_dir).expanduser().is_dir():
-        raise DataError(f"the data folder {data_dir} is not there, or is not a folder")
     for name in benchmark_names() if names is None else names:
         benchmark = get_benchmark(name)
         known = option_names(name)
@@ -107,6 +103,8 @@ def list_metrics() -> list[MetricEntry]:
     judged: dict[str, list[str]] = {name: [] for name in metric_names()}
     for benchmark in benchmark_names():
         for metric in dict.fromkeys(m for task in get_benchmark(benchmark).tasks for m in task.metrics):
+            if metric not in judged:
+                raise UnknownNameError(f"metric of {benchmark}", metric, judged)
             judged[metric].append(benchmark)
     folder = Path(__file__).parents[1] / "metrics"
     return [
@@ -180,7 +178,7 @@ def _entry(name: str, config: str, data_dir: Path | None, options: Mapping[str, 
     benchmark = get_benchmark(name)
     tasks = [task for task in benchmark.tasks if config in task.configs]
     counts = _built_counts(name, config, benchmark.split)
-    rows, images = counts or _card_counts(name, config, benchmark.split)
+    rows, images = counts or card_counts(name).get((config, benchmark.split), (None, None))
     origin, state, problem = MADE, READY, ""
     if benchmark.source:
         # Without a copy of the user's: where the sources would come from.
@@ -204,9 +202,6 @@ def _entry(name: str, config: str, data_dir: Path | None, options: Mapping[str, 
 
 def _built_counts(name: str, config: str, split: str) -> tuple[int, int] | None:
     """Rows and images of the newest build of a configuration in the cache."""
-    from .examples import cache_folder
-    from .repository import BUILD_FILE, read_build
-
     builds = (cache_folder() / "datasets" / name).glob(f"{config}-*/{BUILD_FILE}")
     for path in sorted(builds, key=lambda path: path.stat().st_mtime, reverse=True):
         try:
@@ -215,15 +210,6 @@ def _built_counts(name: str, config: str, split: str) -> tuple[int, int] | None:
         except (DataError, KeyError):  # of another version, or of another configuration whose name begins alike
             continue
     return None
-
-
-def _card_counts(name: str, config: str, split: str) -> tuple[int | None, int | None]:
-    """Rows and images of a configuration as the benchmark's card tells them."""
-    for place in _COUNTS_ROW.finditer(get_card(name)):
-        if place.group(1, 2) == (config, split):
-            rows, images = (None if n == "–" else int(n.replace(",", "")) for n in place.group(3, 4))
-            return rows, images
-    return None, None
 
 
 class _WouldDownloadError(BaseException):
@@ -242,23 +228,17 @@ class _Cached:
         self.download_config = DownloadConfig()
 
     def download(self, urls: Any) -> Any:
-        if isinstance(urls, Mapping):
-            return {key: self.download(url) for key, url in urls.items()}
-        if isinstance(urls, list | tuple):
-            return [self.download(url) for url in urls]
-        return self._file(str(urls))
+        from datasets.utils.py_utils import map_nested
+
+        return map_nested(lambda url: _cached_file(str(url)), urls, map_tuple=True)
 
     def extract(self, paths: Any) -> Any:
-        from datasets.config import DOWNLOADED_DATASETS_PATH, EXTRACTED_DATASETS_DIR
-        from datasets.utils.file_utils import hash_url_to_filename
+        from datasets.config import EXTRACTED_DATASETS_DIR
+        from datasets.utils.py_utils import map_nested
 
-        if isinstance(paths, Mapping):
-            return {key: self.extract(path) for key, path in paths.items()}
-        if isinstance(paths, list | tuple):
-            return [self.extract(path) for path in paths]
-        folders = Path(DOWNLOADED_DATASETS_PATH) / EXTRACTED_DATASETS_DIR
-        folder = folders / hash_url_to_filename(str(Path(paths).absolute()))
-        return str(folder) if folder.exists() else _refuse(str(paths))
+        return map_nested(
+            lambda path: _cached_file(str(Path(path).absolute()), EXTRACTED_DATASETS_DIR), paths, map_tuple=True
+        )
 
     def download_and_extract(self, urls: Any) -> Any:
         return self.extract(self.download(urls))
@@ -268,12 +248,14 @@ class _Cached:
 
     iter_archive = iter_files
 
-    def _file(self, url: str) -> str:
-        from datasets.config import DOWNLOADED_DATASETS_PATH
-        from datasets.utils.file_utils import hash_url_to_filename
 
-        path = Path(DOWNLOADED_DATASETS_PATH) / hash_url_to_filename(url)
-        return str(path) if path.is_file() else _refuse(url)
+def _cached_file(source: str, folder: str = "") -> str:
+    """Where `datasets` keeps what it made of an address or a file; refused where that is not there."""
+    from datasets.config import DOWNLOADED_DATASETS_PATH
+    from datasets.utils.file_utils import hash_url_to_filename
+
+    path = Path(DOWNLOADED_DATASETS_PATH) / folder / hash_url_to_filename(source)
+    return str(path) if path.exists() else _refuse(source)
 
 
 def _refuse(what: str) -> Any:
@@ -282,8 +264,6 @@ def _refuse(what: str) -> Any:
 
 def _look(name: str, config: str, data_dir: Path | None, options: Mapping[str, Any]) -> tuple[str, str]:
     """The state of a configuration's sources, and what is the matter with them."""
-    from .repository import is_missing
-
     with tempfile.TemporaryDirectory() as scratch, _offline():
         try:
             builder = get_builder(name)(

@@ -90,9 +90,8 @@ def eval_yaml(folder: str | Path) -> str | None:
 
     record = read_build(folder)
     benchmark = get_benchmark(record["benchmark"])
-    entries = [(task, config) for task in benchmark.tasks for config in task.configs if config in record["configs"]]
-    entries = [entry for entry in entries if entry[0].by_default] or entries
-    if not entries:
+    chosen = benchmark.select_built(record["configs"])
+    if not chosen:
         return None
     card = DatasetCard.load(Path(folder) / "README.md")
     what = {
@@ -105,7 +104,8 @@ def eval_yaml(folder: str | Path) -> str | None:
                 "config": config,
                 "split": benchmark.split,
             }
-            for task, config in entries
+            for task, configs in chosen
+            for config in configs
         ],
     }
     return yaml.safe_dump(what, sort_keys=False, allow_unicode=True, width=120)

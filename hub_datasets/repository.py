@@ -1,7 +1,17 @@
-"""Write a benchmark as a portable dataset repository: Parquet files and a card that every `datasets` opens.
+"""The dataset repository: what a build of a benchmark writes, and `load_dataset` and the Hub open.
 
-`datasets` writes its own feature types into Parquet's metadata, in a form that older versions cannot read. So the
-files are rewritten without it and the types are declared in the card's YAML, which all versions understand.
+```
+README.md                                        the card: its YAML has the columns' types and the files, a table
+                                                 between `<!-- counts -->` marks what each split holds
+build.json                                       {"schema": "vl-assay/build", "version": 1, "benchmark": …,
+                                                 "options": {…}, "configs": {config: {split: {"rows": …,
+                                                 "images": …, "missing_images": …, "captions": …}}}}
+<config>/<split>-00000-of-00001-<hash>.parquet   the rows, with the images' files
+```
+
+`build` writes it and `read_build` reads its record; `examples` reads the rows. `datasets` writes its own feature types
+into Parquet's metadata, in a form that older versions cannot read. So the files are rewritten without it and the types
+are declared in the card, which all versions understand.
 """
 
 from __future__ import annotations
@@ -10,6 +20,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -64,13 +75,16 @@ def build(
         StorageError: `out` cannot be written.
     """
     out = Path(out)
-    known = config_names(benchmark)
-    chosen = known if configs is None else list(configs)
-    for config in chosen:
-        if config not in known:
-            raise UnknownNameError(f"configuration of {benchmark}", config, known)
+    options = dict(sorted((options or {}).items()))
+    chosen = config_names(benchmark) if configs is None else list(configs)
+    for kind, names, known in (
+        ("configuration", chosen, config_names(benchmark)),
+        ("option", options, option_names(benchmark)),
+    ):
+        for name in names:
+            if name not in known:
+                raise UnknownNameError(f"{kind} of {benchmark}", name, known)
     _refuse_to_overwrite(out)
-    options = _checked_options(benchmark, options or {})
     with data_errors(f"the dataset {out}"), _new_folder(out) as new:
         infos, counts = {}, {}
         for config in chosen:
@@ -85,13 +99,7 @@ def build(
         if chosen and not infos:
             raise DataError(f"no configuration of {benchmark} could be built")
         _write_card(benchmark, new, infos, counts)
-        record = {
-            "schema": _BUILD_SCHEMA,
-            "version": 1,
-            "benchmark": benchmark,
-            "options": options,
-            "configs": counts,
-        }
+        record = {"schema": _BUILD_SCHEMA, "version": 1, "benchmark": benchmark, "options": options, "configs": counts}
         (new / BUILD_FILE).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return out
 
@@ -139,25 +147,43 @@ def build_all(
         UnknownNameError: an option that no benchmark has.
         DataError: `data_dir` is not a folder.
     """
-    if data_dir is not None and not Path(data_dir).expanduser().is_dir():
-        raise DataError(f"the data folder {data_dir} is not there, or is not a folder")
     known = {name: option_names(name) for name in benchmark_names()}
     for option in options or ():
         if not any(option in names for names in known.values()):
             raise UnknownNameError("option", option, sorted({name for names in known.values() for name in names}))
     for name, names in known.items():
+        folder, sources = Path(out) / name, sources_folder(name, data_dir)
         applicable = {option: value for option, value in (options or {}).items() if option in names}
-        yield _build_whole(name, Path(out) / name, sources_folder(name, data_dir), applicable)
+        errors: dict[str, Exception] = {}
+        configs = config_names(name)
+        try:
+            build(name, folder, data_dir=sources, options=applicable, on_error=errors.__setitem__)
+        except Exception as error:
+            errors = {config: errors.get(config, error) for config in configs}
+        yield Outcome(name, folder, tuple(config for config in configs if config not in errors), errors)
 
 
 def sources_folder(benchmark: str, data_dir: str | Path | None) -> Path | None:
     """The folder with the sources of one of several benchmarks: ``data_dir/<benchmark>`` if there is one, else
     `data_dir`; None for a benchmark that is made on the spot.
+
+    Raises:
+        DataError: `data_dir` is not a folder.
     """
-    if data_dir is None or not get_benchmark(benchmark).source:
+    if data_dir is None:
         return None
-    folder = Path(data_dir).expanduser()
+    folder = existing_folder(data_dir)
+    if not get_benchmark(benchmark).source:
+        return None
     return folder / benchmark if (folder / benchmark).is_dir() else folder
+
+
+def existing_folder(data_dir: str | Path) -> Path:
+    """The folder of the user's own sources; `DataError` where there is none."""
+    folder = Path(data_dir).expanduser()
+    if not folder.is_dir():
+        raise DataError(f"the data folder {data_dir} is not there, or is not a folder")
+    return folder
 
 
 def is_missing(error: BaseException) -> bool:
@@ -167,16 +193,6 @@ def is_missing(error: BaseException) -> bool:
     while isinstance(error, DataError | DatasetGenerationError) and error.__cause__ is not None:
         error = error.__cause__
     return isinstance(error, FileNotFoundError | ConnectionError | PermissionError)
-
-
-def _build_whole(benchmark: str, out: Path, data_dir: Path | None, options: Mapping[str, Any]) -> Outcome:
-    errors: dict[str, Exception] = {}
-    chosen = config_names(benchmark)
-    try:
-        build(benchmark, out, data_dir=data_dir, options=options, on_error=errors.__setitem__)
-    except Exception as error:
-        return Outcome(benchmark, out, (), {config: errors.get(config, error) for config in chosen})
-    return Outcome(benchmark, out, tuple(config for config in chosen if config not in errors), errors)
 
 
 def read_build(folder: str | Path) -> dict[str, Any]:
@@ -206,14 +222,6 @@ def _refuse_to_overwrite(out: Path) -> None:
         raise StorageError(f"{out} is the folder you are in, or one above it, and cannot be replaced; name another")
 
 
-def _checked_options(benchmark: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    known = option_names(benchmark)
-    for name in options:
-        if name not in known:
-            raise UnknownNameError(f"option of {benchmark}", name, known)
-    return dict(sorted(options.items()))
-
-
 def _build_config(
     benchmark: str, config: str, new: Path, data_dir: str | Path | None, options: Mapping[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
@@ -241,7 +249,10 @@ def _build_config(
             split: _rewrite(work / "parquet", benchmark, split, new / config, builder.info.features)
             for split in builder.info.splits or ()
         }
-        return _portable_info(builder.info, new / config), counts
+        # What is true of the files as they were rewritten, and the same for every build.
+        builder.info.download_size = sum(file.stat().st_size for file in (new / config).iterdir())
+        builder.info.download_checksums = builder.info.version = None
+        return builder.info, counts
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -279,8 +290,8 @@ class _Tally:
         self.captions: set[str] = set()
         self._image_columns = [name for name, f in features.items() if isinstance(f, datasets.Image)]
         text = datasets.Value("string")
-        texts = [name for name, feature in features.items() if feature in (text, datasets.Sequence(text))]
-        self._caption_columns = [name for name in texts if "caption" in name]
+        texts = (text, datasets.Sequence(text))
+        self._caption_columns = [name for name, f in features.items() if "caption" in name and f in texts]
 
     def add(self, table: pa.Table) -> None:
         self.rows += table.num_rows
@@ -303,36 +314,24 @@ class _Tally:
         }
 
 
-def _portable_info(info: Any, folder: Path) -> Any:
-    """The dataset's description with the sizes of the files as they were rewritten."""
-    info.download_size = sum(file.stat().st_size for file in folder.iterdir())
-    info.download_checksums = None
-    info.version = None
-    return info
-
-
 def _write_card(benchmark: str, folder: Path, infos: Mapping[str, Any], counts: Mapping[str, Any]) -> None:
     from datasets.info import DatasetInfosDict
     from huggingface_hub import DatasetCard, DatasetCardData
 
     card = DatasetCard(_with_counts(get_card(benchmark), counts), ignore_metadata_errors=False)
-    default = infos.get(getattr(get_builder(benchmark), "DEFAULT_CONFIG_NAME", None) or "")
+    default_config = getattr(get_builder(benchmark), "DEFAULT_CONFIG_NAME", None)
     data = DatasetCardData(**card.data.to_dict())
-    data["configs"] = [
-        {
-            "config_name": config,
-            "data_files": [{"split": split, "path": _files(folder, config, split)} for split in info.splits],
-            **({"default": True} if info is default else {}),
-        }
-        for config, info in infos.items()
-    ]
+    data["configs"] = []
+    for config, info in infos.items():
+        paths = sorted(f"{config}/{path.name}" for path in (folder / config).iterdir())
+        files = [
+            {"split": s, "path": [path for path in paths if path.startswith(f"{config}/{s}-")]} for s in info.splits
+        ]
+        default = {"default": True} if config == default_config else {}
+        data["configs"].append({"config_name": config, "data_files": files, **default})
     DatasetInfosDict(infos).to_dataset_card_data(data)
     card.data = data
     (folder / "README.md").write_text(str(card), encoding="utf-8")
-
-
-def _files(folder: Path, config: str, split: str) -> list[str]:
-    return sorted(f"{config}/{path.name}" for path in (folder / config).glob(f"{split}-*.parquet"))
 
 
 def _with_counts(card: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> str:
@@ -346,6 +345,13 @@ def _with_counts(card: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]
             images = f"{n['images']:,}" + (f" ({n['missing_images']:,} missing)" if n["missing_images"] else "")
             rows.append(f"| {config} | {split} | {n['rows']:,} | {images} | {n['captions']:,} |")
     return card[: start + len(_COUNTS[0])] + "\n" + "\n".join(rows) + "\n" + card[end:]
+
+
+def card_counts(benchmark: str) -> dict[tuple[str, str], tuple[int | None, int | None]]:
+    """Rows and images by configuration and split, as the table of a benchmark's card tells them; None for a dash."""
+    lines = re.findall(r"^\| (\w+) \| (\w+) \| ([\d,]+|–) \| ([\d,]+|–)", get_card(benchmark), re.MULTILINE)
+    numbers = [[None if cell == "–" else int(cell.replace(",", "")) for cell in cells] for _, _, *cells in lines]
+    return {(line[0], line[1]): (rows, images) for line, (rows, images) in zip(lines, numbers, strict=True)}
 
 
 @contextmanager

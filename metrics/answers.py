@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import ScoresError
-from .kernels import Labels, label_codes, name_rows
-from .stats import resampled_totals
-from .summary import SummaryOptions, category_rows, pick, summarise
+from .kernels import cluster_codes, name_rows
+from .stats import percentile_interval, resampled_totals
+from .summary import SummaryOptions, category_rows, summarise
 
 _YES = ("yes", "true", "1", "1.0")
 _NO = ("no", "false", "0", "0.0", "-0.0")
@@ -68,16 +68,20 @@ def yes_no_f1(answers: ArrayLike, truth: ArrayLike, **options: Unpack[SummaryOpt
     result |= {"macro_f1": float((yes + no) / 2), "f1_yes": float(yes), "f1_no": float(no)}
     _, false_positives, false_negatives, _ = outcomes.sum(axis=0).astype(int).tolist()
     result |= {"false_positives": false_positives, "false_negatives": false_negatives}
-    _interval(result, outcomes, options.get("clusters"), options)
-    _add_categories(result, outcomes, right, options)
+    cluster = cluster_codes(options.get("clusters"), len(said))
+    _interval(result, outcomes, cluster, options)
+    _add_categories(result, outcomes, right, cluster, options)
     return result
 
 
 def _add_categories(
-    result: dict[str, Any], outcomes: NDArray[np.float64], right: NDArray[np.bool_], options: SummaryOptions
+    result: dict[str, Any],
+    outcomes: NDArray[np.float64],
+    right: NDArray[np.bool_],
+    cluster: NDArray[np.intp],
+    options: SummaryOptions,
 ) -> None:
     totals = {"false_positive_share": result["false_positives"], "false_negative_share": result["false_negatives"]}
-    clusters = options.get("clusters")
     for name, members in category_rows(options.get("categories"), len(right)).items():
         part = result["per_category"][name]
         _refuse_one_class(right[members], f"the category {name!r}")
@@ -85,29 +89,27 @@ def _add_categories(
         part["macro_f1"] = float(sum(_f1(sums)) / 2)
         for (key, total), count in zip(totals.items(), sums[1:3], strict=True):
             part[key] = float(count / total) if total else None
-        images = None if clusters is None else pick(clusters, members)
-        _interval(part, outcomes[members], images, options)
+        _interval(part, outcomes[members], cluster[members], options)
 
 
 def _interval(
-    result: dict[str, Any], outcomes: NDArray[np.float64], clusters: Labels | None, options: SummaryOptions
+    result: dict[str, Any], outcomes: NDArray[np.float64], cluster: NDArray[np.intp], options: SummaryOptions
 ) -> None:
     confidence = options.get("confidence")
     if confidence is None:
         return
-    edge = _edge_interval(result, outcomes, clusters)
+    edge = _edge_interval(result, outcomes, cluster)
     if edge:
         result["macro_f1_interval"] = edge
         return
-    totals = resampled_totals(outcomes, clusters, options.get("resamples", 10_000), options.get("seed", 0)).T
+    totals = resampled_totals(outcomes, cluster, options.get("resamples", 10_000), options.get("seed", 0)).T
     both_kinds = (totals[[0, 2]].sum(axis=0) > 0) & (totals[[1, 3]].sum(axis=0) > 0)
     yes, no = _f1(totals[:, both_kinds])
-    tail = (1 - confidence) / 2
-    result["macro_f1_interval"] = np.quantile((yes + no) / 2, [tail, 1 - tail]).tolist()
+    result["macro_f1_interval"] = list(percentile_interval((yes + no) / 2, confidence))
 
 
 def _edge_interval(
-    result: dict[str, Any], outcomes: NDArray[np.float64], clusters: Labels | None
+    result: dict[str, Any], outcomes: NDArray[np.float64], cluster: NDArray[np.intp]
 ) -> list[float] | None:
     """Interval where resamples cannot spread, ``None`` where they can."""
     n = len(outcomes)
@@ -120,8 +122,7 @@ def _edge_interval(
         return [float(min(sum(_f1([yes - fn, fp, fn, no - fp])) for fn, fp in ends) / 2), 1.0]
     if result["accuracy"] == 0:
         return [0.0, high]  # by the same concavity hits earn most in equal halves, and then as much as in accuracy
-    one_image = clusters is not None and len(label_codes(clusters, n, "clusters")[0]) == 1
-    return [0.0, 1.0] if one_image else None
+    return [0.0, 1.0] if len(np.unique(cluster)) == 1 else None
 
 
 def _f1(outcomes: ArrayLike) -> tuple[Any, Any]:

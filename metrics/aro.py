@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import ScoresError, UnknownNameError
-from .kernels import Labels, as_list, label_codes, match_credit
-from .summary import SummaryOptions, pick, summarise, summarise_parts
+from .kernels import Labels, as_list, cluster_codes, label_codes, match_credit
+from .summary import SummaryOptions, summarise, summarise_parts
 
 # For each task, the least number of examples with which a category enters the macro average.
 MIN_COUNTS = {"relation": 1, "attribution": 25, "order": 1}
@@ -110,7 +110,7 @@ def aro_accuracy(
     """
     least = _least_count(task, min_count)
     credit, tied = match_credit(scores, correct, ties)
-    categories, clusters = options.get("categories"), options.get("clusters")
+    categories = options.get("categories")
     relations = None if categories is None else _category_names(categories, len(credit))
     kept = np.ones(len(credit), dtype=bool)
     if task == "relation" and relations is not None and not keep_symmetric:
@@ -121,10 +121,11 @@ def aro_accuracy(
             "them all the same"
         )
     rows = np.flatnonzero(kept)
-    chosen: dict[str, Any] = {**options, "categories": relations and [relations[row] for row in rows]}
-    if clusters is not None:
-        label_codes(clusters, len(credit), "clusters")
-        chosen["clusters"] = pick(clusters, rows)
+    chosen: dict[str, Any] = {
+        **options,
+        "categories": relations and [relations[row] for row in rows],
+        "clusters": cluster_codes(options.get("clusters"), len(credit))[rows],
+    }
     result = _averages(credit[rows], tied[rows], chosen, least)
     result["n_symmetric"] = int(len(credit) - len(rows))
     if task == "relation" and relations is not None:

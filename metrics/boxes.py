@@ -98,10 +98,8 @@ def read_boxes(
         )
     if not found:
         raise ScoresError("there are no rows; pass at least one image-caption pair")
-    rows, boxes, phrase_ids, scores = _read_side(sides["predictions"], "predictions", formats["predictions"], True)
-    detections = Detections(rows, boxes, scores, phrase_ids, found)
-    rows, boxes, phrase_ids, _ = _read_side(sides["references"], "references", formats["references"], False)
-    return detections, Truths(rows, boxes, phrase_ids, given)
+    read = {side: _read_side(rows, side, formats[side]) for side, rows in sides.items()}
+    return Detections(**read["predictions"]), Truths(**read["references"])
 
 
 def box_iou(boxes: ArrayLike, others: ArrayLike) -> NDArray[np.float64]:
@@ -160,8 +158,8 @@ def _list_rows(rows: Iterable[Mapping[str, Any]], side: str) -> list[Mapping[str
     return list(rows)
 
 
-def _read_side(table: list[Mapping[str, Any]], side: str, box_format: str, scored: bool) -> tuple[NDArray[Any], ...]:
-    """The rows, boxes (XYXY), phrase ids and scores of one side; without scores an empty array for them."""
+def _read_side(table: list[Mapping[str, Any]], side: str, box_format: str) -> dict[str, Any]:
+    """What ``Detections`` or ``Truths`` hold, by attribute."""
     keys = KEYS[side]
     check_keys(table, side)
     columns = {key: _read_lists([row[key] for row in table], key, side) for key in keys}
@@ -171,10 +169,15 @@ def _read_side(table: list[Mapping[str, Any]], side: str, box_format: str, score
         came = ", ".join(f"{lengths[key][bad.argmax()]} {key}" for key in keys)
         raise ScoresError(f"the {side} have {came} in {name_rows(bad)}; their numbers must be equal in each row")
     flat = _Flat(np.repeat(np.arange(len(table)), lengths["boxes"]), len(table), side)
-    boxes = flat.read_boxes(chain.from_iterable(columns["boxes"]), box_format)
-    phrase_ids = flat.read_phrase_ids(chain.from_iterable(columns["phrase_ids"]))
-    scores = flat.read_scores(chain.from_iterable(columns["scores"])) if scored else np.empty(0)
-    return flat.rows, boxes, phrase_ids, scores
+    values = {
+        "rows": flat.rows,
+        "boxes": flat.read_boxes(chain.from_iterable(columns["boxes"]), box_format),
+        "phrase_ids": flat.read_phrase_ids(chain.from_iterable(columns["phrase_ids"])),
+        "n_rows": flat.n_rows,
+    }
+    if "scores" in columns:
+        values["scores"] = flat.read_scores(chain.from_iterable(columns["scores"]))
+    return values
 
 
 def check_keys(table: list[Any], side: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import ScoresError
-from .kernels import Labels, MatchCredit, as_float64, check_ties, match_credit, name_rows
+from .kernels import MatchCredit, as_float64, check_ties, match_credit, name_rows
 from .paired import PairedOptions, paired_difference
 from .summary import category_rows
 
@@ -57,7 +57,8 @@ def compare_models(
     result = paired_difference(first.credit, second.credit, **options)
     tied = {"tie_rate1": first.tied, "tie_rate2": second.tied}
     result |= {name: float(flags.mean()) for name, flags in tied.items()}
-    _add_tie_rates(result["per_category"], tied, options.get("categories"))
+    for name, rows in category_rows(options.get("categories"), result["n"]).items():
+        result["per_category"][name] |= {key: float(flags[rows].mean()) for key, flags in tied.items()}
     return result
 
 
@@ -115,10 +116,3 @@ def _credit(predictions: ArrayLike, references: ArrayLike, ties: str, who: str) 
                 "none, and leave out an example that has no right answer, for both models"
             )
     return MatchCredit((answers == right).astype(np.float64), np.zeros(len(answers), dtype=bool))
-
-
-def _add_tie_rates(
-    per_category: dict[str, dict[str, Any]], tied: dict[str, NDArray[np.bool_]], categories: Labels | None
-) -> None:
-    for name, rows in category_rows(categories, len(tied["tie_rate1"])).items():
-        per_category[name] |= {key: float(flags[rows].mean()) for key, flags in tied.items()}

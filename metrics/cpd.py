@@ -14,7 +14,7 @@ from .boxes import RELEASED_FORMATS, BoxFormat, read_boxes
 from .detection import Matched, average_precisions, match, select_rows, tie_rate
 from .errors import ScoresError
 from .kernels import Labels, as_float64, label_codes, name_rows
-from .stats import check_options
+from .stats import check_options, percentile_interval
 from .summary import category_rows
 
 Rows = Iterable[Mapping[str, Any]]
@@ -89,7 +89,7 @@ def cpd_ap(
     flags = positive_flags(positive, matched.truths_per_row)
     n = len(flags)
     members = {name: np.isin(np.arange(n), rows) for name, rows in category_rows(categories, n).items()}
-    codes = np.arange(n) if clusters is None else _cluster_codes(clusters, n)
+    codes = np.arange(n) if clusters is None else _codes_by_name(clusters, n)
     whole = _Part(matched, select_rows(matched, flags))
     parts = {
         name: _Part(select_rows(matched, rows), select_rows(matched, rows & flags)) for name, rows in members.items()
@@ -180,21 +180,15 @@ def _intervals(
     parts: list[_Part], ties: str, resamples: Iterable[NDArray[np.intp]], confidence: float
 ) -> list[dict[str, list[float] | None]]:
     """The intervals of each part, from resamples given as how often each row counts; ``None`` without spread."""
-    tail = (1 - confidence) / 2
     values = np.array([[part.values(ties, weights) for part in parts] for weights in resamples])
-    low, high = np.nanquantile(values, [tail, 1 - tail], axis=0)
-    return [
-        {
-            f"{name}_interval": [float(low[part, place]), float(high[part, place])]
-            if low[part, place] < high[part, place]
-            else None
-            for place, name in enumerate(_SCORES)
-        }
-        for part in range(len(parts))
-    ]
+    found: list[dict[str, list[float] | None]] = [{} for _ in parts]
+    for part, place in np.ndindex(values.shape[1:]):
+        low, high = percentile_interval(values[:, part, place], confidence)
+        found[part][f"{_SCORES[place]}_interval"] = [low, high] if low < high else None
+    return found
 
 
-def _cluster_codes(clusters: Labels, n: int) -> NDArray[np.intp]:
+def _codes_by_name(clusters: Labels, n: int) -> NDArray[np.intp]:
     """Clusters numbered by name, so that resamples do not depend on the order of rows."""
     names, codes = label_codes(clusters, n, "clusters")
     return np.argsort(np.argsort(names))[codes]

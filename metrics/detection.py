@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from .boxes import Detections, Truths, box_iou
 from .errors import ScoresError, UnknownNameError
-from .kernels import as_float64, name_rows
 
 TIES = ("wrong", "coco")
 IOU_THRESHOLDS = tuple(np.linspace(0.5, 0.95, 10).tolist())
@@ -17,7 +16,6 @@ RECALL_POINTS = tuple(np.linspace(0, 1, 101).tolist())
 
 # Pairs of a box and a truth compared at once: 2**18 pairs need some 50 MB.
 _PAIRS_PER_CHUNK = 2**18
-_LARGEST_WEIGHT = 10**6
 
 
 class Matched(NamedTuple):
@@ -74,7 +72,7 @@ def match(detections: Detections, truths: Truths, max_boxes: int = 100, ties: st
         phrase (and m log m for sorting), memory with those pairs that overlap by half or more.
 
     Raises:
-        ScoresError: detections and truths of different numbers of rows, or ``max_boxes`` below 1.
+        ScoresError: ``max_boxes`` is no whole number from 1.
         UnknownNameError: ``ties`` is not one of ``TIES``.
 
     Source: TRICD (Kamath, Price et al., 2023), section 3.2; pycocotools, ``COCOeval.evaluateImg``. The paper says
@@ -86,7 +84,6 @@ def match(detections: Detections, truths: Truths, max_boxes: int = 100, ties: st
     >>> found.matched.sum(axis=0).tolist()  # IoU 0.75 suffices six times; then the truth is free for the other
     [6, 4]
     """
-    _check_rows(detections, truths)
     if not isinstance(max_boxes, int | np.integer) or max_boxes < 1:
         raise ScoresError(f"max_boxes is {max_boxes!r}; it must be a whole number of at least 1, such as COCO's 100")
     if ties not in TIES:
@@ -106,7 +103,7 @@ def match(detections: Detections, truths: Truths, max_boxes: int = 100, ties: st
     scores = detections.scores[kept]
     place = np.full(len(detections.rows), -1)
     place[kept] = np.arange(len(kept))
-    pairs = _overlapping(detections, truths, IOU_THRESHOLDS[0], place >= 0)
+    pairs = _overlapping(detections, truths, place >= 0)
     pairs = pairs._replace(boxes=place[pairs.boxes])
     return Matched(
         kept=kept,
@@ -160,12 +157,11 @@ def average_precisions(
 
     Args:
         matched: what ``match`` returned.
-        row_weights: whole numbers of shape (n_rows,), how often each row counts: 0 leaves it out, 2 has it
+        row_weights: whole numbers of shape (n_rows,), not checked, how often each row counts: 0 leaves it out, 2 has it
             twice, as a bootstrap resample does. ``None`` counts each once. Boxes need no new matching.
         ties: what equal scores earn; as for ``match``. With ``"wrong"`` they enter the curve together, since no
-            threshold on the score could separate
-            them: the same curve as with all misses first, independent of the order of
-            rows. With ``"coco"`` the order of rows decides, then that within the row, as in pycocotools; a
+            threshold on the score could separate them: the same curve as with all misses first, independent of the
+            order of rows. With ``"coco"`` the order of rows decides, then that within the row, as in pycocotools; a
             weight then repeats each box on the spot.
 
     Returns:
@@ -173,7 +169,6 @@ def average_precisions(
         weight: undefined. A constant score gets the share of matches among the boxes, up to its recall.
 
     Raises:
-        ScoresError: weights of another number, or weights that are negative or no whole numbers.
         UnknownNameError: ``ties`` is not one of ``TIES``.
 
     Source: TRICD (Kamath, Price et al., 2023), section 3.2; pycocotools, ``COCOeval.accumulate``.
@@ -190,7 +185,7 @@ def average_precisions(
         weights = np.ones(len(matched.truths_per_row))
         seen = np.arange(1.0, len(matched.rows) + 1)
     else:
-        weights = _check_weights(row_weights, len(matched.truths_per_row))
+        weights = np.asarray(row_weights, dtype=np.float64)
         seen = weights[matched.rows].cumsum()
     positives = weights @ matched.truths_per_row
     if not positives:
@@ -234,22 +229,18 @@ def tie_rate(matched: Matched) -> float:
     return float(members[(hits > 0) & (hits < members)].sum() / len(ends))
 
 
-def any_box_hits(detections: Detections, truths: Truths, threshold: float = 0.5) -> NDArray[np.bool_]:
-    """Say of each box whether it overlaps any ground-truth box of its row and phrase (any-box protocol).
+def any_box_hits(detections: Detections, truths: Truths) -> NDArray[np.bool_]:
+    """Say of each box whether some ground-truth box of its row and phrase overlaps it by an IoU of at least 0.5.
 
-    Nothing is matched: several boxes may hit the same ground-truth box. No box of a row or phrase without
-    ground truth hits.
+    This is the any-box protocol: nothing is matched, several boxes may hit the same ground-truth box. No box of a row
+    or phrase without ground truth hits.
 
     Args:
         detections: predicted boxes, as ``boxes.read_boxes`` gives them, free of NaN.
         truths: the ground truth of the same rows.
-        threshold: the least IoU of a hit, above 0 and up to 1.
 
     Returns:
         Bool array of shape (m,), in the order of the detections.
-
-    Raises:
-        ScoresError: detections and truths of different numbers of rows, or a threshold outside its range.
 
     Source: TRICD (Kamath, Price et al., 2023), section 6.2 with Table 5 (IoU >= 0.5), and appendix A.
 
@@ -258,11 +249,8 @@ def any_box_hits(detections: Detections, truths: Truths, threshold: float = 0.5)
     >>> any_box_hits(*read_boxes([prediction], [{"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}])).tolist()
     [True, True]
     """
-    _check_rows(detections, truths)
-    if not 0 < threshold <= 1:
-        raise ScoresError(f"the threshold is {threshold!r}; it must lie above 0 and at most at 1, such as 0.5")
     hits = np.zeros(len(detections.rows), dtype=bool)
-    hits[_overlapping(detections, truths, threshold, ~hits).boxes] = True
+    hits[_overlapping(detections, truths, ~hits).boxes] = True
     return hits
 
 
@@ -274,27 +262,6 @@ def _block_ends(scores: NDArray[np.float64]) -> NDArray[np.intp]:
     return np.repeat(last, np.diff(last, prepend=-1))
 
 
-def _check_rows(detections: Detections, truths: Truths) -> None:
-    if detections.n_rows != truths.n_rows:
-        raise ScoresError(
-            f"detections of {detections.n_rows} rows came for ground truth of {truths.n_rows}; read both with "
-            "boxes.read_boxes"
-        )
-
-
-def _check_weights(row_weights: ArrayLike, n_rows: int) -> NDArray[np.float64]:
-    weights = as_float64(row_weights, "row weights")
-    if weights.shape != (n_rows,):
-        raise ScoresError(f"row weights of shape {weights.shape} came for {n_rows} rows; pass one weight per row")
-    bad = ~((weights >= 0) & (weights == np.floor(weights)) & (weights <= _LARGEST_WEIGHT))
-    if bad.any():
-        raise ScoresError(
-            f"the row weight is {weights[bad][0]:g} in {name_rows(bad)}; pass whole numbers from 0 to "
-            f"{_LARGEST_WEIGHT:,}, how often each row counts"
-        )
-    return weights
-
-
 def _has_ties(detections: Detections) -> bool:
     """Whether two boxes of one row have the same score."""
     order = np.lexsort((detections.scores, detections.rows))
@@ -304,7 +271,7 @@ def _has_ties(detections: Detections) -> bool:
 
 def _worst_first(detections: Detections, truths: Truths) -> NDArray[np.intp]:
     """Each row's boxes by rising overlap with their ground truth, then by what they are, blind to their order."""
-    pairs = _overlapping(detections, truths, IOU_THRESHOLDS[0], np.ones(len(detections.rows), dtype=bool))
+    pairs = _overlapping(detections, truths, np.ones(len(detections.rows), dtype=bool))
     best = np.zeros(len(detections.rows))
     np.maximum.at(best, pairs.boxes, pairs.ious)
     return np.lexsort((*detections.boxes.T, detections.phrase_ids, best, detections.rows))
@@ -327,8 +294,8 @@ def _ranks(groups: NDArray[np.intp]) -> NDArray[np.intp]:
     return ranks
 
 
-def _overlapping(detections: Detections, truths: Truths, threshold: float, eligible: NDArray[np.bool_]) -> _Pairs:
-    """Pairs of an eligible box and a truth of the same row and phrase with an IoU of at least ``threshold``."""
+def _overlapping(detections: Detections, truths: Truths, eligible: NDArray[np.bool_]) -> _Pairs:
+    """Pairs of an eligible box and a truth of the same row and phrase with an IoU of at least 0.5."""
     names, codes = np.unique(truths.phrase_ids, return_inverse=True)
     truth_groups = truths.rows * len(names) + codes
     order = np.argsort(truth_groups, kind="stable")
@@ -348,7 +315,7 @@ def _overlapping(detections: Detections, truths: Truths, threshold: float, eligi
         skipped = counts[part].cumsum() - counts[part]
         truth = order[np.arange(len(spread)) + np.repeat(first[part] - skipped, counts[part])]
         ious = box_iou(detections.boxes[boxes[spread]], truths.boxes[truth])
-        enough = ious >= threshold
+        enough = ious >= IOU_THRESHOLDS[0]
         spread = spread[enough]
         found.append(_Pairs(boxes[spread], truth[enough], first[spread], ious[enough]))
     return _Pairs(*map(np.concatenate, zip(*found, strict=True)))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import ScoresError
-from .kernels import as_float64, check_ties, name_rows
+from .kernels import as_float64, check_ties, name_rows, refuse_not_finite
 from .summary import SummaryOptions, summarise
 
 # What scoring at random gets.
@@ -98,10 +98,7 @@ def _matrices(scores: ArrayLike) -> NDArray[np.float64]:
         raise ScoresError(f"the scores have shape {matrices.shape}; {cure}")
     bad = ~np.isfinite(matrices).all(axis=(1, 2))
     if bad.any():
-        raise ScoresError(
-            f"the scores are NaN or infinite in {name_rows(bad)}: {matrices[bad][0].tolist()}; such a score compares "
-            "with nothing. Score these groups again, or leave them out and report how many"
-        )
+        refuse_not_finite(bad, matrices[bad][0].tolist(), "groups")
     return matrices
 
 

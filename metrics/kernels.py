@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence, Sized
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -132,6 +132,11 @@ def label_codes(labels: Labels, n: int, what: str) -> tuple[list[str], NDArray[n
     return list(position), np.array([position[text] for text in texts], dtype=np.intp)
 
 
+def cluster_codes(clusters: Labels | None, n: int) -> NDArray[np.intp]:
+    """The number of each example's cluster; without clusters each example is its own."""
+    return np.arange(n) if clusters is None else label_codes(clusters, n, "clusters")[1]
+
+
 def _is_missing(label: Any) -> bool:
     try:
         return label is None or label == "" or bool(label != label)
@@ -172,7 +177,7 @@ def score_matrix(scores: ArrayLike) -> NDArray[np.float64]:
     try:
         matrix = as_float64(scores, "scores")
     except ScoresError:
-        _refuse_ragged(scores)
+        refuse_ragged(scores, "score the same number of captions for every example")
         raise
     if not matrix.size:
         raise ScoresError("there are no scores; pass at least one example with the scores of its captions")
@@ -183,24 +188,29 @@ def score_matrix(scores: ArrayLike) -> NDArray[np.float64]:
         )
     bad = ~np.isfinite(matrix).all(axis=1)
     if bad.any():
-        raise ScoresError(
-            f"the scores are NaN or infinite in {name_rows(bad)}: {matrix[bad][0].tolist()}; such a score "
-            "compares with nothing. Score these examples again (float32 mends most overflows of float16), or "
-            "leave them out and report how many"
-        )
+        refuse_not_finite(bad, matrix[bad][0].tolist(), "examples")
     return matrix
 
 
-def _refuse_ragged(scores: ArrayLike) -> None:
-    if not isinstance(scores, list | tuple):
+def refuse_not_finite(bad: ArrayLike, first: Any, what: str) -> NoReturn:
+    """Raise a `ScoresError` for rows with a NaN or infinite score; `first` is what the first of them holds."""
+    raise ScoresError(
+        f"the scores are NaN or infinite in {name_rows(bad)}: {first}; such a score compares with nothing. Score these "
+        f"{what} again (float32 mends most overflows of float16), or leave them out and report how many"
+    )
+
+
+def refuse_ragged(scores: Any, cure: str) -> None:
+    """Raise a `ScoresError` with this cure where the rows of scores are of unequal length."""
+    try:
+        widths = np.array([len(row) if isinstance(row, Sized) and not isinstance(row, str) else 1 for row in scores])
+    except TypeError:
         return
-    rows: list[Any] = list(scores)
-    widths = [len(row) if isinstance(row, list | tuple) or np.ndim(row) else 1 for row in rows]
-    bad = np.array([width != widths[0] for width in widths], dtype=bool)
-    if bad.any():
+    odd = widths != widths[:1]
+    if odd.any():
         raise ScoresError(
-            f"row 0 has {widths[0]} scores, but another number stands in {name_rows(bad)}: "
-            f"{widths[bad.argmax()]}; score the same number of captions for every example"
+            f"row 0 has {widths[0]} scores, but another number stands in {name_rows(odd)}: "
+            f"{widths[odd.argmax()]}; {cure}"
         )
 
 

@@ -81,6 +81,8 @@ def sugarcrepe_accuracy(
     >>> result["per_form"]["SWAP"]["macro_accuracy"]
     0.5
     """
+    if not isinstance(forms, Mapping) or not all(isinstance(form, str) and form for form in forms.values()):
+        raise ScoresError(f'forms is {forms!r}; map each category to its form, such as {{"swap_number": "SWAP"}}')
     credit, tied = match_credit(scores, correct, ties)
     result = summarise({"accuracy": credit}, tied, **options)
     result["per_form"] = {}

@@ -4,12 +4,39 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .errors import ScoresError, VLAssayError
+
+
+class Column(NamedTuple):
+    """A column of the table.
+
+    Attributes:
+        name: its heading.
+        kind: what its cells hold. ``"number"`` and ``"text"`` must be filled in; ``"label"`` is text too, and the whole
+            column may stay empty; ``"list"`` is a JSON list, where an empty cell is an empty list.
+    """
+
+    name: str
+    kind: str = "number"
+
+
+# What a model found and what is there, for the metrics that take rows of boxes.
+BOXES = {
+    "predictions": {
+        "boxes": Column("predicted boxes", "list"),
+        "scores": Column("confidences", "list"),
+        "phrase_ids": Column("phrases of the predicted boxes", "list"),
+    },
+    "references": {
+        "boxes": Column("true boxes", "list"),
+        "phrase_ids": Column("phrases of the true boxes", "list"),
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -20,11 +47,8 @@ class Page:
         title: heading of the page.
         folder: the metric's folder; its card is shown below the table.
         compute: the function that judges: the metric's own, without `evaluate`.
-        columns: the kind of each column of the table: ``"number"`` and ``"text"`` must be filled in; ``"label"`` is
-            text too, and the whole column may stay empty; ``"list"`` is a JSON list, where an empty cell is an empty
-            list.
-        inputs: for each argument of `compute`, where a row's part of it stands: the name of a column, or a list or
-            mapping of such names, nested as the metric wants it.
+        inputs: for each argument of `compute` the column in which a row's part of it stands, or a list or mapping of
+            columns, nested as the metric wants it. The table has these columns, in this order.
         example: the rows that the page opens with.
         options: arguments that the page lets choose, with the choices; the first is chosen.
     """
@@ -32,10 +56,14 @@ class Page:
     title: str
     folder: Path
     compute: Callable[..., dict[str, Any]]
-    columns: Mapping[str, str]
     inputs: Mapping[str, Any]
     example: Sequence[Sequence[Any]]
     options: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns of the table."""
+        return list(dict.fromkeys(_columns(self.inputs)))
 
     def judge(self, rows: Sequence[Sequence[Any]], *chosen: str) -> dict[str, Any]:
         """Compute the scores of a table.
@@ -58,28 +86,27 @@ class Page:
         arguments = {
             name: [_arrange(place, row) for row in cells.values()]
             for name, place in self.inputs.items()
-            if not (isinstance(place, str) and place in unused)
+            if place not in unused
         }
         return self.compute(**arguments, **dict(zip(self.options, chosen, strict=True)))
 
-    def _parse(self, number: int, row: Sequence[str]) -> dict[str, Any]:
-        if len(row) != len(self.columns):
-            names = ", ".join(self.columns)
-            raise ScoresError(f"row {number} has {len(row)} cells; the table has {len(self.columns)} columns: {names}")
-        return {
-            name: _cell(number, name, kind, text) for (name, kind), text in zip(self.columns.items(), row, strict=True)
-        }
+    def _parse(self, number: int, row: Sequence[str]) -> dict[Column, Any]:
+        columns = self.columns
+        if len(row) != len(columns):
+            names = ", ".join(column.name for column in columns)
+            raise ScoresError(f"row {number} has {len(row)} cells; the table has {len(columns)} columns: {names}")
+        return {column: _cell(number, *column, text) for column, text in zip(columns, row, strict=True)}
 
-    def _empty_labels(self, cells: dict[int, dict[str, Any]]) -> set[str]:
-        empty = set()
-        for name, kind in self.columns.items():
-            if kind != "label":
+    def _empty_labels(self, cells: dict[int, dict[Column, Any]]) -> list[Column]:
+        empty = []
+        for column in self.columns:
+            if column.kind != "label":
                 continue
-            missing = [number for number, row in cells.items() if not row[name]]
+            missing = [number for number, row in cells.items() if not row[column]]
             if len(missing) == len(cells):
-                empty.add(name)
+                empty.append(column)
             elif missing:
-                raise ScoresError(f"row {missing[0]} has no {name}; give every row one, or none at all")
+                raise ScoresError(f"row {missing[0]} has no {column.name}; give every row one, or none at all")
         return empty
 
     def build(self) -> Any:
@@ -97,7 +124,7 @@ class Page:
         with gr.Blocks(title=self.title) as blocks:
             table = gr.Dataframe(
                 value=[list(row) for row in self.example],
-                headers=list(self.columns),
+                headers=[column.name for column in self.columns],
                 datatype="str",
                 type="array",
                 column_count=len(self.columns),
@@ -167,8 +194,16 @@ def _json_list(number: int, name: str, text: str) -> list[Any]:
     return value
 
 
-def _arrange(place: Any, row: dict[str, Any]) -> Any:
-    if isinstance(place, str):
+def _columns(place: Any) -> Iterator[Column]:
+    if isinstance(place, Column):
+        yield place
+    else:
+        for part in place.values() if isinstance(place, Mapping) else place:
+            yield from _columns(part)
+
+
+def _arrange(place: Any, row: dict[Column, Any]) -> Any:
+    if isinstance(place, Column):
         return row[place]
     if isinstance(place, Mapping):
         return {key: _arrange(part, row) for key, part in place.items()}

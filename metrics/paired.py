@@ -10,14 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import ScoresError
-from .kernels import Labels, as_float64, check_credit, label_codes, name_rows
+from .kernels import Labels, as_float64, check_credit, cluster_codes, name_rows
 from .stats import (
     MIN_RESAMPLES,
+    check_options,
     check_share,
     check_whole,
+    chunks,
     cluster_bootstrap,
     cluster_standard_error,
     cluster_totals,
+    unseen_share,
 )
 from .summary import SummaryOptions, category_rows
 
@@ -25,9 +28,6 @@ _FEW_DISCORDANT = 25
 
 # Sums and means closer than this, relative to the largest they could be, differ by rounding only.
 _SUM_ROUNDING = 1e-10
-
-# 2**20 draws of 8 bytes: one chunk and its float copy stay near 16 MB.
-_DRAWS_PER_CHUNK = 2**20
 
 
 class PairedOptions(SummaryOptions, total=False):
@@ -130,16 +130,17 @@ def paired_difference(
     """
     confidence = 0.95 if confidence is None else confidence
     options = _Options(confidence, resamples, permutations, power, seed)
-    check_share("confidence", confidence)
+    check_options(confidence, resamples, seed)
     check_share("power", power)
-    check_whole(resamples=(resamples, MIN_RESAMPLES), permutations=(permutations, MIN_RESAMPLES), seed=(seed, 0))
+    check_whole(permutations=(permutations, MIN_RESAMPLES))
     first, second = _check_pair(credit1, credit2)
     n = len(first)
-    cluster = np.arange(n) if clusters is None else label_codes(clusters, n, "clusters")[1]
-    per_category: dict[str, dict[str, Any]] = {}
-    for name, rows in category_rows(categories, n).items():
-        per_category[name] = _compare(first[rows], second[rows], cluster[rows], options)
-    adjusted = holm([part["permutation_p_value"] for part in per_category.values()]) if per_category else np.empty(0)
+    cluster = cluster_codes(clusters, n)
+    per_category = {
+        name: _compare(first[rows], second[rows], cluster[rows], options)
+        for name, rows in category_rows(categories, n).items()
+    }
+    adjusted = holm([part["permutation_p_value"] for part in per_category.values()])
     for part, p_value in zip(per_category.values(), adjusted.tolist(), strict=True):
         part["p_value_holm"] = p_value
     whole = _compare(first, second, cluster, options)
@@ -191,8 +192,7 @@ def cluster_permutation_test(
             f"the difference is {values[bad][0]} in {name_rows(bad)}; a NaN or infinite one tells no direction: "
             "leave these examples out, for both models, and report how many"
         )
-    cluster = np.arange(len(values)) if clusters is None else label_codes(clusters, len(values), "clusters")[1]
-    return _permutation_p_value(values, cluster, permutations, seed)
+    return _permutation_p_value(values, cluster_codes(clusters, len(values)), permutations, seed)
 
 
 def mcnemar(wins: int, losses: int) -> tuple[float, str]:
@@ -318,7 +318,7 @@ def _interval(
     clusters = len(np.unique(cluster))
     if clusters == 1:
         return [-1.0, 1.0]
-    unseen = 1 - ((1 - options.confidence) / 2) ** (1 / clusters)
+    unseen = unseen_share(clusters, options.confidence)
     centre = (1 - unseen) * math.fsum(differences) / len(differences)
     return [max(-1.0, centre - unseen), min(1.0, centre + unseen)]
 
@@ -363,10 +363,9 @@ def _extreme_flips(
     # A binomial draw for each absolute sum replaces its clusters' coins, but costs as much as many coins.
     by_kind = 8 * len(values) <= members.sum()
     weights = values if by_kind else np.repeat(values, members)
-    chunk = max(1, _DRAWS_PER_CHUNK // len(weights))
     extreme = 0
-    for start in range(0, permutations, chunk):
-        size = (min(chunk, permutations - start), len(weights))
+    for flips in chunks(permutations, len(weights)):
+        size = (flips, len(weights))
         if by_kind:
             positive = generator.binomial(members, 0.5, size)
         else:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import ScoresError
-from .kernels import as_float64, check_ties, name_rows
+from .kernels import as_float64, check_ties, name_rows, refuse_not_finite
 
 # Rows of unequal length too, which are no array.
 Rows = ArrayLike | Sequence[ArrayLike]
@@ -61,23 +61,21 @@ def hit_ranks(queries: ArrayLike, scores: ArrayLike, hits: ArrayLike, n_queries:
     Args:
         queries: array-like of shape (m,), the number of the query to which each candidate belongs, from 0 to
             n_queries - 1, in any order.
-        scores: array-like of shape (m,), higher means a better match, on any scale; compared as float64.
+        scores: array-like of shape (m,), finite (not checked here), higher means a better match, on any scale; compared
+            as float64.
         hits: array-like of bool of shape (m,), true where the candidate is a right one.
         n_queries: number of queries; one may have several right candidates, none, or no candidates at all.
 
     Returns:
         The counts, from which `rank` and `credit_at` follow under any tie policy.
 
-    Raises:
-        ScoresError: another shape, a query number out of range, or a score that is NaN or infinite (a NaN neither
-            wins nor loses, it is refused); the message names the queries as rows.
-
     Source: the rank behind recall at k, as in the released evaluation of CREPE (Ma et al., CVPR 2023), ties apart.
 
     >>> hit_ranks([0, 0, 0, 1], [0.9, 0.5, 0.5, 0.7], [False, True, False, False], 2).higher.tolist()
     [1, 0]
     """
-    number, score, right = _candidates(queries, scores, hits, n_queries)
+    number, right = np.asarray(queries, dtype=np.intp), np.asarray(hits, dtype=bool)
+    score = np.asarray(scores, dtype=np.float64)
     best = best_right(number[right], score[right], n_queries)
     best_score = best.score[number]
     beside = (score == best_score) & ~right
@@ -214,10 +212,11 @@ def candidate_sets(scores: Rows) -> tuple[NDArray[np.float64], NDArray[np.intp]]
         scores: a sequence of n >= 1 rows of scores, of any length each.
 
     Returns:
-        All scores, and the number of candidates of each row. Whether the scores are finite `hit_ranks` checks.
+        All scores, and the number of candidates of each row.
 
     Raises:
-        ScoresError: no rows, or a row that is no flat list of numbers.
+        ScoresError: no rows, a row that is no flat list of numbers, or a score that is NaN or infinite: it neither wins
+            nor loses.
 
     >>> candidate_sets([[0.5, 0.1], [0.2]])
     (array([0.5, 0.1, 0.2]), array([2, 1]))
@@ -231,7 +230,11 @@ def candidate_sets(scores: Rows) -> tuple[NDArray[np.float64], NDArray[np.intp]]
             f"the scores have shape {rows[odd.argmax()].shape} in {name_rows(odd)}; pass a flat list of scores for "
             "each row's candidates"
         )
-    return np.concatenate(rows), np.array([len(row) for row in rows], dtype=np.intp)
+    flat, sizes = np.concatenate(rows), np.array([len(row) for row in rows], dtype=np.intp)
+    bad = ~np.isfinite(flat)
+    if bad.any():
+        refuse_not_finite(np.bincount(np.repeat(np.arange(len(rows)), sizes), bad) > 0, flat[bad][0], "candidates")
+    return flat, sizes
 
 
 def right_candidates(right: Rows, sizes: NDArray[np.intp]) -> RightCandidates:
@@ -279,13 +282,9 @@ def check_depth(k: int) -> int:
 
 def check_depths(ks: Sequence[int] | int) -> tuple[int, ...]:
     """Return each different depth once; a `ScoresError` where there is none, or one is no whole number from 1."""
-    values = (
-        [ks]
-        if isinstance(ks, int | np.integer)
-        else list(ks)
-        if isinstance(ks, Iterable) and not isinstance(ks, str)
-        else []
-    )
+    values = [ks] if isinstance(ks, int | np.integer) else []
+    if isinstance(ks, Iterable) and not isinstance(ks, str):
+        values = list(ks)
     if not values:
         raise ScoresError(f"ks is {ks!r}; pass a list of whole numbers from 1, such as [1, 5, 10]")
     return tuple(dict.fromkeys(check_depth(k) for k in values))
@@ -333,39 +332,3 @@ def _listed(values: Any, what: str) -> list[Any]:
 
 def _name(rows: NDArray[np.intp], n: int) -> str:
     return name_rows(np.bincount(rows, minlength=n) > 0)
-
-
-def _candidates(
-    queries: ArrayLike, scores: ArrayLike, hits: ArrayLike, n_queries: int
-) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.bool_]]:
-    number = np.asarray(queries)
-    score = as_float64(scores, "scores")
-    right = np.asarray(hits, dtype=bool)
-    if score.ndim != 1 or not number.shape == score.shape == right.shape:
-        raise ScoresError(
-            f"the queries, scores and hits have shapes {number.shape}, {score.shape} and {right.shape}; pass one of "
-            "each per candidate, in flat lists or arrays of the same length"
-        )
-    if not number.size:
-        number = number.astype(np.intp)
-    if number.dtype.kind not in "iu" or (number.size and not 0 <= number.min() <= number.max() < n_queries):
-        raise ScoresError(
-            f"the query numbers have the type {number.dtype}"
-            + (f" and lie between {number.min()} and {number.max()}" if number.dtype.kind in "iu" else "")
-            + f"; pass whole numbers from 0 to {n_queries - 1}"
-        )
-    number = number.astype(np.intp, copy=False)
-    bad = ~np.isfinite(score)
-    if bad.any():
-        refuse_not_finite(np.bincount(number[bad], minlength=n_queries) > 0, score[bad][0])
-    return number, score, right
-
-
-def refuse_not_finite(rows: NDArray[np.bool_], example: Any) -> None:
-    """Raise `ScoresError` where some rows hold a score that is NaN or infinite, such as `example`."""
-    if rows.any():
-        raise ScoresError(
-            f"a score is NaN or infinite in {name_rows(rows)}: {example}; such a score compares with nothing. Score "
-            "these candidates again (float32 mends most overflows of float16), or leave the rows out and report how "
-            "many"
-        )

@@ -68,9 +68,9 @@ def read_results(path: str | Path) -> list[Result]:
         if found != (SCHEMA, VERSION):
             raise SheetError(f"{path} says schema and version {found}; this version reads {(SCHEMA, VERSION)}")
         return [Result(**result) for result in document["results"]]
+    except SheetError:
+        raise
     except (OSError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, SheetError):
-            raise
         raise SheetError(f"{path} is no results file: {error}") from error
 
 

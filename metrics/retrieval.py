@@ -11,7 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import ScoresError, UnknownNameError
-from .kernels import Labels, as_float64, check_ties, label_codes, name_rows
+from .kernels import (
+    Labels,
+    as_float64,
+    check_ties,
+    cluster_codes,
+    label_codes,
+    name_rows,
+    refuse_not_finite,
+    refuse_ragged,
+)
 from .ranking import (
     HitRanks,
     RightCandidates,
@@ -22,12 +31,10 @@ from .ranking import (
     credit_at,
     hit_ranks,
     rank,
-    refuse_not_finite,
     right_candidates,
     tied,
 )
 from .stats import check_options, cluster_bootstrap
-from .summary import category_rows
 
 POOLS = ("shared", "own")
 
@@ -158,15 +165,18 @@ def _shared(
     rows, captions = table.shape
     pairs = right_candidates(right, np.full(rows, captions))
     matrices = _matrices(conditions, seeds, rows)
-    cluster = _clusters(clusters, rows)
+    cluster = cluster_codes(clusters, rows)
     text, image = _both_directions(table, pairs, matrices, how)
 
-    result: dict[str, Any] = _averages_of(text, image, slice(None), slice(None))
+    result: dict[str, Any] = _averages(text.columns) | _averages(image.columns)
     result |= _counts(text, image, np.unique(matrices.of_row), captions)
     result["per_condition"] = {}
     for number, name in enumerate(matrices.names):
         members = np.flatnonzero(matrices.condition == number)
-        over_seeds = [_averages_of(text, image, text.matrix == one, image.matrix == one) for one in members]
+        over_seeds = [
+            _averages(text.columns, text.matrix == one) | _averages(image.columns, image.matrix == one)
+            for one in members
+        ]
         result["per_condition"][name] = {
             **_over_seeds(over_seeds, with_spread=seeds is not None),
             **_counts(text, image, members, captions),
@@ -249,13 +259,13 @@ def _own(scores: Rows, right: Rows, how: _How, clusters: Labels | None, categori
     blind = HitRanks(np.zeros_like(sizes), sizes - rights, rights, np.ones(n, dtype=bool))
     earned |= {f"chance_recall_at_{k}": credit_at(blind, k, "half") for k in how.ks}
 
-    cluster = _clusters(clusters, n)
-    result: dict[str, Any] = {**_averages(earned, slice(None)), "n": n, "per_category": {}}
+    cluster = cluster_codes(clusters, n)
+    result: dict[str, Any] = {**_averages(earned), "n": n, "per_category": {}}
     if categories is not None:
-        label_codes(categories, n, "categories")  # one for each row
-        result["per_category"] = {
-            name: {**_averages(earned, rows), "n": len(rows)} for name, rows in category_rows(categories, n).items()
-        }
+        names, codes = label_codes(categories, n, "categories")
+        for place, name in enumerate(names):
+            members = np.flatnonzero(codes == place)
+            result["per_category"][name] = {**_averages(earned, members), "n": len(members)}
     _add_intervals(result, earned, how, cluster, categories, result["per_category"])
     return result
 
@@ -270,7 +280,7 @@ def _columns(ranks: HitRanks, how: _How, prefix: str = "") -> Columns:
     }
 
 
-def _averages(columns: Columns, queries: slice | NDArray[Any]) -> dict[str, float]:
+def _averages(columns: Columns, queries: slice | NDArray[Any] = slice(None)) -> dict[str, float]:
     result = {}
     for name, values in columns.items():
         chosen = values[queries]
@@ -278,12 +288,6 @@ def _averages(columns: Columns, queries: slice | NDArray[Any]) -> dict[str, floa
         if name.endswith("mean_rank"):
             result[name.replace("mean_rank", "median_rank")] = float(np.median(chosen))
     return result
-
-
-def _averages_of(
-    text: _Direction, image: _Direction, texts: slice | NDArray[Any], images: slice | NDArray[Any]
-) -> dict[str, float]:
-    return {**_averages(text.columns, texts), **_averages(image.columns, images)}
 
 
 def _counts(text: _Direction, image: _Direction, matrices: NDArray[np.intp], captions: int) -> dict[str, int]:
@@ -339,11 +343,7 @@ def _matrices(conditions: Labels | None, seeds: Labels | None, n: int) -> _Matri
             f"there is no second image to choose from for {name_rows(alone)}; give the rows that compete in image "
             'retrieval the same condition and seed, at least two of each, or use pool="own"'
         )
-    _refuse_unequal_seeds(np.bincount(of_row), pairs // n, names)
-    return _Matrices(of_row, pairs // n, names)
-
-
-def _refuse_unequal_seeds(sizes: NDArray[np.intp], condition: NDArray[np.intp], names: list[str]) -> None:
+    sizes, condition = np.bincount(of_row), pairs // n
     for number, name in enumerate(names):
         found = np.unique(sizes[condition == number])
         if len(found) > 1:
@@ -351,6 +351,7 @@ def _refuse_unequal_seeds(sizes: NDArray[np.intp], condition: NDArray[np.intp], 
                 f"the seeds of the condition {name!r} have {found.tolist()} rows; score the same images under each "
                 "seed, since their mean would weigh the images unequally"
             )
+    return _Matrices(of_row, condition, names)
 
 
 def _score_table(scores: Any) -> NDArray[Any]:
@@ -359,7 +360,10 @@ def _score_table(scores: Any) -> NDArray[Any]:
         table = np.asarray(scores) if hasattr(scores, "__array__") else as_float64(scores, "scores")
         table = table if table.dtype.kind in "fiu" else as_float64(table, "scores")
     except (TypeError, ValueError, RuntimeError):
-        _refuse_unequal_rows(scores)
+        refuse_ragged(
+            scores,
+            'score every image with the same captions, or use pool="own" where each row has candidates of its own',
+        )
         table = as_float64(scores, "scores")
     if table.ndim != 2 or min(table.shape) < 2:
         raise ScoresError(
@@ -372,25 +376,9 @@ def _score_table(scores: Any) -> NDArray[Any]:
         bad[part] = ~finite.all(axis=1)
         if example is None and bad[part].any():
             example = table[part][~finite][0]
-    refuse_not_finite(bad, example)
+    if bad.any():
+        refuse_not_finite(bad, example, "candidates")
     return table
-
-
-def _refuse_unequal_rows(scores: Any) -> None:
-    try:
-        widths = np.array([len(row) for row in scores])
-    except TypeError:
-        return
-    odd = widths != widths[:1]
-    if odd.any():
-        raise ScoresError(
-            f"row 0 has {widths[0]} scores, but another number stands in {name_rows(odd)}: {widths[odd.argmax()]}; "
-            'score every image with the same captions, or use pool="own" where each row has candidates of its own'
-        )
-
-
-def _clusters(clusters: Labels | None, n: int) -> NDArray[np.intp]:
-    return np.arange(n) if clusters is None else label_codes(clusters, n, "clusters")[1]
 
 
 def _refuse_options(pool: str, other: str, **options: Labels | None) -> None:

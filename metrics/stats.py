@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import ScoresError
-from .kernels import Labels, check_credit, label_codes
+from .kernels import Labels, check_credit, cluster_codes, label_codes
 
 Interval = tuple[float, float]
 
 MIN_RESAMPLES = 100
 
-# 2**20 draws of 8 bytes: the weights of one chunk and their float copy stay near 16 MB.
+# 2**20 draws of 8 bytes: one chunk and its float copy stay near 16 MB.
 _DRAWS_PER_CHUNK = 2**20
 _KINDS_WORTH_COUNTING = 8
 
@@ -97,7 +98,7 @@ def cluster_bootstrap(
     check_options(confidence, resamples, seed)
     credit = check_credit(values)
     n = len(credit)
-    cluster = np.arange(n) if clusters is None else label_codes(clusters, n, "clusters")[1]
+    cluster = cluster_codes(clusters, n)
     labels = np.full(n, "all") if categories is None else categories
     names, codes = label_codes(labels, n, "categories")
     # Columns in the order of names, not of appearance: the draws must not see the order of rows.
@@ -139,8 +140,7 @@ def resampled_totals(
     """
     check_options(None, resamples, seed)
     values = np.asarray(columns, dtype=np.float64)
-    n = len(values)
-    cluster = np.arange(n) if clusters is None else label_codes(clusters, n, "clusters")[1]
+    cluster = cluster_codes(clusters, len(values))
     order = np.argsort(cluster, kind="stable")
     starts = np.flatnonzero(np.diff(cluster[order], prepend=-1))
     return _draw(np.add.reduceat(values[order], starts, axis=0), resamples, seed)
@@ -174,6 +174,24 @@ def cluster_standard_error(values: NDArray[np.float64], cluster: NDArray[np.intp
         return None
     residuals = sums - counts * (math.fsum(sums) / len(values))
     return math.sqrt(clusters / (clusters - 1) * math.fsum(residuals**2)) / len(values)
+
+
+def percentile_interval(values: NDArray[np.float64], confidence: float) -> Interval:
+    """The interval that leaves out as many values below as above; values that are NaN do not count."""
+    tail = (1 - confidence) / 2
+    low, high = np.nanquantile(values, [tail, 1 - tail]).tolist()
+    return low, high
+
+
+def unseen_share(clusters: int, confidence: float) -> float:
+    """The largest share that a kind of cluster may have of which so many clusters showed none (Clopper-Pearson)."""
+    return 1 - ((1 - confidence) / 2) ** (1 / clusters)
+
+
+def chunks(rows: int, draws: int) -> Iterator[int]:
+    """How many rows of so many draws each to make at a time, so that memory stays flat."""
+    step = max(1, _DRAWS_PER_CHUNK // draws)
+    return (min(step, rows - start) for start in range(0, rows, step))
 
 
 def check_options(confidence: float | None, resamples: int, seed: int) -> None:
@@ -222,12 +240,7 @@ def _draw(content: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np
     kinds, members = np.unique(content.round(12), axis=0, return_counts=True)
     draws = int(members.sum())
     generator = np.random.default_rng(seed)
-    chunk = max(1, _DRAWS_PER_CHUNK // draws)
-    totals = np.empty((resamples, kinds.shape[1]))
-    for start in range(0, resamples, chunk):
-        part = totals[start : start + chunk]
-        part[:] = _draw_counts(generator, members, len(part)) @ kinds
-    return totals
+    return np.concatenate([_draw_counts(generator, members, n) @ kinds for n in chunks(resamples, draws)])
 
 
 def _draw_counts(generator: np.random.Generator, members: NDArray[np.intp], resamples: int) -> NDArray[np.intp]:
@@ -249,11 +262,11 @@ def _intervals(per_cluster: _Totals, resampled: _Totals, confidence: float) -> t
         _edge_interval(sums, counts, confidence)
         for sums, counts in zip(per_cluster.sums.T, per_cluster.counts.T, strict=True)
     ]
-    columns = [edge or _percentiles(column, confidence) for edge, column in zip(edges, means.T, strict=True)]
+    columns = [edge or percentile_interval(column, confidence) for edge, column in zip(edges, means.T, strict=True)]
     if all(edges):
         low, high = (math.fsum(bounds) / len(bounds) for bounds in zip(*columns, strict=True))
         return columns, (low, high)
-    return columns, _percentiles(np.nanmean(means, axis=1), confidence)
+    return columns, percentile_interval(np.nanmean(means, axis=1), confidence)
 
 
 def _edge_interval(sums: NDArray[np.float64], counts: NDArray[np.float64], confidence: float) -> Interval | None:
@@ -262,12 +275,6 @@ def _edge_interval(sums: NDArray[np.float64], counts: NDArray[np.float64], confi
     means = sums[seen] / counts[seen]
     if np.ptp(means) > _MEAN_ROUNDING:
         return None
-    unseen = 1 - ((1 - confidence) / 2) ** (1 / len(means))
+    unseen = unseen_share(len(means), confidence)
     mean = float(means.mean())
     return (1 - unseen) * mean, (1 - unseen) * mean + unseen
-
-
-def _percentiles(means: NDArray[np.float64], confidence: float) -> Interval:
-    tail = (1 - confidence) / 2
-    low, high = np.nanquantile(means, [tail, 1 - tail]).tolist()
-    return low, high

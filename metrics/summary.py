@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import ScoresError
-from .kernels import Labels, as_list, check_credit, label_codes
+from .kernels import Labels, as_list, check_credit, cluster_codes, label_codes
 from .stats import check_options, cluster_bootstrap
-
-Scores = dict[str, NDArray[np.float64]]
 
 
 class SummaryOptions(TypedDict, total=False):
@@ -79,11 +77,16 @@ def summarise(
     decided = np.asarray(tied, dtype=bool)
     if decided.shape != (n,):
         raise ScoresError(f"{decided.size} tie flags came for {n} credits; pass one per example")
-    if clusters is not None:
-        label_codes(clusters, n, "clusters")
+    cluster = cluster_codes(clusters, n)
     check_options(confidence, resamples, seed)
-    rows, labels = memberships(categories, n)
-    per_category = _by_category(earned, decided, rows, labels)
+    per_category: dict[str, dict[str, Any]] = {
+        name: {
+            **{score: float(credit[rows].mean()) for score, credit in earned.items()},
+            "tie_rate": float(decided[rows].mean()),
+            "n": len(rows),
+        }
+        for name, rows in category_rows(categories, n).items()
+    }
     result: dict[str, Any] = {name: float(credit.mean()) for name, credit in earned.items()}
     for name in earned:
         means = [part[name] for part in per_category.values()] or [result[name]]
@@ -91,10 +94,11 @@ def summarise(
     result |= {"tie_rate": float(decided.mean()), "n": n, "per_category": per_category}
     if confidence is None:
         return result
+    rows, labels = memberships(categories, n)
     options = {"confidence": confidence, "resamples": resamples, "seed": seed}
     result["confidence"] = float(confidence)
     for name, credit in earned.items():
-        _add_intervals(result, name, credit, rows, labels, clusters, options)
+        _add_intervals(result, name, credit, rows, labels, cluster, options)
     return result
 
 
@@ -189,35 +193,21 @@ def pick(labels: Labels, rows: NDArray[np.intp]) -> list[Any]:
     return [everything[row] for row in rows]
 
 
-def _by_category(
-    earned: Scores, decided: NDArray[np.bool_], rows: NDArray[np.intp], labels: list[Any] | None
-) -> dict[str, dict[str, Any]]:
-    if labels is None:
-        return {}
-    names, codes = label_codes(labels, len(rows), "categories")
-    members = np.bincount(codes)
-    columns = {name: (np.bincount(codes, credit[rows]) / members).tolist() for name, credit in earned.items()}
-    columns["tie_rate"] = (np.bincount(codes, decided[rows]) / members).tolist()
-    columns["n"] = members.tolist()
-    return {name: {key: values[place] for key, values in columns.items()} for place, name in enumerate(names)}
-
-
 def _add_intervals(
     result: dict[str, Any],
     name: str,
     credit: NDArray[np.float64],
     rows: NDArray[np.intp],
     labels: list[Any] | None,
-    clusters: Labels | None,
+    cluster: NDArray[np.intp],
     options: dict[str, Any],
 ) -> None:
     single = np.array_equal(rows, np.arange(len(credit)))
-    whole = cluster_bootstrap(credit, clusters, labels if single else None, **options)
+    whole = cluster_bootstrap(credit, cluster, labels if single else None, **options)
     parts = whole
     if not single:
         # An example with several labels counts once in each, but only once in the mean over all.
-        images = rows if clusters is None else pick(clusters, rows)
-        parts = cluster_bootstrap(credit[rows], images, labels, **options)
+        parts = cluster_bootstrap(credit[rows], cluster[rows], labels, **options)
     result[f"{name}_interval"] = list(whole.micro)
     result[f"macro_{name}_interval"] = list(parts.macro)
     for category, interval in parts.categories.items():

@@ -12,22 +12,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import ScoresError
-from .kernels import Labels, label_codes, match_credit, name_rows, score_matrix
+from .kernels import Labels, cluster_codes, match_credit, name_rows, score_matrix
 from .stats import (
     MIN_RESAMPLES,
-    check_share,
+    check_options,
     check_whole,
+    chunks,
     cluster_bootstrap,
     cluster_standard_error,
     cluster_totals,
+    percentile_interval,
+    unseen_share,
 )
 from .summary import category_rows
 
 # The squares of sums of larger scores would soon leave the range of float64.
 _LARGEST_SCORE = 1e100
-
-# 2**20 draws: the arrays of one chunk stay near 20 MB.
-_DRAWS_PER_CHUNK = 2**20
 
 
 class _Examples(NamedTuple):
@@ -38,6 +38,11 @@ class _Examples(NamedTuple):
     credit: NDArray[np.float64]
     tied: NDArray[np.bool_]
     cluster: NDArray[np.intp]
+
+    def chosen(self, rows: NDArray[np.intp]) -> _Examples:
+        return _Examples(
+            self.positive[rows], self.negative[rows], self.credit[rows], self.tied[rows], self.cluster[rows]
+        )
 
 
 class _Options(NamedTuple):
@@ -129,18 +134,16 @@ def artifact_gap(
     >>> round(result["mean_gap"], 4), round(result["asymmetry"], 4), round(result["auc"], 4)  # 2/3, 7/9
     (0.3333, 0.6667, 0.7778)
     """
-    if confidence is not None:
-        check_share("confidence", confidence)
-    check_whole(resamples=(resamples, MIN_RESAMPLES), permutations=(permutations, MIN_RESAMPLES), seed=(seed, 0))
+    check_options(confidence, resamples, seed)
+    check_whole(permutations=(permutations, MIN_RESAMPLES))
     options = _Options(confidence, resamples, permutations, seed)
     examples = _check_examples(scores, correct, clusters, ties)
-    n = len(examples.credit)
-    per_category: dict[str, dict[str, Any]] = {}
-    for name, rows in category_rows(categories, n).items():
-        per_category[name] = _measure(_pick(examples, rows), options)
-    whole = _measure(examples, options)
+    per_category = {
+        name: _measure(examples.chosen(rows), options)
+        for name, rows in category_rows(categories, len(examples.credit)).items()
+    }
     certainty = {} if confidence is None else {"confidence": float(confidence)}
-    return {**whole, **certainty, "per_category": per_category}
+    return {**_measure(examples, options), **certainty, "per_category": per_category}
 
 
 def _check_examples(scores: ArrayLike, correct: ArrayLike, clusters: Labels | None, ties: str) -> _Examples:
@@ -159,13 +162,7 @@ def _check_examples(scores: ArrayLike, correct: ArrayLike, clusters: Labels | No
         )
     n = len(matrix)
     rows, columns = np.arange(n), np.asarray(correct, dtype=np.float64).astype(np.intp)
-    cluster = rows if clusters is None else label_codes(clusters, n, "clusters")[1]
-    return _Examples(matrix[rows, columns], matrix[rows, 1 - columns], credit, tied, cluster)
-
-
-def _pick(examples: _Examples, rows: NDArray[np.intp]) -> _Examples:
-    positive, negative, credit, tied, cluster = examples
-    return _Examples(positive[rows], negative[rows], credit[rows], tied[rows], cluster[rows])
+    return _Examples(matrix[rows, columns], matrix[rows, 1 - columns], credit, tied, cluster_codes(clusters, n))
 
 
 def _measure(examples: _Examples, options: _Options) -> dict[str, Any]:
@@ -209,7 +206,7 @@ def _auc_interval(placement: NDArray[np.float64], cluster: NDArray[np.intp], con
         reach = NormalDist().inv_cdf((1 + confidence) / 2) * error
         return [max(0.0, auc - reach), min(1.0, auc + reach)]
     clusters = len(np.unique(cluster))
-    seen = 0.0 if clusters == 1 else ((1 - confidence) / 2) ** (2 / clusters)
+    seen = 0.0 if clusters == 1 else (1 - unseen_share(clusters, confidence)) ** 2
     return [seen * auc, 1 - seen * (1 - auc)]
 
 
@@ -224,14 +221,11 @@ def _mean_interval(
     totals = (sums + 1j * counts)[order]  # one look-up for both
     generator = np.random.default_rng(options.seed)
     clusters = len(totals)
-    chunk = max(1, _DRAWS_PER_CHUNK // clusters)
-    means = np.empty(options.resamples)
-    for start in range(0, options.resamples, chunk):
-        part = means[start : start + chunk]
-        drawn = totals[generator.integers(clusters, size=(len(part), clusters), dtype=np.int32)].sum(axis=1)
-        part[:] = drawn.real / drawn.imag
-    tail = (1 - confidence) / 2
-    return np.quantile(means, [tail, 1 - tail]).tolist()
+    means = []
+    for n in chunks(options.resamples, clusters):
+        drawn = totals[generator.integers(clusters, size=(n, clusters), dtype=np.int32)].sum(axis=1)
+        means.append(drawn.real / drawn.imag)
+    return list(percentile_interval(np.concatenate(means), confidence))
 
 
 def _symmetry_test(examples: _Examples, permutations: int, seed: int) -> tuple[int, float]:
@@ -282,12 +276,12 @@ def _is_exact(clusters: int, permutations: int) -> bool:
 
 def _flips(clusters: int, rows: int, permutations: int, seed: int) -> Iterator[NDArray[np.int8]]:
     """Signs of clusters, in chunks of shape (flips, clusters): all of them if they are few, else random ones."""
-    chunk = max(1, _DRAWS_PER_CHUNK // rows)
     if _is_exact(clusters, permutations):
         everything = np.array(list(product((-1, 1), repeat=clusters)), dtype=np.int8)
-        yield from np.array_split(everything, math.ceil(len(everything) / chunk))
+        for n in chunks(len(everything), rows):
+            part, everything = everything[:n], everything[n:]
+            yield part
         return
     generator = np.random.default_rng(seed)
-    for start in range(0, permutations, chunk):
-        size = (min(chunk, permutations - start), clusters)
-        yield 2 * generator.integers(0, 2, size, dtype=np.int8) - 1
+    for n in chunks(permutations, rows):
+        yield 2 * generator.integers(0, 2, (n, clusters), dtype=np.int8) - 1

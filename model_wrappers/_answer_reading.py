@@ -280,11 +280,11 @@ class Reading:
 
 def _asked(work: Work) -> Iterator[tuple[TaskData, list[Example], dict[str, None] | None]]:
     """Each task with its examples that are scored and, where it is a retrieval set, all texts in order."""
-    pools = iter(work.captions.pools)
-    for task in work.tasks:
+    for task, places in zip(work.tasks, work.places, strict=True):
         examples, texts = scored(task), None
         if task.task.kind == "retrieval" and examples:
-            texts = dict.fromkeys(work.captions.texts[text] for text in next(pools).texts)
+            [place] = places
+            texts = dict.fromkeys(work.captions.texts[text] for text in work.captions.pools[place].texts)
         yield task, examples, texts
 
 

@@ -77,7 +77,8 @@ class EmbeddingCache:
         """
         if self._folder is None:
             return encode(range(len(keys)), kind)
-        places, rows = self._known(kind, keys)
+        known = self._known(kind, keys)
+        places, rows = known["place"], known["row"]
         self._found[kind] = len(places)
         if not len(places):
             computed = encode(range(len(keys)), kind)
@@ -101,33 +102,31 @@ class EmbeddingCache:
         """How many embeddings were not computed, for the sheet."""
         return {f"cached_{kind}": count for kind, count in self._found.items()}
 
-    def _known(self, kind: str, keys: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Places of the keys that are kept, and their rows.
+    def _known(self, kind: str, keys: Sequence[str]) -> np.ndarray:
+        """The ``place`` of each key that is kept, and its ``row``.
 
         The main process looks once and leaves what it found with the parts of the run: other processes, and a run
         that goes on after an interruption, use the same, whatever the cache holds by then.
         """
         with self._processes.together():
-            if self._processes.is_main and self._store.load(f"known-{kind}", 1) is None:
-                places, rows = self._look_up(kind, keys)
-                self._store.save(f"known-{kind}", 0, rows)
-                self._store.save(f"known-{kind}", 1, places)
-        rows, places = (self._store.load(f"known-{kind}", number) for number in (0, 1))
-        assert rows is not None
-        assert places is not None
-        return places, rows
+            if self._processes.is_main and self._store.load(f"known-{kind}", 0) is None:
+                self._store.save(f"known-{kind}", 0, self._look_up(kind, keys))
+        known = self._store.load(f"known-{kind}", 0)
+        assert known is not None
+        return known
 
-    def _look_up(self, kind: str, keys: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    def _look_up(self, kind: str, keys: Sequence[str]) -> np.ndarray:
         assert self._folder is not None
         wanted = {key: place for place, key in enumerate(keys)}
         found: dict[int, np.ndarray] = {}
         for shard in sorted(self._folder.glob(f"{kind}-*.npz")):
             for key, row in _read_shard(shard, wanted):
                 found[wanted[key]] = row
-        if len({len(row) for row in found.values()}) > 1:
-            found = {}
-        places = np.array(sorted(found), np.int64)
-        return places, np.array([found[place] for place in places.tolist()])
+        kinds = {(row.dtype, row.shape) for row in found.values()}
+        if len(kinds) != 1:
+            found, kinds = {}, {(np.dtype(np.float32), (0,))}
+        [(dtype, shape)] = kinds
+        return np.array(sorted(found.items()), [("place", np.int64), ("row", dtype, shape)])
 
     def _keep(self, kind: str, keys: Sequence[str], rows: np.ndarray) -> None:
         """Write a shard, and make room; a full disk loses the shard but not the run."""

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from ..metrics.errors import ModelError
-from ._protocol import Found
+from ._protocol import Found, Query
+from ._torch_models import Checkpoint, ImageTextModel
 
-# Settings of every detector, for `_loading.choose`; 100 boxes are what TRICD's average precision looks at.
+# Settings of every detector, for `choose`; 100 boxes are what TRICD's average precision looks at.
 LIMITS: Mapping[str, Sequence[str]] = {"max_boxes": ("100", "…"), "threshold": ("0", "…")}
 
 
@@ -36,6 +37,17 @@ def read_limits(settings: Mapping[str, str]) -> Limits:
     if not 0 <= lowest <= 1:
         raise ModelError(f"threshold is {threshold!r}; give a number from 0 to 1, such as 0.1")
     return Limits(int(boxes), lowest)
+
+
+class PhraseDetector(ImageTextModel):
+    """A detector whose settings say what text a phrase is asked in, and limit the boxes."""
+
+    def __init__(self, checkpoint: Checkpoint, max_tokens: int) -> None:
+        super().__init__(checkpoint, max_tokens)
+        self._limits = read_limits(checkpoint.info.settings)
+
+    def _text(self, query: Query) -> str:
+        return query.caption if self.info.settings["context"] == "caption" else query.text
 
 
 def probabilities(logits: NDArray[np.floating]) -> NDArray[np.float64]:

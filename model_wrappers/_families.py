@@ -25,7 +25,7 @@ def get_family(name: str) -> Any:
     if name not in family_names():
         raise UnknownNameError("model family", name, family_names())
     try:
-        return importlib.import_module(f"{__package__}.{name}")
+        family = importlib.import_module(f"{__package__}.{name}")
     except ImportError as error:
         raise ModelError(f"the family {name} lacks a library ({error}): pip install 'vl-assay[models]'") from error
     except RuntimeError as error:
@@ -35,6 +35,10 @@ def get_family(name: str) -> Any:
             f"torch and torchvision do not fit together ({error}). Nothing here needs torchvision: "
             "pip uninstall torchvision, or install the two in matching builds"
         ) from error
+    for needed in ("load", "MODEL_TYPES", "CHECKPOINTS"):
+        if not hasattr(family, needed):
+            raise ModelError(f"the family {name} has no {needed}; CONTRIBUTING says what a family is made of")
+    return family
 
 
 def families_of(model_type: str) -> list[str]:

@@ -1,8 +1,7 @@
-"""What families share: loading `transformers` checkpoints so that nothing is missing, and telling what was loaded."""
+"""Loading checkpoints of `transformers` so that nothing is missing, and telling what was loaded."""
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,45 +9,54 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer
 
-from ..metrics.errors import ModelError, UnknownNameError
+from ..metrics.errors import ModelError
 from ._families import checkpoint_path, families_of
 from ._protocol import LoadOptions, ModelInfo
+from ._torch_models import Checkpoint
 
 # Every vocabulary tells some of these apart, however small.
 _WORDS = ("one", "two", "red", "dog", "cat", "a", "b", "the", "0", "的")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
-class TorchModel:
-    """A model of torch on its device, with a copy in double precision for scores that rounding cannot tell apart."""
+def load_checkpoint(
+    family: str,
+    checkpoint: str,
+    options: LoadOptions,
+    classes: Mapping[str, Any],
+    settings: Mapping[str, str],
+    *,
+    described: str = "",
+    sees_images: bool = True,
+    unused: Sequence[str] = (),
+    changes: Mapping[str, Any] | None = None,
+) -> Checkpoint:
+    """Everything of a checkpoint, ready to score.
 
-    def __init__(self, model: Any, info: ModelInfo) -> None:
-        self.info = info
-        self._model = model
-        self._exact_model: Any = None
+    Args:
+        family: its name.
+        checkpoint, options: as given to ``load``.
+        classes: for each ``model_type`` that the family reads the class of `transformers` that scores it, named
+            outright: an Auto class may choose one without the heads.
+        settings: of the family, as they are in effect.
+        described: see `load_config`.
+        sees_images: whether there is an image processor to load.
+        unused, changes: see `load_model_class`.
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the weights: worker processes only prepare images."""
-        return {**self.__dict__, "_model": None, "_exact_model": None}
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model is."""
-        return next(self._model.parameters()).device
-
-    def chosen(self, exact: bool) -> Any:
-        """The model; in double precision where `exact`, made when it is first wanted, on the CPU for Apple's GPUs."""
-        if not exact:
-            return self._model
-        if self._exact_model is None:
-            device = "cpu" if self.device.type == "mps" else self.device
-            self._exact_model = copy.deepcopy(self._model).to(device, torch.float64)
-        return self._exact_model
+    Raises:
+        ModelError: not found, of another type (the message names its family), an unknown dtype, without a tokenizer,
+            or with weights that are missing, of another shape, or not the model's.
+    """
+    config = load_config(checkpoint, options, family, tuple(classes), described)
+    model = load_model_class(classes[config.model_type], checkpoint, options, family, unused, changes)
+    processor = load_image_processor(checkpoint, options, family) if sees_images else None
+    tokenizer = load_tokenizer(checkpoint, options, family)
+    info = model_info(checkpoint, options, family, model, config, settings, image_preprocessing(processor))
+    return Checkpoint(model, tokenizer, processor, info)
 
 
 def load_config(
@@ -87,7 +95,7 @@ def load_model_class(
     """The weights of a checkpoint as a model of that class, on the device, in the dtype, ready to score.
 
     Args:
-        model_class: of `transformers`, named outright: an Auto class may choose one without the heads that score.
+        model_class: of `transformers`.
         checkpoint, options, family: as given to ``load``.
         unused: see `refuse_incomplete`.
         changes: values of the configuration to replace, such as those that build parts which score nothing.
@@ -124,10 +132,17 @@ def load_tokenizer(checkpoint: str, options: LoadOptions, family: str) -> Any:
     """The tokenizer of a checkpoint.
 
     Raises:
-        ModelError: it has none. Without its files it loads all the same, empty, and gives all words one token.
+        ModelError: it lacks a library, or the checkpoint has none: without its files it loads all the same, empty, and
+            gives all words one token.
     """
     with loading_errors(checkpoint, family):
-        tokenizer = AutoTokenizer.from_pretrained(checkpoint_path(checkpoint), revision=options.revision)
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(checkpoint_path(checkpoint), revision=options.revision)
+        except ImportError as error:
+            raise ModelError(
+                f"the tokenizer of {checkpoint} lacks a library, most often SentencePiece: pip install sentencepiece "
+                f"protobuf ({error})"
+            ) from error
     if len({tuple(tokenizer(word)["input_ids"]) for word in _WORDS}) == 1:
         raise ModelError(
             f"{checkpoint} has no tokenizer, or an empty one: it cannot tell two words apart. Save the tokenizer "
@@ -142,9 +157,8 @@ def model_info(
     family: str,
     model: Any,
     config: Any,
-    *,
-    preprocessing: Mapping[str, Any] | None = None,
-    settings: Mapping[str, str] | None = None,
+    settings: Mapping[str, str],
+    preprocessing: dict[str, Any],
 ) -> ModelInfo:
     """What a sheet says of a loaded model.
 
@@ -154,8 +168,8 @@ def model_info(
         family: the family's name.
         model: the loaded module, for the number of its parameters.
         config: of the checkpoint, for its commit.
-        preprocessing: what was done to images; see `image_preprocessing`.
         settings: the family's settings as they are in effect; those that the user chose become part of the name.
+        preprocessing: what is done to images; see `image_preprocessing`.
     """
     path = checkpoint_path(checkpoint)
     name = Path(checkpoint).expanduser().resolve().name if Path(path).expanduser().is_dir() else checkpoint
@@ -167,34 +181,9 @@ def model_info(
         revision=revision(path, config),
         dtype=options.dtype,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
-        preprocessing=dict(preprocessing or {}),
-        settings={**(settings or {}), **({"compile": "true"} if options.compile else {})},
+        preprocessing=preprocessing,
+        settings={**settings, **({"compile": "true"} if options.compile else {})},
     )
-
-
-def choose(family: str, options: LoadOptions, known: Mapping[str, Sequence[str] | None]) -> dict[str, str]:
-    """The settings of a family, each with its first value where the user chose none.
-
-    Args:
-        family: its name, for messages.
-        options: with the user's settings.
-        known: for each setting its values, the default first; or a sequence of one default and any value where the
-            sequence ends with ``"…"``.
-
-    Raises:
-        UnknownNameError: a setting or value that does not exist.
-    """
-    for name in options.settings:
-        if name not in known:
-            raise UnknownNameError(f"setting of {family}", name, known)
-    chosen = {}
-    for name, values in known.items():
-        values = list(values or ())
-        value = options.settings.get(name, values[0])
-        if value not in values and values[-1] != "…":
-            raise UnknownNameError(f"{name} of {family}", value, values)
-        chosen[name] = value
-    return chosen
 
 
 def torch_dtype(options: LoadOptions) -> torch.dtype:
@@ -267,7 +256,9 @@ def revision(path: str, config: Any) -> str:
 
 
 def image_preprocessing(processor: Any) -> dict[str, Any]:
-    """What an image processor does, for the sheet."""
+    """What an image processor does, for the sheet; nothing where there is none."""
+    if processor is None:
+        return {}
     names = (
         "size",
         "crop_size",
@@ -285,47 +276,3 @@ def image_preprocessing(processor: Any) -> dict[str, Any]:
     )
     values = processor.to_dict()
     return {"backend": "pil", **{name: values[name] for name in names if name in values}}
-
-
-def cut_tokens(ids: Sequence[int], limit: int) -> list[int]:
-    """The ids as truncation leaves them: the last one, the end token, stays."""
-    ids = list(ids)
-    return ids if len(ids) <= limit else [*ids[: limit - 1], ids[-1]]
-
-
-def pad_right(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids and attention mask, both (n, longest), with `pad` at the right: positions stay as they are alone."""
-    longest = max(map(len, rows), default=0)
-    ids = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows], dtype=torch.long)
-    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows], dtype=torch.long)
-    return ids.to(device), mask.to(device)
-
-
-def log_likelihoods(logits: torch.Tensor, targets: Sequence[int]) -> torch.Tensor:
-    """Log-probability (k,), float64, of each target token by the logits (k, vocabulary) before it."""
-    # In single precision their sum over a caption would differ in the sixth decimal. Apple's GPUs have no double.
-    wide = logits.to("cpu" if logits.device.type == "mps" else logits.device).double()
-    chosen = torch.as_tensor(list(targets), dtype=torch.long, device=wide.device)
-    return wide.log_softmax(-1).gather(-1, chosen[:, None])[:, 0]
-
-
-def normalised(output: Any, exact: bool) -> np.ndarray:
-    """Embeddings of length 1, float32, or float64 where `exact`, from a model's output."""
-    embeddings = getattr(output, "pooler_output", output)
-    embeddings = embeddings.to(torch.float64 if exact else torch.float32)
-    return (embeddings / embeddings.norm(dim=-1, keepdim=True)).cpu().numpy()
-
-
-def on_device(arrays: Sequence[np.ndarray], device: torch.device, dtype: torch.dtype) -> torch.Tensor:
-    """Arrays of one shape as a batch on a device; to a GPU they are copied while it still works on the last one."""
-    batch = torch.from_numpy(np.stack(list(arrays)))
-    if device.type == "cuda":
-        batch = batch.pin_memory()
-    return batch.to(device, dtype, non_blocking=True)
-
-
-@contextmanager
-def precise_convolutions() -> Iterator[None]:
-    """In TF32 a patch embedding, which is a convolution, would be off by a thousandth on recent GPUs."""
-    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-        yield

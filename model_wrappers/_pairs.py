@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from ..metrics.errors import ModelError
 from ._parts import choice_key, cut_by_cost, part_size
 from ._protocol import Answerer, CrossEncoder, PairScorer
-from ._scoring import IMAGES_PER_PART, Scores, as_column, pool_matrices, prepare_texts, truncated
+from ._scoring import IMAGES_PER_PART, Scores, as_column, prepare_texts, settling_facts
 from ._stages import Stages
 from ._work import Pairs, Work
 
@@ -29,19 +30,16 @@ class _Item(NamedTuple):
     texts: list[Any]
 
 
-# Scores, float64, of the images of a batch with their texts, one after the other.
-Compute = Callable[[Sequence[_Item], bool], np.ndarray]
-
-
 def score_by_pairs(model: PairScorer, work: Work, stages: Stages) -> Scores:
     """Scores of all captions of a work by a model that is shown one image at a time."""
 
-    def compute(batch: Sequence[_Item], exact: bool) -> np.ndarray:
+    def compute(batch: Sequence[_Item]) -> np.ndarray:
         scores = [as_column(model.info.name, model.score(item.image, item.texts), len(item.texts)) for item in batch]
         return np.concatenate(scores)
 
-    found = _run(stages, "pairs", work.captions, work.open_image, work.captions.texts, compute)
-    return _scores(work.captions, found, {})
+    pairs = work.captions
+    found = _run(stages, "pairs", pairs, work.open_image, pairs.texts, compute)
+    return Scores(*pairs.split(found), {})
 
 
 def score_by_crossing(model: CrossEncoder, work: Work, stages: Stages) -> Scores:
@@ -74,7 +72,7 @@ def _score_settled(
     judge: Callable[..., np.ndarray],
     undecided: Callable[[np.ndarray], np.ndarray],
 ) -> Scores:
-    def compute(batch: Sequence[_Item], exact: bool) -> np.ndarray:
+    def compute(batch: Sequence[_Item], exact: bool = False) -> np.ndarray:
         features = model.encode_images([item.image for item in batch], exact=exact)
         texts = [ids for item in batch for ids in item.texts]
         images = [number for number, item in enumerate(batch) for _ in item.texts]
@@ -93,13 +91,13 @@ def _score_settled(
         return stages.decoder.prepare(model, work, number).image
 
     found = _run(stages, stage, pairs, load, tokens, compute)
-    near = undecided(found[: len(pairs.image)])
+    scores, pools = pairs.split(found)
+    near = undecided(scores)
     if near.any():
-        chosen = Pairs(pairs.texts, pairs.image[near], pairs.text[near], np.empty((0, 2), np.int64))
-        key = choice_key(chosen.image, chosen.text)
-        found[np.flatnonzero(near)] = _run(stages, f"settling-{stage}-{key}", chosen, load, tokens, compute, exact=True)
-    facts = {"truncated_captions": truncated(tokens, model.max_tokens), "settled_pairs": int(near.sum())}
-    return _scores(pairs, found, facts)
+        chosen = Pairs(pairs.texts, pairs.image[near], pairs.text[near], np.empty((0, 2), np.int64), [])
+        settling = f"settling-{stage}-{choice_key(chosen.image, chosen.text)}"
+        scores[near] = _run(stages, settling, chosen, load, tokens, partial(compute, exact=True), batch_size=1)
+    return Scores(scores, pools, settling_facts(model.max_tokens, tokens, near))
 
 
 def _run(
@@ -108,11 +106,14 @@ def _run(
     pairs: Pairs,
     load: Callable[[int], Any],
     texts: Sequence[Any],
-    compute: Compute,
+    compute: Callable[[list[_Item]], np.ndarray],
     *,
-    exact: bool = False,
+    batch_size: int | None = None,
 ) -> np.ndarray:
-    """Scores (p,) of all pairs, in their order and then those of the pools; equal pairs are scored once."""
+    """Scores (p,) of all pairs, in their order and then those of the pools; equal pairs are scored once.
+
+    `compute` gives the scores (n, 1), float64, of the images of a batch with their texts, one after the other.
+    """
     if not len(pairs):
         return np.empty(0)
     wanted, place = np.unique(np.stack(pairs.everything()), axis=1, return_inverse=True)
@@ -132,14 +133,9 @@ def _run(
         stage,
         cut_by_cost(costs, part_size(sum(costs), 4 * (_IMAGE_COST + 2), IMAGES_PER_PART * (_IMAGE_COST + 2))),
         load_item,
-        lambda batch: compute(batch, exact),
-        batch_size=1 if exact else None,
+        compute,
+        batch_size=batch_size,
     )
     if found.shape != (wanted.shape[1], 1):
         raise ModelError(f"the stage {stage} gave {found.shape} scores for {wanted.shape[1]} pairs")
     return found[place.ravel(), 0]
-
-
-def _scores(pairs: Pairs, found: np.ndarray, facts: dict[str, int]) -> Scores:
-    count = len(pairs.image)
-    return Scores(found[:count], pool_matrices(pairs.pools, found[count:]), facts)

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from PIL import Image
 
+from ..metrics.errors import UnknownNameError
+
 if TYPE_CHECKING:
     from ._sheets import Results
     from ._work import Work
@@ -43,6 +45,30 @@ class LoadOptions:
     revision: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     compile: bool = False
+
+
+def choose(family: str, options: LoadOptions, known: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """The settings of a family, each with its first value where the user chose none.
+
+    Args:
+        family: its name, for messages.
+        options: with the user's settings.
+        known: for each setting its values, the default first; or a sequence of one default and any value where the
+            sequence ends with ``"…"``.
+
+    Raises:
+        UnknownNameError: a setting or value that does not exist.
+    """
+    for name in options.settings:
+        if name not in known:
+            raise UnknownNameError(f"setting of {family}", name, known)
+    chosen = {}
+    for name, values in known.items():
+        value = options.settings.get(name, values[0])
+        if value not in values and values[-1] != "…":
+            raise UnknownNameError(f"{name} of {family}", value, values)
+        chosen[name] = value
+    return chosen
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -26,21 +26,16 @@ from typing import Any
 from ..hub_datasets.examples import TaskData, check_reference, load_examples
 from ..metrics.errors import DataError, ModelError, SheetError
 from ..metrics.results import code_version
+from ..metrics.sheet_rows import Row
 from ..metrics.sheets import Sheet, read_sheet, write_sheet
-from ._cache import EmbeddingCache, open_cache
+from ._cache import open_cache
 from ._families import load_model
 from ._parts import PartStore
 from ._processes import Processes, default_device, join
 from ._progress import Progress
-from ._protocol import (
-    DualEncoder,
-    LoadOptions,
-    Model,
-    SheetSource,
-    abilities,
-)
+from ._protocol import DualEncoder, LoadOptions, Model, SheetSource, abilities
 from ._sample import Prediction, changed_decisions, predict
-from ._sheets import Results, score_work
+from ._sheets import score_work
 from ._stages import Stages
 from ._work import Work, run_key
 
@@ -105,70 +100,51 @@ def score(
     """
     if batch_size is not None and batch_size < 1:
         raise ModelError(f"the batch size is {batch_size}; it must be 1 or more")
-    references = [benchmarks] if isinstance(benchmarks, str) else list(benchmarks)
-    cache = isinstance(model, str) if cache is None else cache
     if check_precision and not isinstance(model, str):
         raise ModelError("check_precision loads the model again, in float32: name it by a text")
-    processes = join()
-    clock = _Clock()
+    processes, clock = join(), _Clock()
     with processes.together():
-        for reference in references:
-            check_reference(reference)
-    name, load_options = model, LoadOptions()
+        references = _references(benchmarks)
     with clock("model"), processes.together():
-        if isinstance(model, str):
-            load_options = _load_options(model, processes, dtype, revision, settings, compile)
-            model = load_model(model, load_options)
-    assert not isinstance(model, str)
-    if check_precision and isinstance(model, SheetSource):
-        raise ModelError(f"{model.info.name} has been computed elsewhere: check_precision cannot compute it again")
+        load_options = _load_options(model, processes, dtype, revision, settings, compile)
+        loaded = load_model(model, load_options) if isinstance(model, str) else model
+    if check_precision and isinstance(loaded, SheetSource):
+        raise ModelError(f"{loaded.info.name} has been computed elsewhere: check_precision cannot compute it again")
     with clock("data"):
-        tasks = _load_data(references, model, data_dir, options, processes)
+        tasks = _load_data(references, loaded, data_dir, options, processes)
         work = Work(tasks)
-    out = Path(out) if out is not None else default_folder(model.info.name)
+    out = Path(out) if out is not None else default_folder(loaded.info.name)
     paths = [out / f"{_sheet_name(task)}.parquet" for task in tasks]
     with processes.together():
-        _refuse_to_overwrite(paths, tasks, model)
+        _refuse_to_overwrite(paths, tasks, loaded)
     bars = Progress(show=progress and processes.is_main)
-    if not isinstance(model, SheetSource):
-        bars.say(work.summary())
-    device, libraries = str(getattr(model, "device", "cpu")), _libraries()
-    store = PartStore(out / ".unfinished" / run_key(asdict(model.info), {**libraries, "device": device}, work))
-    if workers is None:
-        workers = _default_workers(device, processes)
-    stages = Stages(model.info.name, store, processes, bars, batch_size or _batch_size(model), workers)
-    kept = open_cache(model.info, device, libraries, store, processes, keep=cache and isinstance(model, DualEncoder))
-    with clock("scores"):
-        results, found = _results(model, work, stages, kept, processes, bars)
-    with processes.together():
-        if check_precision and processes.is_main:
-            exact = load_model(str(name), replace(load_options, dtype="float32"))
-            found |= changed_decisions(model, exact, tasks, batch_size=stages.batch_size, size=check_precision)
-            changes, compared = found["precision_changes"], found["precision_sample"]
-            bars.say(f"{changes} of {compared} decisions differ between {dtype} and float32")
-    processes.wait()
+    device, libraries = _device(loaded), _libraries()
+    store = PartStore(out / ".unfinished" / run_key(asdict(loaded.info), {**libraries, "device": device}, work))
+    workers = _default_workers(device, processes) if workers is None else workers
+    stages = Stages(loaded.info.name, store, processes, bars, batch_size or _batch_size(device), workers)
+    with clock("scores"), closing(stages.decoder):
+        if isinstance(loaded, SheetSource):
+            with processes.together():
+                results, found = loaded.results(work)
+            bars.say(", ".join(f"{fact.replace('_', ' ')}: {count:,}" for fact, count in found.items()))
+        else:
+            bars.say(work.summary())
+            keep = (isinstance(model, str) if cache is None else cache) and isinstance(loaded, DualEncoder)
+            embeddings = open_cache(loaded.info, device, libraries, store, processes, keep=keep)
+            results, found = score_work(loaded, work, stages, embeddings)
+    processes.wait()  # until each has read all parts
     with processes.together():
         if processes.is_main:
+            if check_precision:
+                exact = load_model(str(model), replace(load_options, dtype="float32"))
+                found |= changed_decisions(loaded, exact, tasks, batch_size=stages.batch_size, size=check_precision)
+                changes, compared = found["precision_changes"], found["precision_sample"]
+                bars.say(f"{changes} of {compared} decisions differ between {dtype} and float32")
             facts = {**found, **_facts(processes, clock, work, stages), "libraries": libraries, "device": device}
-            for path, task in zip(paths, tasks, strict=True):
-                write_sheet(path, _sheet(model, task, results, facts))
+            for number, (path, task) in enumerate(zip(paths, tasks, strict=True)):
+                write_sheet(path, _sheet(loaded, task, results.rows(number), facts))
             store.remove()
     return paths
-
-
-def _results(
-    model: Model, work: Work, stages: Stages, cache: EmbeddingCache, processes: Processes, bars: Progress
-) -> tuple[Results, dict[str, int]]:
-    """What the model says of the work, computed here or read from where it was, and facts for the sheets."""
-    if isinstance(model, SheetSource):
-        with processes.together():
-            results, found = model.results(work)
-        bars.say(", ".join(f"{fact.replace('_', ' ')}: {count:,}" for fact, count in found.items()))
-        return results, found
-    try:
-        return score_work(model, work, stages, cache)
-    finally:
-        stages.decoder.close()
 
 
 def plan(
@@ -196,15 +172,25 @@ def plan(
     """
     if devices < 1:
         raise ModelError(f"the number of devices is {devices}; it must be 1 or more")
-    references = [benchmarks] if isinstance(benchmarks, str) else list(benchmarks)
-    for reference in references:
-        check_reference(reference)
+    references = _references(benchmarks)
     if isinstance(model, str):
         model = load_model(model, _load_options(model, Processes(), dtype, revision, settings, compile))
     if isinstance(model, SheetSource):
         raise ModelError(f"{model.info.name} has been computed elsewhere: there is nothing to predict")
     tasks = _load_data(references, model, data_dir, options, Processes())
-    return predict(model, tasks, batch_size=batch_size or _batch_size(model), devices=devices)
+    return predict(model, tasks, batch_size=batch_size or _batch_size(_device(model)), devices=devices)
+
+
+def _references(benchmarks: str | Iterable[str]) -> list[str]:
+    """The benchmarks as a list; an unknown name is told before anything is loaded."""
+    references = [benchmarks] if isinstance(benchmarks, str) else list(benchmarks)
+    for reference in references:
+        check_reference(reference)
+    return references
+
+
+def _device(model: Model) -> str:
+    return str(getattr(model, "device", "cpu"))
 
 
 def _default_workers(device: str, processes: Processes) -> int:
@@ -214,8 +200,8 @@ def _default_workers(device: str, processes: Processes) -> int:
     return max(min(8, (os.cpu_count() or 1) // beside - 1), 0)
 
 
-def _batch_size(model: Model) -> int:
-    return BATCH_SIZES.get(str(getattr(model, "device", "cpu")).partition(":")[0], 32)
+def _batch_size(device: str) -> int:
+    return BATCH_SIZES.get(device.partition(":")[0], 32)
 
 
 def default_folder(model: str) -> Path:
@@ -246,6 +232,11 @@ def _load_data(
     """All tasks that the model can be given; the main process first, so that no two build the same dataset."""
     tasks: list[TaskData] = []
     kinds, needs_images = abilities(model), not isinstance(model, SheetSource)
+    if not kinds:
+        raise ModelError(
+            f"{model.info.name} follows none of the protocols in model_wrappers/_protocol.py: a method or an "
+            "attribute of theirs is missing"
+        )
     for turn in (processes.is_main, not processes.is_main):
         with processes.together():
             if turn:
@@ -287,14 +278,15 @@ def _refuse_to_overwrite(paths: list[Path], tasks: list[TaskData], model: Model)
 
 
 def _load_options(
-    model: str,
+    model: str | Model,
     processes: Processes,
     dtype: str,
     revision: str | None,
     settings: Mapping[str, str] | None,
     compile: bool,
 ) -> LoadOptions:
-    device = "cpu" if model.startswith("mock:") else default_device(processes.rank)
+    on_cpu = not isinstance(model, str) or model.startswith("mock:")
+    device = "cpu" if on_cpu else default_device(processes.rank)
     return LoadOptions(device, dtype, revision, dict(settings or {}), compile)
 
 
@@ -302,8 +294,7 @@ def _sheet_name(task: TaskData) -> str:
     return f"{task.benchmark}.{task.task.name if task.configs == task.task.configs else '+'.join(task.configs)}"
 
 
-def _sheet(model: Model, task: TaskData, results: Results, facts: dict[str, Any]) -> Sheet:
-    rows = results.rows(task)
+def _sheet(model: Model, task: TaskData, rows: list[Row], facts: dict[str, Any]) -> Sheet:
     benchmark = {
         "name": task.benchmark,
         "task": task.task.name,

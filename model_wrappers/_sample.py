@@ -114,7 +114,7 @@ def changed_decisions(
     sides = []
     for each in (model, exact):
         _, results = _score(each, Work(tasks), batch_size)
-        sides.append([_decisions(row) for task in tasks for row in results.rows(task) if row.is_scored])
+        sides.append([_decisions(row) for number in range(len(tasks)) for row in results.rows(number) if row.is_scored])
     changes = sum(ours != theirs for ours, theirs in zip(*sides, strict=True))
     return {"precision_sample": len(sides[0]), "precision_changes": changes}
 

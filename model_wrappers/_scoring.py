@@ -14,7 +14,7 @@ from ._cache import EmbeddingCache
 from ._parts import choice_key, cut, cut_by_cost, part_size
 from ._protocol import DualEncoder, TextScorer
 from ._stages import Stages
-from ._work import Pool, Work
+from ._work import Work
 
 # In single precision a cosine moves by at most 1e-6 with the batch, so the difference of two by at most 2e-6;
 # whatever lies within twice that is settled.
@@ -65,10 +65,23 @@ def score_by_embeddings(model: DualEncoder, work: Work, stages: Stages, cache: E
     scores = _dot(images[place[pairs.image]], captions[pairs.text])
     near = pairs.near_ties(scores, NEAR_TIE)
     if near.any():
-        scores[near] = _settle(model, work, stages, tokens, near)
+        exact_images = _settle(
+            stages,
+            "images",
+            pairs.image[near],
+            lambda number: stages.decoder.prepare(model, work, number).image,
+            lambda batch: model.encode_images(batch, exact=True),
+        )
+        exact_captions = _settle(
+            stages,
+            "captions",
+            pairs.text[near],
+            lambda number: tokens[number],
+            lambda batch: model.encode_captions(batch, exact=True),
+        )
+        scores[near] = _dot(exact_images, exact_captions)
     pools = [_pool_scores(images[place[pool.images]], captions[pool.texts]) for pool in pairs.pools]
-    facts = {"truncated_captions": truncated(tokens, model.max_tokens), "settled_pairs": int(near.sum())}
-    return Scores(scores, pools, facts | cache.facts())
+    return Scores(scores, pools, settling_facts(model.max_tokens, tokens, near) | cache.facts())
 
 
 def score_blindly(model: TextScorer, work: Work, stages: Stages) -> Scores:
@@ -83,19 +96,12 @@ def score_blindly(model: TextScorer, work: Work, stages: Stages) -> Scores:
     scores = captions[pairs.text]
     near = pairs.near_ties(scores, NEAR_TIE, across_images=False)
     if near.any():
-        chosen, place = np.unique(pairs.text[near], return_inverse=True)
-        exact = stages.run(
-            f"settling-captions-{choice_key(chosen)}",
-            cut(len(chosen), _SETTLED_PER_PART),
-            lambda number: tokens[int(chosen[number])],
-            lambda batch: rows(batch, exact=True),
-            batch_size=1,
+        exact = _settle(
+            stages, "captions", pairs.text[near], lambda number: tokens[number], lambda batch: rows(batch, exact=True)
         )
-        scores[near] = exact[place, 0]
+        scores[near] = exact[:, 0]
     pools = [np.tile(captions[pool.texts].astype(np.float32), (len(pool.images), 1)) for pool in pairs.pools]
-    return Scores(
-        scores, pools, {"truncated_captions": truncated(tokens, model.max_tokens), "settled_pairs": int(near.sum())}
-    )
+    return Scores(scores, pools, settling_facts(model.max_tokens, tokens, near))
 
 
 def _run_by_length(
@@ -118,28 +124,17 @@ def _run_by_length(
 
 
 def _settle(
-    model: DualEncoder, work: Work, stages: Stages, tokens: Sequence[Sequence[int]], near: np.ndarray
+    stages: Stages,
+    what: str,
+    numbers: np.ndarray,
+    load: Callable[[int], Any],
+    compute: Callable[[list[Any]], np.ndarray],
 ) -> np.ndarray:
-    """Scores of the pairs chosen by `near`, every image and caption alone and in double precision."""
-    pairs = work.captions
-    images, image_place = np.unique(pairs.image[near], return_inverse=True)
-    captions, caption_place = np.unique(pairs.text[near], return_inverse=True)
-    key = choice_key(images, captions)
-    exact_images = stages.run(
-        f"settling-images-{key}",
-        cut(len(images), _SETTLED_PER_PART),
-        lambda place: stages.decoder.prepare(model, work, int(images[place])).image,
-        lambda batch: model.encode_images(batch, exact=True),
-        batch_size=1,
-    )
-    exact_captions = stages.run(
-        f"settling-captions-{key}",
-        cut(len(captions), _SETTLED_PER_PART),
-        lambda place: tokens[int(captions[place])],
-        lambda batch: model.encode_captions(batch, exact=True),
-        batch_size=1,
-    )
-    return _dot(exact_images[image_place], exact_captions[caption_place])
+    """Rows for items, by their numbers, each different one computed alone and in double precision."""
+    chosen, place = np.unique(numbers, return_inverse=True)
+    parts = cut(len(chosen), _SETTLED_PER_PART)
+    stage = f"settling-{what}-{choice_key(chosen)}"
+    return stages.run(stage, parts, lambda i: load(int(chosen[i])), compute, batch_size=1)[place]
 
 
 def prepare_texts(prepare: Callable[[Sequence[str]], list[list[int]]], texts: Sequence[str]) -> list[list[int]]:
@@ -147,9 +142,9 @@ def prepare_texts(prepare: Callable[[Sequence[str]], list[list[int]]], texts: Se
     return [ids for some in cut(len(texts), _TOKENISED_AT_ONCE) for ids in prepare(texts[some.start : some.stop])]
 
 
-def truncated(tokens: Sequence[Sequence[int]], limit: int) -> int:
-    """How many texts are longer than a model reads."""
-    return sum(len(ids) > limit for ids in tokens)
+def settling_facts(limit: int, tokens: Sequence[Sequence[int]], near: np.ndarray) -> dict[str, int]:
+    """How many texts are longer than a model reads, and how many pairs were settled, for the sheets."""
+    return {"truncated_captions": sum(len(ids) > limit for ids in tokens), "settled_pairs": int(near.sum())}
 
 
 def as_column(model: str, scores: Any, count: int) -> np.ndarray:
@@ -181,13 +176,3 @@ def _pool_scores(images: np.ndarray, captions: np.ndarray) -> np.ndarray:
     for rows in cut(len(images), max(_BLOCK // max(len(captions), 1), 1)):
         scores[rows.start : rows.stop] = images[rows.start : rows.stop].astype(np.float64) @ transposed
     return scores
-
-
-def pool_matrices(pools: Sequence[Pool], scores: np.ndarray) -> list[np.ndarray]:
-    """Scores that follow one another, pool by pool and row by row, as a float32 matrix for each pool."""
-    matrices, start = [], 0
-    for pool in pools:
-        size = len(pool.images) * len(pool.texts)
-        matrices.append(scores[start : start + size].reshape(len(pool.images), -1).astype(np.float32))
-        start += size
-    return matrices

@@ -15,11 +15,11 @@ from ._pairs import score_answers, score_by_crossing, score_by_pairs
 from ._protocol import Answerer, CrossEncoder, Detector, DualEncoder, Found, Model, PairScorer, Query, TextScorer
 from ._scoring import Scores, score_blindly, score_by_embeddings
 from ._stages import Stages
-from ._work import Pool, Work, queries_of, scored
+from ._work import Work, queries_of
 
 
 class Results:
-    """What a model said of all tasks of a work; sheets are made of it task by task, in the work's order.
+    """What a model said of all tasks of a work; sheets are made of it.
 
     Args:
         work: the work.
@@ -38,27 +38,44 @@ class Results:
         boxes: dict[tuple[int, Query], Found],
     ) -> None:
         self._work = work
-        self._matrices = work.captions.matrices(pairs)
-        self._pools = zip(work.captions.pools, pools, strict=True)
-        self._answers = work.questions.matrices(answers)
+        self._pairs = pairs
+        self._pools = pools
+        self._answers = answers
         self._boxes = boxes
 
-    def rows(self, task: TaskData) -> list[Row]:
-        """The rows of the next task's sheet, in the order of its examples."""
+    def rows(self, number: int) -> list[Row]:
+        """The rows of a task's sheet, by its number in the work, in the order of its examples."""
+        task, places = self._work.tasks[number], iter(self._work.places[number])
         kind = task.task.kind
         if kind == "retrieval":
-            pool: tuple[Pool, np.ndarray] | None = next(self._pools) if scored(task) else None
-            return list(_retrieval_rows(task, pool))
-        make = {"matching": self._matching_row, "detection": self._detection_row, "answers": self._answer_row}[kind]
-        return [make(example, MISSING not in example.images) for example in task.examples]
+            return self._retrieval_rows(task, next(places, None))
+        rows: list[Row] = []
+        for example in task.examples:
+            is_scored = MISSING not in example.images
+            if kind == "detection":
+                rows.append(self._detection_row(example, is_scored))
+                continue
+            place = next(places) if is_scored else None
+            rows.append((self._matching_row if kind == "matching" else self._answer_row)(example, place))
+        return rows
 
-    def _matching_row(self, example: Example, is_scored: bool) -> Row:
-        scores = next(self._matrices) if is_scored else None
+    def _matching_row(self, example: Example, place: int | None) -> Row:
+        scores = None if place is None else self._work.captions.matrix(self._pairs, place).tolist()
         return MatchingRow(**_common(example), correct=list(range(len(example.images))), scores=scores)
 
-    def _answer_row(self, example: Example, is_scored: bool) -> Row:
-        score = next(self._answers)[0][0] if is_scored else None
+    def _answer_row(self, example: Example, place: int | None) -> Row:
+        score = None if place is None else self._work.questions.matrix(self._answers, place).item()
         return AnswerRow(**_common(example), question=example.captions[0], correct=example.answer, score=score)
+
+    def _retrieval_rows(self, task: TaskData, place: int | None) -> list[Row]:
+        said: Iterator[tuple[list[int], np.ndarray]] = iter(())
+        if place is not None:
+            said = zip(self._work.captions.pools[place].correct, self._pools[place], strict=True)
+        rows: list[Row] = []
+        for example in task.examples:
+            correct, scores = ([], None) if MISSING in example.images else next(said)
+            rows.append(RetrievalRow(**_common(example), correct=correct, scores=scores))
+        return rows
 
     def _detection_row(self, example: Example, is_scored: bool) -> Row:
         boxes = scores = None
@@ -96,16 +113,6 @@ def score_work(model: Model, work: Work, stages: Stages, cache: EmbeddingCache) 
     for name in sorted({*captions.facts, *answers.facts}):
         facts[name] = captions.facts.get(name, 0) + answers.facts.get(name, 0)
     return Results(work, captions.pairs, captions.pools, answers.pairs, boxes), facts
-
-
-def _retrieval_rows(task: TaskData, pool: tuple[Pool, np.ndarray] | None) -> Iterator[Row]:
-    place = 0
-    for example in task.examples:
-        if pool is None or MISSING in example.images:
-            yield RetrievalRow(**_common(example), correct=[], scores=None)
-            continue
-        yield RetrievalRow(**_common(example), correct=pool[0].correct[place], scores=pool[1][place])
-        place += 1
 
 
 def _common(example: Example) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,7 @@ class Pairs:
         texts: each once, in order of first use.
         image, text: for each pair the number of its image in the work and of its text, int (p,).
         shapes: for each example (images, texts), int (e, 2); its pairs follow one another.
+        starts: for each example the place of its first pair, int (e,).
         pools: retrieval sets, beside the pairs.
     """
 
@@ -43,7 +44,11 @@ class Pairs:
     image: np.ndarray
     text: np.ndarray
     shapes: np.ndarray
-    pools: list[Pool] = field(default_factory=list)
+    pools: list[Pool]
+
+    def __post_init__(self) -> None:
+        sizes = self.shapes.prod(axis=1)
+        self.starts = np.cumsum(sizes) - sizes
 
     def __len__(self) -> int:
         """How many scores are wanted, those of the pools included."""
@@ -59,12 +64,18 @@ class Pairs:
         texts = [self.text, *(np.tile(pool.texts, len(pool.images)) for pool in self.pools)]
         return np.concatenate(images), np.concatenate(texts)
 
-    def matrices(self, scores: np.ndarray) -> Iterator[list[list[float]]]:
-        """The scores (p,) as one matrix, images × texts, for each example."""
-        start = 0
-        for rows, columns in self.shapes:
-            yield scores[start : start + rows * columns].reshape(rows, columns).tolist()
-            start += rows * columns
+    def split(self, scores: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Scores of `everything`: those of the pairs (p,), and float32 (images, texts) of each pool."""
+        sizes = [len(self.image), *(len(pool.images) * len(pool.texts) for pool in self.pools)]
+        pairs, *pools = np.split(scores, np.cumsum(sizes)[:-1])
+        shaped = [own.reshape(len(pool.images), -1) for own, pool in zip(pools, self.pools, strict=True)]
+        return pairs, [own.astype(np.float32) for own in shaped]
+
+    def matrix(self, scores: np.ndarray, example: int) -> np.ndarray:
+        """The scores (images, texts) of one example, of those of the pairs (p,)."""
+        rows, columns = self.shapes[example]
+        start = self.starts[example]
+        return scores[start : start + rows * columns].reshape(rows, columns)
 
     def near_ties(self, scores: np.ndarray, margin: float, *, across_images: bool = True) -> np.ndarray:
         """Which pairs belong to an example two of whose scores are within `margin`, bool (p,).
@@ -73,12 +84,10 @@ class Pairs:
         metrics do. The margin grows with scores above 1, as rounding does. Pools are left out: among a hundred million
         scores there always are some.
         """
-        sizes = self.shapes.prod(axis=1)
-        starts = np.cumsum(sizes) - sizes
         near = np.zeros(len(scores), bool)
         for rows, columns in np.unique(self.shapes, axis=0):
             of_shape = np.flatnonzero((self.shapes == (rows, columns)).all(axis=1))
-            places = starts[of_shape, None] + np.arange(rows * columns)
+            places = self.starts[of_shape, None] + np.arange(rows * columns)
             matrices = scores[places].reshape(-1, rows, columns)
             close = np.zeros(len(of_shape), bool)
             limits = margin * np.maximum(np.abs(matrices).max(axis=(1, 2)), 1)
@@ -100,6 +109,7 @@ class Work:
         images: content keys, each once, in order of first use.
         captions: the pairs of matching tasks, and the pools of retrieval tasks.
         questions: the pairs of tasks that ask questions.
+        places: for each task which of the examples of these pairs are its own; of a retrieval task, which of the pools.
         queries: for each image number the phrases to find on it, each once, for detection tasks.
     """
 
@@ -108,12 +118,16 @@ class Work:
         self._numbers: dict[str, int] = {}
         self._sources: dict[str, TaskData] = {}
         self.queries: dict[int, dict[Query, int]] = {}
+        self.places: list[range] = []
         captions, questions = _Collector(), _Collector()
         for task in tasks:
             _refuse_repeated_ids(task)
             examples = scored(task)
             numbers = [[self._number(key, task) for key in example.images] for example in examples]
             kind = task.task.kind
+            collector = questions if kind == "answers" else captions
+            filled = collector.pools if kind == "retrieval" else collector.shapes
+            first = len(filled)
             if kind == "retrieval" and examples:
                 captions.add_pool([row[0] for row in numbers], examples)
             for row, example in zip(numbers, examples, strict=True):
@@ -121,10 +135,9 @@ class Work:
                     asked = self.queries.setdefault(row[0], {})
                     for query in queries_of(example):
                         asked.setdefault(query, len(asked))
-                elif kind == "matching":
-                    captions.add(row, example.captions)
-                elif kind == "answers":
-                    questions.add(row, example.captions)
+                elif kind != "retrieval":
+                    collector.add(row, example.captions)
+            self.places.append(range(first, len(filled)))
         self.images = list(self._numbers)
         self.captions, self.questions = captions.pairs(), questions.pairs()
 
@@ -197,13 +210,13 @@ class _Collector:
     def __init__(self) -> None:
         self._texts: dict[str, int] = {}
         self._pairs: list[tuple[int, int]] = []
-        self._shapes: list[tuple[int, int]] = []
-        self._pools: list[Pool] = []
+        self.shapes: list[tuple[int, int]] = []
+        self.pools: list[Pool] = []
 
     def add(self, images: Sequence[int], texts: Sequence[str]) -> None:
         numbers = [self._texts.setdefault(text, len(self._texts)) for text in texts]
         self._pairs += [(image, text) for image in images for text in numbers]
-        self._shapes.append((len(images), len(texts)))
+        self.shapes.append((len(images), len(texts)))
 
     def add_pool(self, images: Sequence[int], examples: Sequence[Example]) -> None:
         # A caption that two images share is one caption, and right for both.
@@ -218,11 +231,11 @@ class _Collector:
             right[image] = list(dict.fromkeys([*right.get(image, ()), *own]))
         correct = [right[image] for image in images]
         texts = [self._texts.setdefault(text, len(self._texts)) for text in places]
-        self._pools.append(Pool(np.array(images), np.array(texts), correct))
+        self.pools.append(Pool(np.array(images), np.array(texts), correct))
 
     def pairs(self) -> Pairs:
         image, text = np.array(self._pairs, np.int64).reshape(-1, 2).T
-        return Pairs(list(self._texts), image, text, np.array(self._shapes, np.int64).reshape(-1, 2), self._pools)
+        return Pairs(list(self._texts), image, text, np.array(self.shapes, np.int64).reshape(-1, 2), self.pools)
 
 
 def decode(content: bytes) -> Image.Image:

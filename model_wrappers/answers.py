@@ -42,11 +42,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..metrics.errors import ModelError, UnknownNameError
+from ..metrics.errors import ModelError
 from ..metrics.sheets import file_hash
 from ._answer_files import number, read_records, shown
 from ._answer_reading import Reading, form_of
-from ._protocol import LoadOptions, ModelInfo
+from ._protocol import LoadOptions, ModelInfo, choose
 from ._sheets import Results
 from ._work import Work
 
@@ -94,7 +94,11 @@ def load(checkpoint: str, options: LoadOptions) -> Answers:
         ModelError: there is no such file, or its first record is none of those above.
         UnknownNameError: an unknown setting.
     """
-    settings = _settings(options)
+    settings = choose("answers", options, SETTINGS)
+    try:
+        number(settings["threshold"])
+    except ValueError as error:
+        raise ModelError(f"the threshold {error}") from None
     path = Path(checkpoint).expanduser()
     if options.revision is not None or options.dtype != LoadOptions.dtype:
         raise ModelError(f"{path.name} is read as it is: leave revision and dtype out")
@@ -110,17 +114,3 @@ def load(checkpoint: str, options: LoadOptions) -> Answers:
         raise ModelError(f"a model's name is 1 to 200 printable characters, not {shown(name)}; set another: name=NAME")
     revision = f"sha256:{file_hash(path)}"
     return Answers(path, form, ModelInfo(name, "answers", path.name, revision, dtype="float64", settings=settings))
-
-
-def _settings(options: LoadOptions) -> dict[str, str]:
-    for name, value in options.settings.items():
-        if name not in SETTINGS:
-            raise UnknownNameError("setting of answers", name, SETTINGS)
-        if value not in SETTINGS[name] and SETTINGS[name][-1] != "…":
-            raise UnknownNameError(f"{name} of answers", value, SETTINGS[name])
-    settings = {name: options.settings.get(name, values[0]) for name, values in SETTINGS.items()}
-    try:
-        number(settings["threshold"])
-    except ValueError as error:
-        raise ModelError(f"the threshold {error}") from None
-    return settings

@@ -27,17 +27,28 @@ from transformers import BlipForImageTextRetrieval
 from transformers.masking_utils import create_bidirectional_mask
 
 from ..metrics.errors import ModelError
-from ._fused import FusedModel, Parts, chosen_rows, float64, head_logits, load_parts, log_odds, unit
-from ._loading import choose, normalised, precise_convolutions
-from ._protocol import LoadOptions
+from ._loading import load_checkpoint
+from ._protocol import LoadOptions, choose
+from ._torch_models import (
+    Checkpoint,
+    ImageTextModel,
+    chosen_rows,
+    float64,
+    head_logits,
+    log_odds,
+    normalised,
+    precise_convolutions,
+    unit,
+)
 
-MODEL_TYPES = ("blip",)
+_CLASSES = {"blip": BlipForImageTextRetrieval}
+MODEL_TYPES = tuple(_CLASSES)
 CHECKPOINTS = (
     "Salesforce/blip-itm-base-coco",
     "Salesforce/blip-itm-base-flickr",
     "Salesforce/blip-itm-large-coco",
 )
-
+SETTINGS = {"head": ("itm", "itc", "sum", "aro"), "first": ("cls", "enc")}
 _ARO_TOKENS = 35
 
 
@@ -48,7 +59,7 @@ class Seen(NamedTuple):
     embeddings: torch.Tensor
 
 
-class BlipContrastive(FusedModel):
+class BlipContrastive(ImageTextModel):
     """The contrastive head, as a dual encoder."""
 
     @torch.inference_mode()
@@ -66,12 +77,12 @@ class BlipContrastive(FusedModel):
         return normalised(_caption_embeddings(model, *self._tokens(captions, model)), exact)
 
 
-class BlipMatching(FusedModel):
+class BlipMatching(ImageTextModel):
     """The matching head, alone or with the contrastive one; images pass the vision tower once."""
 
-    def __init__(self, parts: Parts, max_tokens: int, head: str, first_token: int | None) -> None:
-        super().__init__(parts, max_tokens)
-        self._head = head
+    def __init__(self, checkpoint: Checkpoint, max_tokens: int, first_token: int | None) -> None:
+        super().__init__(checkpoint, max_tokens)
+        self._head = checkpoint.info.settings["head"]
         self._first_token = first_token
 
     @torch.inference_mode()
@@ -135,22 +146,20 @@ def load(checkpoint: str, options: LoadOptions) -> BlipContrastive | BlipMatchin
     """Load a BLIP checkpoint with its retrieval heads.
 
     Raises:
-        ModelError: not found, not a BLIP checkpoint (or one for captions or questions, which lacks these heads),
-            without a tokenizer, or with weights missing or of another shape.
+        ModelError: see `load_checkpoint`; a BLIP for captions or questions lacks these heads.
         UnknownNameError: a setting or value other than those above.
     """
-    known = {"head": ("itm", "itc", "sum", "aro"), "first": ("cls", "enc")}
+    known = SETTINGS
     if options.settings.get("head") == "aro":
-        known["first"] = ("enc", "cls")
+        known = {**SETTINGS, "first": ("enc", "cls")}
     settings = choose("blip", options, known)
-    # The class is named outright: AutoModel makes a BlipModel of these files, with random projections.
-    parts = load_parts(BlipForImageTextRetrieval, checkpoint, options, "blip", MODEL_TYPES, settings)
-    text = parts.model.config.text_config
+    loaded = load_checkpoint("blip", checkpoint, options, _CLASSES, settings)
+    text = loaded.model.config.text_config
     longest = text.max_position_embeddings
     if settings["head"] == "itc":
-        return BlipContrastive(parts, longest)
+        return BlipContrastive(loaded, longest)
     longest = min(longest, _ARO_TOKENS) if settings["head"] == "aro" else longest
-    return BlipMatching(parts, longest, settings["head"], _enc_token(text) if settings["first"] == "enc" else None)
+    return BlipMatching(loaded, longest, _enc_token(text) if settings["first"] == "enc" else None)
 
 
 def _enc_token(config: Any) -> int:

@@ -20,20 +20,22 @@ import numpy as np
 import torch
 from transformers import Blip2ForImageTextRetrieval
 
-from ._fused import FusedModel, Parts, chosen_rows, float64, load_parts, log_odds, unit
-from ._loading import choose, precise_convolutions
-from ._protocol import LoadOptions
+from ._loading import load_checkpoint
+from ._protocol import LoadOptions, choose
+from ._torch_models import Checkpoint, ImageTextModel, chosen_rows, float64, log_odds, precise_convolutions, unit
 
-MODEL_TYPES = ("blip-2",)
+_CLASSES = {"blip-2": Blip2ForImageTextRetrieval}
+MODEL_TYPES = tuple(_CLASSES)
 CHECKPOINTS = ("Salesforce/blip2-itm-vit-g", "Salesforce/blip2-itm-vit-g-coco")
+SETTINGS = {"head": ("itm", "itc")}
 
 
-class Blip2(FusedModel):
+class Blip2(ImageTextModel):
     """A `Blip2ForImageTextRetrieval` as a cross-encoder."""
 
-    def __init__(self, parts: Parts, head: str) -> None:
-        super().__init__(parts, parts.model.config.qformer_config.max_position_embeddings)
-        self._head = head
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        super().__init__(checkpoint, checkpoint.model.config.qformer_config.max_position_embeddings)
+        self._head = checkpoint.info.settings["head"]
 
     @torch.inference_mode()
     def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
@@ -75,10 +77,7 @@ def load(checkpoint: str, options: LoadOptions) -> Blip2:
     """Load a BLIP-2 checkpoint with its retrieval heads.
 
     Raises:
-        ModelError: not found, not a BLIP-2 checkpoint (or one that generates text), without a tokenizer, or with
-            weights missing or of another shape.
+        ModelError: see `load_checkpoint`; a BLIP-2 that generates text lacks these heads.
         UnknownNameError: a setting or value other than those above.
     """
-    settings = choose("blip2", options, {"head": ("itm", "itc")})
-    parts = load_parts(Blip2ForImageTextRetrieval, checkpoint, options, "blip2", MODEL_TYPES, settings)
-    return Blip2(parts, settings["head"])
+    return Blip2(load_checkpoint("blip2", checkpoint, options, _CLASSES, choose("blip2", options, SETTINGS)))

@@ -16,21 +16,22 @@ import torch
 from transformers import BridgeTowerForImageAndTextRetrieval
 from transformers.masking_utils import create_bidirectional_mask
 
-from ._fused import FusedModel, Parts, chosen_rows, float64, load_parts, log_odds
-from ._loading import choose, precise_convolutions
-from ._protocol import LoadOptions
+from ._loading import load_checkpoint
+from ._protocol import LoadOptions, choose
+from ._torch_models import Checkpoint, ImageTextModel, chosen_rows, float64, log_odds, precise_convolutions
 
-MODEL_TYPES = ("bridgetower",)
+_CLASSES = {"bridgetower": BridgeTowerForImageAndTextRetrieval}
+MODEL_TYPES = tuple(_CLASSES)
 CHECKPOINTS = ("BridgeTower/bridgetower-base-itm-mlm", "BridgeTower/bridgetower-large-itm-mlm")
 
 
-class BridgeTower(FusedModel):
+class BridgeTower(ImageTextModel):
     """A `BridgeTowerForImageAndTextRetrieval` as a cross-encoder."""
 
-    def __init__(self, parts: Parts) -> None:
-        text = parts.model.config.text_config
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        text = checkpoint.model.config.text_config
         # RoBERTa counts positions from the one after the padding's.
-        super().__init__(parts, text.max_position_embeddings - text.pad_token_id - 1)
+        super().__init__(checkpoint, text.max_position_embeddings - text.pad_token_id - 1)
 
     @torch.inference_mode()
     def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
@@ -93,17 +94,9 @@ def load(checkpoint: str, options: LoadOptions) -> BridgeTower:
     """Load a BridgeTower checkpoint with its matching head.
 
     Raises:
-        ModelError: not found, not a BridgeTower checkpoint (or one without this head), without a tokenizer, or with
-            weights missing or of another shape.
+        ModelError: see `load_checkpoint`; a BridgeTower may lack this head.
+        UnknownNameError: a setting; there are none.
     """
     settings = choose("bridgetower", options, {})
-    parts = load_parts(
-        BridgeTowerForImageAndTextRetrieval,
-        checkpoint,
-        options,
-        "bridgetower",
-        MODEL_TYPES,
-        settings,
-        unused=("mlm_score.",),
-    )
-    return BridgeTower(parts)
+    unused = ("mlm_score.",)
+    return BridgeTower(load_checkpoint("bridgetower", checkpoint, options, _CLASSES, settings, unused=unused))

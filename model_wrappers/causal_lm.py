@@ -26,18 +26,9 @@ from transformers import AutoModelForCausalLM
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from ..metrics.errors import ModelError
-from ._loading import (
-    TorchModel,
-    choose,
-    cut_tokens,
-    load_config,
-    load_model_class,
-    load_tokenizer,
-    log_likelihoods,
-    model_info,
-    pad_right,
-)
-from ._protocol import LoadOptions, ModelInfo
+from ._loading import load_checkpoint
+from ._protocol import LoadOptions, choose
+from ._torch_models import Checkpoint, TextModel, cut_tokens, log_likelihoods, pad_right, text_limit
 
 MODEL_TYPES = ()
 CHECKPOINTS = ("openai-community/gpt2", "Qwen/Qwen2.5-0.5B", "EleutherAI/pythia-410m")
@@ -45,21 +36,18 @@ CHECKPOINTS = ("openai-community/gpt2", "Qwen/Qwen2.5-0.5B", "EleutherAI/pythia-
 SETTINGS = {"normalise": ("tokens", "none")}
 
 
-class CausalLm(TorchModel):
+class CausalLm(TextModel):
     """A causal language model as a text scorer."""
 
-    def __init__(self, model: Any, tokenizer: Any, start: int, info: ModelInfo) -> None:
-        super().__init__(model, info)
-        limits = (getattr(model.config, "max_position_embeddings", None), tokenizer.model_max_length)
-        self.max_tokens = min(int(limit) for limit in limits if limit)
-        self._tokenizer = tokenizer
+    def __init__(self, checkpoint: Checkpoint, start: int) -> None:
+        super().__init__(checkpoint, text_limit(checkpoint))
         self._start = start
-        self._closes = tokenizer("one")["input_ids"][-1] == tokenizer.eos_token_id
-        self._normalise = info.settings["normalise"]
+        self._closes = self._tokenizer("one")["input_ids"][-1] == self._tokenizer.eos_token_id
+        self._normalise = checkpoint.info.settings["normalise"]
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
         """The token ids of each caption, after the start token."""
-        rows = self._tokenizer(list(captions), verbose=False)["input_ids"] if captions else []
+        rows = super().prepare_captions(captions)
         return [ids if ids[:1] == [self._start] else [self._start, *ids] for ids in rows]
 
     @torch.inference_mode()
@@ -80,25 +68,28 @@ def load(checkpoint: str, options: LoadOptions) -> CausalLm:
     """Load a causal language model.
 
     Raises:
-        ModelError: not found, of another kind (the message names its family), a model that also reads what follows,
-            without a tokenizer or start token, or with weights missing or of another shape.
+        ModelError: see `load_checkpoint`; or a model that also reads what follows, or no start token.
         UnknownNameError: an unknown setting.
     """
-    settings = choose("causal_lm", options, SETTINGS)
-    types = tuple(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
-    config = load_config(checkpoint, options, "causal_lm", types, "such as gpt2, llama, qwen2")
-    model = load_model_class(AutoModelForCausalLM, checkpoint, options, "causal_lm")
-    tokenizer = load_tokenizer(checkpoint, options, "causal_lm")
+    loaded = load_checkpoint(
+        "causal_lm",
+        checkpoint,
+        options,
+        dict.fromkeys(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, AutoModelForCausalLM),
+        choose("causal_lm", options, SETTINGS),
+        described="such as gpt2, llama, qwen2",
+        sees_images=False,
+    )
+    model, tokenizer = loaded.model, loaded.tokenizer
     start = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
     if start is None:
         raise ModelError(f"the tokenizer of {checkpoint} has neither a start nor an end token: nothing comes first")
     if _reads_ahead(model, [start, *tokenizer("one two", add_special_tokens=False)["input_ids"]][:3]):
         raise ModelError(
-            f"{checkpoint} is a {config.model_type!r} checkpoint that reads from both sides: the probability of a "
-            "token would depend on itself. causal_lm needs a model that reads from left to right"
+            f"{checkpoint} is a {model.config.model_type!r} checkpoint that reads from both sides: the probability of "
+            "a token would depend on itself. causal_lm needs a model that reads from left to right"
         )
-    info = model_info(checkpoint, options, "causal_lm", model, config, settings=settings)
-    return CausalLm(model, tokenizer, start, info)
+    return CausalLm(loaded, start)
 
 
 @torch.inference_mode()

@@ -12,25 +12,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
 from transformers import AlignModel, AltCLIPModel, ChineseCLIPModel, CLIPModel, MetaClip2Model
 
 from ..metrics.errors import ModelError
-from ._loading import (
-    TorchModel,
-    choose,
-    cut_tokens,
-    image_preprocessing,
-    load_config,
-    load_image_processor,
-    load_model_class,
-    load_tokenizer,
-    model_info,
-    normalised,
-    on_device,
-    precise_convolutions,
-)
-from ._protocol import LoadOptions, ModelInfo
+from ._loading import load_checkpoint
+from ._protocol import LoadOptions, choose
+from ._torch_models import Checkpoint, ImageTextModel, normalised, precise_convolutions
 
 _CLASSES: dict[str, Any] = {
     "clip": CLIPModel,
@@ -51,64 +38,38 @@ CHECKPOINTS = (
 )
 
 
-class Clip(TorchModel):
+class Clip(ImageTextModel):
     """A `CLIPModel`, or one built like it, as a dual encoder."""
 
-    def __init__(self, model: Any, tokenizer: Any, image_processor: Any, info: ModelInfo) -> None:
-        super().__init__(model, info)
-        self.max_tokens = longest_caption(model.config, tokenizer)
-        self._tokenizer = tokenizer
-        self._image_processor = image_processor
-
-    def prepare_image(self, image: Image.Image) -> np.ndarray:
-        """Pixel values (3, height, width), float32, as the checkpoint's image processor makes them.
-
-        An orientation in EXIF data is not applied, as in the papers' own scripts.
-        """
-        return self._image_processor(image.convert("RGB"), return_tensors="np")["pixel_values"][0]
-
-    def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each caption, with start and end token."""
-        return self._tokenizer(list(captions), verbose=False)["input_ids"] if captions else []
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        super().__init__(checkpoint, longest_caption(checkpoint.model.config, checkpoint.tokenizer))
 
     @torch.inference_mode()
     def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
         """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
         model = self.chosen(exact)
-        pixels = on_device(images, model.device, model.dtype)
         with precise_convolutions():
-            return normalised(model.get_image_features(pixel_values=pixels), exact)
+            return normalised(model.get_image_features(pixel_values=self._pixels(images, model)), exact)
 
     @torch.inference_mode()
     def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
         """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
         model = self.chosen(exact)
-        cut = [cut_tokens(ids, self.max_tokens) for ids in captions]
         # Padding on the left would move the first token, at which ALIGN and its like read a caption.
-        tokens = self._tokenizer.pad({"input_ids": cut}, padding_side="right", return_tensors="pt").to(model.device)
-        return normalised(
-            model.get_text_features(input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"]),
-            exact,
-        )
+        ids, mask = self._tokens(captions, model)
+        return normalised(model.get_text_features(input_ids=ids, attention_mask=mask), exact)
 
 
 def load(checkpoint: str, options: LoadOptions) -> Clip:
     """Load a checkpoint of one of the types.
 
     Raises:
-        ModelError: not found, of another type, without a tokenizer or with one that does not fit, or with weights
-            missing, of another shape or not the model's.
+        ModelError: see `load_checkpoint`; or a tokenizer that does not fit.
         UnknownNameError: a setting; there are none.
     """
-    settings = choose("clip", options, {})
-    config = load_config(checkpoint, options, "clip", MODEL_TYPES)
-    model = load_model_class(_CLASSES[config.model_type], checkpoint, options, "clip")
-    processor = load_image_processor(checkpoint, options, "clip")
-    tokenizer = load_tokenizer(checkpoint, options, "clip")
-    refuse_lost_end(checkpoint, config, tokenizer)
-    preprocessing = image_preprocessing(processor)
-    info = model_info(checkpoint, options, "clip", model, config, preprocessing=preprocessing, settings=settings)
-    return Clip(model, tokenizer, processor, info)
+    loaded = load_checkpoint("clip", checkpoint, options, _CLASSES, choose("clip", options, {}))
+    refuse_lost_end(checkpoint, loaded.model.config, loaded.tokenizer)
+    return Clip(loaded)
 
 
 def longest_caption(config: Any, tokenizer: Any) -> int:

@@ -14,7 +14,6 @@ al., 2020).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,17 +21,9 @@ from transformers import AutoModelForSequenceClassification
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
 from ..metrics.errors import ModelError
-from ._loading import (
-    TorchModel,
-    choose,
-    cut_tokens,
-    load_config,
-    load_model_class,
-    load_tokenizer,
-    model_info,
-    pad_right,
-)
-from ._protocol import LoadOptions, ModelInfo
+from ._loading import load_checkpoint
+from ._protocol import LoadOptions, choose
+from ._torch_models import Checkpoint, TextModel, text_limit
 
 MODEL_TYPES = ("distilbert",)
 CHECKPOINTS = ("textattack/distilbert-base-uncased-CoLA", "textattack/roberta-base-CoLA")
@@ -40,20 +31,12 @@ CHECKPOINTS = ("textattack/distilbert-base-uncased-CoLA", "textattack/roberta-ba
 SETTINGS = {"score": ("probability", "logit")}
 
 
-class ColaGrammar(TorchModel):
+class ColaGrammar(TextModel):
     """A classifier of acceptability as a text scorer."""
 
-    def __init__(self, model: Any, tokenizer: Any, acceptable: int, info: ModelInfo) -> None:
-        super().__init__(model, info)
-        limits = (getattr(model.config, "max_position_embeddings", None), tokenizer.model_max_length)
-        self.max_tokens = min(int(limit) for limit in limits if limit)
-        self._tokenizer = tokenizer
+    def __init__(self, checkpoint: Checkpoint, acceptable: int) -> None:
+        super().__init__(checkpoint, text_limit(checkpoint))
         self._acceptable = acceptable
-        self._score = info.settings["score"]
-
-    def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each caption, with start and end token."""
-        return self._tokenizer(list(captions), verbose=False)["input_ids"] if captions else []
 
     @torch.inference_mode()
     def score_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
@@ -61,29 +44,30 @@ class ColaGrammar(TorchModel):
         if not captions:
             return np.empty(0)
         model = self.chosen(exact)
-        rows = [cut_tokens(ids, self.max_tokens) for ids in captions]
-        ids, mask = pad_right(rows, self._tokenizer.pad_token_id, model.device)
+        ids, mask = self._tokens(captions, model)
         logits = model(input_ids=ids, attention_mask=mask).logits.cpu().double()
         odds = logits[:, self._acceptable] - logits[:, 1 - self._acceptable]
-        return (odds.sigmoid() if self._score == "probability" else odds).numpy()
+        return (odds.sigmoid() if self.info.settings["score"] == "probability" else odds).numpy()
 
 
 def load(checkpoint: str, options: LoadOptions) -> ColaGrammar:
     """Load a grammar model.
 
     Raises:
-        ModelError: not found, of another kind (the message names its family), with other classes, without a
-            tokenizer, or with weights missing or of another shape.
+        ModelError: see `load_checkpoint`; or other classes.
         UnknownNameError: an unknown setting.
     """
     settings = choose("cola_grammar", options, SETTINGS)
-    types = tuple(MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES)
-    config = load_config(checkpoint, options, "cola_grammar", types, "such as distilbert, bert, roberta")
-    acceptable = _acceptable(checkpoint, config.id2label)
-    model = load_model_class(AutoModelForSequenceClassification, checkpoint, options, "cola_grammar")
-    tokenizer = load_tokenizer(checkpoint, options, "cola_grammar")
-    info = model_info(checkpoint, options, "cola_grammar", model, config, settings=settings)
-    return ColaGrammar(model, tokenizer, acceptable, info)
+    loaded = load_checkpoint(
+        "cola_grammar",
+        checkpoint,
+        options,
+        dict.fromkeys(MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, AutoModelForSequenceClassification),
+        settings,
+        described="such as distilbert, bert, roberta",
+        sees_images=False,
+    )
+    return ColaGrammar(loaded, _acceptable(checkpoint, loaded.model.config.id2label))
 
 
 def _acceptable(checkpoint: str, labels: dict[int, str]) -> int:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..hub_datasets.commands import AllowMissing, DataDir, Options, Ties, check_options, make_report, parse_options
 from ..metrics.errors import VLAssayError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..hub_datasets.listing import BenchmarkEntry
+    from ._sample import Prediction
 
 app = typer.Typer()
 
@@ -73,12 +80,16 @@ def run(
     `vl-assay run openai/clip-vit-base-patch32 sugarcrepe --data-dir coco` · `vl-assay run demo-clip --plan` ·
     `torchrun --nproc_per_node 2 --no-python vl-assay run demo-clip`
     """
+    from . import _runner
+
     check_options(ties=ties, confidence=confidence)
     how = _how(data_dir, allow_missing, option, batch_size, dtype, revision, setting, compile)
     if plan:
-        _print_plan(model, benchmarks, devices, how)
+        prediction = _runner.plan(model, benchmarks or _runner.DEFAULT_BENCHMARKS, devices=devices, **how)
+        _print_plan(model, prediction)
         return
-    sheets = _score(model, benchmarks, out, workers, no_cache, check_precision, how)
+    how |= {"out": out, "workers": workers, "cache": not no_cache, "check_precision": check_precision}
+    sheets = _runner.score(model, benchmarks or _runner.DEFAULT_BENCHMARKS, **how)
     if _is_main():
         make_report(sheets, sheets[0].parent, ties=ties, confidence=confidence)
 
@@ -105,8 +116,11 @@ def score(
     A run that was killed goes on when the same command is given again.
     Example: `vl-assay score demo-clip toy_scenes --out sheets`
     """
+    from . import _runner
+
     how = _how(data_dir, allow_missing, option, batch_size, dtype, revision, setting, compile)
-    sheets = _score(model, benchmarks, out, workers, no_cache, check_precision, how)
+    how |= {"out": out, "workers": workers, "cache": not no_cache, "check_precision": check_precision}
+    sheets = _runner.score(model, benchmarks or _runner.DEFAULT_BENCHMARKS, **how)
     if _is_main():
         typer.echo("\n".join(str(sheet) for sheet in sheets))
 
@@ -130,62 +144,68 @@ def list_(
     """
     import json
 
+    from rich.console import Console
+
+    from ..hub_datasets import listing
     from ..metrics.errors import UnknownNameError
 
-    kinds = {"benchmarks": _list_benchmarks, "metrics": _list_metrics, "models": _list_models}
+    kinds = {
+        "benchmarks": (lambda: listing.list_benchmarks(data_dir=data_dir), _print_benchmarks),
+        "metrics": (listing.list_metrics, lambda entries, console: console.print(listing.metric_table(entries))),
+        "models": (_families, _print_families),
+    }
     if what is not None and what not in kinds:
         raise UnknownNameError("thing to list", what, kinds)
     chosen = kinds if what is None else {what: kinds[what]}
     if json_:
-        content = {kind: function(data_dir, as_json=True) for kind, function in chosen.items()}
+        content = {kind: listing.as_json(entries()) for kind, (entries, _) in chosen.items()}
         typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
         return
-    for function in chosen.values():
-        function(data_dir, as_json=False)
+    for entries, show in chosen.values():
+        show(entries(), Console(highlight=False))
 
 
-def _list_benchmarks(data_dir: Path | None, *, as_json: bool) -> Any:
-    """Print the benchmarks one by one, or return all as JSON."""
-    from rich.console import Console
+def _print_benchmarks(entries: Iterable[BenchmarkEntry], console: Console) -> None:
     from rich.markup import escape
 
     from ..hub_datasets import listing
 
-    entries = listing.list_benchmarks(data_dir=data_dir)
-    if as_json:
-        return listing.as_json(entries)
-    console = Console(highlight=False)
     for entry in entries:
         console.print(f"[bold]{entry.name}[/] – {escape(listing.origin_line(entry))}", soft_wrap=True)
         console.print(listing.benchmark_table(entry))
         for line in listing.problem_lines(entry):
             console.print(line, markup=False, soft_wrap=True)
         console.print()
-    return None
 
 
-def _list_metrics(_: Path | None, *, as_json: bool) -> Any:
-    from rich.console import Console
+@dataclass(frozen=True)
+class _FamilyEntry:
+    """A family, some of its checkpoints as `run` takes them, and what it lacks here, if anything."""
 
-    from ..hub_datasets import listing
-
-    if as_json:
-        return listing.as_json(listing.list_metrics())
-    Console(highlight=False).print(listing.metric_table(listing.list_metrics()))
-    return None
+    family: str
+    checkpoints: list[str]
+    problem: str = ""
 
 
-def _list_models(_: Path | None, *, as_json: bool) -> Any:
-    from rich.console import Console
+def _families() -> Iterator[_FamilyEntry]:
+    from ..metrics.errors import ModelError
+    from ._families import demo_names, family_names, get_family
+
+    yield _FamilyEntry("demo", demo_names())
+    for name in family_names():
+        try:
+            yield _FamilyEntry(name, [f"{name}:{checkpoint}" for checkpoint in get_family(name).CHECKPOINTS])
+        except ModelError as error:
+            yield _FamilyEntry(name, [], str(error))
+
+
+def _print_families(entries: Iterable[_FamilyEntry], console: Console) -> None:
     from rich.table import Table
 
-    if as_json:
-        return [{"family": name, "checkpoints": checkpoints, "problem": why} for name, checkpoints, why in _families()]
     table = Table("family", "checkpoints, for example", title="Model families", title_justify="left")
-    for name, checkpoints, why in _families():
-        table.add_row(name, why or ", ".join(checkpoints))
-    Console(highlight=False).print(table)
-    return None
+    for entry in entries:
+        table.add_row(entry.family, entry.problem or ", ".join(entry.checkpoints))
+    console.print(table)
 
 
 @app.command()
@@ -274,21 +294,6 @@ def cache(
     Console().print(table if models else "no embeddings are kept")
 
 
-def _families() -> Iterator[tuple[str, list[str], str]]:
-    """Name, names of checkpoints as `run` takes them, and what the family lacks here, if anything."""
-    from ..metrics.errors import ModelError
-    from ._families import demo_names, family_names, get_family
-
-    yield "demo", demo_names(), ""
-    for name in family_names():
-        try:
-            module = get_family(name)
-        except ModelError as error:
-            yield name, [], str(error)
-        else:
-            yield name, [f"{name}:{checkpoint}" for checkpoint in module.CHECKPOINTS], ""
-
-
 def _how(
     data_dir: Path | None,
     allow_missing: bool,
@@ -311,31 +316,10 @@ def _how(
     }
 
 
-def _score(
-    model: str,
-    benchmarks: list[str] | None,
-    out: Path | None,
-    workers: int | None,
-    no_cache: bool,
-    check_precision: int,
-    how: dict[str, Any],
-) -> list[Path]:
-    from ._runner import DEFAULT_BENCHMARKS
-    from ._runner import score as score_model
-
-    benchmarks = benchmarks or list(DEFAULT_BENCHMARKS)
-    cache = not no_cache
-    return score_model(model, benchmarks, out=out, workers=workers, cache=cache, check_precision=check_precision, **how)
-
-
-def _print_plan(model: str, benchmarks: list[str] | None, devices: int, how: dict[str, Any]) -> None:
+def _print_plan(model: str, prediction: Prediction) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from ._runner import DEFAULT_BENCHMARKS
-    from ._runner import plan as plan_run
-
-    prediction = plan_run(model, benchmarks or list(DEFAULT_BENCHMARKS), devices=devices, **how)
     title = f"{model}: {prediction.examples:,} examples, predicted from {prediction.sample:,}"
     table = Table("phase", "seconds", "share", title=title, title_justify="left")
     whole = max(prediction.total, 1e-9)

@@ -18,17 +18,31 @@ import numpy as np
 import torch
 from transformers import FlavaForPreTraining, FlavaModel
 
-from ._fused import FusedModel, chosen_rows, float64, load_parts, log_odds
-from ._loading import choose, normalised, precise_convolutions
-from ._protocol import LoadOptions
+from ._loading import load_checkpoint
+from ._protocol import LoadOptions, choose
+from ._torch_models import (
+    Checkpoint,
+    ImageTextModel,
+    chosen_rows,
+    float64,
+    log_odds,
+    normalised,
+    precise_convolutions,
+)
 
 MODEL_TYPES = ("flava",)
 CHECKPOINTS = ("facebook/flava-full",)
+SETTINGS = {"head": ("contrastive", "itm")}
 
 _TRAINING_HEADS = ("image_codebook.", "mim_head.", "mlm_head.", "mmm_image_head.", "mmm_text_head.")
 
 
-class FlavaContrastive(FusedModel):
+class _Flava(ImageTextModel):
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        super().__init__(checkpoint, checkpoint.model.config.text_config.max_position_embeddings)
+
+
+class FlavaContrastive(_Flava):
     """The contrastive head of a `FlavaModel`, as a dual encoder."""
 
     @torch.inference_mode()
@@ -49,7 +63,7 @@ class FlavaContrastive(FusedModel):
         return normalised(model.text_projection(states[:, 0]), exact)
 
 
-class FlavaMatching(FusedModel):
+class FlavaMatching(_Flava):
     """The matching head of a `FlavaForPreTraining`; images pass the vision tower once."""
 
     @torch.inference_mode()
@@ -86,24 +100,16 @@ def load(checkpoint: str, options: LoadOptions) -> FlavaContrastive | FlavaMatch
     """Load a FLAVA checkpoint.
 
     Raises:
-        ModelError: not found, not a FLAVA checkpoint, without a tokenizer, or with weights missing (such as those of
-            the matching head in a file of a bare `FlavaModel`) or of another shape.
+        ModelError: see `load_checkpoint`; a file of a bare `FlavaModel` lacks the matching head.
         UnknownNameError: a setting or value other than those above.
     """
-    settings = choose("flava", options, {"head": ("contrastive", "itm")})
-    if settings["head"] == "itm":
-        # The codebook makes targets for training and scores nothing.
-        parts = load_parts(
-            FlavaForPreTraining,
-            checkpoint,
-            options,
-            "flava",
-            MODEL_TYPES,
-            settings,
-            unused=("image_codebook.",),
-            changes={"init_codebook": False},
-        )
-        return FlavaMatching(parts, parts.model.config.text_config.max_position_embeddings)
-    unused = (*_TRAINING_HEADS, "itm_head.")
-    parts = load_parts(FlavaModel, checkpoint, options, "flava", MODEL_TYPES, settings, unused=unused)
-    return FlavaContrastive(parts, parts.model.config.text_config.max_position_embeddings)
+    settings = choose("flava", options, SETTINGS)
+    if settings["head"] == "contrastive":
+        unused = (*_TRAINING_HEADS, "itm_head.")
+        classes = {"flava": FlavaModel}
+        return FlavaContrastive(load_checkpoint("flava", checkpoint, options, classes, settings, unused=unused))
+    # The codebook makes targets for training and scores nothing.
+    unused, changes = ("image_codebook.",), {"init_codebook": False}
+    classes = {"flava": FlavaForPreTraining}
+    loaded = load_checkpoint("flava", checkpoint, options, classes, settings, unused=unused, changes=changes)
+    return FlavaMatching(loaded)

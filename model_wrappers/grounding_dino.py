@@ -13,28 +13,16 @@ phrase alone; ``tokens``, ``max`` (the default) or ``mean``; ``max_boxes``, at m
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from PIL import Image
 from transformers import GroundingDinoForObjectDetection, MMGroundingDinoForObjectDetection
 
-from ._detection_boxes import LIMITS, best_boxes, probabilities, read_limits
-from ._loading import (
-    TorchModel,
-    choose,
-    cut_tokens,
-    image_preprocessing,
-    load_config,
-    load_image_processor,
-    load_model_class,
-    load_tokenizer,
-    model_info,
-    on_device,
-    precise_convolutions,
-)
-from ._protocol import Found, LoadOptions, ModelInfo, Query
+from ._detection_boxes import LIMITS, PhraseDetector, best_boxes, probabilities, read_limits
+from ._loading import load_checkpoint
+from ._protocol import Found, LoadOptions, Query, choose
+from ._torch_models import Checkpoint, cut_tokens, precise_convolutions
 
 _CLASSES = {
     "grounding-dino": GroundingDinoForObjectDetection,
@@ -60,20 +48,12 @@ class _Prompt(NamedTuple):
         return [i for i, (first, last) in enumerate(self.spans) if max(first, start) < min(last, end)]
 
 
-class GroundingDino(TorchModel):
+class GroundingDino(PhraseDetector):
     """A `GroundingDinoForObjectDetection` or `MMGroundingDinoForObjectDetection` as a detector of phrases."""
 
-    def __init__(self, model: Any, tokenizer: Any, image_processor: Any, info: ModelInfo) -> None:
-        super().__init__(model, info)
-        config = model.config
-        self.max_tokens = min(config.max_text_len, config.text_config.max_position_embeddings)
-        self._tokenizer = tokenizer
-        self._image_processor = image_processor
-        self._limits = read_limits(info.settings)
-
-    def prepare_image(self, image: Image.Image) -> np.ndarray:
-        """Pixel values (3, height, width), float32, as the checkpoint's image processor makes them, without padding."""
-        return self._image_processor(image.convert("RGB"), return_tensors="np")["pixel_values"][0]
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        config = checkpoint.model.config
+        super().__init__(checkpoint, min(config.max_text_len, config.text_config.max_position_embeddings))
 
     @torch.inference_mode()
     def detect(
@@ -98,9 +78,6 @@ class GroundingDino(TorchModel):
             for i, row in enumerate(queries)
         ]
 
-    def _text(self, query: Query) -> str:
-        return query.caption if self.info.settings["context"] == "caption" else query.text
-
     def _prompt(self, text: str) -> _Prompt:
         """The text with a full stop at its end, which the model was trained with: without it, how a text is padded
         would decide which of its tokens see each other."""
@@ -113,11 +90,10 @@ class GroundingDino(TorchModel):
         self, images: Sequence[np.ndarray], prompts: Sequence[_Prompt]
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """For each pair of image and text: boxes (n, 4), and their scores for each token, (n, tokens)."""
-        pixels = on_device(images, self.device, self._model.dtype)
-        tokens = self._tokenizer.pad({"input_ids": [prompt.ids for prompt in prompts]}, return_tensors="pt")
-        tokens = {name: tokens[name].to(self.device) for name in ("input_ids", "attention_mask")}
+        pixels = self._pixels(images, self._model)
+        ids, mask = self._tokens([prompt.ids for prompt in prompts], self._model)
         with precise_convolutions():
-            output = self._model(pixel_values=pixels, **tokens)
+            output = self._model(pixel_values=pixels, input_ids=ids, attention_mask=mask)
         boxes = output.pred_boxes.float().cpu().numpy()
         yield from zip(boxes, probabilities(output.logits.float().cpu().numpy()), strict=True)
 
@@ -139,18 +115,9 @@ def load(checkpoint: str, options: LoadOptions) -> GroundingDino:
     """Load a Grounding DINO or MM Grounding DINO checkpoint.
 
     Raises:
-        ModelError: not found, of another type, without a tokenizer, with weights missing or of another shape, or a
-            setting out of range.
+        ModelError: see `load_checkpoint`; or a setting out of range.
         UnknownNameError: an unknown setting, or a value that it does not have.
     """
     settings = choose("grounding_dino", options, SETTINGS)
     read_limits(settings)
-    config = load_config(checkpoint, options, "grounding_dino", MODEL_TYPES)
-    model = load_model_class(_CLASSES[config.model_type], checkpoint, options, "grounding_dino")
-    processor = load_image_processor(checkpoint, options, "grounding_dino")
-    tokenizer = load_tokenizer(checkpoint, options, "grounding_dino")
-    preprocessing = image_preprocessing(processor)
-    info = model_info(
-        checkpoint, options, "grounding_dino", model, config, preprocessing=preprocessing, settings=settings
-    )
-    return GroundingDino(model, tokenizer, processor, info)
+    return GroundingDino(load_checkpoint("grounding_dino", checkpoint, options, _CLASSES, settings))

@@ -29,17 +29,9 @@ import torch
 from PIL import Image
 
 from ..metrics.errors import ModelError, UnknownNameError
-from ._loading import (
-    TorchModel,
-    choose,
-    cut_tokens,
-    loading_errors,
-    normalised,
-    on_device,
-    precise_convolutions,
-    torch_dtype,
-)
-from ._protocol import LoadOptions, ModelInfo
+from ._loading import loading_errors, torch_dtype
+from ._protocol import LoadOptions, ModelInfo, choose
+from ._torch_models import TorchModel, normalised, on_device, pad_to, precise_convolutions
 
 MODEL_TYPES = ()
 CHECKPOINTS = (
@@ -49,6 +41,7 @@ CHECKPOINTS = (
     "ViT-B-32/laion2b_s34b_b79k",
     "ViT-bigG-14/laion2b_s39b_b160k",
 )
+SETTINGS = {"pretrained": ("", "…")}
 _SCHEMES = ("hf-hub:", "local-dir:")
 _LONGEST = 1 << 16
 _LACKING = "the family open_clip lacks its library ({}): pip install 'vl-assay[open_clip]'"
@@ -107,11 +100,7 @@ class OpenClip(TorchModel):
 
     def padded(self, captions: Sequence[Sequence[int]]) -> torch.Tensor:
         """Prepared captions (n, `max_tokens`) as the library's tokenizer would give them, cut or padded."""
-        rows = torch.full((len(captions), self.max_tokens), self._pad)
-        for row, ids in zip(rows, captions, strict=True):
-            cut = cut_tokens(ids, self.max_tokens)
-            row[: len(cut)] = torch.tensor(cut)
-        return rows
+        return pad_to(captions, self._pad, self.max_tokens)
 
 
 class Source(NamedTuple):
@@ -144,7 +133,7 @@ def load(checkpoint: str, options: LoadOptions) -> OpenClip:
             model's; or a revision, which the library cannot load.
         UnknownNameError: a setting or tag that does not exist.
     """
-    given = choose("open_clip", options, {"pretrained": ("", "…")})["pretrained"]
+    given = choose("open_clip", options, SETTINGS)["pretrained"]
     dtype, library = torch_dtype(options), _library()
     if options.revision:
         raise ModelError(f"open_clip cannot load a revision ({options.revision!r}) of {checkpoint}; leave it out")

@@ -11,29 +11,16 @@ phrases; ``max_boxes``, at most so many for a phrase (100); ``threshold``, boxes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
 from transformers import Owlv2ForObjectDetection, OwlViTForObjectDetection
 
 from ..metrics.errors import ModelError
-from ._detection_boxes import LIMITS, best_boxes, probabilities, read_limits
-from ._loading import (
-    TorchModel,
-    choose,
-    cut_tokens,
-    image_preprocessing,
-    load_config,
-    load_image_processor,
-    load_model_class,
-    load_tokenizer,
-    model_info,
-    on_device,
-    precise_convolutions,
-)
-from ._protocol import Found, LoadOptions, ModelInfo, Query
+from ._detection_boxes import LIMITS, PhraseDetector, best_boxes, probabilities, read_limits
+from ._loading import load_checkpoint
+from ._protocol import Found, LoadOptions, Query, choose
+from ._torch_models import Checkpoint, precise_convolutions
 
 _CLASSES = {"owlvit": OwlViTForObjectDetection, "owlv2": Owlv2ForObjectDetection}
 MODEL_TYPES = tuple(_CLASSES)
@@ -46,19 +33,11 @@ CHECKPOINTS = (
 SETTINGS = {"context": ("phrase", "caption"), **LIMITS}
 
 
-class OwlVit(TorchModel):
+class OwlVit(PhraseDetector):
     """An `OwlViTForObjectDetection` or `Owlv2ForObjectDetection` as a detector of phrases."""
 
-    def __init__(self, model: Any, tokenizer: Any, image_processor: Any, info: ModelInfo) -> None:
-        super().__init__(model, info)
-        self.max_tokens = model.config.text_config.max_position_embeddings
-        self._tokenizer = tokenizer
-        self._image_processor = image_processor
-        self._limits = read_limits(info.settings)
-
-    def prepare_image(self, image: Image.Image) -> np.ndarray:
-        """Pixel values (3, height, width), float32, as the checkpoint's image processor makes them."""
-        return self._image_processor(image.convert("RGB"), return_tensors="np")["pixel_values"][0]
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        super().__init__(checkpoint, checkpoint.model.config.text_config.max_position_embeddings)
 
     @torch.inference_mode()
     def detect(
@@ -68,7 +47,7 @@ class OwlVit(TorchModel):
         asked = [[self._text(query) for query in row] for row in queries]
         texts = list(dict.fromkeys(text for row in asked for text in row))
         embeddings = dict(zip(texts, self._embed(texts), strict=True))
-        pixels = on_device(images, self.device, self._model.dtype)
+        pixels = self._pixels(images, self._model)
         with precise_convolutions():
             grid, _ = self._model.image_embedder(pixel_values=pixels)
         patches = grid.flatten(1, 2)
@@ -83,16 +62,10 @@ class OwlVit(TorchModel):
             found.append([best_boxes(boxes[i], column, frame, sizes[i], self._limits) for column in scores.T])
         return found
 
-    def _text(self, query: Query) -> str:
-        return query.caption if self.info.settings["context"] == "caption" else query.text
-
     def _embed(self, texts: Sequence[str]) -> torch.Tensor:
         """The embeddings (n, d) of texts, of length 1."""
-        ids = self._tokenizer(list(texts), verbose=False)["input_ids"]
-        tokens = self._tokenizer.pad({"input_ids": [cut_tokens(i, self.max_tokens) for i in ids]}, return_tensors="pt")
-        output = self._model.base_model.get_text_features(
-            input_ids=tokens["input_ids"].to(self.device), attention_mask=tokens["attention_mask"].to(self.device)
-        )
+        ids, mask = self._tokens(self.prepare_captions(texts), self._model)
+        output = self._model.base_model.get_text_features(input_ids=ids, attention_mask=mask)
         return output.pooler_output / output.pooler_output.norm(dim=-1, keepdim=True)
 
     def _frame(self, size: tuple[int, int]) -> tuple[int, int]:
@@ -104,18 +77,12 @@ def load(checkpoint: str, options: LoadOptions) -> OwlVit:
     """Load an OWL-ViT or OWLv2 checkpoint.
 
     Raises:
-        ModelError: not found, of another type, without a tokenizer, with weights missing or of another shape, with an
-            image processor that crops, or a setting out of range.
+        ModelError: see `load_checkpoint`; or an image processor that crops, or a setting out of range.
         UnknownNameError: an unknown setting, or a value that it does not have.
     """
     settings = choose("owlvit", options, SETTINGS)
     read_limits(settings)
-    config = load_config(checkpoint, options, "owlvit", MODEL_TYPES)
-    processor = load_image_processor(checkpoint, options, "owlvit")
-    if getattr(processor, "do_center_crop", None):
+    loaded = load_checkpoint("owlvit", checkpoint, options, _CLASSES, settings)
+    if getattr(loaded.image_processor, "do_center_crop", None):
         raise ModelError(f"the image processor of {checkpoint} crops images: boxes could not be put back in place")
-    model = load_model_class(_CLASSES[config.model_type], checkpoint, options, "owlvit")
-    tokenizer = load_tokenizer(checkpoint, options, "owlvit")
-    preprocessing = image_preprocessing(processor)
-    info = model_info(checkpoint, options, "owlvit", model, config, preprocessing=preprocessing, settings=settings)
-    return OwlVit(model, tokenizer, processor, info)
+    return OwlVit(loaded)

@@ -19,11 +19,12 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import ViltForImageAndTextRetrieval
 
 from ..metrics.errors import DataError
-from ._fused import FusedModel, Parts, chosen_rows, float64, head_logits, load_parts
-from ._loading import choose, precise_convolutions
-from ._protocol import LoadOptions
+from ._loading import load_checkpoint
+from ._protocol import LoadOptions, choose
+from ._torch_models import Checkpoint, ImageTextModel, chosen_rows, float64, head_logits, precise_convolutions
 
-MODEL_TYPES = ("vilt",)
+_CLASSES = {"vilt": ViltForImageAndTextRetrieval}
+MODEL_TYPES = tuple(_CLASSES)
 CHECKPOINTS = ("dandelin/vilt-b32-finetuned-coco", "dandelin/vilt-b32-finetuned-flickr30k")
 
 
@@ -34,11 +35,11 @@ class Patches(NamedTuple):
     mask: torch.Tensor
 
 
-class Vilt(FusedModel):
+class Vilt(ImageTextModel):
     """A `ViltForImageAndTextRetrieval` as a cross-encoder."""
 
-    def __init__(self, parts: Parts) -> None:
-        super().__init__(parts, parts.model.config.max_position_embeddings)
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        super().__init__(checkpoint, checkpoint.model.config.max_position_embeddings)
 
     def prepare_image(self, image: Image.Image) -> np.ndarray:
         """Pixel values (3, height, width), float32; the shape of the image is kept, so heights and widths differ.
@@ -96,8 +97,7 @@ def load(checkpoint: str, options: LoadOptions) -> Vilt:
     """Load a ViLT checkpoint fine-tuned for retrieval.
 
     Raises:
-        ModelError: not found, not a ViLT checkpoint (or one for questions or masked words, which lacks the ranking
-            head), without a tokenizer, or with weights missing or of another shape.
+        ModelError: see `load_checkpoint`; a ViLT for questions or masked words lacks the ranking head.
+        UnknownNameError: a setting; there are none.
     """
-    settings = choose("vilt", options, {})
-    return Vilt(load_parts(ViltForImageAndTextRetrieval, checkpoint, options, "vilt", MODEL_TYPES, settings))
+    return Vilt(load_checkpoint("vilt", checkpoint, options, _CLASSES, choose("vilt", options, {})))

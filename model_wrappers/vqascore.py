@@ -40,20 +40,16 @@ from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 from ..metrics.errors import ModelError
 from ._families import checkpoint_path
 from ._loading import (
-    TorchModel,
-    choose,
     image_preprocessing,
     load_config,
     load_image_processor,
     load_model_class,
     load_tokenizer,
     loading_errors,
-    log_likelihoods,
     model_info,
-    pad_right,
-    precise_convolutions,
 )
-from ._protocol import LoadOptions, ModelInfo
+from ._protocol import LoadOptions, ModelInfo, choose
+from ._torch_models import TorchModel, log_likelihoods, pad_right, precise_convolutions
 
 MODEL_TYPES = ("llava", "llava_next", "idefics3", "qwen2_vl", "qwen2_5_vl")
 CHECKPOINTS = ("llava-hf/llava-1.5-7b-hf", "HuggingFaceTB/SmolVLM-Instruct", "Qwen/Qwen2.5-VL-3B-Instruct")
@@ -62,6 +58,7 @@ TEMPLATES = {
     "yes": 'Does this figure show "{}"? Please answer yes or no.',
     "caption": "Describe this image in one sentence.",
 }
+SETTINGS = {"score": tuple(TEMPLATES), "template": ("", "…")}
 QUESTION = "{} Please answer yes or no."
 
 _TEXT_INPUTS = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids")
@@ -278,8 +275,8 @@ def load(checkpoint: str, options: LoadOptions) -> VqaScore:
             with weights missing or of another shape, or a `transformers` that cannot share an image among captions.
         UnknownNameError: an unknown setting.
     """
-    score = choose("vqascore", options, {"score": tuple(TEMPLATES), "template": ("", "…")})["score"]
-    settings = choose("vqascore", options, {"score": tuple(TEMPLATES), "template": (TEMPLATES[score], "…")})
+    score = choose("vqascore", options, SETTINGS)["score"]
+    settings = choose("vqascore", options, {**SETTINGS, "template": (TEMPLATES[score], "…")})
     if settings["template"].count("{}") != (score == "yes"):
         rule = "{} once, for the caption" if score == "yes" else "no {}: the caption is the answer"
         raise ModelError(f"the template of vqascore with score={score} has {rule}; got {settings['template']!r}")
@@ -292,7 +289,7 @@ def load(checkpoint: str, options: LoadOptions) -> VqaScore:
     facts = processor.image_processor.to_dict()
     preprocessing = image_preprocessing(processor.image_processor)
     preprocessing |= {name: facts[name] for name in _TILING if name in facts} | {"prompt": caption.text}
-    info = model_info(checkpoint, options, "vqascore", model, config, preprocessing=preprocessing, settings=settings)
+    info = model_info(checkpoint, options, "vqascore", model, config, settings, preprocessing)
     return VqaScore(model, processor, caption, question, info)
 
 

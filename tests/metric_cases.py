@@ -5,11 +5,18 @@ A new metric adds an entry to `CASES`; a test fails while it has none.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pytest
+
+from vl_assay.metrics.modules import load_metric, metric_names
+
+NAMES = metric_names()
+EVERY = pytest.mark.parametrize("name", NAMES)
 
 Inputs = dict[str, Any]
 Rng = np.random.Generator
@@ -40,6 +47,21 @@ class Case:
     counts: tuple[str, ...] = ("n",)
     twice: Callable[[Inputs], Inputs] = lambda inputs: {name: rows + rows for name, rows in inputs.items()}
     large: Callable[[Rng, int], Inputs] | None = None
+
+    def with_scores(self, inputs: Inputs, change: Callable[[float], float]) -> Inputs:
+        """A copy of the inputs with every score changed."""
+
+        def changed(value: Any) -> Any:
+            return [changed(part) for part in value] if isinstance(value, list) else change(value)
+
+        inputs = copy.deepcopy(inputs)
+        top, *below = self.scores
+        for row, value in enumerate(inputs[top]):
+            if below:
+                value[below[0]] = changed(value[below[0]])
+            else:
+                inputs[top][row] = changed(value)
+        return inputs
 
 
 def _flat(inputs: Inputs) -> Inputs:
@@ -197,3 +219,14 @@ CASES: dict[str, Case] = {
         counts=("n", "false_positives", "false_negatives"),
     ),
 }
+
+
+def compute(name: str, inputs: Inputs, **options: Any) -> dict[str, Any]:
+    """What the module of that name says, with the settings of its case."""
+    return load_metric(name).compute(**CASES[name].settings | inputs | options)
+
+
+def rows_of(name: str, seed: int = 0, n: int = 60) -> Inputs:
+    """Random inputs, three rows of which share an image."""
+    inputs = CASES[name].random(np.random.default_rng(seed), n)
+    return inputs | {"clusters": [row // 3 for row in range(len(next(iter(inputs.values()))))]}

@@ -10,6 +10,7 @@ RELATIONS = ("on", "eating", "to the left of", "next to")
 # 26 rows of one pair and 4 of another: the macro average takes pairs of 25 rows and more.
 ATTRIBUTES = (("small", "brown"),) * 26 + (("open", "white"),) * 4
 IMAGES = 5
+PLACES = {"images": (".",), **sources_retrieval.PLACES}
 
 
 def make(folder):

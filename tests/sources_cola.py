@@ -10,6 +10,7 @@ import numpy as np
 from PIL import Image
 
 ANNOTATIONS = "data/COLA_multiobjects_matching_benchmark.json"
+PLACES = {"data": (".",), "images": ("vg_gqa_images", "VG_100K", "VG_100K_2", ".")}
 SERVER = "https://cs-people.bu.edu/array/data/vg_gqa_images"
 # (image 0, caption 0, image 1, caption 1): rows 0 and 2 share both images, row 3 shares one with row 1.
 GROUPS = (

@@ -14,6 +14,13 @@ COMPLEXITIES = range(4, 13)
 TRAINING_SETS = ("cc12m", "yfcc", "laion")
 COMPOUNDS = ("seen_compounds", "unseen_compounds")
 IMAGES = ("VG_100K/2.jpg", "VG_100K/61.jpg", "VG_100K_2/2400110.jpg")
+PLACES = {
+    "prod_hard_negatives": ("data/prod_hard_negatives",),
+    "prod_hard_negatives/swap": ("swap", "."),
+    "syst_hard_negatives": ("data/syst_hard_negatives", "."),
+    "VG_100K": ("images/VG_100K", "images", "."),
+    "VG_100K_2": ("images/VG_100K_2", "images", "."),
+}
 WORDS = ["dog", "cat", "ball", "tree", "red", "small", "old", "left", "near", "under", "behind", "above"]
 COLUMNS = ("image_id", "caption", "x", "y", "width", "height")
 

@@ -29,6 +29,8 @@ SWAPS = [
     ("the tall tree and the white wall", "the white wall and the tall tree", "the white tree and the tall wall"),
 ]
 IMAGES = 4
+_FOLDERS = ("data/VG_100K", "data/VG_100K_2", "data/images")
+PLACES = {folder: (*{*_FOLDERS, "VG_100K", "VG_100K_2", "images", "."} - {folder},) for folder in _FOLDERS}
 
 
 def make(folder):

@@ -5,6 +5,7 @@ import json
 import numpy as np
 from PIL import Image
 
+PLACES = {folder: (f"images/{folder}", ".") for folder in ("val2014", "flickr30k-images")}
 CAPTIONS = (
     "A small brown dog sits on a red chair.",
     "Two men, in blue shirts, ride horses near a wooden fence",

@@ -10,6 +10,7 @@ import numpy as np
 from PIL import Image
 
 WIDTH, HEIGHT = 64, 48
+PLACES = {"TRICD": (".", "deep/below"), "val2017": ("images/val2017", ".")}
 # (group, type, image 0, caption 0, image 1, caption 1); the number 2 is missing, groups 1 and 4 share an image.
 GROUPS = (
     ("1", "relation", "11.jpg", "dog on a mat", "12.jpg", "mat on a dog"),

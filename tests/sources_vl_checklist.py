@@ -41,6 +41,7 @@ IMAGES = {
     "swig": ("dialing_8.jpg", "gluing_188.jpg"),
     "hake": ("openimages/00fcb869b694ae8e.jpg", "hico_20160224_det/images/test2015/HICO_test2015_00000001.jpg"),
 }
+PLACES = {"data": (".",), **{root: (f"images/{root}", ".") for root in IMAGES}}
 
 
 def root_of(file: str) -> str:

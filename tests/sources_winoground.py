@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
+PLACES = {"data": (".",)}
 PAIRS = (
     ("a dog bites a man", "a man bites a dog", "Object", []),
     ("red ball, blue box", "blue ball, red box", "Object", ["Unusual Text"]),

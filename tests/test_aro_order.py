@@ -6,7 +6,6 @@ import ast
 import csv
 import hashlib
 import importlib
-import json
 import re
 import tracemalloc
 from collections import Counter
@@ -17,13 +16,13 @@ import datasets
 import numpy as np
 import pytest
 import sources_retrieval
+from builder_support import Small, paper_text
 from PIL import Image
 
 from vl_assay.hub_datasets import build as build_repository
 from vl_assay.hub_datasets import judge
 from vl_assay.hub_datasets.aro import builder as module
 from vl_assay.hub_datasets.aro import karpathy
-from vl_assay.hub_datasets.aro.builder import ARO
 from vl_assay.hub_datasets.aro.order import order_rows
 from vl_assay.hub_datasets.authoring.perturb import SHUFFLES, clean_caption, perturb
 from vl_assay.metrics.errors import ModelError, UnknownNameError
@@ -52,62 +51,29 @@ HAS_SPACY = importlib.util.find_spec("spacy") is not None
 
 
 @pytest.fixture
-def sources(tmp_path: Path) -> Path:
-    folder = tmp_path / "sources"
-    sources_retrieval.make(folder)
-    return folder
+def small(tmp_path: Path) -> Small:
+    return Small("aro", tmp_path, "coco_order", tagger="plain")
 
 
 @pytest.fixture
-def make(tmp_path: Path):
-    def make(data_dir: Path | None = None, config: str = "coco_order", **options: Any) -> ARO:
-        return ARO(
-            cache_dir=str(tmp_path / "cache"),
-            dataset_name="aro",
-            config_name=config,
-            data_dir=None if data_dir is None else str(data_dir),
-            **{"verify": False, "tagger": "plain", **options},
-        )
-
-    return make
-
-
-@pytest.fixture
-def build(make):
-    def build(*args: Any, num_proc: int | None = None, **options: Any) -> datasets.Dataset:
-        builder = make(*args, **options)
-        builder.download_and_prepare(num_proc=num_proc)
-        return builder.as_dataset(split="test")
-
-    return build
-
-
-@pytest.fixture
-def remote(tmp_path: Path, sources: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def remote(small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A folder that stands in for the server of the captions."""
     folder = tmp_path / "remote"
     folder.mkdir()
     for name in sources_retrieval.ENTRIES:
-        (sources / name).rename(folder / name)
+        (small.folder / name).rename(folder / name)
     monkeypatch.setattr(karpathy, "URL", str(folder))
     monkeypatch.setattr(module, "URL", str(folder))
     return folder
-
-
-def raw(dataset: datasets.Dataset | datasets.IterableDataset) -> list[dict[str, Any]]:
-    return list(dataset.cast_column("image", datasets.Image(decode=False)))
 
 
 def entries_of(captions: list[str]) -> list[dict[str, Any]]:
     return [{"place": n, "filename": f"{n}.jpg", "captions": [text]} for n, text in enumerate(captions)]
 
 
-# --- what a row holds -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("config", CONFIGS)
-def test_columns_and_types_are_the_documented_ones(make, config):
-    features = make(config=config).info.features
+def test_columns_and_types_are_the_documented_ones(small, config):
+    features = small.builder(config).info.features
     assert list(features) == list(COLUMNS)
     for name, feature in features.items():
         if COLUMNS[name] == "list":
@@ -118,15 +84,15 @@ def test_columns_and_types_are_the_documented_ones(make, config):
             assert feature == datasets.Value(COLUMNS[name])
 
 
-def test_every_caption_is_a_row_with_its_image_and_four_orders_of_its_words(build, sources):
-    rows = raw(build(sources))
+def test_every_caption_is_a_row_with_its_image_and_four_orders_of_its_words(small):
+    rows = small.rows()
     assert [row["id"] for row in rows] == [
         f"coco_order/{place}-{index}" for place, (_, captions) in enumerate(ENTRIES) for index in range(len(captions))
     ]
     assert [row["released_text"] for row in rows] == [text for _, captions in ENTRIES for text in captions]
     assert [row["text_index"] for row in rows[:6]] == [0, 1, 2, 3, 4, 0]
     for row in rows:
-        path = sources / "val2014" / row["filename"]
+        path = small.folder / "val2014" / row["filename"]
         assert row["image"] == {"path": row["filename"], "bytes": path.read_bytes()}
         assert row["caption"] == clean_caption(row["released_text"])
         assert len(row["negative_captions"]) == 4
@@ -137,8 +103,8 @@ def test_every_caption_is_a_row_with_its_image_and_four_orders_of_its_words(buil
         assert (row["seed"], row["tagger"]) == (0, "plain 1")
 
 
-def test_the_negatives_are_the_perturbations_in_their_order(build, sources):
-    row = build(sources, with_images=False)[1]
+def test_the_negatives_are_the_perturbations_in_their_order(small):
+    row = small.build(with_images=False)[1]
     assert row["perturbations"] == list(SHUFFLES)
     made = perturb([row["released_text"]], SHUFFLES, tagger="plain").perturbed
     assert row["negative_captions"] == [made[name][0] for name in SHUFFLES]
@@ -147,16 +113,16 @@ def test_the_negatives_are_the_perturbations_in_their_order(build, sources):
     assert [words[place] for place in (0, 2, 5, 7, 8)] == ["two", "in", "ride", "near", "a"]
 
 
-def test_captions_are_cut_to_thirty_words_after_they_were_permuted(build, sources):
-    sources_retrieval.write(sources / FILE, [(IMAGE, [" ".join(f"w{n}" for n in range(40))])])
-    row = build(sources)[0]
+def test_captions_are_cut_to_thirty_words_after_they_were_permuted(small):
+    sources_retrieval.write(small.folder / FILE, [(IMAGE, [" ".join(f"w{n}" for n in range(40))])])
+    row = small.build()[0]
     texts = [row["caption"], *row["negative_captions"]]
     assert {len(text.split()) for text in texts} == {30}
     assert not Counter(row["negative_captions"][3].split()) <= Counter(row["caption"].split())
 
 
-def test_a_perturbation_that_changes_nothing_is_left_out_and_the_others_fill_the_row(build, sources):
-    row = build(sources, with_images=False)[25]
+def test_a_perturbation_that_changes_nothing_is_left_out_and_the_others_fill_the_row(small):
+    row = small.build(with_images=False)[25]
     assert row["released_text"] == "He is running and jumping very fast."  # no noun, no adjective
     assert row["perturbations"] == list(SHUFFLES[1:])
     assert row["testable"]
@@ -164,8 +130,8 @@ def test_a_perturbation_that_changes_nothing_is_left_out_and_the_others_fill_the
     assert len(set(row["negative_captions"][:3])) == 3
 
 
-def test_a_caption_without_any_other_order_is_kept_flagged_and_tied(build, sources):
-    row = build(sources, with_images=False)[24]
+def test_a_caption_without_any_other_order_is_kept_flagged_and_tied(small):
+    row = small.build(with_images=False)[24]
     assert (row["released_text"], row["perturbations"], row["testable"]) == ("Zebras", [], False)
     assert row["negative_captions"] == ["zebras"] * 4 == [row["caption"]] * 4
 
@@ -183,9 +149,6 @@ def test_repeated_negatives_change_no_credit_where_ties_are_wrong_or_right():
         with_repeats = match_credit(filled, [0] * 200, ties)
         without = match_credit(scores, [0] * 200, ties)
         assert with_repeats.credit.tolist() == without.credit.tolist()
-
-
-# --- fixed by seed and caption alone --------------------------------------------------------------------------
 
 
 def test_a_row_does_not_depend_on_the_rows_around_it():
@@ -209,10 +172,10 @@ def test_more_images_than_are_tagged_together_keep_their_captions():
     )
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_negatives(sources, tmp_path):
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_negatives(small, tmp_path):
     def files(name, **options):
         options = {"verify": False, "tagger": "plain", **options}
-        out = build_repository("aro", tmp_path / name, configs=["coco_order"], data_dir=sources, options=options)
+        out = build_repository("aro", tmp_path / name, configs=["coco_order"], data_dir=small.folder, options=options)
         return {path.name: path.read_bytes() for path in out.rglob("*.parquet")}, out
 
     (one, out), (two, _), (other, out_of_other) = files("one"), files("two"), files("other", seed=1)
@@ -226,51 +189,24 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_negatives(sou
     assert sum(a != b for a, b in pairs) >= 20
 
 
-def test_four_processes_give_the_rows_and_bytes_of_one(make, sources, tmp_path):
-    tables = []
-    for name, processes in (("one", None), ("four", 4)):
-        builder = ARO(
-            cache_dir=str(tmp_path / name),
-            config_name="coco_order",
-            data_dir=str(sources),
-            verify=False,
-            tagger="plain",
-        )
-        builder.download_and_prepare(num_proc=processes)
-        assert len(list(Path(builder.cache_dir).glob("*.arrow"))) == (processes or 1)
-        tables.append(builder.as_dataset(split="test").data.table.combine_chunks())
-    assert tables[0].equals(tables[1])
-
-
-def test_streaming_gives_the_rows_of_the_prepared_dataset(build, make, sources):
-    rows = raw(build(sources))
-    assert len(rows) == 26
-    assert raw(make(sources).as_streaming_dataset(split="test")) == rows
-
-
 @pytest.mark.skipif(not HAS_SPACY, reason="spaCy is not installed")
-def test_the_row_says_that_spacy_tagged_it(build, sources):
-    assert build(sources, tagger="spacy", with_images=False)["tagger"][0].startswith("spacy ")
+def test_the_row_says_that_spacy_tagged_it(small):
+    assert small.build(tagger="spacy", with_images=False)["tagger"][0].startswith("spacy ")
 
 
 @pytest.mark.skipif(HAS_SPACY, reason="spaCy is installed")
-def test_spacy_is_missed_before_anything_is_written(make, sources):
-    builder = make(sources, tagger="spacy")
-    with pytest.raises(ModelError, match="pip install spacy"):
-        builder.download_and_prepare()
-    assert not Path(builder.cache_dir).exists()
+def test_spacy_is_missed_before_anything_is_written(small):
+    small.error(ModelError, "pip install spacy", tagger="spacy")
 
 
-def test_an_unknown_tagger_and_a_seed_that_is_no_number_are_refused(make, sources):
-    with pytest.raises(UnknownNameError, match="tagger"):
-        make(sources, tagger="nltk").download_and_prepare()
+def test_an_unknown_tagger_and_a_seed_that_is_no_number_are_refused(small):
+    small.error(UnknownNameError, "tagger", tagger="nltk")
     for seed in ("1", 1.0, True, 2**63):
-        with pytest.raises(ValueError, match=r"seed is .*; pass a whole number"):
-            make(sources, seed=seed).download_and_prepare()
+        small.error(ValueError, r"seed is .*; pass a whole number", seed=seed)
 
 
 def test_without_the_package_the_error_says_how_to_get_it_and_other_configurations_need_none(
-    make, sources, monkeypatch, tmp_path
+    small, monkeypatch, tmp_path
 ):
     def missing(name):
         raise ModuleNotFoundError(f"No module named {name!r}")
@@ -287,86 +223,42 @@ def test_without_the_package_the_error_says_how_to_get_it_and_other_configuratio
     assert [node.name for node in used] == ["_order"]
 
 
-# --- where files are looked for, and what is missing ----------------------------------------------------------
-
-
-@pytest.mark.parametrize("place", ["val2014", "images/val2014", "."])
-def test_images_are_found_in_each_documented_place(build, sources, place):
-    if place != "val2014":
-        (sources / place).mkdir(parents=True, exist_ok=True)
-        for path in list((sources / "val2014").iterdir()):
-            path.rename(sources / place / path.name)
-    assert [image.size for image in build(sources)["image"]] == [(34, 25)] * 26
-
-
-def test_flickr30k_has_its_own_file_and_folder(build, sources):
-    (sources / FILE).unlink()
-    rows = raw(build(sources, "flickr30k_order"))
+def test_flickr30k_has_its_own_file_and_folder(small):
+    (small.folder / FILE).unlink()
+    rows = small.rows("flickr30k_order")
     assert len(rows) == 20
-    assert rows[0]["image"]["bytes"] == (sources / "flickr30k-images" / "1007129816.jpg").read_bytes()
+    assert rows[0]["image"]["bytes"] == (small.folder / "flickr30k-images" / "1007129816.jpg").read_bytes()
 
 
-def test_captions_are_downloaded_where_data_dir_has_none(build, sources, remote):
-    assert not (sources / FILE).exists()
-    assert len(build(sources)) == 26
+def test_captions_are_downloaded_where_data_dir_has_none(small, remote):
+    assert not (small.folder / FILE).exists()
+    assert len(small.build()) == 26
 
 
-def test_text_only_needs_no_data_dir_and_no_images(build, remote):
-    dataset = build(with_images=False)
+def test_text_only_needs_no_data_dir_and_no_images(small, remote):
+    dataset = small.build(data_dir=None, with_images=False)
     assert dataset.column_names == [name for name in COLUMNS if name != "image"]
     assert len(dataset) == 26
 
 
-def test_a_second_build_downloads_nothing(build, sources, remote, tmp_path, monkeypatch):
-    out = build_repository("aro", tmp_path / "a", configs=["coco_order"], data_dir=sources, options={"verify": False})
-    (sources / FILE).write_bytes((remote / FILE).read_bytes())
+def test_a_failed_download_names_the_address_and_the_cure(small, remote):
     (remote / FILE).unlink()
-    again = build_repository("aro", tmp_path / "b", configs=["coco_order"], data_dir=sources, options={"verify": False})
-    assert [path.name for path in out.rglob("*.parquet")] == [path.name for path in again.rglob("*.parquet")]
-
-
-def test_a_failed_download_names_the_address_and_the_cure(make, sources, remote):
-    (remote / FILE).unlink()
-    with pytest.raises(ConnectionError, match=rf"Could not download {remote}/{FILE} .*put the file into data_dir"):
-        make(sources).download_and_prepare()
+    small.error(ConnectionError, rf"Could not download {remote}/{FILE} .*put the file into data_dir")
 
 
 @pytest.mark.parametrize(
     ("config", "cure"),
     [("coco_order", "zips/val2014.zip"), ("flickr30k_order", "https://forms.illinois.edu/sec/229675")],
 )
-def test_images_without_data_dir_are_asked_for_with_where_to_get_them(make, config, cure):
-    with pytest.raises(FileNotFoundError, match=f"no data_dir was given.*{re.escape(cure)}.*with_images=False"):
-        make(None, config).download_and_prepare()
+def test_images_without_data_dir_are_asked_for_with_where_to_get_them(small, config, cure):
+    small.error(
+        FileNotFoundError, f"no data_dir was given.*{re.escape(cure)}.*with_images=False", config, data_dir=None
+    )
 
 
-def test_data_dir_that_is_not_a_folder_is_named(make, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"data_dir .*nowhere is not a folder\."):
-        make(tmp_path / "nowhere").download_and_prepare()
-
-
-def test_missing_and_empty_images_are_named_before_anything_is_written(make, build, sources):
-    (sources / IMAGE).unlink()
-    (sources / SHORT_IMAGE).write_bytes(b"")
-    builder = make(sources)
-    with pytest.raises(FileNotFoundError) as caught:
-        builder.download_and_prepare()
-    message = str(caught.value)
-    assert "coco_order: 2 of 5 images of COCO val2014 are missing" in message
-    assert f"{Path(IMAGE).name}, {Path(SHORT_IMAGE).name}. Get http://images.cocodataset.org" in message
-    assert "allow_missing=True" in message
-    assert not Path(builder.cache_dir).exists()
-    rows = raw(build(sources, allow_missing=True))
-    assert [row["image"] is None for row in rows] == [True] * 5 + [False] * 15 + [True] * 6
-
-
-def test_many_missing_images_are_counted_after_the_first_five(make, sources):
-    sources_retrieval.write(sources / FILE, [(f"val2014/{n}.jpg", ["a dog"]) for n in range(8)])
-    with pytest.raises(FileNotFoundError, match=r"8 of 8 .*: 0\.jpg, .*4\.jpg, and 3 more\. Get"):
-        make(sources).download_and_prepare()
-
-
-# --- damaged and altered files --------------------------------------------------------------------------------
+def test_many_missing_images_are_counted_after_the_first_five(small):
+    sources_retrieval.write(small.folder / FILE, [(f"val2014/{n}.jpg", ["a dog"]) for n in range(8)])
+    small.error(FileNotFoundError, r"8 of 8 .*: 0\.jpg, .*4\.jpg, and 3 more\. Get")
 
 
 @pytest.mark.parametrize(
@@ -393,27 +285,29 @@ def test_many_missing_images_are_counted_after_the_first_five(make, sources):
         ),
     ],
 )
-def test_a_damaged_file_is_named_with_the_entry(make, sources, text, found):
-    (sources / FILE).write_bytes(text.encode("latin-1"))
-    with pytest.raises(ValueError, match=rf"{FILE}.*{found}.*Expected"):
-        make(sources).download_and_prepare()
+def test_a_damaged_file_is_named_with_the_entry(small, text, found):
+    (small.folder / FILE).write_bytes(text.encode("latin-1"))
+    small.error(ValueError, rf"{FILE}.*{found}.*Expected")
 
 
-def test_another_checksum_and_other_numbers_than_the_released_are_refused(make, sources):
-    with pytest.raises(ValueError, match=rf"{FILE} has MD5 [0-9a-f]{{32}}, but .* has 3ff34b0e.*verify=False"):
-        make(sources, verify=True).download_and_prepare()
-    with pytest.raises(ValueError, match=r"has 4 images with 20 captions, but .* has 1,000 with 5,000\..*verify=False"):
-        make(sources, "flickr30k_order", verify=True).download_and_prepare()
+def test_another_checksum_and_other_numbers_than_the_released_are_refused(small):
+    small.error(ValueError, rf"{FILE} has MD5 [0-9a-f]{{32}}, but .* has 3ff34b0e.*verify=False", verify=True)
+    small.error(
+        ValueError,
+        r"has 4 images with 20 captions, but .* has 1,000 with 5,000\..*verify=False",
+        "flickr30k_order",
+        verify=True,
+    )
 
 
-def test_files_of_the_released_size_are_accepted(make, sources, monkeypatch):
+def test_files_of_the_released_size_are_accepted(small, monkeypatch):
     def first_ids(name, entries, config):
-        sources_retrieval.write(sources / name, entries)
+        sources_retrieval.write(small.folder / name, entries)
         source = karpathy.SOURCES[config.removesuffix("_order")]
         if source.md5:
-            found = hashlib.md5((sources / name).read_bytes()).hexdigest()
+            found = hashlib.md5((small.folder / name).read_bytes()).hexdigest()
             monkeypatch.setitem(karpathy.SOURCES, "coco", source._replace(md5=found))
-        stream = make(sources, config, verify=True, with_images=False).as_streaming_dataset(split="test")
+        stream = small.builder(config, verify=True, with_images=False).as_streaming_dataset(split="test")
         return [row["id"] for row in stream.take(2)]
 
     coco = [(f"val2014/{n}.jpg", ["a dog on a mat"] * (6 if n < 10 else 5)) for n in range(5_000)]
@@ -422,16 +316,13 @@ def test_files_of_the_released_size_are_accepted(make, sources, monkeypatch):
     assert first_ids("flickr30k_test.json", flickr, "flickr30k_order")[0] == "flickr30k_order/0-0"
 
 
-# --- scored and judged ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("mock", ["constant", "shuffled"])
-def test_the_order_tasks_are_scored_and_judged(config, mock, sources, tmp_path):
+def test_the_order_tasks_are_scored_and_judged(small, config, mock, tmp_path):
     sheets = score(
         f"mock:{mock}",
         [f"aro/{config}"],
-        data_dir=sources,
+        data_dir=small.folder,
         options={"verify": False},
         out=tmp_path,
         progress=False,
@@ -445,30 +336,25 @@ def test_the_order_tasks_are_scored_and_judged(config, mock, sources, tmp_path):
         assert result.scores["accuracy"] == 0.0
 
 
-# --- the card -------------------------------------------------------------------------------------------------
-
-
 def shown_row() -> dict[str, Any]:
     text = CARD.split('load_dataset("DIR", "coco_order", split="test")[0]\n')[1].split("\n```")[0]
     return ast.literal_eval(re.sub(r"<.*?\.\.\.>", "None", text))
 
 
-def test_the_row_of_the_card_is_what_the_builder_makes_of_it(build, sources):
+def test_the_row_of_the_card_is_what_the_builder_makes_of_it(small):
     row = shown_row()
-    sources_retrieval.write(sources / FILE, [(f"val2014/{row['filename']}", [row["released_text"]])])
-    Image.new("RGB", (4, 3)).save(sources / "val2014" / row["filename"])
-    made = build(sources)[0]
+    sources_retrieval.write(small.folder / FILE, [(f"val2014/{row['filename']}", [row["released_text"]])])
+    Image.new("RGB", (4, 3)).save(small.folder / "val2014" / row["filename"])
+    made = small.build()[0]
     assert list(made) == list(row)
     assert made | {"image": None} == row
 
 
 def test_the_caption_of_the_card_is_that_of_table_1(shared_data):
-    found = sorted((shared_data / "papers").glob("004_*.txt"))
-    if not found:
-        pytest.skip("the paper's text is not there")
-    table = found[0].read_text(encoding="utf-8").split("Table 1: List of perturbations")[1][:800]
+    paper = paper_text(shared_data, "004")
+    table = paper.split("Table 1: List of perturbations")[1][:800]
     assert f"\n{shown_row()['caption']}\n" in table
-    assert "we repeat the experiment with 5 different seeds" in " ".join(found[0].read_text(encoding="utf-8").split())
+    assert "we repeat the experiment with 5 different seeds" in " ".join(paper.split())
 
 
 def test_the_card_counts_what_the_perturbations_leave_on_real_captions(shared_data):
@@ -498,31 +384,22 @@ def test_the_card_names_sources_numbers_seed_and_perturbations():
     assert module.AROConfig().seed == 0
 
 
-def test_the_snippet_that_counts_what_is_left_out_runs(sources, tmp_path, capsys):
-    out = build_repository("aro", tmp_path / "out", configs=["coco_order"], data_dir=sources, options={"verify": False})
+def test_the_snippet_that_counts_what_is_left_out_runs(small, tmp_path, capsys):
+    out = build_repository(
+        "aro", tmp_path / "out", configs=["coco_order"], data_dir=small.folder, options={"verify": False}
+    )
     snippet = CARD.split("In a build:\n\n```python\n")[1].split("```")[0].replace('"DIR"', repr(str(out)))
     exec(snippet, {"load_dataset": datasets.load_dataset})
     assert capsys.readouterr().out.split() == ["2", "1"]  # "Zebras" and "He is running …"; "Zebras"
 
 
-def test_both_benchmarks_read_karpathys_files_with_the_same_code():
-    folder = Path(module.__file__).parent
-    assert (folder / "karpathy.py").read_bytes() == (folder.parent / "retrieval" / "karpathy.py").read_bytes()
-
-
-def test_sources_are_of_the_documented_shape(sources):
-    for name in sources_retrieval.ENTRIES:
-        for record in json.loads((sources / name).read_text(encoding="utf-8")):
-            assert {"image", "caption"} <= set(record)
-
-
-def test_memory_does_not_grow_with_the_number_of_images(make, sources):
+def test_memory_does_not_grow_with_the_number_of_images(small):
     def peak(images):
         entries = [(f"val2014/{n}.jpg", ["a red dog", "a blue cat"]) for n in range(images)]
         for path, _ in entries:
-            (sources / path).write_bytes(bytes(100_000))
-        sources_retrieval.write(sources / FILE, entries)
-        builder = make(sources)
+            (small.folder / path).write_bytes(bytes(100_000))
+        sources_retrieval.write(small.folder / FILE, entries)
+        builder = small.builder()
         [split] = builder._split_generators(None)  # type: ignore[arg-type]  (nothing is downloaded)
         tracemalloc.start()
         try:

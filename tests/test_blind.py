@@ -10,11 +10,9 @@ import pytest
 import tiny_models
 import torch
 import transformers
-from safetensors.torch import load_file, save_file
 
-from vl_assay.metrics.errors import ModelError, UnknownNameError
+from vl_assay.metrics.errors import ModelError
 from vl_assay.model_wrappers import LoadOptions, load_model
-from vl_assay.model_wrappers._protocol import TextScorer, abilities
 
 CAPTIONS = [
     "a red cat",
@@ -108,27 +106,6 @@ def test_a_caption_without_tokens_has_no_likelihood(folders, normalise):
     assert np.isnan(scores).tolist() == [True, False]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_scores_do_not_depend_on_the_batch(folders, family):
-    model = load(folders, family)
-    ids = model.prepare_captions(CAPTIONS * 3)
-    together = model.score_captions(ids)
-    alone = np.concatenate([model.score_captions([own]) for own in ids])
-    np.testing.assert_allclose(together, alone, atol=1e-6, rtol=0)
-    np.testing.assert_allclose(model.score_captions(ids[::-1]), together[::-1], atol=1e-6, rtol=0)
-    assert model.score_captions([]).shape == (0,)
-    assert model.prepare_captions([]) == []
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_exact_scores_come_from_double_precision(folders, family):
-    model = load(folders, family)
-    ids = model.prepare_captions(CAPTIONS)
-    assert model.chosen(True).dtype == torch.float64
-    assert model.chosen(False).dtype == torch.float32
-    np.testing.assert_allclose(model.score_captions(ids, exact=True), model.score_captions(ids), atol=1e-5)
-
-
 @pytest.mark.parametrize(("family", "limit"), [("vera", 128), ("cola_grammar", 24), ("causal_lm", 48)])
 def test_long_captions_are_cut_as_the_tokenizer_would_cut_them(folders, family, limit):
     model = load(folders, family)
@@ -161,66 +138,6 @@ def test_an_end_token_of_the_tokenizer_is_scored_and_survives_the_cut(folders, t
     [ids] = model.prepare_captions(["a red cat near the " * 60])
     assert ids[0] == ids[-1] == model._tokenizer.eos_token_id
     assert model.score_captions([ids]) == model.score_captions([[*ids[:47], ids[-1]]])
-
-
-@pytest.mark.parametrize(
-    ("family", "weight"),
-    [
-        ("vera", "encoder.block.1.layer.0.SelfAttention.q.weight"),
-        ("cola_grammar", "classifier.weight"),
-        ("causal_lm", "transformer.h.1.ln_1.weight"),
-    ],
-)
-def test_missing_misshapen_and_foreign_weights_are_errors_that_list_them(folders, tmp_path, family, weight):
-    def with_weights(name, change):
-        shutil.copytree(folders / family, tmp_path / name)
-        weights = load_file(tmp_path / name / "model.safetensors")
-        change(weights)
-        save_file(weights, tmp_path / name / "model.safetensors", {"format": "pt"})
-        return f"{family}:{tmp_path / name}"
-
-    with pytest.raises(ModelError, match=f"1 missing keys: {weight}"):
-        load_model(with_weights("missing", lambda weights: weights.pop(weight)))
-    with pytest.raises(ModelError, match=weight):
-        load_model(with_weights("misshapen", lambda weights: weights.update({weight: torch.zeros(3, 5)})))
-    with pytest.raises(ModelError, match=r"1 unexpected keys: other\.weight"):
-        load_model(with_weights("foreign", lambda weights: weights.update({"other.weight": torch.zeros(3)})))
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_dtype_is_the_one_asked_for_whatever_the_file_holds(folders, tmp_path, family):
-    kind = BARE[family][0]
-    shutil.copytree(folders / family, tmp_path / family)
-    half = getattr(transformers, kind).from_pretrained(folders / family, dtype=torch.float16)
-    half.save_pretrained(tmp_path / family)
-    assert load(tmp_path, family).chosen(False).dtype == torch.float32
-    model = load(tmp_path, family, dtype="bfloat16")
-    assert model.chosen(False).dtype == torch.bfloat16
-    assert np.isfinite(model.score_captions(model.prepare_captions(CAPTIONS))).all()
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_checkpoint_of_another_family_is_refused_with_the_right_one(tiny_clip, family):
-    with pytest.raises(ModelError, match=f"is a 'clip' checkpoint, not one for {family} .*its family is clip"):
-        load_model(f"{family}:{tiny_clip}")
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_an_unknown_setting_names_the_known_ones(folders, family):
-    [(name, values)] = {"causal_lm": {"normalise": "tokens, none"}}.get(family, {"score": "probability, logit"}).items()
-    with pytest.raises(UnknownNameError, match=f"unknown setting of {family} 'head'; known: {name}"):
-        load(folders, family, settings={"head": "itm"})
-    with pytest.raises(UnknownNameError, match=f"unknown {name} of {family} 'best'; known: {values}"):
-        load(folders, family, settings={name: "best"})
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_model_follows_the_protocol_of_blind_models(folders, family):
-    model = load(folders, family)
-    assert isinstance(model, TextScorer)
-    assert abilities(model) == ("matching", "retrieval")
-    assert model.info.family == family
-    assert model.info.parameters > 1000
 
 
 @pytest.mark.parametrize("family", ["vera", "cola_grammar"])

@@ -14,7 +14,7 @@ from vl_assay.model_wrappers import LoadOptions, load_model
 from vl_assay.model_wrappers._families import checkpoint_path, demo_names
 from vl_assay.model_wrappers._protocol import Query, abilities
 
-SCENES = 150
+SCENES = 60
 
 
 @pytest.fixture(scope="module")

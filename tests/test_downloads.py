@@ -16,6 +16,7 @@ import datasets
 import pytest
 import sources_cola
 import sources_sugarcrepe
+from builder_support import Small, raw
 
 from vl_assay.hub_datasets import build, listing
 from vl_assay.hub_datasets.cola import builder as cola
@@ -24,14 +25,19 @@ from vl_assay.metrics.errors import DataError
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Serves a folder, counts requests by file and breaks off in the middle of the files it is told to."""
+    """Serves a folder, counts requests by file and breaks off in the middle of some files, or fails."""
 
     def do_HEAD(self):
-        self.count("HEAD")
-        super().do_HEAD()
+        if self.count("HEAD") in self.server.down:
+            self.send_error(503)
+        else:
+            super().do_HEAD()
 
     def do_GET(self):
         name = self.count("GET")
+        if name in self.server.down:
+            self.send_error(503)
+            return
         if name not in self.server.cut:
             super().do_GET()
             return
@@ -59,7 +65,7 @@ def server(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets.config, "DOWNLOADED_DATASETS_PATH", tmp_path / "downloads")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(tmp_path / "remote"))) as server:
-        server.requests, server.cut = Counter(), set()
+        server.requests, server.cut, server.down = Counter(), set(), set()
         server.url = f"http://127.0.0.1:{server.server_port}"
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield server
@@ -133,10 +139,7 @@ def test_a_download_cut_in_the_middle_is_an_error_that_names_it_and_starts_anew(
     assert all(server.requests[key] == 1 for key in whole)
 
 
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [("sugarcrepe", "data/swap_obj.json"), ("cola", sources_cola.ANNOTATIONS)],
-)
+@pytest.mark.parametrize(("name", "file"), [("sugarcrepe", "data/swap_obj.json"), ("cola", sources_cola.ANNOTATIONS)])
 def test_a_file_with_another_sum_is_an_error_that_names_it(name, file, request, server, tmp_path):
     make = request.getfixturevalue(f"remote_{name}")
     with (tmp_path / "remote" / file).open("a") as altered:
@@ -161,3 +164,79 @@ def test_the_list_knows_what_was_downloaded_and_downloads_nothing(name, request,
     server.requests.clear()
     assert state() == listing.READY
     assert server.requests == {}
+
+
+def missing(rows, column):
+    return [row["id"] for row in rows if row[column] is None]
+
+
+@pytest.mark.parametrize("name", ["sugarcrepe", "cola"])
+def test_a_server_that_is_down_is_told_with_what_to_do(name, request, server, tmp_path):
+    request.getfixturevalue(f"remote_{name}")
+    small = Small(name, tmp_path)
+    file = {"sugarcrepe": "data/add_att.json", "cola": sources_cola.ANNOTATIONS}[name]
+    server.down = {Path(file).name}
+    small.error(ConnectionError, rf"Could not download .*{file} .*503.*pass data_dir", data_dir=None)
+
+
+def test_images_of_cola_are_downloaded_where_data_dir_has_none(server, remote_cola, tmp_path):
+    small = Small("cola", tmp_path)
+    shutil.rmtree(small.folder / "images")
+    shutil.copy(tmp_path / "remote" / sources_cola.ANNOTATIONS, small.folder / sources_cola.ANNOTATIONS)
+    rows = raw(small.build())
+    assert [row["filename_0"] for row in rows] == [group[0] for group in sources_cola.GROUPS]
+    assert rows[0]["image_1"]["bytes"] == (tmp_path / "remote" / "vg" / "12.jpg").read_bytes()
+    assert {name for method, name in server.requests if method == "GET"} == {
+        row[f"filename_{s}"] for row in rows for s in "01"
+    }
+
+
+def test_images_of_cola_stream_from_their_urls(remote_cola, tmp_path):
+    small = Small("cola", tmp_path)
+    assert small.rows(data_dir=None) == small.rows()
+
+
+def test_an_image_of_cola_that_is_gone_is_missing_and_a_server_that_is_down_is_not(server, remote_cola, tmp_path):
+    small = Small("cola", tmp_path)
+    (tmp_path / "remote" / "vg" / "13.jpg").unlink()
+    found = r"1 of 7 images .* their URLs.*13\.jpg \(for multiobjects/1\)"
+    small.error(FileNotFoundError, found, data_dir=None)
+    assert missing(raw(small.build(data_dir=None, allow_missing=True)), "image_0") == ["multiobjects/1"]
+    server.down = {"15.jpg"}
+    small.error(ConnectionError, r"Could not download .*15\.jpg.*503", data_dir=None, allow_missing=True)
+
+
+def test_a_page_in_place_of_an_image_of_cola_is_an_error_that_names_both(remote_cola, tmp_path):
+    (tmp_path / "remote" / "vg" / "16.jpg").write_text("<html>Moved.</html>")
+    message = r"/16\.jpg sent is no JPEG or PNG file.*<html>.*Remove /"
+    Small("cola", tmp_path).error(ValueError, message, data_dir=None)
+
+
+def test_images_of_sugarcrepe_come_from_the_archive_where_data_dir_has_no_folder_of_them(remote_sugarcrepe, tmp_path):
+    small = Small("sugarcrepe", tmp_path, "swap_obj")
+    rows = small.rows()
+    for path in (small.folder / "val2017").iterdir():
+        path.unlink()
+    assert missing(small.rows(allow_missing=True), "image") == [row["id"] for row in rows]
+    (small.folder / "val2017").rmdir()
+    assert raw(small.build()) == rows
+
+
+def test_an_image_that_the_archive_of_sugarcrepe_lacks_is_named(remote_sugarcrepe, tmp_path):
+    small = Small("sugarcrepe", tmp_path, "swap_obj")
+    with zipfile.ZipFile(tmp_path / "remote" / "val2017.zip", "w") as archive:
+        archive.write(small.folder / "val2017" / "000000000000.jpg", "val2017/000000000000.jpg")
+    found = r"5 of 6 images .* archive .*000000000001\.jpg \(for swap_obj/1\)"
+    small.error(FileNotFoundError, found, data_dir=None)
+
+
+def test_images_of_sugarcrepe_do_not_stream_from_the_archive(remote_sugarcrepe, tmp_path):
+    with pytest.raises(NotImplementedError, match="pass data_dir"):
+        Small("sugarcrepe", tmp_path, "swap_obj").rows(data_dir=None)
+
+
+def test_annotations_beside_the_images_are_not_taken_for_unrefined_ones(remote_sugarcrepe, tmp_path):
+    small = Small("sugarcrepe", tmp_path)
+    shutil.copy(small.folder / "data" / "swap_obj.json", small.folder)
+    found = r"data_unrefined/swap_obj\.json.*pass data_dir"
+    small.error(ConnectionError, found, "unrefined_swap_obj")

@@ -1,63 +1,32 @@
-"""What holds for every metric module: its folder, its card, its page, and what must not change its scores."""
+"""What holds for every metric module: what must not change its scores, what it refuses, what its results have."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
-import doctest
-import importlib
 import json
 import math
-import re
-import subprocess
-import sys
-import urllib.request
-from pathlib import Path
 
-import evaluate
 import numpy as np
 import pandas
 import pytest
 import torch
-import yaml
-from metric_cases import CASES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from metric_cases import CASES, EVERY, NAMES, compute, rows_of
 
-import vl_assay.metrics
-from vl_assay.metrics.errors import ScoresError, UnknownNameError
-from vl_assay.metrics.modules import install_metric, load_metric, metric_names
+from vl_assay.metrics.errors import ScoresError, UnknownNameError, VLAssayError
+from vl_assay.metrics.inputs import option_names
+from vl_assay.metrics.modules import load_metric
 from vl_assay.metrics.page import tabulate
 
-METRICS = Path(vl_assay.metrics.__file__).parent
-NAMES = metric_names()
-EVERY = pytest.mark.parametrize("name", NAMES)
+INTERVALS = {"confidence": 0.9, "resamples": 200}
+# Answers are no scores: they have no ties and no scale.
+SCORED = pytest.mark.parametrize("name", [name for name in NAMES if name != "yes_no_f1"])
 
 
 def test_every_metric_has_a_case():
     assert sorted(CASES) == NAMES
-
-
-def module_of(name, part=None):
-    return importlib.import_module(f"vl_assay.metrics.{name}.{part or name}")
-
-
-def compute(name, inputs, **options):
-    return load_metric(name).compute(**inputs, **{**CASES[name].settings, **options})
-
-
-def set_scores(inputs, path, change):
-    """A copy of the inputs with every score changed."""
-    inputs = copy.deepcopy(inputs)
-
-    def rescale(value):
-        return [rescale(part) for part in value] if isinstance(value, list) else change(value)
-
-    top, *below = path
-    if below:
-        for row in inputs[top]:
-            row[below[0]] = rescale(row[below[0]])
-    else:
-        inputs[top] = rescale(inputs[top])
-    return inputs
 
 
 def numbers(result, without=()):
@@ -89,17 +58,7 @@ def assert_same(actual, expected, without=(), tolerance=1e-9):
             assert left[path] == value, path
 
 
-def rows_of(name, seed=0, n=60):
-    rng = np.random.default_rng(seed)
-    inputs = CASES[name].random(rng, n)
-    rows = len(next(iter(inputs.values())))
-    return inputs | {"clusters": [row // 3 for row in range(rows)]}
-
-
 INTERVALS = {"confidence": 0.9, "resamples": 200}
-
-
-# --- what must not matter -------------------------------------------------------------------------------------
 
 
 @EVERY
@@ -129,13 +88,11 @@ def _by_size(name):
     return ("mcnemar_p_value", "mcnemar_method") if name == "paired_difference" else ()
 
 
-@EVERY
+@SCORED
 @pytest.mark.parametrize("change", [lambda s: 3 * s + 7, math.exp, lambda s: s**3], ids=["linear", "exp", "cube"])
 def test_a_monotone_rescaling_of_scores_does_not_matter(name, change):
     case, inputs = CASES[name], rows_of(name, seed=3)
-    if name == "yes_no_f1":
-        pytest.skip("answers are no scores")
-    rescaled = set_scores(inputs, case.scores, change)
+    rescaled = case.with_scores(inputs, change)
     assert_same(compute(name, rescaled), compute(name, inputs), without=case.depends_on_scale)
 
 
@@ -152,9 +109,6 @@ def test_other_modules_computed_before_do_not_matter(name):
                 compute(other, {key: inputs[key] for key in wanted})
     assert inputs == before
     assert compute(name, inputs) == expected
-
-
-# --- what must not pass ---------------------------------------------------------------------------------------
 
 
 @EVERY
@@ -182,16 +136,69 @@ def test_an_empty_set_is_refused_with_the_cure(name):
 
 
 @EVERY
-def test_labels_of_another_number_are_refused(name):
-    inputs = rows_of(name)
-    with pytest.raises(ScoresError, match="clusters"):
-        compute(name, inputs | {"clusters": inputs["clusters"][1:]}, **INTERVALS)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"confidence": 95}, "confidence is 95; it must lie strictly between 0 and 1, such as 0.95"),
+        ({"confidence": "0.9"}, "confidence is '0.9'; it must lie strictly between 0 and 1"),
+        ({"resamples": 99}, "resamples is 99; it must be a whole number of at least 100"),
+        ({"seed": -1}, "seed is -1; it must be a whole number of at least 0"),
+        ({"seed": 0.5}, "seed is 0.5; it must be a whole number of at least 0"),
+        ({"clusters": ["a"]}, "1 clusters came for "),
+        ({"clusters": ["a"], "confidence": 0.9}, "1 clusters came for "),
+        ({"categories": ["a"]}, "categories came "),
+    ],
+)
+def test_options_that_cannot_be_used_are_refused_with_their_cure(name, options, message):
+    with pytest.raises(ScoresError, match=message):
+        compute(name, rows_of(name) | options)
 
 
 @EVERY
-def test_confidence_outside_its_range_is_refused(name):
-    with pytest.raises(ScoresError, match="confidence is 95"):
-        compute(name, rows_of(name), confidence=95)
+@pytest.mark.parametrize("labels", ["categories", "clusters"])
+def test_a_missing_label_is_refused(name, labels):
+    inputs = rows_of(name)
+    if labels in inputs:
+        inputs[labels][4] = None
+        with pytest.raises(ScoresError, match=f"{labels} are missing in row"):
+            compute(name, inputs)
+
+
+@SCORED
+@pytest.mark.parametrize("ties", ["strict", None, ["wrong"]])
+def test_an_unknown_tie_policy_names_the_known_ones(name, ties):
+    known = "wrong, coco" if name == "cpd_ap" else "wrong, half, right"
+    with pytest.raises(UnknownNameError, match=f"unknown tie policy .*; known: {known}"):
+        compute(name, rows_of(name), ties=ties)
+
+
+SCALARS = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=3)
+JUNK = st.recursive(
+    SCALARS,
+    lambda part: (
+        st.lists(part, max_size=4) | st.dictionaries(st.integers(0, 2) | st.text(max_size=2), part, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@EVERY
+@given(data=st.data())
+@settings(max_examples=60)
+def test_junk_is_judged_or_refused_in_words(name, data):
+    module, inputs = load_metric(name), rows_of(name, n=data.draw(st.integers(1, 4)))
+    columns = {key: inputs.pop(key) for key in module._feature_names()}
+    options = {"confidence": 0.9, "resamples": 100} | CASES[name].settings | inputs
+    place = data.draw(st.sampled_from([*columns, *columns, *option_names(module.function)]))
+    target = columns if place in columns else options
+    junk = data.draw(JUNK)
+    if isinstance(target.get(place), list) and data.draw(st.booleans()):
+        target[place][0] = junk
+    else:
+        few = isinstance(junk, int) and place in ("resamples", "permutations", "subsamples")
+        target[place] = min(junk, 200) if few else junk
+    with contextlib.suppress(VLAssayError):
+        json.dumps(module.function(*columns.values(), **options), allow_nan=False)
 
 
 @EVERY
@@ -249,7 +256,51 @@ def test_a_filtered_pandas_column_is_read():
     assert (result["accuracy"], result["n"]) == (0.5, 2)
 
 
-# --- what every result has ------------------------------------------------------------------------------------
+@EVERY
+def test_the_module_and_the_plain_function_agree(name):
+    module = load_metric(name)
+    inputs = CASES[name].with_scores(rows_of(name, seed=6), round)
+    options = CASES[name].settings | INTERVALS | {"seed": 3}
+    if "ties" in option_names(module.function):
+        options["ties"] = "coco" if name == "cpd_ap" else "half"
+    columns = [inputs[key] for key in module._feature_names()]
+    labels = {key: rows for key, rows in inputs.items() if key not in module._feature_names()}
+    before = copy.deepcopy(inputs)
+    expected = module.function(*columns, **labels, **options)
+    assert inputs == before
+    assert module.compute(**inputs, **options) == expected
+
+
+@EVERY
+@pytest.mark.parametrize("container", [list, np.array, torch.tensor], ids=["list", "numpy", "torch"])
+def test_batches_and_single_examples_add_up_to_the_whole(name, container):
+    case, inputs = CASES[name], rows_of(name)
+    batches, single = load_metric(name), load_metric(name)
+    labels = {key: rows for key, rows in inputs.items() if key not in batches._feature_names()} | case.settings
+    # Rows of boxes are mappings, which come in lists alone.
+    columns = {key: inputs[key] if len(case.scores) > 1 else container(inputs[key]) for key in batches._feature_names()}
+    expected = load_metric(name).compute(**columns, **labels)
+    for part in (slice(0, 2), slice(2, None)):
+        batches.add_batch(**{key: rows[part] for key, rows in columns.items()})
+    assert batches.compute(**labels) == expected
+    names = {"predictions": "prediction", "references": "reference"}
+    for row in zip(*columns.values(), strict=True):
+        single.add(**{names.get(key, key): value for key, value in zip(columns, row, strict=True)})
+    assert single.compute(**labels) == expected
+
+
+@EVERY
+def test_every_option_reaches_the_intervals_of_all_parts(name):
+    inputs = rows_of(name, seed=7, n=300) | INTERVALS
+    expected = compute(name, inputs)
+    for change in ({"clusters": None}, {"confidence": 0.5}, {"resamples": 100}, {"seed": 1}):
+        result = compute(name, inputs | change)
+        parts = [(result, expected)]
+        parts += [(result["per_category"][label], part) for label, part in expected.get("per_category", {}).items()]
+        for part, other in parts:
+            assert any(part[key] != other[key] for key in part if key.endswith("_interval")), change
+    if name != "paired_difference":  # which always has one
+        assert not [path for path in numbers(compute(name, inputs | {"confidence": None})) if "interval" in str(path)]
 
 
 @EVERY
@@ -264,11 +315,12 @@ def test_results_are_json_and_say_how_many_examples_there_were(name):
 def test_with_confidence_every_result_has_intervals_around_its_scores(name):
     result = compute(name, rows_of(name, n=300), **INTERVALS)
     assert result["confidence"] == 0.9
-    intervals = {key.removesuffix("_interval"): value for key, value in result.items() if key.endswith("_interval")}
-    assert intervals
-    for key, (low, high) in intervals.items():
-        assert low <= result[key] <= high
-        assert low < high
+    for part in (result, *result.get("per_category", {}).values()):
+        intervals = {key.removesuffix("_interval"): value for key, value in part.items() if key.endswith("_interval")}
+        assert intervals
+        for key, (low, high) in intervals.items():
+            assert low <= part[key] <= high
+            assert low < high
 
 
 @EVERY
@@ -279,127 +331,3 @@ def test_the_table_of_a_result_has_all_its_scores(name):
     assert {len(line) for line in lines} == {len(headers)}
     shown = dict(zip(headers, lines[-1], strict=True))
     assert shown["n"] == result["n"]
-
-
-# --- folder, card and page ------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def at_the_root(monkeypatch):
-    """The examples load a metric by its path in a checkout."""
-    monkeypatch.chdir(METRICS.parent)
-
-
-@EVERY
-@pytest.mark.usefixtures("at_the_root")
-def test_the_examples_of_the_module_run(name):
-    outcome = doctest.testmod(module_of(name))
-    assert outcome.failed == 0
-    assert outcome.attempted >= 3
-
-
-def card(name):
-    text = (METRICS / name / "README.md").read_text(encoding="utf-8")
-    front_matter, body = text.removeprefix("---\n").split("\n---\n", 1)
-    return yaml.safe_load(front_matter), body
-
-
-@EVERY
-@pytest.mark.usefixtures("at_the_root")
-def test_the_examples_of_the_card_run(name):
-    blocks = re.findall(r"```python\n(.*?)```", card(name)[1], flags=re.DOTALL)
-    assert blocks
-    for number, block in enumerate(blocks):
-        test = doctest.DocTestParser().get_doctest(block, {}, f"{name} card block {number}", "README.md", 0)
-        assert test.examples
-        assert doctest.DocTestRunner().run(test).failed == 0
-
-
-@EVERY
-def test_the_card_is_that_of_a_metric_space(name):
-    meta, text = card(name)
-    assert meta["sdk"] == "gradio"
-    assert meta["python_version"] == "3.11"
-    assert meta["tags"] == ["evaluate", "comparison" if name == "paired_difference" else "metric"]
-    assert (METRICS / name / meta["app_file"]).is_file()
-    assert (METRICS / name / "requirements.txt").read_text(encoding="utf-8") == "vl-assay[space]\n"
-    for heading in ("Definition", "Gates", "How to use", "Inputs", "Outputs", "Reference values", "Limitations"):
-        assert re.search(rf"^##+ {heading}", text, flags=re.MULTILINE), heading
-    assert load_metric(name).citation.strip() in text
-
-
-def gates(name):
-    """The rows of the card's table of gates, as dictionaries."""
-    section = card(name)[1].split("## Gates")[1].split("\n## ")[0]
-    lines = [
-        [cell.strip() for cell in line.strip().strip("|").split("|")] for line in section.splitlines() if "|" in line
-    ]
-    header, _, *rows = lines
-    return [dict(zip(header, row, strict=True)) for row in rows]
-
-
-GATES = [(name, row) for name in NAMES for row in (gates(name) if (METRICS / name / "README.md").is_file() else [])]
-
-
-@pytest.mark.parametrize(("name", "row"), GATES, ids=[f"{n}-{r['scorer']}-{r.get('ties')}" for n, r in GATES])
-def test_gates_score_what_the_card_says(name, row):
-    case, rng = CASES[name], np.random.default_rng(6)
-    cells = {key: cell for key, cell in row.items() if key not in ("scorer", "ties") and cell != "–"}
-    assert cells
-    options = {"ties": row["ties"]} if row.get("ties", "–") != "–" else {}
-    if row["scorer"] == "NaN":
-        assert set(cells.values()) == {"refused"}
-        with pytest.raises(ScoresError):
-            compute(name, set_scores(case.random(rng, 30), case.scores, lambda _: math.nan), **options)
-        return
-    constant = row["scorer"].startswith("constant")
-    assert constant or row["scorer"] == "random"
-    result = compute(name, (case.constant if constant else case.random)(rng, 4_000), **options)
-    for key, cell in cells.items():
-        assert result[key] == pytest.approx(float(cell), abs=1e-9 if constant else 0.03), key
-
-
-def test_every_card_says_what_a_constant_and_a_nan_get():
-    for name in NAMES:
-        scorers = {row["scorer"].split(",")[0] for row in gates(name)}
-        assert {"constant", "NaN"} <= scorers | ({"NaN"} if name == "yes_no_f1" else set()), name
-
-
-@EVERY
-def test_the_page_judges_its_example(name):
-    page = module_of(name, "app").PAGE
-    chosen = [values[0] for values in page.options.values()]
-    result = page.judge(page.example, *chosen)
-    assert result["n"] >= 1
-    with pytest.raises(ScoresError, match="the table is empty"):
-        page.judge([[""] * len(page.columns)], *chosen)
-
-
-@EVERY
-def test_the_page_starts(name):
-    page = module_of(name, "app").PAGE
-    blocks = page.build()
-    _, url, _ = blocks.launch(prevent_thread_lock=True, quiet=True, share=False)
-    try:
-        with urllib.request.urlopen(url, timeout=30) as answer:
-            assert page.title in answer.read().decode()
-    finally:
-        blocks.close()
-
-
-def test_bare_names_load_from_any_folder_after_install(tmp_path):
-    for name in NAMES:
-        install_metric(name)
-    code = f"import evaluate\nfor name in {NAMES}: print(type(evaluate.load(name)).__name__)"
-    process = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert process.returncode == 0, process.stderr
-    assert process.stdout.split() == [type(load_metric(name)).__name__ for name in NAMES]
-
-
-@EVERY
-def test_the_module_describes_itself(name):
-    module = load_metric(name)
-    assert len(module.description) > 30
-    assert "Args:" in module.inputs_description
-    assert "Returns:" in module.inputs_description
-    assert isinstance(module, evaluate.EvaluationModule)

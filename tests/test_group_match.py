@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import collections
-import contextlib
-import doctest
 import itertools
 import json
 import math
 import statistics
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from cards import card_table, card_text, paper_text
 
 from vl_assay.metrics import groups, kernels
-from vl_assay.metrics.errors import ScoresError, UnknownNameError, VLAssayError
+from vl_assay.metrics.errors import ScoresError
 from vl_assay.metrics.group_match import app
 from vl_assay.metrics.groups import group_match
 from vl_assay.metrics.modules import load_metric
 
-CARD = (Path(app.__file__).parent / "README.md").read_text(encoding="utf-8")
+CARD = card_text("group_match")
 SCORES = ("text_score", "image_score", "group_score")
 RIGHT, WRONG = [[2, 1], [1, 2]], [[1, 2], [2, 1]]
 # All groups whose scores are 0, 1 or 2: every way in which four scores can be tied.
@@ -129,49 +125,6 @@ def test_a_softmax_over_captions_spoils_the_image_score_as_the_card_says():
     assert scores_of(compute(normalised)) == pytest.approx([1 / 4, 1 / 2, 1 / 4], abs=0.01)
 
 
-matrices = st.lists(st.lists(st.lists(st.integers(-2, 2), min_size=2, max_size=2), min_size=2, max_size=2), min_size=1,
-                    max_size=8)  # fmt: skip
-
-
-@given(scores=matrices, data=st.data())
-def test_scores_are_the_means_of_the_three_equations(scores, data):
-    labels = data.draw(st.lists(st.sampled_from(["a", "b"]), min_size=len(scores), max_size=len(scores)))
-    result = group_match(scores, categories=labels)
-    judged = [judge_by_hand(group) for group in scores]
-    expected = [statistics.fmean(column) for column in zip(*judged, strict=True)]
-    assert scores_of(result) == pytest.approx(expected)
-    means = []
-    for label in dict.fromkeys(labels):
-        mine = [one for one, other in zip(judged, labels, strict=True) if other == label]
-        means.append([statistics.fmean(column) for column in zip(*mine, strict=True)])
-        assert scores_of(result["per_category"][label]) == pytest.approx(means[-1])
-    macro = [statistics.fmean(column) for column in zip(*means, strict=True)]
-    assert [result[f"macro_{name}"] for name in SCORES] == pytest.approx(macro)
-
-
-@given(scores=matrices, ties=st.sampled_from(kernels.TIES))
-def test_naming_images_or_captions_the_other_way_round_swaps_text_and_image(scores, ties):
-    array = np.array(scores)
-    expected = scores_of(group_match(array, ties=ties))
-    transposed = scores_of(group_match(array.transpose(0, 2, 1), ties=ties))
-    assert transposed == [expected[1], expected[0], expected[2]]
-    assert scores_of(group_match(array[:, ::-1, ::-1], ties=ties)) == expected  # both pairs in the other order
-    assert expected[2] <= min(expected[:2])
-
-
-junk = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.floats(), st.text(max_size=3)),
-    lambda inner: st.lists(inner, max_size=3),
-    max_leaves=12,
-)
-
-
-@given(scores=junk, ties=st.one_of(st.sampled_from(kernels.TIES), junk))
-def test_junk_is_refused_in_words(scores, ties):
-    with contextlib.suppress(VLAssayError):
-        assert 0 <= group_match(scores, ties=ties)["group_score"] <= 1
-
-
 def tags(shared_data):
     """The tags of Winoground's 400 groups, in their order; "no tag" where there are none."""
     path = shared_data / "data" / "winoground" / "new_tag_assignments.json"
@@ -179,10 +132,9 @@ def tags(shared_data):
     return [by_group[str(number)] or ["no tag"] for number in range(len(by_group))]
 
 
-def card_table(header):
-    """The two-column table of the card under that header, as a dictionary."""
-    lines = CARD.split(f"| {header} | groups |\n|---|---|\n")[1].split("\n\n")[0].splitlines()
-    return {name.strip(): int(size) for name, size in (line.strip("|").split("|") for line in lines)}
+def sizes(header):
+    """The numbers of groups in the card's table with that header."""
+    return {name: int(size) for name, (size,) in card_table("group_match", header).items()}
 
 
 def test_a_group_of_winoground_counts_in_each_of_its_tags_but_once_overall(shared_data):
@@ -191,7 +143,7 @@ def test_a_group_of_winoground_counts_in_each_of_its_tags_but_once_overall(share
     right = [number % 3 == 0 for number in range(400)]
     result = compute([RIGHT if hit else WRONG for hit in right], categories=labels)
     assert (result["n"], result["group_score"]) == (400, 134 / 400)  # 0, 3, … 399
-    assert {name: part["n"] for name, part in result["per_category"].items()} == card_table("tag")
+    assert {name: part["n"] for name, part in result["per_category"].items()} == sizes("tag")
     # 172 groups without a tag, 173 with one, 41 with two, 13 with three, 1 with four: 400 groups and 298 tags.
     counts = collections.Counter(0 if tag == ["no tag"] else len(tag) for tag in labels)
     assert counts == {0: 172, 1: 173, 2: 41, 3: 13, 4: 1}
@@ -207,7 +159,7 @@ def test_a_group_of_winoground_counts_in_each_of_its_tags_but_once_overall(share
 def test_the_card_counts_the_released_groups(shared_data):
     path = shared_data / "data" / "cola" / "COLA_multiobjects_matching_benchmark.json"
     rows = json.loads(path.read_text(encoding="utf-8"))
-    assert compute([RIGHT] * len(rows))["n"] == card_table("benchmark")["Cola"] == 210
+    assert compute([RIGHT] * len(rows))["n"] == sizes("benchmark")["Cola"] == 210
     pairs = {frozenset((first, second)) for first, _, second, _ in rows}
     sets = []
     for pair in pairs:
@@ -219,81 +171,15 @@ def test_the_card_counts_the_released_groups(shared_data):
 
 
 def test_the_card_quotes_the_paper(shared_data):
-    (paper,) = (shared_data / "papers").glob("000_*.txt")
-    text = paper.read_text(encoding="utf-8")
-    for name, size in card_table("benchmark").items():
+    text = paper_text(shared_data, 0)
+    for name, size in sizes("benchmark").items():
         row = next(line for line in text.splitlines() if line.startswith(f"{name} [") and "\t" in line)
         assert row.split("\t")[2] == str(size)
     assert "ability to select an image that correctly matches a given caption" in text  # so the card says of Cola
 
 
-def test_the_module_and_the_plain_function_agree():
-    rng = np.random.default_rng(3)
-    scores = rng.integers(0, 4, (200, 2, 2))
-    options = {
-        "categories": [["a", "b"] if n % 3 else "b" for n in range(200)],
-        "clusters": rng.integers(0, 60, 200).tolist(),
-        "ties": "half",
-        "confidence": 0.8,
-        "resamples": 300,
-        "seed": 3,
-    }
-    expected = group_match(scores, **options)
-    assert compute(scores, **options) == expected
-    assert json.loads(json.dumps(expected, allow_nan=False)) == expected
-
-
-def test_every_option_reaches_the_intervals():
-    rng = np.random.default_rng(4)
-    scores, clusters = rng.normal(size=(300, 2, 2)), rng.integers(0, 60, 300).tolist()
-    labels = [["a", "b"] if n % 2 else ["b"] for n in range(300)]
-    plain = {"categories": labels, "clusters": clusters, "confidence": 0.95, "resamples": 300, "seed": 0}
-    expected = compute(scores, **plain)
-    for name in SCORES:
-        for part, score in [(expected, name), (expected, f"macro_{name}"), (expected["per_category"]["a"], name)]:
-            low, high = part[f"{score}_interval"]
-            assert low < part[score] < high
-    for change in ({"clusters": None}, {"confidence": 0.5}, {"resamples": 301}, {"seed": 1}):
-        assert compute(scores, **{**plain, **change})["group_score_interval"] != expected["group_score_interval"]
-
-
-def test_groups_that_share_images_widen_the_interval():
-    # 25 copies of each of 40 groups are worth 40 groups: the interval is 5 times as wide as that of 1,000.
-    scores = np.repeat(np.random.default_rng(5).normal(size=(40, 2, 2)), 25, axis=0)
-    options = {"confidence": 0.9, "resamples": 2_000}
-    alone = compute(scores, **options)["text_score_interval"]
-    joined = compute(scores, clusters=np.repeat(np.arange(40), 25).tolist(), **options)["text_score_interval"]
-    assert np.ptp(joined) == pytest.approx(5 * np.ptp(alone), rel=0.2)
-
-
-def test_all_right_gets_the_exact_bound():
-    result = compute([RIGHT] * 10, confidence=0.95)
-    for name in SCORES:
-        assert result[f"{name}_interval"] == pytest.approx([0.025 ** (1 / 10), 1.0])
-
-
-@pytest.mark.parametrize("container", [list, np.array, torch.tensor], ids=["list", "numpy", "torch"])
-def test_batches_and_single_groups_add_up_to_the_whole(container):
-    scores = [RIGHT, WRONG, [[2, 1], [3, 4]]]
-    expected = compute(scores)
-    metric = load_metric("group_match")
-    metric.add_batch(predictions=container(scores[:2]))
-    metric.add_batch(predictions=container(scores[2:]))
-    assert metric.compute() == expected
-    for group in scores:
-        metric.add(prediction=container(group))
-    assert metric.compute() == expected
-
-
 def test_scores_are_compared_as_float64():
     assert compute([[[0.30000001, 0.3], [0.3, 0.30000001]]])["group_score"] == 1.0
-
-
-def test_input_arrays_are_left_as_they_were():
-    scores = np.array([[[1.0, 2.0], [2.0, 2.0]]])
-    before = scores.copy()
-    group_match(scores, ties="half")
-    assert (scores == before).all()
 
 
 CURE = r"; pass a 2×2 matrix for each group: rows images, columns captions, the right pairs on the diagonal"
@@ -330,29 +216,8 @@ def test_through_evaluate_too_a_group_of_another_shape_is_named(bad):
         compute([RIGHT, bad])
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"ties": "first"}, "unknown tie policy 'first'; known: wrong, half, right"),
-        ({"categories": ["a"]}, "1 categories came for 2 examples"),
-        ({"categories": [[], []]}, "no example has a category; pass some, or leave categories out"),
-        ({"clusters": ["a"]}, "1 clusters came for 2 examples"),
-        ({"confidence": 0.9, "resamples": 10}, "resamples is 10; it must be a whole number of at least 100"),
-        ({"confidence": 0.9, "seed": -1}, "seed is -1; it must be a whole number of at least 0"),
-    ],
-)
-def test_unusable_options_are_refused_with_their_cure(options, message):
-    with pytest.raises((ScoresError, UnknownNameError), match=message):
-        compute([RIGHT, WRONG], **options)
-
-
 def test_the_page_takes_the_matrix_row_by_row():
     result = app.PAGE.judge([["0.5", "0.4", "0.6", "0.7", ""]], "wrong")
     assert scores_of(result) == [1.0, 0.0, 0.0]  # text: 0.5 > 0.4 and 0.7 > 0.6; image: 0.5 < 0.6
     assert result["per_category"] == {}
     assert scores_of(app.PAGE.judge([["1", "1", "1", "1", "a"]], "half")) == pytest.approx([1 / 4, 1 / 4, 1 / 6])
-
-
-def test_the_examples_of_the_docstrings_run():
-    outcome = doctest.testmod(groups)
-    assert (outcome.failed, outcome.attempted) == (0, 2)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import json
 import re
 from fractions import Fraction
-from pathlib import Path
 
-import numpy as np
 import pytest
+from cards import card_table, card_text, paper_text
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.metrics import hard_positives
 from vl_assay.metrics.augmented_accuracy.app import PAGE as AUGMENTED_PAGE
 from vl_assay.metrics.brittleness.app import PAGE as BRITTLENESS_PAGE
-from vl_assay.metrics.errors import ScoresError, UnknownNameError, VLAssayError
+from vl_assay.metrics.errors import ScoresError
 from vl_assay.metrics.hard_positives import augmented_accuracy, brittleness
 from vl_assay.metrics.modules import load_metric
 
@@ -33,13 +29,6 @@ RANKED = {
     "c_n>c>c_p": [2, 1, 3],
     "c_n>c_p>c": [1, 2, 3],
 }
-
-
-def card(name):
-    return (Path(hard_positives.__file__).parent / name / "README.md").read_text(encoding="utf-8")
-
-
-# --- by arithmetic --------------------------------------------------------------------------------------------
 
 
 def test_each_ranking_earns_what_the_equations_say():
@@ -156,8 +145,6 @@ def test_mean_scores_stay_finite_however_large_the_scores():
     assert brittleness([[5e-324, 0, 0]])["mean_scores"] == {"c": 5e-324, "c_p": 0, "c_n": 0}
 
 
-# --- against references, and what must hold --------------------------------------------------------------------
-
 GRID = st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=3), min_size=1, max_size=10)
 
 
@@ -203,138 +190,18 @@ def test_both_right_brittle_both_wrong_and_tied_are_all_there_is(rows):
     assert accuracy["gap"] <= result["rankings"]["c>c_n>c_p"] + result["tie_rate"] + 1e-12
 
 
-@given(rows=GRID)
-def test_policies_are_ordered_and_agree_without_ties(rows):
-    wrong, half, right = ([augmented_accuracy(rows, ties=ties), brittleness(rows, ties=ties)] for ties in TIES)
-    for key in ("original_accuracy", "augmented_accuracy"):
-        assert wrong[0][key] <= half[0][key] + 1e-12 <= right[0][key] + 2e-12
-    assert wrong[1]["brittleness"] >= half[1]["brittleness"] - 1e-12 >= right[1]["brittleness"] - 2e-12
-    untied = [row for row in rows if row[2] not in row[:2]]
-    if untied:
-        for function in (augmented_accuracy, brittleness):
-            assert function(untied, ties="wrong") == function(untied, ties="half") == function(untied, ties="right")
-
-
-@given(rows=GRID)
-def test_the_true_captions_may_change_places_in_all_but_the_original_accuracy(rows):
-    swapped = [[c_p, c, c_n] for c, c_p, c_n in rows]
-    for ties in TIES:
-        one, other = brittleness(rows, ties=ties), brittleness(swapped, ties=ties)
-        for key in ("brittleness", "both_wrong", "tie_rate"):
-            assert one[key] == pytest.approx(other[key])
-        accuracies = [augmented_accuracy(each, ties=ties)["augmented_accuracy"] for each in (rows, swapped)]
-        assert accuracies[0] == pytest.approx(accuracies[1])
-
-
-INTERVALS = {"confidence": 0.8, "resamples": 100, "seed": 2}
-
-
-def triples_at_random(n=150):
-    rng = np.random.default_rng(5)
-    inputs = {"categories": rng.choice(["swap", "replace"], n).tolist(), "clusters": rng.integers(0, 40, n).tolist()}
-    return rng.integers(0, 6, (n, 3)), inputs
-
-
-@BOTH
-def test_the_module_and_the_plain_function_agree(name):
-    scores, labels = triples_at_random()
-    options = {**labels, **INTERVALS, "ties": "half"}
-    result = load_metric(name).compute(predictions=scores, **options)
-    assert result == getattr(hard_positives, name)(scores, **options)
-
-
-@BOTH
-def test_every_option_reaches_the_intervals(name):
-    scores, labels = triples_at_random()
-    metric = load_metric(name)
-    plain = {**labels, **INTERVALS}
-    expected = metric.compute(predictions=scores, **plain)
-    keys = [key for key in expected if key.endswith("_interval")]
-    assert len(keys) == {"augmented_accuracy": 6, "brittleness": 4}[name]
-    for change in ({"clusters": None}, {"confidence": 0.5}, {"resamples": 101}, {"seed": 1}):
-        other = metric.compute(predictions=scores, **{**plain, **change})
-        for key in keys:
-            assert other[key] != expected[key]
-    for part in expected["per_category"].values():
-        for key, (low, high) in ((key, value) for key, value in part.items() if key.endswith("_interval")):
-            assert low < part[key.removesuffix("_interval")] < high
-
-
-def test_a_gap_that_no_image_shows_has_the_exact_interval():
-    result = augmented_accuracy([[3, 2, 1]] * 4, clusters=["a", "a", "b", "b"], confidence=0.9)
-    assert result["gap_interval"] == pytest.approx([0, 1 - 0.05**0.5])  # two images, none with a gap
-
-
-# --- chance ----------------------------------------------------------------------------------------------------
-
-
-def test_a_scorer_that_knows_nothing_gets_the_chance_of_the_paper():
-    # The standard error of 40,000 draws is at most 0.0025.
-    scores = np.random.default_rng(7).normal(size=(40_000, 3))
-    accuracy, result = augmented_accuracy(scores), brittleness(scores)
-    expected = {"original_accuracy": 1 / 2, "augmented_accuracy": 1 / 3, "gap": 1 / 6}
-    assert {key: accuracy[key] for key in expected} == pytest.approx(expected, abs=0.01)
-    assert (result["brittleness"], result["both_wrong"]) == pytest.approx((1 / 3, 1 / 3), abs=0.01)
-    assert result["rankings"] == pytest.approx({**dict.fromkeys(RANKED, 1 / 6), "tied": 0.0}, abs=0.01)
-    assert {**accuracy, **result}.items() >= {"n": 40_000, "tie_rate": 0.0}.items()
-
-
-# --- what is refused ------------------------------------------------------------------------------------------
-
-
 @BOTH
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"predictions": [[1, 2], [2, 1]]}, r"the rows have 2 scores; pass three .*\[s\(c\), s\(c_p\), s\(c_n\)\]"),
         ({"predictions": [[1, 2, 3, 4]]}, "the rows have 4 scores; pass three for each example"),
-        ({"predictions": [[1, 2, 3], [1, 2]]}, r"row 0 has 3 scores.*row 1 \(1 of 2.*score the same number"),
-        ({"predictions": [[1, 2, 3], [1, None, 3]]}, r"NaN or infinite in row 1 \(1 of 2.*Score these examples again"),
-        ({"categories": ["swap", None]}, "categories are missing in row 1 .*give every example a label"),
-        ({"categories": ["swap"]}, "1 categories came for 2 examples; pass a list with one label per example"),
     ],
 )
 def test_unusable_input_is_refused_with_its_cure(name, options, message):
     with pytest.raises(ScoresError, match=message):
         load_metric(name).compute(**{"predictions": [[3, 2, 1], [1, 2, 3]], **options})
 
-
-@BOTH
-@pytest.mark.parametrize("ties", ["strict", None, ["wrong"]])
-def test_an_unknown_tie_policy_names_the_known_ones(name, ties):
-    with pytest.raises(UnknownNameError, match=r"unknown tie policy .*; known: wrong, half, right"):
-        load_metric(name).compute(predictions=[[3, 2, 1]], ties=ties)
-
-
-JUNK = st.none() | st.booleans() | st.integers(-3, 3) | st.floats() | st.text(max_size=3)
-LISTS = JUNK | st.lists(JUNK | st.lists(JUNK, max_size=3), max_size=3)
-NAMES = st.sampled_from(["swap", 7, ["replace", "any"]])
-
-
-def mostly(good):
-    return st.integers(0, 7).flatmap(lambda dice: LISTS if dice == 7 else good)
-
-
-@BOTH
-@given(
-    scores=mostly(st.lists(st.lists(st.floats(allow_nan=False), min_size=3, max_size=3), min_size=2, max_size=2)),
-    options=st.fixed_dictionaries(
-        {},
-        optional={
-            "ties": mostly(st.sampled_from(TIES)),
-            "categories": mostly(st.lists(NAMES, min_size=2, max_size=2)),
-            "clusters": mostly(st.just(["an image"] * 2)),
-            "confidence": st.just(0.9) | st.floats(),
-            "resamples": st.just(100),
-        },
-    ),
-)
-def test_junk_is_judged_or_refused_in_words(name, scores, options):
-    with contextlib.suppress(VLAssayError):
-        json.dumps(getattr(hard_positives, name)(scores, **options), allow_nan=False)
-
-
-# --- the paper -------------------------------------------------------------------------------------------------
 
 RELATIONS, ATTRIBUTES = 16_868, 10_575
 
@@ -347,10 +214,7 @@ CLIP, CHANCE, HUMAN = "CLIP ViT-B/32", "Random Chance", "Human Estimate"
 
 @pytest.fixture(scope="module")
 def paper(shared_data):
-    found = sorted((shared_data / "papers").glob("003_*.txt"))
-    if not found:
-        pytest.skip("the paper's text is not there")
-    return found[0].read_text(encoding="utf-8").replace("<b>", "").replace("</b>", "")
+    return paper_text(shared_data, 3).replace("<b>", "").replace("</b>", "")
 
 
 def table(paper, caption):
@@ -412,14 +276,6 @@ def test_replace_in_table_1_is_the_mean_over_the_examples_of_table_7(table_1, ta
     }
 
 
-def test_clip_on_replace_is_a_micro_average_and_no_macro_average(table_1, table_7):
-    # (16,868 * 57.6 + 10,575 * 68.1) / 27,443 = 61.65, * 45.3 and 49.0: 46.73, * 21.7 and 25.5: 23.16
-    assert [weighted(table_7[CLIP], place) for place in range(3)] == pytest.approx([61.65, 46.73, 23.16], abs=0.005)
-    assert [table_1[CLIP][column] for column in FIRST["REPLACE"]] == ["61.6", "46.8", "23.2"]
-    macro = (57.6 + 68.1) / 2
-    assert macro == pytest.approx(62.85)
-
-
 def simulate(cells, columns, n):
     """Triples that have the original accuracy, the augmented accuracy and the brittleness of a row."""
     original, augmented, brittle = (round(float(cells[column]) / 100 * n) for column in columns)
@@ -465,17 +321,6 @@ def test_the_functions_give_the_figures_of_every_other_model(table_1, table_7):
         assert [100 * share for share in found] == pytest.approx(swap, abs=0.01)
 
 
-# --- the cards -------------------------------------------------------------------------------------------------
-
-
-def card_table(name, *headers):
-    """The rows of the card's table with these headers, by their first cell."""
-    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in card(name).splitlines()]
-    start = lines.index(list(headers))
-    rows = itertools.takewhile(lambda row: len(row) == len(headers), lines[start + 2 :])
-    return {row[0]: row[1:] for row in rows}
-
-
 def test_the_card_of_augmented_accuracy_quotes_the_paper(table_1, table_7):
     first = card_table(
         "augmented_accuracy", "model", "REPLACE original", "REPLACE augmented", "SWAP original", "SWAP augmented"
@@ -488,7 +333,7 @@ def test_the_card_of_augmented_accuracy_quotes_the_paper(table_1, table_7):
         assert cells == table_7[model][:4]
     for model in ("DAC-SAM", HUMAN):
         wanted = " and ".join(f"{weighted(table_7[model], place):.1f}" for place in (0, 1))
-        assert f"would be {wanted}" in " ".join(card("augmented_accuracy").split())
+        assert f"would be {wanted}" in " ".join(card_text("augmented_accuracy").split())
 
 
 def test_the_card_of_brittleness_quotes_the_paper(table_1, table_7, paper):
@@ -501,12 +346,9 @@ def test_the_card_of_brittleness_quotes_the_paper(table_1, table_7, paper):
     assert {model: "\t".join(cells) for model, cells in printed.items()} == rows
     ninth = next(line for line in paper.splitlines() if line.startswith("REPL.\t")).split("\t")
     assert (ninth[7], ninth[9]) == ("0.157", "0.231")
-    assert "prints 0.157" in card("brittleness")
+    assert "prints 0.157" in card_text("brittleness")
     wanted = f"DAC-SAM would be {weighted(table_7['DAC-SAM'], 2):.1f} and Our HN {weighted(table_7['Our HN'], 2):.1f}"
-    assert wanted in " ".join(card("brittleness").split())
-
-
-# --- the pages -------------------------------------------------------------------------------------------------
+    assert wanted in " ".join(card_text("brittleness").split())
 
 
 def test_the_pages_judge_their_example():

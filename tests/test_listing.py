@@ -9,18 +9,17 @@ import shutil
 import socket
 
 import pytest
+from builder_support import card_lines
 from typer.testing import CliRunner
 
-from vl_assay.hub_datasets import benchmark_names, build, get_benchmark, listing
+from vl_assay.hub_datasets import Benchmark, Task, benchmark_names, build, get_benchmark, listing
 from vl_assay.hub_datasets.benchmarks import config_names
 from vl_assay.hub_datasets.examples import cached_build
 from vl_assay.hub_datasets.listing import DAMAGED, DOWNLOADED, MADE, MISSING, OWN, READY, TO_DOWNLOAD
 from vl_assay.hub_datasets.repository import build_all, read_build, sources_folder
 from vl_assay.metrics.console import build_app
-from vl_assay.metrics.errors import DataError, StorageError, UnknownNameError
+from vl_assay.metrics.errors import StorageError, UnknownNameError
 from vl_assay.metrics.modules import metric_names
-
-SMALL = {"train_scenes": 0}
 
 
 def entry(name, **options):
@@ -145,10 +144,10 @@ def test_sizes_are_the_cards_until_there_is_a_build_and_then_the_newest_builds(c
 def test_numbers_of_the_cards_tables_are_read(name, monkeypatch, tmp_path):
     monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path))
     split = get_benchmark(name).split
-    inside = listing.get_card(name).split("<!-- counts -->")[1].split("<!-- /counts -->")[0]
-    cells = [[cell.strip() for cell in line.split("|")[1:5]] for line in inside.strip().splitlines()[2:]]
     shown = {
-        row[0]: [None if n == "–" else int(n.replace(",", "")) for n in row[2:]] for row in cells if row[1] == split
+        config: [None if n == "–" else int(n.replace(",", "")) for n in (rows, images)]
+        for config, of, rows, images, *_ in card_lines(name, "counts")
+        if of == split
     }
     found = {config.name: [config.rows, config.images] for config in entry(name).configs}
     assert {name: sizes for name, sizes in found.items() if sizes != [None, None]} == {
@@ -200,20 +199,6 @@ def test_messages_that_are_alike_are_told_once():
     assert len(lines) == 1
     assert lines[0].startswith("missing: VL-CheckList is read")
     assert listing.problem_lines(entry("toy_scenes")) == []
-
-
-def test_wrong_arguments_are_answered_with_what_is_allowed(tmp_path):
-    for arguments, message in (
-        (["list", "datasets"], "unknown thing to list 'datasets'; known: benchmarks, metrics, models"),
-        (["list", "--data-dir", str(tmp_path / "x")], "the data folder .*x is not there"),
-        (["build", "--out", "x"], "neither a benchmark nor --all came"),
-        (["build", "cola", "--all", "--out", "x"], "both a benchmark and --all came"),
-        (["build", "--all", "--out", "x", "-o", "sead=1"], "unknown option 'sead'; known: .*seed"),
-        (["build", "--all", "--out", "x", "--data-dir", str(tmp_path / "x")], "the data folder .*x is not there"),
-    ):
-        _, _, error = run(*arguments)
-        assert isinstance(error, UnknownNameError | DataError | ValueError), arguments
-        assert re.search(message, str(error))
 
 
 # Building all
@@ -320,3 +305,17 @@ def test_a_folder_that_cannot_be_replaced_concerns_its_own_benchmark_only(source
     outcomes = list(build_all(tmp_path / "all", data_dir=sources, options={"verify": False}))
     assert isinstance(outcomes[0].damaged["multiobjects"], StorageError)
     assert outcomes[1].built
+
+
+def test_a_task_that_names_a_metric_that_is_not_there_says_so(monkeypatch):
+    task = Task("itm", ("squares",), ("image",), ("caption",), {"nonsense": {}})
+    monkeypatch.setattr("vl_assay.hub_datasets.listing.get_benchmark", lambda name: Benchmark((task,)))
+    with pytest.raises(UnknownNameError, match=r"unknown metric of aro 'nonsense'; known: aro_itm"):
+        listing.list_metrics()
+
+
+def test_one_column_is_no_tuple_of_columns():
+    with pytest.raises(
+        TypeError, match=r"captions of the task itm is the text 'caption'; give a tuple: \('caption',\)"
+    ):
+        Task("itm", ("squares",), ("image",), "caption", {})

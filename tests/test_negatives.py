@@ -42,9 +42,6 @@ def negclip(captions, seed=0, **options):
     return negclip_negatives(captions, seed, tagger="plain", **options)
 
 
-# --- swaps, by hand ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("kind", "negative"),
     [
@@ -104,26 +101,9 @@ def test_captions_without_two_elements_of_a_kind_have_no_negatives():
     assert negclip([]) == []
 
 
-# --- laws -------------------------------------------------------------------------------------------------
-
 WORDS = [
-    "A",
-    "the",
-    "man",
-    "dogs",
-    "tree",
-    "red",
-    "big",
-    "very",
-    "slowly",
-    "is",
-    "riding",
-    "sits",
-    "on",
-    "and",
-    ",",
-    ".",
-]
+    "A", "the", "man", "dogs", "tree", "red", "big", "very", "slowly", "is", "riding", "sits", "on", "and", ",", ".",
+]  # fmt: skip
 captions = st.one_of(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), st.text(max_size=30))
 
 
@@ -156,9 +136,6 @@ def test_another_seed_makes_other_negatives():
     assert json.loads(json.dumps(negclip(texts[:1])))[0][0][0] == "noun"
     drawn = {negclip(texts[:1], seed)[0][0].caption for seed in range(300)}
     assert drawn == set(swaps_of(texts[0], "noun"))
-
-
-# --- CREPE ------------------------------------------------------------------------------------------------
 
 
 def every_replacement(caption):
@@ -249,8 +226,6 @@ def test_wrong_arguments_are_named():
     with pytest.raises(DataError, match=r"a caption is 3 in row 0"):
         negclip([3])
 
-
-# --- what the authors released ----------------------------------------------------------------------------
 
 ADJECTIVES = """
 white black red blue green yellow brown pink purple orange gray grey large small big little old young new tall short

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import doctest
 import re
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from vl_assay.metrics import page
 from vl_assay.metrics.errors import ScoresError
+from vl_assay.metrics.page import Column
 from vl_assay.metrics.sugarcrepe_itm import app
 
 FOLDER = Path(app.__file__).parent
@@ -22,15 +22,15 @@ def recorder(**inputs):
     return {"n": 1, "inputs": inputs}
 
 
+A, B = Column("a"), Column("b")
 RECORDING = page.Page(
     title="Recorder",
     folder=FOLDER,
     compute=recorder,
-    columns={"a": "number", "b": "number", "boxes": "list", "category": "label"},
     inputs={
-        "predictions": [["a", "b"], ["b", "a"]],
-        "references": {"boxes": "boxes", "first": "a"},
-        "categories": "category",
+        "predictions": [[A, B], [B, A]],
+        "references": {"boxes": Column("boxes", "list"), "first": A},
+        "categories": Column("category", "label"),
     },
     example=[["1", "2", "[[1, 2, 3, 4]]", "x"]],
 )
@@ -70,9 +70,10 @@ def test_a_cell_that_cannot_be_read_is_named_by_its_row(row, message):
 
 
 def test_text_that_is_needed_must_be_filled_in():
-    answers = dataclasses.replace(RECORDING, columns={"said": "text"}, inputs={"answers": "said"})
+    said = Column("said", "text")
+    answers = dataclasses.replace(RECORDING, inputs={"answers": said})
     assert answers.judge([["yes"], ["no"]])["inputs"] == {"answers": ["yes", "no"]}
-    both = dataclasses.replace(answers, columns={"said": "text", "split": "label"})
+    both = dataclasses.replace(RECORDING, inputs={"answers": said, "categories": Column("split", "label")})
     with pytest.raises(ScoresError, match="row 2 has no said; fill it in"):
         both.judge([["yes", "x"], ["", "x"]])
 
@@ -111,8 +112,3 @@ def test_the_button_computes_and_an_error_is_shown_in_words():
     assert table.headers[1] == "accuracy"
     with pytest.raises(gr.Error, match="the table is empty; fill in at least one row"):
         press([[""] * 4], "wrong")
-
-
-def test_the_examples_of_the_docstrings_run():
-    outcome = doctest.testmod(page)
-    assert (outcome.failed, outcome.attempted) == (0, 1)

@@ -1,16 +1,14 @@
-"""Tags, order perturbations and image shuffles: the paper's examples, an enumeration written out, and laws."""
+"""Order perturbations and image shuffles: the paper's examples, an enumeration written out, and laws."""
 
 from __future__ import annotations
 
 import doctest
 import hashlib
-import importlib.util
 import itertools
 import json
 import os
 import subprocess
 import sys
-import types
 from collections import Counter
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy.stats import chisquare
 
-from vl_assay.hub_datasets.authoring import perturb, tagging
+from vl_assay.hub_datasets.authoring import perturb
 from vl_assay.hub_datasets.authoring.perturb import (
     IMAGE_SHUFFLES,
     SHUFFLES,
@@ -31,7 +29,7 @@ from vl_assay.hub_datasets.authoring.perturb import (
 )
 from vl_assay.hub_datasets.authoring.tagging import tag, tagger_name
 from vl_assay.hub_datasets.toy_scenes import tasks
-from vl_assay.metrics.errors import DataError, ModelError, ScoresError, UnknownNameError
+from vl_assay.metrics.errors import DataError, ScoresError, UnknownNameError
 
 NOUNS_AND_ADJECTIVES, OTHERS, WITHIN_TRIGRAMS, TRIGRAMS, ALL_WORDS = TEXT_SHUFFLES
 # SHA-256 of what all text shuffles make of these captions with seed 0; another digest is another published set.
@@ -70,8 +68,6 @@ def every_result(name, words, kinds):
         }
     return {" ".join(result) for result in results}
 
-
-# --- the paper's examples ---------------------------------------------------------------------------------
 
 FIGURE_1 = {
     "caption": "a brown cat is looking at a gray dog and sitting in a white bathtub",
@@ -153,8 +149,6 @@ def test_names_are_those_of_the_toy_world():
     assert SHUFFLES == tasks.SHUFFLES
 
 
-# --- laws -------------------------------------------------------------------------------------------------
-
 WORDS = ["a", "with", "on", "man", "dog", "people", "trees", "red", "small", "very", "riding", "half-pipe", "man's"]
 captions = st.lists(st.sampled_from([*WORDS, "Man", "dog,", "(red", "trees."]), max_size=9).map(" ".join)
 names = st.sampled_from(TEXT_SHUFFLES)
@@ -230,9 +224,6 @@ def test_results_are_the_published_ones_in_any_process():
     assert (digest(), other.stdout.strip()) == (PUBLISHED, PUBLISHED)
 
 
-# --- options ----------------------------------------------------------------------------------------------
-
-
 def test_the_identity_comes_only_when_it_is_allowed():
     # Two orders of two words, so half of the draws are the identity.
     allowed = [perturb_all(["red bus"], ALL_WORDS, seed, allow_identity=True)[0] for seed in range(200)]
@@ -305,130 +296,6 @@ def test_wrong_arguments_are_named():
         perturb.perturb(["a dog", None])
 
 
-# --- tags -------------------------------------------------------------------------------------------------
-
-TAGGED_BY_HAND = [
-    "Two/CD men/NNS in/IN wetsuits/NNS carry/VBP surfboards/NNS toward/IN the/DT ocean/NN ./.",
-    "A/DT group/NN of/IN young/JJ children/NNS sit/VBP around/IN a/DT table/NN eating/VBG pizza/NN ./.",
-    "A/DT boy/NN rides/VBZ his/PRP$ skateboard/NN down/IN a/DT ramp/NN while/IN people/NNS watch/VBP ./.",
-    "There/EX is/VBZ an/DT orange/NN on/IN top/NN of/IN the/DT orange/JJ plate/NN ./.",
-    "three/CD zebras/NNS graze/VBP in/IN a/DT field/NN next/RB to/TO some/DT very/RB tall/JJ trees/NNS",
-    "She/PRP is/VBZ cutting/VBG a/DT cake/NN that/WDT looks/VBZ delicious/JJ ./.",
-    "A/DT traffic/NN light/NN turns/VBZ green/JJ in/IN the/DT living/NN room/NN ,/, not/RB here/RB",
-    "the/DT man/NN 's/POS bigger/JJR half/JJ -/: pipe/NN did/VBD n't/RB break/VB",
-    "A/DT parked/JJ car/NN is/VBZ covered/VBN in/IN snow/NN and/CC 2/CD inches/NNS of/IN ice/NN !/.",
-    "She/PRP will/MD walk/VB her/PRP$ dog/NN to/TO catch/VB a/DT red/JJ frisbee/NN",
-]
-
-
-@pytest.mark.parametrize("line", TAGGED_BY_HAND)
-def test_plain_tags_by_hand(line):
-    words, tags = zip(*(part.rsplit("/", 1) for part in line.split()), strict=True)
-    text = " ".join(words).replace(" 's", "'s").replace(" n't", "n't").replace(" - ", "-").replace(" ,", ",")
-    (tagged,) = tag([text], "plain")
-    assert list(zip(tagged.words, tagged.tags, strict=True)) == list(zip(words, tags, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("text", "nouns", "verbs"),
-    [
-        (
-            "All the people in a very tall, bright red school bus are slowly driving away.",
-            ["All the people", "a very tall, bright red school bus"],
-            ["are slowly driving"],
-        ),
-        (
-            "The girl's dog has eaten a snow-covered cake",
-            ["The girl's dog", "a snow-covered cake"],
-            ["has eaten", "covered"],
-        ),
-        (
-            "A man has snow covered skis - a dog waits",
-            ["A man", "snow covered skis", "a dog"],
-            ["has", "covered", "waits"],
-        ),
-    ],
-)
-def test_phrases_by_hand(text, nouns, verbs):
-    (tagged,) = tag([text], "plain")
-
-    def texts(phrases):
-        return [text[tagged.spans[first][0] : tagged.spans[last - 1][1]] for first, last in phrases]
-
-    assert texts(tagged.noun_phrases) == nouns
-    assert texts(tagged.verb_phrases) == verbs
-
-
-@given(st.text(max_size=60))
-def test_any_text_can_be_tagged_and_its_tokens_are_all_but_its_spaces(text):
-    (tagged,) = tag([text], "plain")
-    assert "".join(tagged.words) == "".join(text.split())
-    assert len(tagged.tags) == len(tagged.spans)
-    assert all(last > first for first, last in (*tagged.noun_phrases, *tagged.verb_phrases))
-
-
-class FakeDocument:
-    """Stands for spaCy's Doc: every token is a noun, the first two a noun phrase."""
-
-    def __init__(self, vocab, words, spaces):
-        self.text = "".join(word + " " * space for word, space in zip(words, spaces, strict=True))
-        self.tokens = [types.SimpleNamespace(tag_="NN", text=word) for word in words]
-        self.noun_chunks = [types.SimpleNamespace(start=0, end=2)]
-
-    def __iter__(self):
-        return iter(self.tokens)
-
-
-@pytest.fixture
-def fake_spacy(monkeypatch):
-    def model(document):
-        return document
-
-    model.vocab = None
-    spacy = types.ModuleType("spacy")
-    spacy.load = lambda name, exclude: model if name == "en_core_web_sm" else None
-    tokens = types.ModuleType("spacy.tokens")
-    tokens.Doc = FakeDocument
-    for name, module in {"spacy": spacy, "spacy.tokens": tokens, "en_core_web_sm": spacy}.items():
-        module.__spec__ = importlib.util.spec_from_loader(name, None)
-        monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setattr(importlib.metadata, "version", {"spacy": "3.8.7", "en_core_web_sm": "3.8.0"}.__getitem__)
-    tagging._load_spacy.cache_clear()
-    yield
-    tagging._load_spacy.cache_clear()
-
-
-@pytest.mark.usefixtures("fake_spacy")
-def test_spacy_is_used_where_it_is_installed_and_named_with_its_version():
-    assert tagger_name("auto") == tagger_name("spacy") == "spacy 3.8.7, en_core_web_sm 3.8.0"
-    for tagger in ("auto", "spacy"):
-        tagged, empty = tag(["a man's  dog.", ""], tagger)
-        assert tagged.words == ["a", "man", "'s", "dog", "."]
-        assert tagged.tags == ("NN",) * 5
-        assert tagged.noun_phrases == ((0, 2),)
-        assert empty == ("", (), (), ())
-    assert tag(["a dog"], "plain")[0].tags == ("DT", "NN")
-    assert perturb.perturb(["a dog"], SHUFFLES).perturbed[NOUNS_AND_ADJECTIVES] == ["dog a"]
-
-
-def test_without_spacy_the_plain_tagger_is_used_and_spacy_is_refused_with_a_cure(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert tagger_name("auto") == "plain 1"
-    assert tag(["a dog"])[0].tags == ("DT", "NN")
-    with pytest.raises(ModelError, match=r"needs spacy and en_core_web_sm.*python -m spacy download en_core_web_sm"):
-        tag(["a dog"], "spacy")
-
-
-def test_spacy_itself_where_it_is_installed():
-    pytest.importorskip("spacy")
-    pytest.importorskip("en_core_web_sm")
-    (tagged,) = tag([FIGURE_1["caption"]], "spacy")
-    assert [w for w, t in zip(tagged.words, tagged.tags, strict=True) if t == "NN"] == FIGURE_1["nouns"]
-
-
-# --- images -----------------------------------------------------------------------------------------------
-
-
 def picture(columns, rows, cell=(5, 4), rest=(0, 0), mode="RGB"):
     """A grid of cells of one colour each; what does not fill the grid is white."""
     width, height = columns * cell[0] + rest[0], rows * cell[1] + rest[1]
@@ -488,8 +355,7 @@ def test_images_that_cannot_be_shuffled_are_named():
         shuffle_image(Image.new("L", (9, 9)), "rows", "x.png")
 
 
-@pytest.mark.parametrize("module", [perturb, tagging])
-def test_docstring_examples(module):
-    results = doctest.testmod(module)
+def test_docstring_examples():
+    results = doctest.testmod(perturb)
     assert results.attempted
     assert not results.failed

@@ -14,6 +14,7 @@ from vl_assay.hub_datasets import judge
 from vl_assay.hub_datasets.judging import metric_inputs
 from vl_assay.metrics import report
 from vl_assay.metrics.errors import ScoresError, SheetError, UnknownNameError
+from vl_assay.metrics.modules import load_metric
 from vl_assay.metrics.results import read_results, write_results
 from vl_assay.metrics.sheet_rows import MatchingRow as Row
 from vl_assay.metrics.sheets import Sheet, file_hash, read_sheet, write_sheet
@@ -193,6 +194,13 @@ def test_examples_that_share_an_image_are_one_cluster():
 def test_a_metric_that_judges_no_sheets_says_so():
     with pytest.raises(SheetError, match="the metric cpd_ap judges no sheets of the kind matching"):
         metric_inputs(ROWS[:1], "detection", "cpd_ap")
+
+
+def test_a_metric_that_shows_none_of_its_scores_is_refused(sheet, monkeypatch):
+    module = load_metric("sugarcrepe_itm")
+    monkeypatch.setattr(type(module), "shown", ("recall_*",), raising=False)
+    with pytest.raises(SheetError, match="no score of the metric sugarcrepe_itm; its class may name some in `shown`"):
+        judge([sheet])
 
 
 def test_a_score_that_is_not_there_stays_empty_in_the_tables(sheet):

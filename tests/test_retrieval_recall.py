@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from cards import card_table, card_text, paper_text
 
-from vl_assay.metrics.errors import ScoresError, UnknownNameError, VLAssayError
+from vl_assay.metrics.errors import ScoresError
 from vl_assay.metrics.modules import load_metric
 from vl_assay.metrics.retrieval import retrieval_recall
 from vl_assay.metrics.retrieval_recall import app
 
-CARD = (Path(app.__file__).parent / "README.md").read_text(encoding="utf-8")
+CARD = card_text("retrieval_recall")
 
 # Two images with two captions each, plain and shuffled.
 SCORES = [[0.9, 0.8, 0.1, 0.2], [0.3, 0.4, 0.7, 0.6], [0.5, 0.8, 0.1, 0.2], [0.6, 0.4, 0.7, 0.1]]
@@ -29,18 +24,6 @@ CONDITIONS = ["none", "none", "shuffled", "shuffled"]
 
 def compute(predictions, references, **options):
     return load_metric("retrieval_recall").compute(predictions=predictions, references=references, **options)
-
-
-def random_set(seed, rows=60, captions=24):
-    """Images of which two share a caption here and there, under two conditions, one of them with two seeds."""
-    rng = np.random.default_rng(seed)
-    return rng.integers(0, 40, (rows, captions)).astype(float), rng.integers(0, captions, rows).tolist()
-
-
-def labels_of(rows):
-    """None for a third of the rows, and two seeds of shuffling for the others."""
-    part = [row % 3 for row in range(rows)]
-    return ["none" if one == 0 else "shuffled" for one in part], part
 
 
 def test_results_by_arithmetic():
@@ -68,22 +51,6 @@ def test_results_by_arithmetic():
     assert (result["image_recall_at_1"], result["n"]) == ((4 + 2) / 8, 4)
 
 
-def test_candidates_of_each_rows_own_by_arithmetic():
-    result = compute([[0.9, 0.8, 0.1], [0.5, 0.6, 0.2, 0.1]], [0, 0], pool="own", categories=[4, 5], ks=[1, 3])
-    assert (result["recall_at_1"], result["mean_rank"], result["mean_candidates"]) == (0.5, 1.5, 3.5)
-    assert result["chance_recall_at_3"] == pytest.approx((3 / 3 + 3 / 4) / 2)
-    assert {name: part["recall_at_1"] for name, part in result["per_category"].items()} == {"4": 1.0, "5": 0.0}
-
-
-@pytest.mark.parametrize("container", [list, np.array, torch.tensor], ids=["list", "numpy", "torch"])
-@pytest.mark.parametrize("pool", ["shared", "own"])
-def test_one_right_candidate_may_be_a_number_or_a_list(pool, container):
-    scores, right = random_set(0)
-    expected = retrieval_recall(scores, right, pool=pool)
-    assert compute(container(scores.tolist()), container(right), pool=pool) == expected
-    assert compute(container(scores.tolist()), container([[one] for one in right]), pool=pool) == expected
-
-
 def test_several_right_candidates_of_unequal_number_come_as_lists():
     scores, right = [[3, 2, 1], [1, 2, 3]], [[0, 1], [2]]
     assert compute(scores, right, ks=[1]) == retrieval_recall(scores, right, ks=[1])
@@ -93,63 +60,6 @@ def test_several_right_candidates_of_unequal_number_come_as_lists():
 def test_candidate_sets_of_unequal_size_come_as_lists():
     scores, right = [[3, 2], [1, 2, 3, 4], [5, 1, 4]], [[0], [1, 2], [2]]
     assert compute(scores, right, pool="own") == retrieval_recall(scores, right, pool="own")
-
-
-def test_batches_and_single_rows_add_up_to_the_whole():
-    for right in ([0, 1, 2, 3], RIGHT):
-        expected = compute(SCORES, right, conditions=CONDITIONS)
-        metric = load_metric("retrieval_recall")
-        metric.add_batch(predictions=SCORES[:1], references=right[:1])
-        metric.add_batch(predictions=SCORES[1:], references=right[1:])
-        assert metric.compute(conditions=CONDITIONS) == expected
-        for scores, one in zip(SCORES, right, strict=True):
-            metric.add(prediction=scores, reference=one)
-        assert metric.compute(conditions=CONDITIONS) == expected
-
-
-def test_the_module_and_the_plain_function_agree_on_a_shared_pool():
-    scores, right = random_set(1)
-    conditions, seeds = labels_of(len(scores))
-    options = {"ks": [2, 4], "conditions": conditions, "seeds": seeds, "ties": "half", "confidence": 0.8,
-               "clusters": [row // 2 for row in range(len(scores))], "resamples": 200, "seed": 3}  # fmt: skip
-    expected = retrieval_recall(scores, right, **options)
-    assert compute(scores, right, **options) == expected
-    assert json.loads(json.dumps(expected, allow_nan=False)) == expected
-    assert expected["per_condition"]["shuffled"]["n_seeds"] == 2
-
-
-def test_the_module_and_the_plain_function_agree_on_candidate_sets():
-    scores, right = random_set(2)
-    rows = range(len(scores))
-    options = {"pool": "own", "ks": [1, 3], "categories": [row % 4 for row in rows], "ties": "right", "confidence": 0.8,
-               "clusters": [row // 2 for row in rows], "resamples": 200, "seed": 3}  # fmt: skip
-    expected = retrieval_recall(scores, right, **options)
-    assert compute(scores, right, **options) == expected
-    assert set(expected["per_category"]) == {"0", "1", "2", "3"}
-
-
-@pytest.mark.parametrize(
-    ("change", "key"),
-    [
-        ({"ks": [1, 2]}, "text_recall_at_2"),
-        ({"pool": "own", "conditions": None, "seeds": None}, "recall_at_1"),
-        ({"ties": "right"}, "text_recall_at_1"),
-        ({"conditions": None, "seeds": None}, "image_mean_rank"),
-        ({"seeds": None}, "image_mean_rank"),
-        ({"clusters": None}, "text_recall_at_5_interval"),
-        ({"confidence": 0.5}, "text_recall_at_5_interval"),
-        ({"resamples": 201}, "text_recall_at_5_interval"),
-        ({"seed": 1}, "text_recall_at_5_interval"),
-    ],
-    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
-)
-def test_every_option_reaches_the_function(change, key):
-    scores, right = random_set(3)
-    conditions, seeds = labels_of(len(scores))
-    plain = {"conditions": conditions, "seeds": seeds, "confidence": 0.95, "resamples": 200, "seed": 0,
-             "clusters": [row // 6 for row in range(len(scores))]}  # fmt: skip
-    expected = compute(scores, right, **plain)
-    assert compute(scores, right, **{**plain, **change})[key] != expected.get(key)
 
 
 def test_three_seeds_give_the_mean_and_the_sample_standard_deviation():
@@ -164,68 +74,11 @@ def test_three_seeds_give_the_mean_and_the_sample_standard_deviation():
     assert part["n_seeds"] == 3
 
 
-@pytest.mark.parametrize(
-    ("scores", "right", "options", "message"),
-    [
-        ([[1, 2], [1, 2, 3]], [0, 0], {}, r"row 0 has 2 scores.*row 1 \(1 of 2.*: 3; .*use pool=\"own\""),
-        ([[1, 2], [3, math.nan]], [0, 1], {}, r"NaN or infinite in row 1 \(1 of 2.*Score these candidates again"),
-        ([[1, 2], [3, None]], [0, 1], {"pool": "own"}, "NaN or infinite in row 1"),
-        ([[1, 2], [3, 4]], [0, 2], {}, "place of a right candidate is 2 in row 1.*from 0, below the row's number"),
-        ([[1, 2], [3, 4]], [0, -1], {}, "place of a right candidate is -1 in row 1"),
-        ([[1, 2], [3, 4]], [0, None], {}, "place of a right candidate is nan in row 1"),
-        ([[1, 2], [3, 4]], [[0], []], {}, "no candidate is right in row 1.*name at least one for each row"),
-        ([[1, 2], [3, 4]], [[0, 0], [1]], {}, "a right candidate comes twice in row 0.*name each of them once"),
-        ([[1, 2], [3]], [0, 0], {"pool": "own"}, "every candidate is right in row 1.*at least one wrong candidate"),
-        ([[1, 2], [3, 4]], [0, 1], {"ks": [0]}, "k is 0; it must be a whole number from 1"),
-        ([[1, 2], [3, 4]], [0, 1], {"categories": ["a", "b"]}, "categories came with pool=\"shared\""),
-        ([[1, 2], [3, 4]], [0, 1], {"seeds": [1, 2]}, "seeds came without conditions; name the condition"),
-        ([[1, 2], [3, 4]], [0, 1], {"conditions": ["a", "b"]}, "no second image to choose from for rows 0, 1"),
-        ([[1, 2], [3, 4]], [0, 1], {"clusters": ["a"]}, "1 clusters came for 2 examples"),
-        ([[1, 2], [3, 4]], [0, 1], {"pool": "all"}, "unknown pool of candidates 'all'; known: shared, own"),
-        ([[1, 2], [3, 4]], [0, 1], {"ties": "first"}, "unknown tie policy 'first'; known: wrong, half, right"),
-    ],
-)  # fmt: skip
-def test_unusable_input_is_refused_with_its_cure(scores, right, options, message):
-    with pytest.raises((ScoresError, UnknownNameError), match=message):
-        compute(scores, right, **options)
-
-
 def test_evaluate_cuts_fractions_off_as_the_card_warns():
     assert compute([[2, 1], [1, 2]], [0.7, 1]) == compute([[2, 1], [1, 2]], [0, 1])
     assert "0.7 becomes 0 without notice" in CARD
     with pytest.raises(ScoresError, match=r"right candidate is 0\.7 in row 0"):
         retrieval_recall([[2, 1], [1, 2]], [0.7, 1])
-
-
-rows = st.lists(st.lists(st.floats(width=32), max_size=4), max_size=4)
-places = st.one_of(st.integers(-1, 4), st.lists(st.integers(-1, 4), max_size=3))
-
-
-@settings(max_examples=60)
-@given(scores=rows, right=st.lists(places, max_size=4), pool=st.sampled_from(["shared", "own"]))
-def test_what_evaluate_lets_through_is_judged_or_refused_in_words(scores, right, pool):
-    lists = [one if isinstance(one, list) else [one] for one in right]
-    if len(lists) == len(scores):
-        with contextlib.suppress(VLAssayError):
-            assert compute(scores, lists, pool=pool)["n"] == len(scores)
-
-
-# --- the card and the page ------------------------------------------------------------------------------------
-
-
-def card_rows(first_cell):
-    """The rows of the card's table whose header starts with that cell, by their first cell."""
-    rows = {}
-    lines = iter(CARD.splitlines())
-    for line in lines:
-        if line.startswith(f"| {first_cell} |"):
-            next(lines)
-            for row in lines:
-                if not row.startswith("|"):
-                    return rows
-                cells = [cell.strip() for cell in row.strip("|").split("|")]
-                rows[cells[0]] = cells[1:]
-    raise AssertionError(first_cell)
 
 
 def in_per_cent(cell):
@@ -235,8 +88,7 @@ def in_per_cent(cell):
 
 @pytest.fixture(scope="module")
 def paper(shared_data):
-    (path,) = (shared_data / "papers").glob("004_*.txt")
-    return path.read_text(encoding="utf-8").replace("ﬂ", "fl").replace("ﬁ", "fi")
+    return paper_text(shared_data, 4)
 
 
 def rows_of_clip(paper, table):
@@ -259,14 +111,14 @@ def test_the_card_quotes_tables_3_and_4(paper):
     for name, text, image in zip(["COCO", "Flickr30k"], texts, images, strict=True):
         assert (len(text), len(image)) == (6, 4)
         assert text["no shuffling"] == image["no shuffling"]
-        assert card_rows(name) == text | image
+        assert card_table("retrieval_recall", name) == text | image
     assert "Performance is averaged over 3 seeds, and standard\ndeviations are reported" in paper
     assert "report standard error bars" in paper
 
 
 def test_the_card_quotes_table_6(paper):
     lines = paper.split("Table 6: Here")[1].splitlines()
-    quoted = card_rows("recall")
+    quoted = card_table("retrieval_recall", "recall")
     assert len(quoted) == 4
     for name, row in quoted.items():
         place = lines.index(name)
@@ -277,11 +129,11 @@ def test_the_card_quotes_table_6(paper):
 
 def test_the_tables_of_the_paper_agree_with_each_other():
     # Table 6 rounds what Tables 3 and 4 give for CLIP without shuffling: 0.301 to 0.30, and so on.
-    table_6 = card_rows("recall")
+    table_6 = card_table("retrieval_recall", "recall")
     for name in ("COCO", "Flickr30k"):
-        text, _, image, _ = map(float, card_rows(name)["no shuffling"])
+        text, _, image, _ = map(float, card_table("retrieval_recall", name)["no shuffling"])
         assert [table_6[f"{name} {which} R@1"][0] for which in ("Text", "Image")] == [f"{text:.0f}", f"{image:.0f}"]
-        for cells in card_rows(name).values():
+        for cells in card_table("retrieval_recall", name).values():
             first, fifth, image_first, image_fifth = (float(cell.split(" ")[0]) for cell in cells)
             assert first < fifth
             assert image_first < image_fifth

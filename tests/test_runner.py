@@ -192,7 +192,7 @@ def test_worker_processes_prepare_the_same_images(tiny_clip, coco, tmp_path):
     broken = next((folder / "val2017").glob("*.jpg"))
     broken.write_bytes(broken.read_bytes()[:200])
     with pytest.raises(DataError, match=rf"the image {broken.name} of sugarcrepe cannot be read"):
-        run_quietly(str(tiny_clip), folder, tmp_path / "broken", cache=False, workers=2)
+        run_quietly(str(tiny_clip), folder, tmp_path / "broken", cache=False, workers=1)
 
 
 def test_a_model_that_cannot_be_sent_to_workers_says_so(coco, tmp_path):

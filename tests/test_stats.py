@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 import random
 import tracemalloc
@@ -81,7 +80,7 @@ def test_clustered_intervals_cover_where_naive_ones_do_not(together):
     # correlate by (1/18) / (2/9) = 1/4: the naive interval is sqrt(1 + 9/4) = 1.8 times too narrow, and covers 72 %.
     rng = np.random.default_rng(4)
     clusters = np.repeat(np.arange(100), 10)
-    trials, naive, clustered = 1_000, 0, 0
+    trials, naive, clustered = 400, 0, 0
     for trial in range(trials):
         chance = rng.beta(2, 1, 100)
         values = np.repeat(rng.random(100) < chance, 10) if together else rng.random(1_000) < np.repeat(chance, 10)
@@ -89,6 +88,7 @@ def test_clustered_intervals_cover_where_naive_ones_do_not(together):
         clustered += low <= 2 / 3 <= high
         low, high = stats.cluster_bootstrap(values.astype(float), resamples=500, seed=trial).micro
         naive += low <= 2 / 3 <= high
+    # With 400 trials the rate of 95 % has a standard error of 1.1 %, that of 46 % one of 2.5 %.
     assert 0.93 <= clustered / trials <= 0.97
     assert naive / trials == pytest.approx(0.46 if together else 0.72, abs=0.05)
 
@@ -229,7 +229,6 @@ def test_memory_stays_flat_at_the_size_of_sugarcrepe():
     [
         ([], {}, r"shape \(0,\); pass one value per example, at least one"),
         ([1, math.nan], {}, "nan in row 1 .*between 0 and 1, without NaN"),
-        ([1, 2], {}, "2 in row 1"),
         ([1, 0], {"clusters": ["a"]}, "1 clusters came for 2 examples; pass a list with one label per example"),
         ([1, 0], {"clusters": ["a", None]}, "clusters are missing in row 1"),
         ([1, 0], {"categories": ["a", "b", "c"]}, "3 categories came for 2 examples"),
@@ -245,8 +244,3 @@ def test_memory_stays_flat_at_the_size_of_sugarcrepe():
 def test_unusable_input_is_refused_with_its_cure(values, options, message):
     with pytest.raises(ScoresError, match=message):
         stats.cluster_bootstrap(values, **options)
-
-
-def test_the_examples_of_the_docstrings_run():
-    outcome = doctest.testmod(stats)
-    assert (outcome.failed, outcome.attempted) == (0, 4)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import math
 
@@ -170,19 +169,3 @@ def test_parts_are_summed_up_by_themselves():
 def test_labels_that_are_none_are_refused(labels):
     with pytest.raises(ScoresError, match=r"categories are missing|list of lists|no example has a category"):
         summarise([1, 0], [False] * 2, labels)
-
-
-@pytest.mark.parametrize("confidence", ["0.9", 95, 0, math.nan])
-def test_a_confidence_that_is_no_share_is_refused(confidence):
-    with pytest.raises(ScoresError, match=r"confidence is .*; it must lie strictly between 0 and 1"):
-        summarise([1, 0], [False] * 2, confidence=confidence)
-
-
-def test_clusters_of_another_number_are_refused_even_without_intervals():
-    with pytest.raises(ScoresError, match="1 clusters came for 2 examples"):
-        summarise([1, 0], [False] * 2, clusters=["a"])
-
-
-def test_the_examples_of_the_docstrings_run():
-    outcome = doctest.testmod(summary)
-    assert (outcome.failed, outcome.attempted) == (0, 4)

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 from scipy import stats
 from statsmodels.stats.contingency_tables import SquareTable
-from test_toy_scenes import ADJECTIVES, MEANINGS, RARE, difference, understand
+from toy_scenes_checker import ADJECTIVES, MEANINGS, difference, understand
 
 from vl_assay.hub_datasets.toy_scenes import tasks, world
 from vl_assay.hub_datasets.toy_scenes.tasks import task_rows
 
 CARD = (Path(tasks.__file__).parent / "README.md").read_text(encoding="utf-8")
+# Level of the tests of chance, of which there are dozens.
+RARE = 1e-4
 
 
 @pytest.fixture(scope="module")
@@ -98,9 +100,6 @@ def test_a_trained_blind_reader_is_at_chance(category, pairs):
 def test_length_gives_added_words_away_as_the_card_says(category, pairs):
     assert all(len(caption.split()) < len(negative.split()) for caption, negative in pairs[category])
     assert blind_accuracy(pairs[category], 4000) > 0.99
-
-
-# --- sets of negatives ----------------------------------------------------------------------------------------
 
 
 def one_negative(number):

@@ -1,36 +1,53 @@
-"""toy_scenes as a dataset: splits, rows and columns, the sanity gates, and that its card tells the truth."""
+"""toy_scenes as a dataset: splits, rows, columns like those of the benchmarks of photographs, and a true card."""
 
 from __future__ import annotations
 
-import ast
 import functools
-import io
 import itertools
 import json
 import re
-import sys
 from pathlib import Path
 
 import datasets
 import pytest
-from huggingface_hub import DatasetCard
+from builder_support import card_lines, card_table
 from PIL import Image
-from test_toy_scenes import LEXICON, things_of, understand, word_applies
+from toy_scenes_checker import LEXICON, understand
 
+from vl_assay.hub_datasets.benchmarks import get_benchmark, get_builder
 from vl_assay.hub_datasets.toy_scenes import builder as module
 from vl_assay.hub_datasets.toy_scenes import tasks
 from vl_assay.hub_datasets.toy_scenes.builder import RETRIEVAL_SIZES, SIZES, ToyScenes
-from vl_assay.hub_datasets.toy_scenes.render import read_scene, to_png
-from vl_assay.hub_datasets.toy_scenes.tasks import CATEGORIES, TASKS, sample_episode, task_rows
+from vl_assay.hub_datasets.toy_scenes.render import read_scene
+from vl_assay.hub_datasets.toy_scenes.tasks import TASKS, sample_episode, task_rows
 from vl_assay.hub_datasets.toy_scenes.world import Scene
-from vl_assay.metrics.errors import ScoresError
-from vl_assay.metrics.kernels import match_credit
-from vl_assay.metrics.matching import matching_accuracy
-from vl_assay.model_wrappers import load_model
 
 FOLDER = Path(module.__file__).parent
 CARD = (FOLDER / "README.md").read_text(encoding="utf-8")
-SCALAR = {"string": "string", "bool": "bool", "int32": "int32", "float64": "float64"}
+PAIR = ("id", "category", "image", "filename", "caption", "negative_caption")
+ORDER = ("id", "image", "filename", "caption", "negative_captions", "perturbations")
+GROUP = tuple(f"{name}_{side}" for side in "01" for name in ("image", "filename", "caption"))
+RETRIEVAL = ("id", "image", "filename", "captions", "condition")
+SETS = ("id", "category", "image", "filename", "caption", "hard_negatives")
+# What both must have, beside the type that whatever else both have must share.
+COUNTERPARTS = {
+    ("itm", "sugarcrepe", "swap_obj"): PAIR,
+    ("itm", "aro", "vg_relation"): PAIR,
+    ("itm", "vl_checklist", "attribute_color"): PAIR,
+    ("hard_positives", "hard_positives", "swap"): (*PAIR, "positive_caption"),
+    ("hard_positives", "hard_positives", "replace_attributes"): (*PAIR, "positive_caption"),
+    ("order", "aro", "coco_order"): ORDER,
+    ("order", "aro", "flickr30k_order"): ORDER,
+    ("groups", "cola", "multiobjects"): ("id", *GROUP),
+    ("groups", "winoground", "winoground"): ("id", "tag", *GROUP),
+    ("groups", "tricd", "groups"): ("id", *GROUP),
+    ("vqa", "tricd", "vqa"): ("id", "image", "filename", "question", "answer", "type"),
+    ("retrieval", "retrieval", "coco"): RETRIEVAL,
+    ("retrieval", "retrieval", "flickr30k"): RETRIEVAL,
+    ("sets", "crepe", "productivity_swap"): (*SETS, "complexity"),
+    ("sets", "crepe", "systematicity_atom_cc12m"): SETS,
+}
+EVERY = pytest.mark.parametrize(("task", "benchmark", "config"), COUNTERPARTS)
 
 
 @pytest.fixture
@@ -67,9 +84,6 @@ def rows():
 
 def images_of(row):
     return {column: value for column, value in row.items() if isinstance(value, Image.Image)}
-
-
-# --- splits ---------------------------------------------------------------------------------------------------
 
 
 def test_a_build_has_the_documented_splits(make, without_pictures):
@@ -127,9 +141,6 @@ def test_another_seed_is_another_world(make):
     assert first["captions"] != second["captions"]
 
 
-# --- rows -----------------------------------------------------------------------------------------------------
-
-
 def test_configurations_are_the_tasks():
     assert [config.name for config in ToyScenes.BUILDER_CONFIGS] == list(TASKS)
     assert ToyScenes.DEFAULT_CONFIG_NAME in TASKS
@@ -170,80 +181,6 @@ def test_file_names_tell_scenes_and_distractors_apart(config, make):
         assert (paths == [f"{scene}.png"]) == (config != "groups" and is_true)
 
 
-# --- what a bag of words scores -------------------------------------------------------------------------------
-
-
-def picture(scene):
-    return Image.open(io.BytesIO(to_png(scene)))
-
-
-def test_a_bag_of_words_decides_exactly_where_a_word_is_false_of_the_scene():
-    model = load_model("mock:bag-of-words")
-    for index in range(100):
-        episode, scene_rows = task_rows("itm", 0, "validation", index)
-        image, things = picture(episode.scene), things_of(episode.scene)
-        for row in scene_rows:
-            positive, negative = model.score(image, [row["caption"], row["negative_caption"]])
-            assert positive == 1
-            if all(word_applies(word, things) for word in row["negative_caption"].split()):
-                assert negative == positive
-                assert row["category"] in ("replace_rel", "swap_att", "swap_obj")
-            else:
-                assert negative < positive
-
-
-@pytest.fixture(scope="module")
-def gates():
-    """Scores of all mocks on the test split: by mock, a pair for each row; and the rows' categories."""
-    models = {name: load_model(f"mock:{name}") for name in ("constant", "shuffled", "bag-of-words", "oracle", "nan")}
-    scores = {name: [] for name in models}
-    for index in range(SIZES["test"]):
-        episode, scene_rows = task_rows("itm", 0, "test", index)
-        captions = [caption for row in scene_rows for caption in (row["caption"], row["negative_caption"])]
-        image = picture(episode.scene)
-        for name, model in models.items():
-            flat = model.score(image, captions)
-            scores[name] += [list(pair) for pair in zip(flat[::2], flat[1::2], strict=True)]
-    return scores, list(CATEGORIES) * SIZES["test"]
-
-
-def test_gates_score_what_the_card_says(gates):
-    scores, categories = gates
-    table = card_table("gates")
-    assert list(table) == [*(f"{n}{t}" for n in scores if n != "nan" for t in ("", ", ties")), "nan"]
-    for name in scores:
-        if name == "nan":
-            with pytest.raises(ScoresError, match="NaN"):
-                match_credit(scores[name], [0] * len(categories))
-            assert table[name] == ["refused"] * len(CATEGORIES)
-            continue
-        result = matching_accuracy(scores[name], [0] * len(categories), categories=categories)["per_category"]
-        assert list(result) == list(CATEGORIES)
-        assert table[name] == [f"{100 * part['accuracy']:.1f}" for part in result.values()]
-        assert table[f"{name}, ties"] == [f"{100 * part['tie_rate']:.1f}" for part in result.values()]
-
-
-def test_gates_are_sound(gates):
-    scores, categories = gates
-    assert {tuple(pair) for pair in scores["oracle"]} == {(1.0, 0.0)}
-    assert len({score for pair in scores["constant"] for score in pair}) == 1
-    shuffled = matching_accuracy(scores["shuffled"], [0] * len(categories), categories=categories)
-    assert all(part["accuracy"] == pytest.approx(0.5, abs=0.05) for part in shuffled["per_category"].values())
-
-
-# --- the card -------------------------------------------------------------------------------------------------
-
-
-def card_table(marker):
-    """The cells of the table between two markers of the card, by the first cell of each line."""
-    return {cells[0]: cells[1:] for cells in table_lines(CARD.split(f"<!-- {marker} -->")[1].split("<!-- /")[0])}
-
-
-def table_lines(text):
-    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in re.findall(r"^\|.*\|$", text, re.M)]
-    return lines[2:]
-
-
 def section(config):
     return re.split(r"^#+ ", CARD.split(f"\n### {config}\n")[1], flags=re.M)[0]
 
@@ -253,30 +190,57 @@ def blocks(language, text=CARD):
 
 
 def type_name(feature):
-    """A feature as the card writes it."""
+    """A feature as the card writes it, without what differs between versions of `datasets`."""
     if isinstance(feature, datasets.Image):
         return "image"
     if isinstance(feature, datasets.Value):
-        return SCALAR[feature.dtype]
+        return feature.dtype
     if isinstance(feature, dict):
         return "{" + ", ".join(f"{name}: {type_name(part)}" for name, part in feature.items()) + "}"
     [item] = feature if isinstance(feature, list) else [feature.feature]
     return f"list of {type_name(item)}"
 
 
-def test_card_is_valid_and_leaves_configs_to_the_build():
-    metadata = DatasetCard.load(FOLDER / "README.md", ignore_metadata_errors=False).data.to_dict()
-    assert metadata["license"] == "apache-2.0"
-    assert metadata["pretty_name"] == "Toy Scenes"
-    assert metadata["annotations_creators"] == ["machine-generated"]
-    assert metadata["size_categories"] == ["10K<n<100K"]
-    assert not {"configs", "dataset_info"} & set(metadata)
+@pytest.fixture
+def columns(tmp_path):
+    """A function from a benchmark and a configuration to the names and types of its columns."""
+
+    def columns(benchmark, config):
+        builder = get_builder(benchmark)(config_name=config, cache_dir=str(tmp_path))
+        return {name: type_name(feature) for name, feature in builder.info.features.items()}
+
+    return columns
 
 
 @pytest.mark.parametrize("config", TASKS)
-def test_card_names_the_columns_and_their_types(config, make):
-    features = make(config).info.features
-    assert [line[:2] for line in table_lines(section(config))] == [[n, type_name(f)] for n, f in features.items()]
+def test_card_names_the_columns_and_their_types(config, columns):
+    shown = re.findall(r"^\| *(.+?) *\| *(.+?) *\|", section(config), re.M)[2:]
+    assert shown == list(columns("toy_scenes", config).items())
+
+
+@EVERY
+def test_columns_that_a_benchmark_of_photographs_has_too_are_of_its_types(task, benchmark, config, columns):
+    ours, theirs = columns("toy_scenes", task), columns(benchmark, config)
+    common = [name for name in ours if name in theirs]
+    assert set(COUNTERPARTS[task, benchmark, config]) <= set(common)
+    assert {name: ours[name] for name in common} == {name: theirs[name] for name in common}
+
+
+@EVERY
+def test_what_is_scored_has_the_same_names_as_there(task, benchmark, config):
+    ours, theirs = (
+        {(each.kind, each.images, each.captions) for each in get_benchmark(name).tasks if chosen in each.configs}
+        for name, chosen in (("toy_scenes", task), (benchmark, config))
+    )
+    assert ours == theirs
+
+
+def test_detection_is_exactly_the_public_part_of_tricd(columns):
+    assert list(columns("toy_scenes", "detection").items()) == list(columns("tricd", "val").items())
+
+
+def test_every_configuration_but_captions_has_a_counterpart():
+    assert {task for task, _, _ in COUNTERPARTS} | {"detection", "captions"} == set(TASKS)
 
 
 @pytest.mark.parametrize("config", TASKS)
@@ -306,13 +270,12 @@ def test_card_counts_are_those_of_the_rows(one_draw):
             found[config] = (count + len(scene_rows), images, captions)
         for config, (count, images, captions) in found.items():
             counted[config, split] = [f"{n:,}" for n in (count, len(images), len(captions))]
-    lines = table_lines(CARD.split("<!-- counts -->")[1].split("<!-- /counts -->")[0])
+    lines = card_lines("toy_scenes", "counts")
     assert {(config, split): counts for config, split, *counts in lines} == counted
 
 
 def test_card_lists_the_words():
-    table = card_table("words")
-    assert {kind: cells[0] for kind, cells in table.items()} == {
+    assert {kind: cells[0] for kind, cells in card_table("toy_scenes", "words").items()} == {
         kind: "; ".join(", ".join(meaning) for meaning in meanings) for kind, meanings in LEXICON.items()
     }
 
@@ -320,7 +283,8 @@ def test_card_lists_the_words():
 def test_card_says_how_many_shuffles_break_the_grammar():
     negatives = [task_rows("order", 0, "test", i)[1][0]["negative_captions"] for i in range(SIZES["test"])]
     broken = [sum(understand(text) is None for text in texts) for texts in zip(*negatives, strict=True)]
-    assert [cells[0] for cells in card_table("grammar").values()] == [f"{n / len(negatives):.1%}"[:-1] for n in broken]
+    shares = [cells[0] for cells in card_table("toy_scenes", "grammar").values()]
+    assert shares == [f"{n / len(negatives):.1%}"[:-1] for n in broken]
 
 
 @pytest.mark.parametrize("code", [block for block in blocks("python") if "load_dataset" not in block])
@@ -332,36 +296,16 @@ def test_json_in_the_card_is_all_checked():
     assert len(blocks("json")) == len(TASKS)
 
 
-# --- the script -----------------------------------------------------------------------------------------------
-
-
-def imports_of(path):
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom):
-            yield node.level, node.module, len(node.names)
-        elif isinstance(node, ast.Import):
-            yield from ((0, alias.name, len(node.names)) for alias in node.names)
-
-
-def test_script_imports_siblings_datasets_and_the_standard_library_one_a_line():
-    for level, name, count in imports_of(FOLDER / "builder.py"):
-        assert count == 1, name
-        assert level == 1 or name == "datasets" or name.split(".")[0] in sys.stdlib_module_names, name
-
-
 def test_no_import_of_the_script_has_a_comment_which_datasets_takes_for_an_address():
     lines = (FOLDER / "builder.py").read_text(encoding="utf-8").splitlines()
     assert not [line for line in lines if re.match(r"(from|import)\s", line) and "#" in line]
 
 
+def siblings(name):
+    return set(re.findall(r"^from \.(\w+) import", (FOLDER / f"{name}.py").read_text(encoding="utf-8"), re.M))
+
+
 def test_script_names_every_sibling_that_it_needs_in_the_end():
     """A script is copied together with the siblings that it names itself, and with no others."""
-    named = {name for level, name, _ in imports_of(FOLDER / "builder.py") if level == 1}
-    needed, waiting = set(), {"builder"}
-    while waiting:
-        module_name = waiting.pop()
-        needed.add(module_name)
-        found = list(imports_of(FOLDER / f"{module_name}.py"))
-        assert all(level <= 1 and not (name or "").startswith("vl_assay") for level, name, _ in found)
-        waiting |= {name for level, name, _ in found if level == 1} - needed
-    assert named == needed - {"builder"}
+    named = siblings("builder")
+    assert set().union(*map(siblings, named)) <= named

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from test_toy_scenes import MEANINGS, things_of, true, understand
+from toy_scenes_checker import MEANINGS, things_of, true, understand
 
 from vl_assay.hub_datasets.toy_scenes import retrieval
 from vl_assay.hub_datasets.toy_scenes.builder import SIZES
@@ -88,9 +88,6 @@ def test_the_pool_does_not_depend_on_what_was_asked_before():
     assert [task_rows("retrieval", 0, "train", index)[1] for index in (299, 250, 3)] == [first[2], first[0], first[1]]
 
 
-# --- sets -----------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def sets():
     return [task_rows("sets", 0, "test", index) for index in range(SIZES["test"])]
@@ -118,9 +115,6 @@ def test_sets_name_no_size_beside_a_relation_of_size(sets):
             with_size += names_size
             assert not (names_size and MEANINGS["relation"][relation] in ("inside", "larger than")), caption
     assert with_size > 500
-
-
-# --- questions ------------------------------------------------------------------------------------------------
 
 
 def test_questions_are_those_of_tricd_about_the_pictures_of_detection():

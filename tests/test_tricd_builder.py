@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import json
 import re
 import shutil
@@ -14,15 +13,12 @@ from typing import Any
 import datasets
 import pytest
 import sources_tricd as sources
-from huggingface_hub import DatasetCard
+from builder_support import Small, card_lines
 
-from vl_assay.hub_datasets import judge
 from vl_assay.hub_datasets.repository import build as build_repository
 from vl_assay.hub_datasets.tricd import builder as module
-from vl_assay.hub_datasets.tricd.builder import CONFIG_NAMES, TRICD
+from vl_assay.hub_datasets.tricd.builder import CONFIG_NAMES
 from vl_assay.hub_datasets.tricd.questions import caption_question
-from vl_assay.metrics.errors import DataError
-from vl_assay.model_wrappers import score
 
 FOLDER = Path(module.__file__).parent
 CARD = (FOLDER / "README.md").read_text(encoding="utf-8")
@@ -30,64 +26,31 @@ GROUNDING, VQA = "TRICD_grounding_val.json", "TRICD_VQA_val.json"
 
 
 @pytest.fixture
-def release(tmp_path: Path) -> Path:
-    """A user's own copy: the annotations in TRICD/, the images in val2017/."""
-    folder = tmp_path / "release"
-    sources.make(folder)
-    return folder
+def small(tmp_path: Path) -> Small:
+    return Small("tricd", tmp_path)
 
 
 @pytest.fixture
-def make(tmp_path: Path):
-    """Make a builder; the small files of these tests do not have the sums of the released ones."""
-
-    def make(data_dir: Path | str | None = None, config: str = "val", **options: Any) -> TRICD:
-        return TRICD(
-            cache_dir=str(tmp_path / "cache"),
-            dataset_name="tricd",
-            config_name=config,
-            data_dir=None if data_dir is None else str(data_dir),
-            **{"verify": False, **options},
-        )
-
-    return make
-
-
-@pytest.fixture
-def build(make):
-    def build(*args: Any, **options: Any) -> datasets.Dataset:
-        builder = make(*args, **options)
-        builder.download_and_prepare()
-        return builder.as_dataset(split="validation")
-
-    return build
-
-
-@pytest.fixture
-def released(shared_data: Path, make):
+def released(small, shared_data: Path):
     """The rows of a config, read from the real files with their checksums verified."""
 
     def read(config: str) -> list[dict[str, Any]]:
-        builder = make(shared_data / "data" / "tricd", config, with_images=False, verify=True)
-        return list(builder.as_streaming_dataset(split="validation"))
+        return small.rows(config, data_dir=shared_data / "data" / "tricd", with_images=False, verify=True)
 
     return read
 
 
-def rewrite(release: Path, name: str, change) -> Path:
+def rewrite(folder: Path, name: str, change) -> Path:
     """Let `change` alter the parsed file of that name in place."""
-    path = release / "TRICD" / name
+    path = folder / "TRICD" / name
     data = json.loads(path.read_text(encoding="utf-8"))
     change(data)
     path.write_text(json.dumps(data), encoding="utf-8")
     return path
 
 
-# What a row holds
-
-
-def test_a_positive_row_has_its_phrases_with_spans_and_boxes(build, release):
-    row = build(release, with_images=False)[0]
+def test_a_positive_row_has_its_phrases_with_spans_and_boxes(small):
+    row = small.build(with_images=False)[0]
     assert row == {
         "id": "val/1",
         "filename": "11.jpg",
@@ -105,8 +68,8 @@ def test_a_positive_row_has_its_phrases_with_spans_and_boxes(build, release):
     }
 
 
-def test_a_distractor_has_the_phrases_without_boxes_and_the_pair_id_of_its_positive(build, release):
-    rows = list(build(release, with_images=False))
+def test_a_distractor_has_the_phrases_without_boxes_and_the_pair_id_of_its_positive(small):
+    rows = list(small.build(with_images=False))
     for positive in (row for row in rows if row["positive"]):
         pair = [row for row in rows if row["pair_id"] == positive["pair_id"]]
         assert [row["positive"] for row in pair] == [True, False]
@@ -128,15 +91,15 @@ def test_a_distractor_has_the_phrases_without_boxes_and_the_pair_id_of_its_posit
         ([0, 40, 4, 8.01], True),
     ],
 )
-def test_a_row_overruns_when_a_box_leaves_the_image_by_more_than_rounding(build, release, box, expected):
-    rewrite(release, GROUNDING, lambda data: data["annotations"][0].update(bbox=box))
-    row = build(release, with_images=False)[0]
+def test_a_row_overruns_when_a_box_leaves_the_image_by_more_than_rounding(small, box, expected):
+    rewrite(small.folder, GROUNDING, lambda data: data["annotations"][0].update(bbox=box))
+    row = small.build(with_images=False)[0]
     assert row["overruns"] is expected
     assert row["phrases"][0]["boxes"] == [box]
 
 
-def test_questions_have_boolean_answers_and_the_type(build, release):
-    rows = list(build(release, "vqa", with_images=False))
+def test_questions_have_boolean_answers_and_the_type(small):
+    rows = list(small.build("vqa", with_images=False))
     assert rows[0] == {
         "id": "vqa/1",
         "filename": "11.jpg",
@@ -147,16 +110,16 @@ def test_questions_have_boolean_answers_and_the_type(build, release):
     assert [row["answer"] for row in rows] == [True, True, False, False] * len(sources.GROUPS)
 
 
-def test_answers_are_found_by_image_id_not_by_place(build, release):
-    expected = list(build(release, "vqa", with_images=False))
-    shuffled = release.with_name("shuffled")
-    shutil.copytree(release, shuffled)
+def test_answers_are_found_by_image_id_not_by_place(small):
+    expected = list(small.build("vqa", with_images=False))
+    shuffled = small.folder.with_name("shuffled")
+    shutil.copytree(small.folder, shuffled)
     rewrite(shuffled, VQA, lambda data: data["annotations"].reverse())
-    assert list(build(shuffled, "vqa", with_images=False)) == expected
+    assert list(small.build("vqa", data_dir=shuffled, with_images=False)) == expected
 
 
-def test_a_group_is_its_two_positive_rows(build, release):
-    rows = list(build(release, "groups", with_images=False))
+def test_a_group_is_its_two_positive_rows(small):
+    rows = list(small.build("groups", with_images=False))
     assert [row["id"] for row in rows] == ["groups/1", "groups/3", "groups/4", "groups/5"]
     columns = ("type", "filename_0", "caption_0", "filename_1", "caption_1")
     assert [tuple(row[column] for column in columns) for row in rows] == [group[1:] for group in sources.GROUPS]
@@ -165,96 +128,19 @@ def test_a_group_is_its_two_positive_rows(build, release):
 @pytest.mark.parametrize(
     ("config", "columns"), [("val", ["image"]), ("vqa", ["image"]), ("groups", ["image_0", "image_1"])]
 )
-def test_image_bytes_are_those_of_the_file(build, release, config, columns):
-    rows = build(release, config)
+def test_image_bytes_are_those_of_the_file(small, config, columns):
+    rows = small.build(config)
     assert list(rows.features) == list(module._columns(config))
     for column in columns:
         for row in rows.cast_column(column, datasets.Image(decode=False)):
             name = row[column.replace("image", "filename")]
-            assert row[column] == {"path": name, "bytes": (release / "val2017" / name).read_bytes()}
+            assert row[column] == {"path": name, "bytes": (small.folder / "val2017" / name).read_bytes()}
 
 
-@pytest.mark.parametrize("config", CONFIG_NAMES)
-def test_streaming_gives_the_rows_of_the_prepared_dataset(build, make, release, config):
-    rows = list(build(release, config))
-    assert rows
-    assert list(make(release, config).as_streaming_dataset(split="validation")) == rows
-
-
-# Where files are looked for
-
-
-@pytest.mark.parametrize("place", [".", "TRICD", "deep/below"])
-def test_annotations_are_found_anywhere_in_data_dir(build, release, place):
-    moved = release.with_name("moved")
-    (moved / place).mkdir(parents=True)
-    shutil.copy(release / "TRICD" / GROUNDING, moved / place / GROUNDING)
-    assert len(build(moved, with_images=False)) == 16
-
-
-def test_the_copy_with_the_shortest_path_is_taken(build, release):
-    (release / "A" / "B").mkdir(parents=True)
-    (release / "A" / "B" / GROUNDING).write_text("not this one", encoding="utf-8")
-    assert len(build(release, with_images=False)) == 16
-
-
-@pytest.mark.parametrize("place", ["val2017", "images/val2017", "."])
-def test_images_are_found_in_each_documented_place(build, release, place):
-    moved = release.with_name("moved")
-    shutil.copytree(release / "TRICD", moved / "TRICD")
-    shutil.copytree(release / "val2017", moved / place, dirs_exist_ok=True)
-    assert [image.size for image in build(moved)["image"]] == [(64, 48)] * 16
-
-
-def test_without_data_dir_the_error_says_what_to_get_where(make):
-    with pytest.raises(FileNotFoundError, match=r"TRICD_grounding_val\.json.*github.com/ashkamath/TRICD.*val2017\.zip"):
-        make().download_and_prepare()
-
-
-def test_data_dir_that_is_not_a_folder_is_named(make, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"data_dir .*nowhere is not a folder"):
-        make(tmp_path / "nowhere").download_and_prepare()
-
-
-@pytest.mark.parametrize(("config", "name"), [("val", GROUNDING), ("groups", GROUNDING), ("vqa", VQA)])
-def test_missing_annotations_are_named_with_their_source(make, release, config, name):
-    (release / "TRICD" / name).unlink()
-    with pytest.raises(FileNotFoundError, match=rf"does not hold {name}.*github.com/ashkamath/TRICD"):
-        make(release, config).download_and_prepare()
-
-
-def test_missing_or_empty_images_are_named_with_their_rows_and_the_cure(make, release):
-    (release / "val2017" / "11.jpg").unlink()
-    (release / "val2017" / "14.jpg").write_bytes(b"")
-    with pytest.raises(FileNotFoundError) as caught:
-        make(release, "groups").download_and_prepare()
-    message = str(caught.value)
-    assert "2 of 7 images are missing" in message
-    assert "11.jpg (for groups/1, groups/4)" in message
-    assert "14.jpg (for groups/3)" in message
-    for cure in ("val2017.zip", "allow_missing=True", "with_images=False"):
-        assert cure in message
-
-
-def test_allowed_missing_image_keeps_its_row(build, release):
-    (release / "val2017" / "11.jpg").unlink()
-    rows = build(release, "groups", allow_missing=True)
-    assert [image is None for image in rows["image_0"]] == [True, False, True, False]
-    assert [image is None for image in rows["image_1"]] == [False] * 4
-
-
-@pytest.mark.parametrize("config", CONFIG_NAMES)
-def test_altered_file_is_an_error_unless_told_otherwise(release, tmp_path, config):
-    name = VQA if config == "vqa" else GROUNDING
-    path = release / "TRICD" / name
-    builder = TRICD(cache_dir=str(tmp_path / "cache"), config_name=config, data_dir=str(release))
-    with pytest.raises(ValueError, match="damaged or of another release") as caught:
-        builder.download_and_prepare()
-    for part in (str(path), hashlib.sha256(path.read_bytes()).hexdigest(), module._CHECKSUMS[name], "verify=False"):
-        assert part in str(caught.value)
-
-
-# Damaged files
+def test_the_copy_with_the_shortest_path_is_taken(small):
+    (small.folder / "A" / "B").mkdir(parents=True)
+    (small.folder / "A" / "B" / GROUNDING).write_text("not this one", encoding="utf-8")
+    assert len(small.build(with_images=False)) == 16
 
 
 def drop(number, key, field):
@@ -295,21 +181,15 @@ def put(number, key, **fields):
         ("groups", lambda data: data["images"].append({**data["images"][0], "id": 99}), "group 1 (images"),
     ],
 )
-def test_damaged_file_is_an_error_that_names_file_and_entry(make, release, config, change, found):
-    path = rewrite(release, VQA if config == "vqa" else GROUNDING, change)
-    with pytest.raises(ValueError, match=re.escape(found)) as caught:
-        make(release, config).download_and_prepare()
-    assert str(path) in str(caught.value)
+def test_damaged_file_is_an_error_that_names_file_and_entry(small, config, change, found):
+    path = rewrite(small.folder, VQA if config == "vqa" else GROUNDING, change)
+    assert str(path) in small.error(ValueError, re.escape(found), config)
 
 
 @pytest.mark.parametrize(("text", "found"), [('{"images"', "not valid JSON"), ("[]", "list at the top level")])
-def test_file_that_is_no_object_is_an_error(make, release, text, found):
-    (release / "TRICD" / GROUNDING).write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=found):
-        make(release).download_and_prepare()
-
-
-# Questions for new captions
+def test_file_that_is_no_object_is_an_error(small, text, found):
+    (small.folder / "TRICD" / GROUNDING).write_text(text, encoding="utf-8")
+    small.error(ValueError, found)
 
 
 @pytest.mark.parametrize(
@@ -364,37 +244,6 @@ def test_questions_of_the_rules_differ_from_the_release_where_the_card_says(rele
     assert "for 94 of the 102 captions" in CARD
 
 
-# With the rest of the package
-
-
-def test_repository_loads_and_everything_is_scored_and_judged(release, tmp_path):
-    out = build_repository("tricd", tmp_path / "built", data_dir=release, options={"verify": False})
-    for config in CONFIG_NAMES:
-        plain = datasets.load_dataset(str(out), config, split="validation")
-        assert list(datasets.load_dataset(str(out), config, split="validation", streaming=True)) == list(plain)
-    options = {"verify": False}
-    sheets = score(
-        "mock:shuffled", ["tricd"], data_dir=release, options=options, out=tmp_path / "sheets", progress=False
-    )
-    results = {result.metric: result.scores for result in judge(sheets, resamples=100)}
-    assert list(results) == ["cpd_ap", "grounding_recall", "group_recall_at_1", "yes_no_f1", "group_match"]
-    assert results["group_match"]["n"] == 4
-    assert all(set(scores["per_category"]) == {"object", "relation"} for scores in results.values())
-
-
-def test_a_missing_copy_is_a_data_error_with_the_builders_words(tmp_path):
-    with pytest.raises(DataError, match=r"pass data_dir.*github.com/ashkamath/TRICD"):
-        build_repository("tricd", tmp_path / "built")
-
-
-# The card and the released files
-
-
-def table(marker: str) -> list[list[str]]:
-    inside = CARD.split(f"<!-- {marker} -->")[1].split(f"<!-- /{marker} -->")[0]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in inside.split("\n") if line][2:]
-
-
 def facts(val: list[dict[str, Any]], groups: list[dict[str, Any]]) -> dict[str, int]:
     """What the card counts, over all rows or those of one type."""
     phrases = [phrase for row in val for phrase in row["phrases"]]
@@ -435,7 +284,7 @@ def test_card_facts_are_those_of_the_files(released):
         for kinds in (("object",), ("relation",), ("object", "relation"))
     ]
     expected = [[name.strip(), *(f"{part[name]:,}" for part in parts)] for name in parts[0]]
-    assert table("facts") == expected
+    assert card_lines("tricd", "facts") == expected
 
 
 @pytest.mark.parametrize(
@@ -460,7 +309,7 @@ def test_card_counts_are_those_of_the_files(released):
         images = {row[column] for row in rows for column in row if column.startswith("filename")}
         captions = {row[column] for row in rows for column in row if column.startswith("caption")}
         expected.append([config, "validation", f"{len(rows):,}", f"{len(images):,}", f"{len(captions):,}"])
-    assert table("counts") == expected
+    assert card_lines("tricd", "counts") == expected
 
 
 def test_released_questions_are_balanced_and_run_along_the_rows_of_val(released):
@@ -501,9 +350,9 @@ def run_example(data_dir: Path, out: Path, options: dict[str, Any], capsys) -> s
     return capsys.readouterr().out.strip().split("\n")[-1]
 
 
-def test_card_example_runs_on_a_small_build(release, tmp_path, capsys):
+def test_card_example_runs_on_a_small_build(small, tmp_path, capsys):
     boxes = len(sources.grounding()["annotations"])
-    assert run_example(release, tmp_path / "built", {"verify": False}, capsys) == f"1.0 16 8 {boxes}"
+    assert run_example(small.folder, tmp_path / "built", {"verify": False}, capsys) == f"1.0 16 8 {boxes}"
 
 
 def test_card_example_prints_what_it_says_on_the_released_files(shared_data, tmp_path, capsys):
@@ -511,10 +360,5 @@ def test_card_example_prints_what_it_says_on_the_released_files(shared_data, tmp
     assert f"this prints `{printed}`" in CARD
 
 
-def test_card_is_valid_names_every_column_and_every_sum():
-    metadata = DatasetCard(CARD, ignore_metadata_errors=False).data.to_dict()
-    assert metadata["license"] == "mit"
-    assert not {"configs", "dataset_info"} & set(metadata)
-    columns = [name for config in CONFIG_NAMES for name in module._columns(config)]
-    assert all(re.search(rf"\b{name}\b", CARD) for name in columns)
+def test_card_names_every_sum():
     assert all(f"| {name} | `{total}` |" in CARD for name, total in module._CHECKSUMS.items())

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import doctest
 import json
 import math
 import random
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from cards import card_table, card_text, paper_text
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.metrics import answers
 from vl_assay.metrics.answers import yes_no_f1
-from vl_assay.metrics.errors import ScoresError, VLAssayError
+from vl_assay.metrics.errors import ScoresError
 from vl_assay.metrics.modules import load_metric
 from vl_assay.metrics.yes_no_f1 import app
 
-CARD = (Path(app.__file__).parent / "README.md").read_text(encoding="utf-8")
+CARD = card_text("yes_no_f1")
 SPLITS = ("Winoground", "COCO objects", "COCO relations")
 
 # Questions of each split of TRICD's test set (Table 1), half of them to be answered with yes (section 6.1).
@@ -125,29 +122,6 @@ def test_scores_are_those_of_the_definition_written_out(rows):
             assert part["false_positive_share"] == pytest.approx(expected)
 
 
-@given(rows=both_kinds, seed=st.integers(0, 99))
-def test_calling_yes_no_and_no_yes_swaps_the_two_f1(rows, seed):
-    said, right, _ = (np.array(column) for column in zip(*rows, strict=True))
-    order = np.random.default_rng(seed).permutation(len(said))
-    result, turned = yes_no_f1(said, right), yes_no_f1(1 - said[order], 1 - right[order])
-    assert (turned["f1_yes"], turned["f1_no"]) == (result["f1_no"], result["f1_yes"])
-    assert turned["false_positives"] == result["false_negatives"]
-    assert turned["macro_f1"] == pytest.approx(result["macro_f1"])
-
-
-@pytest.mark.parametrize(("always", "f1"), [(1, [2 / 3, 0]), (0, [0, 2 / 3])])
-def test_always_the_same_answer_gets_a_half_and_a_third(always, f1):
-    # Always yes, half of them right: precision 1/2, recall 1, F1 2/3; no is never found, F1 0.
-    result = compute([always] * 100, [0, 1] * 50)
-    assert (result["accuracy"], result["macro_f1"]) == (1 / 2, pytest.approx(1 / 3))
-    assert [result["f1_yes"], result["f1_no"]] == pytest.approx(f1)
-
-
-def test_chance_is_a_half_of_both():
-    result = compute(np.random.default_rng(0).integers(2, size=20_000), [0, 1] * 10_000)
-    assert (result["accuracy"], result["macro_f1"]) == pytest.approx((0.5, 0.5), abs=0.015)  # standard error 0.0035
-
-
 @pytest.mark.parametrize(
     "said",
     [
@@ -185,9 +159,6 @@ def test_batches_and_single_answers_add_up_to_the_whole():
         for one, other in zip(said, right, strict=True):
             metric.add(prediction=one, reference=other)
         assert metric.compute() == expected
-
-
-# --- intervals ------------------------------------------------------------------------------------------------
 
 
 def noisy_answers(seed, images=50):
@@ -235,16 +206,6 @@ def test_resamples_without_one_kind_of_question_are_left_out():
     assert interval == pytest.approx(bootstrap_by_hand(said, right, clusters, 4_000, 0.9), abs=0.02)
 
 
-def test_clusters_widen_the_interval():
-    # 20 copies of each of 50 answers are worth 50 answers: sqrt(20) = 4.5 times as wide.
-    rng = np.random.default_rng(2)
-    said, right = np.repeat(rng.integers(2, size=50), 20), np.repeat(np.arange(50) % 2, 20)
-    options = {"confidence": 0.9, "resamples": 2_000}
-    alone = compute(said, right, **options)["macro_f1_interval"]
-    joined = compute(said, right, clusters=np.repeat(np.arange(50), 20).tolist(), **options)["macro_f1_interval"]
-    assert np.ptp(joined) == pytest.approx(math.sqrt(20) * np.ptp(alone), rel=0.2)
-
-
 @pytest.mark.parametrize(("yes", "no"), [(1, 1), (2, 2), (3, 9), (40, 60)])
 def test_all_right_gets_an_interval_that_reaches_as_low_as_the_accuracy_allows(yes, no):
     n = yes + no
@@ -282,36 +243,6 @@ def test_all_right_and_all_wrong_count_images_not_questions(images):
 def test_a_single_image_says_nothing_unless_all_right_or_all_wrong():
     assert yes_no_f1([1, 0, 0], [1, 0, 1], clusters=["a"] * 3, confidence=0.9)["macro_f1_interval"] == [0.0, 1.0]
 
-
-def test_every_option_reaches_the_intervals():
-    said, right, clusters = noisy_answers(seed=3)
-    plain = {"clusters": clusters.tolist(), "confidence": 0.95, "resamples": 300, "seed": 0}
-    expected = compute(said, right, **plain)
-    assert expected["confidence"] == 0.95
-    assert "macro_f1_interval" not in compute(said, right)
-    for change in ({"clusters": None}, {"confidence": 0.5}, {"resamples": 301}, {"seed": 1}):
-        for name in ("macro_f1_interval", "accuracy_interval"):
-            assert compute(said, right, **{**plain, **change})[name] != expected[name]
-
-
-def test_the_module_and_the_plain_function_agree():
-    said, right, clusters = noisy_answers(seed=4)
-    options = {
-        "categories": [["a", "b"] if row % 3 else "b" for row in range(len(said))],
-        "clusters": clusters.tolist(),
-        "confidence": 0.8,
-        "resamples": 300,
-        "seed": 3,
-    }
-    expected = yes_no_f1(said, right, **options)
-    assert compute(said, right, **options) == expected
-    assert json.loads(json.dumps(expected, allow_nan=False)) == expected
-    # With several labels a question counts in each of its categories.
-    assert expected["per_category"]["b"]["false_positive_share"] == 1
-    assert expected["per_category"]["b"]["macro_f1"] == expected["macro_f1"]
-
-
-# --- what is refused ------------------------------------------------------------------------------------------
 
 CURE = "pass 1 or 0, or yes or no. Map an answer that is neither to the wrong one, so that it is counted"
 
@@ -367,43 +298,6 @@ def test_a_category_with_questions_of_one_kind_is_refused_and_named():
         compute([1, 0, 1, 0], [1, 0, 0, 0], categories=["a", "a", "b", "b"])
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"categories": ["a"]}, "1 categories came for 4 examples"),
-        ({"categories": ["a", None, "a", "a"]}, r"categories are missing in row 1 \(1 of 4"),
-        ({"clusters": ["a"]}, "1 clusters came for 4 examples"),
-        ({"confidence": 0.9, "resamples": 10}, "resamples is 10; it must be a whole number of at least 100"),
-        ({"confidence": 0.9, "seed": -1}, "seed is -1; it must be a whole number of at least 0"),
-    ],
-)
-def test_unusable_options_are_refused_with_their_cure(options, message):
-    with pytest.raises(ScoresError, match=message):
-        compute([1, 0, 1, 0], [1, 0, 0, 1], **options)
-
-
-junk = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-1, 2), st.floats(), st.sampled_from(["yes", "no", "", "é"])),
-    lambda inner: st.lists(inner, max_size=4),
-    max_leaves=10,
-)
-
-
-@given(said=junk, right=junk)
-def test_junk_is_refused_in_words(said, right):
-    with contextlib.suppress(VLAssayError):
-        assert 0 <= yes_no_f1(said, right)["macro_f1"] <= 1
-
-
-def test_inputs_are_left_as_they_were():
-    said, right = np.array([1, 0, 0]), ["yes", "no", "yes"]
-    yes_no_f1(said, right, confidence=0.9, resamples=100)
-    assert (said.tolist(), right) == ([1, 0, 0], ["yes", "no", "yes"])
-
-
-# --- TRICD ----------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def tricd(shared_data):
     """The released validation set: right answers, splits and images of the 204 questions."""
@@ -437,8 +331,7 @@ def test_always_yes_gets_a_third_in_each_split_of_tricd(tricd):
 
 @pytest.fixture(scope="module")
 def paper(shared_data):
-    (path,) = (shared_data / "papers").glob("002_*.txt")
-    return path.read_text(encoding="utf-8")
+    return paper_text(shared_data, 2)
 
 
 def table_4(paper):
@@ -448,8 +341,7 @@ def table_4(paper):
 
 
 def test_the_card_quotes_the_paper(paper):
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in CARD.splitlines() if line.startswith("|")]
-    quoted = {row[0]: row[1:] for row in rows if row[0] in COUNTS}
+    quoted = {model: cells for model, cells in card_table("yes_no_f1", "model").items() if model in COUNTS}
     assert quoted == {model: row[:4] for model, row in table_4(paper).items()}
     assert len(quoted) == 4
     for phrase in ("around 60–70", "around 50 – 60"):
@@ -488,8 +380,3 @@ def test_the_page_says_what_is_missing():
     assert (result["macro_f1"], result["per_category"]) == (1.0, {})
     with pytest.raises(ScoresError, match="row 1 has no answer; fill it in"):
         app.PAGE.judge([["", "yes", "a"], ["", "no", "a"]])
-
-
-def test_the_examples_of_the_docstrings_run():
-    outcome = doctest.testmod(answers)
-    assert (outcome.failed, outcome.attempted) == (0, 2)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+_TOWER = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
+_DECODER = {**_TOWER, "num_key_value_heads": 2}
+
 
 def bert_words():
     """A BERT tokenizer of few words, with an end token and padding, as fused models have."""
@@ -29,7 +32,7 @@ def bert_words():
 
 
 def save_tiny(folder, model, tokenizer, image_processor, std=0.2):
-    """Save a checkpoint with weights of ordinary size: with the default ones all inputs would look alike to it."""
+    """Save a checkpoint whose every parameter is drawn, those of normalisations and biases around what they were."""
     import torch
 
     torch.manual_seed(0)
@@ -37,10 +40,7 @@ def save_tiny(folder, model, tokenizer, image_processor, std=0.2):
         for parameter in model.parameters():
             noise = torch.randn(parameter.shape) * std
             parameter.copy_(noise if parameter.ndim > 1 else parameter + noise)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    image_processor.save_pretrained(folder)
-    return folder
+    return save_parts(folder, model, tokenizer, image_processor)
 
 
 def tiny_blip(folder, **changes):
@@ -48,7 +48,6 @@ def tiny_blip(folder, **changes):
     from transformers import BlipConfig, BlipForImageTextRetrieval, BlipImageProcessor
 
     tokenizer = bert_words()
-    tower = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
     text = {
         "vocab_size": len(tokenizer) + 2,
         "bos_token_id": len(tokenizer),
@@ -59,8 +58,8 @@ def tiny_blip(folder, **changes):
         "max_position_embeddings": 40,
         "is_decoder": True,
     }
-    vision = tower | {"image_size": 32, "patch_size": 8}
-    config = BlipConfig(text_config=tower | text | changes, vision_config=vision, image_text_hidden_size=16)
+    vision = _TOWER | {"image_size": 32, "patch_size": 8}
+    config = BlipConfig(text_config=_TOWER | text | changes, vision_config=vision, image_text_hidden_size=16)
     processor = BlipImageProcessor(size={"height": 32, "width": 32})
     return save_tiny(folder, BlipForImageTextRetrieval(config), tokenizer, processor)
 
@@ -70,11 +69,10 @@ def tiny_blip2(folder, **changes):
     from transformers import Blip2Config, Blip2ForImageTextRetrieval, BlipImageProcessor
 
     tokenizer = bert_words()
-    tower = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
     qformer = {"vocab_size": len(tokenizer) + 1, "max_position_embeddings": 24, "use_qformer_text_input": True}
     config = Blip2Config(
-        vision_config=tower | {"image_size": 32, "patch_size": 8},
-        qformer_config=tower | qformer,
+        vision_config=_TOWER | {"image_size": 32, "patch_size": 8},
+        qformer_config=_TOWER | qformer,
         text_config={"model_type": "opt", "vocab_size": 8, "num_hidden_layers": 1, "hidden_size": 8, "ffn_dim": 8},
         num_query_tokens=4,
         image_text_hidden_size=16,
@@ -89,11 +87,10 @@ def tiny_flava(folder, kind="FlavaForPreTraining"):
     import transformers
 
     tokenizer = bert_words()
-    tower = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
     config = transformers.FlavaConfig(
-        text_config=tower | {"vocab_size": len(tokenizer), "max_position_embeddings": 24},
-        image_config=tower | {"image_size": 32, "patch_size": 8, "vocab_size": 10},
-        multimodal_config=tower,
+        text_config=_TOWER | {"vocab_size": len(tokenizer), "max_position_embeddings": 24},
+        image_config=_TOWER | {"image_size": 32, "patch_size": 8, "vocab_size": 10},
+        multimodal_config=_TOWER,
         image_codebook_config={"num_groups": 1, "hidden_size": 8, "vocab_size": 10},
         hidden_size=32,
         projection_dim=16,
@@ -111,10 +108,7 @@ def tiny_vilt(folder, **changes):
     tokenizer = bert_words()
     config = ViltConfig(
         vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_attention_heads=2,
-        num_hidden_layers=2,
+        **_TOWER,
         image_size=32,
         patch_size=8,
         max_position_embeddings=24,
@@ -182,10 +176,9 @@ def tiny_metaclip_2(folder, **text):
     from transformers import CLIPImageProcessor, MetaClip2Config, MetaClip2Model
 
     tokenizer = xlmr_words(model_max_length=12)
-    tower = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
     text = {"vocab_size": len(tokenizer), "max_position_embeddings": 16, "eos_token_id": 2, "pad_token_id": 1} | text
     vision = {"image_size": 32, "patch_size": 8}
-    config = MetaClip2Config(text_config=tower | text, vision_config=tower | vision, projection_dim=16)
+    config = MetaClip2Config(text_config=_TOWER | text, vision_config=_TOWER | vision, projection_dim=16)
     processor = CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
     return save_tiny(folder, MetaClip2Model(config), tokenizer, processor)
 
@@ -195,7 +188,6 @@ def tiny_align(folder):
     from transformers import AlignConfig, AlignModel, EfficientNetImageProcessor
 
     tokenizer = bert_words()
-    text = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
     vision = {
         "image_size": 32,
         "width_coefficient": 1.0,
@@ -209,7 +201,7 @@ def tiny_align(folder):
         "hidden_dim": 64,
     }
     config = AlignConfig(
-        text_config=text | {"vocab_size": len(tokenizer), "max_position_embeddings": 14},
+        text_config=_TOWER | {"vocab_size": len(tokenizer), "max_position_embeddings": 14},
         vision_config=vision,
         projection_dim=16,
     )
@@ -230,10 +222,9 @@ def tiny_altclip(folder):
     from transformers import AltCLIPConfig, AltCLIPModel, CLIPImageProcessor
 
     tokenizer = xlmr_words(model_max_length=512)
-    tower = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
     text = {"vocab_size": len(tokenizer), "max_position_embeddings": 16, "pad_token_id": 1, "project_dim": 24}
     vision = {"image_size": 32, "patch_size": 8}
-    config = AltCLIPConfig(text_config=tower | text, vision_config=tower | vision, projection_dim=16)
+    config = AltCLIPConfig(text_config=_TOWER | text, vision_config=_TOWER | vision, projection_dim=16)
     processor = CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
     return save_tiny(folder, AltCLIPModel(config), tokenizer, processor)
 
@@ -244,10 +235,9 @@ def tiny_chinese_clip(folder):
 
     tokenizer = bert_words()
     tokenizer.padding_side = tokenizer.init_kwargs["padding_side"] = "left"
-    tower = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
     text = {"vocab_size": len(tokenizer), "max_position_embeddings": 14}
     vision = {"image_size": 32, "patch_size": 8}
-    config = ChineseCLIPConfig(text_config=tower | text, vision_config=tower | vision, projection_dim=16)
+    config = ChineseCLIPConfig(text_config=_TOWER | text, vision_config=_TOWER | vision, projection_dim=16)
     processor = ChineseCLIPImageProcessor(size={"height": 32, "width": 32}, do_center_crop=False)
     return save_tiny(folder, ChineseCLIPModel(config), tokenizer, processor)
 
@@ -257,10 +247,9 @@ def tiny_siglip(folder, tokenizer=None):
     from transformers import SiglipConfig, SiglipImageProcessor, SiglipModel
 
     tokenizer = tokenizer or gemma_words("GemmaTokenizer")
-    tower = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
     text = {"vocab_size": len(tokenizer), "max_position_embeddings": 20, "projection_size": 32}
     vision = {"image_size": 32, "patch_size": 8}
-    model = SiglipModel(SiglipConfig(text_config=tower | text, vision_config=tower | vision))
+    model = SiglipModel(SiglipConfig(text_config=_TOWER | text, vision_config=_TOWER | vision))
     return save_tiny(folder, model, tokenizer, SiglipImageProcessor(size={"height": 32, "width": 32}))
 
 
@@ -269,10 +258,9 @@ def tiny_siglip2(folder):
     from transformers import Siglip2Config, Siglip2ImageProcessor, Siglip2Model
 
     tokenizer = gemma_words()
-    tower = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
     text = {"vocab_size": len(tokenizer), "max_position_embeddings": 20, "projection_size": 32}
     vision = {"num_patches": 16, "patch_size": 8}
-    model = Siglip2Model(Siglip2Config(text_config=tower | text, vision_config=tower | vision))
+    model = Siglip2Model(Siglip2Config(text_config=_TOWER | text, vision_config=_TOWER | vision))
     return save_tiny(folder, model, tokenizer, Siglip2ImageProcessor(patch_size=8, max_num_patches=16))
 
 
@@ -312,18 +300,16 @@ def save_parts(folder, *parts):
     return folder
 
 
-_DECODER = {
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 2,
-    "num_hidden_layers": 2,
-}
-_TOWER = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
 LLAVA_TEMPLATE = (
     "{% for m in messages %}USER: {% for c in m['content'] %}{% if c['type'] == 'image' %}<image>\n{% else %}"
     "{{ c['text'] }}{% endif %}{% endfor %}{% endfor %}{% if add_generation_prompt %} ASSISTANT:{% endif %}"
 )
+_LLAVA = {
+    "patch_size": 8,
+    "vision_feature_select_strategy": "default",
+    "num_additional_image_tokens": 1,
+    "chat_template": LLAVA_TEMPLATE,
+}
 IDEFICS_TEMPLATE = (
     "<|im_start|>{% for m in messages %}User:{% for c in m['content'] %}{% if c['type'] == 'image' %}<image>"
     "{% else %}{{ c['text'] }}{% endif %}{% endfor %}<end_of_utterance>\n{% endfor %}"
@@ -346,14 +332,7 @@ def tiny_llava(folder, limit=512):
     image = tokenizer.convert_tokens_to_ids("<image>")
     config = LlavaConfig(vision_config=vision, text_config=decoder, image_token_id=image, image_seq_length=16)
     images = CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
-    processor = LlavaProcessor(
-        images,
-        tokenizer,
-        patch_size=8,
-        vision_feature_select_strategy="default",
-        num_additional_image_tokens=1,
-        chat_template=LLAVA_TEMPLATE,
-    )
+    processor = LlavaProcessor(images, tokenizer, **_LLAVA)
     return save_parts(folder, ordinary_weights(LlavaForConditionalGeneration(config)), processor)
 
 
@@ -375,14 +354,7 @@ def tiny_llava_next(folder):
     images = LlavaNextImageProcessorPil(
         size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}, do_pad=True, **grid
     )
-    processor = LlavaNextProcessor(
-        images,
-        tokenizer,
-        patch_size=8,
-        vision_feature_select_strategy="default",
-        num_additional_image_tokens=1,
-        chat_template=LLAVA_TEMPLATE,
-    )
+    processor = LlavaNextProcessor(images, tokenizer, **_LLAVA)
     return save_parts(folder, ordinary_weights(LlavaNextForConditionalGeneration(config)), processor)
 
 
@@ -485,7 +457,6 @@ def tiny_owlvit(folder, kind="owlvit"):
 
     prefix = {"owlvit": "OwlViT", "owlv2": "Owlv2"}[kind]
     tokenizer = build_tokenizer()
-    tower = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
     text = {
         "vocab_size": len(tokenizer),
         "max_position_embeddings": 12,
@@ -495,7 +466,7 @@ def tiny_owlvit(folder, kind="owlvit"):
     }
     vision = {"image_size": 48, "patch_size": 8}
     config = getattr(transformers, f"{prefix}Config")(
-        text_config=tower | text, vision_config=tower | vision, projection_dim=32
+        text_config=_TOWER | text, vision_config=_TOWER | vision, projection_dim=32
     )
     model = getattr(transformers, f"{prefix}ForObjectDetection")(config)
     processor = getattr(transformers, f"{prefix}ImageProcessorPil")(size={"height": 48, "width": 48})
@@ -524,14 +495,7 @@ def tiny_grounding_dino(folder, kind="grounding-dino", **changes):
     names = {number: word for word, number in places.items()}
     vocabulary = {names.get(number, f"[unused{number}]"): number for number in range(1100 + len(words))}
     tokenizer = BertTokenizer(vocab=vocabulary, model_max_length=512)
-    text = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=64,
-    )
+    text = BertConfig(vocab_size=len(vocabulary), max_position_embeddings=64, **_TOWER)
     backbone = SwinConfig(
         image_size=64,
         patch_size=4,

@@ -40,7 +40,6 @@ from .release import read_bytes
 from .release import read_rows
 
 _VERSION = "1.0.0"
-_HOMEPAGE = "https://github.com/mertyg/vision-language-models-are-bows"
 _TEXT = datasets.Value("string")
 # Rows of one box come together where a relation is asked both ways: a crop is drawn once for them.
 _CROPS_KEPT = 32
@@ -73,21 +72,6 @@ _COLUMNS: dict[str, dict[str, Any]] = {
     for config in SOURCE_NAMES
 }
 CONFIG_NAMES = tuple(_COLUMNS)
-
-_DESCRIPTION = """\
-ARO asks whether a vision-language model knows which relation, attribute or word order a caption needs to be true of an
-image: the model must prefer the caption over the same words with two objects or two attributes exchanged, or over four
-other orders of its words.
-"""
-
-_CITATION = """\
-@inproceedings{yuksekgonul2023when,
-  title     = {When and why vision-language models behave like bags-of-words, and what to do about it?},
-  author    = {Yuksekgonul, Mert and Bianchi, Federico and Kalluri, Pratyusha and Jurafsky, Dan and Zou, James},
-  booktitle = {The Eleventh International Conference on Learning Representations},
-  year      = {2023}
-}
-"""
 
 
 @dataclass
@@ -142,13 +126,7 @@ class ARO(datasets.GeneratorBasedBuilder):
         columns = {"id": _TEXT, **_COLUMNS[self.config.name]}
         if not self.config.with_images:
             del columns["image"]
-        return datasets.DatasetInfo(
-            description=_DESCRIPTION,
-            features=datasets.Features(columns),
-            homepage=_HOMEPAGE,
-            license="mit",
-            citation=_CITATION,
-        )
+        return datasets.DatasetInfo(features=datasets.Features(columns))
 
     def _split_generators(self, dl_manager: datasets.DownloadManager) -> list[datasets.SplitGenerator]:
         gen_kwargs = self._order(dl_manager) if self.config.name in SOURCE_NAMES else self._visual_genome()

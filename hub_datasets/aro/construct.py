@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ...metrics.aro import SYMMETRIC
 from ...metrics.errors import DataError
+from ...metrics.storage import write_text
 from .release import FILES, is_length, is_text
 
 MIN_SHARE = 0.25
@@ -80,7 +79,9 @@ def relation_records(
                     continue
                 if drop_true_negatives and (other_key, relation, key) in stated:
                     continue
-                captions = [f"the {a['name']} is {relation} the {b['name']}" for a, b in _both_ways(thing, other)]
+                captions = [
+                    f"the {a['name']} is {relation} the {b['name']}" for a, b in ((thing, other), (other, thing))
+                ]
                 found.append(_record(image, (thing, other), captions) | {"relation_name": relation})
         yield from _once(found)
 
@@ -127,7 +128,9 @@ def attribution_records(
                 negative_is_true = second in one["attributes"] and first in two["attributes"]
                 if first == second or (drop_true_negatives and negative_is_true):
                     continue
-                captions = [f"the {a} {one['name']} and the {b} {two['name']}" for a, b in _both_ways(first, second)]
+                captions = [
+                    f"the {a} {one['name']} and the {b} {two['name']}" for a, b in ((first, second), (second, first))
+                ]
                 found.append(_record(image, (one, two), captions) | {"attributes": [first, second]})
         yield from _once(found)
 
@@ -154,6 +157,7 @@ def rebuild(
 
     Raises:
         DataError: the file is missing, no JSON, or of another shape; nothing is written then.
+        StorageError: `folder` cannot be written.
     """
     try:
         graphs = json.loads(Path(scene_graphs).read_text(encoding="utf-8"))
@@ -164,22 +168,9 @@ def rebuild(
         "vg_relation": list(relation_records(graphs, symmetric=symmetric, **options)),
         "vg_attribution": list(attribution_records(graphs, **options)),
     }
-    Path(folder).mkdir(parents=True, exist_ok=True)
     for config, rows in records.items():
-        _write(Path(folder) / FILES[config], rows)
+        write_text(Path(folder) / FILES[config], json.dumps(rows, ensure_ascii=False))
     return {config: len(rows) for config, rows in records.items()}
-
-
-def _write(path: Path, records: list[dict[str, Any]]) -> None:
-    """Write a file that appears whole or not at all."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(records, file, ensure_ascii=False)
-        Path(name).chmod(0o644)
-        os.replace(name, path)
-    finally:
-        Path(name).unlink(missing_ok=True)
 
 
 def _large_objects(scene_graphs: Mapping[str, Any], min_share: float) -> Iterator[tuple[str, dict[str, Object]]]:
@@ -231,10 +222,6 @@ def _problem(thing: Any, objects: Mapping[str, Any]) -> str | None:
         if edge["object"] not in objects:
             return f"a relation leads to {edge['object']!r}, which is not there"
     return None
-
-
-def _both_ways(one: Any, two: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    return (one, two), (two, one)
 
 
 def _record(image: str, pair: tuple[Object, Object], captions: list[str]) -> dict[str, Any]:

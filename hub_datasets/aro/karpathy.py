@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -154,28 +155,30 @@ def find_images(
     An image is looked for under its path in the file (``val2014/…``), then under the same in ``images``, then under
     its bare name. FileNotFoundError names those that are not there.
     """
-    images = {entry["filename"]: _find(entry["path"], folder) for entry in entries}
+    images = {
+        entry["filename"]: _first_file(
+            (folder / entry["path"], folder / "images" / entry["path"], folder / entry["filename"])
+        )
+        for entry in entries
+    }
     missing = [name for name, path in images.items() if path is None]
     if missing and not allow_missing:
-        shown = missing[:_NAMES_SHOWN]
-        if len(missing) > _NAMES_SHOWN:
-            shown.append(f"and {len(missing) - _NAMES_SHOWN} more")
         raise FileNotFoundError(
             f"{config}: {len(missing)} of {len(images)} images of {source.photographs} are missing from {folder}, or "
-            f"empty: {', '.join(shown)}. {source.remedy}; or pass allow_missing=True to keep their rows without an "
+            f"empty: {_shown(missing)}. {source.remedy}; or pass allow_missing=True to keep their rows without an "
             f"image, or with_images=False for the text alone."
         )
     return images
 
 
-def _find(path: str, folder: Path) -> str | None:
-    """Return the path of the first copy of an image that is there and not empty (an interrupted copy is)."""
-    for copy in (folder / path, folder / "images" / path, folder / PurePosixPath(path).name):
-        if copy.is_file():
-            with copy.open("rb") as file:
-                if file.read(1):
-                    return str(copy)
-    return None
+def _first_file(places: Iterable[Path]) -> str | None:
+    """Return the first of the paths where a file lies that is not empty (an interrupted copy is)."""
+    return next((str(path) for path in places if path.is_file() and path.stat().st_size), None)
+
+
+def _shown(names: list[str]) -> str:
+    more = [f"and {len(names) - _NAMES_SHOWN} more"] if len(names) > _NAMES_SHOWN else []
+    return ", ".join([*names[:_NAMES_SHOWN], *more])
 
 
 def check_seed(seed: object) -> None:

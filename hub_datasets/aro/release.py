@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -133,38 +134,40 @@ def _leads_below(path: str) -> bool:
 def find_images(config: str, rows: list[dict[str, Any]], folder: Path, *, allow_missing: bool) -> dict[str, str | None]:
     """Return the path of each image by its file name: in `images`, else beside it; None where missing and allowed."""
     names = dict.fromkeys(row["filename"] for row in rows)
-    images = {name: _find(name, [folder / IMAGE_FOLDER, folder]) for name in names}
+    images = {name: _first_file((folder / IMAGE_FOLDER / name, folder / name)) for name in names}
     if not all(images.values()) and not allow_missing:
         raise FileNotFoundError(_describe_missing(config, rows, images, folder))
     return images
 
 
-def _find(filename: str, folders: list[Path]) -> str | None:
-    """Return the path of the first copy of an image that is there and not empty (an interrupted copy is)."""
-    for folder in folders:
-        path = folder / filename
-        if path.is_file():
-            with path.open("rb") as file:
-                if file.read(1):
-                    return str(path)
-    return None
+def _first_file(places: Iterable[Path]) -> str | None:
+    """Return the first of the paths where a file lies that is not empty (an interrupted copy is)."""
+    return next((str(path) for path in places if path.is_file() and path.stat().st_size), None)
 
 
 def _describe_missing(config: str, rows: list[dict[str, Any]], images: dict[str, str | None], folder: Path) -> str:
-    missing = [filename for filename, path in images.items() if path is None]
-    shown = []
-    for filename in missing[:_NAMES_SHOWN]:
-        ids = [row["id"] for row in rows if row["filename"] == filename]
-        more = f", and {len(ids) - _NAMES_SHOWN} more" if len(ids) > _NAMES_SHOWN else ""
-        shown.append(f"{filename} (for {', '.join(ids[:_NAMES_SHOWN])}{more})")
-    if len(missing) > _NAMES_SHOWN:
-        shown.append(f"and {len(missing) - _NAMES_SHOWN} more")
+    missing = sum(path is None for path in images.values())
+    shown = _missing(images, ((row["filename"], row["id"]) for row in rows))
     return (
-        f"{config}: {len(missing)} of {len(images)} images are missing from {folder / IMAGE_FOLDER}, or empty: "
-        f"{', '.join(shown)}. Get them with `gdown {DRIVE_IDS['vgr_vga_images.zip']}` (vgr_vga_images.zip, 1 GB) and "
+        f"{config}: {missing} of {len(images)} images are missing from {folder / IMAGE_FOLDER}, or empty: "
+        f"{shown}. Get them with `gdown {DRIVE_IDS['vgr_vga_images.zip']}` (vgr_vga_images.zip, 1 GB) and "
         f"unzip it in data_dir; or pass allow_missing=True to keep their rows without an image, or with_images=False "
         f"for the text alone."
     )
+
+
+def _missing(images: dict[str, str | None], uses: Iterable[tuple[str, str]]) -> str:
+    """Name images without a path, each with the rows that show it, of which `uses` has (image, id of the row)."""
+    ids: dict[str, list[str]] = {name: [] for name, path in images.items() if path is None}
+    for name, row_id in uses:
+        if name in ids:
+            ids[name].append(row_id)
+    return _shown([f"{name} (for {_shown(rows)})" for name, rows in ids.items()])
+
+
+def _shown(names: list[str]) -> str:
+    more = [f"and {len(names) - _NAMES_SHOWN} more"] if len(names) > _NAMES_SHOWN else []
+    return ", ".join([*names[:_NAMES_SHOWN], *more])
 
 
 def corners(box: Box) -> tuple[int, int, int, int]:

@@ -173,14 +173,13 @@ def crepe_replacements(
     "a" or "an" before a replaced term follows the new one's first letter.
 
     Args:
-        captions: n texts as released.
         vocabulary: for each type, such as ``"colour"`` or ``"relation"``, the terms that may stand for each other:
             words or phrases, at least two.
-        seed: any integer. A caption's negatives depend on it, on the caption and on the options, on nothing else.
-        most: how many negatives a caption may have at most, at least 1, each of another type.
+        captions, seed, most: as for `negclip_negatives`.
 
     Returns:
-        For each caption its negatives; none for a caption in which no term is found. The kind is the type.
+        For each caption its negatives, each of another type; none for a caption in which no term is found. The kind is
+        the type.
 
     Raises:
         DataError: a caption that is no text; a type with fewer than two terms, or an empty term.
@@ -225,22 +224,11 @@ def crepe_negations(
     - ``object``: "no" in the place of a noun phrase's article, but for the first words of the caption;
     - ``relation``: "not" before a gerund, or before a preposition after a noun.
 
-    Args:
-        captions: n texts as released.
-        seed: any integer. A caption's negatives depend on it, on the caption and on the options, on nothing else.
-        kinds: some of ``NEGATIONS``.
-        most: how many negatives a caption may have at most, at least 1, each of another kind.
-        tagger: as for `tagging.tag`.
+    Arguments and errors are those of `negclip_negatives`, with ``kinds`` some of ``NEGATIONS``.
 
     Returns:
-        For each caption its negatives; none where no template fits, and none that negates a caption with "not" or
-        "no" in it, whose meaning could become true again.
-
-    Raises:
-        DataError: a caption that is no text.
-        UnknownNameError: a kind or tagger that does not exist.
-        ScoresError: ``most`` below 1.
-        ModelError: ``tagger="spacy"`` where spaCy is missing.
+        For each caption its negatives, each of another kind; none where no template fits, and none that negates a
+        caption with "not" or "no" in it, whose meaning could become true again.
 
     Source: after CREPE (Ma et al., CVPR 2023), HN-Neg; the templates are ours, in the form of the examples quoted in
     SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), Table 1.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,6 @@ import datasets
 CONFIG_NAMES = ("multiobjects",)
 
 _VERSION = "1.0.0"
-_HOMEPAGE = "https://github.com/arijitray1993/COLA"
 # The default branch: the checksum below pins the content.
 _REPOSITORY_URL = "https://raw.githubusercontent.com/arijitray1993/COLA/HEAD"
 _ANNOTATIONS = "data/COLA_multiobjects_matching_benchmark.json"
@@ -40,22 +40,6 @@ _OWN_ANNOTATIONS = f"pass data_dir, a folder that holds {_ANNOTATIONS}"
 _OWN_IMAGES = "pass data_dir, a folder that holds images/ with the files named in the annotations, or with_images=False"
 _Row = dict[str, str]
 _Result = TypeVar("_Result")
-
-_DESCRIPTION = """\
-Cola asks whether a vision-language model binds attributes to the right objects: given two images and two captions
-that mention much the same objects and attributes in another combination, it must give each image its own caption.
-The images and what the captions say come from Visual Genome and GQA; people cleaned the pairs.
-"""
-
-_CITATION = """\
-@inproceedings{ray2023cola,
-  title     = {Cola: A Benchmark for Compositional Text-to-image Retrieval},
-  author    = {Ray, Arijit and Radenovic, Filip and Dubey, Abhimanyu and Plummer, Bryan and Krishna, Ranjay and
-               Saenko, Kate},
-  booktitle = {Advances in Neural Information Processing Systems 36: Datasets and Benchmarks Track},
-  year      = {2023}
-}
-"""
 
 
 @dataclass
@@ -108,20 +92,13 @@ class Cola(datasets.GeneratorBasedBuilder):
             if self.config.with_images:
                 columns[f"image_{side}"] = datasets.Image()
             columns |= {f"filename_{side}": text, f"caption_{side}": text}
-        return datasets.DatasetInfo(
-            description=_DESCRIPTION,
-            features=datasets.Features(columns),
-            homepage=_HOMEPAGE,
-            license="mit",
-            citation=_CITATION,
-        )
+        return datasets.DatasetInfo(features=datasets.Features(columns))
 
     def _split_generators(self, dl_manager: datasets.DownloadManager) -> list[datasets.SplitGenerator]:
         data_dir = _existing_folder(self.config.data_dir)
         rows = self._annotations(dl_manager, data_dir)
         images = self._images(dl_manager, data_dir, rows) if self.config.with_images else None
-        gen_kwargs = {"rows": rows, "images": images}
-        return [datasets.SplitGenerator(name="test", gen_kwargs=gen_kwargs)]
+        return [datasets.SplitGenerator(name="test", gen_kwargs={"rows": rows, "images": images})]
 
     def _generate_examples(
         self, rows: dict[str, _Row], images: dict[str, str | None] | None
@@ -133,8 +110,7 @@ class Cola(datasets.GeneratorBasedBuilder):
                 url = row[f"url_{side}"]
                 if images is not None:
                     path = images[url]
-                    image = {"path": _file_name(url), "bytes": _read(Path(path))} if path else None
-                    example[f"image_{side}"] = image
+                    example[f"image_{side}"] = {"path": _file_name(url), "bytes": _read(Path(path))} if path else None
                 example[f"filename_{side}"] = _file_name(url)
                 example[f"caption_{side}"] = row[f"caption_{side}"]
             yield key, example
@@ -150,7 +126,7 @@ class Cola(datasets.GeneratorBasedBuilder):
             return _parse_rows(payload, str(path))
         url = f"{_REPOSITORY_URL}/{_ANNOTATIONS}"
         copy = _fetch(lambda source: str(dl_manager.download(source)), url, _OWN_ANNOTATIONS)
-        payload = _fetch(lambda source: _read(Path(copy)), url, _OWN_ANNOTATIONS)
+        payload = _fetch(lambda _: _read(Path(copy)), url, _OWN_ANNOTATIONS)
         remedy = f"It is damaged, or was changed at its source: remove {copy} and try again, or {_OWN_ANNOTATIONS}."
         _check_sum(payload, url, remedy)
         return _parse_rows(payload, url)
@@ -161,7 +137,7 @@ class Cola(datasets.GeneratorBasedBuilder):
         """Return the path of each image by its URL, None where it is missing and that is allowed."""
         folders = [] if data_dir is None else [*(data_dir / name for name in _IMAGE_FOLDERS), data_dir]
         urls = list(dict.fromkeys(row[field] for row in rows.values() for field in ("url_0", "url_1")))
-        images = {url: _find(_file_name(url), folders) for url in urls}
+        images = {url: _first_file(folder / _file_name(url) for folder in folders) for url in urls}
         is_local = any(images.values()) or any(folder.is_dir() for folder in folders[:-1])
         if not is_local:
             images = _download_images(dl_manager, urls)
@@ -253,15 +229,9 @@ def _row_problem(row: object, urls: dict[str, str]) -> str | None:
     return None
 
 
-def _find(filename: str, folders: list[Path]) -> str | None:
-    """Return the path of the first copy of an image that is there and not empty (an interrupted copy is)."""
-    for folder in folders:
-        path = folder / filename
-        if path.is_file():
-            with path.open("rb") as file:
-                if file.read(1):
-                    return str(path)
-    return None
+def _first_file(places: Iterable[Path]) -> str | None:
+    """Return the first of the paths where a file lies that is not empty (an interrupted copy is)."""
+    return next((str(path) for path in places if path.is_file() and path.stat().st_size), None)
 
 
 def _download_images(dl_manager: datasets.DownloadManager, urls: list[str]) -> dict[str, str | None]:
@@ -275,7 +245,8 @@ def _download_images(dl_manager: datasets.DownloadManager, urls: list[str]) -> d
             images[url] = _fetch(lambda source: _download_unless_gone(dl_manager, source), url, _OWN_IMAGES)
     if not dl_manager.is_streaming:
         for url, path in images.items():
-            _check_download(url, path)
+            if path is not None:
+                _check_download(url, path)
     return images
 
 
@@ -289,9 +260,7 @@ def _download_unless_gone(dl_manager: datasets.DownloadManager, url: str) -> str
         raise
 
 
-def _check_download(url: str, path: str | None) -> None:
-    if path is None:
-        return
+def _check_download(url: str, path: str) -> None:
     with Path(path).open("rb") as file:
         start = file.read(16)
     if not start.startswith(_IMAGE_SIGNATURES):
@@ -302,15 +271,25 @@ def _check_download(url: str, path: str | None) -> None:
 
 
 def _describe_missing(rows: dict[str, _Row], images: dict[str, str | None], source: str) -> str:
-    missing = [url for url, path in images.items() if path is None]
-    shown = []
-    for url in missing[:_NAMES_SHOWN]:
-        ids = [key for key, row in rows.items() if url in (row["url_0"], row["url_1"])]
-        shown.append(f"{_file_name(url)} (for {', '.join(ids)})")
-    if len(missing) > _NAMES_SHOWN:
-        shown.append(f"and {len(missing) - _NAMES_SHOWN} more")
+    by_name = {_file_name(url): path for url, path in images.items()}
+    missing = sum(path is None for path in images.values())
+    shown = _missing(by_name, ((_file_name(row[url]), key) for key, row in rows.items() for url in ("url_0", "url_1")))
     return (
-        f"{CONFIG_NAMES[0]}: {len(missing)} of {len(images)} images are missing from {source}, or empty: "
-        f"{', '.join(shown)}. Put them into {_IMAGE_FOLDERS[0]}/ of data_dir, or pass allow_missing=True to keep "
+        f"{CONFIG_NAMES[0]}: {missing} of {len(images)} images are missing from {source}, or empty: "
+        f"{shown}. Put them into {_IMAGE_FOLDERS[0]}/ of data_dir, or pass allow_missing=True to keep "
         f"their rows without an image, or with_images=False for the text alone."
     )
+
+
+def _missing(images: dict[str, str | None], uses: Iterable[tuple[str, str]]) -> str:
+    """Name images without a path, each with the rows that show it, of which `uses` has (image, id of the row)."""
+    ids: dict[str, list[str]] = {name: [] for name, path in images.items() if path is None}
+    for name, row_id in uses:
+        if name in ids:
+            ids[name].append(row_id)
+    return _shown([f"{name} (for {_shown(rows)})" for name, rows in ids.items()])
+
+
+def _shown(names: list[str]) -> str:
+    more = [f"and {len(names) - _NAMES_SHOWN} more"] if len(names) > _NAMES_SHOWN else []
+    return ", ".join([*names[:_NAMES_SHOWN], *more])

@@ -18,7 +18,6 @@ from typing import ClassVar
 
 import datasets
 
-from .release import HOMEPAGE
 from .release import PRODUCTIVITY
 from .release import SOURCE
 from .release import SYSTEMATICITY
@@ -33,22 +32,6 @@ CONFIG_NAMES = (*PRODUCTIVITY, *SYSTEMATICITY)
 # With these there is nothing to rank.
 _UNRANKED = {"blank_caption", "no_negatives"}
 _VERSION = "1.0.0"
-
-_DESCRIPTION = """\
-CREPE asks whether a vision-language model reasons compositionally: given a part of a photograph, it must rank the
-caption that describes it above hard negatives. Systematicity: are compounds that the training set lacks harder than
-those it has? Productivity: does the model cope with captions of 4 to 12 atoms?
-"""
-
-_CITATION = """\
-@inproceedings{ma2023crepe,
-  title     = {{CREPE}: Can Vision-Language Foundation Models Reason Compositionally?},
-  author    = {Ma, Zixian and Hong, Jerry and Gul, Mustafa Omer and Gandhi, Mona and Gao, Irena and Krishna, Ranjay},
-  booktitle = {Proceedings of the IEEE/CVF Conference on Computer Vision and Pattern Recognition (CVPR)},
-  pages     = {10910--10921},
-  year      = {2023}
-}
-"""
 
 
 @dataclass
@@ -110,13 +93,7 @@ class CREPE(datasets.GeneratorBasedBuilder):
         if self.config.name in PRODUCTIVITY:
             columns["complexity"] = datasets.Value("int32")
         columns["defects"] = [text]
-        return datasets.DatasetInfo(
-            description=_DESCRIPTION,
-            features=datasets.Features(columns),
-            homepage=HOMEPAGE,
-            license="unknown",
-            citation=_CITATION,
-        )
+        return datasets.DatasetInfo(features=datasets.Features(columns))
 
     def _split_generators(self, dl_manager: datasets.DownloadManager) -> list[datasets.SplitGenerator]:
         config = self.config

@@ -9,7 +9,8 @@ import ast
 import csv
 import io
 import math
-from pathlib import Path
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from PIL import Image
@@ -169,28 +170,22 @@ def find_images(config: str, rows: list[Row], folder: Path, *, allow_missing: bo
     """Return the path of each image by its file name, None where it is missing and that is allowed."""
     roots = [folder, folder / "images"]
     places = [*(root / name for root in roots for name in _IMAGE_FOLDERS), *reversed(roots)]
-    images = {name: _find(name, places) for name in dict.fromkeys(row["filename"] for row in rows)}
-    missing = [name for name, path in images.items() if path is None]
+    names = dict.fromkeys(row["filename"] for row in rows)
+    images = {name: _first_file(place / name for place in places) for name in names}
+    missing = sum(path is None for path in images.values())
     if missing and not allow_missing:
-        ids: dict[str, list[str]] = {}
-        for row in rows:
-            ids.setdefault(row["filename"], []).append(row["id"])
-        shown = _shown([f"{name} (for {_shown(ids[name])})" for name in missing])
+        shown = _missing(images, ((row["filename"], row["id"]) for row in rows))
         raise FileNotFoundError(
-            f"{config}: {len(missing)} of {len(images)} images are missing from {folder}, or empty: {shown}. Put "
+            f"{config}: {missing} of {len(images)} images are missing from {folder}, or empty: {shown}. Put "
             f"Visual Genome's folders {' and '.join(_IMAGE_FOLDERS)} there ({IMAGES_SOURCE}); or pass "
             f"allow_missing=True to keep their rows without an image, or with_images=False for the text alone."
         )
     return images
 
 
-def _find(filename: str, places: list[Path]) -> str | None:
-    """Return the path of the first copy of an image that is there and not empty (an interrupted copy is)."""
-    for place in places:
-        path = place / filename
-        if path.is_file() and path.stat().st_size > 0:
-            return str(path)
-    return None
+def _first_file(places: Iterable[Path]) -> str | None:
+    """Return the first of the paths where a file lies that is not empty (an interrupted copy is)."""
+    return next((str(path) for path in places if path.is_file() and path.stat().st_size), None)
 
 
 def corners(box: Box) -> tuple[int, int, int, int]:
@@ -220,7 +215,7 @@ def crop(path: str, box: Box) -> bytes:
 
 def crop_name(filename: str, box: Box) -> str:
     """A name that tells the crops of one image apart: 7.jpg and (5, 0, 90, 80) give 7-5-0-95-80.png, the corners."""
-    return f"{Path(filename).stem}-{'-'.join(map(str, corners(box)))}.png"
+    return f"{PurePosixPath(filename).stem}-{'-'.join(map(str, corners(box)))}.png"
 
 
 def read_bytes(path: Path) -> bytes:
@@ -228,6 +223,15 @@ def read_bytes(path: Path) -> bytes:
     # Not `read_bytes`: `datasets` swaps Path for a class of its own, of which only `open` reads remote files.
     with path.open("rb") as file:
         return file.read()
+
+
+def _missing(images: dict[str, str | None], uses: Iterable[tuple[str, str]]) -> str:
+    """Name images without a path, each with the rows that show it, of which `uses` has (image, id of the row)."""
+    ids: dict[str, list[str]] = {name: [] for name, path in images.items() if path is None}
+    for name, row_id in uses:
+        if name in ids:
+            ids[name].append(row_id)
+    return _shown([f"{name} (for {_shown(rows)})" for name, rows in ids.items()])
 
 
 def _shown(names: list[str]) -> str:

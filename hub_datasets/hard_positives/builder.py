@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterable
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,21 +60,6 @@ _GET_IMAGES = (
     "They are Visual Genome's (https://homes.cs.washington.edu/~ranjay/visualgenome/api.html): put VG_100K/ and "
     "VG_100K_2/ into data_dir"
 )
-
-_DESCRIPTION = """\
-Hard Positives asks whether a vision-language model that tells a caption from a hard negative also knows which
-changes keep the meaning: both the original caption and a hard positive, in which a word has a synonym or two things
-have changed places, must be preferred to the hard negative.
-"""
-
-_CITATION = """\
-@inproceedings{kamath2024hard,
-  title     = {The Hard Positive Truth about Vision-Language Compositionality},
-  author    = {Kamath, Amita and Hsieh, Cheng-Yu and Chang, Kai-Wei and Krishna, Ranjay},
-  booktitle = {European Conference on Computer Vision},
-  year      = {2024}
-}
-"""
 
 
 @dataclass
@@ -131,13 +117,7 @@ class HardPositives(datasets.GeneratorBasedBuilder):
             columns.update(attributes=[text], bbox=[datasets.Value("int32")])
         else:
             columns.update(replaced=text, replacement=text)
-        return datasets.DatasetInfo(
-            description=_DESCRIPTION,
-            features=datasets.Features({**columns, "defect": text}),
-            homepage=_HOMEPAGE,
-            license="unknown",
-            citation=_CITATION,
-        )
+        return datasets.DatasetInfo(features=datasets.Features({**columns, "defect": text}))
 
     def _split_generators(self, dl_manager: datasets.DownloadManager) -> list[datasets.SplitGenerator]:
         folder = _existing_folder(self.config.data_dir)
@@ -145,8 +125,7 @@ class HardPositives(datasets.GeneratorBasedBuilder):
         if self.config.name.endswith(_CLEAN):
             rows = [row for row in rows if not row["defect"]]
         images = self._images(folder, rows) if self.config.with_images else None
-        gen_kwargs = {"rows": rows, "images": images}
-        return [datasets.SplitGenerator(name="test", gen_kwargs=gen_kwargs)]
+        return [datasets.SplitGenerator(name="test", gen_kwargs={"rows": rows, "images": images})]
 
     def _generate_examples(
         self, rows: list[dict[str, Any]], images: dict[str, str | None] | None
@@ -187,7 +166,8 @@ class HardPositives(datasets.GeneratorBasedBuilder):
     def _images(self, folder: Path, rows: list[dict[str, Any]]) -> dict[str, str | None]:
         """Return the path of each image by its file name, None where it is missing and that is allowed."""
         folders = [folder / place for place in _IMAGE_FOLDERS if (folder / place).is_dir()]
-        images = {filename: _find(filename, folders) for filename in dict.fromkeys(row["filename"] for row in rows)}
+        names = dict.fromkeys(row["filename"] for row in rows)
+        images = {name: _first_file(folder / name for folder in folders) for name in names}
         if not all(images.values()) and not self.config.allow_missing:
             raise FileNotFoundError(_describe_missing(self.config.name, rows, images, folder))
         return images
@@ -318,15 +298,9 @@ def _filename(record: dict[str, Any]) -> str:
     return record["image_path"].rpartition("/")[2]
 
 
-def _find(filename: str, folders: list[Path]) -> str | None:
-    """Return the path of the first copy of an image that is there and not empty (an interrupted copy is)."""
-    for folder in folders:
-        path = folder / filename
-        if path.is_file():
-            with path.open("rb") as file:
-                if file.read(1):
-                    return str(path)
-    return None
+def _first_file(places: Iterable[Path]) -> str | None:
+    """Return the first of the paths where a file lies that is not empty (an interrupted copy is)."""
+    return next((str(path) for path in places if path.is_file() and path.stat().st_size), None)
 
 
 def _cropped(payload: bytes, box: list[int], path: Path) -> bytes:
@@ -335,7 +309,7 @@ def _cropped(payload: bytes, box: list[int], path: Path) -> bytes:
     try:
         with Image.open(io.BytesIO(payload)) as image:
             part = image.convert("RGB").crop((x, y, x + width, y + height))
-    except OSError as error:
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise ValueError(f"{path} cannot be decoded ({error}). Replace it, or pass crop=False.") from error
     buffer = io.BytesIO()
     part.save(buffer, "PNG")
@@ -343,15 +317,24 @@ def _cropped(payload: bytes, box: list[int], path: Path) -> bytes:
 
 
 def _describe_missing(config_name: str, rows: list[dict[str, Any]], images: dict[str, str | None], folder: Path) -> str:
-    missing = [filename for filename, path in images.items() if path is None]
-    shown = []
-    for filename in missing[:_NAMES_SHOWN]:
-        ids = [row["id"] for row in rows if row["filename"] == filename]
-        shown.append(f"{filename} (for {', '.join(ids[:_NAMES_SHOWN])}{', …' if len(ids) > _NAMES_SHOWN else ''})")
-    if len(missing) > _NAMES_SHOWN:
-        shown.append(f"and {len(missing) - _NAMES_SHOWN} more")
+    missing = sum(path is None for path in images.values())
+    shown = _missing(images, ((row["filename"], row["id"]) for row in rows))
     return (
-        f"{config_name}: {len(missing)} of {len(images)} images are missing from {folder}, or empty: "
-        f"{', '.join(shown)}. {_GET_IMAGES}, or pass allow_missing=True to keep their rows without an image, or "
+        f"{config_name}: {missing} of {len(images)} images are missing from {folder}, or empty: "
+        f"{shown}. {_GET_IMAGES}, or pass allow_missing=True to keep their rows without an image, or "
         f"with_images=False for the text alone."
     )
+
+
+def _missing(images: dict[str, str | None], uses: Iterable[tuple[str, str]]) -> str:
+    """Name images without a path, each with the rows that show it, of which `uses` has (image, id of the row)."""
+    ids: dict[str, list[str]] = {name: [] for name, path in images.items() if path is None}
+    for name, row_id in uses:
+        if name in ids:
+            ids[name].append(row_id)
+    return _shown([f"{name} (for {_shown(rows)})" for name, rows in ids.items()])
+
+
+def _shown(names: list[str]) -> str:
+    more = [f"and {len(names) - _NAMES_SHOWN} more"] if len(names) > _NAMES_SHOWN else []
+    return ", ".join([*names[:_NAMES_SHOWN], *more])

@@ -51,23 +51,8 @@ PARTS = {
 CONFIG_NAMES = tuple(PARTS)
 
 _VERSION = "1.0.0"
-_HOMEPAGE = "https://github.com/mertyg/vision-language-models-are-bows"
 # Their captions are tagged together; more at a time saves nothing.
 _IMAGES_AT_A_TIME = 50
-
-_DESCRIPTION = """\
-Image-text retrieval on COCO and Flickr30k: find the captions of an image among those of all images, and the image of a
-caption. A model that finds them as well when words or patches are shuffled did not use their order.
-"""
-
-_CITATION = """\
-@inproceedings{yuksekgonul2023when,
-  title     = {When and why vision-language models behave like bags-of-words, and what to do about it?},
-  author    = {Yuksekgonul, Mert and Bianchi, Federico and Kalluri, Pratyusha and Jurafsky, Dan and Zou, James},
-  booktitle = {The Eleventh International Conference on Learning Representations},
-  year      = {2023}
-}
-"""
 
 
 @dataclass
@@ -128,12 +113,7 @@ class Retrieval(datasets.GeneratorBasedBuilder):
             "unchanged": [datasets.Value("int32")],
             "tagger": text,
         }
-        return datasets.DatasetInfo(
-            description=_DESCRIPTION,
-            features=datasets.Features(columns),
-            homepage=_HOMEPAGE,
-            citation=_CITATION,
-        )
+        return datasets.DatasetInfo(features=datasets.Features(columns))
 
     def _split_generators(self, dl_manager: datasets.DownloadManager) -> list[datasets.SplitGenerator]:
         config = self.config
@@ -151,8 +131,7 @@ class Retrieval(datasets.GeneratorBasedBuilder):
         if config.with_images and folder is not None:
             images = find_images(config.name, source, entries, folder, allow_missing=config.allow_missing)
         # A list is what `datasets` deals out to several processes.
-        gen_kwargs = {"entries": entries, "images": images}
-        return [datasets.SplitGenerator(name="test", gen_kwargs=gen_kwargs)]
+        return [datasets.SplitGenerator(name="test", gen_kwargs={"entries": entries, "images": images})]
 
     def _generate_examples(
         self, entries: list[Entry], images: dict[str, str | None] | None

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,6 @@ _UNREFINED = "unrefined_"
 CONFIG_NAMES = (*CATEGORIES, *(_UNREFINED + category for category in CATEGORIES))
 
 _VERSION = "1.0.0"
-_HOMEPAGE = "https://github.com/RAIVNLab/sugar-crepe"
 _REVISION = "0047054b243992f0fad63d6f64f7544862daf846"
 _ANNOTATIONS_URL = f"https://raw.githubusercontent.com/RAIVNLab/sugar-crepe/{_REVISION}"
 _IMAGES_URL = "http://images.cocodataset.org/zips/val2017.zip"
@@ -55,22 +55,6 @@ _CHECKSUMS = {
     "data_unrefined/swap_att.json": "e0d58c20d27fa25ef4025e2fc576c4ffbceca136911142090e3e87e25d5954ce",
     "data_unrefined/swap_obj.json": "11dcaa28e5ce98f50aae17cffafdcee6fd10ee057ede6782a1120b9af5e34d8d",
 }
-
-_DESCRIPTION = """\
-SugarCrepe asks whether a vision-language model understands composition: given an image, it must prefer the
-caption that describes it over a hard negative in which an object, attribute or relation was replaced, swapped
-or added. A language model wrote the negatives, people removed those that were true of their image, and
-adversarial refinement balanced the plausibility and the grammar of the two captions.
-"""
-
-_CITATION = """\
-@inproceedings{hsieh2023sugarcrepe,
-  title     = {{SugarCrepe}: Fixing Hackable Benchmarks for Vision-Language Compositionality},
-  author    = {Hsieh, Cheng-Yu and Zhang, Jieyu and Ma, Zixian and Kembhavi, Aniruddha and Krishna, Ranjay},
-  booktitle = {Advances in Neural Information Processing Systems 36: Datasets and Benchmarks Track},
-  year      = {2023}
-}
-"""
 
 
 def _annotation_name(config_name: str) -> str:
@@ -131,20 +115,13 @@ class SugarCrepe(datasets.GeneratorBasedBuilder):
         if self.config.with_images:
             columns["image"] = datasets.Image()
         columns.update(dict.fromkeys(_FIELDS, text))
-        return datasets.DatasetInfo(
-            description=_DESCRIPTION,
-            features=datasets.Features(columns),
-            homepage=_HOMEPAGE,
-            license="mit",
-            citation=_CITATION,
-        )
+        return datasets.DatasetInfo(features=datasets.Features(columns))
 
     def _split_generators(self, dl_manager: datasets.DownloadManager) -> list[datasets.SplitGenerator]:
         data_dir = _existing_folder(self.config.data_dir)
         rows = self._annotations(dl_manager, data_dir)
         images = self._images(dl_manager, data_dir, rows) if self.config.with_images else None
-        gen_kwargs = {"rows": rows, "images": images}
-        return [datasets.SplitGenerator(name="test", gen_kwargs=gen_kwargs)]
+        return [datasets.SplitGenerator(name="test", gen_kwargs={"rows": rows, "images": images})]
 
     def _generate_examples(
         self, rows: dict[str, dict[str, str]], images: dict[str, str | None] | None
@@ -158,8 +135,7 @@ class SugarCrepe(datasets.GeneratorBasedBuilder):
             }
             if images is not None:
                 path = images[row["filename"]]
-                image = {"path": row["filename"], "bytes": _read(Path(path))} if path else None
-                example["image"] = image
+                example["image"] = {"path": row["filename"], "bytes": _read(Path(path))} if path else None
             yield example["id"], example
 
     def _annotations(self, dl_manager: datasets.DownloadManager, data_dir: Path | None) -> dict[str, dict[str, str]]:
@@ -182,13 +158,15 @@ class SugarCrepe(datasets.GeneratorBasedBuilder):
         self, dl_manager: datasets.DownloadManager, data_dir: Path | None, rows: dict[str, dict[str, str]]
     ) -> dict[str, str | None]:
         """Return the path of each image by its file name, None where it is missing and that is allowed."""
-        folders = _image_folders(data_dir)
+        folders = []
+        if data_dir is not None:
+            folders = [data_dir / _IMAGE_FOLDER, data_dir / "images" / _IMAGE_FOLDER, data_dir]
         filenames = dict.fromkeys(row["filename"] for row in rows.values())
-        images = {filename: _find(filename, folders) for filename in filenames}
+        images = {name: _first_file(folder / name for folder in folders) for name in filenames}
         is_local = any(images.values()) or any(folder.is_dir() for folder in folders if folder != data_dir)
         if not is_local:
             archive = _image_archive(dl_manager)
-            images = {filename: _find(filename, [archive / _IMAGE_FOLDER]) for filename in filenames}
+            images = {name: _first_file([archive / _IMAGE_FOLDER / name]) for name in filenames}
         if not all(images.values()) and not self.config.allow_missing:
             source = str(data_dir) if is_local else f"the archive {_IMAGES_URL}"
             raise FileNotFoundError(_describe_missing(self.config.name, rows, images, source))
@@ -219,10 +197,14 @@ def _fetch(action: Callable[[str], _Result], url: str, remedy: str) -> _Result:
     try:
         return action(url)
     except Exception as error:  # The HTTP libraries below raise errors without a common base class.
-        # fsspec calls every failure of a request "not found", with what really happened as its cause.
-        reason = error.__cause__ if isinstance(error, FileNotFoundError) and error.__cause__ else error
+        reason = _reason(error)
         found = f"{type(reason).__name__}: {reason}"
         raise ConnectionError(f"Could not download {url} ({found}). Try again, or {remedy}.") from error
+
+
+def _reason(error: BaseException) -> BaseException:
+    # fsspec calls every failure of a request "not found", with what really happened as its cause.
+    return error.__cause__ if isinstance(error, FileNotFoundError) and error.__cause__ else error
 
 
 def _read(path: Path) -> bytes:
@@ -280,13 +262,6 @@ def _row_problem(row: object) -> str | None:
     return "; ".join(faults) or None
 
 
-def _image_folders(data_dir: Path | None) -> list[Path]:
-    """Return where the user's own images may lie, in order of preference."""
-    if data_dir is None:
-        return []
-    return [data_dir / _IMAGE_FOLDER, data_dir / "images" / _IMAGE_FOLDER, data_dir]
-
-
 def _image_archive(dl_manager: datasets.DownloadManager) -> Path:
     """Download and unpack the official images; NotImplementedError when streaming."""
     remedy = f"pass data_dir, a folder that holds {_IMAGE_FOLDER}/, or with_images=False"
@@ -295,29 +270,32 @@ def _image_archive(dl_manager: datasets.DownloadManager) -> Path:
     return Path(str(_fetch(dl_manager.download_and_extract, _IMAGES_URL, remedy)))
 
 
-def _find(filename: str, folders: list[Path]) -> str | None:
-    """Return the path of the first copy of an image that is there and not empty (an interrupted copy is)."""
-    for folder in folders:
-        path = folder / filename
-        if path.is_file():
-            with path.open("rb") as file:
-                if file.read(1):
-                    return str(path)
-    return None
+def _first_file(places: Iterable[Path]) -> str | None:
+    """Return the first of the paths where a file lies that is not empty (an interrupted copy is)."""
+    return next((str(path) for path in places if path.is_file() and path.stat().st_size), None)
 
 
 def _describe_missing(
     config_name: str, rows: dict[str, dict[str, str]], images: dict[str, str | None], source: str
 ) -> str:
-    missing = [filename for filename, path in images.items() if path is None]
-    shown = []
-    for filename in missing[:_NAMES_SHOWN]:
-        ids = [f"{config_name}/{key}" for key, row in rows.items() if row["filename"] == filename]
-        shown.append(f"{filename} (for {', '.join(ids)})")
-    if len(missing) > _NAMES_SHOWN:
-        shown.append(f"and {len(missing) - _NAMES_SHOWN} more")
+    missing = sum(path is None for path in images.values())
+    shown = _missing(images, ((row["filename"], f"{config_name}/{key}") for key, row in rows.items()))
     return (
-        f"{config_name}: {len(missing)} of {len(images)} images are missing from {source}, or empty: "
-        f"{', '.join(shown)}. Put them into {_IMAGE_FOLDER}/ of data_dir, or pass allow_missing=True to keep "
+        f"{config_name}: {missing} of {len(images)} images are missing from {source}, or empty: "
+        f"{shown}. Put them into {_IMAGE_FOLDER}/ of data_dir, or pass allow_missing=True to keep "
         f"their rows without an image, or with_images=False for the text alone."
     )
+
+
+def _missing(images: dict[str, str | None], uses: Iterable[tuple[str, str]]) -> str:
+    """Name images without a path, each with the rows that show it, of which `uses` has (image, id of the row)."""
+    ids: dict[str, list[str]] = {name: [] for name, path in images.items() if path is None}
+    for name, row_id in uses:
+        if name in ids:
+            ids[name].append(row_id)
+    return _shown([f"{name} (for {_shown(rows)})" for name, rows in ids.items()])
+
+
+def _shown(names: list[str]) -> str:
+    more = [f"and {len(names) - _NAMES_SHOWN} more"] if len(names) > _NAMES_SHOWN else []
+    return ", ".join([*names[:_NAMES_SHOWN], *more])

@@ -16,7 +16,7 @@ import datasets
 
 # A script is copied together with the siblings that it names itself, so all are named here.
 from .episodes import Row
-from .language import SYNONYMS
+from .language import SYNONYMS as SYNONYMS
 from .render import to_png
 from .retrieval import POOL
 from .sets import COMPLEXITIES as COMPLEXITIES
@@ -35,78 +35,35 @@ _TEXT = datasets.Value("string")
 _IMAGE = datasets.Image()
 _NUMBER = datasets.Value("int32")
 _FLAG = datasets.Value("bool")
+_PICTURE = {"image": _IMAGE, "filename": _TEXT}
+_PHRASE = {
+    "text": _TEXT,
+    "start": _NUMBER,
+    "end": _NUMBER,
+    "phrase_id": _NUMBER,
+    "boxes": [[datasets.Value("float64")]],
+}
 # Order of columns within each task; every row starts with its id.
 _COLUMNS: dict[str, dict[str, Any]] = {
-    "itm": {
-        "category": _TEXT,
-        "image": _IMAGE,
-        "filename": _TEXT,
-        "caption": _TEXT,
-        "negative_caption": _TEXT,
-    },
+    "itm": {"category": _TEXT, **_PICTURE, "caption": _TEXT, "negative_caption": _TEXT},
     "hard_positives": {
-        "category": _TEXT,
-        "image": _IMAGE,
-        "filename": _TEXT,
-        "caption": _TEXT,
-        "positive_caption": _TEXT,
-        "negative_caption": _TEXT,
+        "category": _TEXT, **_PICTURE, "caption": _TEXT, "positive_caption": _TEXT, "negative_caption": _TEXT,
     },
-    "order": {
-        "image": _IMAGE,
-        "filename": _TEXT,
-        "caption": _TEXT,
-        "negative_captions": [_TEXT],
-        "perturbations": [_TEXT],
-    },
+    "order": {**_PICTURE, "caption": _TEXT, "negative_captions": [_TEXT], "perturbations": [_TEXT]},
     "detection": {
-        "image": _IMAGE,
-        "filename": _TEXT,
-        "caption": _TEXT,
-        "phrases": [
-            {
-                "text": _TEXT,
-                "start": _NUMBER,
-                "end": _NUMBER,
-                "phrase_id": _NUMBER,
-                "boxes": [[datasets.Value("float64")]],
-            }
-        ],
-        "positive": _FLAG,
-        "pair_id": _TEXT,
-        "type": _TEXT,
-        "width": _NUMBER,
-        "height": _NUMBER,
-        "overruns": _FLAG,
+        **_PICTURE, "caption": _TEXT, "phrases": [_PHRASE], "positive": _FLAG, "pair_id": _TEXT, "type": _TEXT,
+        "width": _NUMBER, "height": _NUMBER, "overruns": _FLAG,
     },
     "groups": {
         "tag": _TEXT,
-        "image_0": _IMAGE,
-        "filename_0": _TEXT,
-        "caption_0": _TEXT,
-        "image_1": _IMAGE,
-        "filename_1": _TEXT,
-        "caption_1": _TEXT,
+        "image_0": _IMAGE, "filename_0": _TEXT, "caption_0": _TEXT,
+        "image_1": _IMAGE, "filename_1": _TEXT, "caption_1": _TEXT,
     },
-    "captions": {"image": _IMAGE, "filename": _TEXT, "captions": [_TEXT]},
-    "retrieval": {"image": _IMAGE, "filename": _TEXT, "captions": [_TEXT], "condition": _TEXT},
-    "sets": {
-        "category": _TEXT,
-        "image": _IMAGE,
-        "filename": _TEXT,
-        "caption": _TEXT,
-        "hard_negatives": [_TEXT],
-        "complexity": _NUMBER,
-    },
-    "vqa": {
-        "image": _IMAGE,
-        "filename": _TEXT,
-        "question": _TEXT,
-        "answer": _FLAG,
-        "pair_id": _TEXT,
-        "type": _TEXT,
-    },
-}
+    "captions": {**_PICTURE, "captions": [_TEXT]},
+    "retrieval": {**_PICTURE, "captions": [_TEXT], "condition": _TEXT},
+    "sets": {"category": _TEXT, **_PICTURE, "caption": _TEXT, "hard_negatives": [_TEXT], "complexity": _NUMBER},
+    "vqa": {**_PICTURE, "question": _TEXT, "answer": _FLAG, "pair_id": _TEXT, "type": _TEXT},
+}  # fmt: skip
 
 
 @dataclass
@@ -135,11 +92,7 @@ class ToyScenes(datasets.GeneratorBasedBuilder):
     DEFAULT_CONFIG_NAME = "itm"
 
     def _info(self) -> datasets.DatasetInfo:
-        return datasets.DatasetInfo(
-            description=f"Rendered scenes with exact labels; {len(SYNONYMS)} meanings, two words for each.",
-            features=datasets.Features({"id": _TEXT, **_COLUMNS[self.config.name]}),
-            license="apache-2.0",
-        )
+        return datasets.DatasetInfo(features=datasets.Features({"id": _TEXT, **_COLUMNS[self.config.name]}))
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
         train = self.config.train_scenes

@@ -36,8 +36,7 @@ def sample_episode(seed: int, split: str, index: int) -> Episode:
     rng = rng_for(seed, split, index, 0)
     plan = sample_plan(rng)
     scene = sample_scene(rng, plan)
-    kinds = ("size", "colour") if plan.contrast == "size" else (plan.contrast,)
-    phrases = tuple(describe(rng, thing, kinds) for thing in scene.things[:2])
+    phrases = tuple(describe(rng, thing, plan.named) for thing in scene.things[:2])
     return Episode(scene, plan, Statement(phrases, say(rng, plan.relation)), seed, split, index)
 
 
@@ -48,7 +47,7 @@ def rng_for(seed: int, split: str, index: int, purpose: int) -> Rng:
 
 def say(rng: Rng, meaning: str) -> str:
     """One of the two words of a meaning."""
-    return SYNONYMS[meaning][int(rng.integers(2))]
+    return pick(rng, SYNONYMS[meaning])
 
 
 def pick(rng: Rng, options: Any) -> Any:
@@ -74,3 +73,9 @@ def absent(scene: Scene, kind: str) -> list[str]:
 def with_phrase(statement: Statement, position: int, phrase: Phrase) -> Statement:
     """The statement with another phrase in one place."""
     return Statement((*statement.phrases[:position], phrase, *statement.phrases[position + 1 :]), statement.relation)
+
+
+def with_absent(statement: Statement, position: int, kind: str, scene: Scene, rng: Rng) -> Statement:
+    """The statement with a word of a kind in one phrase that is true of nothing in the scene."""
+    word = say(rng, pick(rng, absent(scene, kind)))
+    return with_phrase(statement, position, statement.phrases[position].with_word(word))

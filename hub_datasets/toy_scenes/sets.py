@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .episodes import Episode, Rng, Row, absent, describe, pick, say, with_phrase
+from .episodes import Episode, Rng, Row, describe, pick, say, with_absent, with_phrase
 from .language import MEANING, Statement
 from .world import ATTRIBUTES, SIZE_RELATIONS
 
@@ -68,8 +68,7 @@ def _negative(way: str, statement: Statement, episode: Episode, rng: Rng) -> Sta
     phrases = statement.phrases
     position = int(rng.integers(len(phrases)))
     if way == "replace_obj":
-        shape = pick(rng, absent(episode.scene, "shape"))
-        return with_phrase(statement, position, phrases[position].with_word(say(rng, shape)))
+        return with_absent(statement, position, "shape", episode.scene, rng)
     if way == "replace_rel":
         return replace(statement, relation=say(rng, episode.plan.false_relation))
     if way == "swap_obj":

@@ -11,7 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .episodes import Episode, Rng, Row, TaskRows, absent, describe, pick, rng_for, sample_episode, say, with_phrase
+from .episodes import (
+    Episode,
+    Rng,
+    Row,
+    TaskRows,
+    absent,
+    describe,
+    pick,
+    rng_for,
+    sample_episode,
+    say,
+    with_absent,
+    with_phrase,
+)
 from .language import KIND, MEANING, Phrase, Statement, parse, synonym
 from .render import box
 from .retrieval import retrieval_rows
@@ -41,19 +54,16 @@ def task_rows(task: str, seed: int, split: str, index: int) -> tuple[Episode, li
     return episode, list(TASKS[task](episode, rng))
 
 
-# --- SugarCrepe's seven types -----------------------------------------------------------------------------
-
-
 def negative(category: str, episode: Episode, rng: Rng) -> Statement:
     """A hard negative of one of SugarCrepe's types (`CATEGORIES`; SugarCrepe, Table 2), false of the scene."""
     statement, scene = episode.statement, episode.scene
     position = int(rng.integers(2))
     phrase = statement.phrases[position]
     if category == "replace_obj":
-        return with_phrase(statement, position, phrase.with_word(say(rng, pick(rng, absent(scene, "shape")))))
+        return with_absent(statement, position, "shape", scene, rng)
     if category == "replace_att":
         kind = pick(rng, [k for k in ATTRIBUTES if phrase.word(k) and absent(scene, k)])
-        return with_phrase(statement, position, phrase.with_word(say(rng, pick(rng, absent(scene, kind)))))
+        return with_absent(statement, position, kind, scene, rng)
     if category == "replace_rel":
         return replace(statement, relation=say(rng, episode.plan.false_relation))
     if category == "swap_obj":
@@ -62,11 +72,10 @@ def negative(category: str, episode: Episode, rng: Rng) -> Statement:
         return _exchange_words(statement, episode.plan.contrast)
     if category == "add_att":
         kind = pick(rng, [k for k in ("texture", "colour") if not phrase.word(k)])
-        return with_phrase(statement, position, phrase.with_word(say(rng, pick(rng, absent(scene, kind)))))
+        return with_absent(statement, position, kind, scene, rng)
     if category == "add_obj":
         added = Phrase((), say(rng, pick(rng, absent(scene, "shape"))))
-        kind = episode.plan.contrast
-        added = added.with_word(say(rng, pick(rng, ATTRIBUTES[kind])))
+        added = added.with_word(say(rng, pick(rng, ATTRIBUTES[episode.plan.contrast])))
         return replace(statement, phrases=(*statement.phrases, added))
     raise ValueError(f"unknown category {category!r}; known: {', '.join(CATEGORIES)}")
 
@@ -87,9 +96,6 @@ def _itm(episode: Episode, rng: Rng) -> Iterator[Row]:
             "caption": episode.statement.text,
             "negative_caption": negative(category, episode, rng).text,
         }
-
-
-# --- hard positives ---------------------------------------------------------------------------------------
 
 
 def _hard_positives(episode: Episode, rng: Rng) -> Iterator[Row]:
@@ -120,9 +126,6 @@ def _same_meaning(original: Statement, false: Statement) -> Statement:
             if word and word != theirs.word(kind):
                 return with_phrase(original, position, ours.with_word(synonym(word)))
     raise ValueError(f"{false.text!r} replaces no word of {original.text!r}")
-
-
-# --- order shuffles ---------------------------------------------------------------------------------------
 
 
 def shuffle_words(perturbation: str, words: list[str], rng: Rng) -> list[str]:
@@ -165,9 +168,6 @@ def _order(episode: Episode, rng: Rng) -> Iterator[Row]:
         "negative_captions": false,
         "perturbations": list(SHUFFLES),
     }
-
-
-# --- phrase detection and groups --------------------------------------------------------------------------
 
 
 def distractor(kind: str, episode: Episode, rng: Rng) -> Scene:
@@ -247,8 +247,7 @@ def _groups(episode: Episode, rng: Rng) -> Iterator[Row]:
 def _captions(episode: Episode, rng: Rng) -> Iterator[Row]:
     """True captions of many kinds, in any words of the same meaning: what a model can learn the world from."""
     scene, relation = episode.scene, episode.plan.relation
-    kinds = ("size", "colour") if episode.plan.contrast == "size" else (episode.plan.contrast,)
-    brief = [describe(rng, thing, kinds) for thing in scene.things]
+    brief = [describe(rng, thing, episode.plan.named) for thing in scene.things]
     full = [describe(rng, thing, tuple(ATTRIBUTES)) for thing in scene.things[:2]]
     shuffled = [brief[int(i)] for i in rng.permutation(len(brief))]
     statements = (

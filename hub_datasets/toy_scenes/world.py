@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -95,6 +94,11 @@ class Plan:
     false_relation: str
     contrast: str
 
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The attribute kinds that a caption names: the contrast, and beside sizes the colour."""
+        return ("size", "colour") if self.contrast == "size" else (self.contrast,)
+
 
 def sample_plan(rng: np.random.Generator) -> Plan:
     """A plan with the pair (relation, false relation) uniform over ordered pairs.
@@ -146,9 +150,8 @@ def _sample_things(rng: np.random.Generator, count: int) -> list[Thing]:
 def exchange_values(scene: Scene, kind: str) -> Scene:
     """The scene in which the first two things have exchanged their values of one attribute kind."""
     first, second, *others = scene.things
-    new_first: dict[str, Any] = {kind: getattr(second, kind)}
-    new_second: dict[str, Any] = {kind: getattr(first, kind)}
-    return Scene((replace(first, **new_first), replace(second, **new_second), *others))
+    exchanged = (replace(a, **{kind: getattr(b, kind)}) for a, b in ((first, second), (second, first)))
+    return Scene((*exchanged, *others))
 
 
 def exchange_places(scene: Scene, relation: str) -> Scene:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,6 @@ from .release import ROWS
 CONFIG_NAMES = ("val", "vqa", "groups")
 
 _VERSION = "1.0.0"
-_HOMEPAGE = "https://ashkamath.github.io/TRICD/"
 _GROUNDING = "TRICD_grounding_val.json"
 _VQA = "TRICD_VQA_val.json"
 _CHECKSUMS = {
@@ -37,19 +37,6 @@ _IMAGES_URL = "http://images.cocodataset.org/zips/val2017.zip"
 _IMAGE_FOLDER = "val2017"
 _NAMES_SHOWN = 5
 _Row = dict[str, Any]
-
-_DESCRIPTION = """\
-TRICD asks for contextual phrase detection: find what the phrases of a caption mean, if and only if the caption is
-true of the image. Each caption comes with an image that it describes and with a similar one that it does not.
-"""
-
-_CITATION = """\
-@misc{kamath2023tricd,
-  title={TRICD: Testing Robust Image Understanding Through Contextual Phrase Detection},
-  author={Kamath, Aishwarya and Price, Sara and Pfeiffer, Jonas and LeCun, Yann and Carion, Nicolas},
-  year={2023}
-}
-"""
 
 
 @dataclass
@@ -92,13 +79,7 @@ class TRICD(datasets.GeneratorBasedBuilder):
         columns = _columns(self.config.name)
         if not self.config.with_images:
             columns = {name: feature for name, feature in columns.items() if not name.startswith("image")}
-        return datasets.DatasetInfo(
-            description=_DESCRIPTION,
-            features=datasets.Features(columns),
-            homepage=_HOMEPAGE,
-            license="mit",
-            citation=_CITATION,
-        )
+        return datasets.DatasetInfo(features=datasets.Features(columns))
 
     def _split_generators(self, dl_manager: datasets.DownloadManager) -> list[datasets.SplitGenerator]:
         data_dir = _existing_folder(self.config.data_dir)
@@ -114,10 +95,11 @@ class TRICD(datasets.GeneratorBasedBuilder):
         """Yield (id, row). `images` maps a file name to its path, None where missing; None for no column."""
         for key, row in rows.items():
             example = dict(row)
-            for column in _filename_columns(row) if images is not None else ():
-                path = images[row[column]] if images else None
-                image = {"path": row[column], "bytes": _read(Path(path))} if path else None
-                example[column.replace("filename", "image")] = image
+            if images is not None:
+                for column in _filename_columns(row):
+                    path = images[row[column]]
+                    image = {"path": row[column], "bytes": _read(Path(path))} if path else None
+                    example[column.replace("filename", "image")] = image
             yield key, example
 
     def _read_annotations(self, data_dir: Path, name: str) -> tuple[dict[str, Any], str]:
@@ -147,7 +129,7 @@ class TRICD(datasets.GeneratorBasedBuilder):
         """Return the path of each image by its file name, None where it is missing and that is allowed."""
         folders = [data_dir / _IMAGE_FOLDER, data_dir / "images" / _IMAGE_FOLDER, data_dir]
         filenames = dict.fromkeys(row[column] for row in rows.values() for column in _filename_columns(row))
-        images = {filename: _find(filename, folders) for filename in filenames}
+        images = {name: _first_file(folder / name for folder in folders) for name in filenames}
         if not all(images.values()) and not self.config.allow_missing:
             raise FileNotFoundError(_describe_missing(self.config.name, rows, images, data_dir))
         return images
@@ -199,27 +181,30 @@ def _filename_columns(row: _Row) -> list[str]:
     return [column for column in row if column.startswith("filename")]
 
 
-def _find(filename: str, folders: list[Path]) -> str | None:
-    """Return the path of the first copy of an image that is there and not empty (an interrupted copy is)."""
-    for folder in folders:
-        path = folder / filename
-        if path.is_file():
-            with path.open("rb") as file:
-                if file.read(1):
-                    return str(path)
-    return None
+def _first_file(places: Iterable[Path]) -> str | None:
+    """Return the first of the paths where a file lies that is not empty (an interrupted copy is)."""
+    return next((str(path) for path in places if path.is_file() and path.stat().st_size), None)
 
 
 def _describe_missing(name: str, rows: dict[str, _Row], images: dict[str, str | None], data_dir: Path) -> str:
-    missing = [filename for filename, path in images.items() if path is None]
-    shown = []
-    for filename in missing[:_NAMES_SHOWN]:
-        ids = [key for key, row in rows.items() if filename in [row[column] for column in _filename_columns(row)]]
-        shown.append(f"{filename} (for {', '.join(ids)})")
-    if len(missing) > _NAMES_SHOWN:
-        shown.append(f"and {len(missing) - _NAMES_SHOWN} more")
+    missing = sum(path is None for path in images.values())
+    shown = _missing(images, ((row[column], key) for key, row in rows.items() for column in _filename_columns(row)))
     return (
-        f"{name}: {len(missing)} of {len(images)} images are missing from {data_dir}, or empty: {', '.join(shown)}. "
+        f"{name}: {missing} of {len(images)} images are missing from {data_dir}, or empty: {shown}. "
         f"Get them from {_IMAGES_URL} and put them into {_IMAGE_FOLDER}/ of data_dir, or pass allow_missing=True to "
         f"keep their rows without an image, or with_images=False for the text alone."
     )
+
+
+def _missing(images: dict[str, str | None], uses: Iterable[tuple[str, str]]) -> str:
+    """Name images without a path, each with the rows that show it, of which `uses` has (image, id of the row)."""
+    ids: dict[str, list[str]] = {name: [] for name, path in images.items() if path is None}
+    for name, row_id in uses:
+        if name in ids:
+            ids[name].append(row_id)
+    return _shown([f"{name} (for {_shown(rows)})" for name, rows in ids.items()])
+
+
+def _shown(names: list[str]) -> str:
+    more = [f"and {len(names) - _NAMES_SHOWN} more"] if len(names) > _NAMES_SHOWN else []
+    return ", ".join([*names[:_NAMES_SHOWN], *more])

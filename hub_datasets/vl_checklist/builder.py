@@ -49,24 +49,6 @@ _OBJECT_ROLES = {
 _ROW_SHAPE = '[image path, {"POS": [caption, ...], "NEG": [caption, ...]}]'
 _NAMES_SHOWN = 5
 
-_DESCRIPTION = """\
-VL-CheckList asks which parts of a caption a vision-language model understands: given an image, it must prefer the
-caption that describes it over one with another object, attribute or relation. The tests are grouped by what was
-replaced, and those of objects by the place and size of the object.
-"""
-
-_CITATION = """\
-@misc{zhao2022vlchecklist,
-  title         = {{VL-CheckList}: Evaluating Pre-trained Vision-Language Models with Objects, Attributes and
-                   Relations},
-  author        = {Zhao, Tiancheng and Zhang, Tianqi and Zhu, Mingwei and Shen, Haozhan and Lee, Kyusong and
-                   Lu, Xiaopeng and Yin, Jianwei},
-  year          = {2022},
-  eprint        = {2207.00221},
-  archivePrefix = {arXiv}
-}
-"""
-
 
 class AnnotationFile(NamedTuple):
     """An annotation file: its path in the repository's `data/`, where its images are from, and of objects the part."""
@@ -148,20 +130,13 @@ class VLCheckList(datasets.GeneratorBasedBuilder):
         if self.config.with_images:
             columns["image"] = datasets.Image()
         columns |= {"filename": text, "caption": text, "negative_caption": text, "defects": [text]}
-        return datasets.DatasetInfo(
-            description=_DESCRIPTION,
-            features=datasets.Features(columns),
-            homepage=_HOMEPAGE,
-            license="unknown",
-            citation=_CITATION,
-        )
+        return datasets.DatasetInfo(features=datasets.Features(columns))
 
     def _split_generators(self, dl_manager: datasets.DownloadManager) -> list[datasets.SplitGenerator]:
         data_dir = _existing_folder(self.config.data_dir)
         rows = self._annotations(data_dir)
         images = self._images(data_dir, rows) if self.config.with_images else None
-        gen_kwargs = {"rows": rows, "images": images}
-        return [datasets.SplitGenerator(name="test", gen_kwargs=gen_kwargs)]
+        return [datasets.SplitGenerator(name="test", gen_kwargs={"rows": rows, "images": images})]
 
     def _generate_examples(
         self, rows: dict[str, dict[str, Any]], images: dict[str, str | None] | None
@@ -182,7 +157,7 @@ class VLCheckList(datasets.GeneratorBasedBuilder):
         if missing:
             raise FileNotFoundError(
                 f"{self.config.name}: {len(missing)} of {len(files)} annotation files are missing from {data_dir}, or "
-                f"empty: {_shorten(missing)}. Get them from {_HOMEPAGE}, or pass the sources that you have, such as "
+                f"empty: {_shown(missing)}. Get them from {_HOMEPAGE}, or pass the sources that you have, such as "
                 f"sources='vg'."
             )
         rows = {}
@@ -238,14 +213,9 @@ def _chosen_files(config_name: str, sources: str) -> list[AnnotationFile]:
     return files
 
 
-def _first_file(places: list[Path]) -> str | None:
+def _first_file(places: Iterable[Path]) -> str | None:
     """Return the first of the paths where a file lies that is not empty (an interrupted copy is)."""
-    for path in places:
-        if path.is_file():
-            with path.open("rb") as file:
-                if file.read(1):
-                    return str(path)
-    return None
+    return next((str(path) for path in places if path.is_file() and path.stat().st_size), None)
 
 
 def _read(path: Path) -> bytes:
@@ -279,7 +249,7 @@ def _row_problem(row: object) -> str | None:
     if not isinstance(row, list) or len(row) != 2 or not isinstance(row[1], dict):
         return f"found {json.dumps(row)[:60]} instead of a row"
     path, texts = row
-    if not isinstance(path, str) or not _is_inside(path):
+    if not isinstance(path, str) or not _leads_below(path):
         return f"{path!r} is not the relative path of an image"
     for name in ("POS", "NEG"):
         captions = texts.get(name)
@@ -288,9 +258,9 @@ def _row_problem(row: object) -> str | None:
     return None
 
 
-def _is_inside(path: str) -> bool:
+def _leads_below(path: str) -> bool:
     parts = PurePosixPath(path).parts
-    return bool(parts) and not path.startswith("/") and ".." not in parts and "\\" not in path
+    return bool(parts) and not {"/", ".."} & set(parts) and "\\" not in path
 
 
 def _flag_defects(rows: dict[str, dict[str, Any]]) -> None:
@@ -308,8 +278,16 @@ def _flag_defects(rows: dict[str, dict[str, Any]]) -> None:
         seen.add((image, caption, negative))
 
 
-def _shorten(names: Iterable[str]) -> str:
-    names = list(names)
+def _missing(images: dict[str, str | None], uses: Iterable[tuple[str, str]]) -> str:
+    """Name images without a path, each with the rows that show it, of which `uses` has (image, id of the row)."""
+    ids: dict[str, list[str]] = {name: [] for name, path in images.items() if path is None}
+    for name, row_id in uses:
+        if name in ids:
+            ids[name].append(row_id)
+    return _shown([f"{name} (for {_shown(rows)})" for name, rows in ids.items()])
+
+
+def _shown(names: list[str]) -> str:
     more = [f"and {len(names) - _NAMES_SHOWN} more"] if len(names) > _NAMES_SHOWN else []
     return ", ".join([*names[:_NAMES_SHOWN], *more])
 
@@ -317,16 +295,12 @@ def _shorten(names: Iterable[str]) -> str:
 def _describe_missing(
     config_name: str, rows: dict[str, dict[str, Any]], images: dict[str, str | None], data_dir: str
 ) -> str:
-    missing = [key for key, path in images.items() if path is None]
-    users: dict[str, list[str]] = {key: [] for key in missing}
-    for name, row in rows.items():
-        if (key := _image_key(row)) in users:
-            users[key].append(name)
-    shown = [f"{key} (for {_shorten(users[key])})" for key in missing]
-    affected = sum(map(len, users.values()))
+    missing = sum(path is None for path in images.values())
+    affected = sum(images[_image_key(row)] is None for row in rows.values())
+    shown = _missing(images, ((_image_key(row), key) for key, row in rows.items()))
     return (
-        f"{config_name}: {len(missing)} of {len(images)} images are missing from {data_dir}, or empty, so that "
-        f"{affected} of {len(rows)} rows lack theirs: {_shorten(shown)}. {_IMAGES_GUIDE} says where to get them. Or "
+        f"{config_name}: {missing} of {len(images)} images are missing from {data_dir}, or empty, so that "
+        f"{affected} of {len(rows)} rows lack theirs: {shown}. {_IMAGES_GUIDE} says where to get them. Or "
         f"pass allow_missing=True to keep their rows without an image, with_images=False for the text alone, or the "
         f"sources that you have, such as sources='vg'."
     )

@@ -52,27 +52,6 @@ _TAGS_CHECKSUM = "8a635dac806bb63484dbe9b0763ee3df6525a2ffbbab6b9c0a77a0fc3c41fc
 _OWN_COPY = f"pass data_dir, a folder that holds {PARQUET}, or {EXAMPLES} with {ARCHIVE} or data/images/"
 _OWN_TAGS = f"pass data_dir, a folder that holds {_TAGS_FILE}, or with_tags=False"
 
-_DESCRIPTION = """\
-Winoground asks whether a vision-language model understands word order: given two images and two captions with the same
-words, it must give each image its own caption. Experts wrote and tagged the examples.
-"""
-
-_CITATION = """\
-@inproceedings{thrush2022winoground,
-  title     = {Winoground: Probing Vision and Language Models for Visio-Linguistic Compositionality},
-  author    = {Thrush, Tristan and Jiang, Ryan and Bartolo, Max and Singh, Amanpreet and Williams, Adina and
-               Kiela, Douwe and Ross, Candace},
-  booktitle = {Proceedings of the IEEE/CVF Conference on Computer Vision and Pattern Recognition (CVPR)},
-  year      = {2022}
-}
-@inproceedings{diwan2022winoground,
-  title     = {Why is {Winoground} Hard? Investigating Failures in Visuolinguistic Compositionality},
-  author    = {Diwan, Anuj and Berry, Layne and Choi, Eunsol and Harwath, David and Mahowald, Kyle},
-  booktitle = {Proceedings of the 2022 Conference on Empirical Methods in Natural Language Processing},
-  year      = {2022}
-}
-"""
-
 
 @dataclass
 class WinogroundConfig(datasets.BuilderConfig):
@@ -132,13 +111,7 @@ class Winoground(datasets.GeneratorBasedBuilder):
         columns |= {"tag": text, "secondary_tag": text, "num_main_preds": datasets.Value("int32")}
         if self.config.with_tags:
             columns["tags"] = [text]
-        return datasets.DatasetInfo(
-            description=_DESCRIPTION,
-            features=datasets.Features(columns),
-            homepage=PAGE,
-            license="other",
-            citation=_CITATION,
-        )
+        return datasets.DatasetInfo(features=datasets.Features(columns))
 
     def _split_generators(self, dl_manager: datasets.DownloadManager) -> list[datasets.SplitGenerator]:
         config = self.config

@@ -219,7 +219,7 @@ class _Images:
 def describe_missing(release: Release, rows: dict[str, Row]) -> str | None:
     """Return which images are missing, and what to do; None where all are there."""
     missing = [
-        f"{row[f'filename_{side}']} (for example {number})"
+        f"{row[f'filename_{side}']} (for winoground/{number})"
         for (number, row), files in zip(rows.items(), read_images(release, rows), strict=True)
         for side, content in zip("01", files, strict=True)
         if content is None

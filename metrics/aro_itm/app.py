@@ -6,18 +6,17 @@ from pathlib import Path
 
 from vl_assay.metrics.aro import MIN_COUNTS, aro_accuracy
 from vl_assay.metrics.kernels import TIES
-from vl_assay.metrics.page import Page
+from vl_assay.metrics.page import Column, Page
 
 PAGE = Page(
     title="ARO ITM",
     folder=Path(__file__).parent,
     compute=aro_accuracy,
     # A list, since Order has five captions and the others two.
-    columns={"scores of the captions": "list", "correct caption": "number", "relation or attributes": "label"},
     inputs={
-        "scores": "scores of the captions",
-        "correct": "correct caption",
-        "categories": "relation or attributes",
+        "scores": Column("scores of the captions", "list"),
+        "correct": Column("correct caption"),
+        "categories": Column("relation or attributes", "label"),
     },
     example=[
         ["[0.31, 0.27]", "0", "to the left of"],

@@ -5,25 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from vl_assay.metrics.kernels import TIES
-from vl_assay.metrics.page import Page
+from vl_assay.metrics.page import Column, Page
 from vl_assay.metrics.symmetry import artifact_gap
 
 PAGE = Page(
     title="Artefact Gap",
     folder=Path(__file__).parent,
     compute=artifact_gap,
-    columns={
-        "score of caption 0": "number",
-        "score of caption 1": "number",
-        "correct caption": "number",
-        "category": "label",
-        "image": "label",
-    },
     inputs={
-        "scores": ["score of caption 0", "score of caption 1"],
-        "correct": "correct caption",
-        "categories": "category",
-        "clusters": "image",
+        "scores": [Column("score of caption 0"), Column("score of caption 1")],
+        "correct": Column("correct caption"),
+        "categories": Column("category", "label"),
+        "clusters": Column("image", "label"),
     },
     # Minus the length of each caption: negatives that add something are longer, the others are not.
     example=[

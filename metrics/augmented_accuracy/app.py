@@ -6,21 +6,19 @@ from pathlib import Path
 
 from vl_assay.metrics.hard_positives import augmented_accuracy
 from vl_assay.metrics.kernels import TIES
-from vl_assay.metrics.page import Page
+from vl_assay.metrics.page import Column, Page
 
 PAGE = Page(
     title="Augmented Test Accuracy",
     folder=Path(__file__).parent,
     compute=augmented_accuracy,
-    columns={
-        "score of the original": "number",
-        "score of the hard positive": "number",
-        "score of the hard negative": "number",
-        "category": "label",
-    },
     inputs={
-        "scores": ["score of the original", "score of the hard positive", "score of the hard negative"],
-        "categories": "category",
+        "scores": [
+            Column("score of the original"),
+            Column("score of the hard positive"),
+            Column("score of the hard negative"),
+        ],
+        "categories": Column("category", "label"),
     },
     # The images of the paper's figure 3, as two models score them.
     example=[

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
+from vl_assay.metrics.augmented_accuracy.app import PAGE as AUGMENTED_ACCURACY
 from vl_assay.metrics.hard_positives import brittleness
-from vl_assay.metrics.page import Page
 
-PAGE = Page(
+# The same table judged otherwise; the paper's ties come first.
+PAGE = dataclasses.replace(
+    AUGMENTED_ACCURACY,
     title="Brittleness",
     folder=Path(__file__).parent,
     compute=brittleness,
-    columns={
-        "score of the original": "number",
-        "score of the hard positive": "number",
-        "score of the hard negative": "number",
-        "category": "label",
-    },
-    inputs={
-        "scores": ["score of the original", "score of the hard positive", "score of the hard negative"],
-        "categories": "category",
-    },
-    # The images of the paper's figure 3, as two models score them.
-    example=[
-        ["0.203", "0.217", "0.210", "CLIP"],
-        ["0.250", "0.248", "0.245", "CLIP"],
-        ["0.247", "0.240", "0.254", "CLIP"],
-        ["0.248", "0.245", "0.244", "CLIP"],
-        ["0.164", "0.140", "0.155", "DAC-LLM"],
-        ["0.166", "0.136", "0.146", "DAC-LLM"],
-        ["0.146", "0.139", "0.142", "DAC-LLM"],
-        ["0.103", "0.095", "0.102", "DAC-LLM"],
-    ],
     options={"ties": ("right", "half", "wrong")},
 )
 

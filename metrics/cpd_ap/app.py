@@ -7,29 +7,16 @@ from pathlib import Path
 from vl_assay.metrics.boxes import FORMATS
 from vl_assay.metrics.cpd import cpd_ap
 from vl_assay.metrics.detection import TIES
-from vl_assay.metrics.page import Page
+from vl_assay.metrics.page import BOXES, Column, Page
 
 # Two captions, each with an image of which it is true and one of which it is false.
 PAGE = Page(
     title="Contextual phrase detection AP",
     folder=Path(__file__).parent,
     compute=cpd_ap,
-    columns={
-        "predicted boxes": "list",
-        "confidences": "list",
-        "phrases of the predicted boxes": "list",
-        "true boxes": "list",
-        "phrases of the true boxes": "list",
-        "category": "label",
-    },
     inputs={
-        "predictions": {
-            "boxes": "predicted boxes",
-            "scores": "confidences",
-            "phrase_ids": "phrases of the predicted boxes",
-        },
-        "references": {"boxes": "true boxes", "phrase_ids": "phrases of the true boxes"},
-        "categories": "category",
+        **BOXES,
+        "categories": Column("category", "label"),
     },
     example=[
         ["[[10, 10, 50, 40]]", "[0.9]", "[1]", "[[10, 10, 50, 40]]", "[1]", "relation"],

@@ -7,28 +7,15 @@ from pathlib import Path
 from vl_assay.metrics.boxes import FORMATS
 from vl_assay.metrics.grounding import grounding_recall
 from vl_assay.metrics.kernels import TIES
-from vl_assay.metrics.page import Page
+from vl_assay.metrics.page import BOXES, Column, Page
 
 PAGE = Page(
     title="Phrase grounding Recall@k",
     folder=Path(__file__).parent,
     compute=grounding_recall,
-    columns={
-        "predicted boxes": "list",
-        "confidences": "list",
-        "phrases of the predicted boxes": "list",
-        "true boxes": "list",
-        "phrases of the true boxes": "list",
-        "category": "label",
-    },
     inputs={
-        "predictions": {
-            "boxes": "predicted boxes",
-            "scores": "confidences",
-            "phrase_ids": "phrases of the predicted boxes",
-        },
-        "references": {"boxes": "true boxes", "phrase_ids": "phrases of the true boxes"},
-        "categories": "category",
+        **BOXES,
+        "categories": Column("category", "label"),
     },
     example=[
         ["[[10, 10, 50, 40], [60, 5, 80, 30]]", "[0.9, 0.7]", "[1, 2]", "[[12, 10, 50, 40]]", "[1]", "relation"],

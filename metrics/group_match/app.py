@@ -6,22 +6,18 @@ from pathlib import Path
 
 from vl_assay.metrics.groups import group_match
 from vl_assay.metrics.kernels import TIES
-from vl_assay.metrics.page import Page
+from vl_assay.metrics.page import Column, Page
 
 PAGE = Page(
     title="Group Match",
     folder=Path(__file__).parent,
     compute=group_match,
-    columns={
-        "image 0, caption 0": "number",
-        "image 0, caption 1": "number",
-        "image 1, caption 0": "number",
-        "image 1, caption 1": "number",
-        "tag": "label",
-    },
     inputs={
-        "scores": [["image 0, caption 0", "image 0, caption 1"], ["image 1, caption 0", "image 1, caption 1"]],
-        "categories": "tag",
+        "scores": [
+            [Column("image 0, caption 0"), Column("image 0, caption 1")],
+            [Column("image 1, caption 0"), Column("image 1, caption 1")],
+        ],
+        "categories": Column("tag", "label"),
     },
     example=[
         ["0.90", "0.10", "0.20", "0.80", "no tag"],

@@ -7,33 +7,18 @@ from pathlib import Path
 from vl_assay.metrics.boxes import FORMATS
 from vl_assay.metrics.grounding import group_recall_at_1
 from vl_assay.metrics.kernels import TIES
-from vl_assay.metrics.page import Page
+from vl_assay.metrics.page import BOXES, Column, Page
 
 # The rows of a pair share a number and their phrase ids; the caption is true of one image and false of the other.
 PAGE = Page(
     title="Group-Recall@1",
     folder=Path(__file__).parent,
     compute=group_recall_at_1,
-    columns={
-        "pair": "number",
-        "true of the image (1 or 0)": "number",
-        "predicted boxes": "list",
-        "confidences": "list",
-        "phrases of the predicted boxes": "list",
-        "true boxes": "list",
-        "phrases of the true boxes": "list",
-        "category": "label",
-    },
     inputs={
-        "pair_ids": "pair",
-        "positive": "true of the image (1 or 0)",
-        "predictions": {
-            "boxes": "predicted boxes",
-            "scores": "confidences",
-            "phrase_ids": "phrases of the predicted boxes",
-        },
-        "references": {"boxes": "true boxes", "phrase_ids": "phrases of the true boxes"},
-        "categories": "category",
+        "pair_ids": Column("pair"),
+        "positive": Column("true of the image (1 or 0)"),
+        **BOXES,
+        "categories": Column("category", "label"),
     },
     example=[
         ["1", "1", "[[10, 10, 50, 40]]", "[0.8]", "[1]", "[[10, 10, 50, 40]]", "[1]", "relation"],

@@ -6,27 +6,18 @@ from pathlib import Path
 
 from vl_assay.metrics.comparison import compare_models
 from vl_assay.metrics.kernels import TIES
-from vl_assay.metrics.page import Page
+from vl_assay.metrics.page import Column, Page
 
 PAGE = Page(
     title="Paired Difference",
     folder=Path(__file__).parent,
     compute=compare_models,
-    columns={
-        "model 1, caption 0": "number",
-        "model 1, caption 1": "number",
-        "model 2, caption 0": "number",
-        "model 2, caption 1": "number",
-        "correct caption": "number",
-        "category": "label",
-        "image": "label",
-    },
     inputs={
-        "predictions1": ["model 1, caption 0", "model 1, caption 1"],
-        "predictions2": ["model 2, caption 0", "model 2, caption 1"],
-        "references": "correct caption",
-        "categories": "category",
-        "clusters": "image",
+        "predictions1": [Column("model 1, caption 0"), Column("model 1, caption 1")],
+        "predictions2": [Column("model 2, caption 0"), Column("model 2, caption 1")],
+        "references": Column("correct caption"),
+        "categories": Column("category", "label"),
+        "clusters": Column("image", "label"),
     },
     # Six wins and no loss are significant if examples are independent, but they are on two images only.
     example=[

@@ -6,15 +6,18 @@ from functools import partial
 from pathlib import Path
 
 from vl_assay.metrics.kernels import TIES
-from vl_assay.metrics.page import Page
+from vl_assay.metrics.page import Column, Page
 from vl_assay.metrics.retrieval import retrieval_recall
 
 PAGE = Page(
     title="Retrieval Recall",
     folder=Path(__file__).parent,
     compute=partial(retrieval_recall, ks=(1, 5)),  # as ARO reports them
-    columns={"scores with all captions": "list", "columns of right captions": "list", "condition": "label"},
-    inputs={"scores": "scores with all captions", "right": "columns of right captions", "conditions": "condition"},
+    inputs={
+        "scores": Column("scores with all captions", "list"),
+        "right": Column("columns of right captions", "list"),
+        "conditions": Column("condition", "label"),
+    },
     example=[
         ["[0.9, 0.8, 0.1, 0.2, 0.3, 0.1]", "[0, 1]", "none"],
         ["[0.3, 0.2, 0.7, 0.6, 0.1, 0.2]", "[2, 3]", "none"],

@@ -6,22 +6,16 @@ from pathlib import Path
 
 from vl_assay.metrics.kernels import TIES
 from vl_assay.metrics.matching import sugarcrepe_accuracy
-from vl_assay.metrics.page import Page
+from vl_assay.metrics.page import Column, Page
 
 PAGE = Page(
     title="SugarCrepe ITM",
     folder=Path(__file__).parent,
     compute=sugarcrepe_accuracy,
-    columns={
-        "score of caption 0": "number",
-        "score of caption 1": "number",
-        "correct caption": "number",
-        "category": "label",
-    },
     inputs={
-        "scores": ["score of caption 0", "score of caption 1"],
-        "correct": "correct caption",
-        "categories": "category",
+        "scores": [Column("score of caption 0"), Column("score of caption 1")],
+        "correct": Column("correct caption"),
+        "categories": Column("category", "label"),
     },
     example=[
         ["0.31", "0.27", "0", "swap_obj"],

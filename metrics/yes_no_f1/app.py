@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from vl_assay.metrics.answers import yes_no_f1
-from vl_assay.metrics.page import Page
+from vl_assay.metrics.page import Column, Page
 
 PAGE = Page(
     title="Yes-No F1",
     folder=Path(__file__).parent,
     compute=yes_no_f1,
-    columns={"answer": "text", "right answer": "text", "split": "label"},
-    inputs={"answers": "answer", "truth": "right answer", "categories": "split"},
+    inputs={
+        "answers": Column("answer", "text"),
+        "truth": Column("right answer", "text"),
+        "categories": Column("split", "label"),
+    },
     example=[
         ["yes", "yes", "object"],
         ["yes", "no", "object"],

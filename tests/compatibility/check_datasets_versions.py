@@ -38,11 +38,11 @@ TESTS = Path(__file__).parents[1]
 Digests = dict[str, list[str] | None]
 
 
-# --- in the environment of each version: nothing but the standard library and `datasets` ----------------------
-
-
 def read(job: dict[str, Any]) -> dict[str, Any]:
-    """Do the checks of one benchmark; what each found, or how it failed."""
+    """Do the checks of one benchmark; what each found, or how it failed.
+
+    This and what it calls runs in the environment of each version: it has the standard library and `datasets` alone.
+    """
     answers = {}
     for name in job["checks"]:
         try:
@@ -101,9 +101,6 @@ def plain(value: Any) -> Any:
         pixels = hashlib.sha256(value.tobytes()).hexdigest()
         return ["image", value.mode, list(value.size), pixels, value.info.get("scene")]
     return value
-
-
-# --- in this environment ----------------------------------------------------------------------------------
 
 
 def build_repositories(folder: Path, names: list[str]) -> dict[str, dict[str, Any]]:

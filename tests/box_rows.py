@@ -1,0 +1,106 @@
+"""Rows of boxes, TRICD's released ones, and their overlap counted by hand, for the tests of detection."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+
+import numpy as np
+
+NOTHING = {"boxes": [], "scores": [], "phrase_ids": []}
+NO_TRUTH = {"boxes": [], "phrase_ids": []}
+HERE, THERE = [0, 0, 4, 4], [6, 6, 9, 9]
+
+
+def boxes_of(*found):
+    """A row of predictions from (box, score, phrase)."""
+    boxes, scores, phrases = (list(part) for part in zip(*found, strict=True)) if found else ([], [], [])
+    return {"boxes": boxes, "scores": scores, "phrase_ids": phrases}
+
+
+def truth_of(*given):
+    """A row of references from (box, phrase)."""
+    boxes, phrases = (list(part) for part in zip(*given, strict=True)) if given else ([], [])
+    return {"boxes": boxes, "phrase_ids": phrases}
+
+
+def as_xyxy(rows):
+    return [row | {"boxes": [[x, y, x + width, y + height] for x, y, width, height in row["boxes"]]} for row in rows]
+
+
+def iou_by_hand(box, other):
+    width = min(box[2], other[2]) - max(box[0], other[0])
+    height = min(box[3], other[3]) - max(box[1], other[1])
+    shared = width * height if width > 0 and height > 0 else 0
+    union = sum((b[2] - b[0]) * (b[3] - b[1]) for b in (box, other)) - shared
+    return shared / union if union else 0
+
+
+class Tricd:
+    """TRICD's validation set as the metrics take it.
+
+    Attributes:
+        images: the released descriptions of the rows.
+        references: the ground truth, XYWH.
+        perfect: the same boxes as predictions, XYXY, of one confidence.
+        pairs: what `group_recall_at_1` takes besides.
+        types: the split of each row.
+    """
+
+    def __init__(self, folder):
+        released = json.loads((folder / "TRICD_grounding_val.json").read_text(encoding="utf-8"))
+        self.images = released["images"]
+        rows = {image["id"]: {"boxes": [], "phrase_ids": []} for image in self.images}
+        for annotation in released["annotations"]:
+            rows[annotation["image_id"]]["boxes"].append(annotation["bbox"])
+            rows[annotation["image_id"]]["phrase_ids"].append(annotation["phrase_id"])
+        self.references = list(rows.values())
+        self.perfect = [row | {"scores": [0.5] * len(row["boxes"])} for row in as_xyxy(self.references)]
+        self.pairs = {
+            "pair_ids": [f"{image['original_id'].split('_')[0]} {image['caption']}" for image in self.images],
+            "positive": [image["positive"] for image in self.images],
+            "phrase_keys": [image["phrases"] for image in self.images],
+        }
+        self.types = [image["coco_type"] for image in self.images]
+
+    def on_distractors(self, score=0.5):
+        """The boxes of each positive row on its distractors, and nothing on the positive rows."""
+        pair_ids, positive, keys = self.pairs.values()
+        source = {pair: row for row, pair in enumerate(pair_ids) if positive[row]}
+        copies = []
+        for row, pair in enumerate(pair_ids):
+            if positive[row]:
+                copies.append(NOTHING)
+                continue
+            by_spans = {str(spans): int(phrase) for phrase, spans in keys[row].items()}
+            found = self.perfect[source[pair]]
+            phrases = [by_spans[str(keys[source[pair]][str(phrase)])] for phrase in found["phrase_ids"]]
+            copies.append(found | {"scores": [score] * len(phrases), "phrase_ids": phrases})
+        return copies
+
+    def on_both(self, score=0.5):
+        """Perfect predictions, and the same boxes on each distractor."""
+        sides = zip(self.perfect, self.on_distractors(score), strict=True)
+        return [{key: row[key] + other[key] for key in row} for row, other in sides]
+
+    def noisy(self, seed=0):
+        """Boxes near the truth, and near where it would be on distractors, of confidences that often tie."""
+        rng = np.random.default_rng(seed)
+        rows = []
+        for row in self.on_both():
+            n = len(row["boxes"])
+            boxes = np.array(row["boxes"]) + rng.normal(0, 1, (n, 4)) * rng.choice([1, 10, 40], (n, 1))
+            boxes = np.hstack([np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])])
+            rows.append(row | {"boxes": boxes.tolist(), "scores": rng.random(n).round(1).tolist()})
+        return rows
+
+
+@functools.cache
+def _read_tricd(folder):
+    return Tricd(folder)
+
+
+def read_tricd(shared_data):
+    """A copy of it, which a test may change."""
+    return copy.deepcopy(_read_tricd(shared_data / "data" / "tricd"))

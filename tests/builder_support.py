@@ -1,0 +1,112 @@
+"""What the tests of the builders share: a small copy of a benchmark's sources, builders that read it, and its card.
+
+`sources_<name>.py` lays the small copy out, for the suites over every benchmark too. It holds
+
+- `make(folder)`: writes the files and returns the builder's options that they need, such as ``{"verify": False}``;
+- `PLACES`: for each folder that it writes, the other places where the builder finds what is in it;
+- `CONFIGS`, where the files are of some configurations only: which.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+
+from vl_assay.hub_datasets import get_benchmark
+from vl_assay.hub_datasets.benchmarks import config_names, get_builder, get_card
+
+
+class Small:
+    """A user's own small copy of a benchmark's sources in `folder`, and builders that read it.
+
+    A builder gets the options that the copy needs, a cache of its own, and `config` unless it is told another.
+    """
+
+    def __init__(self, name: str, tmp_path: Path, config: str | None = None, **options: Any) -> None:
+        self.name, self.split = name, get_benchmark(name).split
+        self.sources = importlib.import_module(f"sources_{name}")
+        self.configs = list(getattr(self.sources, "CONFIGS", config_names(name)))
+        self.config = config or self.configs[0]
+        self.folder = tmp_path / "sources"
+        self.folder.mkdir()
+        self.data_dir = self.folder if get_benchmark(name).source else None
+        self.options = self.sources.make(self.folder) | options
+        self._caches, self._made = tmp_path / "caches", 0
+
+    def builder(self, config: str | None = None, **options: Any) -> Any:
+        """A builder of this copy; `data_dir` may be another, None for no copy at all."""
+        data_dir = options.pop("data_dir", self.data_dir)
+        self._made += 1
+        return get_builder(self.name)(
+            cache_dir=str(self._caches / str(self._made)),
+            dataset_name=self.name,
+            config_name=config or self.config,
+            data_dir=None if data_dir is None else str(data_dir),
+            **self.options | options,
+        )
+
+    def build(self, config: str | None = None, split: str | None = None, **options: Any) -> datasets.Dataset:
+        """A split, by default that which is scored, built into a cache."""
+        builder = self.builder(config, **options)
+        builder.download_and_prepare()
+        return builder.as_dataset(split=split or self.split)
+
+    def rows(self, config: str | None = None, **options: Any) -> list[dict[str, Any]]:
+        """The rows of that split, streamed, with images as files."""
+        return raw(self.builder(config, **options).as_streaming_dataset(split=self.split))
+
+    def error(
+        self,
+        kind: type[Exception] | tuple[type[Exception], ...],
+        match: str | None,
+        config: str | None = None,
+        **options: Any,
+    ) -> str:
+        """The message with which a build fails, before it writes anything."""
+        builder = self.builder(config, **options)
+        with pytest.raises(kind, match=match) as caught:
+            builder.download_and_prepare()
+        assert not Path(builder.cache_dir).exists()
+        return str(caught.value)
+
+    def images(self) -> list[Path]:
+        """The files of images in the copy."""
+        return sorted(path for path in self.folder.rglob("*") if path.suffix in (".jpg", ".png"))
+
+    def files(self) -> list[Path]:
+        """The other files in the copy."""
+        return sorted(path for path in self.folder.rglob("*") if path.is_file() and path not in self.images())
+
+
+def image_columns(features: datasets.Features) -> list[str]:
+    return [name for name, feature in features.items() if isinstance(feature, datasets.Image)]
+
+
+def raw(dataset: Any) -> list[dict[str, Any]]:
+    """Rows with images as their files, undecoded."""
+    for column in image_columns(dataset.features):
+        dataset = dataset.cast_column(column, datasets.Image(decode=False))
+    return list(dataset)
+
+
+def card_table(name: str, marker: str) -> dict[str, list[str]]:
+    """The cells of a table of a benchmark's card, by the first cell of each line."""
+    return {line[0]: line[1:] for line in card_lines(name, marker)}
+
+
+def card_lines(name: str, marker: str) -> list[list[str]]:
+    """The cells of the table between two markers of a benchmark's card, without its head."""
+    inside = get_card(name).split(f"<!-- {marker} -->")[1].split(f"<!-- /{marker} -->")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in inside.split("\n") if line][2:]
+
+
+def paper_text(shared_data: Path, number: str) -> str:
+    """The text of a paper; skips the test where it is not there."""
+    found = sorted((shared_data / "papers").glob(f"{number}_*.txt"))
+    if not found:
+        pytest.skip("the paper's text is not there")
+    return found[0].read_text(encoding="utf-8")

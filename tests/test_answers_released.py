@@ -1,0 +1,74 @@
+"""Answers from a file: the files that authors released are judged as they say."""
+
+from __future__ import annotations
+
+import json
+
+from answers_support import lines
+from test_sugarcrepe_itm import GPT4V
+
+from vl_assay.hub_datasets import judge
+from vl_assay.metrics.sheets import read_sheet
+from vl_assay.model_wrappers import score
+
+
+def gpt4v_run(shared_data, tmp_path, name, **settings):
+    (tmp_path / "data").symlink_to(shared_data / "data" / "sugarcrepe" / "data")
+    return lambda model: score(
+        model, name, data_dir=tmp_path, out=tmp_path / "out", settings=settings, progress=False
+    )  # fmt: skip
+
+
+def test_gpt4v_is_judged_by_the_files_that_its_authors_released(shared_data, tmp_path):
+    released = shared_data / "data" / "sugarcrepe" / "gpt4v" / "negative-first"
+    run = gpt4v_run(shared_data, tmp_path, "sugarcrepe/swap_obj", allow_unknown="true")
+    [path] = run(f"answers:{released / 'gpt4v-swap_obj.json'}")
+    sheet = read_sheet(path)
+    assert sheet.model == "gpt4v-swap_obj"
+    # The answer of key "108", to an example that is no longer in the release, was right; five said neither.
+    assert (sheet.metadata["run"]["unknown_answers"], sheet.metadata["run"]["no_answer"]) == (1, 5)
+    [result] = judge(path, resamples=100)
+    right, examples = GPT4V["swap_obj"]
+    assert (result.scores["n"], result.scores["accuracy"]) == (examples - 1, (right - 1) / (examples - 1))
+    assert result.scores["tie_rate"] == 5 / (examples - 1)
+
+
+def test_gpt4v_gets_on_all_of_sugarcrepe_what_its_released_answers_say(shared_data, tmp_path):
+    released = shared_data / "data" / "sugarcrepe" / "gpt4v" / "negative-first"
+    records = []
+    for category in GPT4V:
+        answers = json.loads((released / f"gpt4v-{category}.json").read_text(encoding="utf-8"))
+        records += [{"id": f"{category}/{key}", **answer} for key, answer in answers.items()]
+    (tmp_path / "gpt-4v.jsonl").write_text(lines(records), encoding="utf-8")
+    [path] = gpt4v_run(shared_data, tmp_path, "sugarcrepe", allow_unknown="true")(f"answers:{tmp_path}/gpt-4v.jsonl")
+    [result] = judge(path, resamples=100)
+    for category, (right, examples) in GPT4V.items():
+        part = result.scores["per_category"][category]
+        gone = category == "swap_obj"
+        assert (part["n"], part["accuracy"]) == (examples - gone, (right - gone) / (examples - gone))
+    assert result.scores["accuracy"] == 7016 / 7511  # 7017 of 7512 without key "108"
+
+
+def test_the_true_boxes_of_tricd_are_perfect_and_those_on_distractors_are_not(shared_data, tmp_path):
+    folder = shared_data / "data" / "tricd"
+    released = json.loads((folder / "TRICD_grounding_val.json").read_text(encoding="utf-8"))
+    kept = ("image_id", "phrase_id", "category_id", "bbox")
+    perfect = [
+        {key: box[key] for key in kept} | {"id": n, "score": 0.9} for n, box in enumerate(released["annotations"])
+    ]
+    (tmp_path / "perfect.json").write_text(json.dumps(perfect), encoding="utf-8")
+    [path] = score(f"answers:{tmp_path}/perfect.json", "tricd/val", data_dir=folder, out=tmp_path, progress=False)
+    ap, grounding, group = judge(path, resamples=100)
+    assert (ap.scores["ap"], ap.scores["n"], ap.scores["n_boxes"]) == (1, 204, 315)
+    assert (grounding.scores["recall_at_1"], group.scores["recall_at_1"]) == (1, 1)
+    assert read_sheet(path).metadata["run"]["without_boxes"] == 102
+
+
+def test_the_questions_of_tricd_are_answered_by_number(shared_data, tmp_path):
+    folder = shared_data / "data" / "tricd"
+    released = json.loads((folder / "TRICD_VQA_val.json").read_text(encoding="utf-8"))["annotations"]
+    said = [{"image_id": entry["image_id"], "answer": entry["answer"]} for entry in released]
+    (tmp_path / "right.json").write_text(json.dumps(said), encoding="utf-8")
+    [path] = score(f"answers:{tmp_path}/right.json", "tricd/vqa", data_dir=folder, out=tmp_path, progress=False)
+    [result] = judge(path, resamples=100)
+    assert (result.scores["accuracy"], result.scores["macro_f1"], result.scores["n"]) == (1, 1, 204)

@@ -1,0 +1,79 @@
+"""What CONTRIBUTING.md shows works as it stands there: its three examples need no change anywhere else."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+CASES = "tests/metric_cases.py"
+NEW = (
+    "hub_datasets/plain_colours/",
+    "metrics/error_rate/",
+    "model_wrappers/mean_colour.py",
+    "tests/sources_plain_colours.py",
+)
+# What the last command runs, without collecting all other tests. The metric's card and page are still the neighbour's.
+SUITES = ("structure", "every_benchmark", "every_metric", "metric_folders", "publishing")
+CHOSEN = "plain_colours or mean_colour or what_is_found or has_a_case or error_rate and not (card or page or junk)"
+# The commands in one process, as each would import the same libraries.
+WALK = """
+import json, shlex, sys
+import datasets, evaluate, pytest
+from vl_assay.metrics.console import build_app
+from vl_assay.model_wrappers import family_names
+
+assert "mean_colour" in family_names()
+for command in json.loads(sys.argv[1]):
+    program, *arguments = shlex.split(command)
+    if program == "vl-assay":
+        build_app()(arguments, standalone_mode=False)
+assert evaluate.load("error_rate").compute(predictions=[[1, 2]], references=[0])["error_rate"] == 1
+assert datasets.load_dataset("plain_colours", "squares", split="test").num_rows == 6
+sys.exit(pytest.main([*arguments, *sys.argv[2:]]))
+"""
+
+
+def guide():
+    """The files that the section on adding things shows, by their paths, and the commands."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("\n## Adding things\n")[1]
+    text = text.split("\n## Publishing\n")[0]
+    files = dict(re.findall(r"`([\w/]+\.\w+)`:\n\n```\w+\n(.*?)```\n", text, flags=re.DOTALL))
+    return files, "".join(re.findall(r"```bash\n(.*?)```", text, flags=re.DOTALL)).splitlines()
+
+
+def test_what_the_guide_adds_is_found_built_scored_judged_and_installed(tmp_path):
+    # The package's name is that of the folder above the four.
+    copy = tmp_path / "vl_assay"
+    for folder in ("hub_datasets", "metrics", "model_wrappers", "space_app", "tests"):
+        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    files, (copying, *commands) = guide()
+    start = "\nCASES: dict[str, Case] = {\n"
+    cases = (copy / CASES).read_text(encoding="utf-8").split(start)
+    (copy / CASES).write_text((start + files.pop(CASES)).join(cases), encoding="utf-8")
+    assert [path for path in files if not path.startswith(NEW) or (copy / path).exists()] == []
+    for path, text in files.items():
+        (copy / path).parent.mkdir(exist_ok=True)
+        (copy / path).write_text(text, encoding="utf-8")
+    subprocess.run(["bash", "-c", copying], cwd=copy, check=True)
+    suites = [f"tests/test_{suite}.py" for suite in SUITES]
+    walk = subprocess.run(
+        [sys.executable, "-c", WALK, json.dumps(commands), *suites, "-n", "0", "-p", "no:cacheprovider", "-k", CHOSEN],
+        cwd=copy,
+        env=os.environ | {"PYTHONPATH": str(tmp_path), "HF_HOME": str(tmp_path / "home"), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+    )
+    assert walk.returncode == 0, walk.stdout + walk.stderr
+    assert re.search(r"plain_colours – made on the spot.*squares +│ +6 │ +3 │ error_rate", walk.stdout, flags=re.DOTALL)
+    assert re.search(r"│ error_rate +│ Error rate: how often .*│ plain_colours", walk.stdout)
+    assert re.search(r"│ squares +│ +0\.0 % .*│ 6 │", walk.stdout)
+    results = copy / "vl-assay-results" / "mean_colour--rgb" / "results.json"
+    [result] = json.loads(results.read_text(encoding="utf-8"))["results"]
+    assert (result["scores"]["error_rate"], result["scores"]["n"], result["chance"]) == (0, 6, {"error_rate": 0.5})

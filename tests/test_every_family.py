@@ -1,0 +1,267 @@
+"""What holds of every family: a tiny checkpoint of each is loaded, refused and scored by the same rules."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+import transformers
+from PIL import Image
+from safetensors.torch import load_file, save_file
+
+from vl_assay.metrics.errors import ModelError, UnknownNameError
+from vl_assay.model_wrappers import LoadOptions, _loading, family_names, load_model
+from vl_assay.model_wrappers._families import get_family
+from vl_assay.model_wrappers._protocol import (
+    Answerer,
+    CrossEncoder,
+    Detector,
+    DualEncoder,
+    Query,
+    TextScorer,
+    abilities,
+)
+from vl_assay.model_wrappers._torch_models import TextModel
+
+MATCHES = ("matching", "retrieval")
+DETECTS = ("detection",)
+ANSWERS = ("matching", "retrieval", "answers")
+
+
+class Tiny(NamedTuple):
+    """A checkpoint's family, what it can do, how its file names a weight ends, and how many tokens it reads."""
+
+    family: str
+    abilities: tuple[str, ...]
+    weight: str
+    max_tokens: int | None = None
+
+
+CHECKPOINTS = {
+    "clip": Tiny("clip", MATCHES, "text_model.final_layer_norm.weight", 32),
+    "metaclip_2": Tiny("clip", MATCHES, "text_model.final_layer_norm.weight", 12),
+    "align": Tiny("clip", MATCHES, "embeddings.LayerNorm.weight", 14),
+    # 16 positions, of which RoBERTa leaves 0 and 1, of the padding, unused; with BridgeTower's 66 it is the same.
+    "altclip": Tiny("clip", MATCHES, "embeddings.LayerNorm.weight", 14),
+    "chinese_clip": Tiny("clip", MATCHES, "embeddings.LayerNorm.weight", 14),
+    "siglip": Tiny("siglip", MATCHES, "text_model.final_layer_norm.weight", 20),
+    "siglip2": Tiny("siglip", MATCHES, "text_model.final_layer_norm.weight", 20),
+    "blip": Tiny("blip", MATCHES, "itm_head.weight", 40),
+    "blip2": Tiny("blip2", MATCHES, "text_projection.weight", 24),
+    "bridgetower": Tiny("bridgetower", MATCHES, "itm_score.fc.bias", 64),
+    "flava": Tiny("flava", MATCHES, "text_projection.weight", 24),
+    "vilt": Tiny("vilt", MATCHES, "rank_output.weight", 24),
+    "owlvit": Tiny("owlvit", DETECTS, "box_head.dense1.weight", 12),
+    "owlv2": Tiny("owlvit", DETECTS, "box_head.dense1.weight", 12),
+    "grounding-dino": Tiny("grounding_dino", DETECTS, "model.text_projection.weight", 24),
+    "mm-grounding-dino": Tiny("grounding_dino", DETECTS, "model.text_projection.weight", 24),
+    "vera": Tiny("vera", MATCHES, "encoder.block.1.layer.0.SelfAttention.q.weight", 128),
+    "cola": Tiny("cola_grammar", MATCHES, "pre_classifier.weight", 24),
+    "gpt2": Tiny("causal_lm", MATCHES, "transformer.h.1.ln_1.weight", 48),
+    "llava": Tiny("vqascore", ANSWERS, "multi_modal_projector.linear_1.weight"),
+    "llava_next": Tiny("vqascore", ANSWERS, "multi_modal_projector.linear_1.weight"),
+    "idefics3": Tiny("vqascore", ANSWERS, "connector.modality_projection.proj.weight"),
+    "qwen2_vl": Tiny("vqascore", ANSWERS, "merger.ln_q.weight"),
+    "qwen2_5_vl": Tiny("vqascore", ANSWERS, "merger.ln_q.weight"),
+}
+HEADS = {
+    "blip": ({"first": "enc"}, {"head": "itc"}, {"head": "sum"}, {"head": "aro"}),
+    "blip2": ({"head": "itc"},),
+    "flava": ({"head": "itm"},),
+    "gpt2": ({"normalise": "none"},),
+    "grounding-dino": ({"context": "phrase"},),
+    **dict.fromkeys(("llava", "llava_next", "idefics3", "qwen2_vl", "qwen2_5_vl"), ({"score": "caption"},)),
+}
+CASES = [
+    pytest.param(name, settings, id="-".join([name, *settings.values()]))
+    for name in CHECKPOINTS
+    for settings in ({}, *HEADS.get(name, ()))
+]
+FAMILIES = sorted({tiny.family for tiny in CHECKPOINTS.values()})
+CAPTIONS = ["a red cat", "a big dog near two red cat and one blue box of the man", "dog", "the two cat right of a man "]
+LONG = "a red box near the dog " * 40
+# Images out of order and more than once, captions of unlike length.
+PAIRS = [(2, 1), (0, 0), (1, 2), (0, 3), (2, 0), (1, 1)]
+
+
+@pytest.fixture(scope="module")
+def folders(tiny_clip, tmp_path_factory):
+    """The folder of a tiny checkpoint of each type."""
+    place = tmp_path_factory.mktemp("families")
+    special = {
+        "owlv2": (tiny_models.tiny_owlvit, "owlv2"),
+        "grounding-dino": (tiny_models.tiny_grounding_dino, "grounding-dino"),
+        "mm-grounding-dino": (tiny_models.tiny_grounding_dino, "mm-grounding-dino"),
+        "qwen2_5_vl": (tiny_models.tiny_qwen2_vl, "Qwen2_5_VL"),
+    }
+    made = {"clip": tiny_clip}
+    for name in CHECKPOINTS.keys() - made.keys():
+        build, *kind = special.get(name) or (getattr(tiny_models, f"tiny_{name}"),)
+        made[name] = build(place / name, *kind)
+    return made
+
+
+@pytest.fixture(scope="module")
+def images():
+    rng = np.random.default_rng(0)
+    shapes = ((40, 50, 3), (30, 80, 3), (64, 48, 3))
+    return [Image.fromarray(rng.integers(0, 256, shape, dtype=np.uint8)) for shape in shapes]
+
+
+def load(name, folder, **options):
+    """A checkpoint by the name of its family, which is needed where its model type is not the family's own."""
+    return load_model(f"{CHECKPOINTS[name].family}:{folder}", LoadOptions(**options))
+
+
+def score(model, images, captions, pairs, exact=False):
+    """The scores of pairs in one batch by whichever protocol the model follows; of a detector those of its boxes."""
+    if isinstance(model, Detector):
+        queries = [[Query(captions[j], 0, len(captions[j]))] for _, j in pairs]
+        chosen = [images[i] for i, _ in pairs]
+        found = model.detect([model.prepare_image(image) for image in chosen], [i.size for i in chosen], queries)
+        return np.array([one.scores for [one] in found])
+    tokens = model.prepare_captions(captions)
+    if isinstance(model, TextScorer):
+        return model.score_captions([tokens[j] for _, j in pairs], exact=exact)
+    seen = model.encode_images([model.prepare_image(image) for image in images], exact=exact)
+    if isinstance(model, CrossEncoder):
+        return model.match(seen, [i for i, _ in pairs], [tokens[j] for _, j in pairs], exact=exact)
+    read = model.encode_captions(tokens, exact=exact)
+    for rows in (seen, read):
+        assert rows.dtype == (np.float64 if exact else np.float32)
+        np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
+    return np.array([seen[i].astype(np.float64) @ read[j] for i, j in pairs])
+
+
+def test_no_family_is_left_out():
+    sources = {
+        name: Path(_loading.__file__).with_name(f"{name}.py").read_text(encoding="utf-8") for name in family_names()
+    }
+    loading = {name for name, source in sources.items() if "from ._loading import" in source}
+    assert sorted(loading - {"open_clip"}) == FAMILIES  # that one is an extra, and tested by itself
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES)
+def test_a_score_is_the_same_alone_and_among_others(name, settings, folders, images):
+    model = load(name, folders[name], settings=settings)
+    together = score(model, images, CAPTIONS, PAIRS)
+    assert together.dtype == np.float64
+    assert len(together) == len(PAIRS)
+    assert np.ptp(together) > 1e-3, "scores that hardly differ would show little"
+    alone = [score(model, [images[i]], [CAPTIONS[j]], [(0, 0)])[0] for i, j in PAIRS]
+    np.testing.assert_allclose(together, alone, rtol=1e-6, atol=1e-6)
+    backwards = score(model, images[::-1], CAPTIONS[::-1], [(2 - i, 3 - j) for i, j in PAIRS])
+    np.testing.assert_allclose(together, backwards, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"), [case for case in CASES if CHECKPOINTS[case.values[0]].abilities != DETECTS]
+)
+def test_exact_scores_come_from_double_precision_and_leave_the_model_as_it_was(name, settings, folders, images):
+    model = load(name, folders[name], settings=settings)
+    before = score(model, images, CAPTIONS, PAIRS)
+    exact = [score(model, [images[i]], [CAPTIONS[j]], [(0, 0)], exact=True)[0] for i, j in PAIRS]
+    np.testing.assert_allclose(exact, before, rtol=1e-5, atol=1e-5)
+    assert {parameter.dtype for parameter in model.chosen(True).parameters()} == {torch.float64}
+    assert {parameter.dtype for parameter in model.chosen(False).parameters()} == {torch.float32}
+    assert (score(model, images, CAPTIONS, PAIRS) == before).all()
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_a_model_follows_its_protocols_and_says_what_it_is(name, folders):
+    tiny, model = CHECKPOINTS[name], load(name, folders[name])
+    assert abilities(model) == tiny.abilities
+    assert isinstance(model, Answerer) == (tiny.abilities == ANSWERS)
+    assert not (isinstance(model, DualEncoder) and isinstance(model, CrossEncoder))
+    assert model.info.family == tiny.family
+    assert model.info.parameters > 1000
+    json.dumps(model.info.preprocessing)
+    assert tiny.max_tokens in (None, model.max_tokens)
+    assert model.prepare_captions([]) == []
+    if isinstance(model, TextScorer):
+        assert model.score_captions([]).shape == (0,)
+        return
+    assert model.info.preprocessing["backend"] == "pil"
+    for mode in ("L", "RGBA", "P"):
+        model.prepare_image(Image.new(mode, (40, 40)))  # is read in colour
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, tiny in CHECKPOINTS.items() if tiny.family not in ("vqascore", "causal_lm")]
+)
+def test_long_texts_are_cut_as_the_tokenizer_would(name, folders):
+    model = load(name, folders[name])
+    assert isinstance(model, TextModel)
+    [ids] = model.prepare_captions([LONG])
+    assert len(ids) > model.max_tokens
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folders[name])
+    cut = tokenizer(LONG, truncation=True, max_length=model.max_tokens)["input_ids"]
+    assert cut[-1] == ids[-1]
+    found, mask = model._tokens([ids], model._model)
+    assert (found.tolist(), mask.tolist()) == ([cut], [[1] * model.max_tokens])
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_weights_missing_misshapen_or_strange_are_an_error_that_lists_them(name, folders, tmp_path):
+    tiny, folder = CHECKPOINTS[name], tmp_path / "changed"
+    shutil.copytree(folders[name], folder)
+    weights = load_file(folder / "model.safetensors")
+    [key] = [key for key in weights if key.endswith(tiny.weight)]
+    without = {other: value for other, value in weights.items() if other != key}
+    for changed, message in (
+        (without, rf"not have the weights of {tiny.family} \(1 missing keys: \S*{tiny.weight}\)"),
+        ({**weights, key: torch.zeros(3, 5)}, rf"1 mismatched keys: \S*{tiny.weight}"),
+        ({**weights, "adapter.weight": torch.zeros(2)}, r"1 unexpected keys: adapter\.weight"),
+    ):
+        save_file(changed, folder / "model.safetensors", {"format": "pt"})
+        with pytest.raises(ModelError, match=message):
+            load(name, folder)
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES)
+def test_the_dtype_is_the_one_asked_for_whatever_the_file_holds(name, settings, folders, images, tmp_path):
+    folder = tmp_path / "half"
+    shutil.copytree(folders[name], folder)
+    weights = load_file(folder / "model.safetensors")
+    halves = {key: value.half() if value.is_floating_point() else value for key, value in weights.items()}
+    save_file(halves, folder / "model.safetensors", {"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"dtype": "float16"}))
+    full = load(name, folder, settings=settings)
+    assert {parameter.dtype for parameter in full._model.parameters()} == {torch.float32}
+    expected = score(full, images, CAPTIONS, PAIRS)
+    for dtype, tolerance in (("bfloat16", 0.5), ("float16", 0.05)):
+        low = load(name, folder, settings=settings, dtype=dtype)
+        assert low.info.dtype == dtype
+        # transformers keeps parts of some models in float32 where float16 is asked for.
+        kept = {*(low._model._keep_in_fp32_modules or ())}
+        named = low._model.named_parameters()
+        assert {own.dtype for path, own in named if not kept & {*path.split(".")}} == {getattr(torch, dtype)}
+        found = score(low, images, CAPTIONS, PAIRS)
+        assert np.isfinite(found).all()
+        if CHECKPOINTS[name].abilities != DETECTS:  # whose boxes may come in another order
+            np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_checkpoint_of_another_family_is_refused_with_the_right_one(family, folders):
+    other = "vilt" if family == "clip" else "clip"
+    with pytest.raises(ModelError, match=f"is a '{other}' checkpoint, not one for {family} .*its family is {other}"):
+        load_model(f"{family}:{folders[other]}")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_unknown_settings_and_values_name_the_known_ones(family):
+    known = getattr(get_family(family), "SETTINGS", {})
+    with pytest.raises(UnknownNameError, match=rf"unknown setting of {family} 'colour'; known: {', '.join(known)}"):
+        load_model(f"{family}:any", LoadOptions(settings={"colour": "red"}))
+    for name, values in known.items():
+        if "…" not in values:
+            with pytest.raises(UnknownNameError, match=f"unknown {name} of {family} 'red'; known: {', '.join(values)}"):
+                load_model(f"{family}:any", LoadOptions(settings={name: "red"}))

@@ -1,0 +1,152 @@
+"""What the papers' tables print: it is what stands in the papers, and names scores and models that exist."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from itertools import groupby
+
+import pytest
+
+from vl_assay.hub_datasets import get_benchmark
+from vl_assay.hub_datasets.benchmarks import get_task
+from vl_assay.metrics.aro import SPATIAL, VERBS
+from vl_assay.model_wrappers import family_names
+from vl_assay.model_wrappers._published import NOTHING, all_tables, get_table
+
+TABLES = list(all_tables().values())
+
+
+@pytest.fixture(scope="module")
+def papers(shared_data):
+    """A function from a paper to the lines of its text."""
+    folder = shared_data / "papers"
+    listed = [line.split("|")[1:3] for line in (folder / "README.md").read_text().splitlines() if ".txt" in line]
+
+    def lines(paper):
+        [name] = [file.strip() for file, title in listed if title.strip().startswith(paper.title)]
+        text = unicodedata.normalize("NFKC", (folder / name).read_text(encoding="utf-8"))
+        return [line.strip("\n") for line in text.splitlines()]
+
+    return lines
+
+
+def block(lines, number, below):
+    """The cells of the lines with tabs that stand directly below or above the caption of a table."""
+    [caption] = [n for n, line in enumerate(lines) if re.match(rf"Table {number}[:.] ", line)]
+    place, step = (caption + 1, 1) if below else (caption - 1, -1)
+    while not lines[place].strip():
+        place += step
+    found = []
+    while lines[place].strip():
+        found.append(lines[place])
+        place += step
+    return [
+        [re.sub(r"</?b>|\(-[\d.]+\)|^\([a-f]\) ", "", cell).strip() for cell in line.split("\t")]
+        for line in (found if below else found[::-1])
+    ]
+
+
+def numbers(cells):
+    return [cell for cell in cells if re.fullmatch(r"\d+(\.\d+)?", cell)]
+
+
+TABBED = [table for table in TABLES if not table.name.startswith("aro")]
+
+
+@pytest.mark.parametrize("table", TABBED, ids=lambda table: table.name)
+def test_values_are_those_of_the_papers_table_row_by_row(table, papers):
+    lines = block(papers(table.paper), table.number, below=table.name == "sugarcrepe-6")
+    rows = [cells for cells in lines if len(numbers(cells)) > 1]
+    assert len(rows) == len(table.rows)
+    for cells, row in zip(rows, table.rows, strict=True):
+        values = [value for value in row.printed if value != NOTHING]
+        assert row.label in cells
+        # SugarCrepe's rows have the model's size before its values.
+        assert numbers(cells[cells.index(row.label) + 1 :])[-len(values) :] == values, row.label
+        assert len(row.printed) == len(table.columns)
+
+
+@pytest.mark.parametrize("table", TABBED, ids=lambda table: table.name)
+def test_columns_are_in_the_order_of_the_papers_headers(table, papers):
+    lines = block(papers(table.paper), table.number, below=table.name == "sugarcrepe-6")
+    headers = [re.sub(r" ?\(.*\)", "", cell) for cell in lines[1] if cell]
+    assert len(headers) >= len(table.columns) - 1  # the Average of SugarCrepe stands a line higher
+    for header, column in zip(headers, table.columns, strict=False):
+        assert column.name.endswith(header)
+    sides = [cell.replace("Re1", "Rel") for cell in lines[0] if cell.startswith(("REPLACE", "SWAP", "ADD"))]
+    order = [side for side, _ in groupby(column.name.split()[0] for column in table.columns)]
+    assert sides == [side for side in order if side.isupper() or side.startswith("REPLACE")] or not sides
+
+
+def test_values_of_aros_table_2_are_the_papers_word_by_word(papers):
+    table = get_table("aro-2")
+    lines = papers(table.paper)
+    start = next(n for n, line in enumerate(lines) if line.startswith("Table 2:"))
+    words = lines[start + 1 : lines.index("MODELS", start) - 1]  # before "B", "MODELS"
+    # In the paper the averages of the spatial relations and of the verbs stand at the head of their groups.
+    average, spatial, verbs, *relations = range(len(table.columns))
+    expected = [*(row.label for row in table.rows), "# Samples"]
+    for place in (average, spatial, *relations[:13], verbs, *relations[13:]):
+        column = table.columns[place]
+        group, _, name = column.name.rpartition(" ") if column.n is None else ("", "", column.name)
+        count = [] if column.n is None else [str(column.n)]
+        expected += [*([group] if group else []), name, *(row.printed[place] for row in table.rows), *count]
+    assert words == expected
+    assert sum(column.n or 0 for column in table.columns) == 21_917
+
+
+def test_values_of_aros_table_5_are_the_papers(papers):
+    table = get_table("aro-5")
+    lines = papers(table.paper)
+    start = next(n for n, line in enumerate(lines) if line.startswith("Table 5:"))
+    words = lines[lines.index("Accuracy", start) + 1 :]
+    expected = []
+    for row in table.rows:
+        [value] = [value for value in row.printed if value != NOTHING]
+        expected += [row.group, row.label, value.replace("±", " ± ")]
+    assert words[: len(expected)] == expected
+    assert not words[len(expected)].endswith("-PRC")
+
+
+def test_numbers_of_examples_are_those_of_sugarcrepes_table_2(papers):
+    table = get_table("sugarcrepe-6")
+    [line] = [line for line in papers(table.paper) if line.startswith("# negative captions")]
+    assert [int(cell.replace(",", "")) for cell in line.split("\t")[1:]] == [c.n for c in table.columns if c.n]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_tables_name_scores_models_and_folders_that_exist(table):
+    assert len({column.name for column in table.columns}) == len(table.columns)
+    assert len({row.folder for row in table.rows}) == len({row.name for row in table.rows}) == len(table.rows)
+    for column in table.columns:
+        assert bool(column.task) != bool(column.reason)
+        if column.task:
+            benchmark, _, task = column.task.partition("/")
+            assert column.metric in get_task(benchmark, task).metrics
+            assert [name for name, _ in get_benchmark(benchmark).select(benchmark, task)]
+    for row in table.rows:
+        assert bool(row.run.model) != bool(row.run.reason)
+        assert bool(row.run.weights) == bool(row.run.source)
+        if row.run.model:
+            assert row.run.model.partition(":")[0] in family_names()
+    assert {column.name for column in get_table("aro-2").columns[3:]} == SPATIAL | VERBS
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "score"),
+    [
+        ("tricd-3", "cpd_ap", "ap"),
+        ("tricd-5", "grounding_recall", "recall_at_1"),
+        ("tricd-6", "group_recall_at_1", "recall_at_1"),
+        ("tricd-8", "cpd_ap", "ap"),
+    ],
+)
+def test_tables_of_detection_take_the_score_that_the_paper_prints(name, metric, score):
+    paths = {column.name: column.score for column in get_table(name).columns if column.task}
+    assert get_table(name).metrics == {metric}
+    assert paths == {
+        "COCO objects": ("per_category", "object", score),
+        "COCO relations": ("per_category", "relation", score),
+        "All": (score,),
+    }

@@ -1,0 +1,205 @@
+"""Reproducing the papers' tables from checkpoint to table, on stand-ins for models and data."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+
+import pytest
+import sources_aro
+import sources_hard_positives
+import sources_sugarcrepe
+import sources_tricd
+from test_reproduce import cells_of
+from tiny_models import tiny_blip, tiny_owlvit
+from typer.testing import CliRunner
+
+from vl_assay.hub_datasets import judge
+from vl_assay.metrics.console import build_app
+from vl_assay.metrics.errors import DataError
+from vl_assay.metrics.sheets import read_sheet
+from vl_assay.model_wrappers import _reproduce as module
+from vl_assay.model_wrappers._published import all_tables
+from vl_assay.model_wrappers._reproduce import reproduce
+from vl_assay.model_wrappers._reproduce_report import to_markdown
+
+QUIET = {"progress": False}
+
+
+def assert_is_what_the_sheets_give(result, folder):
+    """Every value of ours is in what `judge` says of the sheets, and none is missing that could be there."""
+    assert_is_what_they_give(result, judge(sorted(folder.rglob("*.parquet"))))
+
+
+def assert_is_what_they_give(result, said):
+    for one in result.comparisons:
+        assert (one.ours is None) == (not one.column.task), one.column.name
+        if one.column.task:
+            [scores] = [r.scores for r in said if f"{r.benchmark['name']}/{r.benchmark['task']}" == one.column.task
+                        and r.metric == one.column.metric]  # fmt: skip
+            for key in one.column.score:
+                scores = scores[key]
+            assert one.ours == scores
+
+
+def test_a_clip_checkpoint_on_sugarcrepe(tiny_clip, tmp_path):
+    options = sources_sugarcrepe.make(tmp_path / "coco")
+    result = reproduce(
+        "sugarcrepe-6",
+        models=["RN50", "rn101"],
+        use={"RN50": str(tiny_clip), "RN101": f"clip:{tiny_clip}"},
+        data_dir=tmp_path / "coco",
+        options=options,
+        out=tmp_path / "out",
+        **QUIET,
+    )
+    assert len(result.comparisons) == 16
+    assert_is_what_the_sheets_give(result, tmp_path / "out" / "RN50")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "RN101", "RN50", "sugarcrepe-6.json", "sugarcrepe-6.md",
+    ]  # fmt: skip
+    # The sheets give the same comparison again, without a model.
+    again = reproduce("sugarcrepe-6", sheets=tmp_path / "out", models=["RN50", "RN101"])
+    assert again.comparisons == result.comparisons
+    by_model = reproduce(
+        "sugarcrepe-6", models=["RN50"], sheets=tmp_path / "out" / "RN50", use={"RN50": str(tiny_clip)}
+    )
+    assert len(by_model.comparisons) == 8
+
+
+def test_a_model_that_fails_is_named_and_the_others_go_on(tiny_clip, tmp_path):
+    options = sources_sugarcrepe.make(tmp_path / "coco")
+    broken = tmp_path / "broken"
+    shutil.copytree(tiny_clip, broken)
+    (broken / "model.safetensors").write_bytes(b"nonsense")
+    result = reproduce(
+        "sugarcrepe-6",
+        models=["RN50", "RN101"],
+        use={"RN50": str(broken), "RN101": str(tiny_clip)},
+        data_dir=tmp_path / "coco",
+        options=options,
+        out=tmp_path / "out",
+        **QUIET,
+    )
+    assert {one.row.name for one in result.comparisons} == {"RN101"}
+    assert "cannot load" in result.failed["RN50"]
+    assert "## Failed\n\n- RN50: cannot load" in to_markdown(result)
+    with pytest.raises(DataError):  # data that cannot be used stop them all
+        reproduce("sugarcrepe-6", use={"RN50": str(tiny_clip)}, models=["RN50"], data_dir=tmp_path / "no", **QUIET)
+
+
+@pytest.fixture(scope="module")
+def detections(tmp_path_factory):
+    """A detector's checkpoint, and the folder of its results on a small TRICD."""
+    folder = tmp_path_factory.mktemp("tricd")
+    options = sources_tricd.make(folder / "data")
+    model = f"owlvit:{folder / 'tiny-owl'}"
+    tiny_owlvit(folder / "tiny-owl")
+    where = {"data_dir": folder / "data", "options": options, "out": folder / "out"}
+    reproduce("tricd-3", models=["OWL-ViT"], use={"OWL-ViT": model}, **where, **QUIET)
+    return model, folder / "out", judge(sorted((folder / "out").rglob("*.parquet")))
+
+
+@pytest.mark.parametrize("table", ["tricd-3", "tricd-5", "tricd-6", "tricd-8"])
+def test_a_detector_on_tricd_says_that_it_is_not_the_papers_test_set(table, detections, tmp_path, monkeypatch):
+    model, folder, said = detections
+    monkeypatch.setattr(module, "judge", lambda *_, **__: said)
+    owl = "OWL-ViT" if table == "tricd-3" else "OWL-VIT"
+    result = reproduce(table, models=[owl], use={owl: model}, sheets=folder, out=tmp_path)
+    assert_is_what_they_give(result, said)
+    cells = {column: one for (_, column), one in cells_of(result).items()}
+    text = to_markdown(result)
+    if table == "tricd-8":
+        assert list(cells) == ["COCO objects", "COCO relations", "All"]
+    else:
+        assert cells["Wino"].why == "the public validation set has no Winoground part"
+        assert "The paper's values are of its test set, which is not public." in text
+    assert f"{owl}: the paper says 'a very large ViT' and names no checkpoint" in text
+
+
+@pytest.mark.parametrize("table", ["hard-positives-1", "hard-positives-7", "hard-positives-8"])
+def test_a_clip_checkpoint_on_hard_positives(table, tiny_clip, tmp_path):
+    options = sources_hard_positives.make(tmp_path / "data")
+    result = reproduce(
+        table,
+        models=["CLIP ViT-B/32"],
+        use={"CLIP ViT-B/32": str(tiny_clip)},
+        data_dir=tmp_path / "data",
+        options=options,
+        out=tmp_path / "out",
+        **QUIET,
+    )
+    assert len(result.comparisons) == 6
+    assert_is_what_the_sheets_give(result, tmp_path / "out")
+    assert [path.parent.name for path in (tmp_path / "out").rglob("*.parquet")][:1] == ["CLIP-ViT-B-32"]
+
+
+def test_blip_on_aro_is_scored_as_its_authors_do(tmp_path):
+    options = sources_aro.make(tmp_path / "data")
+    tiny_blip(tmp_path / "tiny-blip")
+    for table, rows in (("aro-2", ["BLIP"]), ("aro-5", ["BLIP (Flickr30k-PRC)", "BLIP (COCO-PRC)"])):
+        result = reproduce(
+            table,
+            models=["BLIP"],
+            use={"BLIP": f"blip:{tmp_path / 'tiny-blip'}"},
+            data_dir=tmp_path / "data",
+            options=options,
+            out=tmp_path / table,
+            **QUIET,
+        )
+        assert list(dict.fromkeys(one.row.name for one in result.comparisons)) == rows
+        for path in (tmp_path / table).rglob("*.parquet"):
+            assert read_sheet(path).metadata["model"]["settings"]["head"] == "aro"
+    assert_is_what_the_sheets_give(result, tmp_path / "aro-5")
+
+
+def test_answers_from_elsewhere_fill_a_row(tmp_path):
+    options = sources_aro.make(tmp_path / "data")
+    records = json.loads((tmp_path / "data" / "visual_genome_relation.json").read_text())
+    lines = [f'vg_relation/{n},"[1, {n % 2 * 2}]"' for n in range(len(records))]
+    (tmp_path / "xvlm.csv").write_text("id,scores\n" + "\n".join(lines) + "\n")
+    result = reproduce(
+        "aro-2",
+        models=["XVLM"],
+        use={"XVLM": f"answers:{tmp_path / 'xvlm.csv'}"},
+        data_dir=tmp_path / "data",
+        options=options,
+        out=tmp_path / "out",
+        **QUIET,
+    )
+    cells = {column: one for (_, column), one in cells_of(result).items()}
+    # 12 rows of on, eating, to the left of and next to in turn: the even ones, on and to the left of, are right.
+    found = [cells[name].ours for name in ("on", "eating", "to the left of", "Accuracy")]
+    assert found == [1, 0, 1, pytest.approx(2 / 3)]
+
+
+def invoke(*arguments):
+    result = CliRunner().invoke(build_app(), ["reproduce", *map(str, arguments)], env={"COLUMNS": "120"})
+    return result.exit_code, result.output, result.exception
+
+
+def test_the_command_lists_the_tables():
+    code, output, _ = invoke()
+    assert code == 0
+    assert all(name in output for name in all_tables())
+    code, output, _ = invoke("--json")
+    assert json.loads(output)["tricd-3"]["answers"] == ["MDETR", "GLIP-T", "GLIP-L", "FIBER", "DETIC"]
+
+
+def test_the_command_compares_and_prints(tiny_clip, tmp_path):
+    sources_sugarcrepe.make(tmp_path / "coco")
+    arguments = ["sugarcrepe-6", "--models", "RN50", "--models", "RN101", "--use", f"RN50={tiny_clip}"]
+    arguments += ["--use", "RN101=no-such-model", "--data-dir", tmp_path / "coco", "-o", "verify=false"]
+    code, output, _ = invoke(*arguments, "--out", tmp_path / "out")
+    assert code == 1  # one of the two models failed
+    assert "published values lie inside our intervals (95 %, over images)" in output
+    assert re.search(r"Failed\n- RN101: unknown model 'no-such-model'", output)
+    assert "REPLACE Attribute" in output
+    code, output, _ = invoke("sugarcrepe-6", "--sheets", tmp_path / "out", "--json")
+    assert code == 0
+    document = json.loads(output)
+    assert document["schema"] == "vl-assay/reproduction"
+    assert document == json.loads((tmp_path / "out" / "sugarcrepe-6.json").read_text())
+    _, _, error = invoke("sugarcrepe-6", "--use", "RN50")
+    assert "--use 'RN50' names no model for a row; write LABEL=MODEL" in str(error)
