@@ -1,4 +1,8 @@
-"""Benchmarks: each a Hub dataset, how its rows are scored, and which metric judges the scores."""
+"""Benchmarks: each a Hub dataset, how its rows are scored, and which metric judges the scores.
+
+Each folder is a benchmark, but for `authoring`, which perturbs captions. The names below are all that is public beside
+them.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +10,36 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .bare_names import install
-    from .benchmarks import Benchmark, Task, benchmark_names, get_benchmark
-    from .examples import load_examples
-    from .judging import judge
-    from .repository import build
+    from ._bare_names import install
+    from ._benchmarks import Benchmark, Task, benchmark_names, get_benchmark
+    from ._examples import Example, Phrase, TaskData, load_examples
+    from ._judging import judge
+    from ._publishing import publish
+    from ._repository import build, build_all
 
 __all__ = [
     "Benchmark",
+    "Example",
+    "Phrase",
     "Task",
+    "TaskData",
     "benchmark_names",
     "build",
+    "build_all",
     "get_benchmark",
     "install",
     "judge",
     "load_examples",
+    "publish",
 ]
 
 _HOMES = {
-    **dict.fromkeys(("Benchmark", "Task", "benchmark_names", "get_benchmark"), "benchmarks"),
-    "build": "repository",
-    "load_examples": "examples",
-    "install": "bare_names",
-    "judge": "judging",
+    **dict.fromkeys(("Benchmark", "Task", "benchmark_names", "get_benchmark"), "_benchmarks"),
+    **dict.fromkeys(("Example", "Phrase", "TaskData", "load_examples"), "_examples"),
+    **dict.fromkeys(("build", "build_all"), "_repository"),
+    "install": "_bare_names",
+    "judge": "_judging",
+    "publish": "_publishing",
 }
 
 

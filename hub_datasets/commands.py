@@ -51,8 +51,8 @@ def build(
     Examples: `vl-assay build toy_scenes --out toy` · `vl-assay build toy_scenes --out big -o train_scenes=50000` ·
     `vl-assay build sugarcrepe/swap_obj --out sc --data-dir coco` · `vl-assay build --all --out all --data-dir sources`
     """
-    from . import repository
-    from .benchmarks import split_reference
+    from . import _repository
+    from ._benchmarks import split_reference
 
     if (benchmark is None) != all_:
         given = "both a benchmark and" if all_ else "neither a benchmark nor"
@@ -65,16 +65,16 @@ def build(
         return
     name, config = split_reference(benchmark)
     configs = None if config is None else [config]
-    repository.build(name, out, configs=configs, data_dir=data_dir, options=options)
+    _repository.build(name, out, configs=configs, data_dir=data_dir, options=options)
     _print_build(out)
 
 
 def _build_all(out: Path, data_dir: Path | None, options: dict[str, Any]) -> None:
     """Build what can be built, say what could not; `typer.Exit` where that was not for want of a source."""
-    from . import repository
+    from . import _repository
 
     outcomes = []
-    for outcome in repository.build_all(out, data_dir=data_dir, options=options):
+    for outcome in _repository.build_all(out, data_dir=data_dir, options=options):
         outcomes.append(outcome)
         if outcome.built:
             _print_build(outcome.folder)
@@ -91,7 +91,7 @@ def _print_build(folder: Path) -> None:
     """Say what a repository holds and how to open it."""
     from rich.console import Console
 
-    from .repository import read_build
+    from ._repository import read_build
 
     record = read_build(folder)
     console = Console(highlight=False)
@@ -108,7 +108,7 @@ def _print_failures(outcomes: list[Any]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from .benchmarks import get_benchmark
+    from ._benchmarks import get_benchmark
 
     table = Table(title="Not built", title_justify="left", show_lines=True)
     for column, share in (("benchmark", 2), ("what is missing", 4), ("where to get it", 3)):
@@ -144,9 +144,9 @@ def install(
 
     Examples: `vl-assay install` · `vl-assay install sugarcrepe_itm` · `vl-assay install sugarcrepe --data-dir coco`
     """
-    from . import bare_names
+    from . import _bare_names
 
-    for line in bare_names.install(names or None, data_dir=data_dir):
+    for line in _bare_names.install(names or None, data_dir=data_dir):
         typer.echo(line)
 
 
@@ -164,14 +164,14 @@ def publish(
 
     Examples: `vl-assay publish toy me/toy_scenes --dry-run` · `vl-assay publish metrics/cpd_ap me/cpd_ap`
     """
-    from . import publishing
+    from . import _publishing
 
-    what = publishing.plan(folder, repo)
+    what = _publishing.plan(folder, repo)
     for path, size in what.files:
         typer.echo(f"{size:>12,}  {path}")
     typer.echo(f"{what.size:>12,}  bytes in {len(what.files)} files, one commit to the {what.kind} {what.repo}")
     if not dry_run:
-        typer.echo(publishing.publish(folder, repo, private=private))
+        typer.echo(_publishing.publish(folder, repo, private=private))
 
 
 @app.command()
@@ -191,7 +191,7 @@ def report(
 
 def check_options(**options: Any) -> None:
     """Refuse options of the judging before any work is done."""
-    from .judging import check_options as check
+    from ._judging import check_options as check
 
     check(**options)
 
@@ -199,7 +199,7 @@ def check_options(**options: Any) -> None:
 def make_report(sheets: list[Path], out: Path, **options: Any) -> None:
     """Judge sheets, print the tables and write the report's files."""
     from ..metrics.report import print_results, write_report
-    from .judging import judge
+    from ._judging import judge
 
     results = judge(sheets, **options)
     print_results(results)

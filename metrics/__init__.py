@@ -1,12 +1,84 @@
 """Scores: arithmetic in plain NumPy, statistics, the `evaluate` modules, and the artefacts that carry numbers.
 
-Nothing here needs torch. Each folder is an `evaluate` module; beside the folders:
+Nothing here needs torch. Each folder is an `evaluate` module; the public modules beside the folders are
 
-- what a module calls, by subject: `matching` and `aro` (one image, several captions), `hard_positives` (a caption, its
-  hard positive and negative), `groups` (two images, two captions), `retrieval`, `cpd` and `grounding` (phrases and
-  boxes), `answers` (yes or no), `symmetry` (text-only scores), `comparison` (two models);
+- what an `evaluate` module calls, by subject: `matching` and `aro` (one image, several captions), `hard_positives` (a
+  caption, its hard positive and negative), `groups` (two images, two captions), `retrieval`, `cpd` and `grounding`
+  (phrases and boxes), `answers` (yes or no), `symmetry` (text-only scores), `comparison` (two models);
 - what those share: `kernels`, `boxes`, `detection` and `ranking` row by row, `summary`, `stats` and `paired` over rows;
-- what carries numbers: `sheets`, `results`, `report`, `storage`;
-- and `modules` (finding and installing), `inputs` (what comes through `evaluate`), `page` (a module's Space),
-  `citations`, `errors`, `console`.
+- what carries numbers: `sheets` with `sheet_rows`, `results`, `report`;
+- what a metric's folder needs: `inputs` (what comes through `evaluate`), `modules` (finding and installing), `page`
+  (its Space), `citations`;
+- `errors`.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import (
+        answers,
+        aro,
+        boxes,
+        citations,
+        comparison,
+        cpd,
+        detection,
+        errors,
+        grounding,
+        groups,
+        hard_positives,
+        inputs,
+        kernels,
+        matching,
+        modules,
+        page,
+        paired,
+        ranking,
+        report,
+        results,
+        retrieval,
+        sheet_rows,
+        sheets,
+        stats,
+        summary,
+        symmetry,
+    )
+
+__all__ = [
+    "answers",
+    "aro",
+    "boxes",
+    "citations",
+    "comparison",
+    "cpd",
+    "detection",
+    "errors",
+    "grounding",
+    "groups",
+    "hard_positives",
+    "inputs",
+    "kernels",
+    "matching",
+    "modules",
+    "page",
+    "paired",
+    "ranking",
+    "report",
+    "results",
+    "retrieval",
+    "sheet_rows",
+    "sheets",
+    "stats",
+    "summary",
+    "symmetry",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import public modules when they are first used."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f"{__name__}.{name}")

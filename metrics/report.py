@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ._storage import write_atomically, write_text
 from .results import Result, write_results
-from .storage import write_atomically, write_text
 
 
 @dataclass(frozen=True)

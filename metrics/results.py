@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ._storage import write_text
 from .errors import SheetError
-from .storage import write_text
 
 SCHEMA = "vl-assay/results"
 VERSION = 1

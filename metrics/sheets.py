@@ -21,9 +21,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ._storage import write_atomically
 from .errors import SheetError
 from .sheet_rows import ROWS, MatchingRow, RetrievalRow, Row
-from .storage import write_atomically
 
 SCHEMA = "vl-assay/sheet"
 VERSION = 1

@@ -1,6 +1,8 @@
 """Models: how each family is scored, and the runner that scores them.
 
-The public modules of this package are the model families; `score` runs any of them on any benchmark.
+The public modules of this package are the model families; `score` runs any of them on any benchmark. A model of your
+own follows one or more of the protocols: `DualEncoder`, `CrossEncoder`, `PairScorer`, `TextScorer`, `Detector`,
+`Answerer`.
 """
 
 from __future__ import annotations
@@ -10,29 +12,46 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._families import demo_names, family_names, load_model
-    from ._protocol import DualEncoder, LoadOptions, ModelInfo, PairScorer
-    from ._runner import score
+    from ._protocol import (
+        Answerer,
+        CrossEncoder,
+        Detector,
+        DualEncoder,
+        Found,
+        LoadOptions,
+        ModelInfo,
+        PairScorer,
+        Query,
+        TextScorer,
+    )
+    from ._runner import plan, score
 
 __all__ = [
+    "Answerer",
+    "CrossEncoder",
+    "Detector",
     "DualEncoder",
+    "Found",
     "LoadOptions",
     "ModelInfo",
     "PairScorer",
+    "Query",
+    "TextScorer",
     "demo_names",
     "family_names",
     "load_model",
+    "plan",
     "score",
 ]
 
 _HOMES = {
     **dict.fromkeys(("demo_names", "family_names", "load_model"), "_families"),
-    **dict.fromkeys(("DualEncoder", "LoadOptions", "ModelInfo", "PairScorer"), "_protocol"),
-    "score": "_runner",
+    **dict.fromkeys(("plan", "score"), "_runner"),
 }
 
 
 def __getattr__(name: str) -> Any:
     """Import public names when they are first used: the command line must start at once."""
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, '_protocol')}"), name)

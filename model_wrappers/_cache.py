@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from ..hub_datasets.examples import cache_folder
+from ..hub_datasets._examples import cache_folder
+from ..metrics._storage import write_atomically
 from ..metrics.errors import ModelError, StorageError
-from ..metrics.storage import write_atomically
 from ._parts import PartStore, choice_key
 from ._processes import Processes
 from ._protocol import ModelInfo

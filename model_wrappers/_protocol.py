@@ -238,7 +238,7 @@ class Answerer(Protocol):
 class SheetSource(Protocol):
     """What has been said before, such as a file of somebody's answers: nothing is asked of it, and no image is read.
 
-    Its `kinds` are those of the tasks that it may answer; see ``hub_datasets.benchmarks.KINDS``.
+    Its `kinds` are those of the tasks that it may answer; see ``hub_datasets._benchmarks.KINDS``.
     """
 
     info: ModelInfo
@@ -254,7 +254,7 @@ Model = Matcher | Detector | Answerer | SheetSource
 
 
 def abilities(model: Model) -> tuple[str, ...]:
-    """The kinds of tasks that a model can be given; see ``hub_datasets.benchmarks.KINDS``."""
+    """The kinds of tasks that a model can be given; see ``hub_datasets._benchmarks.KINDS``."""
     if isinstance(model, SheetSource):
         return model.kinds
     able = []

@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..hub_datasets.benchmarks import get_task
-from ..hub_datasets.judging import check_options, judge
+from ..hub_datasets._benchmarks import get_task
+from ..hub_datasets._judging import check_options, judge
 from ..metrics.errors import ModelError, SheetError, UnknownNameError
 from ..metrics.results import Result
 from ..metrics.sheets import read_sheet

@@ -9,8 +9,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from ..metrics._storage import write_text
 from ..metrics.results import code_version
-from ..metrics.storage import write_text
 from ._published import Column, Row, Table, all_tables
 
 SCHEMA = "vl-assay/reproduction"

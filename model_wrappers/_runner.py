@@ -23,7 +23,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ..hub_datasets.examples import TaskData, check_reference, load_examples
+from ..hub_datasets._examples import TaskData, check_reference, load_examples
 from ..metrics.errors import DataError, ModelError, SheetError
 from ..metrics.results import code_version
 from ..metrics.sheet_rows import Row

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..hub_datasets.examples import MISSING, Example, TaskData
+from ..hub_datasets._examples import MISSING, Example, TaskData
 from ..metrics.sheet_rows import AnswerRow, DetectionRow, MatchingRow, RetrievalRow, Row
 from ._cache import EmbeddingCache
 from ._detection import detect

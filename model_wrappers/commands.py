@@ -15,7 +15,7 @@ from ..metrics.errors import VLAssayError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..hub_datasets.listing import BenchmarkEntry
+    from ..hub_datasets._listing import BenchmarkEntry
     from ._sample import Prediction
 
 app = typer.Typer()
@@ -146,19 +146,19 @@ def list_(
 
     from rich.console import Console
 
-    from ..hub_datasets import listing
+    from ..hub_datasets import _listing
     from ..metrics.errors import UnknownNameError
 
     kinds = {
-        "benchmarks": (lambda: listing.list_benchmarks(data_dir=data_dir), _print_benchmarks),
-        "metrics": (listing.list_metrics, lambda entries, console: console.print(listing.metric_table(entries))),
+        "benchmarks": (lambda: _listing.list_benchmarks(data_dir=data_dir), _print_benchmarks),
+        "metrics": (_listing.list_metrics, lambda entries, console: console.print(_listing.metric_table(entries))),
         "models": (_families, _print_families),
     }
     if what is not None and what not in kinds:
         raise UnknownNameError("thing to list", what, kinds)
     chosen = kinds if what is None else {what: kinds[what]}
     if json_:
-        content = {kind: listing.as_json(entries()) for kind, (entries, _) in chosen.items()}
+        content = {kind: _listing.as_json(entries()) for kind, (entries, _) in chosen.items()}
         typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
         return
     for entries, show in chosen.values():
@@ -168,12 +168,12 @@ def list_(
 def _print_benchmarks(entries: Iterable[BenchmarkEntry], console: Console) -> None:
     from rich.markup import escape
 
-    from ..hub_datasets import listing
+    from ..hub_datasets import _listing
 
     for entry in entries:
-        console.print(f"[bold]{entry.name}[/] – {escape(listing.origin_line(entry))}", soft_wrap=True)
-        console.print(listing.benchmark_table(entry))
-        for line in listing.problem_lines(entry):
+        console.print(f"[bold]{entry.name}[/] – {escape(_listing.origin_line(entry))}", soft_wrap=True)
+        console.print(_listing.benchmark_table(entry))
+        for line in _listing.problem_lines(entry):
             console.print(line, markup=False, soft_wrap=True)
         console.print()
 

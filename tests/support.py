@@ -84,7 +84,7 @@ def command(*arguments, processes=1, **environment):
         launcher += ["torch.distributed.run", "--standalone", "--nproc_per_node", str(processes), "-m"]
     env = os.environ | {"OMP_NUM_THREADS": "1"} | environment
     return subprocess.Popen(
-        [*launcher, "vl_assay.metrics.console", *map(str, arguments)],
+        [*launcher, "vl_assay.metrics._console", *map(str, arguments)],
         env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vl_assay.hub_datasets import judge
-from vl_assay.hub_datasets.benchmarks import Task
-from vl_assay.hub_datasets.examples import MISSING, Example, Phrase, TaskData
+from vl_assay.hub_datasets._benchmarks import Task
+from vl_assay.hub_datasets._examples import MISSING, Example, Phrase, TaskData
 from vl_assay.metrics.errors import ModelError
 from vl_assay.metrics.sheets import read_sheet
 from vl_assay.model_wrappers import LoadOptions, load_model

@@ -13,7 +13,7 @@ from support import UNVERIFIED
 from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import build, judge, load_examples
-from vl_assay.metrics.console import build_app
+from vl_assay.metrics._console import build_app
 from vl_assay.metrics.errors import ModelError, UnknownNameError, VLAssayError
 from vl_assay.metrics.sheets import file_hash, read_sheet
 from vl_assay.model_wrappers import LoadOptions, load_model, score

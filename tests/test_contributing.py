@@ -25,7 +25,7 @@ CHOSEN = "plain_colours or mean_colour or what_is_found or has_a_case or error_r
 WALK = """
 import json, shlex, sys
 import datasets, evaluate, pytest
-from vl_assay.metrics.console import build_app
+from vl_assay.metrics._console import build_app
 from vl_assay.model_wrappers import family_names
 
 assert "mean_colour" in family_names()

@@ -18,7 +18,7 @@ from huggingface_hub import DatasetCard
 
 from vl_assay import hub_datasets
 from vl_assay.hub_datasets import benchmark_names, build, get_benchmark, judge
-from vl_assay.hub_datasets.benchmarks import config_names, get_builder, get_card, option_names
+from vl_assay.hub_datasets._benchmarks import config_names, get_builder, get_card, option_names
 from vl_assay.metrics import citations
 from vl_assay.metrics.errors import DataError
 from vl_assay.metrics.sheets import read_sheet

@@ -9,7 +9,7 @@ from itertools import groupby
 import pytest
 
 from vl_assay.hub_datasets import get_benchmark
-from vl_assay.hub_datasets.benchmarks import get_task
+from vl_assay.hub_datasets._benchmarks import get_task
 from vl_assay.metrics.aro import SPATIAL, VERBS
 from vl_assay.model_wrappers import family_names
 from vl_assay.model_wrappers._published import NOTHING, all_tables, get_table

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 import vl_assay.metrics
 from vl_assay.hub_datasets import benchmark_names, build, get_benchmark
-from vl_assay.hub_datasets.benchmarks import config_names, get_card
-from vl_assay.hub_datasets.publishing import eval_yaml, plan, publish
-from vl_assay.hub_datasets.repository import read_build
-from vl_assay.metrics.console import build_app
+from vl_assay.hub_datasets._benchmarks import config_names, get_card
+from vl_assay.hub_datasets._publishing import eval_yaml, plan, publish
+from vl_assay.hub_datasets._repository import read_build
+from vl_assay.metrics._console import build_app
 from vl_assay.metrics.errors import DataError, StorageError
 
 METRIC = Path(vl_assay.metrics.__file__).parent / "group_match"

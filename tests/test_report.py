@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from vl_assay.hub_datasets import judge
-from vl_assay.hub_datasets.judging import metric_inputs
+from vl_assay.hub_datasets._judging import metric_inputs
 from vl_assay.metrics import report
 from vl_assay.metrics.errors import ScoresError, SheetError, UnknownNameError
 from vl_assay.metrics.modules import load_metric

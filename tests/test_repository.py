@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from vl_assay.hub_datasets import build, load_examples
-from vl_assay.hub_datasets.repository import read_build
+from vl_assay.hub_datasets._repository import read_build
 from vl_assay.metrics.errors import DataError, StorageError, UnknownNameError
 
 SMALL, CONFIGS = {"train_scenes": 3}, ["detection", "groups"]
@@ -117,7 +117,7 @@ def test_unknown_configurations_and_options_answer_with_the_known_ones(tmp_path)
 def test_bare_names_work_from_any_folder_after_install(tmp_path):
     environment = os.environ | {"HF_HOME": str(tmp_path / "home")}
     installed = subprocess.run(
-        [sys.executable, "-m", "vl_assay.metrics.console", "install"],
+        [sys.executable, "-m", "vl_assay.metrics._console", "install"],
         env=environment, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     assert 'evaluate.load("sugarcrepe_itm")' in installed

@@ -16,7 +16,7 @@ from tiny_models import tiny_blip, tiny_owlvit
 from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import judge
-from vl_assay.metrics.console import build_app
+from vl_assay.metrics._console import build_app
 from vl_assay.metrics.errors import DataError
 from vl_assay.metrics.sheets import read_sheet
 from vl_assay.model_wrappers import _reproduce as module

@@ -20,7 +20,7 @@ from builder_support import Small, card_table, raw
 from huggingface_hub.utils import GatedRepoError, RepositoryNotFoundError
 
 from vl_assay.hub_datasets import judge, load_examples
-from vl_assay.hub_datasets.repository import build as build_repository
+from vl_assay.hub_datasets._repository import build as build_repository
 from vl_assay.hub_datasets.winoground import builder as module
 from vl_assay.metrics.errors import DataError
 from vl_assay.model_wrappers import score

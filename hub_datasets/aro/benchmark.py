@@ -1,6 +1,6 @@
 """How the rows of ARO are scored and judged (ARO, sections 2.1 to 2.3)."""
 
-from ..benchmarks import Benchmark, Task
+from .. import Benchmark, Task
 
 
 def _exchanged(name: str, config: str) -> Task:

@@ -1,6 +1,6 @@
 """How the rows of Cola are scored and judged: Winoground's three scores, of which the image score is Cola's own."""
 
-from ..benchmarks import Benchmark, Task
+from .. import Benchmark, Task
 
 BENCHMARK = Benchmark(
     tasks=(

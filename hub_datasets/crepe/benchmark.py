@@ -1,6 +1,6 @@
 """How the rows of CREPE are scored and judged: the caption is ranked among its own hard negatives."""
 
-from ..benchmarks import Benchmark, Task
+from .. import Benchmark, Task
 from .release import PRODUCTIVITY, SYSTEMATICITY
 
 

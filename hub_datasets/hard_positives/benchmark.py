@@ -1,6 +1,6 @@
 """How the rows of Hard Positives are scored and judged (The Hard Positive Truth, section 4.1)."""
 
-from ..benchmarks import Benchmark, Task
+from .. import Benchmark, Task
 
 _REPLACE = ("replace_relations", "replace_attributes")
 _SWAP = ("swap",)

@@ -1,6 +1,6 @@
 """How retrieval is scored and judged: each condition is a pool of its own (ARO, section 3.1)."""
 
-from ..benchmarks import Benchmark, Task
+from .. import Benchmark, Task
 
 _CONDITIONS = (
     "cleaned",

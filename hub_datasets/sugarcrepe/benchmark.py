@@ -1,6 +1,6 @@
 """How the rows of SugarCrepe are scored and judged (SugarCrepe, section 5)."""
 
-from ..benchmarks import Benchmark, Task
+from .. import Benchmark, Task
 
 _CATEGORIES = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
 

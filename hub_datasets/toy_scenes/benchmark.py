@@ -1,6 +1,6 @@
 """How the rows of toy_scenes are scored and judged."""
 
-from ..benchmarks import Benchmark, Task
+from .. import Benchmark, Task
 
 BENCHMARK = Benchmark(
     tasks=(

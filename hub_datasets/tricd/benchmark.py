@@ -1,6 +1,6 @@
 """How TRICD is scored and judged: `val` by boxes, `vqa` by answers, the groups by matching."""
 
-from ..benchmarks import Benchmark, Task
+from .. import Benchmark, Task
 
 BENCHMARK = Benchmark(
     tasks=(

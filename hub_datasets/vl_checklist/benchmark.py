@@ -1,6 +1,6 @@
 """How the rows of VL-CheckList are scored and judged: its types, each pairwise and strict (the authors' task "itc")."""
 
-from ..benchmarks import Benchmark, Task
+from .. import Benchmark, Task
 
 _CONFIGS = (
     "attribute_action",

@@ -1,6 +1,6 @@
 """How the rows of Winoground are scored and judged: its text, image and group score, by both sets of tags."""
 
-from ..benchmarks import Benchmark, Task
+from .. import Benchmark, Task
 
 BENCHMARK = Benchmark(
     tasks=(

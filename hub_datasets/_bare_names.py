@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ..metrics.errors import UnknownNameError
 from ..metrics.modules import install_metric, metric_names
-from .benchmarks import benchmark_names, code_hash, config_names, get_benchmark, get_builder
-from .repository import data_errors
+from ._benchmarks import benchmark_names, code_hash, config_names, get_benchmark, get_builder
+from ._repository import data_errors
 
 
 def install(names: Iterable[str] | None = None, *, data_dir: str | Path | None = None) -> Iterator[str]:

@@ -20,7 +20,7 @@ from ..metrics.results import Result
 from ..metrics.sheet_rows import AnswerRow, DetectionRow, MatchingRow, RetrievalRow, Row
 from ..metrics.sheets import Sheet, file_hash, read_sheet
 from ..metrics.stats import check_options as check_resampling
-from .benchmarks import get_task
+from ._benchmarks import get_task
 
 DEFAULTS: dict[str, Any] = {"ties": None, "confidence": 0.95, "resamples": None, "seed": 0}
 RESAMPLES = 10_000

@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 
 from ..metrics.errors import DataError, StorageError, UnknownNameError, VLAssayError
 from ..metrics.sheets import file_hash
-from .benchmarks import benchmark_names, config_names, get_benchmark, get_builder, get_card, option_names
+from ._benchmarks import benchmark_names, config_names, get_benchmark, get_builder, get_card, option_names
 
 BUILD_FILE = "build.json"
 _BUILD_SCHEMA = "vl-assay/build"

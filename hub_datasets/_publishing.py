@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ..metrics.errors import DataError, StorageError
-from .benchmarks import get_benchmark
-from .repository import BUILD_FILE, read_build
+from ._benchmarks import get_benchmark
+from ._repository import BUILD_FILE, read_build
 
 EVAL_FILE = "eval.yaml"
 FRAMEWORK = "vl-assay"

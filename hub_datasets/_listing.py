@@ -17,9 +17,9 @@ from typing import Any
 
 from ..metrics.errors import DataError, UnknownNameError
 from ..metrics.modules import metric_names
-from .benchmarks import benchmark_names, config_names, get_benchmark, get_builder, option_names
-from .examples import cache_folder
-from .repository import BUILD_FILE, card_counts, is_missing, read_build, sources_folder
+from ._benchmarks import benchmark_names, config_names, get_benchmark, get_builder, option_names
+from ._examples import cache_folder
+from ._repository import BUILD_FILE, card_counts, is_missing, read_build, sources_folder
 
 MADE, DOWNLOADED, OWN = "made on the spot", "downloaded", "your own copy"
 READY, TO_DOWNLOAD, MISSING, DAMAGED = "ready", "to be downloaded", "missing", "damaged"

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ..metrics.errors import DataError, VLAssayError
-from .benchmarks import KINDS, Task, benchmark_names, code_hash, get_benchmark, option_names, split_reference
-from .image_keys import MISSING, NO_IMAGE, ImageKey, content_key, image_keys
-from .repository import build, data_errors, existing_folder, read_build
+from ._benchmarks import KINDS, Task, benchmark_names, code_hash, get_benchmark, option_names, split_reference
+from ._image_keys import MISSING, NO_IMAGE, ImageKey, content_key, image_keys
+from ._repository import build, data_errors, existing_folder, read_build
 
 _WRITTEN_HERE = {"results.json", "report.md", "report.tex", "profile.png", "profile.html", "build.json"}
 
