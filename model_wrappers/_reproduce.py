@@ -1,7 +1,7 @@
 """Reproduce a table of a paper: run its models here and set our values beside those that it prints.
 
-What the tables print is in ``_published``. A model that no family loads is named with the reason; ``use`` gives such a
-row a model all the same, such as ``answers:FILE`` with scores that were made elsewhere.
+What the tables print is in ``hub_datasets._published``. A model that no family loads is named with the reason; ``use``
+gives such a row a model all the same, such as ``answers:FILE`` with scores that were made elsewhere.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 from ..hub_datasets._benchmarks import get_task
 from ..hub_datasets._judging import check_options, judge
+from ..hub_datasets._published import NOTHING, Row, Table, all_tables, get_table
 from ..metrics.errors import ModelError, SheetError, UnknownNameError
 from ..metrics.results import Result
 from ..metrics.sheets import read_sheet
 from ._families import get_family
 from ._processes import join
-from ._published import NOTHING, Row, Table, all_tables, get_table
 from ._reproduce_report import Comparison, Reproduction, write_reproduction
 from ._runner import default_folder, score
 

@@ -9,9 +9,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from ..hub_datasets._published import Column, Row, Table, all_tables
 from ..metrics._storage import write_text
 from ..metrics.results import code_version
-from ._published import Column, Row, Table, all_tables
 
 SCHEMA = "vl-assay/reproduction"
 VERSION = 1
@@ -25,7 +25,7 @@ class Comparison:
     """A value that a table prints, and ours; scores are fractions in [0, 1].
 
     Args:
-        row, column: of the table; see ``_published.Table`` for which is which in the paper.
+        row, column: of the table; see ``hub_datasets._published.Table`` for which is which in the paper.
         printed: the value as it is printed.
         published: the same as a fraction.
         rounding: half of its last decimal.
