@@ -11,8 +11,10 @@ import sys
 import datasets
 import pyarrow.parquet as pq
 import pytest
+from support import UNVERIFIED
 
 from vl_assay.hub_datasets import build, load_examples
+from vl_assay.hub_datasets._examples import cached_build
 from vl_assay.hub_datasets._repository import read_build
 from vl_assay.metrics.errors import DataError, StorageError, UnknownNameError
 
@@ -159,3 +161,11 @@ def test_captions_of_the_released_sugarcrepe_count_as_the_paper_says(shared_data
     counts = read_build(out)["configs"]
     assert sum(n["test"]["rows"] for config, n in counts.items() if not config.startswith("unrefined_")) == 7511
     assert sum(n["test"]["rows"] for config, n in counts.items() if config.startswith("unrefined_")) == 17478
+
+
+def test_what_was_built_by_other_code_is_built_anew(coco, monkeypatch):
+    folder = coco(rows=4, images=2)
+    first = cached_build("sugarcrepe", "swap_obj", folder, UNVERIFIED)
+    assert cached_build("sugarcrepe", "swap_obj", folder, UNVERIFIED) == first
+    monkeypatch.setattr("vl_assay.hub_datasets._examples.code_hash", lambda name: f"another {name}")
+    assert cached_build("sugarcrepe", "swap_obj", folder, UNVERIFIED) != first
