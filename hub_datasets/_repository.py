@@ -270,7 +270,7 @@ def _rewrite(source: Path, name: str, split: str, target: Path, features: Any) -
                 # Group by group: `iter_batches` would keep all that it has read.
                 for group in range(reader.num_row_groups):
                     table = reader.read_row_group(group).replace_schema_metadata(None)
-                    writer.write_table(table, row_group_size=_ROWS_PER_GROUP)
+                    writer.write_table(table)
                     tally.add(table)
         # The cache of `datasets` tells two local repositories apart by folder name, sizes and the paths in the card
         # alone; without a hash of the content there it would go on serving the rows of an earlier build.

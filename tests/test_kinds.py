@@ -167,7 +167,9 @@ def expected(work):
 
 @pytest.mark.parametrize("how", ["dual", "cross", "pairs"])
 def test_matching_and_retrieval_in_one_work_score_every_pair(how, tmp_path):
-    work = Images([task("matching", matching()), task("retrieval", retrieval(), "pool")])
+    # An image that no caption goes with comes first.
+    boxes = [Example("d", "c", "c", ("boxes alone",), ("a cat",), phrases=(Phrase("cat", 2, 5),))]
+    work = Images([task("detection", boxes), task("matching", matching()), task("retrieval", retrieval(), "pool")])
     if how == "dual":
         scores = score_by_embeddings(Dual(), work, stages(tmp_path), NoCache())
     elif how == "cross":

@@ -16,6 +16,7 @@ from vl_assay.metrics import report
 from vl_assay.metrics.errors import ScoresError, SheetError, UnknownNameError
 from vl_assay.metrics.modules import load_metric
 from vl_assay.metrics.results import read_results, write_results
+from vl_assay.metrics.sheet_rows import AnswerRow
 from vl_assay.metrics.sheet_rows import MatchingRow as Row
 from vl_assay.metrics.sheets import Sheet, file_hash, read_sheet, write_sheet
 
@@ -194,6 +195,17 @@ def test_examples_that_share_an_image_are_one_cluster():
 def test_a_metric_that_judges_no_sheets_says_so():
     with pytest.raises(SheetError, match="the metric cpd_ap judges no sheets of the kind matching"):
         metric_inputs(ROWS[:1], "detection", "cpd_ap")
+
+
+def test_an_answer_between_yes_and_no_is_wrong_whatever_is_right():
+    rows = [
+        AnswerRow(f"{score}{correct}", "c", "c", ["i"], "is it?", correct, score)
+        for score in (-0.5, 0.0, 0.5)
+        for correct in (True, False)
+    ]
+    (said, right), _ = metric_inputs(rows, "answers", "yes_no_f1")
+    assert right == [True, False] * 3
+    assert said == [False, False, False, True, True, True]
 
 
 def test_a_metric_that_shows_none_of_its_scores_is_refused(sheet, monkeypatch):

@@ -169,3 +169,10 @@ def test_what_was_built_by_other_code_is_built_anew(coco, monkeypatch):
     assert cached_build("sugarcrepe", "swap_obj", folder, UNVERIFIED) == first
     monkeypatch.setattr("vl_assay.hub_datasets._examples.code_hash", lambda name: f"another {name}")
     assert cached_build("sugarcrepe", "swap_obj", folder, UNVERIFIED) != first
+
+
+def test_rows_are_written_in_groups_small_enough_for_memory(coco, tmp_path):
+    out = build("sugarcrepe", tmp_path / "out", configs=["swap_obj"], data_dir=coco(rows=250), options=UNVERIFIED)
+    [parquet] = out.rglob("*.parquet")
+    groups = pq.ParquetFile(parquet).metadata
+    assert [groups.row_group(number).num_rows for number in range(groups.num_row_groups)] == [100, 100, 50]
