@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ._bare_names import install
     from ._benchmarks import Benchmark, Task, benchmark_names, get_benchmark
+    from ._comparing import Comparison, Difference, compare
     from ._examples import Example, Phrase, TaskData, load_examples
     from ._judging import judge
+    from ._model_cards import write_model_card
     from ._publishing import publish
     from ._repository import build, build_all
 
 __all__ = [
     "Benchmark",
+    "Comparison",
+    "Difference",
     "Example",
     "Phrase",
     "Task",
@@ -26,20 +30,24 @@ __all__ = [
     "benchmark_names",
     "build",
     "build_all",
+    "compare",
     "get_benchmark",
     "install",
     "judge",
     "load_examples",
     "publish",
+    "write_model_card",
 ]
 
 _HOMES = {
     **dict.fromkeys(("Benchmark", "Task", "benchmark_names", "get_benchmark"), "_benchmarks"),
+    **dict.fromkeys(("Comparison", "Difference", "compare"), "_comparing"),
     **dict.fromkeys(("Example", "Phrase", "TaskData", "load_examples"), "_examples"),
     **dict.fromkeys(("build", "build_all"), "_repository"),
     "install": "_bare_names",
     "judge": "_judging",
     "publish": "_publishing",
+    "write_model_card": "_model_cards",
 }
 
 

@@ -1,13 +1,16 @@
-"""The commands that need no model: build, install, publish, report."""
+"""The commands that need no model: build, compare, install, publish, report."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..metrics.errors import VLAssayError
+
+if TYPE_CHECKING:
+    from ..metrics.results import Result
 
 app = typer.Typer()
 
@@ -22,6 +25,7 @@ Ties = Annotated[
     str | None,
     typer.Option(help="What a tie counts: wrong, half or right. By default wrong, and not brittle, as in the papers."),
 ]
+Confidence = Annotated[float, typer.Option(help="Level of the intervals.")]
 Options = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", metavar="NAME=VALUE", help="A field of the dataset's configuration; repeatable."),
@@ -179,14 +183,58 @@ def report(
     sheets: Annotated[list[Path], typer.Argument(help="Score sheets, of one or several models.")],
     out: Annotated[Path | None, typer.Option(help="Folder of the report; by default the first sheet's.")] = None,
     ties: Ties = None,
-    confidence: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    confidence: Confidence = 0.95,
+    model_card: Annotated[
+        Path | None,
+        typer.Option(help="A model's README.md: results go to its `model-index`, and to `.eval_results` beside it."),
+    ] = None,
+    dataset_owner: Annotated[
+        str, typer.Option(help="With --model-card: who owns the benchmarks' dataset repositories on the Hub.")
+    ] = "vl-assay",
 ) -> None:
-    """Print and write the results of score sheets: tables, plots, JSON, Markdown, LaTeX.
+    """Print and write the results of score sheets: tables, plots, JSON, Markdown, LaTeX, and a model's card.
+
+    What else is in the card stays as it is, and the same command again changes nothing.
 
     Examples: `vl-assay report vl-assay-results/demo-clip/toy_scenes.itm.parquet` ·
-    `vl-assay report a/sugarcrepe.itm.parquet b/sugarcrepe.itm.parquet --out both --ties half`
+    `vl-assay report a/sugarcrepe.itm.parquet b/sugarcrepe.itm.parquet --out both --ties half` ·
+    `vl-assay report a/sugarcrepe.itm.parquet --model-card my-model/README.md`
     """
-    make_report(sheets, out or sheets[0].parent, ties=ties, confidence=confidence)
+    results = make_report(sheets, out or sheets[0].parent, ties=ties, confidence=confidence)
+    if model_card is not None:
+        from ._model_cards import write_model_card
+
+        files = write_model_card(model_card, results, dataset_owner=dataset_owner)
+        typer.echo(f"model card {model_card}: {', '.join(file.name for file in files) or 'nothing to change'}")
+
+
+@app.command()
+def compare(
+    sheet: Annotated[Path, typer.Argument(metavar="SHEET", help="The first model's score sheet.")],
+    other: Annotated[Path, typer.Argument(metavar="SHEET", help="The second model's, of the same task.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for comparison.json and comparison.md.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")] = False,
+    ties: Ties = None,
+    confidence: Confidence = 0.95,
+) -> None:
+    """Test whether one model is better than another on the same examples.
+
+    For every score that is a mean over examples: the difference with its interval, p-values (also corrected for the
+    number of categories), and on how many examples each model is the better one.
+
+    Examples: `vl-assay compare a/sugarcrepe.itm.parquet b/sugarcrepe.itm.parquet` ·
+    `vl-assay compare a/aro.relation.parquet b/aro.relation.parquet --out a-and-b --json`
+    """
+    from . import _comparing
+
+    comparison = _comparing.compare(sheet, other, ties=ties, confidence=confidence)
+    if json:
+        typer.echo(_comparing.to_json(comparison), nl=False)
+    else:
+        _comparing.print_comparison(comparison)
+    if out is not None:
+        files = _comparing.write_comparison(comparison, out)
+        typer.echo(f"written to {out}: {', '.join(file.name for file in files)}", err=json)
 
 
 def check_options(**options: Any) -> None:
@@ -196,8 +244,8 @@ def check_options(**options: Any) -> None:
     check(**options)
 
 
-def make_report(sheets: list[Path], out: Path, **options: Any) -> None:
-    """Judge sheets, print the tables and write the report's files."""
+def make_report(sheets: list[Path], out: Path, **options: Any) -> list[Result]:
+    """Judge sheets, print the tables, write the report's files, and return the results."""
     from ..metrics.report import print_results, write_report
     from ._judging import judge
 
@@ -207,6 +255,7 @@ def make_report(sheets: list[Path], out: Path, **options: Any) -> None:
     typer.echo(f"written to {out}: {', '.join(file.name for file in [*sheets, *files])}")
     if len(files) < 5:
         typer.echo("no plots: they need matplotlib and plotly, pip install 'vl-assay[plots]'")
+    return results
 
 
 def parse_options(pairs: list[str] | None, *, allow_missing: bool) -> dict[str, Any]:

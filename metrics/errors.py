@@ -6,12 +6,15 @@ VLAssayError                 anything below: the message says what came, what is
 ├── DataError                a dataset, an image or an annotation file that cannot be used
 ├── ModelError               a checkpoint that cannot be loaded as what it was asked to be
 ├── SheetError               a score sheet or results file that does not follow its schema
+├── SubmissionError          sheets that cannot be submitted as they are, or a submission that is not there
+│   └── RateLimitError       too many submissions for now
 └── StorageError             results that could not be written (disk full, no permission)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
 
 class VLAssayError(ValueError):
@@ -45,6 +48,26 @@ class ModelError(VLAssayError):
 
 class SheetError(VLAssayError):
     """A score sheet or results file that does not follow its documented schema."""
+
+
+class SubmissionError(VLAssayError):
+    """A submission that cannot be taken as it is, or a review of one that is not there."""
+
+
+class RateLimitError(SubmissionError):
+    """There have been too many submissions for now.
+
+    Args:
+        limit: how many an hour may have.
+        retry_at: when the next one will be taken, UTC.
+    """
+
+    def __init__(self, limit: int, retry_at: datetime) -> None:
+        super().__init__(
+            f"there have been {limit} submissions within the last hour, which is all that the leaderboard takes; come "
+            f"again after {retry_at:%H:%M:%S} UTC with the same files"
+        )
+        self.retry_at = retry_at
 
 
 class StorageError(VLAssayError):

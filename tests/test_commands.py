@@ -18,7 +18,10 @@ from vl_assay.metrics.errors import VLAssayError
 from vl_assay.metrics.results import read_results
 
 ROOT = Path(__file__).parents[1]
-COMMANDS = ("build", "cache", "install", "list", "publish", "report", "reproduce", "run", "score")
+COMMANDS = (
+    *("build", "cache", "compare", "install", "leaderboard", "list", "publish", "report", "reproduce", "review", "run"),
+    *("score", "submit"),
+)
 
 
 def blocks(path, language):

@@ -94,7 +94,8 @@ def test_modules_are_public_by_the_lists_or_private_by_name():
     from vl_assay.model_wrappers import family_names
 
     listed = {"metrics": metrics.__all__, "hub_datasets": ["commands"], "model_wrappers": [*family_names(), "commands"]}
-    for folder in PACKAGES:
+    listed["space_app"] = ["app", "commands"]
+    for folder in MAY_IMPORT:
         assert sorted(path.stem for path in (ROOT / folder).glob("[!_]*.py")) == sorted(listed[folder])
 
 
@@ -117,7 +118,9 @@ def test_every_package_says_that_it_is_typed():
 def test_the_distribution_declares_its_command_and_its_entry_points():
     points = {(point.group, point.name) for point in distribution("vl-assay").entry_points}
     assert ("console_scripts", "vl-assay") in points
-    assert {name for group, name in points if group == "vl_assay.commands"} == {"hub_datasets", "model_wrappers"}
+    assert {name for group, name in points if group == "vl_assay.commands"} == {
+        "hub_datasets", "model_wrappers", "space_app",
+    }  # fmt: skip
 
 
 def test_what_lies_in_the_folders_is_what_is_found():

@@ -1,0 +1,45 @@
+"""Sending sheets to a leaderboard over its HTTP interface."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..metrics.errors import DataError, SheetError, StorageError
+
+
+def send(address: str, sheets: Sequence[Path], model: Mapping[str, str]) -> dict[str, Any]:
+    """Submit the score sheets of one model to the leaderboard at an address.
+
+    Args:
+        address: of the page, such as ``"http://127.0.0.1:7860"``, or the name of a Space, ``"owner/name"``.
+        sheets: files that ``vl-assay score`` wrote.
+        model: ``name``, ``family``, ``parameters``, ``training_data`` and ``link``, empty where not known.
+
+    Returns:
+        The receipt: ``id``, ``time``, ``status``, ``flags``, ``sheets`` and the recomputed ``results``.
+
+    Raises:
+        DataError: a file is not there, or the library for the connection.
+        SheetError: the leaderboard refuses the sheets; the message is its own.
+        StorageError: the leaderboard cannot be reached. Sending the same again is safe.
+    """
+    for path in sheets:
+        if not path.is_file():
+            raise DataError(f"{path} is no file; name score sheets that `vl-assay score` wrote")
+    try:
+        from gradio_client import Client, handle_file
+    except ModuleNotFoundError as error:
+        raise DataError(f"submitting lacks a library ({error.name}): pip install 'vl-assay[space]'") from error
+    try:
+        client = Client(address, verbose=False)
+        answer = client.predict([handle_file(path) for path in sheets], *model.values(), api_name="/submit")
+    except Exception as error:  # gradio_client raises whatever httpx, the server or the Hub gave it
+        raise StorageError(
+            f"the leaderboard at {address} did not take the sheets ({type(error).__name__}: {error}); check the "
+            "address and send the same again, which is safe"
+        ) from error
+    if "error" in answer:
+        raise SheetError(f"the leaderboard refuses the submission: {answer['error']}")
+    return answer

@@ -1,0 +1,156 @@
+"""What makes a sheet implausible: each finding is a sentence for a person to judge, never a refusal."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ..hub_datasets import Example, TaskData
+    from ..metrics.sheets import Sheet
+
+MOST_AGREEMENT = 0.99
+FEWEST_EXAMPLES = 30
+
+# What can be told of a caption without an image, as a number; none knows what the caption means.
+_RULES: dict[str, Callable[[str], float]] = {
+    "length in characters": len,
+    "number of words": lambda caption: len(caption.split()),
+    "length of words": lambda caption: len(caption.replace(" ", "")) / max(len(caption.split()), 1),
+    "number of commas": lambda caption: caption.count(","),
+    "number of capital letters": lambda caption: sum(letter.isupper() for letter in caption),
+}
+_ALPHABET = "place in the alphabet"
+
+
+def find_flags(sheet: Sheet, data: TaskData) -> list[str]:
+    """What is implausible in a sheet by itself.
+
+    Args:
+        sheet: as ``check_upload`` returned it.
+        data: the examples of its task.
+
+    Returns:
+        A sentence for each finding: scores that are all the same, or that prefer nothing; choices that one rule about
+        the captions' form makes as well; examples without scores.
+    """
+    name = f"{sheet.benchmark}/{sheet.task}"
+    found = [_constant(sheet), *_blind(sheet, data), _missing(sheet)]
+    return [f"{name}: {sentence}" for sentence in found if sentence]
+
+
+def scores_hash(sheet: Sheet) -> str:
+    """SHA-256 of all that the model said, in the order of the ids and in single precision.
+
+    Sheets with the same scores have the same hash, whatever their metadata, the order of their rows and their file.
+    """
+    digest = hashlib.sha256()
+    for row in sorted(sheet.rows, key=lambda row: row.id):
+        said = [_numbers(getattr(row, name, None)) for name in ("score", "scores", "boxes")]
+        digest.update(f"{row.id}\n{row.is_scored}\n{[len(part) for part in said]}\n".encode())
+        for part in said:
+            # Adding 0 makes 0 of -0; beyond single precision there is infinity, which is as good as any value here.
+            with np.errstate(over="ignore"):
+                digest.update((part + 0.0).astype(np.float32).tobytes())
+    return digest.hexdigest()
+
+
+def _numbers(said: Any) -> np.ndarray:
+    """All numbers in nested lists, in order."""
+    if said is None:
+        return np.empty(0)
+    if isinstance(said, np.ndarray):
+        return said.astype(np.float64)
+    flat: Any = [said] if isinstance(said, int | float) else said
+    while flat and isinstance(flat[0], list):
+        flat = list(chain.from_iterable(flat))
+    return np.array(flat, np.float64)
+
+
+def _constant(sheet: Sheet) -> str | None:
+    per_row = [_numbers(getattr(row, "score" if row.kind == "answers" else "scores")) for row in sheet.rows]
+    spans = [(numbers.min(), numbers.max()) for numbers in per_row if len(numbers)]
+    if not spans:
+        return "The model drew no box at all."
+    lowest, highest = min(low for low, _ in spans), max(high for _, high in spans)
+    if lowest == highest:
+        return f"All {sum(map(len, per_row)):,} scores are the same, {lowest:g}."
+    if sheet.kind == "matching" and all(low == high for low, high in spans):
+        return "In every example all captions have the same score, so that none is preferred."
+    return None
+
+
+def _missing(sheet: Sheet) -> str | None:
+    lacking = sum(not row.is_scored for row in sheet.rows)
+    if not lacking:
+        return None
+    return f"{lacking:,} of the {len(sheet.rows):,} examples lack their image, and are in no score."
+
+
+def _blind(sheet: Sheet, data: TaskData) -> Iterator[str]:
+    """The rules that make the same choices as the sheet, or give differences in the same order."""
+    if sheet.kind != "matching":
+        return
+    by_id = {row.id: row for row in sheet.rows}
+    examples = [example for example in data.examples if by_id[example.id].is_scored]
+    pairs = [(number, image, other) for number, e in enumerate(examples) for image, other in _comparisons(e)]
+    if len({number for number, _, _ in pairs}) < FEWEST_EXAMPLES:
+        return
+    rows: list[Any] = [by_id[example.id] for example in examples]
+    # Halved first: the difference of two finite scores may be infinite.
+    gaps = np.array([rows[n].scores[image][image] / 2 - rows[n].scores[image][other] / 2 for n, image, other in pairs])
+    owners = np.array([number for number, _, _ in pairs])
+    for rule, values in _rule_values(examples):
+        rule_gaps = np.array([values[n][image] - values[n][other] for n, image, other in pairs])
+        found = _same_choices(gaps, rule_gaps, owners) or _same_order(gaps, rule_gaps)
+        if found:
+            yield (
+                f"The scores cannot be told from a rule that sees no image, the caption's {rule}: {found}, of "
+                f"{len(pairs):,} comparisons of a right caption with another."
+            )
+
+
+def _comparisons(example: Example) -> Iterator[tuple[int, int]]:
+    """The number of an image, which is that of its caption, with the number of each other caption."""
+    for image in range(len(example.images)):
+        yield from ((image, other) for other in range(len(example.captions)) if other != image)
+
+
+def _rule_values(examples: Sequence[Example]) -> Iterator[tuple[str, list[list[float]]]]:
+    for name, rule in _RULES.items():
+        yield name, [[rule(caption) for caption in example.captions] for example in examples]
+    ordered = sorted({caption for example in examples for caption in example.captions}, key=lambda c: (c.lower(), c))
+    places = {caption: place for place, caption in enumerate(ordered)}
+    yield _ALPHABET, [[places[caption] for caption in example.captions] for example in examples]
+
+
+def _same_choices(gaps: np.ndarray, rule_gaps: np.ndarray, owners: np.ndarray) -> str | None:
+    """How often the sheet prefers what the rule prefers, or always the other, where the rule decides.
+
+    A rule that decides less than half of all comparisons makes no choices of its own: each accurate model agrees with
+    it where it does.
+    """
+    decides = rule_gaps != 0
+    if decides.mean() < 0.5 or len(np.unique(owners[decides])) < FEWEST_EXAMPLES:
+        return None
+    chosen, preferred = np.sign(gaps[decides]), np.sign(rule_gaps[decides])
+    agreement = max(np.mean(chosen == preferred), np.mean(chosen == -preferred))
+    if agreement < MOST_AGREEMENT:
+        return None
+    return f"the same choices in {100 * agreement:.1f} % of the {decides.sum():,} that the rule decides"
+
+
+def _same_order(gaps: np.ndarray, rule_gaps: np.ndarray) -> str | None:
+    from scipy.stats import spearmanr
+
+    if (rule_gaps == rule_gaps[0]).all() or (gaps == gaps[0]).all():
+        return None
+    found: Any = spearmanr(gaps, rule_gaps)
+    correlation = float(found.statistic)
+    if abs(correlation) < MOST_AGREEMENT:
+        return None
+    return f"differences of scores with a rank correlation of {correlation:.3f}"

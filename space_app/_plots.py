@@ -1,0 +1,269 @@
+"""Figures of the leaderboard, as plotly figures that are readable on a light and on a dark page.
+
+Plotly reads tags in its texts, so what comes from outside is escaped. Colours are told apart without colour vision (the
+blue, vermilion, green and purple of Okabe and Ito, and a violet), and have a contrast of 3 to white and to black; where
+models share a figure they differ by symbol, dash or pattern too.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..metrics.errors import ScoresError
+from ..metrics.sheet_rows import MatchingRow
+from ..metrics.sheets import Sheet
+from ._board import Column
+from ._entries import Entry
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A55AFF")
+MOST = len(PALETTE)
+_SYMBOLS = ("circle", "square", "diamond", "x", "triangle-up")
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+_PATTERNS = ("", "/", "x", ".", "-")
+_LONGEST = 40
+_BINS = 30
+
+
+def radar(entries: Sequence[Entry], *, dark: bool = False) -> go.Figure:
+    """A polygon for each of two to five models over at least three skills.
+
+    Args:
+        entries: of one score, by category, the whole aside, which is left out; a skill that a model lacks is a gap.
+        dark: for a dark page.
+
+    Raises:
+        ScoresError: another number of models, fewer than three skills, or entries of several scores.
+    """
+    import plotly.graph_objects as go
+
+    column, models, skills = _by_category(entries, fewest=2)
+    if len(skills) < 3:
+        raise ScoresError(f"{column.heading} has {len(skills)} categories; a radar takes three or more, bars take any")
+    figure = go.Figure()
+    for number, (model, values) in enumerate(models.items()):
+        points = [100 * values[skill].value if skill in values else None for skill in skills]
+        figure.add_scatterpolar(
+            name=_text(model),
+            r=[*points, points[0]],
+            theta=[_label(skill).replace(" ", "<br>") for skill in (*skills, skills[0])],
+            mode="lines+markers",
+            line={"color": PALETTE[number], "dash": _DASHES[number]},
+            marker={"symbol": _SYMBOLS[number], "size": 8},
+            hovertemplate="%{theta}: %{r:.1f} %",
+        )
+    # Between two spokes, where no label stands, and its numbers upright.
+    angle = 90 - 180 / len(skills)
+    axis = {"range": [0, 100], "tickvals": [25, 50, 75, 100], "angle": angle, "tickangle": angle}
+    polar = {"radialaxis": axis, "angularaxis": {"direction": "clockwise"}, "bgcolor": "rgba(0,0,0,0)"}
+    title = f"{column.heading}, %, by category"
+    return _finish(figure, title, dark).update_layout(polar=polar, margin={"l": 70, "r": 70})
+
+
+def bars(entries: Sequence[Entry], *, chance: float | None = None, dark: bool = False) -> go.Figure:
+    """A group of bars for each category, one for each of up to five models, with their intervals.
+
+    Args:
+        entries: of one score, by category; the whole, if there, comes last.
+        chance: what random scores get, as a fraction: a dashed line.
+        dark: for a dark page.
+
+    Raises:
+        ScoresError: no model or more than five, or entries of several scores.
+    """
+    import plotly.graph_objects as go
+
+    column, models, skills = _by_category(entries, whole=True)
+    figure = go.Figure()
+    for number, (model, values) in enumerate(models.items()):
+        shown = [values[skill] for skill in skills if skill in values]
+        figure.add_bar(
+            name=_text(model),
+            x=[_label(entry.category) for entry in shown],
+            y=[100 * entry.value for entry in shown],
+            error_y=_errors(shown),
+            marker=_fill(number),
+            customdata=[["" if entry.n is None else f"n = {entry.n:,}"] for entry in shown],
+            hovertemplate="%{x}: %{y:.1f} % %{customdata[0]}",
+        )
+    if chance is not None:
+        line = {"dash": "dash", "color": "white" if dark else "black"}
+        places = [_label(skill) for skill in skills]
+        figure.add_scatter(name="chance", x=places, y=[100 * chance] * len(places), mode="lines", line=line)
+    figure.update_xaxes(title="category", categoryorder="array", categoryarray=[_label(skill) for skill in skills])
+    figure.update_yaxes(title=_wrapped(f"{column.heading}, %"), range=[0, 102])
+    return _finish(figure, f"{column.heading} by category", dark).update_layout(barmode="group")
+
+
+def scatter(across: Sequence[Entry], up: Sequence[Entry], *, dark: bool = False) -> go.Figure:
+    """A point for each model that has both scores, such as accuracy and brittleness, with their intervals.
+
+    Only values of one origin are paired: what a paper prints never with what was recomputed. The shape of a point says
+    which origin it is of.
+
+    Args:
+        across, up: entries of one score each; of several for a model the first counts.
+        dark: for a dark page.
+
+    Raises:
+        ScoresError: no model has both, or entries of several scores.
+    """
+    import plotly.graph_objects as go
+
+    first, second = _one_score(across), _one_score(up)
+    left, right = _by_model(across), _by_model(up)
+    pairs = [(left[key], right[key]) for key in left if key in right]
+    if not pairs:
+        raise ScoresError(f"no model has both {first.heading} and {second.heading}; choose scores that some model has")
+    figure = go.Figure()
+    for number, origin in enumerate(dict.fromkeys(x.origin for x, _ in pairs)):
+        shown = [(x, y) for x, y in pairs if x.origin == origin]
+        figure.add_scatter(
+            name=origin,
+            x=[100 * x.value for x, _ in shown],
+            y=[100 * y.value for _, y in shown],
+            error_x=_errors([x for x, _ in shown]),
+            error_y=_errors([y for _, y in shown]),
+            mode="markers",
+            marker={"color": PALETTE[number], "symbol": _SYMBOLS[number], "size": 10},
+            text=[_text(x.model) for x, _ in shown],
+            hovertemplate="%{text}<br>%{x:.1f} %, %{y:.1f} %",
+        )
+    figure.update_xaxes(title=_wrapped(f"{first.heading}, %"))
+    figure.update_yaxes(title=_wrapped(f"{second.heading}, %"))
+    return _finish(figure, f"{second.heading} against {first.heading}", dark)
+
+
+def gap_histogram(sheet: Sheet, *, dark: bool = False) -> go.Figure:
+    """How far the right caption is above the best other one, over the examples of a matching sheet.
+
+    An example with several images counts once for each. Left of zero the model is wrong; the units are the model's own,
+    so that two models' gaps do not compare. What is beyond the lowest or highest half per cent is in the outer bins.
+
+    Raises:
+        ScoresError: the sheet is of another kind, or has no scores.
+    """
+    import plotly.graph_objects as go
+
+    gaps = _gaps(sheet)
+    reach = float(np.abs(np.quantile(gaps, [0.005, 0.995])).max()) or 1.0
+    edges = reach * np.arange(_BINS + 1) / _BINS
+    centres = (edges[:-1] + edges[1:]) / 2
+    sides = {"right": (gaps[gaps > 0], 1), "wrong, or a tie": (-gaps[gaps <= 0], -1)}
+    figure = go.Figure()
+    for number, (name, (sizes, sign)) in enumerate(sides.items()):
+        figure.add_bar(
+            name=name,
+            x=(sign * centres).tolist(),
+            y=np.histogram(np.minimum(sizes, reach), edges)[0].tolist(),
+            width=reach / _BINS,
+            marker=_fill(number),
+            hovertemplate="%{y} examples at %{x:.3g}",
+        )
+    figure.update_xaxes(title=_wrapped("score of the right caption minus that of the best other one"))
+    figure.update_yaxes(title="examples")
+    share = 100 * float((gaps > 0).mean())
+    title = f"{sheet.model} on {sheet.benchmark} ({sheet.task}): {share:.1f} % above zero"
+    return _finish(figure, title, dark).update_layout(barmode="overlay", bargap=0)
+
+
+def _gaps(sheet: Sheet) -> np.ndarray:
+    if sheet.kind != MatchingRow.kind:
+        raise ScoresError(f"this is a sheet of the kind {sheet.kind}; only those of the kind matching have score gaps")
+    gaps = [
+        scores[right] - max(other for number, other in enumerate(scores) if number != right)
+        for row in sheet.rows
+        if isinstance(row, MatchingRow) and row.scores
+        for scores, right in zip(row.scores, row.correct, strict=True)
+        if len(scores) > 1
+    ]
+    if not gaps:
+        raise ScoresError("no example of this sheet has scores of two captions; its images were missing")
+    # Scores of up to 1e308 are finite, and their difference need not be.
+    return np.clip(np.array(gaps), -1e300, 1e300)
+
+
+def _by_category(
+    entries: Sequence[Entry], fewest: int = 1, whole: bool = False
+) -> tuple[Column, dict[str, dict[str, Entry]], list[str]]:
+    """The score, its entries by model and category, and the categories in their order, the whole last.
+
+    A model that comes of two origins counts as two.
+    """
+    column = _one_score(entries)
+    found: dict[tuple[str, str], dict[str, Entry]] = {}
+    for entry in entries:
+        if entry.category or whole:
+            found.setdefault((entry.model, entry.origin), {}).setdefault(entry.category, entry)
+    names = Counter(model for model, _ in found)
+    models = {model if names[model] == 1 else f"{model} ({origin})": some for (model, origin), some in found.items()}
+    if not fewest <= len(models) <= MOST:
+        raise ScoresError(f"{len(models)} models came; choose {fewest} to {MOST}")
+    skills = dict.fromkeys(skill for values in models.values() for skill in values)
+    return column, models, sorted(skills, key=lambda skill: not skill)
+
+
+def _one_score(entries: Sequence[Entry]) -> Column:
+    """The score that all entries are of; its category where all are of one."""
+    columns = {Column(entry.benchmark, entry.task, entry.metric, entry.score) for entry in entries}
+    if len(columns) != 1:
+        raise ScoresError(f"entries of {len(columns)} scores came; an axis shows one")
+    [column] = columns
+    categories = {entry.category for entry in entries}
+    return column._replace(category=categories.pop()) if len(categories) == 1 else column
+
+
+def _by_model(entries: Sequence[Entry]) -> dict[tuple[str, str], Entry]:
+    found: dict[tuple[str, str], Entry] = {}
+    for entry in entries:
+        found.setdefault((entry.model, entry.origin), entry)
+    return found
+
+
+def _errors(entries: Sequence[Entry]) -> Mapping[str, Any]:
+    """Plotly's error bars; none where an entry has no interval."""
+    spans = [entry.interval or (math.nan, math.nan) for entry in entries]
+    pairs = list(zip(entries, spans, strict=True))
+    up = [None if math.isnan(high) else 100 * (high - entry.value) for entry, (_, high) in pairs]
+    down = [None if math.isnan(low) else 100 * (entry.value - low) for entry, (low, _) in pairs]
+    return {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 1.5, "width": 4}
+
+
+def _fill(number: int) -> Mapping[str, Any]:
+    """Colour and pattern of the bars of one model or side."""
+    return {"color": PALETTE[number], "pattern": {"shape": _PATTERNS[number], "fgcolor": "white"}}
+
+
+def _label(category: str) -> str:
+    return _text(category.replace("_", " ")) if category else "all"
+
+
+def _text(text: str) -> str:
+    """A text as plotly shows it, tags and all, cut where it is long."""
+    return escape(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
+
+
+def _wrapped(text: str) -> str:
+    """A text over several lines of what a telephone shows."""
+    return "<br>".join(escape(line) for line in textwrap.wrap(text.replace(" %", "\N{NO-BREAK SPACE}%"), _LONGEST))
+
+
+def _finish(figure: go.Figure, title: str, dark: bool) -> go.Figure:
+    return figure.update_layout(
+        template="plotly_dark" if dark else "plotly_white",
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        title={"text": _wrapped(title), "font": {"size": 15}, "x": 0.02},
+        legend={"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0},
+        showlegend=True,
+        margin={"t": 90, "r": 20},
+    )

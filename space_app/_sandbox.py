@@ -1,0 +1,269 @@
+"""Uploaded files are opened in a process of their own, so that no file can harm the server.
+
+The process is started once and kept; it has a limit of memory, each file has a limit of time, and a process that dies
+or takes too long is replaced. Server and process exchange lines of JSON; sheets and results come back as files that the
+process wrote itself in the formats of ``metrics.sheets`` and ``metrics.results``. Where the system knows no such
+limits (other than POSIX) there is the limit of time alone.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..metrics.errors import SheetError, VLAssayError
+
+if TYPE_CHECKING:
+    from ..metrics.sheets import Sheet
+
+_MOST_METADATA = 4 << 20
+_MOST_MESSAGE = 600
+_SECRETS = ("TOKEN", "SECRET", "PASSWORD", "KEY")
+
+
+class Footer(NamedTuple):
+    """What a Parquet file declares: its rows, the bytes of its columns before compression, the text of its metadata."""
+
+    rows: int
+    size: int
+    metadata: str
+
+
+class Sandbox:
+    """One process that opens uploads, one after the other; safe to use from several threads.
+
+    Args:
+        memory: bytes that one upload may take there, beside what the process itself needs.
+        seconds: how long one upload may take.
+    """
+
+    def __init__(self, memory: int = 2 << 30, seconds: float = 60) -> None:
+        self.memory, self.seconds = memory, seconds
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+
+    def footer(self, content: bytes, name: str) -> Footer:
+        """What a Parquet file declares of itself.
+
+        Raises:
+            SheetError: it cannot be read; so for all methods.
+        """
+        with self._done("footer", [content], name) as (_, answer):
+            return Footer(**answer)
+
+    def read(self, content: bytes, name: str, *, most_rows: int, most_bytes: int) -> Sheet:
+        """The sheet in an upload that has at most so many rows, and bytes in memory."""
+        from ..metrics.sheets import read_sheet
+
+        with self._done("read", [content], name, most_rows=most_rows, most_bytes=most_bytes) as (folder, _):
+            return read_sheet(folder / "sheet.parquet")
+
+    def judge(self, contents: Sequence[bytes], name: str, **options: Any) -> bytes:
+        """What ``hub_datasets.judge`` computes of sheets, as the results file that ``metrics.results`` writes."""
+        with self._done("judge", contents, name, options=options) as (folder, _):
+            return (folder / "results.json").read_bytes()
+
+    def close(self) -> None:
+        """End the process; the next upload starts another."""
+        with self._lock:
+            self._stop()
+
+    @contextmanager
+    def _done(self, work: str, contents: Sequence[bytes], name: str, **wanted: Any) -> Iterator[tuple[Path, Any]]:
+        """The folder of a piece of work and the process's answer, once that is there."""
+        with TemporaryDirectory(prefix="vl-assay-upload-") as place:
+            folder = Path(place)
+            files = []
+            for content in contents:
+                files.append(folder / f"{hashlib.sha256(content).hexdigest()}.parquet")
+                files[-1].write_bytes(content)
+            seconds = self.seconds * len(contents)
+            limits = {"memory": self.memory, "seconds": seconds}
+            line = json.dumps({"work": work, "files": [str(file) for file in files], **limits, **wanted})
+            with self._lock:
+                answer = self._ask(line, name, seconds)
+            if "error" in answer:
+                message = answer["error"]
+                for file in files:
+                    message = message.replace(str(file), name)
+                raise SheetError(readable(message, _MOST_MESSAGE))
+            yield folder, answer.get("answer")
+
+    def _ask(self, line: str, name: str, seconds: float) -> dict[str, Any]:
+        late = threading.Event()
+        process = self._running()
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def give_up() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(seconds, give_up)
+        timer.start()
+        try:
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+        except (OSError, ValueError):
+            self._stop()
+            took = f"took longer than {seconds:g} seconds" if late.is_set() else "ended the process that opened it"
+            raise SheetError(
+                f"{name} {took}, so it was left unread. Write the sheet again with `vl-assay score`; a sheet of that "
+                "kind is small and quick to read"
+            ) from None
+        finally:
+            timer.cancel()
+            timer.join()
+            if late.is_set():
+                self._stop()
+
+    def _running(self) -> subprocess.Popen[str]:
+        if self._process is None or self._process.poll() is not None:
+            self._stop()
+            atexit.unregister(self.close)
+            atexit.register(self.close)
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", __name__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                encoding="utf-8",
+                env=_environment(),
+            )
+        return self._process
+
+    def _stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            with suppress(OSError):
+                self._process.communicate()
+        self._process = None
+
+
+def readable(text: str, most: int) -> str:
+    """A text with nothing but printable characters, at most so many, on one line."""
+    text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    return text if len(text) <= most else f"{text[: most - 2]} …"
+
+
+def _environment() -> dict[str, str]:
+    """The server's own without its secrets; threads and the pools of allocators reserve address space in advance."""
+    kept = {name: value for name, value in os.environ.items() if not any(word in name for word in _SECRETS)}
+    few = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+    return {**kept, **few, "ARROW_DEFAULT_MEMORY_POOL": "system"}
+
+
+def _serve() -> None:
+    """Answer lines until there are no more. What libraries print must not come between the answers."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        job = json.loads(line)
+        answer: dict[str, Any] = {}
+        spent = False
+        try:
+            work = _WORK[job.pop("work")]
+            _import_for(work)
+            _limit(job.pop("memory"), job.pop("seconds"))
+            answer["answer"] = work([Path(file) for file in job.pop("files")], **job)
+        except MemoryError:
+            answer, spent = {"error": "the sheet needs more memory than an upload may take; write fewer boxes"}, True
+        except VLAssayError as error:
+            answer = {"error": str(error)}
+        except Exception as error:  # whatever an untrusted file leads to is an error of that file
+            answer = {"error": f"the sheet cannot be used ({type(error).__name__}: {error})"}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+        if spent:
+            return
+
+
+def _import_for(work: Any) -> None:
+    """Import before memory is limited what the work will use."""
+    import pyarrow.parquet  # noqa: F401
+
+    if work is _judge:
+        import evaluate  # noqa: F401
+
+        from ..hub_datasets import judge  # noqa: F401
+
+
+def _limit(memory: int, seconds: float) -> None:
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        # For a process whose server is gone; a server that is there counts by the clock.
+        _lower(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime + 4 * seconds) + 1)
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        _lower(resource.RLIMIT_AS, pages * resource.getpagesize() + memory)
+
+
+def _lower(kind: int, limit: int) -> None:
+    import resource
+
+    hard = resource.getrlimit(kind)[1]
+    resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+
+
+def _footer(files: list[Path]) -> dict[str, Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        footer = pq.read_metadata(files[0])
+    except (pa.ArrowException, OSError) as error:
+        raise SheetError(f"{files[0]} is not a readable Parquet file: {error}") from error
+    text = (footer.metadata or {}).get(b"vl_assay")
+    if text is None or len(text) > _MOST_METADATA:
+        found = "no `vl_assay` metadata" if text is None else f"{len(text):,} bytes of metadata"
+        raise SheetError(
+            f"{files[0]} is no score sheet: it has {found}; `vl-assay score` writes sheets, with at most "
+            f"{_MOST_METADATA:,} bytes of it"
+        )
+    size = sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups))
+    return {"rows": footer.num_rows, "size": size, "metadata": text.decode()}
+
+
+def _read(files: list[Path], most_rows: int, most_bytes: int) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from ..metrics.sheets import read_sheet, write_sheet
+
+    try:
+        table = pq.read_table(files[0])
+    except (pa.ArrowException, OSError) as error:
+        raise SheetError(f"{files[0]} is not a readable Parquet file: {error}") from error
+    if table.num_rows > most_rows or table.nbytes > most_bytes:
+        raise SheetError(
+            f"{files[0]} holds {table.num_rows:,} rows of {table.nbytes:,} bytes; a sheet of its task has at most "
+            f"{most_rows:,} rows of {most_bytes:,} bytes"
+        )
+    del table
+    write_sheet(files[0].with_name("sheet.parquet"), read_sheet(files[0]))
+
+
+def _judge(files: list[Path], options: dict[str, Any]) -> None:
+    from ..hub_datasets import judge
+    from ..metrics.results import write_results
+
+    write_results(files[0].with_name("results.json"), judge(files, **options))
+
+
+_WORK = {"footer": _footer, "read": _read, "judge": _judge}
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,236 @@
+"""The leaderboard Space: what the pages are made of and what a click does; everything else is in plain modules.
+
+Started by ``vl-assay leaderboard``, or by a Space whose ``app_file`` this is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+import gradio as gr
+from gradio.themes import Default
+
+from vl_assay.metrics.errors import SheetError, VLAssayError
+from vl_assay.space_app import _receipts, _tables
+from vl_assay.space_app._board import Board, Choice, Column
+from vl_assay.space_app._catalogue import Catalogue
+from vl_assay.space_app._storage import open_storage
+from vl_assay.space_app._submissions import MODEL_FIELDS, Receipt, finish, preview, submit
+
+TITLE = "VL-Assay: what vision-language models understand of composition"
+INTRODUCTION = """# VL-Assay
+Does a model know who does what to whom, and which colour belongs to which object? Every number here is computed from
+raw scores, or names the table of the paper that prints it."""
+SUBMITTING = """Make score sheets with `vl-assay score MODEL BENCHMARK…` and upload them here. They are checked against
+the benchmark, row by row, and every figure is computed anew. **Check** stores nothing; **Send** does, and gives a
+receipt."""
+CSS = (
+    _tables.CSS
+    + """
+.assay-message { padding: 10px 14px; border-left: 4px solid var(--color-accent); overflow-wrap: anywhere;
+  background: var(--background-fill-secondary); color: var(--body-text-color); }
+.assay-message.bad { border-left-color: var(--error-border-color, #b91c1c); }
+"""
+)
+_FILTERS = {"families": "Family", "sizes": "Size", "training_data": "Training data", "origins": "Origin"}
+_FIRST_COLUMNS = 8
+_QUIET: dict[str, Any] = {"show_progress": "hidden", "queue": False, "api_visibility": "private"}
+
+
+def build(catalogue: Catalogue) -> gr.Blocks:
+    """The pages over a catalogue."""
+    with gr.Blocks(title=TITLE, analytics_enabled=False) as blocks:
+        gr.Markdown(INTRODUCTION)
+        with gr.Tab("Leaderboard", id="leaderboard"):
+            page = _Leaderboard(catalogue)
+        with gr.Tab("Submit", id="submit"):
+            _submit(catalogue, page)
+        blocks.load(page.open, outputs=page.outputs, **_QUIET)
+    return blocks
+
+
+def launch(blocks: gr.Blocks, **options: Any) -> Any:
+    """Serve the pages that `build` made; `options` go to gradio's ``launch``."""
+    return blocks.launch(css=CSS, theme=Default(), footer_links=["api"], **options)
+
+
+class _Leaderboard:
+    """The page with the table: its components, and what redraws it.
+
+    Attributes:
+        inputs: what the table depends on.
+        outputs: what `open` and `add` give.
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        board = catalogue.board
+        self._search = gr.Textbox(label="Search", placeholder="part of a model's name", elem_id="search")
+        with gr.Accordion("Scores and filters", open=False, elem_id="choices"):
+            self._scores = gr.Dropdown(
+                [column.heading for column in board.columns],
+                value=_opening(board),
+                multiselect=True,
+                label="Scores",
+                elem_id="scores",
+            )
+            with gr.Row():
+                self._filters = [
+                    gr.Dropdown(board.choices(name), multiselect=True, label=label, elem_id=name, min_width=140)
+                    for name, label in _FILTERS.items()
+                ]
+            with gr.Row():
+                intervals = gr.Checkbox(label="Intervals", elem_id="intervals")
+                every = gr.Checkbox(label="All rows", elem_id="all-rows")
+        sort = gr.State("")
+        watched = [self._scores, self._search, *self._filters, intervals, every]
+        self.inputs = [*watched, sort]
+        self._table = gr.HTML(js_on_load=_tables.JS, elem_id="board")
+        download = gr.DownloadButton("Download as CSV", size="sm", elem_id="download")
+        self.outputs = [self._scores, *self._filters, self._table]
+        gr.on([each.change for each in watched], self._draw, self.inputs, self._table, **_QUIET)
+        self._table.click(self._click, self.inputs, [self._table, sort], **_QUIET)
+        download.click(self._write_csv, self.inputs, download, **_QUIET)
+
+    def open(self) -> list[Any]:
+        """What a page shows that has just been opened."""
+        return self._show(_opening(self._catalogue.board), "", *[None] * len(_FILTERS), False, False, "")
+
+    def add(self, tasks: Sequence[Sequence[str]], scores: Sequence[str], *rest: Any) -> list[Any]:
+        """The page with a score of each of these tasks (benchmark, task) shown too."""
+        columns = self._catalogue.board.columns
+        chosen = [column.heading for column in _columns(columns, scores)]
+        for task in tasks:
+            of_task = [column.heading for column in columns if [column.benchmark, column.task] == list(task)]
+            if of_task and not set(of_task) & set(chosen):
+                chosen.append(of_task[0])
+        return self._show(chosen, *rest)
+
+    def _show(self, chosen: list[str], *rest: Any) -> list[Any]:
+        board = self._catalogue.board
+        choices = [gr.update(choices=board.choices(name)) for name in _FILTERS]
+        scores = gr.update(choices=[column.heading for column in board.columns], value=chosen)
+        return [scores, *choices, self._draw(chosen, *rest)]
+
+    def _draw(self, scores: Sequence[str], search: str, *rest: Any) -> str:
+        *chosen, intervals, every, sort = rest
+        board = self._catalogue.board
+        columns = _columns(board.columns, scores)
+        by = _sorted_by(columns, sort)
+        frame = board.table(columns, intervals=intervals, sort=by, **_choice(search, chosen))
+        marks = board.marks(frame, columns, self._catalogue.ties(columns))
+        most = None if every else _tables.ROWS_AT_ONCE
+        return _tables.board_html(board, frame, marks, columns, by, intervals=intervals, most=most)
+
+    def _click(self, event: gr.EventData, *values: Any) -> tuple[str, str]:
+        key = str(event._data.get("column", ""))
+        return self._draw(*values[:-1], key), key
+
+    def _write_csv(self, scores: Sequence[str], search: str, *rest: Any) -> str:
+        board = self._catalogue.board
+        text = board.csv(_columns(board.columns, scores), **_choice(search, rest[: len(_FILTERS)]))
+        with NamedTemporaryFile("w", suffix=".csv", prefix="vl-assay-", delete=False, encoding="utf-8") as file:
+            file.write(text)
+        return file.name
+
+
+def _submit(catalogue: Catalogue, page: _Leaderboard) -> None:
+    gr.Markdown(SUBMITTING)
+    uploads = gr.File(label="Score sheets", file_count="multiple", file_types=[".parquet"], elem_id="sheets")
+    with gr.Row():
+        name = gr.Textbox(label="Model's name", placeholder="that of the sheets, unless you type one", elem_id="name")
+        family = gr.Textbox(label="Family", placeholder="such as clip", elem_id="family")
+        parameters = gr.Textbox(label="Parameters", placeholder="such as 151M", elem_id="parameters")
+    with gr.Row():
+        data = gr.Textbox(label="Training data", placeholder="such as LAION-2B", elem_id="training-data")
+        link = gr.Textbox(label="Link", placeholder="https://…", elem_id="link")
+    with gr.Row():
+        check = gr.Button("Check", elem_id="check")
+        send = gr.Button("Send", variant="primary", elem_id="send")
+    message = gr.HTML(elem_id="receipt")
+    inputs = [uploads, name, family, parameters, data, link]
+    sent = gr.State(())
+
+    def receive(function: Callable[..., Receipt], files: Sequence[str] | None, typed: Sequence[str]) -> Receipt:
+        paths = [Path(file) for file in files or ()]
+        if not paths:
+            raise SheetError("no score sheet was uploaded; choose one or more files that `vl-assay score` wrote")
+        model = {key: value.strip() for key, value in zip(MODEL_FIELDS, typed, strict=True) if value}
+        contents = [path.read_bytes() for path in paths]
+        return function(catalogue.storage, contents, model, names=[path.name for path in paths])
+
+    def on_check(files: Sequence[str] | None, *typed: str) -> str:
+        try:
+            return _receipts.receipt_html(receive(preview, files, typed), is_stored=False)
+        except VLAssayError as error:
+            return _receipts.problem(str(error))
+
+    def on_send(files: Sequence[str] | None, *typed: str) -> tuple[str, list[tuple[str, str]]]:
+        try:
+            receipt = receive(submit, files, typed)
+        except VLAssayError as error:
+            return _receipts.problem(str(error)), []
+        catalogue.refresh()
+        tasks = [(sheet["benchmark"], sheet["task"]) for sheet in receipt.sheets]
+        return _receipts.receipt_html(receipt, is_stored=True), tasks
+
+    def on_api(files: Sequence[str] | None, *typed: str) -> dict[str, Any]:
+        try:
+            receipt = receive(submit, files, typed)
+        except VLAssayError as error:
+            return {"error": str(error)}
+        catalogue.refresh()
+        return _receipts.as_json(receipt)
+
+    check.click(on_check, inputs, message, api_visibility="private")
+    send.click(on_send, inputs, [message, sent], api_visibility="private").then(
+        page.add,
+        [sent, *page.inputs],
+        page.outputs,
+        **_QUIET,
+    )
+    # For programs. It takes files through the component above, which lets none be named that was not uploaded.
+    gr.Button(visible=False).click(
+        on_api, inputs, gr.JSON(visible=False), api_name="submit", api_description="Submit score sheets of one model."
+    )
+
+
+def _opening(board: Board) -> list[str]:
+    """The headings that the board opens with: a score of each task, those of the most models first."""
+    first: dict[tuple[str, str], Column] = {}
+    for column in sorted(board.columns, key=lambda column: not column.score.startswith("macro_")):
+        first.setdefault((column.benchmark, column.task), column)
+    filled = sorted(first.values(), key=lambda column: -len(board.table([column])))
+    return [column.heading for column in filled[:_FIRST_COLUMNS]]
+
+
+def _columns(known: Sequence[Column], headings: Sequence[str]) -> list[Column]:
+    by_heading = {column.heading: column for column in known}
+    return [by_heading[heading] for heading in headings or () if heading in by_heading]
+
+
+def _choice(search: str, chosen: Sequence[Sequence[str] | None]) -> Choice:
+    filters: Any = {name: values or None for name, values in zip(_FILTERS, chosen, strict=True)}
+    return Choice(search=search or "", **filters)
+
+
+def _sorted_by(columns: Sequence[Column], key: str) -> Column | str | None:
+    if key in ("model", "parameters"):
+        return key
+    return columns[int(key)] if key.isdecimal() and int(key) < len(columns) else (columns[0] if columns else "model")
+
+
+def main() -> None:
+    """Serve the leaderboard of this machine's storage, as a Space does."""
+    storage = open_storage()
+    for problem in finish(storage):
+        print(f"warning: {problem}")
+    launch(build(Catalogue(storage)), server_name=os.environ.get("GRADIO_SERVER_NAME", "0.0.0.0"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""The leaderboard's commands: serve it, submit to it, review what came."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+
+Place = Annotated[
+    str | None,
+    typer.Option(
+        "--storage",
+        help="Where submissions are kept: a folder, or hf://datasets/OWNER/NAME. "
+        "By default that of VL_ASSAY_STORAGE, or a folder in the cache.",
+    ),
+]
+
+
+@app.command()
+def leaderboard(
+    storage: Place = None,
+    host: Annotated[
+        str, typer.Option(help="Address to serve at; 0.0.0.0 for other machines to reach it.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to serve at.")] = 7860,
+) -> None:
+    """Serve the leaderboard in the browser: the papers' tables, and what was submitted to this storage.
+
+    Example: `vl-assay leaderboard`, then open http://127.0.0.1:7860.
+    """
+    from ..metrics.errors import DataError
+    from ._catalogue import Catalogue
+    from ._storage import open_storage
+    from ._submissions import finish
+
+    try:
+        from .app import build, launch
+    except ModuleNotFoundError as error:
+        raise DataError(f"the leaderboard lacks a library ({error.name}): pip install 'vl-assay[space]'") from error
+    opened = open_storage(storage)
+    for problem in finish(opened):
+        typer.echo(f"warning: {problem}", err=True)
+    typer.echo(f"the leaderboard is at http://{host}:{port}; Ctrl-C ends it")
+    launch(build(Catalogue(opened)), server_name=host, server_port=port, quiet=True)
+
+
+@app.command()
+def submit(
+    sheets: Annotated[list[Path], typer.Argument(help="Score sheets of one model, that `vl-assay score` wrote.")],
+    to: Annotated[str, typer.Option(help="The leaderboard: the address of its page.")] = "http://127.0.0.1:7860",
+    name: Annotated[str, typer.Option(help="The model's name; by default that of the sheets.")] = "",
+    family: Annotated[str, typer.Option(help="Its family, such as clip.")] = "",
+    parameters: Annotated[str, typer.Option(help="How many parameters it has, such as 151M.")] = "",
+    training_data: Annotated[str, typer.Option(help="What it was trained on.")] = "",
+    link: Annotated[str, typer.Option(help="Where it is described, an http address.")] = "",
+    json_output: Annotated[bool, typer.Option("--json", help="Print the receipt as JSON.")] = False,
+) -> None:
+    """Send score sheets to a leaderboard, which checks them and computes every figure anew.
+
+    Example: `vl-assay submit vl-assay-results/demo-clip/*.parquet --training-data "rendered scenes"`.
+    """
+    from ._client import send
+
+    model = {"name": name, "family": family, "parameters": parameters, "training_data": training_data, "link": link}
+    receipt = send(to, sheets, model)
+    if json_output:
+        typer.echo(json.dumps(receipt, indent=1, sort_keys=True))
+        return
+    typer.echo(f"received as {receipt['id']}, {receipt['time'][:19]} UTC: {receipt['status']}")
+    for flag in receipt["flags"]:
+        typer.echo(f"a person will look at this first: {flag}")
+
+
+@app.command()
+def review(
+    submission: Annotated[str | None, typer.Argument(help="Its id; without one, those that wait are listed.")] = None,
+    status: Annotated[str | None, typer.Argument(help="accepted, flagged or withdrawn.")] = None,
+    reason: Annotated[str, typer.Option(help="Why.")] = "",
+    by: Annotated[str, typer.Option(help="Who says so.")] = "",
+    storage: Place = None,
+) -> None:
+    """Decide on a submission, or list those that wait for a decision.
+
+    Example: `vl-assay review`, then `vl-assay review 0123456789abcdef accepted --by me --reason "asked the authors"`.
+    """
+    from ._catalogue import Catalogue
+    from ._storage import open_storage
+    from ._submissions import review as decide
+
+    opened = open_storage(storage)
+    if submission is None:
+        waiting = Catalogue(opened).waiting()
+        for each in waiting:
+            name = (each.model or {}).get("name", "?")
+            typer.echo(f"{each.id}  {each.status:9}  {name}  {' '.join([*each.flags, *each.problems])}")
+        if not waiting:
+            typer.echo("no submission waits for a decision")
+        return
+    found = decide(opened, submission, status or "", reason, by)
+    typer.echo(f"{found.id} is {found.status}")

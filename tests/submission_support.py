@@ -1,0 +1,90 @@
+"""What the tests of uploads and submissions share: small toy sheets, changed copies of them, a storage in memory."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from contextlib import contextmanager
+
+import pyarrow.parquet as pq
+import pytest
+
+from vl_assay.hub_datasets.toy_scenes import builder
+from vl_assay.metrics.errors import StorageError
+from vl_assay.model_wrappers import score
+from vl_assay.space_app import _uploads
+
+
+class MemoryStorage:
+    """The `Storage` protocol over a dictionary."""
+
+    def __init__(self):
+        self.files, self.lock = {}, threading.Lock()
+
+    def paths(self, prefix=""):
+        return sorted(path for path in list(self.files) if path.startswith(prefix))
+
+    def read(self, path):
+        if path not in self.files:
+            raise StorageError(f"there is no {path}")
+        return self.files[path]
+
+    def add(self, files, message):
+        with self.lock:
+            if any(self.files.get(path, content) != content for path, content in files.items()):
+                raise StorageError("other content is there")
+            self.files.update(files)
+
+
+class SmallToyScenes:
+    """toy_scenes with 40 scenes in a cache of its own, and sheets of mocks on it."""
+
+    def __init__(self, folder, patch):
+        self.folder = folder
+        patch.setenv("VL_ASSAY_CACHE", str(folder / "cache"))
+        patch.setattr(builder, "SIZES", {"validation": 2, "test": 40})
+        _uploads._load.cache_clear()
+
+    def path(self, task, mock="bag-of-words"):
+        """The path of a mock's sheet on a task."""
+        out = self.folder / mock
+        sheet = out / f"toy_scenes.{task}.parquet"
+        if not sheet.exists():
+            score(f"mock:{mock}", [f"toy_scenes/{task}"], out=out, progress=False)
+        return sheet
+
+    def sheet(self, task, mock="bag-of-words"):
+        """The bytes of a mock's sheet on a task."""
+        return self.path(task, mock).read_bytes()
+
+
+@contextmanager
+def small_toy_scenes(folder):
+    """A `SmallToyScenes` that leaves no trace in the process."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield SmallToyScenes(folder, patch)
+    _uploads._load.cache_clear()
+
+
+def changed(content, metadata=None, rows=None, table=None):
+    """A sheet with other metadata or rows (functions change them in place), or columns (a function returns a table)."""
+    found = pq.read_table(io.BytesIO(content))
+    described = json.loads(found.schema.metadata[b"vl_assay"])
+    if rows:
+        listed = found.to_pylist()
+        rows(listed)
+        found = type(found).from_pylist(listed, schema=found.schema)
+        described["benchmark"]["rows"] = len(listed)
+    if metadata:
+        described = metadata(described) or described
+    text = described if isinstance(described, str) else json.dumps(described)
+    found = found.replace_schema_metadata({b"vl_assay": text.encode()})
+    return parquet(table(found) if table else found)
+
+
+def parquet(table, **options):
+    """An Arrow table as the bytes of a Parquet file."""
+    file = io.BytesIO()
+    pq.write_table(table, file, **options)
+    return file.getvalue()

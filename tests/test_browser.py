@@ -1,0 +1,123 @@
+"""The leaderboard in a real browser: what a visitor sees, clicks and sends."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from space_support import served
+from submission_support import changed, small_toy_scenes
+
+CHROMIUM = shutil.which("chromium")
+QUIET = [
+    *("--no-sandbox", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update"),
+]
+ROWS = ".assay-board tbody tr"
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed: apt-get install chromium")
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    with small_toy_scenes(tmp_path_factory.mktemp("toy")) as small:
+        yield small
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser, toy, tmp_path):
+    """A function that opens the leaderboard in a window of some width; at the end no page may have met an error."""
+    errors, pages = [], []
+    with served(tmp_path / "storage") as space:
+
+        def visit(width=1440, dark=False):
+            page = browser.new_page(viewport={"width": width, "height": 900})
+            page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+            page.on("pageerror", lambda error: errors.append(str(error)))
+            page.on("dialog", lambda dialog: (errors.append("a script ran"), dialog.dismiss()))
+            page.goto(f"{space.address}/?__theme={'dark' if dark else 'light'}", wait_until="domcontentloaded")
+            page.locator(ROWS).first.wait_for()
+            pages.append(page)
+            return page
+
+        yield visit
+        for page in pages:
+            page.close()
+    assert errors == []
+
+
+def names(page):
+    return [text.split(" †")[0] for text in page.locator(f"{ROWS} th").all_inner_texts()]
+
+
+def wait_for_rows(page, condition):
+    page.wait_for_function(f"(() => {{ const rows = document.querySelectorAll('{ROWS}'); return {condition}; }})()")
+
+
+def submit(page, *paths):
+    page.get_by_role("tab", name="Submit").click()
+    page.locator("#sheets input[type=file]").set_input_files([str(path) for path in paths])
+    for path in paths:
+        page.locator("#sheets").get_by_text(path.stem).first.wait_for()
+    page.locator("#send").click()
+    page.locator("#receipt .assay-message").wait_for()
+    return page.locator("#receipt").inner_text()
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1440, False), (1440, True), (390, False)])
+def test_the_board_can_be_searched_and_sorted_and_fits_the_window(visit, width, dark):
+    page = visit(width, dark)
+    opened = names(page)
+    assert {"NegCLIP", "CLIP ViT-B/32"} <= set(opened)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    heading = page.locator(".assay-board thead th").first.bounding_box()
+    assert heading["x"] >= 0
+    assert heading["height"] > 10
+    page.locator("button[data-column='model']").click()
+    page.wait_for_function("document.querySelector('.assay-board th[aria-sort]').innerText.startsWith('model')")
+    ordered = names(page)
+    models = [name for name in ordered if name not in ("Human", "Chance", "Vera", "Grammar model")]
+    assert models == sorted(models, key=str.casefold)
+    page.locator("#search textarea, #search input").first.fill("negclip")
+    wait_for_rows(page, f"rows.length < {len(opened)}")
+    assert all("NegCLIP" in name for name in names(page) if name not in ("Human", "Chance"))
+
+
+def test_a_good_sheet_is_received_and_its_row_appears(visit, toy):
+    page = visit()
+    text = submit(page, toy.path("vqa", "shuffled"))
+    assert "Received as" in text
+    assert "accepted" in text
+    page.get_by_role("tab", name="Leaderboard").click()
+    page.locator("#search textarea, #search input").first.fill("mock:shuffled")
+    wait_for_rows(page, "[...rows].some(row => row.innerText.includes('mock:shuffled'))")
+
+
+def test_a_bad_sheet_is_answered_with_what_is_wrong(visit, toy, tmp_path):
+    path = tmp_path / "cut.parquet"
+    path.write_bytes(toy.sheet("vqa", "shuffled")[:500])
+    page = visit()
+    assert "cut" in submit(page, path)
+    assert page.locator("#receipt [role=alert]").count() == 1
+
+
+def test_no_markup_of_a_submission_becomes_part_of_the_page(visit, toy, tmp_path):
+    name = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+    path = tmp_path / "markup.parquet"
+    path.write_bytes(changed(toy.sheet("vqa", "shuffled"), metadata=lambda found: found["model"].update(name=name)))
+    page = visit()
+    text = submit(page, path)
+    assert name in text
+    page.get_by_role("tab", name="Leaderboard").click()
+    page.locator("#search textarea, #search input").first.fill("<img")
+    wait_for_rows(page, "[...rows].some(row => row.innerText.includes('<script>'))")
+    assert page.locator(".assay-board img, .assay-board script, #receipt img, #receipt script").count() == 0

@@ -1,0 +1,110 @@
+"""The papers' values on the leaderboard: every one is what the paper prints, and says where it stands."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from published_again import AGAIN
+
+from vl_assay.hub_datasets._published import NOTHING, all_tables
+from vl_assay.space_app._launch import model_of, place_of, published
+
+ENTRIES = published()
+
+
+def typed_again(table):
+    """What a table holds as it was typed a second time: values by the row and column that the paper prints."""
+    return {place: text for place, text in AGAIN[table.name].values().items() if place[1] != "# Samples"}
+
+
+def test_every_table_was_typed_a_second_time_and_those_of_the_issue_are_there():
+    assert set(AGAIN) == set(all_tables())
+    for paper, numbers in (("sugarcrepe", "6"), ("aro", "256"), ("tricd", "3456"), ("hard-positives", "178")):
+        assert {f"{paper}-{number}" for number in numbers} <= set(AGAIN)
+
+
+@pytest.mark.parametrize("table", all_tables().values(), ids=lambda table: table.name)
+def test_every_value_is_the_one_typed_a_second_time(table):
+    start = f"{table.paper.short}, Table {table.number}, row "
+    found = {}
+    for entry in ENTRIES:
+        if entry.source.startswith(start):
+            row, _, column = entry.source.removeprefix(start).rpartition(", column ")
+            assert (row, column) not in found
+            found[row, column] = entry.value
+    expected = {place: float(text.split("±")[0]) / table.unit for place, text in typed_again(table).items()}
+    assert found == expected
+
+
+@pytest.mark.parametrize("table", all_tables().values(), ids=lambda table: table.name)
+def test_values_are_kept_with_all_the_digits_that_are_printed(table):
+    printed = {}
+    for row in table.rows:
+        for column, text in zip(table.columns, row.printed, strict=True):
+            line, header = " / ".join(filter(None, (row.group, row.label))), column.header or column.name
+            if text != NOTHING:
+                printed[(header, line) if table.transposed else (line, header)] = text
+    assert printed == typed_again(table)
+
+
+def test_numbers_of_examples_of_aros_relations_are_those_typed_a_second_time():
+    counts = {row: int(text) for (row, header), text in AGAIN["aro-2"].values().items() if header == "# Samples"}
+    assert {column.name: column.n for column in all_tables()["aro-2"].columns if column.n} == counts
+
+
+def test_no_entry_is_of_nothing_and_all_say_that_they_are_not_recomputed():
+    assert len(ENTRIES) == sum(len(typed_again(table)) for table in all_tables().values())
+    for entry in ENTRIES:
+        assert 0 <= entry.value <= 1
+        assert (entry.interval, entry.sheet, entry.status) == (None, "", "published")
+        assert re.fullmatch(r".+ \(.+\), Table \d, row .+, column .+", entry.source)
+        assert entry.origin == ("reference" if entry.model in ("Human", "Chance") else "published")
+
+
+def test_one_checkpoint_has_one_name_in_all_papers_and_no_other_has_it():
+    names, checkpoints = {}, {}
+    for table in all_tables().values():
+        for row in table.rows:
+            run, name = row.run, model_of(table, row).name
+            if run.model:
+                checkpoint = (run.model, run.weights, *run.settings.items())
+                assert names.setdefault(checkpoint, name) == name
+                assert checkpoints.setdefault(name, checkpoint) == checkpoint
+    assert names["clip:openai/clip-vit-base-patch32", ""] == "CLIP ViT-B/32"
+    papers = {entry.source.split()[0] for entry in ENTRIES if entry.model == "CLIP ViT-B/32"}
+    assert papers == {"SugarCrepe", "ARO", "Hard"}
+
+
+def test_models_that_read_no_image_are_references_though_they_are_published():
+    blind = {entry.model for entry in ENTRIES if entry.is_reference and entry.origin == "published"}
+    assert blind == {"Vera", "Grammar model"}
+
+
+def test_values_of_tricds_hidden_test_set_stand_apart_from_those_of_its_validation_set():
+    tasks = {}
+    for entry in ENTRIES:
+        if entry.benchmark == "tricd":
+            number = re.search(r"Table (\d)", entry.source)[1]
+            tasks.setdefault(number, set()).add((entry.task, entry.metric, entry.score))
+    assert tasks == {
+        "3": {("test", "cpd_ap", "ap")},
+        "4": {("test", "yes_no_f1", "macro_f1")},
+        "5": {("test", "grounding_recall", "recall_at_1")},
+        "6": {("test", "group_recall_at_1", "recall_at_1")},
+        "8": {("val", "cpd_ap", "ap")},
+    }
+
+
+def test_sizes_and_data_are_those_of_sugarcrepes_table_6():
+    facts = {entry.model: (entry.parameters, entry.training_data) for entry in ENTRIES}
+    assert facts["OpenCLIP ViT-G/14"] == (2_540_000_000, "LAION 2B")
+    assert facts["DataComp ViT-B/32 (S)"] == (151_000_000, "DataComp 13M")
+    assert facts["GPT-4V"] == facts["Human"] == (None, "")
+
+
+def test_each_column_has_one_place_and_columns_of_a_table_have_different_ones():
+    for table in all_tables().values():
+        places = [place_of(table, column) for column in table.columns]
+        assert len(set(places)) == len(places)
+        assert all(place.score for place in places)

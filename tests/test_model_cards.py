@@ -1,0 +1,418 @@
+"""Results in a model's repository: readable by the Hub's own reader, and nothing else in the card touched."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import sys
+
+import pytest
+import yaml
+from huggingface_hub import DatasetCard, ModelCard, parse_eval_result_entries
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from vl_assay.hub_datasets import build, judge, write_model_card
+from vl_assay.hub_datasets._model_cards import eval_result_entries, eval_results
+from vl_assay.hub_datasets._publishing import eval_yaml
+from vl_assay.metrics._console import main
+from vl_assay.metrics.errors import DataError
+from vl_assay.metrics.results import Result, code_version
+from vl_assay.metrics.sheet_rows import MatchingRow
+from vl_assay.metrics.sheets import Sheet, file_hash, write_sheet
+
+MODEL = "some/model"
+# The last line of front matter, as the Hub reads it, is "---" on a line of its own.
+OTHERS = """\
+license: mit  # as given
+# what it was trained on
+datasets: &sets
+- laion/laion400m
+model-index: # kept by hand
+- name: some/model
+  results:
+  - task: {type: image-classification, name: Classification}
+    dataset: {type: owner/toy_scenes, name: Toy scenes}
+    metrics:
+    - {type: accuracy, value: 0.5}
+    source: {name: Someone, url: https://example.org}
+
+# the rest
+tags: [a, 'b']
+"""
+BODY = "# Some model\n\nText with --- and a rule:\n\n---\n\nmodel-index: not this one\n"
+
+
+def result_of(sha="a" * 64, value=0.75, model=MODEL, task="itm", metric="sugarcrepe_itm", **changes):
+    benchmark = {"name": "toy_scenes", "task": task, "configs": [task], "split": "test", "fingerprint": "f" * 64}
+    scores = {"accuracy": value, "accuracy_interval": [value - 0.1, value + 0.1], "macro_accuracy": value / 3, "n": 8}
+    result = Result(
+        model={"name": model},
+        benchmark=benchmark | {"rows": 8, "missing": []},
+        run={},
+        sheet={"file": "s.parquet", "sha256": sha},
+        metric=metric,
+        options={"ties": "wrong", "confidence": 0.95, "resamples": 10_000, "seed": 0},
+        missing=0,
+        scores=scores,
+        shown=["accuracy"],
+        headline="accuracy",
+        chance={"accuracy": 0.5},
+    )
+    return dataclasses.replace(result, **changes)
+
+
+RESULT = result_of()
+
+
+@pytest.fixture
+def card(tmp_path):
+    """A function that writes a card, and returns its path."""
+
+    def write(content):
+        path = tmp_path / "README.md"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def entries_of(path):
+    return ModelCard.load(path).data.eval_results or []
+
+
+def ours(path):
+    return [entry for entry in entries_of(path) if (entry.source_name or "").startswith("VL-Assay ")]
+
+
+def files_of(folder):
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def parsed(path):
+    return parse_eval_result_entries(yaml.safe_load(path.read_text(encoding="utf-8")))
+
+
+@pytest.fixture(scope="module")
+def sheets(tmp_path_factory):
+    """Sheets of the seven categories of sugarcrepe, and of hard positives, which two metrics judge."""
+    folder = tmp_path_factory.mktemp("sheets")
+    tasks = {
+        ("sugarcrepe", "itm"): ("add_att", "add_obj", "replace_att"),
+        ("hard_positives", "replace"): ("replace_relations", "replace_attributes"),
+    }
+    for (name, task), configs in tasks.items():
+        captions = 2 if task == "itm" else 3
+        rows = [
+            MatchingRow(f"{config}/{n}", config, config, [f"i{n}"], [0], [[0.5, 0.1 * n, 0.2 * n][:captions]])
+            for config in configs
+            for n in range(6)
+        ]
+        benchmark = {"name": name, "task": task, "configs": list(configs), "split": "test", "fingerprint": name}
+        benchmark |= {"rows": len(rows), "missing": []}
+        write_sheet(folder / f"{name}.parquet", Sheet(rows, {"model": {"name": MODEL}, "benchmark": benchmark}))
+    return folder
+
+
+def test_the_hubs_own_readers_give_the_same_values_back(sheets, tmp_path):
+    path = tmp_path / "README.md"
+    sugarcrepe = judge(sheets / "sugarcrepe.parquet", resamples=200)
+    positives = judge(sheets / "hard_positives.parquet", resamples=200)
+    written = write_model_card(path, [*sugarcrepe, *positives], dataset_owner="me")
+    names = ["README.md", "vl-assay-sugarcrepe.yaml", "vl-assay-hard_positives.yaml"]
+    assert [file.name for file in written] == names
+    assert entries_of(path) == [*eval_results(sugarcrepe, "me"), *eval_results(positives, "me")]
+    for name, results in (("sugarcrepe", sugarcrepe), ("hard_positives", positives)):
+        assert parsed(tmp_path / ".eval_results" / f"vl-assay-{name}.yaml") == eval_result_entries(results, "me")
+
+
+def test_an_entry_has_all_that_it_takes_to_compute_it_again(sheets, tmp_path):
+    [result] = judge(sheets / "sugarcrepe.parquet", resamples=200)
+    write_model_card(tmp_path / "README.md", [result])
+    accuracy, macro = entries_of(tmp_path / "README.md")
+    assert (accuracy.metric_value, macro.metric_value) == (result.scores["accuracy"], result.scores["macro_accuracy"])
+    assert (accuracy.metric_type, accuracy.metric_config) == ("accuracy", "sugarcrepe_itm")
+    assert accuracy.metric_args == {**result.options, "interval": result.scores["accuracy_interval"], "n": 18}
+    assert (accuracy.dataset_type, accuracy.dataset_name) == ("vl-assay/sugarcrepe", "SugarCrepe")
+    configs = ["add_att", "add_obj", "replace_att"]
+    assert accuracy.dataset_args == {"task": "itm", "configs": configs, "fingerprint": "sugarcrepe"}
+    sha = file_hash(sheets / "sugarcrepe.parquet")
+    assert accuracy.source_name == f"VL-Assay {code_version()}, sheet sha256:{sha}"
+
+
+def test_examples_in_no_score_are_counted_beside_the_scores():
+    result = result_of(missing=3)
+    assert [entry.metric_args["missing"] for entry in eval_results([result])] == [3, 3]
+    assert "3 examples of the sheet lack their image and are in no score" in eval_result_entries([result])[0].notes
+    assert "missing" not in eval_results([RESULT])[0].metric_args
+
+
+def test_each_configuration_has_the_headline_of_the_tasks_first_metric(sheets, tmp_path):
+    augmented, brittle = judge(sheets / "hard_positives.parquet", resamples=200)
+    write_model_card(tmp_path / "README.md", [brittle, augmented])
+    entries = parsed(tmp_path / ".eval_results" / "vl-assay-hard_positives.yaml")
+    parts = augmented.scores["per_category"]
+    assert [(entry.task_id, entry.value) for entry in entries] == [
+        (f"replace_{config}", parts[config]["augmented_accuracy"])
+        for config in ("replace_relations", "replace_attributes")
+    ]
+    low, high = parts["replace_relations"]["augmented_accuracy_interval"]
+    assert f"95 % interval {low} to {high}; n = 6" in entries[0].notes
+
+
+def test_task_ids_and_names_are_those_of_the_dataset_that_is_published(sheets, coco, tmp_path):
+    configs = ["add_att", "swap_obj"]
+    build("sugarcrepe", tmp_path / "sc", configs=configs, data_dir=coco(4, 4), options={"verify": False})
+    tasks = {task["config"]: task["id"] for task in yaml.safe_load(eval_yaml(tmp_path / "sc"))["tasks"]}
+    [result] = judge(sheets / "sugarcrepe.parquet", resamples=200)
+    added, *_ = eval_result_entries([result])
+    assert added.task_id == tasks["add_att"] == "itm_add_att"
+    pretty = DatasetCard.load(tmp_path / "sc" / "README.md").data.pretty_name
+    assert pretty == eval_results([result])[0].dataset_name
+
+
+def test_a_second_run_changes_no_byte_and_writes_no_file(card, tmp_path):
+    path = card(f"---\n{OTHERS}---\n{BODY}")
+    assert len(write_model_card(path, [RESULT])) == 2
+    before = files_of(tmp_path), path.stat().st_mtime_ns
+    assert write_model_card(path, [RESULT]) == []
+    assert (files_of(tmp_path), path.stat().st_mtime_ns) == before
+
+
+def test_everything_but_the_lines_of_the_key_stays_byte_for_byte(card):
+    path = card(f"---\n{OTHERS}---\n{BODY}")
+    before, after = OTHERS.split("model-index: # kept")[0], "\n\n# the rest" + OTHERS.split("# the rest")[1]
+    write_model_card(path, [RESULT])
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith(f"---\n{before}model-index:\n")
+    assert text.endswith(f"{after}---\n{BODY}")
+    someone, *rest = entries_of(path)
+    assert (someone.metric_value, someone.source_name) == (0.5, "Someone")
+    assert rest == eval_results([RESULT])
+
+
+def test_new_results_take_the_place_of_old_ones_and_of_no_others(card, tmp_path):
+    path = card(f"---\n{OTHERS}---\n{BODY}")
+    write_model_card(path, [RESULT, result_of(task="order", metric="aro_itm")])
+    write_model_card(path, [result_of("b" * 64, value=0.875)])
+    assert [entry.metric_value for entry in entries_of(path) if entry.metric_type == "accuracy"] == [0.5, 0.875, 0.75]
+    entries = parsed(tmp_path / ".eval_results" / "vl-assay-toy_scenes.yaml")
+    assert [(entry.task_id, entry.value) for entry in entries] == [("itm", 0.875), ("order", 0.75)]
+    # Under another owner's name they are the same benchmark still.
+    write_model_card(path, [result_of("b" * 64, value=0.875)], dataset_owner="me")
+    assert [entry.dataset_type for entry in ours(path)] == ["me/toy_scenes"] * 2 + ["vl-assay/toy_scenes"] * 2
+
+
+def test_others_in_the_file_of_results_stay(card, tmp_path):
+    file = tmp_path / ".eval_results" / "vl-assay-toy_scenes.yaml"
+    file.parent.mkdir()
+    other = {"dataset": {"id": "vl-assay/toy_scenes", "task_id": "itm"}, "value": 0.1, "extra": {"kept": True}}
+    file.write_text(yaml.safe_dump([other]))
+    write_model_card(card(BODY), [RESULT])
+    first, second = yaml.safe_load(file.read_text())
+    assert first == other
+    assert second["value"] == RESULT.scores["accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("content", "start"),
+    [
+        (None, "---\nmodel-index:\n"),
+        ("", "---\nmodel-index:\n"),
+        (BODY, "---\nmodel-index:\n"),
+        ("---\n---\n# A rule below no metadata\n", "---\nmodel-index:\n"),
+        ("---\n\n---\n" + BODY, "---\nmodel-index:\n"),
+        ("\n---\n# nothing yet\n---\n" + BODY, "\n---\n# nothing yet\nmodel-index:\n"),
+        ("---\nlicense: mit\nmodel-index:\n---\n" + BODY, "---\nlicense: mit\nmodel-index:\n- name"),
+        ("---\nmodel-index: []\n---\n" + BODY, "---\nmodel-index:\n"),
+        ('---\n  "model-index": # none\n  license: mit\n---\n', "---\n  model-index:\n  - name"),
+        ("\ufeff---\nlicense: mit\n---\n" + BODY, "\ufeff---\nlicense: mit\nmodel-index:\n"),
+        ("\ufeff" + BODY, "\ufeff---\nmodel-index:\n"),
+    ],
+)
+def test_cards_without_results_get_them(content, start, card, tmp_path):
+    path = tmp_path / "new" / "README.md" if content is None else card(content)
+    write_model_card(path, [RESULT])
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith(start)
+    assert entries_of(path) == eval_results([RESULT])
+    assert content is None or text.endswith(content.removeprefix("\ufeff").split("---\n")[-1])
+    assert write_model_card(path, [RESULT]) == []
+
+
+def test_line_ends_of_the_card_are_those_of_the_new_lines(card):
+    path = card(f"---\n{OTHERS}---\n{BODY}".replace("\n", "\r\n"))
+    write_model_card(path, [RESULT])
+    content = path.read_bytes()
+    assert content.count(b"\n") == content.count(b"\r\n") > 30
+    assert [entry.metric_value for entry in entries_of(path)] == [0.5, 0.75, 0.25]
+    assert write_model_card(path, [RESULT]) == []
+    plain = card(BODY.replace("\n", "\r\n"))
+    write_model_card(plain, [RESULT])
+    assert plain.read_bytes().count(b"\n") == plain.read_bytes().count(b"\r\n")
+
+
+def test_literal_text_and_aliases_at_the_end_of_the_key_are_found(card):
+    block = (
+        "text: &text |\n  # a heading\n\n  more\nmodel-index:\n- name: m\n  results:\n  - task: {type: t}\n"
+        "    dataset: {type: d, name: d}\n    metrics:\n    - type: wer\n      value: 1\n      name: |\n"
+        "        # no comment\n\n        two\n# a comment\n\n"
+    )
+    path = card(f"---\n{block}---\n")
+    write_model_card(path, [RESULT])
+    assert "\n# a comment\n\n---\n" in path.read_text()
+    assert path.read_text().count("# no comment") == 1
+    assert entries_of(path)[0].metric_name == "# no comment\n\ntwo\n"
+    path = card("---\nbase: &base m\nmodel-index:\n- results: []\n  name: *base\nlicense: mit\n---\n")
+    write_model_card(path, [RESULT])
+    assert path.read_text().startswith("---\nbase: &base m\nmodel-index:\n- results:\n")
+    assert path.read_text().endswith("\n  name: m\nlicense: mit\n---\n")
+
+
+def test_a_model_of_another_name_in_the_index_keeps_its_name_and_its_place(card):
+    other = {"name": "other", "results": []}
+    path = card("---\n" + yaml.safe_dump({"model-index": [other, {"name": MODEL, "results": []}]}) + "---\n")
+    write_model_card(path, [RESULT])
+    index = yaml.safe_load(path.read_text().split("---")[1])["model-index"]
+    assert [(each["name"], len(each["results"])) for each in index] == [("other", 0), (MODEL, 1)]
+    path = card("---\n" + yaml.safe_dump({"model-index": [other]}) + "---\n")
+    write_model_card(path, [RESULT])
+    assert ModelCard.load(path).data.model_name == "other"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("---\na: [\n---\n", "are no YAML"),
+        ("---\njust text\n---\n", "are 'just text', no keys with values"),
+        ("---\n{license: mit}\n---\n", "cannot be written without harm"),
+        ("---\nmodel-index: &i []\nother: *i\n---\n", "cannot be written without harm"),
+        ("---\nmodel-index: text\n---\n", "the model-index of .* cannot be read"),
+        ("---\nmodel-index:\n- name: x\n  results: [{task: 1}]\n---\n", "the model-index of .* cannot be read"),
+        (b"---\nlicense: \xff\n---\n", "is no text in UTF-8"),
+    ],
+)
+def test_cards_that_cannot_be_changed_safely_stay_as_they_are(content, message, card, tmp_path):
+    path = card(content)
+    before = files_of(tmp_path)
+    with pytest.raises(DataError, match=message):
+        write_model_card(path, [RESULT])
+    assert files_of(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("results", "options", "message"),
+    [
+        ([], {}, "results of 0 models came"),
+        ([RESULT, result_of(model="b")], {}, r"results of 2 models came \(some/model, b\)"),
+        ([RESULT, result_of("b" * 64)], {}, r"two sheets of toy_scenes \(itm\) came"),
+        ([RESULT, RESULT], {}, r"two sheets of toy_scenes \(itm\) came"),
+        ([RESULT], {"dataset_owner": "a/b"}, "'a/b' cannot own a dataset on the Hub"),
+        ([RESULT], {"dataset_owner": ""}, "'' cannot own a dataset on the Hub"),
+    ],
+)
+def test_results_that_are_not_one_models_are_refused(results, options, message, tmp_path):
+    with pytest.raises(DataError, match=message):
+        write_model_card(tmp_path / "README.md", results, **options)
+    assert files_of(tmp_path) == {}
+
+
+def test_a_folder_and_a_damaged_file_of_results_are_named(tmp_path):
+    with pytest.raises(DataError, match=r"is a folder; name the README\.md in it"):
+        write_model_card(tmp_path, [RESULT])
+    (tmp_path / ".eval_results").mkdir()
+    for damaged in ("a: 1", "- value: 1", "- [", "- text"):
+        (tmp_path / ".eval_results" / "vl-assay-toy_scenes.yaml").write_text(damaged)
+        with pytest.raises(DataError, match="is no file of evaluation results"):
+            write_model_card(tmp_path / "README.md", [RESULT])
+    assert not (tmp_path / "README.md").exists()
+
+
+def test_the_command_writes_the_card_beside_the_report(sheets, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    command = f"vl-assay report {sheets}/sugarcrepe.parquet --out out --model-card model/README.md --dataset-owner me"
+    for outcome in ("README.md, vl-assay-sugarcrepe.yaml", "nothing to change"):
+        monkeypatch.setattr(sys, "argv", shlex.split(command))
+        with pytest.raises(SystemExit) as left:
+            main()
+        assert not left.value.code
+        assert f"model card model/README.md: {outcome}" in capsys.readouterr().out
+    assert entries_of(tmp_path / "model" / "README.md") == eval_results(judge(sheets / "sugarcrepe.parquet"), "me")
+
+
+# What a text file can hold, with the characters that YAML and Markdown care about made frequent.
+TEXT = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\n\r-:#'\"{}[]&*|>\ufeff\u2028\x85 \t"))
+VALUE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+KEYS = TEXT.filter(lambda key: key != "model-index")
+COMMENT = st.sampled_from(["", "# a comment", "# model-index:", "   # indented"])
+QUICK = {"suppress_health_check": [HealthCheck.function_scoped_fixture]}
+
+
+@st.composite
+def cards(draw):
+    """The lines of front matter before and after the place of the key, and the text below; all with one line end."""
+    end = draw(st.sampled_from(["\n", "\r\n"]))
+
+    def part():
+        chosen = draw(st.dictionaries(KEYS, VALUE, max_size=3))
+        text = "".join(yaml.safe_dump({key: chosen[key]}, allow_unicode=draw(st.booleans())) for key in chosen)
+        lines = [line for line in text.split("\n") if line] + [draw(COMMENT)]
+        return "".join(line + end for line in lines)
+
+    return end, part(), part(), draw(TEXT)
+
+
+@settings(max_examples=150, **QUICK)
+@given(cards=cards(), has_index=st.booleans())
+def test_whatever_a_card_holds_stays_and_the_results_come_back(cards, has_index, card, tmp_path):
+    end, before, after, text = cards
+    old = OTHERS[OTHERS.index("model-index") : OTHERS.index("# the rest")].rstrip() if has_index else ""
+    old = "".join(line + end for line in old.split("\n") if line)
+    path = card(f"---{end}{before}{old}{after}---{end}{text}")
+    known = ModelCard.load(path)
+    assert known.text == text
+    write_model_card(path, [RESULT])
+    new = path.read_bytes()
+    assert new.startswith(f"---{end}{before}model-index:{end}".encode() if has_index else f"---{end}{before}".encode())
+    assert new.endswith(f"{end}{after}---{end}{text}".encode() if has_index else f"---{end}{text}".encode())
+    assert entries_of(path) == [*(known.data.eval_results or []), *eval_results([RESULT])]
+    assert write_model_card(path, [RESULT]) == []
+    assert path.read_bytes() == new
+
+
+PIECES = st.lists(TEXT | st.sampled_from(["---", "---\n", "\n---\n", "\r\n---\r\n", "a: 1", "# text\n"]), max_size=6)
+
+
+@settings(max_examples=200, **QUICK)
+@given(pieces=PIECES)
+def test_any_text_is_below_the_results_as_the_hub_reads_it_or_stays_as_it_is(pieces, card):
+    text = "".join(pieces)
+    path = card(text)
+    try:
+        known = ModelCard.load(path)
+    except (ValueError, TypeError, yaml.YAMLError):  # rules that enclose something other than keys and values
+        known = None
+    try:
+        write_model_card(path, [RESULT])
+    except DataError:
+        assert path.read_bytes() == text.encode()
+        assert known is None
+        return
+    assert entries_of(path) == eval_results([RESULT])
+    assert known is not None
+    assert ModelCard.load(path).text == known.text
+    assert path.read_bytes().endswith(known.text.encode())
+    assert write_model_card(path, [RESULT]) == []
+
+
+@settings(max_examples=60, **QUICK)
+@given(name=st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=200))
+def test_any_models_name_comes_back(name, card):
+    path = card(BODY)
+    write_model_card(path, [result_of(model=name)])
+    assert ModelCard.load(path).data.model_name == name
+    assert write_model_card(path, [result_of(model=name)]) == []

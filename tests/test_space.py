@@ -1,0 +1,120 @@
+"""The leaderboard over its HTTP interface: what is sent is checked, stored, judged and shown; the rest is refused."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from space_support import served
+from submission_support import changed, small_toy_scenes
+from typer.testing import CliRunner
+
+from vl_assay.hub_datasets import judge
+from vl_assay.metrics._console import build_app
+from vl_assay.metrics.errors import SheetError, StorageError
+from vl_assay.space_app._board import Column
+from vl_assay.space_app._client import send
+from vl_assay.space_app._submissions import OPTIONS, submissions
+
+TYPED = {"name": "", "family": "mock", "parameters": "1.5M", "training_data": "none", "link": ""}
+VQA = Column("toy_scenes", "vqa", "yes_no_f1", "accuracy")
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    with small_toy_scenes(tmp_path_factory.mktemp("toy")) as small:
+        yield small
+
+
+@pytest.fixture
+def space(toy, tmp_path):
+    with served(tmp_path / "storage") as space:
+        yield space
+
+
+def command(*arguments):
+    return CliRunner().invoke(build_app(), list(map(str, arguments)))
+
+
+def noisy(toy, folder, number):
+    """The path of a sheet like no other."""
+    path = folder / f"{number}.parquet"
+    told = {"metadata": lambda found: found["model"].update(name=f"model {number}")}
+    rows = lambda rows: rows[0].update(score=0.001 * (number + 1))  # noqa: E731
+    path.write_bytes(changed(toy.sheet("vqa", "shuffled"), rows=rows, **told))
+    return path
+
+
+def test_sheets_that_are_submitted_are_shown_with_the_figures_of_judge(space, toy):
+    paths = [toy.path(task, "shuffled") for task in ("vqa", "groups")]
+    result = command("submit", *paths, "--to", space.address, "--name", "A model", "--json")
+    assert result.exit_code == 0, result.output
+    receipt = json.loads(result.stdout)
+    assert receipt["status"] == "accepted"
+    assert [each["scores"] for each in receipt["results"]] == [each.scores for each in judge(paths, **OPTIONS)]
+    [stored] = submissions(space.storage)
+    assert (stored.id, stored.model["name"]) == (receipt["id"], "A model")
+    entry = space.catalogue.board.entry(VQA, "A model", "recomputed")
+    assert entry.value == judge(paths[0], **OPTIONS)[0].scores["accuracy"]
+    assert entry.source == f"submission {receipt['id']}"
+    assert (
+        send(space.address, paths, TYPED | {"name": "A model", "family": "", "parameters": "", "training_data": ""})[
+            "id"
+        ]
+        == receipt["id"]
+    )
+    assert len(submissions(space.storage)) == 1
+
+
+def test_what_cannot_be_taken_is_refused_with_a_reason_and_not_stored(space, toy, tmp_path):
+    good = toy.sheet("vqa", "shuffled")
+    bad = {
+        "no Parquet": b"PK\x03\x04 no sheet",
+        "truncated": good[: len(good) // 2],
+        "a row too few": changed(good, rows=lambda rows: rows.pop()),
+        "an id twice": changed(good, rows=lambda rows: rows[1].update(id=rows[0]["id"])),
+        "NaN": changed(good, rows=lambda rows: rows[0].update(score=float("nan"))),
+        "another question": changed(good, rows=lambda rows: rows[0].update(question="Is it?")),
+        "another benchmark": changed(good, metadata=lambda found: found["benchmark"].update(name="nonsense")),
+        "another fingerprint": changed(good, metadata=lambda found: found["benchmark"].update(fingerprint="0" * 64)),
+    }
+    messages = set()
+    for name, content in bad.items():
+        path = tmp_path / f"{name}.parquet"
+        path.write_bytes(content)
+        with pytest.raises(SheetError, match=r"^the leaderboard refuses the submission: .{20}") as caught:
+            send(space.address, [path], TYPED)
+        messages.add(str(caught.value))
+    assert len(messages) == len(bad)
+    assert space.storage.paths() == []
+    with pytest.raises(StorageError, match=r"http://127\.0\.0\.1:9 did not take the sheets .* safe"):
+        send("http://127.0.0.1:9", [path], TYPED)
+    result = command("submit", tmp_path / "nowhere.parquet")
+    assert "nowhere.parquet is no file" in str(result.exception)
+
+
+def test_submissions_at_the_same_time_are_all_stored_and_shown(space, toy, tmp_path, monkeypatch):
+    monkeypatch.setenv("VL_ASSAY_RATE_LIMIT", "100")
+    paths = [noisy(toy, tmp_path, number) for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        receipts = list(pool.map(lambda path: send(space.address, [path], TYPED | {"family": "clip"}), paths))
+    assert len({receipt["id"] for receipt in receipts}) == 8
+    assert {each.id for each in submissions(space.storage)} == {receipt["id"] for receipt in receipts}
+    shown = space.catalogue.board.recomputed(VQA)
+    assert {model for model in shown if model.startswith("model ")} == {f"model {number}" for number in range(8)}
+
+
+def test_a_flagged_submission_is_shown_when_a_maintainer_accepts_it(space, toy):
+    result = command("submit", toy.path("vqa", "constant"), "--to", space.address)
+    assert "a person will look at this first" in result.output
+    [found] = submissions(space.storage)
+    assert found.status == "flagged"
+    assert space.catalogue.board.entry(VQA, found.model["name"], "recomputed") is None
+    listed = command("review", "--storage", space.folder)
+    assert found.id in listed.output
+    decided = command("review", found.id, "accepted", "--by", "me", "--reason", "a baseline", "--storage", space.folder)
+    assert f"{found.id} is accepted" in decided.output
+    space.catalogue.refresh()
+    assert space.catalogue.board.entry(VQA, found.model["name"], "recomputed") is not None
+    assert "no submission waits" in command("review", "--storage", space.folder).output

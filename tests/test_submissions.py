@@ -1,0 +1,347 @@
+"""Submissions: stored whole or not at all, judged as `judge` does, finished after a crash, reviewed and withdrawn."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from submission_support import MemoryStorage, changed, small_toy_scenes
+
+from vl_assay.hub_datasets import judge
+from vl_assay.metrics.errors import RateLimitError, SheetError, StorageError, SubmissionError, UnknownNameError
+from vl_assay.space_app import _records, _submissions
+from vl_assay.space_app._submissions import (
+    OPTIONS,
+    finish,
+    metrics_version,
+    preview,
+    results_of,
+    review,
+    submissions,
+    submit,
+    withdraw,
+)
+
+TASKS = ("groups", "vqa", "detection", "retrieval")
+MODEL = {"name": "Bag", "family": "mock", "parameters": "1.5M", "training_data": "none", "link": "https://a.example/b"}
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    with small_toy_scenes(tmp_path_factory.mktemp("toy")) as small:
+        yield small
+
+
+@pytest.fixture
+def storage():
+    return MemoryStorage()
+
+
+def at(minutes):
+    return lambda: NOON + timedelta(minutes=minutes)
+
+
+def noisy(toy, number, task="vqa"):
+    """A sheet like no other: the first answer tells its number."""
+    return changed(toy.sheet(task, "shuffled"), rows=lambda rows: rows[0].update(score=0.001 * (number + 1)))
+
+
+def test_a_submission_is_stored_with_its_sheets_and_judged_as_by_judge(toy, storage):
+    paths = [toy.path(task, "shuffled") for task in TASKS]
+    receipt = submit(storage, [path.read_bytes() for path in paths], MODEL, "someone", now=at(0))
+    ours = judge(paths, **OPTIONS)
+    assert [dataclasses.replace(each, sheet={}) for each in receipt.results] == [
+        dataclasses.replace(each, sheet={}) for each in ours
+    ]
+    assert [each.sheet["sha256"] for each in receipt.results] == [each.sheet["sha256"] for each in ours]
+    assert results_of(storage, receipt.id) == receipt.results
+    hashes = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+    assert set(storage.files) == {
+        f"requests/{receipt.id}/submission.json",
+        *(f"requests/{receipt.id}/{sha256}.parquet" for sha256 in hashes),
+        f"results/{receipt.id}/{metrics_version()}.json",
+    }
+    record = json.loads(storage.read(f"requests/{receipt.id}/submission.json"))
+    assert record["model"] == MODEL | {"parameters": 1_500_000}
+    assert (record["user"], record["time"], record["flags"]) == ("someone", "2026-01-02T12:00:00.000000+00:00", [])
+    assert [sheet["model"]["name"] for sheet in record["sheets"]] == ["mock:shuffled"] * 4
+    assert [sheet["rows"] for sheet in record["sheets"]] == [40, 80, 80, 100]
+    [found] = submissions(storage)
+    assert (found.id, found.status, found.user, found.problems) == (receipt.id, "accepted", "someone", ())
+    assert receipt.status == "accepted"
+
+
+def test_the_same_submission_again_changes_nothing_even_when_the_hour_is_full(toy, storage, monkeypatch):
+    sheets = [toy.sheet("groups", "shuffled"), toy.sheet("vqa", "shuffled")]
+    first = submit(storage, sheets, MODEL, "someone", now=at(0))
+    files = dict(storage.files)
+    monkeypatch.setenv("VL_ASSAY_RATE_LIMIT", "1")
+    again = submit(storage, sheets[::-1], dict(reversed(MODEL.items())), "someone", now=at(5))
+    assert again == first
+    assert storage.files == files
+    monkeypatch.undo()
+    assert submit(storage, sheets, MODEL, "another", now=at(6)).id != first.id
+    assert submit(storage, sheets[:1], MODEL, "someone", now=at(6)).id != first.id
+    assert submit(storage, sheets, MODEL | {"link": ""}, "someone", now=at(6)).id != first.id
+
+
+def test_a_preview_tells_what_a_submission_would_and_stores_nothing(toy, storage):
+    shown = preview(storage, [toy.sheet("groups", "constant")], MODEL, "someone", now=at(0))
+    assert storage.files == {}
+    assert shown == submit(storage, [toy.sheet("groups", "constant")], MODEL, "someone", now=at(0))
+    assert shown.status == "flagged"
+    assert shown.flags == ("toy_scenes/groups: All 160 scores are the same, 0.",)
+
+
+def test_a_model_without_a_typed_name_has_the_sheets_own(toy, storage):
+    submit(storage, [toy.sheet("vqa", "shuffled")], {}, now=at(0))
+    [found] = submissions(storage)
+    assert found.model == {"name": "mock:shuffled", "family": "", "parameters": None, "training_data": "", "link": ""}
+
+
+def test_the_scores_of_another_user_or_model_are_flagged_and_ones_own_are_not(toy, storage):
+    sheets = [toy.sheet("vqa", "shuffled")]
+    first = submit(storage, sheets, MODEL, "someone", now=at(0))
+    assert submit(storage, sheets, MODEL | {"link": ""}, "someone", now=at(1)).flags == ()
+    renamed = changed(sheets[0], metadata=lambda m: m["model"].update(name="mine"), rows=list.reverse)
+    for model, user in ((MODEL, "another"), (MODEL | {"name": "Other"}, "someone")):
+        receipt = submit(storage, [renamed], model, user, now=at(2))
+        assert receipt.status == "flagged"
+        assert f"toy_scenes/vqa: The scores are the same as those of Bag in the submission {first.id}." in receipt.flags
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        ({"name": "a\nb"}, SheetError, "the model's name is .*printable"),
+        ({"family": "x" * 201}, SheetError, "the model's family is .*200"),
+        ({"link": "javascript:alert(1)"}, SheetError, "the model's link is .*https://"),
+        ({"parameters": "lots"}, SheetError, "the model's parameters are 'lots'; give a number, such as"),
+        ({"parameters": "9" * 30}, SheetError, "the model's parameters are"),
+        ({"colour": "red"}, UnknownNameError, "unknown field of a model 'colour'; known: name, family"),
+    ],
+)
+def test_typed_fields_that_cannot_be_shown_are_refused(model, error, message, storage):
+    with pytest.raises(error, match=message):
+        submit(storage, [b""], model)
+    assert storage.files == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("151,000,000", 151e6), ("151M", 151e6), ("1.2b", 1.2e9), ("7_000", 7000)]
+)
+def test_sizes_are_read_as_people_write_them(text, number):
+    assert _submissions._typed({"parameters": text})["parameters"] == number
+
+
+def test_sheets_that_do_not_belong_together_are_refused(toy, storage):
+    vqa, other = toy.sheet("vqa", "shuffled"), toy.sheet("groups")
+    for uploads, message in (
+        ([], "0 sheets came; a submission has 1 to 50"),
+        ([vqa] * 51, "51 sheets came"),
+        ([vqa, other], "the sheets are of 2 models, mock:bag-of-words, mock:shuffled"),
+        ([vqa, noisy(toy, 0)], "2 sheets of toy_scenes/vqa came"),
+    ):
+        with pytest.raises(SubmissionError, match=message):
+            submit(storage, uploads, MODEL)
+    with pytest.raises(SheetError, match=r"^sheet 2 is no Parquet file"):
+        submit(storage, [vqa, b"x"], MODEL)
+    with pytest.raises(SheetError, match=r"^b\.txt is no Parquet file"):
+        submit(storage, [vqa, b"x"], MODEL, names=["a.parquet", "b.txt"])
+    assert storage.files == {}
+
+
+class Failing(MemoryStorage):
+    """Fails, or dies, when results are added."""
+
+    def __init__(self, error):
+        super().__init__()
+        self.error = error
+
+    def add(self, files, message):
+        if self.error and any(path.startswith("results/") for path in files):
+            raise self.error
+        super().add(files, message)
+
+
+@pytest.mark.parametrize("error", [StorageError("the disk is full"), KeyboardInterrupt()])
+def test_results_that_could_not_be_stored_are_computed_later(toy, error):
+    storage, sheets = Failing(error), [toy.sheet("vqa", "shuffled"), toy.sheet("groups", "shuffled")]
+    if isinstance(error, StorageError):
+        assert submit(storage, sheets, MODEL, now=at(0)).status == "pending"
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            submit(storage, sheets, MODEL, now=at(0))
+    [found] = submissions(storage)
+    assert found.status == "pending"
+    assert results_of(storage, found.id) == []
+    storage.error = None
+    assert finish(storage) == []
+    receipt = submit(storage, sheets, MODEL, now=at(9))
+    assert (receipt.status, receipt.time) == ("accepted", found.time)
+    assert results_of(storage, found.id) == receipt.results
+
+
+def test_a_new_version_of_the_metrics_has_everything_computed_again(toy, storage, monkeypatch):
+    receipt = submit(storage, [toy.sheet("vqa", "shuffled")], MODEL, now=at(0))
+    old = metrics_version()
+    monkeypatch.setattr(_records, "metrics_version", lambda: "0123456789ab")
+    assert finish(storage) == []
+    assert storage.paths("results/") == sorted(f"results/{receipt.id}/{v}.json" for v in (old, "0123456789ab"))
+    assert results_of(storage, receipt.id) == receipt.results
+    files = dict(storage.files)
+    assert finish(storage) == []
+    assert storage.files == files
+
+
+def test_the_version_follows_the_code_that_computes(monkeypatch, tmp_path):
+    judging, others = "hub_datasets/_judging.py", ("metrics/a/app.py", "metrics/page.py")
+    for path in ("metrics/kernels.py", "metrics/a/a.py", judging, *others):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("1")
+    assert len(metrics_version()) == 12
+    monkeypatch.setattr(_records, "_PACKAGE", tmp_path)
+    version = _records.metrics_version.__wrapped__
+    seen = [version()]
+    for path in ("metrics/kernels.py", "metrics/a/a.py", judging, "metrics/new.py"):
+        (tmp_path / path).write_text("2")
+        seen.append(version())
+    assert len(set(seen)) == 5
+    for path in (*others, "metrics/a/README.md"):
+        (tmp_path / path).write_text("2")
+    assert version() == seen[-1]
+
+
+def test_too_many_submissions_in_an_hour_wait_for_the_oldest_to_pass(toy, storage, monkeypatch):
+    monkeypatch.setenv("VL_ASSAY_RATE_LIMIT", "2")
+    for number in range(2):
+        submit(storage, [noisy(toy, number)], MODEL, f"user{number}", now=at(10 * number))
+    with pytest.raises(RateLimitError, match=r"2 submissions within the last hour.* after 13:00:00 UTC") as caught:
+        submit(storage, [noisy(toy, 2)], MODEL, "user2", now=at(59))
+    assert caught.value.retry_at == NOON + timedelta(hours=1)
+    assert preview(storage, [noisy(toy, 2)], MODEL, "user2", now=at(59)).status == "accepted"
+    assert submit(storage, [noisy(toy, 2)], MODEL, "user2", now=at(60)).status == "accepted"
+    with pytest.raises(RateLimitError, match="after 13:10:00 UTC"):
+        submit(storage, [noisy(toy, 3)], MODEL, "user3", now=at(61))
+
+
+def test_submissions_that_meet_are_all_stored_and_the_limit_holds(toy, storage, monkeypatch):
+    monkeypatch.setenv("VL_ASSAY_RATE_LIMIT", "8")
+
+    def one(number):
+        try:
+            return submit(storage, [noisy(toy, number)], MODEL, f"user{number}", now=at(0)).id
+        except RateLimitError:
+            return None
+
+    with ThreadPoolExecutor(10) as pool:
+        ids = [id for id in pool.map(one, range(10)) if id]
+    assert len(set(ids)) == 8
+    assert {(each.id, each.status) for each in submissions(storage)} == {(id, "accepted") for id in ids}
+
+
+def test_the_same_submission_from_another_process_meanwhile_is_taken_for_this_one(toy):
+    class Other(MemoryStorage):
+        def add(self, files, message):
+            record = next((path for path in files if path.endswith("submission.json")), None)
+            if record and record not in self.files:
+                theirs = json.loads(files[record]) | {"time": "2026-01-02T11:59:59.000000+00:00"}
+                super().add(files | {record: json.dumps(theirs).encode()}, message)
+            super().add(files, message)
+
+    receipt = submit(Other(), [toy.sheet("vqa", "shuffled")], MODEL, now=at(0))
+    assert (receipt.time, receipt.status) == ("2026-01-02T11:59:59.000000+00:00", "accepted")
+
+
+def test_the_latest_review_counts(toy, storage):
+    receipt = submit(storage, [toy.sheet("groups", "constant")], MODEL, "someone", now=at(0))
+    assert receipt.status == "flagged"
+    assert review(storage, receipt.id, "accepted", "a baseline", "maintainer", now=at(2)).status == "accepted"
+    assert review(storage, receipt.id, "flagged", "entered late", "maintainer", now=at(1)).status == "accepted"
+    withdrawn = withdraw(storage, receipt.id, "someone", "a mistake", now=at(3))
+    assert (withdrawn.status, withdrawn.reason) == ("withdrawn", "a mistake")
+    assert submit(storage, [toy.sheet("groups", "constant")], MODEL, "someone", now=at(4)).status == "withdrawn"
+    assert finish(storage) == []
+
+
+def test_reviews_that_say_nothing_or_of_nothing_are_refused(toy, storage):
+    id = submit(storage, [toy.sheet("vqa", "shuffled")], MODEL, "someone", now=at(0)).id
+    files = dict(storage.files)
+    for arguments, error, message in (
+        (("0" * 16, "accepted", "", "m"), SubmissionError, "there is no submission '0000000000000000'"),
+        (("../" + id, "accepted", "", "m"), SubmissionError, "there is no submission"),
+        ((id, "pending", "", "m"), UnknownNameError, "unknown status of a review 'pending'; known: accepted, flagged"),
+        ((id, "accepted", "a\nb", "m"), SheetError, "the reason is"),
+        ((id, "accepted", "", " "), SubmissionError, "a review says who made it"),
+    ):
+        with pytest.raises(error, match=message):
+            review(storage, *arguments)
+    for user in ("", "another"):
+        with pytest.raises(SubmissionError, match=f"is not one of '{user}'"):
+            withdraw(storage, id, user)
+    assert storage.files == files
+
+
+DAMAGE = (
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b"[" * 100_000,
+    b"{}",
+    b'{"schema": "vl-assay/submission", "version": 9, "id": "0000000000000000"}',
+)
+
+
+@pytest.mark.parametrize("content", DAMAGE)
+def test_a_damaged_record_is_told_of_and_harms_no_other(content, toy, storage):
+    receipt = submit(storage, [toy.sheet("vqa", "shuffled")], MODEL, "someone", now=at(0))
+    storage.files["requests/0000000000000000/submission.json"] = content
+    storage.files[f"requests/{receipt.id}/reviews/20260102T120000.000000Z-00000000.json"] = content
+    damaged, ours = submissions(storage)
+    assert (damaged.id, damaged.status) == ("0000000000000000", "damaged")
+    assert "requests/0000000000000000/submission.json cannot be read" in damaged.problems[0]
+    assert (ours.id, ours.status) == (receipt.id, "accepted")
+    assert len(ours.problems) == len(finish(storage)) - 1 == 1
+    assert submit(storage, [noisy(toy, 1)], MODEL, "someone", now=at(1)).status == "accepted"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"time": "yesterday"},
+        {"time": 5},
+        {"user": None},
+        {"flags": [1]},
+        {"model": {}},
+        {"sheets": []},
+        {"sheets": [{}]},
+    ],
+)
+def test_a_record_with_fields_of_other_types_is_damaged(change, toy):
+    storage = MemoryStorage()
+    submit(storage, [toy.sheet("vqa", "shuffled")], MODEL, now=at(0))
+    [path] = [path for path in storage.files if path.endswith("submission.json")]
+    other = MemoryStorage()
+    other.files = storage.files | {path: json.dumps(json.loads(storage.files[path]) | change).encode()}
+    [found] = submissions(other)
+    assert found.status == "damaged"
+    with pytest.raises(SubmissionError, match=r"damaged: requests/.*tell a maintainer"):
+        submit(other, [toy.sheet("vqa", "shuffled")], MODEL, now=at(0))
+
+
+def test_a_damaged_sheet_is_told_of(toy, monkeypatch):
+    storage = Failing(StorageError("full"))
+    submit(storage, [toy.sheet("vqa", "shuffled")], MODEL, now=at(0))
+    storage.error = None
+    [path] = storage.paths("requests/")[:1]
+    storage.files[path] = storage.files[path][:-5]
+    [problem] = finish(storage)
+    assert "is damaged: its content has another hash" in problem
+    del storage.files[path]
+    assert "there is no requests/" in finish(storage)[0]

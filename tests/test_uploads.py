@@ -1,0 +1,477 @@
+"""Uploads: good sheets are taken as they are, bad ones refused with their own message, and no file harms the server."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import pickle
+import random
+import re
+import resource
+import signal
+import sys
+import threading
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from submission_support import changed, parquet, small_toy_scenes
+
+from vl_assay.metrics.errors import SheetError, VLAssayError
+from vl_assay.metrics.sheets import read_sheet
+from vl_assay.space_app import _uploads
+from vl_assay.space_app._sandbox import Sandbox
+from vl_assay.space_app._uploads import check_link, check_text, check_upload, expected
+
+TASKS = ("order", "groups", "detection", "vqa", "retrieval")
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    with small_toy_scenes(tmp_path_factory.mktemp("toy")) as small:
+        yield small
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_good_sheet_is_taken_as_it_is(task, toy):
+    for mock in ("bag-of-words", "shuffled"):
+        path = toy.path(task, mock)
+        sheet, ours = check_upload(path.read_bytes(), path.name), read_sheet(path)
+        assert sheet.metadata == ours.metadata
+        assert [row.id for row in sheet.rows] == [row.id for row in ours.rows]
+        assert str(sheet.rows) == str(ours.rows)
+
+
+def test_the_order_of_rows_does_not_matter(toy):
+    assert len(check_upload(changed(toy.sheet("groups"), rows=list.reverse)).rows) == 40
+
+
+def test_examples_without_their_image_may_be_unscored_where_the_metadata_name_them(toy):
+    def lose(rows):
+        rows[3] |= {"images": ["", ""], "scores": None}
+
+    ids = [row.id for row in read_sheet(toy.path("groups")).rows]
+    named = changed(toy.sheet("groups"), rows=lose, metadata=said("benchmark", missing=[ids[3]]))
+    assert sum(not row.is_scored for row in check_upload(named).rows) == 1
+    with pytest.raises(SheetError, match="name 0 examples without an image, its rows are 1"):
+        check_upload(changed(toy.sheet("groups"), rows=lose))
+
+
+def said(section, **values):
+    """Metadata with other values in a section."""
+    return lambda metadata: metadata[section].update(values)
+
+
+def first(**values):
+    """Rows whose first has other values."""
+    return lambda rows: rows[0].update(values)
+
+
+def renamed(rows):
+    rows[0]["id"] = "stranger"
+
+
+def doubled(rows):
+    rows[0] = dict(rows[1])
+
+
+def crowded(rows):
+    rows[0] |= {"boxes": [[[0.0, 0.0, 1.0, 1.0]] * 101] * len(rows[0]["phrases"])}
+    rows[0]["scores"] = [[0.5] * 101] * len(rows[0]["phrases"])
+
+
+def moved(rows):
+    row = next(row for row in rows if any(row["truth"]))
+    next(boxes for boxes in row["truth"] if boxes)[0][2] += 1
+
+
+def widened(rows):
+    for row in rows:
+        row["scores"] = [[*scores, 0.0] for scores in row["scores"]]
+
+
+def split_images(rows):
+    """Give an image that two rows share a key of its own in one of them, which would narrow intervals."""
+    seen = {}
+    for row in rows:
+        if row["images"][0] in seen:
+            row["images"] = ["0" * 32]
+            return
+        seen[row["images"][0]] = row
+    raise AssertionError("no image is shared")
+
+
+BAD = {
+    "another version": ("order", {"metadata": lambda m: m.update(version=2)}, "says schema and version"),
+    "unknown benchmark": ("order", {"metadata": said("benchmark", name="aro2")}, "unknown benchmark 'aro2'; known"),
+    "unknown task": ("order", {"metadata": said("benchmark", task="x")}, "unknown task of toy_scenes 'x'; known: itm"),
+    "another kind": ("order", {"metadata": said("benchmark", task="vqa")}, "the task toy_scenes/vqa is of the kind"),
+    "other configurations": ("order", {"metadata": said("benchmark", configs=["itm"])}, r"configurations \['itm'\]"),
+    "configurations of another type": ("order", {"metadata": said("benchmark", configs=7)}, "configurations 7"),
+    "no benchmark": ("order", {"metadata": lambda m: m.update(benchmark=[])}, "unknown benchmark 'None'"),
+    "other data": ("order", {"metadata": said("benchmark", fingerprint="0")}, "made with other data: its fingerprint"),
+    "another split": ("order", {"metadata": said("benchmark", split="train")}, "its split is 'train'"),
+    "a row too few": ("order", {"rows": lambda rows: rows.pop()}, "declares 39 rows .* has 40 rows"),
+    "a strange example": ("order", {"rows": renamed}, "lacks 1 of the 40 examples.* has 1 that .*'stranger'"),
+    "an example twice": ("order", {"rows": doubled}, "row 1 .*its id came before"),
+    "another category": ("groups", {"rows": first(category="easy")}, "its category is 'easy', in the dataset"),
+    "another config": ("groups", {"rows": first(config="x")}, "its config is 'x', in the dataset 'groups'"),
+    "a cluster": ("groups", {"rows": first(cluster="x")}, "its cluster is 'x', in the dataset None"),
+    "tags": ("groups", {"rows": first(tags=["x"])}, r"its tags is \['x'\], in the dataset \[\]"),
+    "another truth": ("vqa", {"rows": lambda rows: rows[0].update(correct=not rows[0]["correct"])}, "its correct is"),
+    "another question": ("vqa", {"rows": first(question=SCRIPT)}, "its question is '<script>"),
+    "other true boxes": ("detection", {"rows": moved}, "its truth is"),
+    "a distractor": ("detection", {"rows": lambda r: r[0].update(positive=not r[0]["positive"])}, "its positive is"),
+    "another pair": ("detection", {"rows": first(pair="x")}, "its pair is 'x'"),
+    "too many boxes": ("detection", {"rows": crowded}, "more than 100 boxes for a phrase"),
+    "other right captions": ("retrieval", {"rows": first(correct=[5])}, r"its correct is \[5\]"),
+    "a wider set": (
+        "retrieval",
+        {"rows": lambda rows: [row["scores"].append(0.0) for row in rows]},
+        "scores; the set has",
+    ),
+    "a caption too many": ("order", {"rows": widened}, "6 scores of an image; it has 5 captions"),
+    "NaN": ("vqa", {"rows": first(score=math.nan)}, "NaN, infinite or missing"),
+    "infinity": ("order", {"rows": first(scores=[[math.inf, 0.0, 0.0, 0.0, 0.0]])}, "NaN, infinite or missing"),
+    "no scores": ("vqa", {"rows": first(score=None)}, "no scores, though no image is missing"),
+    "a strange image key": ("vqa", {"rows": first(images=["../x"])}, "the image key '../x'; a key has 32"),
+    "an image of its own": ("hard_positives", {"rows": split_images}, "but another row with the same image has"),
+    "an image too many": ("order", {"rows": first(images=["0" * 32] * 2, correct=[0, 1])}, "1 rows of scores for 2"),
+    "an infinite number": ("order", {"metadata": lambda m: json.dumps(m | {"x": 7}).replace(": 7", ": 1e999")}, "inf;"),
+    "a huge number": ("order", {"metadata": said("run", seconds=10**400)}, "a number is finite and below"),
+    "a line break": ("order", {"metadata": said("model", name="a\nb")}, "a text has at most 1,000 printable"),
+    "a right-to-left override": ("order", {"metadata": said("model", name="a\u202eb")}, "printable characters"),
+    "a long text": ("order", {"metadata": said("model", family="x" * 201)}, "model.family is .* 200 printable"),
+    "no model's name": ("order", {"metadata": said("model", name="  ")}, "model.name in the metadata is empty"),
+    "no model": ("order", {"metadata": lambda m: m.pop("model") and None}, "model.name in the metadata is empty"),
+    "a script as link": ("order", {"metadata": said("model", link="javascript:alert(1)")}, "begins with https://"),
+    "odd parameters": ("order", {"metadata": said("model", parameters="many")}, "model.parameters is 'many'"),
+    "a deep nest": ("order", {"metadata": said("run", seconds=[[[[[[[[1]]]]]]]])}, "nested more than 8"),
+    "a bottomless nest": ("order", {"metadata": lambda m: "[" * 100_000}, "are no JSON object"),
+    "a list": ("order", {"metadata": lambda m: "[1]"}, "are no JSON object"),
+    "no metadata": ("order", {"table": lambda t: t.replace_schema_metadata(None)}, "has no `vl_assay` metadata"),
+    "a column too few": ("order", {"table": lambda t: t.drop_columns(["tags"])}, "the columns are"),
+    "a column of another type": (
+        "order",
+        {"table": lambda t: t.set_column(0, "id", pa.array(range(len(t))))},
+        "the columns are id: int64",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_sheet_is_refused_with_its_own_message(name, toy):
+    task, changes, message = BAD[name]
+    with pytest.raises(SheetError, match=message) as caught:
+        check_upload(changed(toy.sheet(task), **changes), "mine.parquet")
+    told = str(caught.value)
+    assert told.startswith("mine.parquet")
+    assert told.isprintable()
+    assert "vl-assay-upload" not in told
+
+
+def test_metadata_that_say_two_things_are_refused(toy):
+    good = toy.sheet("vqa")
+    text = pq.read_schema(io.BytesIO(good)).metadata[b"vl_assay"]
+    assert good.count(text) == 1  # the other is in the schema, in base64
+    with pytest.raises(SheetError, match="has two different `vl_assay` metadata"):
+        check_upload(good.replace(text, text.replace(b"bag-of-words", b"bag_of_words")))
+
+
+def test_what_is_no_parquet_file_is_refused_before_it_is_opened(toy, monkeypatch):
+    good = toy.sheet("order")
+    monkeypatch.setattr(_uploads, "SANDBOX", None)
+    for content in (
+        b"",
+        b"PAR1PAR1",
+        b"id,score\na,1\n",
+        good[:-1],
+        good[1:],
+        pickle.dumps(SCRIPT),
+        b"PARE" + good[4:],
+    ):
+        with pytest.raises(SheetError, match=r"mine\.parquet is no Parquet file, or was cut off"):
+            check_upload(content, "mine.parquet")
+    monkeypatch.setenv("VL_ASSAY_UPLOAD_LIMIT", "1")
+    with pytest.raises(SheetError, match=r"has 2\.0 MB; a sheet may have 1 MB"):
+        check_upload(bytes(2 << 20))
+    monkeypatch.setenv("VL_ASSAY_UPLOAD_LIMIT", "much")
+    with pytest.raises(VLAssayError, match="VL_ASSAY_UPLOAD_LIMIT is 'much'; give a whole number from 1"):
+        check_upload(good)
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("../../etc/passwd", "passwd"),
+        ("C:\\temp\\a.parquet", "a.parquet"),
+        ("a\nb\x00.parquet", "a b .parquet"),
+        ("", "the sheet"),
+        ("..", ".."),
+        ("x" * 500, "x" * 78 + " …"),
+    ],
+)
+def test_names_are_for_messages_only(name, label):
+    with pytest.raises(SheetError) as caught:
+        check_upload(b"nothing", name)
+    assert str(caught.value).startswith(f"{label} is no Parquet file")
+
+
+def test_a_task_whose_sources_are_not_here_is_named():
+    metadata = {"kind": "matching", "benchmark": {"name": "winoground", "task": "groups", "configs": ["winoground"]}}
+    with pytest.raises(SheetError, match="the data of winoground/groups are not on this server"):
+        expected(metadata)
+
+
+def test_one_of_several_configurations_is_a_part_and_two_of_three_are_not():
+    benchmark = {"name": "sugarcrepe", "task": "itm", "configs": ["add_att", "add_obj"]}
+    with pytest.raises(SheetError, match=r"has all of .*, or one of them"):
+        expected({"kind": "matching", "benchmark": benchmark})
+    with pytest.raises(SheetError, match="the data of sugarcrepe/add_att are not on this server"):
+        expected({"kind": "matching", "benchmark": benchmark | {"configs": ["add_att"]}})
+
+
+@pytest.mark.parametrize(
+    "link", ["javascript:alert(1)", "ftp://x", "https://", 'https://x/"onload=', "//x", "https://[", 3]
+)
+def test_links_that_are_no_web_addresses_are_refused(link):
+    with pytest.raises(SheetError, match="the link is"):
+        check_link(link, "the link")
+
+
+def test_links_and_texts_are_taken_without_blanks_around_them():
+    assert check_link(" https://huggingface.co/a?b=c#d ", "the link") == "https://huggingface.co/a?b=c#d"
+    assert check_link("", "the link") == ""
+    assert check_text(f" {SCRIPT} ", "a name") == SCRIPT
+    for text in ("a\tb", "x" * 201, None, "\ud800"):
+        with pytest.raises(SheetError, match=r"a name is .*; give at most 200 printable"):
+            check_text(text, "a name")
+
+
+def test_bombs_are_refused_by_what_they_declare_or_by_what_they_hold(toy):
+    good = toy.sheet("groups")
+    metadata = pq.read_schema(io.BytesIO(good)).metadata
+    many = parquet(pa.table({"id": pa.nulls(3_000_000)}).replace_schema_metadata(metadata))
+    assert len(many) < 100_000
+    with pytest.raises(SheetError, match="declares 3,000,000 rows"):
+        check_upload(many)
+    # A text that a dictionary keeps once takes its place in every row when it is read.
+    heavy = changed(good, rows=lambda rows: [row.update(category="x" * 1_000_000) for row in rows])
+    assert len(heavy) < 1_000_000
+    assert _uploads.SANDBOX.footer(heavy, "x").size < 4_000_000
+    with pytest.raises(SheetError, match=r"holds 40 rows of 40,\d+,\d+ bytes"):
+        check_upload(heavy)
+
+
+def test_memory_is_limited_by_the_system_too(toy):
+    once = pa.DictionaryArray.from_arrays(pa.array([0] * 4000, pa.int32()), ["x" * 1_000_000])
+    bomb = parquet(pa.table({"id": once}), store_schema=False)
+    assert len(bomb) < 1_000_000
+    sandbox = Sandbox(memory=200 << 20)
+    try:
+        with pytest.raises(SheetError, match=r"^x (is not a readable Parquet file: .*alloc|ended the process)"):
+            sandbox.read(bomb, "x", most_rows=10**9, most_bytes=10**12)
+        assert sandbox.footer(toy.sheet("groups"), "x").rows == 40
+    finally:
+        sandbox.close()
+
+
+def test_a_process_that_dies_or_hangs_is_replaced(toy):
+    good = toy.sheet("groups")
+    sandbox = Sandbox()
+    try:
+        assert sandbox.footer(good, "x").rows == 40
+        process = sandbox._process
+        process.kill()
+        process.wait()
+        assert sandbox.footer(good, "x").rows == 40
+        sandbox.seconds = 0.2
+        os.kill(sandbox._process.pid, signal.SIGSTOP)  # as one that never comes to an end
+        with pytest.raises(SheetError, match=r"x took longer than 0\.2 seconds"):
+            sandbox.footer(good, "x")
+        sandbox.seconds = 60
+        assert sandbox.footer(good, "x").rows == 40
+        stopped = sandbox._process
+        os.kill(stopped.pid, signal.SIGSTOP)
+        threading.Timer(0.2, stopped.kill).start()
+        with pytest.raises(SheetError, match="x ended the process that opened it"):
+            sandbox.footer(good, "x")
+        assert sandbox.footer(good, "x").rows == 40
+    finally:
+        sandbox.close()
+
+
+def test_the_process_knows_none_of_the_servers_secrets(monkeypatch):
+    from vl_assay.space_app._sandbox import _environment
+
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    monkeypatch.setenv("OAUTH_CLIENT_SECRET", "secret")
+    assert "PATH" in _environment()
+    assert {"HF_TOKEN", "OAUTH_CLIENT_SECRET"} & _environment().keys() == set()
+
+
+class Evil:
+    """Says so where something unpickles it."""
+
+    def __reduce__(self):
+        return exec, ("raise SystemExit('unpickled')",)
+
+
+ODD = (
+    None,
+    True,
+    -1,
+    0,
+    7,
+    1e308,
+    2**70,
+    "",
+    SCRIPT,
+    "../../etc/passwd",
+    "a\nb",
+    [],
+    {},
+    [[[[[1]]]]],
+    {"a": {"b": []}},
+)
+NAMES = ("s.parquet", "../../etc/passwd", "/dev/zero", f"{SCRIPT}.parquet", "a\x00b", "CON", "~/.netrc", "x" * 5000)
+
+
+def mutated(rng, goods):
+    """A broken, odd or hostile version of a good sheet, and its name."""
+    content = rng.choice(goods)
+    how = rng.choice(HOW)
+    return how(rng, content), rng.choice(NAMES)
+
+
+def truncated(rng, content):
+    kept = content[: rng.randrange(len(content))]
+    return kept + b"PAR1" if rng.random() < 0.7 else kept
+
+
+def flipped(rng, content):
+    """Some bits are others, in half of the cases within the footer, where counts and types are."""
+    start = len(content) - 8 - int.from_bytes(content[-8:-4], "little") if rng.random() < 0.5 else 4
+    changed_bytes = bytearray(content)
+    for _ in range(rng.choice((1, 1, 2, 5, 20))):
+        changed_bytes[rng.randrange(start, len(content) - 4)] ^= 1 << rng.randrange(8)
+    return bytes(changed_bytes)
+
+
+def overwritten(rng, content):
+    start = rng.randrange(4, len(content) - 8)
+    filler = rng.choice((b"\0", b"\xff", b"\x7f", SCRIPT.encode(), pickle.dumps(Evil())))
+    return content[:start] + (filler * 60)[: len(content) - 4 - start][:200] + content[start + 200 :][-(10**9) :]
+
+
+def odd_metadata(rng, content):
+    def change(metadata):
+        section = rng.choice(("benchmark", "model", "run", None))
+        place = metadata if section is None else metadata[section]
+        place[rng.choice([*place, "new", SCRIPT])] = rng.choice(ODD)
+
+    return changed(content, metadata=change)
+
+
+def odd_rows(rng, content):
+    def change(rows):
+        row = rng.choice(rows)
+        key = rng.choice(list(row))
+        payload = rng.choice((math.nan, math.inf, -math.inf, 1e308))
+        row[key] = {
+            float: payload,
+            bool: not row[key],
+            str: rng.choice((SCRIPT, "", "../x", "\u202e", "x" * 10_000)),
+            list: rng.choice(([], row[key] * 2, row[key][::-1], [*row[key][:-1]])),
+        }.get(type(row[key]), row[key])
+        if key == "scores" and rng.random() < 0.7:
+            row[key] = [[payload] * len(scores) for scores in row[key]] if isinstance(row[key][0], list) else [payload]
+
+    try:
+        return changed(content, rows=change)
+    except (pa.ArrowException, IndexError, TypeError):
+        return content[: len(content) // 2]
+
+
+def odd_columns(rng, content):
+    def change(table):
+        place = rng.randrange(table.num_columns)
+        nested = pa.array([1] * len(table))
+        for _ in range(rng.choice((0, 1, 30))):
+            offsets = pa.array(range(len(table) + 1), pa.int32())
+            nested = pa.ListArray.from_arrays(offsets, nested)
+        column = rng.choice((nested, pa.nulls(len(table)), pa.array([pickle.dumps(Evil())] * len(table))))
+        return table.set_column(place, table.schema.names[place], column)
+
+    return changed(content, table=change)
+
+
+def many_rows(rng, content):
+    """Millions of rows in a file of kilobytes."""
+    table = pq.read_table(io.BytesIO(content))
+    count = rng.choice((0, 1, len(table) - 1, 200_000))
+    taken = table.take(pa.array([0] * count, pa.int32())) if count < 1000 else pa.table({"id": pa.nulls(count)})
+    return parquet(taken.replace_schema_metadata(table.schema.metadata))
+
+
+def wrapped(rng, content):
+    body = rng.choice((pickle.dumps(Evil()), SCRIPT.encode(), rng.randbytes(500), content))
+    length = rng.choice((0, 1, len(body), 2**31 - 1, 2**32 - 1)).to_bytes(4, "little")
+    return b"PAR1" + body + length + b"PAR1"
+
+
+HOW = (truncated, flipped, flipped, flipped, overwritten, odd_metadata, odd_rows, odd_columns, many_rows, wrapped)
+
+
+def is_right(sheet, goods):
+    """Whether a sheet that was taken says of its task what a good one says, by other code than the check."""
+    [good] = [good for good in map(described, goods) if good["benchmark"]["task"] == sheet.task]
+    ours = {row["id"]: row for row in good["rows"]}
+    said_by_model = {"scores", "score", "boxes", "images"}
+    for row in sheet.rows:
+        for key in ours[row.id].keys() - said_by_model:
+            assert getattr(row, key) == ours[row.id][key], (row.id, key)
+        numbers = re.findall(r"nan|inf", str([getattr(row, key, None) for key in ("scores", "score", "boxes")]))
+        assert numbers == []
+    assert sheet.metadata["benchmark"]["fingerprint"] == good["benchmark"]["fingerprint"]
+    return sorted(row.id for row in sheet.rows) == sorted(ours)
+
+
+def described(content):
+    table = pq.read_table(io.BytesIO(content))
+    return json.loads(table.schema.metadata[b"vl_assay"]) | {"rows": table.to_pylist()}
+
+
+def fuzz(goods, seeds):
+    """Try hostile uploads; how many were taken, all of them rightly."""
+    for good in goods:
+        check_upload(good)
+    before, taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 0
+    for seed in seeds:
+        content, name = mutated(random.Random(seed), goods)
+        told = ""
+        try:
+            sheet = check_upload(content, name)
+            taken += 1
+            assert is_right(sheet, goods), seed
+        except SheetError as error:
+            told = str(error)
+        assert told.isprintable(), seed
+        assert len(told) < 1500, seed
+        assert "vl-assay-upload" not in told, seed
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * (1 if sys.platform == "darwin" else 1024)
+    assert grown < 200e6
+    return taken
+
+
+def test_hostile_uploads_are_refused_and_harm_nothing(toy):
+    taken = fuzz([toy.sheet(task) for task in TASKS], range(300))
+    assert taken < 100  # such as those with a flipped bit in a score
+
+
+@pytest.mark.slow
+def test_ten_thousand_hostile_uploads_are_refused_and_harm_nothing(toy):
+    fuzz([toy.sheet(task) for task in TASKS], range(1000, 11_000))
