@@ -18,7 +18,7 @@ from ..metrics.inputs import option_names
 from ..metrics.modules import load_metric
 from ..metrics.paired import paired_difference
 from ..metrics.ranking import HitRanks, credit_at, tied_at
-from ..metrics.results import code_version
+from ..metrics.results import code_version, is_lower_better
 from ..metrics.sheet_rows import AnswerRow, DetectionRow, RetrievalRow, Row
 from ..metrics.sheets import Sheet, file_hash, read_sheet
 from ..metrics.summary import category_rows
@@ -27,7 +27,6 @@ from ._judging import DEFAULTS, RESAMPLES, _compute, check_options, metric_input
 
 SCHEMA = "vl-assay/comparison"
 VERSION = 1
-LOWER_IS_BETTER = frozenset({"gap", "brittleness", "both_wrong"})
 
 _SAID = ("scores", "score", "boxes", "images")
 # 2 MB of scores at a time, for a pool may have 125 million.
@@ -137,7 +136,7 @@ def compare(
         for name in one:
             result = _difference(name, one[name], two[name], options)
             left_out = len(pairs) - len(counted)
-            differences.append(Difference(metric, name, name in LOWER_IS_BETTER, policy, left_out, result))
+            differences.append(Difference(metric, name, is_lower_better(name), policy, left_out, result))
         not_compared += [name for name in getattr(module, "shown", ()) if name.isidentifier() and name not in one]
     return Comparison(
         models=[first.metadata["model"], second.metadata["model"]],
@@ -268,7 +267,7 @@ def _difference(name: str, one: _Earned, two: _Earned, options: Mapping[str, Any
     parts += [(result["per_category"][label], rows) for label, rows in category_rows(one.categories, n).items()]
     for part, rows in parts:
         part |= {"tie_rate1": float(one.tied[rows].mean()), "tie_rate2": float(two.tied[rows].mean())}
-        if name in LOWER_IS_BETTER:
+        if is_lower_better(name):
             part["wins"], part["losses"] = part["losses"], part["wins"]
     return result
 

@@ -26,6 +26,7 @@ from .errors import SheetError
 
 SCHEMA = "vl-assay/results"
 VERSION = 1
+_LOWER_IS_BETTER = ("both_wrong", "brittleness", "gap")
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,11 @@ def read_results(path: str | Path) -> list[Result]:
         raise
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SheetError(f"{path} is no results file: {error}") from error
+
+
+def is_lower_better(score: str) -> bool:
+    """Whether a score is the better the lower it is, such as brittleness or its macro average."""
+    return score.removeprefix("macro_") in _LOWER_IS_BETTER
 
 
 def code_version() -> str:

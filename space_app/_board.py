@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from ..hub_datasets._benchmarks import benchmark_names, get_card
 from ..metrics.errors import UnknownNameError
-from ._entries import ORIGINS, RECOMPUTED, Entry, is_lower_better
+from ..metrics.results import is_lower_better
+from ._entries import ORIGINS, RECOMPUTED, Entry
 
 if TYPE_CHECKING:
     import pandas

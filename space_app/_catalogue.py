@@ -62,15 +62,19 @@ class Catalogue:
         self._homes, self.problems = homes, problems
         self.board = Board([*entries, *published(), *levels])
 
-    def sheet(self, sha256: str) -> Sheet:
-        """An accepted submission's sheet.
+    def content(self, sha256: str) -> bytes:
+        """The file of an accepted submission's sheet.
 
         Raises:
             StorageError: it is not there.
         """
         if sha256 not in self._homes:
             raise StorageError(f"no accepted submission has the sheet {sha256[:50]}")
-        content = self.storage.read(f"requests/{self._homes[sha256]}/{sha256}.parquet")
+        return self.storage.read(f"requests/{self._homes[sha256]}/{sha256}.parquet")
+
+    def sheet(self, sha256: str) -> Sheet:
+        """An accepted submission's sheet; raises as `content`."""
+        content = self.content(sha256)
         with TemporaryDirectory(prefix="vl-assay-sheet-") as folder:
             path = Path(folder) / "sheet.parquet"
             path.write_bytes(content)

@@ -15,7 +15,6 @@ CHANCE = "Chance"
 
 # Families that read no image, and the mock models: what they reach is what a score is worth without seeing.
 _BLIND = ("vera", "cola_grammar", "causal_lm", "mock")
-_LOWER_IS_BETTER = ("brittleness", "both_wrong", "gap")
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9}
 
 
@@ -144,11 +143,6 @@ def parameter_count(text: Any) -> int | None:
         return None
     count = round(float(match[1]) * _UNITS[match[2]])
     return count if 0 < count <= 10**15 else None
-
-
-def is_lower_better(score: str) -> bool:
-    """Whether a score is the better the lower it is, such as brittleness."""
-    return score.removeprefix("macro_") in _LOWER_IS_BETTER
 
 
 _Value = tuple[str, str, float, tuple[float, float] | None, int | None]

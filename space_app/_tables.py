@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from ..metrics.results import is_lower_better
 from ._board import APART, BEST, TIE, Board, Column
-from ._entries import PUBLISHED, is_lower_better
+from ._entries import PUBLISHED
 
 if TYPE_CHECKING:
     import pandas
@@ -30,6 +31,7 @@ CSS = """
   overflow: hidden; text-overflow: ellipsis; border-right: 1px solid var(--border-color-primary); }
 .assay-board thead th:first-child { z-index: 3; }
 .assay-board .best { font-weight: bold; }
+.assay-board .wide { white-space: normal; text-align: left; min-width: 240px; }
 .assay-board .interval { display: block; font-size: 11px; opacity: 0.75; }
 .assay-board .reference th, .assay-board .reference td { font-style: italic;
   background: var(--background-fill-secondary); }

@@ -21,9 +21,9 @@ from ..metrics.aro import MIN_COUNTS, SYMMETRIC
 from ..metrics.errors import UnknownNameError
 from ..metrics.kernels import match_credit
 from ..metrics.paired import cluster_permutation_test, holm
+from ..metrics.results import is_lower_better
 from ..metrics.sheets import Sheet
 from ..metrics.summary import memberships
-from ._entries import is_lower_better
 
 LEVEL = 0.05
 

@@ -14,10 +14,11 @@ from typing import Any
 import gradio as gr
 from gradio.themes import Default
 
-from vl_assay.metrics.errors import SheetError, VLAssayError
-from vl_assay.space_app import _receipts, _tables
+from vl_assay.metrics.errors import ScoresError, SheetError, VLAssayError
+from vl_assay.space_app import _duels, _plots, _receipts, _tables
 from vl_assay.space_app._board import Board, Choice, Column
 from vl_assay.space_app._catalogue import Catalogue
+from vl_assay.space_app._entries import Entry
 from vl_assay.space_app._storage import open_storage
 from vl_assay.space_app._submissions import MODEL_FIELDS, Receipt, finish, preview, submit
 
@@ -47,9 +48,12 @@ def build(catalogue: Catalogue) -> gr.Blocks:
         gr.Markdown(INTRODUCTION)
         with gr.Tab("Leaderboard", id="leaderboard"):
             page = _Leaderboard(catalogue)
+        with gr.Tab("Compare", id="compare"):
+            opened = _compare(catalogue)
         with gr.Tab("Submit", id="submit"):
             _submit(catalogue, page)
         blocks.load(page.open, outputs=page.outputs, **_QUIET)
+        blocks.load(*opened, **_QUIET)
     return blocks
 
 
@@ -136,6 +140,46 @@ class _Leaderboard:
         with NamedTemporaryFile("w", suffix=".csv", prefix="vl-assay-", delete=False, encoding="utf-8") as file:
             file.write(text)
         return file.name
+
+
+def _compare(catalogue: Catalogue) -> tuple[Callable[[], Any], None, Any]:
+    """The page that sets models side by side; returns what a page does when it has just been opened."""
+    score = gr.Dropdown(label="Score", elem_id="compare-score", value=None)
+    models = gr.Dropdown(label="Two to five models", multiselect=True, max_choices=5, elem_id="compare-models")
+    bars, radar = gr.Plot(elem_id="bars", visible=False), gr.Plot(elem_id="radar", visible=False)
+    differences, examples = gr.HTML(elem_id="differences"), gr.HTML(elem_id="disagreements")
+    outputs = [bars, radar, differences, examples]
+
+    def on_open() -> Any:
+        return gr.update(choices=[column.heading for column in catalogue.board.columns])
+
+    def on_score(heading: str | None) -> Any:
+        columns = _columns(catalogue.board.columns, [heading] if heading else [])
+        return gr.update(choices=[*_duels.contestants(catalogue.board, columns[0])] if columns else [], value=[])
+
+    def on_models(heading: str | None, labels: Sequence[str] | None, request: gr.Request) -> list[Any]:
+        columns = _columns(catalogue.board.columns, [heading] if heading else [])
+        known = _duels.contestants(catalogue.board, columns[0]) if columns else {}
+        chosen = [known[label] for label in labels or () if label in known]
+        if len(chosen) < 2:
+            return [gr.update(visible=False)] * 2 + ["", ""]
+        entries = _duels.entries_of(catalogue.board, columns[0], chosen)
+        dark = request.query_params.get("__theme") == "dark"
+        figures = [_figure(draw, entries, dark) for draw in (_plots.bars, _plots.radar)]
+        texts = [write(catalogue, columns[0], chosen) for write in (_duels.differences_html, _duels.disagreements_html)]
+        return [*figures, *texts]
+
+    score.change(on_score, score, models, **_QUIET)
+    models.change(on_models, [score, models], outputs, api_visibility="private")
+    return on_open, None, score
+
+
+def _figure(draw: Callable[..., Any], entries: Sequence[Entry], dark: bool) -> Any:
+    """A figure, or nothing where these entries give none, such as a radar of two categories."""
+    try:
+        return gr.update(value=draw(entries, dark=dark), visible=True)
+    except ScoresError:
+        return gr.update(visible=False)
 
 
 def _submit(catalogue: Catalogue, page: _Leaderboard) -> None:

@@ -68,6 +68,7 @@ def submit(page, *paths):
     page.locator("#sheets input[type=file]").set_input_files([str(path) for path in paths])
     for path in paths:
         page.locator("#sheets").get_by_text(path.stem).first.wait_for()
+    page.locator("#family textarea, #family input").first.fill("clip")
     page.locator("#send").click()
     page.locator("#receipt .assay-message").wait_for()
     return page.locator("#receipt").inner_text()
@@ -121,3 +122,26 @@ def test_no_markup_of_a_submission_becomes_part_of_the_page(visit, toy, tmp_path
     page.locator("#search textarea, #search input").first.fill("<img")
     wait_for_rows(page, "[...rows].some(row => row.innerText.includes('<script>'))")
     assert page.locator(".assay-board img, .assay-board script, #receipt img, #receipt script").count() == 0
+
+
+def choose(page, element, text):
+    page.locator(f"{element} input").first.click()
+    page.locator(f"{element} input").first.fill(text)
+    page.get_by_role("option", name=text).first.click()
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1440, False), (390, True)])
+def test_models_are_set_side_by_side(visit, toy, width, dark):
+    for mock in ("shuffled", "bag-of-words"):
+        page = visit(width, dark)
+        assert "Received as" in submit(page, toy.path("itm", mock))
+    page = visit(width, dark)
+    page.get_by_role("tab", name="Compare").click()
+    choose(page, "#compare-score", "Toy Scenes itm · accuracy")
+    for mock in ("shuffled", "bag-of-words"):
+        choose(page, "#compare-models", f"mock:{mock} (recomputed)")
+    page.locator("#differences td").first.wait_for()
+    page.locator("#bars .js-plotly-plot, #bars canvas, #bars svg").first.wait_for()
+    assert "mock:shuffled − mock:bag-of-words" in page.locator("#differences").inner_text()
+    assert "examples on which they disagree" in page.locator("#disagreements").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

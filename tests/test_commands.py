@@ -76,6 +76,20 @@ def test_commands_of_the_readme_run(command, comment, workplace):
         assert output.strip()
 
 
+def test_bare_names_work_from_any_folder_after_install(workplace, tmp_path):
+    # What the README's command has installed is not built again.
+    _, installed, _ = invoke("vl-assay install", workplace)
+    assert 'evaluate.load("sugarcrepe_itm")' in installed
+    assert 'load_dataset("toy_scenes", "itm")' in installed
+    code = (
+        "import evaluate, datasets; "
+        "print(evaluate.load('sugarcrepe_itm').compute(predictions=[[1, 0]], references=[0])['accuracy'], "
+        "len(datasets.load_dataset('toy_scenes', 'itm', split='test')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1.0", "7000"]
+
+
 @pytest.fixture(scope="module")
 def demo_output(tmp_path_factory):
     """What `vl-assay run` prints, and the folder where it ran."""

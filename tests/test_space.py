@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from vl_assay.hub_datasets import judge
 from vl_assay.metrics._console import build_app
 from vl_assay.metrics.errors import SheetError, StorageError
+from vl_assay.space_app import _duels
 from vl_assay.space_app._board import Column
 from vl_assay.space_app._client import send
 from vl_assay.space_app._submissions import OPTIONS, submissions
@@ -118,3 +119,25 @@ def test_a_flagged_submission_is_shown_when_a_maintainer_accepts_it(space, toy):
     space.catalogue.refresh()
     assert space.catalogue.board.entry(VQA, found.model["name"], "recomputed") is not None
     assert "no submission waits" in command("review", "--storage", space.folder).output
+
+
+def test_two_models_are_compared_on_the_same_examples(space, toy):
+    for mock in ("shuffled", "oracle"):
+        send(space.address, [toy.path("itm", mock)], TYPED | {"name": f"<{mock}>", "family": "clip"})
+    board = space.catalogue.board
+    column = Column("toy_scenes", "itm", "sugarcrepe_itm", "accuracy")
+    known = _duels.contestants(board, column)
+    chosen = [known[f"<{mock}> (recomputed)"] for mock in ("oracle", "shuffled")]
+    entries = _duels.entries_of(board, column, chosen)
+    assert [entry.value for entry in entries if entry.model == "<oracle>"] == [1.0] * 8
+    right = next(entry.value for entry in entries if (entry.model, entry.category) == ("<shuffled>", ""))
+    table = _duels.differences_html(space.catalogue, column, chosen)
+    assert f"&lt;oracle&gt; − &lt;shuffled&gt;</th><td>{100 * (1 - right):+.1f}</td>" in table
+    examples = _duels.disagreements_html(space.catalogue, column, chosen)
+    n = board.entry(column, "<oracle>", "recomputed").n
+    assert f"<h4>{round(n * (1 - right)):,} of {n:,} examples on which they disagree" in examples
+    assert "<oracle>" not in table + examples
+    assert examples.count("<tr>") == 21
+    macro = column._replace(score="macro_accuracy")
+    assert "need two recomputed models" in _duels.differences_html(space.catalogue, macro, chosen)
+    assert "need two recomputed models" in _duels.differences_html(space.catalogue, column, chosen[:1])
