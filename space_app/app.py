@@ -15,10 +15,9 @@ import gradio as gr
 from gradio.themes import Default
 
 from vl_assay.metrics.errors import ScoresError, SheetError, VLAssayError
-from vl_assay.space_app import _duels, _plots, _receipts, _tables
+from vl_assay.space_app import _cards, _duels, _plots, _receipts, _tables
 from vl_assay.space_app._board import Board, Choice, Column
 from vl_assay.space_app._catalogue import Catalogue
-from vl_assay.space_app._entries import Entry
 from vl_assay.space_app._storage import open_storage
 from vl_assay.space_app._submissions import MODEL_FIELDS, Receipt, finish, preview, submit
 
@@ -39,6 +38,8 @@ CSS = (
 )
 _FILTERS = {"families": "Family", "sizes": "Size", "training_data": "Training data", "origins": "Origin"}
 _FIRST_COLUMNS = 8
+# They judge a right caption against others, so that their sheets have gaps.
+_GAP_METRICS = ("sugarcrepe_itm", "aro_itm", "augmented_accuracy", "group_match")
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "queue": False, "api_visibility": "private"}
 
 
@@ -49,11 +50,16 @@ def build(catalogue: Catalogue) -> gr.Blocks:
         with gr.Tab("Leaderboard", id="leaderboard"):
             page = _Leaderboard(catalogue)
         with gr.Tab("Compare", id="compare"):
-            opened = _compare(catalogue)
+            compared = _compare(catalogue)
+        with gr.Tab("Benchmarks", id="benchmarks"):
+            _benchmarks()
+        with gr.Tab("Insights", id="insights"):
+            explored = _insights(catalogue)
         with gr.Tab("Submit", id="submit"):
             _submit(catalogue, page)
         blocks.load(page.open, outputs=page.outputs, **_QUIET)
-        blocks.load(*opened, **_QUIET)
+        blocks.load(*compared, **_QUIET)
+        blocks.load(*explored, **_QUIET)
     return blocks
 
 
@@ -164,8 +170,7 @@ def _compare(catalogue: Catalogue) -> tuple[Callable[[], Any], None, Any]:
         if len(chosen) < 2:
             return [gr.update(visible=False)] * 2 + ["", ""]
         entries = _duels.entries_of(catalogue.board, columns[0], chosen)
-        dark = request.query_params.get("__theme") == "dark"
-        figures = [_figure(draw, entries, dark) for draw in (_plots.bars, _plots.radar)]
+        figures = [_figure(draw, entries, dark=_is_dark(request)) for draw in (_plots.bars, _plots.radar)]
         texts = [write(catalogue, columns[0], chosen) for write in (_duels.differences_html, _duels.disagreements_html)]
         return [*figures, *texts]
 
@@ -174,10 +179,73 @@ def _compare(catalogue: Catalogue) -> tuple[Callable[[], Any], None, Any]:
     return on_open, None, score
 
 
-def _figure(draw: Callable[..., Any], entries: Sequence[Entry], dark: bool) -> Any:
-    """A figure, or nothing where these entries give none, such as a radar of two categories."""
+def _benchmarks() -> None:
+    """The page with the benchmarks' cards."""
+    known = _cards.titles()
+    chosen = gr.Dropdown([*known], label="Benchmark", elem_id="benchmark", value=None)
+    essentials, examples = gr.Markdown(elem_id="essentials"), gr.HTML(elem_id="examples")
+    with gr.Accordion("The rest of its card", open=False, elem_id="card"):
+        rest = gr.Markdown()
+
+    def on_choice(title: str | None) -> tuple[str, str, str]:
+        name = known.get(title or "")
+        return (*_cards.card(name), _cards.examples_html(name)) if name else ("", "", "")
+
+    chosen.change(on_choice, chosen, [essentials, rest, examples], api_visibility="private")
+
+
+def _insights(catalogue: Catalogue) -> tuple[Callable[[], Any], None, Any]:
+    """The page with figures over all models; returns what a page does when it has just been opened."""
+    with gr.Row():
+        across = gr.Dropdown(label="Across", elem_id="across", value=None)
+        up = gr.Dropdown(label="Up", elem_id="up", value=None)
+    points = gr.Plot(elem_id="points", visible=False)
+    model = gr.Dropdown(label="Score gaps of", elem_id="gaps-of", value=None)
+    gaps = gr.Plot(elem_id="gaps", visible=False)
+
+    def on_open() -> list[Any]:
+        headings = [column.heading for column in catalogue.board.columns]
+        return [gr.update(choices=headings), gr.update(choices=headings), gr.update(choices=[*_gap_sheets(catalogue)])]
+
+    def on_scores(one: str | None, two: str | None, request: gr.Request) -> Any:
+        board = catalogue.board
+        columns = [*_columns(board.columns, [one or ""]), *_columns(board.columns, [two or ""])]
+        if len(columns) < 2:
+            return gr.update(visible=False)
+        sides = [_duels.entries_of(board, column, [*_duels.contestants(board, column).values()]) for column in columns]
+        whole = [[entry for entry in side if not entry.category] for side in sides]
+        return _figure(_plots.scatter, *whole, dark=_is_dark(request))
+
+    def on_model(label: str | None, request: gr.Request) -> Any:
+        sheet = _gap_sheets(catalogue).get(label or "")
+        if sheet is None:
+            return gr.update(visible=False)
+        return _figure(_plots.gap_histogram, catalogue.sheet(sheet), dark=_is_dark(request))
+
+    for score in (across, up):
+        score.change(on_scores, [across, up], points, api_visibility="private")
+    model.change(on_model, model, gaps, api_visibility="private")
+    return on_open, None, [across, up, model]
+
+
+def _gap_sheets(catalogue: Catalogue) -> dict[str, str]:
+    """SHA-256 of each recomputed matching sheet, by model, benchmark and task."""
+    found = {}
+    for column in catalogue.board.columns:
+        if column.metric in _GAP_METRICS:
+            for name, sheet in catalogue.board.recomputed(column).items():
+                found.setdefault(f"{name} on {column.benchmark}/{column.task}", sheet)
+    return found
+
+
+def _is_dark(request: gr.Request) -> bool:
+    return request.query_params.get("__theme") == "dark"
+
+
+def _figure(draw: Callable[..., Any], *what: Any, dark: bool) -> Any:
+    """A figure, or nothing where there is none to draw, such as a radar of two categories."""
     try:
-        return gr.update(value=draw(entries, dark=dark), visible=True)
+        return gr.update(value=draw(*what, dark=dark), visible=True)
     except ScoresError:
         return gr.update(visible=False)
 

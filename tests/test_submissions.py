@@ -132,9 +132,7 @@ def test_typed_fields_that_cannot_be_shown_are_refused(model, error, message, st
     assert storage.files == {}
 
 
-@pytest.mark.parametrize(
-    ("text", "number"), [("151,000,000", 151e6), ("151M", 151e6), ("1.2b", 1.2e9)]
-)
+@pytest.mark.parametrize(("text", "number"), [("151,000,000", 151e6), ("151M", 151e6), ("1.2b", 1.2e9)])
 def test_sizes_are_read_as_people_write_them(text, number):
     assert _submissions._typed({"parameters": text})["parameters"] == number
 
