@@ -64,15 +64,28 @@ def read_results(path: str | Path) -> list[Result]:
         SheetError: the file is missing, damaged or of another version.
     """
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise SheetError(f"{path} is no results file: {error}") from error
+    return parse_results(content, str(path))
+
+
+def parse_results(content: bytes, name: str) -> list[Result]:
+    """The results in the content of a file, called `name` in messages.
+
+    Raises:
+        SheetError: it is damaged or of another version.
+    """
+    try:
+        document = json.loads(content)
         found = (document["schema"], document["version"])
         if found != (SCHEMA, VERSION):
-            raise SheetError(f"{path} says schema and version {found}; this version reads {(SCHEMA, VERSION)}")
+            raise SheetError(f"{name} says schema and version {found}; this version reads {(SCHEMA, VERSION)}")
         return [Result(**result) for result in document["results"]]
     except SheetError:
         raise
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SheetError(f"{path} is no results file: {error}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise SheetError(f"{name} is no results file: {error}") from error
 
 
 def is_lower_better(score: str) -> bool:

@@ -48,14 +48,14 @@ class Catalogue:
         problems: list[str] = []
         levels: list[Entry] = []
         for each in submissions(self.storage):
-            problems += [f"{each.id}: {problem}" for problem in each.problems]
+            problems += [f"the submission {each.id}: {problem}" for problem in each.problems]
             if each.status != "accepted":
                 continue
             homes |= {sheet["sha256"]: each.id for sheet in each.sheets}
             try:
                 results = results_of(self.storage, each.id)
             except VLAssayError as error:
-                problems.append(f"{each.id}: {error}")
+                problems.append(f"the submission {each.id}: {error}")
                 continue
             entries += of_results(results, model=each.model, source=f"submission {each.id}", status=each.status)
             levels += chance_levels(results)

@@ -24,12 +24,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from ..metrics.errors import StorageError, SubmissionError
-from ..metrics.results import Result, read_results
+from ..metrics.results import Result, parse_results
 
 if TYPE_CHECKING:
     from ._storage import Storage
@@ -102,8 +101,12 @@ def results_of(storage: Storage, id: str) -> list[Result]:
     Raises:
         SheetError: they are damaged.
     """
-    path = results_path(id)
-    return parse_results(storage.read(path)) if path in storage.paths(path) else []
+    path, known = results_path(id), _known.setdefault(storage, {})
+    if path not in known:
+        if path not in storage.paths(path):
+            return []
+        known[path] = parse_results(storage.read(path), path)
+    return known[path]
 
 
 def records(storage: Storage) -> dict[str, Record]:
@@ -120,14 +123,6 @@ def record_path(id: str) -> str:
 def results_path(id: str) -> str:
     """Where the results of a submission by this version of the metrics are."""
     return f"results/{id}/{metrics_version()}.json"
-
-
-def parse_results(judged: bytes) -> list[Result]:
-    """The results in a stored file; raises as ``metrics.results.read_results``."""
-    with TemporaryDirectory(prefix="vl-assay-results-") as folder:
-        path = Path(folder) / "results.json"
-        path.write_bytes(judged)
-        return read_results(path)
 
 
 @cache

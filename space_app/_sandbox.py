@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import importlib
 import json
 import os
 import subprocess
@@ -191,12 +192,8 @@ def _serve() -> None:
 
 def _import_for(work: Any) -> None:
     """Import before memory is limited what the work will use."""
-    import pyarrow.parquet  # noqa: F401
-
-    if work is _judge:
-        import evaluate  # noqa: F401
-
-        from ..hub_datasets import judge  # noqa: F401
+    for name in ("pyarrow.parquet", *(("evaluate", "vl_assay.hub_datasets._judging") if work is _judge else ())):
+        importlib.import_module(name)
 
 
 def _limit(memory: int, seconds: float) -> None:

@@ -24,7 +24,7 @@ from ..metrics.errors import (
     UnknownNameError,
     VLAssayError,
 )
-from ..metrics.results import Result
+from ..metrics.results import Result, parse_results
 from ._entries import parameter_count
 from ._gates import find_flags, scores_hash
 from ._records import (
@@ -34,7 +34,6 @@ from ._records import (
     Record,
     Submission,
     get_submission,
-    parse_results,
     record_path,
     records,
     results_path,
@@ -132,7 +131,9 @@ def submit(
     with suppress(StorageError):  # the request is what counts; `finish` adds results that are missing
         storage.add({results_path(id): judged}, f"Results of submission {id}")
         found = get_submission(storage, id)
-    return Receipt(found.id, found.time, found.status, found.flags, found.sheets, parse_results(judged))
+    return Receipt(
+        found.id, found.time, found.status, found.flags, found.sheets, parse_results(judged, results_path(id))
+    )
 
 
 def preview(
@@ -149,7 +150,7 @@ def preview(
     id, draft = _id(user, typed, uploads), _draft(uploads, typed, names)
     flags = (*draft.flags, *_repeated(draft, user, records(storage)))
     status = "flagged" if flags else "accepted"
-    return Receipt(id, _iso(now()), status, flags, draft.sheets, parse_results(draft.judged))
+    return Receipt(id, _iso(now()), status, flags, draft.sheets, parse_results(draft.judged, results_path(id)))
 
 
 def finish(storage: Storage) -> list[str]:

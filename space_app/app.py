@@ -6,6 +6,7 @@ Started by ``vl-assay leaderboard``, or by a Space whose ``app_file`` this is.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -18,7 +19,7 @@ from vl_assay.metrics.errors import ScoresError, SheetError, VLAssayError
 from vl_assay.space_app import _cards, _duels, _plots, _receipts, _tables
 from vl_assay.space_app._board import Board, Choice, Column
 from vl_assay.space_app._catalogue import Catalogue
-from vl_assay.space_app._storage import open_storage
+from vl_assay.space_app._storage import Storage, open_storage
 from vl_assay.space_app._submissions import MODEL_FIELDS, Receipt, finish, preview, submit
 
 TITLE = "VL-Assay: what vision-language models understand of composition"
@@ -336,13 +337,14 @@ def _sorted_by(columns: Sequence[Column], key: str) -> Column | str | None:
     return columns[int(key)] if key.isdecimal() and int(key) < len(columns) else (columns[0] if columns else "model")
 
 
-def main() -> None:
-    """Serve the leaderboard of this machine's storage, as a Space does."""
-    storage = open_storage()
-    for problem in finish(storage):
-        print(f"warning: {problem}")
-    launch(build(Catalogue(storage)), server_name=os.environ.get("GRADIO_SERVER_NAME", "0.0.0.0"))
+def serve(storage: Storage, **options: Any) -> None:
+    """Finish what a crash has left in a storage, and serve its leaderboard until Ctrl-C."""
+    problems = finish(storage)
+    catalogue = Catalogue(storage)
+    for problem in dict.fromkeys([*problems, *catalogue.problems]):
+        print(f"warning: {problem}", file=sys.stderr)
+    launch(build(catalogue), **options)
 
 
 if __name__ == "__main__":
-    main()
+    serve(open_storage(), server_name=os.environ.get("GRADIO_SERVER_NAME", "0.0.0.0"))

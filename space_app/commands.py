@@ -33,19 +33,15 @@ def leaderboard(
     Example: `vl-assay leaderboard`, then open http://127.0.0.1:7860.
     """
     from ..metrics.errors import DataError
-    from ._catalogue import Catalogue
     from ._storage import open_storage
-    from ._submissions import finish
 
     try:
-        from .app import build, launch
+        from .app import serve
     except ModuleNotFoundError as error:
         raise DataError(f"the leaderboard lacks a library ({error.name}): pip install 'vl-assay[space]'") from error
     opened = open_storage(storage)
-    for problem in finish(opened):
-        typer.echo(f"warning: {problem}", err=True)
     typer.echo(f"the leaderboard is at http://{host}:{port}; Ctrl-C ends it")
-    launch(build(Catalogue(opened)), server_name=host, server_port=port, quiet=True)
+    serve(opened, server_name=host, server_port=port, quiet=True)
 
 
 @app.command()

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
+import socket
+import subprocess
+import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from urllib.request import urlopen
 
 import pytest
 from space_support import served
@@ -41,9 +48,14 @@ def command(*arguments):
 def noisy(toy, folder, number):
     """The path of a sheet like no other."""
     path = folder / f"{number}.parquet"
-    told = {"metadata": lambda found: found["model"].update(name=f"model {number}")}
-    rows = lambda rows: rows[0].update(score=0.001 * (number + 1))  # noqa: E731
-    path.write_bytes(changed(toy.sheet("vqa", "shuffled"), rows=rows, **told))
+
+    def rename(metadata):
+        metadata["model"].update(name=f"model {number}")
+
+    def answer(rows):
+        rows[0].update(score=0.001 * (number + 1))
+
+    path.write_bytes(changed(toy.sheet("vqa", "shuffled"), rows=answer, metadata=rename))
     return path
 
 
@@ -141,3 +153,26 @@ def test_two_models_are_compared_on_the_same_examples(space, toy):
     macro = column._replace(score="macro_accuracy")
     assert "need two recomputed models" in _duels.differences_html(space.catalogue, macro, chosen)
     assert "need two recomputed models" in _duels.differences_html(space.catalogue, column, chosen[:1])
+
+
+def test_the_command_serves_the_page_until_it_is_interrupted(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "vl_assay.metrics._console", "leaderboard", "--port", str(port), "--storage", tmp_path],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        for _ in range(300):
+            with suppress(OSError), urlopen(f"http://127.0.0.1:{port}/", timeout=5) as page:
+                assert "VL-Assay" in page.read().decode()
+                break
+            assert process.poll() is None, process.stdout.read()
+            time.sleep(0.2)
+        else:
+            pytest.fail("the page did not answer within a minute")
+    finally:
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+    assert f"the leaderboard is at http://127.0.0.1:{port}" in output
