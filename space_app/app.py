@@ -5,16 +5,18 @@ Started by ``vl-assay leaderboard``, or by a Space whose ``app_file`` this is.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import gettempdir
 from typing import Any
 
 import gradio as gr
 from gradio.themes import Default
 
+from vl_assay.metrics._storage import write_text
 from vl_assay.metrics.errors import ScoresError, SheetError, VLAssayError
 from vl_assay.space_app import _cards, _duels, _plots, _receipts, _tables
 from vl_assay.space_app._board import Board, Choice, Column
@@ -101,11 +103,11 @@ class _Leaderboard:
         watched = [self._scores, self._search, *self._filters, intervals, every]
         self.inputs = [*watched, sort]
         self._table = gr.HTML(js_on_load=_tables.JS, elem_id="board")
-        download = gr.DownloadButton("Download as CSV", size="sm", elem_id="download")
+        # The file is made when a choice changes: a click downloads what is there.
+        gr.DownloadButton("Download as CSV", value=self._write_csv, inputs=self.inputs, size="sm", elem_id="download")
         self.outputs = [self._scores, *self._filters, self._table]
         gr.on([each.change for each in watched], self._draw, self.inputs, self._table, **_QUIET)
         self._table.click(self._click, self.inputs, [self._table, sort], **_QUIET)
-        download.click(self._write_csv, self.inputs, download, **_QUIET)
 
     def open(self) -> list[Any]:
         """What a page shows that has just been opened."""
@@ -144,9 +146,10 @@ class _Leaderboard:
     def _write_csv(self, scores: Sequence[str], search: str, *rest: Any) -> str:
         board = self._catalogue.board
         text = board.csv(_columns(board.columns, scores), **_choice(search, rest[: len(_FILTERS)]))
-        with NamedTemporaryFile("w", suffix=".csv", prefix="vl-assay-", delete=False, encoding="utf-8") as file:
-            file.write(text)
-        return file.name
+        # One file for each content, so that those of many visits do not pile up.
+        path = Path(gettempdir()) / f"vl-assay-{hashlib.sha256(text.encode()).hexdigest()[:16]}.csv"
+        write_text(path, text)
+        return str(path)
 
 
 def _compare(catalogue: Catalogue) -> tuple[Callable[[], Any], None, Any]:

@@ -178,3 +178,17 @@ def test_scores_are_drawn_against_each_other_and_gaps_as_they_spread(visit, toy)
     page.locator("#points svg").first.wait_for()
     choose(page, "#gaps-of", "mock:shuffled on toy_scenes/itm")
     page.locator("#gaps svg").first.wait_for()
+
+
+def test_the_table_is_downloaded_as_it_is_filtered(visit):
+    page = visit()
+    page.locator("#search textarea, #search input").first.fill("negclip")
+    wait_for_rows(page, "rows.length < 10")
+    page.wait_for_function("document.querySelector('#download')")
+    page.wait_for_timeout(1000)  # the file follows the table
+    with page.expect_download() as download:
+        page.locator("#download").click()
+    lines = download.value.path().read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("model,family,parameters,training_data,benchmark")
+    assert len(lines) > 2
+    assert {line.split(",")[0] for line in lines[1:]} <= {"NegCLIP"}
