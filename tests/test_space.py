@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import socket
 import subprocess
 import sys
@@ -155,7 +154,7 @@ def test_two_models_are_compared_on_the_same_examples(space, toy):
     assert "need two recomputed models" in _duels.differences_html(space.catalogue, column, chosen[:1])
 
 
-def test_the_command_serves_the_page_until_it_is_interrupted(tmp_path):
+def test_the_command_serves_the_page(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -173,6 +172,6 @@ def test_the_command_serves_the_page_until_it_is_interrupted(tmp_path):
         else:
             pytest.fail("the page did not answer within a minute")
     finally:
-        process.send_signal(signal.SIGINT)
+        process.terminate()
         output, _ = process.communicate(timeout=60)
     assert f"the leaderboard is at http://127.0.0.1:{port}" in output
