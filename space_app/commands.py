@@ -72,20 +72,20 @@ def submit(
 
 
 @app.command()
-def review(
+def moderate(
     submission: Annotated[str | None, typer.Argument(help="Its id; without one, those that wait are listed.")] = None,
     status: Annotated[str | None, typer.Argument(help="accepted, flagged or withdrawn.")] = None,
     reason: Annotated[str, typer.Option(help="Why.")] = "",
     by: Annotated[str, typer.Option(help="Who says so.")] = "",
     storage: Place = None,
 ) -> None:
-    """Decide on a submission, or list those that wait for a decision.
+    """Decide on a submission to the leaderboard, or list those that wait for a decision.
 
-    Example: `vl-assay review`, then `vl-assay review 0123456789abcdef accepted --by me --reason "asked the authors"`.
+    Example: `vl-assay moderate`, then `vl-assay moderate 0123456789abcdef accepted --by me --reason "asked the authors"`.
     """
     from ._catalogue import Catalogue
     from ._storage import open_storage
-    from ._submissions import review as decide
+    from ._submissions import review
 
     opened = open_storage(storage)
     if submission is None:
@@ -96,5 +96,5 @@ def review(
         if not waiting:
             typer.echo("no submission waits for a decision")
         return
-    found = decide(opened, submission, status or "", reason, by)
+    found = review(opened, submission, status or "", reason, by)
     typer.echo(f"{found.id} is {found.status}")

@@ -19,7 +19,7 @@ from vl_assay.metrics.results import read_results
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = (
-    *("build", "cache", "compare", "install", "leaderboard", "list", "publish", "report", "reproduce", "review", "run"),
+    *("build", "cache", "compare", "install", "leaderboard", "list", "moderate", "publish", "report", "reproduce", "run"),
     *("score", "submit"),
 )
 

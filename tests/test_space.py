@@ -123,13 +123,13 @@ def test_a_flagged_submission_is_shown_when_a_maintainer_accepts_it(space, toy):
     [found] = submissions(space.storage)
     assert found.status == "flagged"
     assert space.catalogue.board.entry(VQA, found.model["name"], "recomputed") is None
-    listed = command("review", "--storage", space.folder)
+    listed = command("moderate", "--storage", space.folder)
     assert found.id in listed.output
-    decided = command("review", found.id, "accepted", "--by", "me", "--reason", "a baseline", "--storage", space.folder)
+    decided = command("moderate", found.id, "accepted", "--by", "me", "--reason", "a baseline", "--storage", space.folder)
     assert f"{found.id} is accepted" in decided.output
     space.catalogue.refresh()
     assert space.catalogue.board.entry(VQA, found.model["name"], "recomputed") is not None
-    assert "no submission waits" in command("review", "--storage", space.folder).output
+    assert "no submission waits" in command("moderate", "--storage", space.folder).output
 
 
 def test_two_models_are_compared_on_the_same_examples(space, toy):

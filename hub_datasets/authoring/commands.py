@@ -1,0 +1,7 @@
+"""The commands of benchmark authors: audit, refine, generate, review."""
+
+from __future__ import annotations
+
+import typer
+
+app = typer.Typer()
