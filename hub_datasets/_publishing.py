@@ -1,4 +1,4 @@
-"""Upload a dataset repository or a metric's Space to the Hub, in one commit.
+"""Upload a dataset repository, a metric's Space or the leaderboard to the Hub, in one commit.
 
 A dataset gets an ``eval.yaml``, with which the Hub knows a benchmark from other datasets, its tasks and what runs them.
 The Hub shows results only for benchmarks and frameworks on lists that its team keeps (documentation of evaluation
@@ -9,15 +9,18 @@ the file does nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..metrics.errors import DataError, StorageError
-from ._benchmarks import get_benchmark
+from ..metrics.modules import metric_names
+from ._benchmarks import Benchmark, get_benchmark
 from ._repository import BUILD_FILE, read_build
+from ._spaces import CARRIED, files_in, package_folder, space_files
 
 EVAL_FILE = "eval.yaml"
+LEADERBOARD = "leaderboard"
 FRAMEWORK = "vl-assay"
 
 
@@ -28,16 +31,23 @@ class Plan:
     Args:
         repo: the repository on the Hub, ``owner/name``.
         kind: "dataset" or "space".
-        files: path in the repository and size in bytes of each file, sorted by path.
+        contents: by its path in the repository, sorted, each file to copy, or what is written anew: a dataset's
+            ``eval.yaml``, a Space's card and pinned requirements.
         message: the commit's message.
-        written: content of the files among them that do not lie in the folder, by path: a dataset's ``eval.yaml``.
     """
 
     repo: str
     kind: str
-    files: tuple[tuple[str, int], ...]
+    contents: Mapping[str, Path | bytes]
     message: str
-    written: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def files(self) -> tuple[tuple[str, int], ...]:
+        """Path in the repository and size in bytes of each file, sorted by path."""
+        return tuple(
+            (path, len(content) if isinstance(content, bytes) else content.stat().st_size)
+            for path, content in self.contents.items()
+        )
 
     @property
     def size(self) -> int:
@@ -45,32 +55,30 @@ class Plan:
         return sum(size for _, size in self.files)
 
 
-def plan(folder: str | Path, repo: str) -> Plan:
+def plan(what: str | Path, repo: str) -> Plan:
     """Say what `publish` would upload, without the network.
 
     Args:
-        folder: what ``vl-assay build`` wrote, or the folder of a metric or an app with its card.
+        what: as for `publish`.
         repo: where to, ``owner/name``.
 
     Raises:
-        DataError: the folder is neither, or `repo` is no name on the Hub.
+        DataError: as for `publish`.
     """
-    folder = Path(folder)
+    folder = _folder(what)
     kind = _kind(folder)
     _check_repo(repo)
-    files = {
-        path.relative_to(folder).as_posix(): path.stat().st_size
-        for path in folder.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
-    written = {}
-    if kind == "dataset" and EVAL_FILE not in files and (content := eval_yaml(folder)):
-        written[EVAL_FILE] = content.encode()
-    files |= {path: len(content) for path, content in written.items()}
-    return Plan(repo, kind, tuple(sorted(files.items())), f"Publish {folder.resolve().name}", written)
+    contents: dict[str, Path | bytes]
+    if kind == "space":
+        contents = space_files(folder)
+    else:
+        contents = {**files_in(folder)}
+        if EVAL_FILE not in contents and (content := eval_yaml(folder)):
+            contents[EVAL_FILE] = content.encode()
+    return Plan(repo, kind, dict(sorted(contents.items())), f"Publish {folder.resolve().name}")
 
 
-def eval_yaml(folder: str | Path) -> str | None:
+def eval_yaml(folder: str | Path, benchmark: Benchmark | None = None) -> str | None:
     """The ``eval.yaml`` of a dataset repository: an entry for each configuration in it and task that judges it.
 
     Tasks are those that are scored when only the benchmark is named, or all where the repository has none of these. An
@@ -78,6 +86,7 @@ def eval_yaml(folder: str | Path) -> str | None:
 
     Args:
         folder: what ``vl-assay build`` wrote.
+        benchmark: whose tasks these are, where it is not among ours.
 
     Returns:
         The file's content, or None where no task judges what is in the repository.
@@ -89,7 +98,7 @@ def eval_yaml(folder: str | Path) -> str | None:
     from huggingface_hub import DatasetCard
 
     record = read_build(folder)
-    benchmark = get_benchmark(record["benchmark"])
+    benchmark = benchmark or get_benchmark(record["benchmark"])
     chosen = benchmark.select_built(record["configs"])
     if not chosen:
         return None
@@ -117,34 +126,41 @@ def _first_paragraph(text: str) -> str:
     return next((" ".join(p.split()) for p in paragraphs if p and not p.startswith(("#", "<!--"))), "")
 
 
-def publish(folder: str | Path, repo: str, *, private: bool = False, api: Any = None) -> str:
-    """Upload a folder to the Hub: the repository is made where it is missing, and all files come in one commit.
+def publish(what: str | Path, repo: str, *, private: bool = False, api: Any = None) -> str:
+    """Upload to the Hub: the repository is made where it is missing, and all files come in one commit.
 
-    Nothing that lies there already is deleted. The login is that of ``hf auth login`` or of ``HF_TOKEN``.
+    A Space carries the parts of this package that it needs, see ``_spaces``; those of an earlier version go with the
+    same commit. Nothing else that lies there is deleted. The login is that of ``hf auth login`` or of ``HF_TOKEN``.
 
     Args:
-        folder: what ``vl-assay build`` wrote, or the folder of a metric or an app with its card.
+        what: a folder that ``vl-assay build`` wrote or that holds a Space with its card; else the name of a metric, for
+            its Space, or "leaderboard".
         repo: where to, ``owner/name``.
         private: whether a new repository is private.
         api: what speaks to the Hub; a `huggingface_hub.HfApi` by default.
 
     Returns:
-        The address of the commit.
+        The address of the commit; its last part is the revision by which what was published can be pinned.
 
     Raises:
-        DataError: the folder is neither, or `repo` is no name on the Hub.
+        DataError: there is nothing of the kind to publish, something that a Space needs is not installed here, or
+            `repo` is no name on the Hub.
         StorageError: the Hub cannot be reached, or does not let the user write there.
     """
-    from huggingface_hub import CommitOperationAdd, HfApi
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
     from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 
-    what = plan(folder, repo)
+    planned = plan(what, repo)
     api = api or HfApi()
-    operations = [CommitOperationAdd(path, what.written.get(path, str(Path(folder) / path))) for path, _ in what.files]
-    space = {"space_sdk": "gradio"} if what.kind == "space" else {}
+    operations: list[Any] = [CommitOperationAdd(path, content) for path, content in planned.contents.items()]
+    space = {"space_sdk": "gradio"} if planned.kind == "space" else {}
     try:
-        api.create_repo(repo, repo_type=what.kind, private=private, exist_ok=True, **space)
-        commit = api.create_commit(repo, operations, commit_message=what.message, repo_type=what.kind)
+        api.create_repo(repo, repo_type=planned.kind, private=private, exist_ok=True, **space)
+        if space:
+            there = api.list_repo_files(repo, repo_type="space")
+            old = (path for path in there if path.startswith(CARRIED) and path not in planned.contents)
+            operations += [CommitOperationDelete(path) for path in old]
+        commit = api.create_commit(repo, operations, commit_message=planned.message, repo_type=planned.kind)
     except (HfHubHTTPError, LocalTokenNotFoundError, OSError) as error:
         raise StorageError(
             f"{repo} could not be written on the Hub ({error}); log in with `hf auth login`, and check the network and "
@@ -153,9 +169,21 @@ def publish(folder: str | Path, repo: str, *, private: bool = False, api: Any = 
     return commit.commit_url
 
 
+def _folder(what: str | Path) -> Path:
+    """The folder that is meant: one that is there, or that of a Space by its name."""
+    if Path(what).is_dir():
+        return Path(what)
+    if str(what) == LEADERBOARD:
+        return package_folder("space_app")
+    if str(what) in metric_names():
+        return package_folder("metrics") / what
+    raise DataError(
+        f"there is no folder {what}; name what `vl-assay build` wrote, a Space's folder, {LEADERBOARD!r}, or a metric: "
+        f"{', '.join(metric_names())}"
+    )
+
+
 def _kind(folder: Path) -> str:
-    if not folder.is_dir():
-        raise DataError(f"there is no folder {folder}; name what `vl-assay build` wrote, or a metric's folder")
     if (folder / BUILD_FILE).is_file():
         return "dataset"
     card = folder / "README.md"

@@ -156,26 +156,34 @@ def install(
 
 @app.command()
 def publish(
-    folder: Annotated[Path, typer.Argument(help="What `vl-assay build` wrote, or a metric's folder.")],
+    what: Annotated[
+        str, typer.Argument(help="A folder that `vl-assay build` wrote or of a Space; a metric's name; or leaderboard.")
+    ],
     repo: Annotated[str, typer.Argument(help="The repository on the Hub: owner/name.")],
     private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be uploaded, and stop.")] = False,
 ) -> None:
-    """Upload a dataset repository, or a metric's Space, to the Hub in one commit.
+    """Upload a dataset repository, a metric's Space or the leaderboard to the Hub in one commit.
 
     A dataset gets an `eval.yaml` that names its tasks. The Hub makes a benchmark's page of it only where its team has
-    listed the dataset and the framework "vl-assay".
+    listed the dataset and the framework "vl-assay". A Space carries this package, and its requirements are pinned to
+    the versions that are installed here. What else the leaderboard needs is in its card, `space_app/README.md`.
 
-    Examples: `vl-assay publish toy me/toy_scenes --dry-run` · `vl-assay publish metrics/cpd_ap me/cpd_ap`
+    Examples: `vl-assay publish toy me/toy_scenes --dry-run` · `vl-assay publish cpd_ap me/cpd_ap` ·
+    `vl-assay publish leaderboard me/leaderboard`
     """
     from . import _publishing
 
-    what = _publishing.plan(folder, repo)
-    for path, size in what.files:
+    planned = _publishing.plan(what, repo)
+    for path, size in planned.files:
         typer.echo(f"{size:>12,}  {path}")
-    typer.echo(f"{what.size:>12,}  bytes in {len(what.files)} files, one commit to the {what.kind} {what.repo}")
+    number = len(planned.files)
+    typer.echo(f"{planned.size:>12,}  bytes in {number} files, one commit to the {planned.kind} {planned.repo}")
+    pins = planned.contents.get("requirements.txt")
+    if isinstance(pins, bytes):
+        typer.echo(f"its requirements: {' '.join(pins.decode().split())}")
     if not dry_run:
-        typer.echo(_publishing.publish(folder, repo, private=private))
+        typer.echo(_publishing.publish(what, repo, private=private))
 
 
 @app.command()

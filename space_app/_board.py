@@ -300,6 +300,7 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
+@cache
 def _what(metric: str, score: str) -> str:
     """A score in words; with its metric where the score alone would not tell."""
     name = {"cpd_ap": "CPD", "grounding_recall": "grounding", "group_recall_at_1": "group"}.get(metric, "")

@@ -1,17 +1,29 @@
-"""What the Benchmarks page shows of a benchmark: its card, and a few of its examples where the data are at hand."""
+"""What the Benchmarks page shows of a benchmark: its card, what is reached without seeing, and a few examples."""
 
 from __future__ import annotations
 
 import re
-from html import escape
-from itertools import islice
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..hub_datasets import benchmark_names, get_benchmark, load_examples
+from ..hub_datasets._audits import read_audit
 from ..hub_datasets._benchmarks import get_card
 from ..metrics.errors import VLAssayError
+from ._board import Column
+from ._entries import CHANCE
+from ._html import cell, line, note, table, texts_cell
+from ._pictures import NOT_SHOWN, may_show, pictures_html
+
+if TYPE_CHECKING:
+    from ..hub_datasets import Example, Task, TaskData
+    from ._board import Board
 
 _MOST_EXAMPLES = 5
 _MOST_TEXTS = 6
+_TEXTS = "texts, the right one first"
 
 
 def titles() -> dict[str, str]:
@@ -26,25 +38,126 @@ def card(name: str) -> tuple[str, str]:
     return essentials, section.strip() + " " + rest
 
 
+def references_html(board: Board, name: str) -> str:
+    """What chance, people, and models that do not see the image or the order of words reach: a line for each score."""
+    columns = [column for column in board.columns if column.benchmark == name]
+    # A macro average only where nothing is known of the score over all examples.
+    columns = [column for column in columns if column == _whole(column) or _whole(column) not in columns]
+    found = {column: dict(_references(board, column)) for column in columns}
+    for column, level in _chances(name):
+        alike = (each for each in found if (each.task, _whole(each).score) == (column.task, column.score))
+        found.setdefault(next(alike, column), {}).setdefault(CHANCE, level)
+    found = {column: levels for column, levels in found.items() if levels}
+    if not found:
+        return ""
+    models = dict.fromkeys([CHANCE, *(model for levels in found.values() for model in levels)])
+    lines = [
+        line(column._replace(benchmark="").heading, [cell(_percent(levels.get(model))) for model in models])
+        for column, levels in found.items()
+    ]
+    told = note(
+        "Chance, people, models that read the text alone, and mock models: a constant, and a bag of words, which sees "
+        "the image and ignores the order of words."
+    )
+    return f"<h4>Levels to compare with, %</h4>{table(['score', *models], lines)}{told}"
+
+
+def audit_html(name: str) -> str:
+    """How often rules, probes and blind models tell the right caption without the image, where that was audited."""
+    audits = read_audit(name)
+    if not audits:
+        return ""
+    lines = [
+        _audit_line(part.removeprefix(f"{name}/"), scorer, found, (audit.get("normalised") or {}).get(scorer, {}))
+        for part, audit in audits.items()
+        for scorer, found in sorted(audit["scorers"].items(), key=lambda pair: -pair[1]["accuracy"])
+    ]
+    heads = ["scorer", "right, %", "interval", "captions normalised, %", "part", "kind"]
+    told = note("Of pairs of a right and a wrong caption; 50 % is chance. A probe has learned from other images only.")
+    return f"<h4>How much can be known without the image</h4>{table(heads, lines)}{told}"
+
+
 def examples_html(name: str) -> str:
     """The texts of the first examples of each task that is scored by default, as an HTML table.
 
-    Where the sources are neither here nor to be had, it says so in a line.
+    Images are shown where their licence allows. Where the sources are neither here nor to be had, it says so in a line.
     """
-    tasks = [task.name for task in get_benchmark(name).tasks if task.by_default]
     try:
-        loaded = [data for task in tasks for data in load_examples(f"{name}/{task}", needs_images=False)]
+        rows = [row for task in _tasks(name) for row in _look(name, task.name).rows]
     except (VLAssayError, OSError) as error:
-        return f"<p class='assay-legend'>Its examples are not on this server: {escape(str(error)[:300])}</p>"
-    rows = [
-        f"<tr><th scope='row'>{escape(example.id)}</th><td>{escape(data.task.name)}</td><td>{escape(example.category)}"
-        f"</td><td class='wide'>{'<br>'.join(map(escape, example.captions[:_MOST_TEXTS]))}</td></tr>"
-        for data in loaded
-        for example in islice(data.examples, _MOST_EXAMPLES)
-    ]
-    heads = "".join(f"<th scope='col'>{text}</th>" for text in ("example", "task", "category"))
-    head = f"<tr>{heads}<th scope='col' class='wide'>texts, the right one first</th></tr>"
-    return f"<div class='assay-board'><table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table></div>"
+        return note(f"Its examples are not on this server: {str(error)[:300]}")
+    heads = ["example", *(["image"] if may_show(name) else []), "task", "category", _TEXTS]
+    why = "" if may_show(name) else note(NOT_SHOWN)
+    return f"<h4>Examples</h4>{table(heads, rows, wide=_TEXTS)}{why}"
+
+
+class _Look(NamedTuple):
+    """What a look at the data of a task tells: rows of its first examples, and the chance of the right caption."""
+
+    rows: list[str]
+    chance: float
+
+
+@lru_cache(maxsize=128)
+def _look(name: str, task: str) -> _Look:
+    [data] = load_examples(f"{name}/{task}", needs_images=False)
+    chance = sum(1 / len(example.captions) for example in data.examples) / len(data.examples)
+    return _Look([_example(data, example) for example in data.examples[:_MOST_EXAMPLES]], chance)
+
+
+def _example(data: TaskData, example: Example) -> str:
+    image = [f"<td>{pictures_html(data, example)}</td>"] if may_show(data.benchmark) else []
+    what = [cell(data.task.name), cell(example.category), texts_cell(example.captions[:_MOST_TEXTS])]
+    return line(example.id, [*image, *what])
+
+
+def _tasks(name: str) -> list[Task]:
+    return [task for task in get_benchmark(name).tasks if task.by_default]
+
+
+def _whole(column: Column) -> Column:
+    """The score over all examples that a macro average is of, or the score itself."""
+    return column._replace(score=column.score.removeprefix("macro_"))
+
+
+def _references(board: Board, column: Column) -> Iterator[tuple[str, float]]:
+    """Models and values of the references of a score, the first of each model."""
+    frame = board.table([column])
+    for who in zip(frame["model"], frame["origin"], strict=True):
+        entry = board.entry(column, *who)
+        if entry is not None and entry.is_reference:
+            yield entry.model, entry.value
+
+
+def _chances(name: str) -> Iterator[tuple[Column, float]]:
+    """What scoring at random gets: what the metrics say, or one over the number of captions where data are at hand."""
+    from ..metrics.modules import load_metric
+
+    for task in _tasks(name):
+        for metric in task.metrics:
+            module: Any = load_metric(metric)
+            levels, shown = getattr(module, "chance", {}), getattr(module, "shown", None)
+            if task.kind == "matching" and not levels and not shown:
+                with suppress(VLAssayError, OSError):
+                    levels = {"accuracy": _look(name, task.name).chance}
+            for score, level in levels.items():
+                if shown is None or score in shown:
+                    yield Column(name, task.name, metric, score), level
+
+
+def _audit_line(part: str, scorer: str, found: Mapping[str, Any], normalised: Mapping[str, Any]) -> str:
+    span = " – ".join(map(_percent, found["interval"] or ()))
+    after = _percent(normalised.get("accuracy"))
+    texts = (_percent(found["accuracy"]), span, after or "–", part, found["kind"])
+    return line(_words(scorer), map(cell, map(_words, texts)))
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _percent(value: Any) -> str:
+    return "" if value is None else f"{100 * value:.1f}"
 
 
 def _pretty(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What the pages show: the papers' values and the accepted submissions, as a board that follows the storage."""
+"""What the pages show: accepted submissions, what ships and what papers print, as a board that follows the storage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..metrics.errors import StorageError, VLAssayError
 from ..metrics.sheets import Sheet, read_sheet
 from ._board import Board, Column
 from ._entries import Entry, chance_levels, of_results
-from ._launch import published
+from ._launch import published, shipped, shipped_results, shipped_sheets
 from ._submissions import Submission, results_of, submissions
 from ._ties import Ties
 
@@ -26,7 +26,7 @@ class Catalogue:
 
     Attributes:
         storage: where submissions are.
-        board: the models and scores of the accepted submissions, and what the papers print.
+        board: the models and scores of the accepted submissions, those that ship, and what the papers print.
         problems: what could not be read, in words.
     """
 
@@ -35,12 +35,39 @@ class Catalogue:
         self._lock = threading.Lock()
         self._homes: dict[str, str] = {}
         self._ties = Ties(self.sheet)
+        self._marks: dict[Column, frozenset[str]] = {}
+        self._warming = threading.Lock()
+        self._warms = False
+        self.board = Board([])
         self.refresh()
 
     def refresh(self) -> None:
         """Read the storage again; a submission that is damaged is told of and hides no other."""
         with self._lock:  # one after the other: what was read first must not be shown last
             self._read()
+        if self._warms:
+            self.warm()
+
+    def warm(self) -> threading.Thread:
+        """Find the marks of all scores in the background, now and after each `refresh`; the thread that does it."""
+        with self._lock:
+            self._warms, now = True, (self.board, self._marks)
+        thread = threading.Thread(target=self._find_ties, args=now, daemon=True)
+        thread.start()
+        return thread
+
+    def _find_ties(self, board: Board, marks: dict[Column, frozenset[str]]) -> None:
+        with self._warming:  # two at once would read the same sheets
+            for column in board.columns:
+                if self._marks is not marks:
+                    return
+                if column in marks:
+                    continue
+                try:
+                    sheets = board.recomputed(column)
+                    marks[column] = self._ties.shared(sheets, column.metric, column.score, column.category)
+                except VLAssayError as error:
+                    self.problems.append(f"the ties of {column.heading}: {error}")
 
     def _read(self) -> None:
         homes: dict[str, str] = {}
@@ -59,21 +86,29 @@ class Catalogue:
                 continue
             entries += of_results(results, model=each.model, source=f"submission {each.id}", status=each.status)
             levels += chance_levels(results)
+        entries += shipped(entries)
+        levels += chance_levels(shipped_results())
         self._homes, self.problems = homes, problems
-        self.board = Board([*entries, *published(), *levels])
+        board = Board([*entries, *published(), *levels])
+        # A copy, for a thread may be adding to it.
+        kept = {column: marks for column, marks in self._marks.copy().items() if _is_same(column, board, self.board)}
+        self.board, self._marks = board, kept
 
     def content(self, sha256: str) -> bytes:
-        """The file of an accepted submission's sheet.
+        """The file of the sheet of an accepted submission, or of one that ships.
 
         Raises:
             StorageError: it is not there.
         """
-        if sha256 not in self._homes:
+        if sha256 in self._homes:
+            return self.storage.read(f"requests/{self._homes[sha256]}/{sha256}.parquet")
+        path = shipped_sheets().get(sha256)
+        if path is None:
             raise StorageError(f"no accepted submission has the sheet {sha256[:50]}")
-        return self.storage.read(f"requests/{self._homes[sha256]}/{sha256}.parquet")
+        return path.read_bytes()
 
     def sheet(self, sha256: str) -> Sheet:
-        """An accepted submission's sheet; raises as `content`."""
+        """That sheet; raises as `content`."""
         content = self.content(sha256)
         with TemporaryDirectory(prefix="vl-assay-sheet-") as folder:
             path = Path(folder) / "sheet.parquet"
@@ -81,12 +116,15 @@ class Catalogue:
             return read_sheet(path)
 
     def ties(self, columns: Iterable[Column]) -> Mapping[Column, frozenset[str]]:
-        """For each column the recomputed models that cannot be told from its best one; see ``_ties``."""
-        return {
-            column: self._ties.shared(self.board.recomputed(column), column.metric, column.score, column.category)
-            for column in columns
-        }
+        """For each column the recomputed models that cannot be told from its best one, as far as `warm` has come."""
+        marks = self._marks
+        return {column: marks.get(column, frozenset()) for column in columns}
 
     def waiting(self) -> list[Submission]:
         """The submissions that a maintainer should look at, the oldest first."""
         return [each for each in submissions(self.storage) if each.status in ("flagged", "pending", "damaged")]
+
+
+def _is_same(column: Column, board: Board, other: Board) -> bool:
+    """Whether the same sheets are behind a score in two boards, so that its marks hold in both."""
+    return board.recomputed(column) == other.recomputed(column)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 from ..metrics.errors import DataError, SheetError, StorageError
+
+# A server that judges for many others at once is slow to answer.
+_SECONDS = 60.0
 
 
 def send(address: str, sheets: Sequence[Path], model: Mapping[str, str]) -> dict[str, Any]:
     """Submit the score sheets of one model to the leaderboard at an address.
+
+    A Space, and nothing else, is sent the token of ``HF_TOKEN`` or ``hf auth login``: it learns from it who submits.
 
     Args:
         address: of the page, such as ``"http://127.0.0.1:7860"``, or the name of a Space, ``"owner/name"``.
@@ -30,10 +36,16 @@ def send(address: str, sheets: Sequence[Path], model: Mapping[str, str]) -> dict
             raise DataError(f"{path} is no file; name score sheets that `vl-assay score` wrote")
     try:
         from gradio_client import Client, handle_file
+        from huggingface_hub import get_token
     except ModuleNotFoundError as error:
         raise DataError(f"submitting lacks a library ({error.name}): pip install 'vl-assay[space]'") from error
     try:
-        client = Client(address, verbose=False)
+        token = get_token() if _is_space(address) else None
+        # With None in place of False the client would send the token anywhere.
+        patience = {"timeout": _SECONDS}
+        client = Client(
+            address, verbose=False, token=cast(Any, token or False), oauth_token=token, httpx_kwargs=patience
+        )
         answer = client.predict([handle_file(path) for path in sheets], *model.values(), api_name="/submit")
     except Exception as error:  # gradio_client raises whatever httpx, the server or the Hub gave it
         raise StorageError(
@@ -43,3 +55,8 @@ def send(address: str, sheets: Sequence[Path], model: Mapping[str, str]) -> dict
     if "error" in answer:
         raise SheetError(f"the leaderboard refuses the submission: {answer['error']}")
     return answer
+
+
+def _is_space(address: str) -> bool:
+    host = urlsplit(address).hostname
+    return host is None or (address.startswith("https://") and host.endswith(".hf.space"))

@@ -13,6 +13,8 @@ from ..hub_datasets import compare
 from ..metrics.errors import SheetError
 from ..metrics.sheet_rows import AnswerRow, MatchingRow
 from ._entries import RECOMPUTED, Entry
+from ._html import cell, line, note, table, texts_cell
+from ._pictures import NOT_SHOWN, may_show, pictures_html
 from ._ties import credits, is_mean
 from ._uploads import expected
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 # Of pairs of models fewer draws than a paper's table would take: a page has to answer.
 _DRAWS = 1000
 _MOST_EXAMPLES = 20
+_TEXTS = "captions or question"
 
 
 def contestants(board: Board, column: Column) -> dict[str, tuple[str, str]]:
@@ -42,59 +45,66 @@ def entries_of(board: Board, column: Column, chosen: Sequence[tuple[str, str]]) 
 
 def differences_html(catalogue: Catalogue, column: Column, chosen: Sequence[tuple[str, str]]) -> str:
     """A table of the paired differences of all pairs of the chosen models that were recomputed."""
-    sheets = catalogue.board.recomputed(column)
-    names = [model for model, origin in chosen if origin == RECOMPUTED and model in sheets]
-    if len(names) < 2 or not is_mean(column.metric, column.score) or column.score.startswith("macro_"):
-        return _note(
+    sheets = _sheets(catalogue.board, column, chosen)
+    if len(sheets) < 2 or not is_mean(column.metric, column.score) or column.score.startswith("macro_"):
+        return note(
             "Paired differences need two recomputed models and a score that is a mean over examples: no macro average, "
             "no average precision, nothing that a paper prints."
         )
-    lines = "".join(_difference_line(catalogue, column, *pair, sheets) for pair in combinations(names, 2))
+    lines = [_difference_line(catalogue, column, *pair, sheets) for pair in combinations(sheets, 2)]
     heads = ("models", "difference, points", "95 % interval", "p", "wins", "losses", "agreement, %")
-    head = "".join(f"<th scope='col'>{text}</th>" for text in heads)
-    return (
-        f"<div class='assay-board'><table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>"
-        + _note(
-            "First less second, over all examples; intervals by bootstrap over images, p by exchanging the models on "
-            f"whole images, {_DRAWS:,} draws each, not corrected for the number of pairs."
-        )
+    return table(heads, lines) + note(
+        "First less second, over all examples; intervals by bootstrap over images, p by exchanging the models on whole "
+        f"images, {_DRAWS:,} draws each, not corrected for the number of pairs."
     )
 
 
 def disagreements_html(catalogue: Catalogue, column: Column, chosen: Sequence[tuple[str, str]]) -> str:
-    """Examples that one of the first two recomputed models gets right and the other wrong, with captions and scores."""
-    sheets = catalogue.board.recomputed(column)
-    names = [model for model, origin in chosen if origin == RECOMPUTED and model in sheets][:2]
-    score = column.score.removeprefix("macro_")
+    """Examples that one of the first two recomputed models gets right and the other wrong: captions, scores, images.
+
+    Images are shown where their licence allows; see ``_pictures``.
+    """
+    sheets = _sheets(catalogue.board, column, chosen)
+    names, score = [*sheets][:2], column.score.removeprefix("macro_")
     if len(names) < 2 or not is_mean(column.metric, score):
         return ""
     first, second = (catalogue.sheet(sheets[name]) for name in names)
     one, two = (credits(sheet, column.metric, score) for sheet in (first, second))
     differ = [name for name, credit in one.items() if name in two and two[name] != credit]
     if not differ:
-        return _note("They agree on every example.")
-    texts = {example.id: example.captions for example in expected(first.metadata).examples}
+        return note("They agree on every example.")
+    try:
+        data = expected(first.metadata)
+    except SheetError as error:
+        return note(str(error))
+    examples = {example.id: example for example in data.examples}
     rows = [{row.id: row for row in sheet.rows} for sheet in (first, second)]
+    is_shown = may_show(column.benchmark)
     lines = []
-    for name in differ[:_MOST_EXAMPLES]:
-        said = "".join(f"<td>{_said(each[name])}</td>" for each in rows)
-        captions = "<br>".join(map(escape, texts.get(name, ())))
-        lines.append(f"<tr><th scope='row'>{escape(name)}</th><td class='wide'>{captions}</td>{said}</tr>")
-    said_by = "".join(f"<th scope='col'>{escape(name)}</th>" for name in names)
-    head = f"<th scope='col'>example</th><th scope='col' class='wide'>captions or question</th>{said_by}"
+    for name in (name for name in differ[:_MOST_EXAMPLES] if name in examples):
+        image = [f"<td>{pictures_html(data, examples[name])}</td>"] if is_shown else []
+        said = [f"<td>{_said(each[name])}</td>" for each in rows]
+        lines.append(line(name, [*image, texts_cell(examples[name].captions), *said]))
+    heads = ["example", *(["image"] if is_shown else []), _TEXTS, *names]
     return (
         f"<h4>{len(differ):,} of {len(one):,} examples on which they disagree"
         f"{f', the first {_MOST_EXAMPLES}' if len(differ) > _MOST_EXAMPLES else ''}</h4>"
-        f"<div class='assay-board'><table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+        + table(heads, lines, wide=_TEXTS)
+        + ("" if is_shown else note(NOT_SHOWN))
     )
 
 
+def _sheets(board: Board, column: Column, chosen: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """SHA-256 of the sheets of the chosen models that were recomputed, references too, by model."""
+    found = ((model, board.entry(column, model, origin)) for model, origin in chosen if origin == RECOMPUTED)
+    return {model: entry.sheet for model, entry in found if entry and entry.sheet}
+
+
 def _difference_line(catalogue: Catalogue, column: Column, one: str, two: str, sheets: dict[str, str]) -> str:
-    label = f"<th scope='row'>{escape(one)} − {escape(two)}</th>"
     try:
         result = _difference(catalogue, column, sheets[one], sheets[two])
     except SheetError as error:
-        return f"<tr>{label}<td colspan='6' class='wide'>{escape(str(error))}</td></tr>"
+        return line(f"{one} − {two}", [f"<td colspan='6' class='wide'>{escape(str(error))}</td>"])
     low, high = result["difference_interval"]
     cells = (
         f"{100 * result['difference']:+.1f}",
@@ -104,7 +114,7 @@ def _difference_line(catalogue: Catalogue, column: Column, one: str, two: str, s
         f"{result['losses']:,}",
         f"{100 * result['agreement']:.1f}",
     )
-    return f"<tr>{label}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    return line(f"{one} − {two}", map(cell, cells))
 
 
 def _difference(catalogue: Catalogue, column: Column, one: str, two: str) -> dict[str, Any]:
@@ -125,9 +135,5 @@ def _said(row: Any) -> str:
 
 
 def _numbers(scores: Sequence[Sequence[float]]) -> Iterator[str]:
-    for line in scores:
-        yield ", ".join(f"{score:.4g}" for score in line)
-
-
-def _note(text: str) -> str:
-    return f"<p class='assay-legend'>{escape(text)}</p>"
+    for row in scores:
+        yield ", ".join(f"{score:.4g}" for score in row)

@@ -1,19 +1,30 @@
-"""What the leaderboard opens with: the papers' tables, each value with its address, none of it recomputed.
+"""What the leaderboard opens with: the papers' tables, and results of the demo models, recomputed from their sheets.
 
-The tables are those of ``hub_datasets._published``. Here are the models that stand behind their labels, under one name
-in all papers where the checkpoint is the same, and where on the leaderboard a column belongs that no task here scores.
+The tables are those of ``hub_datasets._published``, each value with its address. Here are the models that stand behind
+their labels, under one name in all papers where the checkpoint is the same, and where on the leaderboard a column
+belongs that no task here scores.
+
+The folder ``launch`` has the score sheets of the demo models, and of two mocks as references, on toy_scenes, and what
+`judge` made of them. ``tests/make_launch_sheets.py`` makes it anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from ..hub_datasets._published import NOTHING, Column, Row, Table, all_tables
-from ._entries import CHANCE, PUBLISHED, REFERENCE, Entry, parameter_count
+from ..metrics.results import Result, read_results
+from ..metrics.sheets import read_sheet
+from ._entries import CHANCE, PUBLISHED, REFERENCE, Entry, of_results, parameter_count
+from ._gates import scores_hash
 
 HUMAN = "Human"
+SHIPPED = "shipped with VL-Assay"
+RESULTS = Path(__file__).parent / "launch" / "results.json"
 
 
 class Model(NamedTuple):
@@ -92,6 +103,7 @@ Vera | vera | | | sugarcrepe/Vera [27]
 Grammar model | cola_grammar | | | sugarcrepe/Grammar [31]
 """
 
+_TRAINED = {"demo-clip": "80,000 toy scenes", "demo-owlvit": "19,200 toy scenes"}
 _REFERENCES = {"Human": HUMAN, "Human Estimate": HUMAN, "Random Chance": CHANCE, "Chance-level": CHANCE}
 
 # TRICD's test set is not public: what is printed of it has no place beside what is computed on the validation set.
@@ -120,6 +132,46 @@ def published() -> list[Entry]:
     they are printed. A ± is left out: it is the spread over seeds, and no confidence interval.
     """
     return [entry for table in all_tables().values() for row in table.rows for entry in _entries(table, row)]
+
+
+@cache
+def shipped_results() -> list[Result]:
+    """The results of the sheets that ship with this package, judged with ``_submissions.OPTIONS``."""
+    return read_results(RESULTS)
+
+
+def shipped_sheets() -> dict[str, Path]:
+    """The files of these sheets, by their SHA-256."""
+    return {result.sheet["sha256"]: RESULTS.with_name(result.sheet["file"]) for result in shipped_results()}
+
+
+@cache
+def shipped_scores(benchmark: str, task: str) -> dict[str, str]:
+    """The models of these sheets that belong to a task, by the hash of their scores."""
+    found = {
+        result.sheet["sha256"]: result.model["name"]
+        for result in shipped_results()
+        if (result.benchmark["name"], result.benchmark["task"]) == (benchmark, task)
+    }
+    return {scores_hash(read_sheet(shipped_sheets()[hash])): name for hash, name in found.items()}
+
+
+def shipped(submitted: Iterable[Entry]) -> list[Entry]:
+    """The entries of these sheets beside those of submissions.
+
+    Where a submission bears the name of such a model but has another sheet, nobody knows whether it is the same model,
+    and the shipped one's name says that it is shipped.
+    """
+    found = [
+        entry
+        for result in shipped_results()
+        for entry in of_results(
+            [result], model={"training_data": _TRAINED.get(result.model["checkpoint"])}, source=SHIPPED
+        )
+    ]
+    own = {(entry.model, entry.sheet) for entry in found}
+    taken = {entry.model for entry in submitted if (entry.model, entry.sheet) not in own}
+    return [replace(entry, model=f"{entry.model}, {SHIPPED}") if entry.model in taken else entry for entry in found]
 
 
 def model_of(table: Table, row: Row) -> Model:

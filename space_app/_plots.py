@@ -8,6 +8,7 @@ models share a figure they differ by symbol, dash or pattern too.
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,13 +26,17 @@ from ._entries import Entry
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+    from ._board import Board
+
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A55AFF")
 MOST = len(PALETTE)
 _SYMBOLS = ("circle", "square", "diamond", "x", "triangle-up")
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _PATTERNS = ("", "/", "x", ".", "-")
 _LONGEST = 40
+_AXIS = 34
 _BINS = 30
+_RECOGNITION = ("ImageNet", "CIFAR100", "CIFAR10")
 
 
 def radar(entries: Sequence[Entry], *, dark: bool = False) -> go.Figure:
@@ -143,6 +148,25 @@ def scatter(across: Sequence[Entry], up: Sequence[Entry], *, dark: bool = False)
     return _finish(figure, f"{second.heading} against {first.heading}", dark)
 
 
+def ready_pairs(board: Board) -> dict[str, tuple[str, str]]:
+    """The headings of scores worth setting against each other (across, up), those that most models have, by a name."""
+    augmented = [column for column in board.columns if column.metric == "augmented_accuracy"]
+    brittleness = [column for column in board.columns if column.metric == "brittleness"]
+    recognition = [column for name in _RECOGNITION for column in board.columns if column.benchmark == name]
+    composition = [column for column in board.columns if column.benchmark == "aro"]
+    pairs = {
+        "accuracy against brittleness": [(x, y) for x in augmented for y in brittleness if x[:2] == y[:2]],
+        "recognition against composition": [(x, y) for x in recognition for y in composition],
+    }
+    models = {column: _models(board, column) for both in pairs.values() for pair in both for column in pair}
+    found = {}
+    for name, both in pairs.items():
+        across, up = max(both, key=lambda pair: len(models[pair[0]] & models[pair[1]]), default=(None, None))
+        if across and up and models[across] & models[up]:
+            found[name] = across.heading, up.heading
+    return found
+
+
 def gap_histogram(sheet: Sheet, *, dark: bool = False) -> go.Figure:
     """How far the right caption is above the best other one, over the examples of a matching sheet.
 
@@ -229,6 +253,12 @@ def _by_model(entries: Sequence[Entry]) -> dict[tuple[str, str], Entry]:
     return found
 
 
+def _models(board: Board, column: Column) -> set[tuple[str, str]]:
+    """Models and origins that have a score."""
+    frame = board.table([column])
+    return set(zip(frame["model"], frame["origin"], strict=True))
+
+
 def _errors(entries: Sequence[Entry]) -> Mapping[str, Any]:
     """Plotly's error bars; none where an entry has no interval."""
     spans = [entry.interval or (math.nan, math.nan) for entry in entries]
@@ -252,9 +282,10 @@ def _text(text: str) -> str:
     return escape(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
 
 
-def _wrapped(text: str) -> str:
+def _wrapped(text: str, most: int = _AXIS) -> str:
     """A text over several lines of what a telephone shows."""
-    return "<br>".join(escape(line) for line in textwrap.wrap(text.replace(" %", "\N{NO-BREAK SPACE}%"), _LONGEST))
+    kept = re.sub(" (?=[%↓])", "\N{NO-BREAK SPACE}", text)
+    return "<br>".join(escape(line) for line in textwrap.wrap(kept, most))
 
 
 def _finish(figure: go.Figure, title: str, dark: bool) -> go.Figure:
@@ -262,7 +293,7 @@ def _finish(figure: go.Figure, title: str, dark: bool) -> go.Figure:
         template="plotly_dark" if dark else "plotly_white",
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
-        title={"text": _wrapped(title), "font": {"size": 15}, "x": 0.02},
+        title={"text": _wrapped(title, _LONGEST), "font": {"size": 15}, "x": 0.02},
         legend={"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0},
         showlegend=True,
         margin={"t": 90, "r": 20},

@@ -159,16 +159,22 @@ def readable(text: str, most: int) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """The server's own without its secrets; threads and the pools of allocators reserve address space in advance."""
+    """The server's own without its secrets; threads and the pools of allocators reserve address space in advance.
+
+    What the server imports from its folder, as on a Space, is found there too, in spite of ``-P``.
+    """
     kept = {name: value for name, value in os.environ.items() if not any(word in name for word in _SECRETS)}
     few = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
-    return {**kept, **few, "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    path = os.pathsep.join(place for place in sys.path if Path(place).is_absolute())
+    return {**kept, **few, "ARROW_DEFAULT_MEMORY_POOL": "system", "PYTHONPATH": path}
 
 
 def _serve() -> None:
     """Answer lines until there are no more. What libraries print must not come between the answers."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    # Where it is installed, `evaluate` would import it, and torch, and use neither.
+    sys.modules["transformers"] = None  # type: ignore[assignment]
     for line in sys.stdin:
         job = json.loads(line)
         answer: dict[str, Any] = {}
@@ -240,16 +246,18 @@ def _read(files: list[Path], most_rows: int, most_bytes: int) -> None:
 
     from ..metrics.sheets import read_sheet, write_sheet
 
+    rows = size = 0
     try:
-        table = pq.read_table(files[0])
+        # A few at a time, for what is small in a file may be large in memory.
+        for batch in pq.ParquetFile(files[0]).iter_batches(batch_size=16):
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows > most_rows or size > most_bytes:
+                raise SheetError(
+                    f"{files[0]} holds more than a sheet of its task may: its first {rows:,} rows have {size:,} bytes, "
+                    f"and there can be {most_rows:,} rows of {most_bytes:,} bytes"
+                )
     except (pa.ArrowException, OSError) as error:
         raise SheetError(f"{files[0]} is not a readable Parquet file: {error}") from error
-    if table.num_rows > most_rows or table.nbytes > most_bytes:
-        raise SheetError(
-            f"{files[0]} holds {table.num_rows:,} rows of {table.nbytes:,} bytes; a sheet of its task has at most "
-            f"{most_rows:,} rows of {most_bytes:,} bytes"
-        )
-    del table
     write_sheet(files[0].with_name("sheet.parquet"), read_sheet(files[0]))
 
 

@@ -27,6 +27,7 @@ from ..metrics.errors import (
 from ..metrics.results import Result, parse_results
 from ._entries import parameter_count
 from ._gates import find_flags, scores_hash
+from ._launch import SHIPPED, shipped_scores
 from ._records import (
     REVIEW_STATUSES,
     SCHEMA,
@@ -313,8 +314,14 @@ def _describe(sheet: Sheet, content: bytes) -> dict[str, Any]:
 
 
 def _repeated(draft: _Draft, user: str, stored: Mapping[str, Record]) -> list[str]:
-    """Sheets whose scores came before, from another user or for another model."""
+    """Sheets whose scores came before, from another user or for another model, or ship under another name."""
     flags = []
+    for sheet in draft.sheets:
+        name = shipped_scores(sheet["benchmark"], sheet["task"]).get(sheet["scores"], draft.model["name"])
+        if name != draft.model["name"]:
+            flags.append(
+                f"{sheet['benchmark']}/{sheet['task']}: The scores are the same as those of {name}, {SHIPPED}."
+            )
     for id, earlier in stored.items():
         if isinstance(earlier, str) or (earlier["user"], earlier["model"]["name"]) == (user, draft.model["name"]):
             continue
@@ -329,6 +336,11 @@ def _repeated(draft: _Draft, user: str, stored: Mapping[str, Record]) -> list[st
 
 
 def _check_rate(stored: Iterable[Record], now: datetime) -> None:
+    """Raise `RateLimitError` where the last hour is full, whoever submitted and through whichever process.
+
+    What is stored is counted, by each process before each of its additions: n processes that share a storage may
+    together store n - 1 more than the limit, if all of them count at the same moment.
+    """
     limit = positive_setting("VL_ASSAY_RATE_LIMIT", 60)
     times = sorted(datetime.fromisoformat(record["time"]) for record in stored if not isinstance(record, str))
     recent = [time for time in times if time > now - _HOUR]

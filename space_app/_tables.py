@@ -19,7 +19,8 @@ ROWS_AT_ONCE = 100
 CSS = """
 .assay-board { overflow: auto; max-height: 75vh; border: 1px solid var(--border-color-primary); border-radius: 8px; }
 .assay-board table { border-collapse: separate; border-spacing: 0; width: max-content; min-width: 100%;
-  margin: 0 !important; border: 0 !important; }
+  margin: 0 !important; padding: 0 !important; border: 0 !important; }
+#board .html-container { padding: 0; }
 .assay-board th, .assay-board td { padding: 6px 10px; text-align: right; white-space: nowrap; font-size: 14px;
   color: var(--body-text-color); background: var(--background-fill-primary);
   border: 0; border-bottom: 1px solid var(--border-color-primary); font-weight: normal; }

@@ -69,6 +69,8 @@ def check_upload(content: bytes, name: str = "") -> Sheet:
 def expected(metadata: Mapping[str, Any], label: str = "the sheet") -> TaskData:
     """The data of the task that a sheet's metadata name; kept in memory.
 
+    ``VL_ASSAY_DATA_DIR`` names a folder with the sources of what is not downloaded, in a folder for each benchmark.
+
     Raises:
         SheetError: there is no such task, the sheet is of another kind, or the task's data are not on this server.
     """
@@ -115,8 +117,10 @@ def _part(task: Task, configs: Any) -> str | None:
 @lru_cache(maxsize=64)
 def _load(reference: str) -> TaskData:
     from ..hub_datasets import load_examples
+    from ..hub_datasets._repository import sources_folder
 
-    return load_examples(reference, needs_images=False)[0]
+    sources = sources_folder(reference.partition("/")[0], os.environ.get("VL_ASSAY_DATA_DIR") or None)
+    return load_examples(reference, data_dir=sources, needs_images=False)[0]
 
 
 def positive_setting(name: str, default: int) -> int:

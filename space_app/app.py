@@ -15,10 +15,11 @@ from typing import Any
 
 import gradio as gr
 from gradio.themes import Default
+from gradio.themes.utils.fonts import Font, LocalFont
 
 from vl_assay.metrics._storage import write_text
 from vl_assay.metrics.errors import ScoresError, SheetError, VLAssayError
-from vl_assay.space_app import _cards, _duels, _plots, _receipts, _tables
+from vl_assay.space_app import _cards, _duels, _login, _plots, _receipts, _tables
 from vl_assay.space_app._board import Board, Choice, Column
 from vl_assay.space_app._catalogue import Catalogue
 from vl_assay.space_app._storage import Storage, open_storage
@@ -43,6 +44,8 @@ _FILTERS = {"families": "Family", "sizes": "Size", "training_data": "Training da
 _FIRST_COLUMNS = 8
 # They judge a right caption against others, so that their sheets have gaps.
 _GAP_METRICS = ("sugarcrepe_itm", "aro_itm", "augmented_accuracy", "group_match")
+# The file of the theme's own bold, of the weight 600, has but a few letters.
+_FONTS = [LocalFont("Source Sans Pro", weights=(400, 700)), Font("system-ui"), Font("sans-serif")]
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "queue": False, "api_visibility": "private"}
 
 
@@ -50,25 +53,28 @@ def build(catalogue: Catalogue) -> gr.Blocks:
     """The pages over a catalogue."""
     with gr.Blocks(title=TITLE, analytics_enabled=False) as blocks:
         gr.Markdown(INTRODUCTION)
-        with gr.Tab("Leaderboard", id="leaderboard"):
-            page = _Leaderboard(catalogue)
-        with gr.Tab("Compare", id="compare"):
-            compared = _compare(catalogue)
-        with gr.Tab("Benchmarks", id="benchmarks"):
-            _benchmarks()
-        with gr.Tab("Insights", id="insights"):
-            explored = _insights(catalogue)
-        with gr.Tab("Submit", id="submit"):
-            _submit(catalogue, page)
+        with gr.Tabs(overflow_behavior="wrap"):
+            with gr.Tab("Leaderboard", id="leaderboard"):
+                page = _Leaderboard(catalogue)
+            with gr.Tab("Compare", id="compare"):
+                compared = _compare(catalogue)
+            with gr.Tab("Benchmarks", id="benchmarks"):
+                _benchmarks(catalogue)
+            with gr.Tab("Insights", id="insights") as insights:
+                _insights(catalogue, insights)
+            with gr.Tab("Submit", id="submit"):
+                shown = _submit(catalogue, page)
         blocks.load(page.open, outputs=page.outputs, **_QUIET)
         blocks.load(*compared, **_QUIET)
-        blocks.load(*explored, **_QUIET)
+        if shown:
+            blocks.load(*shown, **_QUIET)
+    catalogue.warm()
     return blocks
 
 
 def launch(blocks: gr.Blocks, **options: Any) -> Any:
     """Serve the pages that `build` made; `options` go to gradio's ``launch``."""
-    return blocks.launch(css=CSS, theme=Default(), footer_links=["api"], **options)
+    return blocks.launch(css=CSS, theme=Default(font=_FONTS), footer_links=["api"], **options)
 
 
 class _Leaderboard:
@@ -183,23 +189,28 @@ def _compare(catalogue: Catalogue) -> tuple[Callable[[], Any], None, Any]:
     return on_open, None, score
 
 
-def _benchmarks() -> None:
-    """The page with the benchmarks' cards."""
+def _benchmarks(catalogue: Catalogue) -> None:
+    """The page with the benchmarks' cards, examples, and what is reached without seeing the images."""
     known = _cards.titles()
     chosen = gr.Dropdown([*known], label="Benchmark", elem_id="benchmark", value=None)
-    essentials, examples = gr.Markdown(elem_id="essentials"), gr.HTML(elem_id="examples")
+    essentials = gr.Markdown(elem_id="essentials")
+    levels, examples = gr.HTML(elem_id="levels"), gr.HTML(elem_id="examples")
     with gr.Accordion("The rest of its card", open=False, elem_id="card"):
         rest = gr.Markdown()
 
-    def on_choice(title: str | None) -> tuple[str, str, str]:
+    def on_choice(title: str | None) -> tuple[str, str, str, str]:
         name = known.get(title or "")
-        return (*_cards.card(name), _cards.examples_html(name)) if name else ("", "", "")
+        if not name:
+            return "", "", "", ""
+        reached = _cards.references_html(catalogue.board, name) + _cards.audit_html(name)
+        return (*_cards.card(name), reached, _cards.examples_html(name))
 
-    chosen.change(on_choice, chosen, [essentials, rest, examples], api_visibility="private")
+    chosen.change(on_choice, chosen, [essentials, rest, levels, examples], api_visibility="private")
 
 
-def _insights(catalogue: Catalogue) -> tuple[Callable[[], Any], None, Any]:
-    """The page with figures over all models; returns what a page does when it has just been opened."""
+def _insights(catalogue: Catalogue, tab: gr.Tab) -> None:
+    """The page with figures over all models, some of which it opens with."""
+    ready = gr.Radio([], label="Show", elem_id="ready")
     with gr.Row():
         across = gr.Dropdown(label="Across", elem_id="across", value=None)
         up = gr.Dropdown(label="Up", elem_id="up", value=None)
@@ -207,9 +218,16 @@ def _insights(catalogue: Catalogue) -> tuple[Callable[[], Any], None, Any]:
     model = gr.Dropdown(label="Score gaps of", elem_id="gaps-of", value=None)
     gaps = gr.Plot(elem_id="gaps", visible=False)
 
-    def on_open() -> list[Any]:
+    def on_open(shown: str | None, one: str | None, two: str | None, label: str | None) -> list[Any]:
         headings = [column.heading for column in catalogue.board.columns]
-        return [gr.update(choices=headings), gr.update(choices=headings), gr.update(choices=[*_gap_sheets(catalogue)])]
+        found, sheets = _plots.ready_pairs(catalogue.board), [*_gap_sheets(catalogue)]
+        if not (one or two) and found:
+            shown, (one, two) = next(iter(found.items()))
+        values = [(one, headings), (two, headings), (label or next(iter(sheets), None), sheets)]
+        return [gr.update(choices=choices, value=value) for value, choices in [(shown, [*found]), *values]]
+
+    def on_ready(shown: str | None) -> Any:
+        return _plots.ready_pairs(catalogue.board).get(shown or "", (gr.skip(), gr.skip()))
 
     def on_scores(one: str | None, two: str | None, request: gr.Request) -> Any:
         board = catalogue.board
@@ -229,7 +247,8 @@ def _insights(catalogue: Catalogue) -> tuple[Callable[[], Any], None, Any]:
     for score in (across, up):
         score.change(on_scores, [across, up], points, api_visibility="private")
     model.change(on_model, model, gaps, api_visibility="private")
-    return on_open, None, [across, up, model]
+    ready.input(on_ready, ready, [across, up], **_QUIET)
+    tab.select(on_open, [ready, across, up, model], [ready, across, up, model], **_QUIET)
 
 
 def _gap_sheets(catalogue: Catalogue) -> dict[str, str]:
@@ -254,8 +273,10 @@ def _figure(draw: Callable[..., Any], *what: Any, dark: bool) -> Any:
         return gr.update(visible=False)
 
 
-def _submit(catalogue: Catalogue, page: _Leaderboard) -> None:
+def _submit(catalogue: Catalogue, page: _Leaderboard) -> tuple[Callable[..., Any], None, Any] | None:
+    """The page for submissions; returns what it does when it has just been opened, where visitors can log in."""
     gr.Markdown(SUBMITTING)
+    _login.button()
     uploads = gr.File(label="Score sheets", file_count="multiple", file_types=[".parquet"], elem_id="sheets")
     with gr.Row():
         name = gr.Textbox(label="Model's name", placeholder="that of the sheets, unless you type one", elem_id="name")
@@ -271,57 +292,69 @@ def _submit(catalogue: Catalogue, page: _Leaderboard) -> None:
     inputs = [uploads, name, family, parameters, data, link]
     sent = gr.State(())
 
-    def receive(function: Callable[..., Receipt], files: Sequence[str] | None, typed: Sequence[str]) -> Receipt:
+    def receive(
+        function: Callable[..., Receipt], files: Sequence[str] | None, typed: Sequence[str], user: str
+    ) -> Receipt:
         paths = [Path(file) for file in files or ()]
         if not paths:
             raise SheetError("no score sheet was uploaded; choose one or more files that `vl-assay score` wrote")
         model = {key: value.strip() for key, value in zip(MODEL_FIELDS, typed, strict=True) if value}
         contents = [path.read_bytes() for path in paths]
-        return function(catalogue.storage, contents, model, names=[path.name for path in paths])
+        return function(catalogue.storage, contents, model, user, names=[path.name for path in paths])
 
-    def on_check(files: Sequence[str] | None, *typed: str) -> str:
+    def on_check(files: Sequence[str] | None, profile: gr.OAuthProfile | None, *typed: str) -> str:
         try:
-            return _receipts.receipt_html(receive(preview, files, typed), is_stored=False)
+            receipt = receive(preview, files, typed, _login.visitor(profile))
+            return _receipts.receipt_html(receipt, is_stored=False)
         except VLAssayError as error:
             return _receipts.problem(str(error))
 
-    def on_send(files: Sequence[str] | None, *typed: str) -> tuple[str, list[tuple[str, str]]]:
+    def on_send(
+        files: Sequence[str] | None, profile: gr.OAuthProfile | None, *typed: str
+    ) -> tuple[str, list[tuple[str, str]]]:
         try:
-            receipt = receive(submit, files, typed)
+            receipt = receive(submit, files, typed, _login.sender(profile))
         except VLAssayError as error:
             return _receipts.problem(str(error)), []
         catalogue.refresh()
         tasks = [(sheet["benchmark"], sheet["task"]) for sheet in receipt.sheets]
         return _receipts.receipt_html(receipt, is_stored=True), tasks
 
-    def on_api(files: Sequence[str] | None, *typed: str) -> dict[str, Any]:
+    def on_api(
+        files: Sequence[str] | None, profile: gr.OAuthProfile | None, token: gr.OAuthToken | None, *typed: str
+    ) -> dict[str, Any]:
         try:
-            receipt = receive(submit, files, typed)
+            receipt = receive(submit, files, typed, _login.sender(profile, token))
         except VLAssayError as error:
             return {"error": str(error)}
         catalogue.refresh()
         return _receipts.as_json(receipt)
 
     check.click(on_check, inputs, message, api_visibility="private")
-    send.click(on_send, inputs, [message, sent], api_visibility="private").then(
-        page.add,
-        [sent, *page.inputs],
-        page.outputs,
-        **_QUIET,
-    )
+    redraw: Any = (page.add, [sent, *page.inputs], page.outputs)
+    sending = send.click(on_send, inputs, [message, sent], api_visibility="private").then(*redraw, **_QUIET)
     # For programs. It takes files through the component above, which lets none be named that was not uploaded.
     gr.Button(visible=False).click(
         on_api, inputs, gr.JSON(visible=False), api_name="submit", api_description="Submit score sheets of one model."
     )
+    if not _login.is_offered():
+        return None
+    show, parts, withdrawn = _login.withdrawal(catalogue)
+    sending.then(show, None, parts, **_QUIET)
+    withdrawn.then(show, None, parts, **_QUIET).then(*redraw, **_QUIET)
+    return show, None, parts
 
 
 def _opening(board: Board) -> list[str]:
-    """The headings that the board opens with: a score of each task, those of the most models first."""
+    """The headings that the board opens with: a score of each task, those of the most models first, one recomputed."""
     first: dict[tuple[str, str], Column] = {}
     for column in sorted(board.columns, key=lambda column: not column.score.startswith("macro_")):
         first.setdefault((column.benchmark, column.task), column)
     filled = sorted(first.values(), key=lambda column: -len(board.table([column])))
-    return [column.heading for column in filled[:_FIRST_COLUMNS]]
+    shown, others = filled[:_FIRST_COLUMNS], filled[_FIRST_COLUMNS:]
+    if not any(map(board.recomputed, shown)):
+        shown[-1:] = [column for column in others if board.recomputed(column)][:1] or shown[-1:]
+    return [column.heading for column in shown]
 
 
 def _columns(known: Sequence[Column], headings: Sequence[str]) -> list[Column]:

@@ -47,7 +47,9 @@ def leaderboard(
 @app.command()
 def submit(
     sheets: Annotated[list[Path], typer.Argument(help="Score sheets of one model, that `vl-assay score` wrote.")],
-    to: Annotated[str, typer.Option(help="The leaderboard: the address of its page.")] = "http://127.0.0.1:7860",
+    to: Annotated[
+        str, typer.Option(help="The leaderboard: the address of its page, or OWNER/NAME of its Space.")
+    ] = "http://127.0.0.1:7860",
     name: Annotated[str, typer.Option(help="The model's name; by default that of the sheets.")] = "",
     family: Annotated[str, typer.Option(help="Its family, such as clip.")] = "",
     parameters: Annotated[str, typer.Option(help="How many parameters it has, such as 151M.")] = "",
@@ -56,6 +58,9 @@ def submit(
     json_output: Annotated[bool, typer.Option("--json", help="Print the receipt as JSON.")] = False,
 ) -> None:
     """Send score sheets to a leaderboard, which checks them and computes every figure anew.
+
+    A Space is told who you are by the token of `hf auth login` or `HF_TOKEN`, so send to Spaces that you trust; a token
+    that may do nothing is enough.
 
     Example: `vl-assay submit vl-assay-results/demo-clip/*.parquet --training-data "rendered scenes"`.
     """
@@ -81,7 +86,7 @@ def moderate(
 ) -> None:
     """Decide on a submission to the leaderboard, or list those that wait for a decision.
 
-    Example: `vl-assay moderate`, then `vl-assay moderate 0123456789abcdef accepted --by me --reason "asked the authors"`.
+    Example: `vl-assay moderate`, then `vl-assay moderate 0123456789abcdef accepted --by me`.
     """
     from ._catalogue import Catalogue
     from ._storage import open_storage

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from vl_assay.space_app import app
+import pytest
+
+from vl_assay.hub_datasets._benchmarks import benchmark_names, get_benchmark
+from vl_assay.space_app import _catalogue, app
 from vl_assay.space_app._catalogue import Catalogue
+from vl_assay.space_app._entries import RECOMPUTED, Entry
 from vl_assay.space_app._storage import Storage, open_storage
+
+CHROMIUM = shutil.which("chromium")
+QUIET = [
+    *("--no-sandbox", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update"),
+]
 
 
 class Served(NamedTuple):
@@ -28,3 +39,37 @@ def served(folder):
         yield Served(address.rstrip("/"), str(folder), storage, catalogue)
     finally:
         blocks.close(verbose=False)
+
+
+@contextmanager
+def many_models(models, tasks):
+    """For every catalogue that is made now: so many models more, each with scores of so many tasks, of no sheet."""
+    every = [
+        (name, task.name, next(iter(task.metrics))) for name in benchmark_names() for task in get_benchmark(name).tasks
+    ]
+    entries = [
+        Entry(
+            model=f"model {number}",
+            family=f"family {number % 20}",
+            parameters=10**6 * (number % 1500 + 1),
+            training_data=f"data {number % 7}",
+            benchmark=benchmark,
+            task=task,
+            metric=metric,
+            score="macro_accuracy",
+            category="",
+            value=(37 * number % 1009 + place) / 1200,
+            interval=((37 * number % 1009) / 1200, (37 * number % 1009 + 100) / 1200),
+            n=1000,
+            origin=RECOMPUTED,
+            source="made for a test",
+            status="accepted",
+            sheet="",
+        )
+        for number in range(models)
+        for place, (benchmark, task, metric) in enumerate(every[:tasks])
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        published = _catalogue.published
+        patch.setattr(_catalogue, "published", lambda: [*published(), *entries])
+        yield

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
+import math
+import pickle
 
 import pytest
-from space_support import served
+from space_support import CHROMIUM, QUIET, served
 from submission_support import changed, small_toy_scenes
 
-CHROMIUM = shutil.which("chromium")
-QUIET = [
-    *("--no-sandbox", "--disable-quic", "--no-first-run", "--disable-sync"),
-    *("--disable-background-networking", "--disable-component-update"),
-]
+from vl_assay.space_app import _submissions as submissions
+
 ROWS = ".assay-board tbody tr"
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed: apt-get install chromium")
 
@@ -34,25 +32,37 @@ def browser():
 
 
 @pytest.fixture
-def visit(browser, toy, tmp_path):
+def space(toy, tmp_path):
+    with served(tmp_path / "storage") as space:
+        yield space
+
+
+@pytest.fixture
+def visit(browser, space):
     """A function that opens the leaderboard in a window of some width; at the end no page may have met an error."""
     errors, pages = [], []
-    with served(tmp_path / "storage") as space:
 
-        def visit(width=1440, dark=False):
-            page = browser.new_page(viewport={"width": width, "height": 900})
-            page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-            page.on("pageerror", lambda error: errors.append(str(error)))
-            page.on("dialog", lambda dialog: (errors.append("a script ran"), dialog.dismiss()))
-            page.goto(f"{space.address}/?__theme={'dark' if dark else 'light'}", wait_until="domcontentloaded")
-            page.locator(ROWS).first.wait_for()
-            pages.append(page)
-            return page
+    def visit(width=1440, dark=False):
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("dialog", lambda dialog: (errors.append("a script ran"), dialog.dismiss()))
+        page.goto(f"{space.address}/?__theme={'dark' if dark else 'light'}", wait_until="domcontentloaded")
+        page.locator(ROWS).first.wait_for()
+        pages.append(page)
+        return page
 
-        yield visit
-        for page in pages:
-            page.close()
+    yield visit
+    for page in pages:
+        page.close()
     assert errors == []
+
+
+def store(space, *sheets):
+    """Have submissions there before anybody looks."""
+    for sheet in sheets:
+        submissions.submit(space.storage, [sheet], {"family": "clip"})
+    space.catalogue.refresh()
 
 
 def names(page):
@@ -64,18 +74,18 @@ def wait_for_rows(page, condition):
 
 
 def open_tab(page, name):
-    tab, more = page.get_by_role("tab", name=name), page.locator(".overflow-menu > button")
-    if not tab.first.is_visible():  # a narrow window keeps the last ones in a menu
-        more.first.click()
-        tab = page.locator(".overflow-dropdown button", has_text=name)
-    tab.first.click()
+    page.get_by_role("tab", name=name).click()
+
+
+def upload(page, *paths):
+    page.locator("#sheets input[type=file]").set_input_files([str(path) for path in paths])
+    for path in paths:
+        page.locator("#sheets").get_by_text(path.stem).first.wait_for()
 
 
 def submit(page, *paths):
     open_tab(page, "Submit")
-    page.locator("#sheets input[type=file]").set_input_files([str(path) for path in paths])
-    for path in paths:
-        page.locator("#sheets").get_by_text(path.stem).first.wait_for()
+    upload(page, *paths)
     page.locator("#family textarea, #family input").first.fill("clip")
     page.locator("#send").click()
     page.locator("#receipt .assay-message").wait_for()
@@ -87,6 +97,7 @@ def test_the_board_can_be_searched_and_sorted_and_fits_the_window(visit, width, 
     page = visit(width, dark)
     opened = names(page)
     assert {"NegCLIP", "CLIP ViT-B/32"} <= set(opened)
+    assert [tab.is_visible() for tab in page.get_by_role("tab").all()] == [True] * 5
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     heading = page.locator(".assay-board thead th").first.bounding_box()
     assert heading["x"] >= 0
@@ -94,7 +105,8 @@ def test_the_board_can_be_searched_and_sorted_and_fits_the_window(visit, width, 
     page.locator("button[data-column='model']").click()
     page.wait_for_function("document.querySelector('.assay-board th[aria-sort]').innerText.startsWith('model')")
     ordered = names(page)
-    models = [name for name in ordered if name not in ("Human", "Chance", "Vera", "Grammar model")]
+    references = ("Human", "Chance", "Vera", "Grammar model", "mock:")
+    models = [name for name in ordered if not name.startswith(references)]
     assert models == sorted(models, key=str.casefold)
     page.locator("#search textarea, #search input").first.fill("negclip")
     wait_for_rows(page, f"rows.length < {len(opened)}")
@@ -111,12 +123,45 @@ def test_a_good_sheet_is_received_and_its_row_appears(visit, toy):
     wait_for_rows(page, "[...rows].some(row => row.innerText.includes('mock:shuffled'))")
 
 
+def edited(**values):
+    """Changes the first row."""
+    return {"rows": lambda rows: rows[0].update(values)}
+
+
+def described(**values):
+    """Changes what the metadata say of the benchmark."""
+    return {"metadata": lambda metadata: metadata["benchmark"].update(values)}
+
+
+BAD = {
+    "another version": ({"metadata": lambda metadata: metadata.update(version=2)}, "says schema and version"),
+    "a row too few": ({"rows": lambda rows: rows.pop()}, "has 80 rows, each example once"),
+    "a strange row": (edited(id="stranger"), "lacks 1 of the 80 examples"),
+    "an example twice": ({"rows": lambda rows: rows.append(dict(rows[0]))}, "declares 81 rows"),
+    "not a number": (edited(score=math.nan), "NaN, infinite or missing"),
+    "another shape": ({"table": lambda table: table.drop_columns(["score"])}, "the columns are"),
+    "other data": (described(fingerprint="0" * 64), "was made with other data: its fingerprint"),
+    "an unknown benchmark": (described(name="nonsense"), "unknown benchmark 'nonsense'; known:"),
+    "a pickle": (pickle.dumps({"scores": [1.0]}), "is no Parquet file, or was cut off"),
+    "a text": (b"id,score\n1,0.5\n", "is no Parquet file, or was cut off"),
+    "half a file": (None, "is no Parquet file, or was cut off"),
+}
+
+
 def test_a_bad_sheet_is_answered_with_what_is_wrong(visit, toy, tmp_path):
-    path = tmp_path / "cut.parquet"
-    path.write_bytes(toy.sheet("vqa", "shuffled")[:500])
+    good = toy.sheet("vqa", "shuffled")
     page = visit()
-    assert "cut" in submit(page, path)
-    assert page.locator("#receipt [role=alert]").count() == 1
+    open_tab(page, "Submit")
+    for name, (change, message) in BAD.items():
+        path = tmp_path / f"{name}.parquet"
+        path.write_bytes(changed(good, **change) if isinstance(change, dict) else change or good[: len(good) // 2])
+        upload(page, path)
+        page.locator("#send").click()
+        answer = page.locator("#receipt [role=alert]", has_text=name)
+        answer.wait_for()
+        assert message in answer.inner_text()
+        assert answer.is_visible()
+        page.locator("#sheets [aria-label='Clear']").click()
 
 
 def test_no_markup_of_a_submission_becomes_part_of_the_page(visit, toy, tmp_path):
@@ -139,10 +184,8 @@ def choose(page, element, text):
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1440, False), (390, True)])
-def test_models_are_set_side_by_side(visit, toy, width, dark):
-    for mock in ("shuffled", "bag-of-words"):
-        page = visit(width, dark)
-        assert "Received as" in submit(page, toy.path("itm", mock))
+def test_models_are_set_side_by_side(visit, space, toy, width, dark):
+    store(space, toy.sheet("itm", "shuffled"), toy.sheet("itm", "bag-of-words"))
     page = visit(width, dark)
     open_tab(page, "Compare")
     choose(page, "#compare-score", "Toy Scenes itm · accuracy")
@@ -168,9 +211,8 @@ def test_a_benchmark_shows_its_card_and_examples(visit):
     page.locator("#examples").get_by_text("not on this server").wait_for()
 
 
-def test_scores_are_drawn_against_each_other_and_gaps_as_they_spread(visit, toy):
-    page = visit()
-    assert "Received as" in submit(page, toy.path("itm", "shuffled"))
+def test_scores_are_drawn_against_each_other_and_gaps_as_they_spread(visit, space, toy):
+    store(space, toy.sheet("itm", "shuffled"))
     page = visit()
     open_tab(page, "Insights")
     choose(page, "#across", "SugarCrepe itm · macro accuracy")

@@ -11,8 +11,10 @@ from plotly.graph_objects import Figure
 from vl_assay.metrics.errors import ScoresError
 from vl_assay.metrics.sheet_rows import AnswerRow, MatchingRow
 from vl_assay.metrics.sheets import Sheet
+from vl_assay.space_app._board import Board, Column
 from vl_assay.space_app._entries import Entry
-from vl_assay.space_app._plots import MOST, PALETTE, bars, gap_histogram, radar, scatter
+from vl_assay.space_app._launch import published
+from vl_assay.space_app._plots import MOST, PALETTE, bars, gap_histogram, radar, ready_pairs, scatter
 
 EVIL = '<a href="javascript:alert(1)">x</a><script>alert(1)</script>&amp;'
 SKILLS = ("replace_obj", "swap_obj", "add_att")
@@ -155,6 +157,29 @@ def test_a_scatter_pairs_scores_of_one_model_and_one_origin():
         ScoresError, match="no model has both SugarCrepe itm · accuracy and SugarCrepe itm · macro accuracy"
     ):
         scatter(across[2:3], up)
+
+
+def test_pairs_that_are_ready_to_show_are_those_that_most_models_have():
+    found = ready_pairs(Board(published()))
+    assert found == {
+        "accuracy against brittleness": (
+            "Hard Positives replace · original accuracy",
+            "Hard Positives replace · brittleness ↓",
+        ),
+        "recognition against composition": ("ImageNet · accuracy", "ARO relation · macro accuracy"),
+    }
+    board = Board(published())
+    columns = {column.heading: column for column in board.columns}
+    for pair in found.values():
+        sides = [[entry for entry in published() if place_of(entry) == columns[heading]] for heading in pair]
+        assert len(scatter(*sides).data[0].x) >= 3
+    few = [entry for entry in published() if entry.benchmark != "hard_positives"]
+    assert list(ready_pairs(Board(few))) == ["recognition against composition"]
+    assert ready_pairs(Board([])) == {}
+
+
+def place_of(entry):
+    return Column(entry.benchmark, entry.task, entry.metric, entry.score, entry.category)
 
 
 def test_the_histogram_counts_every_example_once_and_a_tie_as_wrong():

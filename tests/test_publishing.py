@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +11,6 @@ import yaml
 from huggingface_hub import DatasetCard, DatasetCardData
 from typer.testing import CliRunner
 
-import vl_assay.metrics
 from vl_assay.hub_datasets import benchmark_names, build, get_benchmark
 from vl_assay.hub_datasets._benchmarks import config_names, get_card
 from vl_assay.hub_datasets._publishing import eval_yaml, plan, publish
@@ -20,14 +18,16 @@ from vl_assay.hub_datasets._repository import read_build
 from vl_assay.metrics._console import build_app
 from vl_assay.metrics.errors import DataError, StorageError
 
-METRIC = Path(vl_assay.metrics.__file__).parent / "group_match"
-
 
 class Hub:
     """What `publish` needs of the Hub's API; it writes down what it is told."""
 
-    def __init__(self, error=None):
-        self.calls, self.error = [], error
+    def __init__(self, error=None, there=()):
+        self.calls, self.error, self.there = [], error, there
+
+    def list_repo_files(self, repo, repo_type):
+        assert repo_type == "space"
+        return [*self.there]
 
     def create_repo(self, repo, **options):
         self.calls.append(("create_repo", repo, options))
@@ -36,6 +36,7 @@ class Hub:
         if self.error:
             raise self.error
         self.calls.append(("create_commit", repo, [operation.path_in_repo for operation in operations], options))
+        self.operations = {operation.path_in_repo: operation for operation in operations}
         return SimpleNamespace(commit_url=f"https://hub/{repo}/commit/1")
 
 
@@ -56,17 +57,10 @@ def test_a_dataset_is_published_in_one_commit(dataset):
     assert sorted(paths) == [path for path, _ in plan(dataset, "me/toy").files]
 
 
-def test_a_metric_is_published_as_a_space_without_caches():
-    hub = Hub()
-    publish(METRIC, "me/group_match", api=hub)
-    assert hub.calls[0][2]["space_sdk"] == "gradio"
-    assert hub.calls[1][2] == ["README.md", "app.py", "group_match.py", "requirements.txt"]
-
-
 def test_the_plan_has_sizes_and_needs_no_network(dataset):
     what = plan(dataset, "me/toy")
     in_folder = sum(path.stat().st_size for path in dataset.rglob("*") if path.is_file())
-    assert what.size == in_folder + len(what.written["eval.yaml"])
+    assert what.size == in_folder + len(what.contents["eval.yaml"])
     assert not (dataset / "eval.yaml").exists()
 
 
@@ -78,7 +72,7 @@ def test_the_dry_run_shows_all_files_and_uploads_none(dataset):
 
 
 def test_eval_yaml_says_what_is_judged_by_default(dataset):
-    content = yaml.safe_load(plan(dataset, "me/toy").written["eval.yaml"])
+    content = yaml.safe_load(plan(dataset, "me/toy").contents["eval.yaml"])
     assert content.pop("description").startswith("Rendered scenes of two to four things")
     assert content == {
         "name": "Toy Scenes",
@@ -137,7 +131,7 @@ def test_an_eval_yaml_of_ones_own_is_published_as_it_is(record):
     (folder / "eval.yaml").write_text("name: mine\n")
     what = plan(folder, "me/toy")
     assert dict(what.files)["eval.yaml"] == len("name: mine\n")
-    assert what.written == {}
+    assert what.contents["eval.yaml"] == folder / "eval.yaml"
 
 
 # Cards

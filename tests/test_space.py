@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import socket
+import ssl
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from urllib.request import urlopen
 
 import pytest
 from space_support import served
-from submission_support import changed, small_toy_scenes
+from submission_support import changed, model_sheet, small_toy_scenes
 from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import judge
@@ -40,22 +43,14 @@ def space(toy, tmp_path):
         yield space
 
 
+@pytest.fixture(autouse=True)
+def one_reading_of_certificates(monkeypatch):
+    """A client reads all of them for each request, most of its time, and here none is used."""
+    monkeypatch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
+
+
 def command(*arguments):
     return CliRunner().invoke(build_app(), list(map(str, arguments)))
-
-
-def noisy(toy, folder, number):
-    """The path of a sheet like no other."""
-    path = folder / f"{number}.parquet"
-
-    def rename(metadata):
-        metadata["model"].update(name=f"model {number}")
-
-    def answer(rows):
-        rows[0].update(score=0.001 * (number + 1))
-
-    path.write_bytes(changed(toy.sheet("vqa", "shuffled"), rows=answer, metadata=rename))
-    return path
 
 
 def test_sheets_that_are_submitted_are_shown_with_the_figures_of_judge(space, toy):
@@ -106,26 +101,38 @@ def test_what_cannot_be_taken_is_refused_with_a_reason_and_not_stored(space, toy
     assert "nowhere.parquet is no file" in str(result.exception)
 
 
-def test_submissions_at_the_same_time_are_all_stored_and_shown(space, toy, tmp_path, monkeypatch):
+def test_fifty_submissions_at_the_same_time_are_all_stored_and_shown(space, toy, tmp_path, monkeypatch):
     monkeypatch.setenv("VL_ASSAY_RATE_LIMIT", "100")
-    paths = [noisy(toy, tmp_path, number) for number in range(8)]
-    with ThreadPoolExecutor(8) as pool:
+    paths = [model_sheet(toy, tmp_path, number) for number in range(50)]
+    with ThreadPoolExecutor(50) as pool:
         receipts = list(pool.map(lambda path: send(space.address, [path], TYPED | {"family": "clip"}), paths))
-    assert len({receipt["id"] for receipt in receipts}) == 8
-    assert {each.id for each in submissions(space.storage)} == {receipt["id"] for receipt in receipts}
+    stored = {each.id: each for each in submissions(space.storage)}
+    assert len(stored) == 50
     shown = space.catalogue.board.recomputed(VQA)
-    assert {model for model in shown if model.startswith("model ")} == {f"model {number}" for number in range(8)}
+    assert {model for model in shown if model.startswith("model ")} == {f"model {number}" for number in range(50)}
+    for number, (path, receipt) in enumerate(zip(paths, receipts, strict=True)):
+        hash, [sheet], [result] = hashlib.sha256(path.read_bytes()).hexdigest(), receipt["sheets"], receipt["results"]
+        assert (sheet["sha256"], receipt["status"]) == (hash, "accepted")
+        assert space.storage.read(f"requests/{receipt['id']}/{hash}.parquet") == path.read_bytes()
+        assert stored[receipt["id"]].model["name"] == f"model {number}"
+        assert (stored[receipt["id"]].status, stored[receipt["id"]].time) == ("accepted", receipt["time"])
+        entry = space.catalogue.board.entry(VQA, f"model {number}", "recomputed")
+        assert (entry.sheet, entry.source) == (hash, f"submission {receipt['id']}")
+        assert result["scores"] == judge(path, **OPTIONS)[0].scores
+        assert entry.value == result["scores"]["accuracy"]
 
 
 def test_a_flagged_submission_is_shown_when_a_maintainer_accepts_it(space, toy):
-    result = command("submit", toy.path("vqa", "constant"), "--to", space.address)
+    result = command("submit", toy.path("vqa", "constant"), "--to", space.address, "--name", "A constant")
     assert "a person will look at this first" in result.output
     [found] = submissions(space.storage)
     assert found.status == "flagged"
     assert space.catalogue.board.entry(VQA, found.model["name"], "recomputed") is None
     listed = command("moderate", "--storage", space.folder)
     assert found.id in listed.output
-    decided = command("moderate", found.id, "accepted", "--by", "me", "--reason", "a baseline", "--storage", space.folder)
+    decided = command(
+        "moderate", found.id, "accepted", "--by", "me", "--reason", "a baseline", "--storage", space.folder
+    )
     assert f"{found.id} is accepted" in decided.output
     space.catalogue.refresh()
     assert space.catalogue.board.entry(VQA, found.model["name"], "recomputed") is not None

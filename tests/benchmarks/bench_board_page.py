@@ -1,0 +1,100 @@
+"""How fast the leaderboard's page is with 1,000 models × 12 tasks, in Debian's Chromium.
+
+    python tests/benchmarks/bench_board_page.py [--models 1000] [--tasks 12] [--visits 7]
+
+Times are taken in the browser: from the navigation to the first rows, and from the first key or click to the rows that
+it leads to. The first visit after a start is told apart, for it waits for the server's imports. Exits with 1 when the
+median of the first table is not within 2 s, or that of a filter not within 300 ms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from rich.console import Console
+from rich.table import Table
+from space_support import CHROMIUM, QUIET, many_models, served
+
+from vl_assay.space_app import app
+
+GOALS = {"first table": 2000, "search": 300, "family": 300, "sort": 300}
+ROWS = "document.querySelectorAll('.assay-board tbody tr')"
+SORTED = "document.querySelector('.assay-board th[aria-sort]').innerText.startsWith('model')"
+# The clock starts with the first key or click.
+CLOCK = """window.began = null; for (const kind of ['keydown', 'input', 'mousedown']) document.addEventListener(
+kind, () => { window.began ??= performance.now(); }, {capture: true, once: true});"""
+
+
+def wait(page: Any, condition: str, since: str) -> float:
+    """Milliseconds from a time to the frame in which the condition holds."""
+    return page.wait_for_function(f"({condition}) && performance.now() - {since}", polling="raf").json_value()
+
+
+def measure(page: Any, address: str) -> dict[str, float]:
+    """One visit: milliseconds of each of `GOALS`."""
+
+    def timed(act: Callable[[], None], condition: str) -> float:
+        page.wait_for_timeout(500)  # what the step before has set going is over
+        page.evaluate(CLOCK)
+        act()
+        return wait(page, condition, "window.began")
+
+    page.goto(address, wait_until="commit")
+    took = {"first table": wait(page, f"{ROWS}.length >= 100", "0")}
+    search = page.locator("#search textarea, #search input").first
+    took["search"] = timed(lambda: search.press_sequentially("77"), f"{ROWS}.length < 50")
+    timed(lambda: search.fill(""), f"{ROWS}.length >= 100")
+    page.get_by_text("Scores and filters").click()
+    families = page.locator("#families input").first
+    families.click()
+    page.get_by_role("option", name="family 19").wait_for()
+    option = page.get_by_role("option", name="family 19").first
+    took["family"] = timed(option.click, f"{ROWS}.length < 100")
+    took["sort"] = timed(page.locator("button[data-column='model']").click, SORTED)
+    return took
+
+
+def main() -> int:
+    """Measure and print; the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=int, default=1000)
+    parser.add_argument("--tasks", type=int, default=12)
+    parser.add_argument("--visits", type=int, default=7)
+    arguments = parser.parse_args()
+    from playwright.sync_api import sync_playwright
+
+    app._FIRST_COLUMNS = arguments.tasks
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        many_models(arguments.models, arguments.tasks),
+        served(folder) as space,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        visits = []
+        for _ in range(1 + arguments.visits):
+            page = browser.new_page(viewport={"width": 1440, "height": 900})
+            visits.append(measure(page, space.address))
+            page.close()
+        browser.close()
+    first, later = visits[0], visits[1:]
+    medians = {name: median(visit[name] for visit in later) for name in GOALS}
+    title = f"{arguments.models:,} models × {arguments.tasks} tasks, milliseconds in the browser"
+    table = Table("what", "first visit", "median", "worst", "goal", title=title)
+    for name, goal in GOALS.items():
+        worst = max(visit[name] for visit in later)
+        table.add_row(name, f"{first[name]:.0f}", f"{medians[name]:.0f}", f"{worst:.0f}", f"<= {goal}")
+    Console(width=100).print(table)
+    return 0 if all(medians[name] <= goal for name, goal in GOALS.items()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

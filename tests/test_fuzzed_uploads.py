@@ -1,0 +1,222 @@
+"""Broken, odd and hostile versions of good sheets: none is taken wrongly, and none harms the server."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import pickle
+import random
+import re
+import resource
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from submission_support import changed, parquet, small_toy_scenes
+
+from vl_assay.metrics.errors import SheetError
+from vl_assay.space_app._uploads import SANDBOX, check_upload
+
+TASKS = ("order", "groups", "detection", "vqa", "retrieval")
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    with small_toy_scenes(tmp_path_factory.mktemp("toy")) as small:
+        yield small
+
+
+class Evil:
+    """Says so where something unpickles it."""
+
+    def __reduce__(self):
+        return exec, ("raise SystemExit('unpickled')",)
+
+
+ODD = (
+    None,
+    True,
+    -1,
+    0,
+    7,
+    1e308,
+    2**70,
+    "",
+    SCRIPT,
+    "../../etc/passwd",
+    "a\nb",
+    [],
+    {},
+    [[[[[1]]]]],
+    {"a": {"b": []}},
+)
+NAMES = ("s.parquet", "../../etc/passwd", "/dev/zero", f"{SCRIPT}.parquet", "a\x00b", "CON", "~/.netrc", "x" * 5000)
+
+
+def mutated(rng, goods):
+    """A broken, odd or hostile version of a good sheet, and its name."""
+    content = rng.choice(goods)
+    how = rng.choice(HOW)
+    return how(rng, content), rng.choice(NAMES)
+
+
+def truncated(rng, content):
+    kept = content[: rng.randrange(len(content))]
+    return kept + b"PAR1" if rng.random() < 0.7 else kept
+
+
+def flipped(rng, content):
+    """Some bits are others, in half of the cases within the footer, where counts and types are."""
+    start = len(content) - 8 - int.from_bytes(content[-8:-4], "little") if rng.random() < 0.5 else 4
+    changed_bytes = bytearray(content)
+    for _ in range(rng.choice((1, 1, 2, 5, 20))):
+        changed_bytes[rng.randrange(start, len(content) - 4)] ^= 1 << rng.randrange(8)
+    return bytes(changed_bytes)
+
+
+def overwritten(rng, content):
+    start = rng.randrange(4, len(content) - 8)
+    filler = rng.choice((b"\0", b"\xff", b"\x7f", SCRIPT.encode(), pickle.dumps(Evil())))
+    return content[:start] + (filler * 60)[: len(content) - 4 - start][:200] + content[start + 200 :][-(10**9) :]
+
+
+def odd_metadata(rng, content):
+    def change(metadata):
+        section = rng.choice(("benchmark", "model", "run", None))
+        place = metadata if section is None else metadata[section]
+        place[rng.choice([*place, "new", SCRIPT])] = rng.choice(ODD)
+
+    return changed(content, metadata=change)
+
+
+def odd_rows(rng, content):
+    def change(rows):
+        row = rng.choice(rows)
+        key = rng.choice(list(row))
+        payload = rng.choice((math.nan, math.inf, -math.inf, 1e308))
+        row[key] = {
+            float: payload,
+            bool: not row[key],
+            str: rng.choice((SCRIPT, "", "../x", "\u202e", "x" * 10_000)),
+            list: rng.choice(([], row[key] * 2, row[key][::-1], [*row[key][:-1]])),
+        }.get(type(row[key]), row[key])
+        if key == "scores" and rng.random() < 0.7:
+            row[key] = [[payload] * len(scores) for scores in row[key]] if isinstance(row[key][0], list) else [payload]
+
+    try:
+        return changed(content, rows=change)
+    except (pa.ArrowException, IndexError, TypeError):
+        return content[: len(content) // 2]
+
+
+def odd_columns(rng, content):
+    def change(table):
+        place = rng.randrange(table.num_columns)
+        nested = pa.array([1] * len(table))
+        for _ in range(rng.choice((0, 1, 30))):
+            offsets = pa.array(range(len(table) + 1), pa.int32())
+            nested = pa.ListArray.from_arrays(offsets, nested)
+        column = rng.choice((nested, pa.nulls(len(table)), pa.array([pickle.dumps(Evil())] * len(table))))
+        return table.set_column(place, table.schema.names[place], column)
+
+    return changed(content, table=change)
+
+
+def many_rows(rng, content):
+    """Millions of rows in a file of kilobytes."""
+    table = pq.read_table(io.BytesIO(content))
+    count = rng.choice((0, 1, len(table) - 1, 200_000))
+    taken = table.take(pa.array([0] * count, pa.int32())) if count < 1000 else pa.table({"id": pa.nulls(count)})
+    return parquet(taken.replace_schema_metadata(table.schema.metadata))
+
+
+def swollen(rng, content):
+    """A text of megabytes that the file keeps once and every row repeats."""
+    table = pq.read_table(io.BytesIO(content))
+    texts = ["x" * rng.choice((10**5, 3 * 10**6))]
+    once = pa.DictionaryArray.from_arrays(pa.array([0] * len(table), pa.int32()), texts)
+    column = rng.choice(("id", "config", "category"))
+    table = table.set_column(table.schema.names.index(column), column, once)
+    file = io.BytesIO()
+    with pq.ParquetWriter(file, table.schema, store_schema=False) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata(table.schema.metadata)
+    return file.getvalue()
+
+
+def wrapped(rng, content):
+    body = rng.choice((pickle.dumps(Evil()), SCRIPT.encode(), rng.randbytes(500), content))
+    length = rng.choice((0, 1, len(body), 2**31 - 1, 2**32 - 1)).to_bytes(4, "little")
+    return b"PAR1" + body + length + b"PAR1"
+
+
+HOW = (
+    *(truncated, flipped, flipped, flipped, overwritten, odd_metadata),
+    *(odd_rows, odd_columns, many_rows, swollen, wrapped),
+)
+
+
+def is_right(sheet, goods):
+    """Whether a sheet that was taken says of its task what a good one says, by other code than the check."""
+    [good] = [good for good in map(described, goods) if good["benchmark"]["task"] == sheet.task]
+    ours = {row["id"]: row for row in good["rows"]}
+    said_by_model = {"scores", "score", "boxes", "images"}
+    for row in sheet.rows:
+        for key in ours[row.id].keys() - said_by_model:
+            assert getattr(row, key) == ours[row.id][key], (row.id, key)
+        numbers = re.findall(r"nan|inf", str([getattr(row, key, None) for key in ("scores", "score", "boxes")]))
+        assert numbers == []
+    assert sheet.metadata["benchmark"]["fingerprint"] == good["benchmark"]["fingerprint"]
+    return sorted(row.id for row in sheet.rows) == sorted(ours)
+
+
+def described(content):
+    table = pq.read_table(io.BytesIO(content))
+    return json.loads(table.schema.metadata[b"vl_assay"]) | {"rows": table.to_pylist()}
+
+
+def fuzz(goods, seeds):
+    """Try hostile uploads; how many were taken, all of them rightly."""
+    for good in goods:
+        check_upload(good)
+    before, taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 0
+    memory = 0
+    for seed in seeds:
+        content, name = mutated(random.Random(seed), goods)
+        told = ""
+        try:
+            sheet = check_upload(content, name)
+            taken += 1
+            assert is_right(sheet, goods), seed
+        except SheetError as error:
+            told = str(error)
+        assert told.isprintable(), seed
+        assert len(told) < 1500, seed
+        assert "vl-assay-upload" not in told, seed
+        memory = max(memory, peak(SANDBOX._process))
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * (1 if sys.platform == "darwin" else 1024)
+    print(f"{len(seeds):,} uploads, {taken:,} taken; grown by {grown / 1e6:.0f} MB; the sandbox: {memory / 1e6:.0f} MB")
+    assert grown < 200e6
+    assert memory < 600e6
+    return taken
+
+
+def peak(process):
+    """The most memory that a process has had, where the system tells."""
+    status = Path(f"/proc/{process.pid}/status") if process else Path()
+    found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.is_file() else None
+    return 1024 * int(found[1]) if found else 0
+
+
+def test_hostile_uploads_are_refused_and_harm_nothing(toy):
+    taken = fuzz([toy.sheet(task) for task in TASKS], range(300))
+    assert taken < 100  # such as those with a flipped bit in a score
+
+
+@pytest.mark.slow
+def test_ten_thousand_hostile_uploads_are_refused_and_harm_nothing(toy):
+    fuzz([toy.sheet(task) for task in TASKS], range(1000, 11_000))

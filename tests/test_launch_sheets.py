@@ -1,0 +1,180 @@
+"""The score sheets that ship with the leaderboard: judged anew they give the shipped figures, and pages use them."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict, replace
+
+import pytest
+from submission_support import MemoryStorage
+
+from vl_assay.hub_datasets import judge
+from vl_assay.metrics.errors import StorageError
+from vl_assay.metrics.results import Result
+from vl_assay.metrics.sheets import file_hash
+from vl_assay.space_app import _catalogue, _duels
+from vl_assay.space_app._board import Column
+from vl_assay.space_app._catalogue import Catalogue
+from vl_assay.space_app._entries import of_results
+from vl_assay.space_app._launch import RESULTS, SHIPPED, shipped, shipped_results, shipped_sheets
+from vl_assay.space_app._submissions import OPTIONS
+from vl_assay.space_app._uploads import check_upload
+
+AGAIN = "make the folder anew: python tests/make_launch_sheets.py"
+ITM = Column("toy_scenes", "itm", "sugarcrepe_itm", "accuracy")
+MODELS = {"demo-clip", "demo-owlvit (max_boxes=10)", "mock:bag-of-words", "mock:constant"}
+
+
+@pytest.fixture(scope="module")
+def catalogue():
+    return Catalogue(MemoryStorage())
+
+
+def sheet_files():
+    """The files; AP of two mocks takes long to resample, and that of a model shows as much."""
+    for path in sorted(shipped_sheets().values()):
+        is_long = path.name.startswith("mock") and "detection" in path.name
+        yield pytest.param(path, id=path.name, marks=[pytest.mark.slow] if is_long else [])
+
+
+@pytest.mark.parametrize("path", sheet_files())
+def test_a_sheet_judged_anew_gives_the_shipped_results_to_the_last_digit(path):
+    now = [asdict(result) for result in judge(path, **OPTIONS)]
+    assert now == [asdict(result) for result in shipped_results() if result.sheet["file"] == path.name], AGAIN
+
+
+@pytest.mark.slow  # it builds all of toy_scenes
+@pytest.mark.parametrize("path", sorted(shipped_sheets().values()), ids=lambda path: path.name)
+def test_a_sheet_passes_as_an_upload(path):
+    check_upload(path.read_bytes(), path.name)
+
+
+def test_the_folder_is_small_and_holds_the_sheets_and_their_results():
+    there = {path.name: path.stat().st_size for path in RESULTS.parent.iterdir()}
+    assert set(there) == {RESULTS.name, *(path.name for path in shipped_sheets().values())}
+    assert {file_hash(path) for path in shipped_sheets().values()} == set(shipped_sheets()), AGAIN
+    assert sum(there.values()) < 2_000_000
+
+
+def test_an_empty_leaderboard_has_the_demo_models_and_references_on_toy_scenes(catalogue):
+    board = catalogue.board
+    columns = [column for column in board.columns if column.benchmark == "toy_scenes"]
+    assert {column.task for column in columns} == {"itm", "hard_positives", "order", "groups", "detection", "vqa"}
+    frame = board.table(columns)
+    assert set(frame["model"]) == MODELS | {"Chance"}
+    found = {}
+    for result in shipped_results():
+        name = result.model["name"]
+        found |= {(Column(*place(result), score), name): value for score, value in result.scores.items()}
+    shown = [(column, entry) for column in columns for entry in entries(board, column)]
+    for column, entry in shown:
+        assert entry.value == found[column, entry.model]
+        assert (entry.origin, entry.source, entry.status) == ("recomputed", SHIPPED, "accepted")
+        assert entry.is_reference is entry.model.startswith("mock:")
+    assert board.entry(ITM, "demo-clip", "recomputed").training_data == "80,000 toy scenes"
+    assert len(shown) > 60
+
+
+def place(result: Result):
+    return result.benchmark["name"], result.benchmark["task"], result.metric
+
+
+def entries(board, column):
+    found = (board.entry(column, model, "recomputed") for model in MODELS)
+    return [entry for entry in found if entry]
+
+
+def test_their_sheets_are_found_and_compared(catalogue):
+    assert catalogue.board.recomputed(ITM).keys() == {"demo-clip"}
+    sheet = catalogue.sheet(catalogue.board.recomputed(ITM)["demo-clip"])
+    assert (sheet.model, len(sheet.rows)) == ("demo-clip", 7000)
+    with pytest.raises(StorageError, match="no accepted submission has the sheet abc"):
+        catalogue.sheet("abc")
+    chosen = [("demo-clip", "recomputed"), ("mock:bag-of-words", "recomputed")]
+    one, two = (catalogue.board.entry(ITM, *who).value for who in chosen)
+    table = _duels.differences_html(catalogue, ITM, chosen)
+    assert f"demo-clip − mock:bag-of-words</th><td>{100 * (one - two):+.1f}</td>" in table
+
+
+def submitted(file, name="demo-clip", sheet=None):
+    """What the board has of a submission of a shipped sheet, or of one of another hash."""
+    results = [result for result in shipped_results() if result.sheet["file"] == file]
+    if sheet:
+        results = [replace(result, sheet={"file": "x", "sha256": sheet}) for result in results]
+    return of_results(results, model={"name": name}, source="submission 1")
+
+
+def names(entries):
+    return {entry.model for entry in entries}
+
+
+def test_a_submission_of_a_shipped_sheet_takes_its_place_and_one_of_another_sheet_stands_beside_it():
+    file = "demo-clip.toy_scenes.itm.parquet"
+    same = submitted(file)
+    assert names(shipped(same)) == MODELS
+    board = _catalogue.Board([*same, *shipped(same)])
+    assert board.entry(ITM, "demo-clip", "recomputed").source == "submission 1"
+    assert board.table([ITM])["model"].tolist().count("demo-clip") == 1
+
+    for other in (submitted(file, sheet="0" * 64), submitted("mock-constant.toy_scenes.itm.parquet")):
+        board = _catalogue.Board([*other, *shipped(other)])
+        apart = f"demo-clip, {SHIPPED}"
+        assert names(shipped(other)) == MODELS - {"demo-clip"} | {apart}
+        assert board.entry(ITM, "demo-clip", "recomputed").source == "submission 1"
+        assert board.entry(ITM, apart, "recomputed").source == SHIPPED
+        assert names(entry for entry in shipped(other) if entry.task == "groups") >= {apart}
+    assert names(shipped(submitted(file, name="another"))) == MODELS
+
+
+# Ties are found in the background.
+
+
+def test_a_table_does_not_wait_for_ties_and_has_them_when_they_are_found(catalogue, monkeypatch):
+    held = threading.Event()
+    shared = catalogue._ties.shared
+    monkeypatch.setattr(catalogue._ties, "shared", lambda *question: (held.wait(), shared(*question))[1])
+    thread = catalogue.warm()
+    assert catalogue.ties([ITM]) == {ITM: frozenset()}
+    held.set()
+    thread.join()
+    assert catalogue.ties([ITM]) == {ITM: {"demo-clip"}}
+
+
+def test_marks_outlast_a_refresh_only_where_the_same_sheets_are_compared(monkeypatch):
+    catalogue, added = Catalogue(MemoryStorage()), []
+    catalogue.warm().join()
+    order = Column("toy_scenes", "order", "aro_itm", "accuracy")
+    monkeypatch.setattr(_catalogue, "published", lambda: added)
+    monkeypatch.setattr(catalogue, "warm", lambda: None)
+    added += submitted("demo-clip.toy_scenes.itm.parquet", name="copy")
+    catalogue.refresh()
+    assert catalogue.ties([ITM, order]) == {ITM: frozenset(), order: {"demo-clip"}}
+
+
+def test_a_refresh_finds_the_marks_of_what_is_new_and_ends_the_search_for_what_was(monkeypatch):
+    catalogue, added, threads = Catalogue(MemoryStorage()), [], []
+    monkeypatch.setattr(_catalogue, "published", lambda: added)
+    warm = catalogue.warm
+    monkeypatch.setattr(catalogue, "warm", lambda: threads.append(warm()) or threads[-1])
+    with catalogue._warming:  # the first thread waits until it is out of date
+        catalogue.warm()
+        before = catalogue._marks
+        added += submitted("demo-clip.toy_scenes.itm.parquet", name="copy")
+        catalogue.refresh()
+    for thread in threads:
+        thread.join()
+    assert len(threads) == 2
+    assert before == {}
+    assert catalogue.ties([ITM]) == {ITM: {"demo-clip", "copy"}}
+    assert all(thread.daemon for thread in threads)
+
+
+def test_a_sheet_that_cannot_be_read_is_told_of_and_keeps_no_other_mark_back(monkeypatch):
+    catalogue = Catalogue(MemoryStorage())
+    bad = catalogue.board.recomputed(ITM)["demo-clip"]
+    content = catalogue.content
+    monkeypatch.setattr(catalogue, "content", lambda sha: b"" if sha == bad else content(sha))
+    catalogue.warm().join()
+    assert any(problem.startswith(f"the ties of {ITM.heading}: ") for problem in catalogue.problems)
+    order = Column("toy_scenes", "order", "aro_itm", "accuracy")
+    assert catalogue.ties([ITM, order]) == {ITM: frozenset(), order: {"demo-clip"}}

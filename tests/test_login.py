@@ -1,0 +1,277 @@
+"""Login: on a Space a submission bears the verified name of who made it, and nothing that is sent can set it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import shutil
+from contextlib import contextmanager
+
+import gradio as gr
+import gradio_client
+import httpx
+import huggingface_hub
+import itsdangerous
+import pytest
+from gradio_client import Client, handle_file
+from huggingface_hub.errors import HfHubHTTPError
+from space_support import served
+from submission_support import changed, small_toy_scenes
+
+from vl_assay.metrics.errors import StorageError, SubmissionError
+from vl_assay.space_app import _client, _login, app
+from vl_assay.space_app._catalogue import Catalogue
+from vl_assay.space_app._storage import open_storage
+from vl_assay.space_app._submissions import submissions
+
+SECRET = "of the Space"
+CHROMIUM = shutil.which("chromium")
+TYPED = ("A model", "clip", "", "", "")
+TOKENS = {
+    "hf_adas_own_token": {"type": "user", "name": "ada", "auth": {"type": "access_token"}},
+    "hf_oauth_of_another_app": {"type": "user", "name": "ada", "auth": {"type": "oauth"}},
+    "hf_of_an_organisation": {"type": "org", "name": "lab", "auth": {"type": "access_token"}},
+}
+
+
+@contextmanager
+def on_a_space(folder, **variables):
+    """The environment of a Space whose card asks for a login, and a Hub that knows `TOKENS`."""
+    oauth = {"OAUTH_CLIENT_ID": "id", "OAUTH_CLIENT_SECRET": SECRET, "OAUTH_SCOPES": "openid profile"}
+    oauth["OPENID_PROVIDER_URL"] = "https://hub.example"
+    with pytest.MonkeyPatch.context() as patch:
+        space = {"SYSTEM": "spaces", "SPACE_ID": "me/board", "VL_ASSAY_STORAGE": str(folder)}
+        for name, value in (space | oauth | variables).items():
+            patch.setenv(name, value)
+        for name, value in oauth.items():  # gradio reads them when it is imported
+            patch.setattr(f"gradio.oauth.{name}", value)
+        patch.setattr(huggingface_hub, "whoami", whoami)
+        patch.setattr("gradio.http_server.watchfn_spaces", lambda reloader: None)  # needs what only Spaces have
+        yield patch
+
+
+def whoami(token=None):
+    assert token, "the Hub must never be asked about the Space's own token"
+    if token == "hf_when_the_hub_is_down":
+        raise httpx.ConnectError("no route")
+    if token not in TOKENS:
+        raise HfHubHTTPError("401", response=httpx.Response(401, request=httpx.Request("GET", "https://hub.example")))
+    return TOKENS[token]
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    with small_toy_scenes(tmp_path_factory.mktemp("toy")) as small:
+        yield small
+
+
+@pytest.fixture(scope="module")
+def space(toy, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("storage")
+    with on_a_space(folder), served(folder) as space:
+        yield space
+
+
+def profile(name):
+    userinfo = {"preferred_username": name, "name": name.title(), "profile": "", "picture": ""}
+    return gr.OAuthProfile(userinfo)
+
+
+def cookie(name, secret=SECRET):
+    """What a browser sends when it is logged in; with another secret, what a forger sends."""
+    session = {"oauth_info": {"userinfo": dict(profile(name)), "access_token": "x", "scope": "", "expires_at": 2**40}}
+    signer = itsdangerous.TimestampSigner(hashlib.sha256(f"{secret}-v4".encode()).hexdigest())
+    return "session=" + signer.sign(base64.b64encode(json.dumps(session).encode())).decode()
+
+
+def sheet(toy, folder, number):
+    """The path of a sheet like no other."""
+    path = folder / f"{number}.parquet"
+    path.write_bytes(changed(toy.sheet("vqa", "shuffled"), rows=lambda rows: rows[0].update(score=0.001 * number)))
+    return path
+
+
+def call(space, path, headers=None, **options):
+    client = Client(space.address, verbose=False, headers=headers, **options)
+    return client.predict([handle_file(path)], *TYPED, api_name="/submit")
+
+
+def users(space):
+    return [each.user for each in submissions(space.storage)]
+
+
+def handler(blocks, name):
+    [found] = {function.fn for function in blocks.fns.values() if function.name == name}
+    return found
+
+
+def test_without_a_space_there_is_no_login_and_no_name(tmp_path):
+    blocks = app.build(Catalogue(open_storage(str(tmp_path))))
+    assert not any(isinstance(block, gr.LoginButton) for block in blocks.blocks.values())
+    assert _login.sender(profile("ada"), gr.OAuthToken("hf_adas_own_token", "", 0)) == ""
+    assert _login.visitor(profile("ada")) == ""
+
+
+def test_a_space_has_a_button_to_log_in(space):
+    assert "Sign in with Hugging Face" in httpx.get(space.address).text
+
+
+def test_a_submission_bears_the_name_of_who_is_logged_in(space, toy, tmp_path):
+    receipt = call(space, sheet(toy, tmp_path, 1), {"cookie": cookie("grace")})
+    assert receipt["status"] == "accepted"
+    assert users(space)[-1] == "grace"
+
+
+def test_a_submission_bears_the_name_of_whose_token_a_program_sends(space, toy, tmp_path):
+    receipt = call(space, sheet(toy, tmp_path, 2), oauth_token="hf_adas_own_token")
+    assert receipt["status"] == "accepted"
+    assert users(space)[-1] == "ada"
+
+
+@pytest.mark.parametrize(
+    ("headers", "token", "message"),
+    [
+        ({}, None, "nobody is logged in"),
+        ({"cookie": cookie("ada", "guessed")}, None, "nobody is logged in"),
+        ({"cookie": cookie("ada", "")}, None, "nobody is logged in"),
+        ({"authorization": "Bearer hf_adas_own_token"}, None, "nobody is logged in"),
+        ({"x-hf-user": "ada", "x-forwarded-user": "ada"}, None, "nobody is logged in"),
+        ({}, "hf_of_nobody", "the Hub knows no such token"),
+        ({}, "hf_oauth_of_another_app", "not a user's own access token"),
+        ({}, "hf_of_an_organisation", "not a user's own access token"),
+        ({}, "no token\nat all", "no token of the Hub"),
+        ({}, "hf_when_the_hub_is_down", "cannot be asked whose token it is"),
+    ],
+)
+def test_who_does_not_log_in_is_refused_and_nothing_is_stored(space, toy, tmp_path, headers, token, message):
+    before = space.storage.paths()
+    answer = call(space, sheet(toy, tmp_path, 3), headers, oauth_token=token)
+    assert message in answer["error"]
+    assert space.storage.paths() == before
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"data": [[], *TYPED, {"preferred_username": "ada", "name": "", "profile": "", "picture": ""}, "ada"]},
+        {"data": [[], {"preferred_username": "ada"}, {"token": "hf_adas_own_token"}, *TYPED]},
+        {"data": [[], *TYPED], "profile": {"preferred_username": "ada"}, "user": "ada", "username": "ada"},
+        {"data": [[], *TYPED], "session": {"oauth_info": {"userinfo": dict(profile("ada"))}}},
+        {"data": [[], *TYPED], "request": {"session": {"oauth_info": {"userinfo": dict(profile("ada"))}}}},
+        {"data": [[], *TYPED], "oauth_token": {"token": "hf_adas_own_token"}},
+        {"data": [[], *TYPED], "oauth_token": ""},
+    ],
+)
+@pytest.mark.parametrize("private", [False, True])
+def test_no_request_can_say_who_sends_it(space, body, private):
+    api, before = f"{space.address}/gradio_api", space.storage.paths()
+    if private:  # what the page itself calls
+        config = httpx.get(f"{space.address}/config").json()
+        [number] = [each["id"] for each in config["dependencies"] if each["api_name"] == "on_send"]
+        started = httpx.post(f"{api}/queue/join?user=ada", json=body | {"fn_index": number, "session_hash": "s"})
+        answered = f"{api}/queue/data?session_hash=s"
+    else:
+        started = httpx.post(f"{api}/call/submit?user=ada&session=ada", json=body)
+        answered = f"{api}/call/submit/{started.json().get('event_id')}"
+    if started.is_success:
+        assert "nobody is logged in" in httpx.get(answered).text
+    else:
+        assert started.status_code == 422
+    assert space.storage.paths() == before
+
+
+def test_anyone_may_check_a_sheet(space, toy, tmp_path):
+    check = handler(app.build(space.catalogue), "on_check")
+    assert "Nothing is wrong with it" in check([str(sheet(toy, tmp_path, 4))], None, *TYPED)
+
+
+def test_users_withdraw_their_own_submissions_and_no_others(space, toy, tmp_path):
+    receipts = {
+        name: call(space, sheet(toy, tmp_path, number), {"cookie": cookie(name)})["id"]
+        for number, name in ((5, "eve"), (6, "mallory"))
+    }
+    blocks = app.build(space.catalogue)
+    show, press = handler(blocks, "show"), handler(blocks, "on_press")
+    assert show(None) == [gr.update(visible=False), gr.update(choices=[], value=None)]
+    part, listed = show(profile("eve"))
+    assert part == gr.update(visible=True)
+    assert [id for _, id in listed["choices"]] == [receipts["eve"]]
+    assert "A model" in listed["choices"][0][0]
+    for id, who, refusal in (
+        (receipts["mallory"], profile("eve"), "is not one of"),
+        (receipts["eve"], None, "nobody is logged in"),
+        (None, profile("eve"), "no submission was chosen"),
+    ):
+        assert refusal in press(id, "", who).replace("&#x27;", "'")
+    assert f"{receipts['eve']} is withdrawn" in press(receipts["eve"], "a mistake", profile("eve"))
+    status = {each.id: (each.status, each.reason) for each in submissions(space.storage)}
+    assert status[receipts["eve"]] == ("withdrawn", "a mistake")
+    assert status[receipts["mallory"]] == ("accepted", "")
+    assert show(profile("eve"))[1]["choices"] == []
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed: apt-get install chromium")
+def test_a_user_withdraws_a_submission_in_the_browser(space, toy, tmp_path):
+    from playwright.sync_api import sync_playwright
+
+    id = call(space, sheet(toy, tmp_path, 7), {"cookie": cookie("trent")})["id"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        context = browser.new_context()
+        name, _, value = cookie("trent").partition("=")
+        context.add_cookies([{"name": name, "value": value, "url": space.address}])
+        page = context.new_page()
+        page.goto(space.address, wait_until="domcontentloaded")
+        page.get_by_role("tab", name="Submit").first.click()
+        page.locator("#login").get_by_text("Logout (trent)").wait_for()
+        page.get_by_text("Your submissions").click()
+        page.locator("#own-submission input").click()
+        page.get_by_role("option").first.click()
+        page.locator("#own-reason textarea, #own-reason input").first.fill("<b>no</b>")
+        page.locator("#withdraw").click()
+        page.locator("#withdrawn").get_by_text(f"{id} is withdrawn").wait_for()
+        page.locator("#own-submission input").click()
+        assert page.get_by_role("option").count() == 0
+        browser.close()
+    [found] = [each for each in submissions(space.storage) if each.id == id]
+    assert (found.status, found.reason, found.user) == ("withdrawn", "<b>no</b>", "trent")
+
+
+def test_a_space_that_would_forget_takes_nothing(tmp_path):
+    with on_a_space(tmp_path, VL_ASSAY_STORAGE=""), pytest.raises(SubmissionError, match="set VL_ASSAY_STORAGE"):
+        _login.sender(profile("ada"))
+
+
+def test_a_space_without_oauth_takes_no_name_from_a_cookie(tmp_path):
+    with on_a_space(tmp_path, OAUTH_CLIENT_SECRET=""):
+        assert not _login.is_offered()
+        with pytest.raises(SubmissionError, match="nobody is logged in"):
+            _login.sender(profile("ada"))
+        assert _login.sender(None, gr.OAuthToken("hf_adas_own_token", "", 0)) == "ada"
+
+
+@pytest.mark.parametrize(
+    ("address", "token"),
+    [
+        ("me/board", "hf_adas_own_token"),
+        ("https://me-board.hf.space", "hf_adas_own_token"),
+        ("http://me-board.hf.space", None),
+        ("http://127.0.0.1:7860", None),
+        ("https://hf.space.example", None),
+    ],
+)
+def test_only_a_space_is_sent_the_token(address, token, tmp_path, monkeypatch):
+    told = []
+
+    def client(address, **options):
+        told.append((options["token"], options["oauth_token"]))
+        raise ConnectionError
+
+    path = tmp_path / "any.parquet"
+    path.touch()
+    monkeypatch.setenv("HF_TOKEN", "hf_adas_own_token")
+    monkeypatch.setattr(gradio_client, "Client", client)
+    with pytest.raises(StorageError):
+        _client.send(address, [path], {})
+    assert told == [(token or False, token)]

@@ -1,0 +1,262 @@
+"""What is made of score sheets: the entries of the leaderboard, and the models that cannot be told from the best."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vl_assay.hub_datasets import judge
+from vl_assay.metrics.errors import UnknownNameError
+from vl_assay.metrics.paired import paired_difference
+from vl_assay.metrics.report import lines
+from vl_assay.metrics.sheet_rows import AnswerRow, MatchingRow
+from vl_assay.metrics.sheets import Sheet, file_hash, read_sheet, write_sheet
+from vl_assay.space_app._entries import chance_levels, of_results, parameter_count
+from vl_assay.space_app._ties import Ties, _part, credits, is_mean
+
+
+def sheet_of(rows, benchmark, task, configs, model="some model"):
+    said = {"name": benchmark, "task": task, "configs": configs, "rows": len(rows), "missing": []}
+    said["missing"] = [row.id for row in rows if not row.is_scored]
+    return Sheet(rows, {"benchmark": said, "model": {"name": model, "family": "clip", "parameters": 7}, "run": {}})
+
+
+def matching_sheet(benchmark, task, categories, shape, seed, n=120, tags=()):
+    """Random scores of few values, so that some tie; every seventh example lacks its image."""
+    rng = np.random.default_rng(seed)
+    rows = [
+        MatchingRow(
+            id=f"{number}",
+            config=task,
+            category=str(rng.choice(categories)),
+            images=[f"i{rng.integers(n // 3)}" if number % 7 else "" for _ in range(shape[0])],
+            correct=list(range(shape[0])),
+            scores=rng.integers(0, 4, shape).astype(float).tolist() if number % 7 else None,
+            tags=[str(tag) for tag in tags if rng.random() < 0.5],
+        )
+        for number in range(n)
+    ]
+    return sheet_of(rows, benchmark, task, [task])
+
+
+def answer_sheet(seed, n=120):
+    rng = np.random.default_rng(seed)
+    rows = [
+        AnswerRow(
+            f"{number}", "vqa", "object", [f"i{number // 2}"], "is it?", number % 2 == 0, float(rng.integers(-1, 2))
+        )
+        for number in range(n)
+    ]
+    return sheet_of(rows, "toy_scenes", "vqa", ["vqa"])
+
+
+SHEETS = {
+    "sugarcrepe_itm": lambda seed: matching_sheet("sugarcrepe", "itm", ["add_att", "swap_obj"], (1, 2), seed),
+    "aro_itm, symmetric relations": lambda seed: matching_sheet(
+        "aro", "relation", ["on", "near", "eating"], (1, 2), seed
+    ),
+    "aro_itm, rare pairs": lambda seed: matching_sheet("aro", "attribution", ["a & b"] * 9 + ["c & d"], (1, 2), seed),
+    "aro_itm, orders": lambda seed: matching_sheet("toy_scenes", "order", ["order"], (1, 5), seed),
+    "aro_itm, no rare ones": lambda seed: matching_sheet("vl_checklist", "itm", ["a"] * 9 + ["b"], (1, 2), seed),
+    "triples": lambda seed: matching_sheet("toy_scenes", "hard_positives", ["x", "y"], (1, 3), seed),
+    "group_match": lambda seed: matching_sheet("winoground", "groups", ["x", "y"], (2, 2), seed, tags=("t", "u")),
+    "yes_no_f1": answer_sheet,
+}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """For each kind of sheet the paths of two of them."""
+    folder = tmp_path_factory.mktemp("sheets")
+    found = {}
+    for name, make in SHEETS.items():
+        found[name] = [folder / f"{name}.{seed}.parquet" for seed in (0, 1)]
+        for seed, path in enumerate(found[name]):
+            write_sheet(path, make(seed))
+    return found
+
+
+@pytest.fixture(scope="module")
+def judged(files):
+    return {name: judge(paths[0], resamples=100) for name, paths in files.items()}
+
+
+def test_entries_hold_every_number_of_the_report_and_no_other(judged):
+    for results in judged.values():
+        for result in results:
+            found = {(one.score, one.category): one for one in of_results([result], source="id", status="accepted")}
+            for line in lines(result):
+                prefix = "macro_" if line.name == "macro average" else ""
+                category = "" if line.is_average or line.name == "all" else line.name
+                for score, shown in line.scores.items():
+                    if shown.value is not None:
+                        one = found[prefix + score, category]
+                        assert (one.value, one.interval, one.n) == (shown.value, shown.interval, line.n)
+                        assert (one.sheet, one.source) == (result.sheet["sha256"], "id")
+            assert {score for score, _ in found} <= {*result.shown, *(f"macro_{score}" for score in result.shown)}
+
+
+def test_what_is_typed_goes_before_what_the_sheet_says_where_it_is_not_empty(judged):
+    typed = {"name": "Mine", "family": "", "parameters": "1.5B", "link": "https://x"}
+    first = of_results(judged["sugarcrepe_itm"], model=typed)[0]
+    assert (first.model, first.family, first.parameters, first.training_data) == ("Mine", "clip", 1_500_000_000, "")
+    assert of_results(judged["sugarcrepe_itm"])[0].parameters == 7
+
+
+def test_chance_is_a_reference_entry_of_each_score_once(judged):
+    found = chance_levels([*judged["triples"], *judged["triples"]])
+    assert {one.score: one.value for one in found} == {
+        "original_accuracy": 1 / 2, "augmented_accuracy": 1 / 3, "gap": 1 / 6,
+        "brittleness": 1 / 3, "both_wrong": 1 / 3,
+    }  # fmt: skip
+    assert all(one.is_reference and one.model == "Chance" for one in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("151,277,313", 151_277_313), (7, 7), ("151.3M", 151_300_000), ("1.4 b", 1_400_000_000), ("0", None), ("-1", None),
+     ("1e9", None), ("", None), (None, None), ("many", None), ("9" * 17, None), ("²", None), (True, None)],
+)  # fmt: skip
+def test_parameter_counts_are_read_as_people_write_them(text, count):
+    assert parameter_count(text) == count
+
+
+@given(st.text() | st.floats() | st.integers())
+def test_any_parameter_count_is_a_number_in_range_or_none(text):
+    count = parameter_count(text)
+    assert count is None or 0 < count <= 10**15
+
+
+# Ties.
+
+
+def test_credits_are_what_the_metrics_count(files, judged):
+    compared = 0
+    for name, paths in files.items():
+        sheet = read_sheet(paths[0])
+        for result in judged[name]:
+            for score in result.shown:
+                if is_mean(result.metric, score):
+                    earned = credits(sheet, result.metric, score)
+                    assert len(earned) == result.scores["n"]
+                    assert np.mean([*earned.values()]) == pytest.approx(result.scores[score], abs=1e-12), name
+                    compared += 1
+    assert compared == 4 + 1 + 5 + 3 + 1
+
+
+def test_macro_averages_are_compared_by_weights_that_give_the_metrics_values(files, judged):
+    for name, paths in files.items():
+        ties = Ties({file_hash(path): read_sheet(path) for path in paths}.__getitem__)
+        for result in judged[name]:
+            for score in result.shown:
+                macro = f"macro_{score}"
+                if is_mean(result.metric, macro) and macro in result.scores:
+                    part = _part(ties._read(result.sheet["sha256"], result.metric), macro, "")
+                    assert part.credit @ part.weights == pytest.approx(result.scores[macro], abs=1e-12), name
+
+
+def test_scores_that_are_no_means_get_no_marks_and_are_refused_as_credits(files):
+    sheet = read_sheet(files["yes_no_f1"][0])
+    ties = Ties(lambda sha: pytest.fail("no sheet is needed"))
+    assert ties.shared({"a": "x"}, "yes_no_f1", "macro_f1") == ties.shared({"a": "x"}, "cpd_ap", "ap") == frozenset()
+    assert ties.shared({}, "sugarcrepe_itm", "accuracy") == frozenset()
+    with pytest.raises(
+        UnknownNameError, match=r"unknown mean over examples 'yes_no_f1.macro_f1'; known: sugarcrepe_itm"
+    ):
+        credits(sheet, "yes_no_f1", "macro_f1")
+
+
+def right_on(numbers, n=200, category="swap_obj", lost=()):
+    """A sheet that is right on the examples of these numbers; each image has two examples."""
+    numbers, lost = set(numbers), set(lost)
+    rows = [
+        MatchingRow(
+            f"{k}", category, category, ["" if k in lost else f"i{k // 2}"], [0],
+            None if k in lost else [[1.0, 0.0] if k in numbers else [0.0, 1.0]],
+        )
+        for k in range(n)
+    ]  # fmt: skip
+    return sheet_of(rows, "sugarcrepe", "itm", [category])
+
+
+def shared(sheets, score="accuracy", category=""):
+    return Ties(sheets.__getitem__).shared({name: name for name in sheets}, "sugarcrepe_itm", score, category)
+
+
+def test_models_that_differ_by_chance_share_the_mark_and_those_that_differ_surely_do_not():
+    sheets = {"best": right_on(range(150)), "near": right_on(range(148)), "far": right_on(range(90))}
+    assert shared(sheets) == {"best", "near"}
+    assert shared(sheets, "macro_accuracy") == {"best", "near"}
+    assert shared({"only": sheets["far"]}) == {"only"}
+
+
+def test_a_test_is_that_of_paired_difference_with_its_clusters():
+    # Ten images decide: 2 flips of 2 ** 10 are as extreme, p = .00195; twenty single examples would give 2 / 2 ** 20.
+    sheets = {"best": right_on(range(100)), "far": right_on(range(80))}
+    values = [[*credits(sheet, "sugarcrepe_itm", "accuracy").values()] for sheet in sheets.values()]
+    result = paired_difference(*values, clusters=[k // 2 for k in range(200)], resamples=100)
+    assert result["permutation_p_value"] == 2 / 2**10
+    assert shared(sheets) == {"best"}
+    # Five images: p = 2 / 2 ** 5 = .0625 is not below 5 %, though ten examples would be.
+    assert shared({"best": right_on(range(100)), "far": right_on(range(90))}) == {"best", "far"}
+
+
+def test_p_values_are_corrected_for_the_number_of_models():
+    # Seven images: p = 2 / 2 ** 7 = .0156, below 5 % for one model, .0156 * 4 above it for four alike.
+    best, other = right_on(range(100)), right_on(range(86))
+    assert shared({"best": best, "far": other}) == {"best"}
+    many = {f"far{k}": other for k in range(4)}
+    assert shared({"best": best, **many}) == {"best", *many}
+
+
+def test_models_are_compared_on_the_examples_that_both_have():
+    lost = right_on(range(150), lost=range(100, 200))  # right on all that it has, and so the best
+    assert shared({"lost": lost, "whole": right_on(range(150))}) == {"lost", "whole"}
+    assert shared({"lost": lost, "whole": right_on(range(50, 200))}) == {"lost"}
+    nothing_shared = {"a": right_on(range(200), lost=range(100)), "b": right_on((), lost=range(100, 200))}
+    assert shared(nothing_shared) == {"a", "b"}
+    assert shared({"a": right_on((), lost=range(200))}) == frozenset()
+
+
+def test_a_category_is_compared_by_its_own_examples():
+    mixed = [
+        *right_on(range(100), 100).rows,
+        *(replace(row, id=f"x{row.id}", category="add_obj") for row in right_on((), 100).rows),
+    ]
+    other = [
+        *right_on((), 100).rows,
+        *(replace(row, id=f"x{row.id}", category="add_obj") for row in right_on((), 100).rows),
+    ]
+    sheets = {name: sheet_of(rows, "sugarcrepe", "itm", ["swap_obj"]) for name, rows in (("a", mixed), ("b", other))}
+    assert shared(sheets) == shared(sheets, category="swap_obj") == {"a"}
+    assert shared(sheets, category="add_obj") == {"a", "b"}
+    assert shared(sheets, category="add_att") == frozenset()
+
+
+def test_the_least_brittle_model_is_the_best():
+    def sheet(brittle):
+        triples = [[2.0, 0.0, 1.0] if k < brittle else [2.0, 2.0, 1.0] for k in range(100)]
+        rows = [MatchingRow(f"{k}", "c", "c", [f"i{k}"], [0], [scores]) for k, scores in enumerate(triples)]
+        return sheet_of(rows, "toy_scenes", "hard_positives", ["hard_positives"])
+
+    sheets = {"brittle": sheet(90), "firm": sheet(10), "firm too": sheet(11)}
+    ties, hashes = Ties(sheets.__getitem__), {name: name for name in sheets}
+    assert ties.shared(hashes, "brittleness", "brittleness") == {"firm", "firm too"}
+    assert ties.shared(hashes, "augmented_accuracy", "augmented_accuracy") == {"firm", "firm too"}
+
+
+def test_each_sheet_is_read_once_and_each_question_answered_once():
+    sheets = {name: right_on(range(k)) for name, k in (("a", 150), ("b", 149), ("c", 20))}
+    read = []
+    ties = Ties(lambda sha: (read.append(sha), sheets[sha])[1])
+    hashes = {name: name for name in sheets}
+    for _ in range(3):
+        assert ties.shared(hashes, "sugarcrepe_itm", "accuracy") == {"a", "b"}
+        ties.shared(hashes, "sugarcrepe_itm", "macro_accuracy")
+    assert sorted(read) == ["a", "b", "c"]
+    parts = [ties._read(sha, "sugarcrepe_itm") for sha in sheets]
+    assert len({id(part.ids) for part in parts}) == 1

@@ -1,0 +1,86 @@
+"""The process that opens uploads: what it may take, how it is replaced, what it knows."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import threading
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from submission_support import changed, parquet, small_toy_scenes
+
+from vl_assay.metrics.errors import SheetError
+from vl_assay.space_app import _uploads
+from vl_assay.space_app._sandbox import Sandbox
+from vl_assay.space_app._uploads import check_upload
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    with small_toy_scenes(tmp_path_factory.mktemp("toy")) as small:
+        yield small
+
+
+def test_bombs_are_refused_by_what_they_declare_or_by_what_they_hold(toy):
+    good = toy.sheet("groups")
+    metadata = pq.read_schema(io.BytesIO(good)).metadata
+    many = parquet(pa.table({"id": pa.nulls(3_000_000)}).replace_schema_metadata(metadata))
+    assert len(many) < 100_000
+    with pytest.raises(SheetError, match="declares 3,000,000 rows"):
+        check_upload(many)
+    # A text that a dictionary keeps once takes its place in every row when it is read.
+    heavy = changed(good, rows=lambda rows: [row.update(category="x" * 1_000_000) for row in rows])
+    assert len(heavy) < 1_000_000
+    assert _uploads.SANDBOX.footer(heavy, "x").size < 4_000_000
+    with pytest.raises(SheetError, match=r"its first 16 rows have 16,\d+,\d+ bytes"):
+        check_upload(heavy)
+
+
+def test_memory_is_limited_by_the_system_too(toy):
+    once = pa.DictionaryArray.from_arrays(pa.array([0] * 4000, pa.int32()), ["x" * 1_000_000])
+    bomb = parquet(pa.table({"id": once}), store_schema=False)
+    assert len(bomb) < 1_000_000
+    sandbox = Sandbox(memory=200 << 20)
+    try:
+        with pytest.raises(SheetError, match=r"^x (is not a readable Parquet file: .*alloc|ended the process)"):
+            sandbox.read(bomb, "x", most_rows=10**9, most_bytes=10**12)
+        assert sandbox.footer(toy.sheet("groups"), "x").rows == 40
+    finally:
+        sandbox.close()
+
+
+def test_a_process_that_dies_or_hangs_is_replaced(toy):
+    good = toy.sheet("groups")
+    sandbox = Sandbox()
+    try:
+        assert sandbox.footer(good, "x").rows == 40
+        process = sandbox._process
+        process.kill()
+        process.wait()
+        assert sandbox.footer(good, "x").rows == 40
+        sandbox.seconds = 0.2
+        os.kill(sandbox._process.pid, signal.SIGSTOP)  # as one that never comes to an end
+        with pytest.raises(SheetError, match=r"x took longer than 0\.2 seconds"):
+            sandbox.footer(good, "x")
+        sandbox.seconds = 60
+        assert sandbox.footer(good, "x").rows == 40
+        stopped = sandbox._process
+        os.kill(stopped.pid, signal.SIGSTOP)
+        threading.Timer(0.2, stopped.kill).start()
+        with pytest.raises(SheetError, match="x ended the process that opened it"):
+            sandbox.footer(good, "x")
+        assert sandbox.footer(good, "x").rows == 40
+    finally:
+        sandbox.close()
+
+
+def test_the_process_knows_none_of_the_servers_secrets(monkeypatch):
+    from vl_assay.space_app._sandbox import _environment
+
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    monkeypatch.setenv("OAUTH_CLIENT_SECRET", "secret")
+    assert "PATH" in _environment()
+    assert {"HF_TOKEN", "OAUTH_CLIENT_SECRET"} & _environment().keys() == set()
