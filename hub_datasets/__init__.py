@@ -1,7 +1,7 @@
 """Benchmarks: each a Hub dataset, how its rows are scored, and which metric judges the scores.
 
-Each folder is a benchmark, but for `authoring`, which perturbs captions. The names below are all that is public beside
-them.
+Each folder is a benchmark, but for `authoring`, with which benchmarks are made. The names below are all that is public
+beside them.
 """
 
 from __future__ import annotations

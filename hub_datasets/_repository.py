@@ -19,11 +19,10 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +31,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..metrics._storage import new_folder
 from ..metrics.errors import DataError, StorageError, UnknownNameError, VLAssayError
 from ..metrics.sheets import file_hash
 from ._benchmarks import benchmark_names, config_names, get_benchmark, get_builder, get_card, option_names
@@ -84,21 +84,38 @@ def build(
         for name in names:
             if name not in known:
                 raise UnknownNameError(f"{kind} of {benchmark}", name, known)
+    return build_with(
+        get_builder(benchmark), benchmark, get_card(benchmark), out, chosen, data_dir, options, on_error=on_error
+    )
+
+
+def build_with(
+    builder: type[Any],
+    benchmark: str,
+    card: str,
+    out: Path,
+    configs: Sequence[str],
+    data_dir: str | Path | None,
+    options: Mapping[str, Any],
+    *,
+    on_error: Callable[[str, Exception], None] | None = None,
+) -> Path:
+    """`build`, with a builder class and the text of a card that may be of a benchmark which is not among ours."""
     _refuse_to_overwrite(out)
-    with data_errors(f"the dataset {out}"), _new_folder(out) as new:
+    with data_errors(f"the dataset {out}"), new_folder(out) as new:
         infos, counts = {}, {}
-        for config in chosen:
+        for config in configs:
             try:
                 with data_errors(f"{benchmark}/{config}"):
-                    infos[config], counts[config] = _build_config(benchmark, config, new, data_dir, options)
+                    infos[config], counts[config] = _build_config(builder, benchmark, config, new, data_dir, options)
             except Exception as error:
                 if on_error is None:
                     raise
                 shutil.rmtree(new / config, ignore_errors=True)
                 on_error(config, error)
-        if chosen and not infos:
+        if configs and not infos:
             raise DataError(f"no configuration of {benchmark} could be built")
-        _write_card(benchmark, new, infos, counts)
+        _write_card(card, getattr(builder, "DEFAULT_CONFIG_NAME", None), new, infos, counts)
         record = {"schema": _BUILD_SCHEMA, "version": 1, "benchmark": benchmark, "options": options, "configs": counts}
         (new / BUILD_FILE).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return out
@@ -223,14 +240,19 @@ def _refuse_to_overwrite(out: Path) -> None:
 
 
 def _build_config(
-    benchmark: str, config: str, new: Path, data_dir: str | Path | None, options: Mapping[str, Any]
+    builder_class: type[Any],
+    benchmark: str,
+    config: str,
+    new: Path,
+    data_dir: str | Path | None,
+    options: Mapping[str, Any],
 ) -> tuple[Any, dict[str, Any]]:
     import datasets
     from datasets.config import DOWNLOADED_DATASETS_PATH
 
     work = Path(tempfile.mkdtemp(prefix=".work-", dir=new))
     try:
-        builder = get_builder(benchmark)(
+        builder = builder_class(
             cache_dir=str(work / "cache"),
             dataset_name=benchmark,
             config_name=config,
@@ -314,12 +336,13 @@ class _Tally:
         }
 
 
-def _write_card(benchmark: str, folder: Path, infos: Mapping[str, Any], counts: Mapping[str, Any]) -> None:
+def _write_card(
+    text: str, default_config: str | None, folder: Path, infos: Mapping[str, Any], counts: Mapping[str, Any]
+) -> None:
     from datasets.info import DatasetInfosDict
     from huggingface_hub import DatasetCard, DatasetCardData
 
-    card = DatasetCard(_with_counts(get_card(benchmark), counts), ignore_metadata_errors=False)
-    default_config = getattr(get_builder(benchmark), "DEFAULT_CONFIG_NAME", None)
+    card = DatasetCard(_with_counts(text, counts), ignore_metadata_errors=False)
     data = DatasetCardData(**card.data.to_dict())
     data["configs"] = []
     for config, info in infos.items():
@@ -352,30 +375,6 @@ def card_counts(benchmark: str) -> dict[tuple[str, str], tuple[int | None, int |
     lines = re.findall(r"^\| (\w+) \| (\w+) \| ([\d,]+|–) \| ([\d,]+|–)", get_card(benchmark), re.MULTILINE)
     numbers = [[None if cell == "–" else int(cell.replace(",", "")) for cell in cells] for _, _, *cells in lines]
     return {(line[0], line[1]): (rows, images) for line, (rows, images) in zip(lines, numbers, strict=True)}
-
-
-@contextmanager
-def _new_folder(out: Path) -> Iterator[Path]:
-    """A folder beside `out` that takes its place when the block ends well, and vanishes when it does not."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-    try:
-        yield new
-        new.chmod(0o755)
-        if out.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{out.name}.old.", dir=out.parent))
-            os.replace(out, old / "was")
-            try:
-                os.replace(new, out)
-            except OSError:
-                os.replace(old / "was", out)
-                raise
-            finally:
-                shutil.rmtree(old, ignore_errors=True)
-        else:
-            os.replace(new, out)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
 
 
 @contextmanager

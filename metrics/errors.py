@@ -5,6 +5,7 @@ VLAssayError                 anything below: the message says what came, what is
 ├── ScoresError              scores or labels that no metric may judge (NaN, wrong length, empty …)
 ├── DataError                a dataset, an image or an annotation file that cannot be used
 ├── ModelError               a checkpoint that cannot be loaded as what it was asked to be
+├── TrainingError            fine-tuning that cannot go on (the loss is no number any more)
 ├── SheetError               a score sheet or results file that does not follow its schema
 ├── SubmissionError          sheets that cannot be submitted as they are, or a submission that is not there
 │   └── RateLimitError       too many submissions for now
@@ -44,6 +45,10 @@ class DataError(VLAssayError):
 
 class ModelError(VLAssayError):
     """A checkpoint that is missing, incomplete, or of another family."""
+
+
+class TrainingError(VLAssayError):
+    """Fine-tuning that cannot go on as it is; its last checkpoint is intact."""
 
 
 class SheetError(VLAssayError):

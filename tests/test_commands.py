@@ -19,8 +19,8 @@ from vl_assay.metrics.results import read_results
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = (
-    *("build", "cache", "compare", "install", "leaderboard", "list", "moderate", "publish", "report", "reproduce", "run"),
-    *("score", "submit"),
+    *("audit", "build", "cache", "compare", "generate", "install", "leaderboard", "list", "moderate"),
+    *("new-benchmark", "publish", "refine", "report", "reproduce", "review", "run", "score", "submit"),
 )
 
 

@@ -1,1 +1,1 @@
-"""Making test and training material out of captions: tags, order perturbations, negatives made by rule."""
+"""Making benchmarks of captions: pairs, audit, refinement, candidates and their review; tags, perturbations, rules."""

@@ -92,7 +92,7 @@ def swaps(tagged: Tagged, kind: str) -> list[str]:
         ours, theirs = words[slice(*first)], words[slice(*second)]
         differing = sum(a != b for a, b in itertools.zip_longest(ours, theirs))
         if first[1] <= second[0] and differing > (kind == "noun_phrase"):
-            text = _exchange(tagged, first, second)
+            text = exchange(tagged, first, second)
             found.setdefault(text.lower(), text)
     found.pop(tagged.text.lower(), None)
     return list(found.values())
@@ -204,7 +204,7 @@ def crepe_replacements(
             found = list(pattern.finditer(caption))
             present = {match.group().lower() for match in found}
             foils = [term for term in terms[kind] if term not in present]
-            groups.append([Negative(kind, _replace(caption, match.span(), foil)) for match in found for foil in foils])
+            groups.append([Negative(kind, put_in(caption, match.span(), foil)) for match in found for foil in foils])
         return groups
 
     return [_choose(candidates(caption), caption, "replace", seed, most) for caption in captions]
@@ -283,7 +283,8 @@ def _elements(tagged: Tagged, kind: str) -> list[Span]:
     raise UnknownNameError("kind of element", kind, KINDS)
 
 
-def _exchange(tagged: Tagged, first: Span, second: Span) -> str:
+def exchange(tagged: Tagged, first: Span, second: Span) -> str:
+    """The caption in which two ranges of tokens have changed places; the capital of its beginning stays there."""
     text, spans = tagged.text, tagged.spans
     a, b = spans[first[0]][0], spans[first[1] - 1][1]
     c, d = spans[second[0]][0], spans[second[1] - 1][1]
@@ -305,7 +306,8 @@ def _pattern(terms: Sequence[str]) -> re.Pattern[str]:
     return re.compile(r"(?<!\w)(?:" + "|".join(map(re.escape, longest_first)) + r")(?!\w)", re.IGNORECASE)
 
 
-def _replace(caption: str, span: Span, foil: str) -> str:
+def put_in(caption: str, span: Span, foil: str) -> str:
+    """The caption with a range of characters replaced: an article before it and the first letter's case follow."""
     start, end = span
     if not caption[:start].strip():
         _, foil = _move_capital(caption[start:end], foil)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ class Episode:
 TaskRows = Callable[[Episode, Rng], Iterator[Row]]
 
 
+@lru_cache(4096)
 def sample_episode(seed: int, split: str, index: int) -> Episode:
     """Episode number `index` of a split: the same for the same three numbers, whatever was drawn before."""
     rng = rng_for(seed, split, index, 0)

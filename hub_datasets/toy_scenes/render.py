@@ -44,11 +44,11 @@ def render(scene: Scene) -> Image.Image:
     return image.reduce(_SCALE)
 
 
-@functools.lru_cache(4096)
+@functools.lru_cache(10_240)
 def to_png(scene: Scene) -> bytes:
     """The scene's picture as PNG bytes, with the scene itself in the text field ``scene`` (see `read_scene`).
 
-    Some are kept, 25 MB at most: the configurations show the same scenes one after the other.
+    Some are kept, 60 MB at most: the configurations show the same scenes one after the other.
     """
     info = PngInfo()
     info.add_text("scene", scene.to_json())

@@ -1,0 +1,68 @@
+"""The command ``vl-assay audit``: read, audit with a progress bar, print, write, and say what fails."""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...metrics.stats import check_share
+from ._audit_report import print_audit, write_card
+from ._probes import PROBES
+from .audit import audit, failures, write_audit
+from .pairs import read_pairs
+
+
+def run_audit(
+    dataset: str,
+    *,
+    out: Path | None,
+    columns: Mapping[str, str],
+    data_dir: Path | None,
+    options: Mapping[str, Any],
+    sheets: Sequence[Path],
+    normalised: bool,
+    max_blind_accuracy: float | None,
+    card: Path | None,
+    confidence: float,
+    seed: int,
+) -> bool:
+    """Audit a dataset and report on it; whether it fails the limit. Arguments as in the command's help."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    if max_blind_accuracy is not None:
+        check_share("max_blind_accuracy", max_blind_accuracy)
+    messages = Console(stderr=True)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", UserWarning)
+        pairs = read_pairs(dataset, columns=columns, data_dir=data_dir, options=options)
+    for warning in said:
+        if warning.category is UserWarning:
+            messages.print(f"note: {warning.message}", markup=False, highlight=False, soft_wrap=True)
+    steps = 1 + len(sheets) + len(PROBES) + normalised * (1 + len(PROBES))
+    with Progress(console=messages, transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("audit", total=steps)
+        result = audit(
+            pairs,
+            dataset,
+            sheets=sheets,
+            normalised=normalised,
+            confidence=confidence,
+            seed=seed,
+            progress=lambda step: bar.update(task, description=step, advance=1),
+        )
+    print_audit(result.record)
+    folder = out or Path("vl-assay-results") / "audit" / re.sub(r"[^\w.-]+", "-", dataset).strip("-.")
+    files = write_audit(result, folder)
+    print(f"written to {folder}: {', '.join(file.name for file in files)}")
+    if card is not None:
+        changed = write_card(card, result.record)
+        print(f"card {card}: {', '.join(file.name for file in changed) or 'nothing to change'}")
+    found = [] if max_blind_accuracy is None else failures(result.record, max_blind_accuracy)
+    for sentence in found:
+        print(f"fails: {sentence}", file=sys.stderr)
+    return bool(found)

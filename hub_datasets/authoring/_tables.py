@@ -1,0 +1,121 @@
+"""Tables of captions, whatever their format: the rows of a file, which column is which, names on the Hub."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...metrics.errors import DataError, UnknownNameError
+
+HUB = "hf://datasets/"
+SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
+
+# A row with its key or number.
+Keyed = tuple[str, Mapping[str, Any]]
+
+
+def read_rows(path: Path) -> list[Keyed]:
+    """The rows of a file in the order they have there.
+
+    Args:
+        path: ``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, or ``.json``: a list of rows, or an object of rows by key.
+
+    Raises:
+        DataError: it cannot be read, ends otherwise, has a key twice, or a row is no object of columns.
+    """
+    if path.suffix not in SUFFIXES:
+        raise DataError(f"{path} ends in {path.suffix!r}; captions are read from {', '.join(SUFFIXES)}")
+    try:
+        if path.suffix == ".parquet":
+            import pyarrow.parquet as pq
+
+            rows: Any = pq.read_table(path).to_pylist()
+        elif path.suffix in (".csv", ".tsv"):
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                rows = list(csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
+        elif path.suffix == ".jsonl":
+            rows = [json.loads(line) for line in path.read_text("utf-8").split("\n") if line.strip()]
+        else:
+            rows = json.loads(path.read_text("utf-8"), object_pairs_hook=_refuse_twice)
+    except (OSError, ValueError, csv.Error) as error:  # pyarrow's errors are among these
+        raise DataError(f"{path} cannot be read: {error}") from error
+    if not isinstance(rows, list | dict):
+        raise DataError(f"{path} holds a {type(rows).__name__} at the top; give a list of rows, or an object of them")
+    keyed = [(str(key), row) for key, row in (rows.items() if isinstance(rows, dict) else enumerate(rows))]
+    odd = [key for key, row in keyed if not isinstance(row, Mapping)]
+    if odd:
+        raise DataError(f"{path}: row {odd[0]} is no object of columns; a row has a caption at least")
+    return keyed
+
+
+def column_names(rows: Sequence[Keyed]) -> list[str]:
+    """The columns that some row has, in the order of their appearance."""
+    return list(dict.fromkeys(column for _, row in rows for column in row if column is not None))
+
+
+def choose_columns(
+    source: str,
+    found: Collection[str],
+    columns: Mapping[str, str],
+    guesses: Mapping[str, Sequence[str]],
+    needed: Sequence[str],
+) -> dict[str, str]:
+    """Which column of a table is each of our fields.
+
+    Args:
+        source: what the table is called, for messages.
+        found: its columns.
+        columns: what the user said of some fields.
+        guesses: the usual names of each field; the first that the table has is taken.
+        needed: the fields that must have one.
+
+    Raises:
+        DataError: the user's column is not there, or a needed field has none.
+    """
+    chosen = {}
+    for field, names in guesses.items():
+        if field in columns:
+            if columns[field] not in found:
+                raise DataError(f"{source} has no column {columns[field]!r}; it has {', '.join(found)}")
+            chosen[field] = columns[field]
+        elif guess := next((name for name in names if name in found), None):
+            chosen[field] = guess
+    lacking = [field for field in needed if field not in chosen]
+    if lacking:
+        raise DataError(
+            f"{source} has the columns {', '.join(found)}, and none is known to be the "
+            f"{' or the '.join(lacking)}{'' if lacking == ['caption'] else ' caption'}; say which it is, as in "
+            f"--column {lacking[0]}={next(iter(found), 'NAME')}"
+        )
+    return chosen
+
+
+def check_fields(what: str, columns: Mapping[str, str], known: Collection[str]) -> None:
+    """Raise `UnknownNameError` where the user speaks of a field that is not ours."""
+    for name in columns:
+        if name not in known:
+            raise UnknownNameError(f"column of {what}", name, known)
+
+
+def hub_name(reference: str) -> tuple[str, str | None]:
+    """Repository and configuration of ``hf://datasets/owner/name[/config]``.
+
+    Raises:
+        DataError: it is written otherwise.
+    """
+    owner, _, rest = reference.removeprefix(HUB).partition("/")
+    name, _, config = rest.partition("/")
+    if not reference.startswith(HUB) or not owner or not name:
+        raise DataError(f"{reference!r} is no dataset on the Hub; write {HUB}OWNER/NAME or {HUB}OWNER/NAME/CONFIG")
+    return f"{owner}/{name}", config or None
+
+
+def _refuse_twice(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(items)
+    if len(content) < len(items):
+        keys = [key for key, _ in items]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} comes twice")
+    return content

@@ -1,0 +1,78 @@
+"""Pairs without a leak, and with a planted one of each kind."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vl_assay.hub_datasets.authoring.pairs import Pair
+
+NOUNS = ["dog", "cat", "man", "horse", "tree", "car", "boat", "bench", "child", "bird", "table", "lamp"]
+COLOURS = ["red", "blue", "green", "white", "black", "brown", "yellow", "grey"]
+VERBS = ["near", "beside", "behind", "under", "above", "facing"]
+LETTERS = np.array(list("bcdfgklmnprst"))
+
+
+def clean_pairs(n, seed, per_image=2, category=lambda row: "replace"):
+    """Pairs of two sentences of which a coin says which is the true one: no feature of them can tell."""
+    rng = np.random.default_rng(seed)
+    pairs = []
+    for row in range(n):
+        sentences = [sentence(rng, row), sentence(rng, row)]
+        rng.shuffle(sentences)
+        pairs.append(Pair(f"{row}", f"{row // per_image}.jpg", *sentences, category(row)))
+    return pairs
+
+
+def sentence(rng, row):
+    first, second = rng.choice(NOUNS, 2, replace=False)
+    ending = rng.choice(["", "."])
+    return (
+        f"a {rng.choice(COLOURS)} {first} {rng.choice(VERBS)} a {rng.choice(COLOURS)} {second} in field {row}{ending}"
+    )
+
+
+def made_up(rng, ending=""):
+    return "".join(rng.choice(LETTERS, 7)) + ending
+
+
+def _formatting(rng, pair):
+    return pair._replace(positive=pair.positive.rstrip("."), negative=pair.negative.rstrip(".") + ".")
+
+
+def _words(rng, pair):
+    return pair._replace(
+        positive=pair.positive.replace(" in ", " on "), negative=pair.negative.replace(" in ", " within ")
+    )
+
+
+def _characters(rng, pair):
+    noun = next(word for word in pair.negative.split() if word in NOUNS)
+    return pair._replace(negative=pair.negative.replace(noun, noun[:2] + "xq" + noun[2:]))
+
+
+def _parts_of_speech(rng, pair):
+    # Words that come once: only their part of speech recurs, and the letters that the tagger goes by.
+    return pair._replace(
+        positive=pair.positive.replace(" in ", f" {made_up(rng, 'ak')} "),
+        negative=pair.negative.replace(" in ", f" {made_up(rng, 'ly')} "),
+    )
+
+
+def _rarity(rng, pair):
+    return pair._replace(negative=pair.negative.replace(" field ", f" {made_up(rng)} "))
+
+
+LEAKS = {
+    "formatting": (_formatting, "full stop at the end"),
+    "words": (_words, "within"),
+    "characters": (_characters, "xq"),
+    "parts_of_speech": (_parts_of_speech, "RB"),
+    "rarity": (_rarity, "words found nowhere else"),
+}
+
+
+def leaking_pairs(kind, n, share, seed):
+    """Clean pairs, of which the first share of every ten has the leak of that kind."""
+    rng = np.random.default_rng(seed + 1)
+    plant, _ = LEAKS[kind]
+    return [plant(rng, pair) if row % 10 < 10 * share else pair for row, pair in enumerate(clean_pairs(n, seed))]

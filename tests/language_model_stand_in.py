@@ -1,0 +1,177 @@
+"""A local HTTP server that answers like an OpenAI-compatible endpoint for chat completions.
+
+It is told how to answer by a function, or serves a language model such as `LocalModel`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from vl_assay.hub_datasets.authoring._prompts import PROMPTS, read_template
+
+NOUNS = ("cat", "dog", "box", "star", "ring", "man", "horse", "lamp", "cup", "boat")
+COLOURS = ("red", "blue", "green", "pink", "small", "large", "old", "wet")
+RELATIONS = ("near", "behind", "under", "above")
+_NAMES = {read_template(name).system: name for name in PROMPTS}
+
+
+@dataclass
+class Reply:
+    """What is sent back: a text as an answer, or another body or status; `delay` seconds later, or never."""
+
+    text: str = ""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    delay: float = 0
+    dropped: bool = False
+
+
+class LanguageModelStandIn:
+    """Use it with `with`; `url` is the endpoint.
+
+    Args:
+        reply: makes a `Reply` or a text of a request (its JSON) and of how often the same one came before.
+        model: what is served in its stead: anything with `complete`.
+        token: what requests must bear, if anything.
+    """
+
+    def __init__(self, reply=None, model=None, token=None):
+        self.reply = reply or (lambda request, times: answer_well(request))
+        self.model, self.token = model, token
+        self.requests = []
+        self.answered = Counter()
+        self.authorizations = Counter()
+        self.lock = threading.Lock()
+        handler = type("Handler", (_Handler,), {"owner": self})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def __enter__(self):
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        return self
+
+    def __exit__(self, *error):
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, request):
+        key = json.dumps(request, sort_keys=True)
+        with self.lock:
+            times = sum(key == other for other in self.requests)
+            self.requests.append(key)
+        if self.model is None:
+            reply = self.reply(request, times)
+            return (Reply(reply) if isinstance(reply, str) else reply), {}
+        made = self.model.complete(
+            request["messages"], request["temperature"], request["max_tokens"], request.get("seed")
+        )
+        return Reply(made.text), {"prompt_tokens": made.prompt_tokens, "completion_tokens": made.completion_tokens}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    owner: LanguageModelStandIn
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format, *args):
+        pass
+
+    def do_POST(self):
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        authorization = self.headers.get("Authorization")
+        with self.owner.lock:
+            self.owner.authorizations[authorization] += 1
+        if self.owner.token and authorization != f"Bearer {self.owner.token}":
+            return self.send(401, {}, json.dumps({"error": f"wrong key: {authorization}"}).encode())
+        if self.path != "/v1/chat/completions":
+            return self.send(404, {}, b'{"error": "no such path"}')
+        request = json.loads(content)
+        reply, usage = self.owner.answer(request)
+        time.sleep(reply.delay)
+        if reply.dropped:
+            self.close_connection = True
+            return None
+        body = reply.body
+        if body is None:
+            body = json.dumps(completion(request["model"], reply.text, usage)).encode()
+        self.send(reply.status, reply.headers, body)
+        with self.owner.lock:
+            self.owner.answered[json.dumps(request, sort_keys=True)] += reply.status == 200
+        return None
+
+    def send(self, status, headers, body):
+        try:
+            self.send_response(status)
+            for name, value in {"Content-Type": "application/json", "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+        except ConnectionError:  # the client has gone, killed or out of patience
+            self.close_connection = True
+
+
+def completion(model, text, usage):
+    usage = {"prompt_tokens": 100, "completion_tokens": 10} | usage
+    return {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 0,
+        "model": model,
+        "system_fingerprint": "",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
+        "usage": usage | {"total_tokens": sum(usage.values())},
+    }
+
+
+def read_request(request):
+    """Which prompt it is, and the texts that it is about."""
+    system, *_, question = request["messages"]
+    return _NAMES[system["content"]], json.loads(question["content"])
+
+
+def answer_well(request):
+    """What a good model says of a caption such as "a red cat near a blue dog"."""
+    name, asked = read_request(request)
+    return json.dumps(_good_answer(name, asked, request.get("seed") or 0))
+
+
+def _good_answer(name, asked, seed):
+    caption = asked["caption"]
+    words = re.findall(r"\w+", caption)
+    nouns, colours, relations = ([w for w in words if w.lower() in group] for group in (NOUNS, COLOURS, RELATIONS))
+    located = {"locate_obj": nouns, "locate_att": colours, "locate_rel": relations}
+    if name in located:
+        return {"concepts": located[name]}
+    if name.startswith("concept"):
+        group = {"obj": NOUNS, "att": COLOURS, "rel": RELATIONS}[name[-3:]]
+        fresh = [word for word in group if word not in words]
+        return {"concept": fresh[seed % len(fresh)]}
+    old, new = next((asked[key] for key in ("old", "object") if key in asked), ""), asked.get("new", "")
+    if name == "compose_replace":
+        return {"caption": re.sub(rf"\b{old}\b", new, caption, count=1)}
+    if name == "compose_add_obj":
+        return {"caption": re.sub(rf"\b{old}\b", f"{old} and a {new}", caption, count=1)}
+    if name == "compose_add_att":
+        return {"caption": re.sub(rf"\b{old}\b", f"{new} {old}", caption, count=1)}
+    if name == "positive_replace":
+        if "near" not in words:
+            return {"possible": False}
+        return {"possible": True, "old": "near", "new": "close to", "caption": caption.replace("near", "close to")}
+    if name == "positive_swap":
+        match = re.fullmatch(r"(\w+ \w+ \w+) and (\w+ \w+ \w+)", caption)
+        if not match:
+            return {"possible": False}
+        first, second = match.groups()
+        return {"possible": True, "first": first, "second": second, "caption": f"{second} and {first}"}
+    first, second = nouns if name == "swap_obj" else colours
+    exchanged = re.sub(rf"\b({first}|{second})\b", lambda m: second if m[0] == first else first, caption)
+    return {"possible": True, "first": first, "second": second, "caption": exchanged}

@@ -1,0 +1,79 @@
+"""What the tests of the review page share: candidates with images, items for boxes, a page that is served."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+
+from PIL import Image, ImageDraw
+
+from vl_assay.hub_datasets.authoring.candidates import Candidate, write_candidates
+from vl_assay.hub_datasets.authoring.review import Review, build, launch
+
+COLOURS = ("red", "blue", "green", "orange", "purple", "black")
+
+
+def candidate(number=0, **changes):
+    """A hard negative about an image of its own."""
+    one, other = COLOURS[number % 6], COLOURS[(number + 1) % 6]
+    made = Candidate(
+        id=f"{number}/swap_att",
+        image=f"images/{number}.png",
+        caption=f"a {one} ball beside a {other} box",
+        candidate=f"a {other} ball beside a {one} box",
+        kind="swap_att",
+        is_positive=False,
+        source="rules",
+        detail={},
+    )
+    return made._replace(**changes)
+
+
+def draw_image(path, number=0, size=(640, 400)):
+    one, other = COLOURS[number % 6], COLOURS[(number + 1) % 6]
+    image = Image.new("RGB", size, (236, 232, 220))
+    draw = ImageDraw.Draw(image)
+    left, top = 20 + 37 * number % (size[0] // 3), size[1] // 4
+    draw.ellipse((left, top, left + size[0] // 5, top + size[0] // 5), fill=one)
+    draw.rectangle((size[0] * 3 // 5, size[1] // 2, size[0] * 4 // 5, size[1] * 4 // 5), fill=other)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image.save(path)
+
+
+def write_set(folder, count=30, **changes_of_first):
+    """A candidates' file with an image for each; the first candidate may be another."""
+    candidates = [candidate(number) for number in range(count)]
+    candidates[0] = candidates[0]._replace(**changes_of_first)
+    for number in range(count):
+        draw_image(folder / "images" / f"{number}.png", number)
+    write_candidates(candidates, folder / "candidates.jsonl")
+    return candidates
+
+
+def box_item(number=0, **changes):
+    row = candidate(number)
+    phrases = []
+    for text in (row.caption[: row.caption.index(" beside")], row.caption[row.caption.index("a ", 2) :]):
+        start = row.caption.index(text)
+        phrases.append({"text": text, "start": start, "end": start + len(text)})
+    return {"id": str(number), "image": row.image, "caption": row.caption, "phrases": phrases, **changes}
+
+
+def write_items(folder, count=2, size=(1600, 1000)):
+    for number in range(count):
+        draw_image(folder / "images" / f"{number}.png", number, size)
+    path = folder / "items.jsonl"
+    path.write_text("".join(json.dumps(box_item(number)) + "\n" for number in range(count)), encoding="utf-8")
+    return path
+
+
+@contextmanager
+def served(source, **options):
+    """The review of a source, and the address where it is served."""
+    review = Review(source, **options)
+    blocks = build(review)
+    _, address, _ = launch(blocks, prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
+    try:
+        yield review, address.rstrip("/")
+    finally:
+        blocks.close(verbose=False)

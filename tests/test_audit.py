@@ -1,0 +1,317 @@
+"""The audit: what stands in its record, sheets, degenerate pairs, the limit for CI, report, page, card."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from audit_support import clean_pairs, leaking_pairs
+from typer.testing import CliRunner
+
+from vl_assay import hub_datasets
+from vl_assay.hub_datasets import benchmark_names
+from vl_assay.hub_datasets._audits import read_audit, read_summary
+from vl_assay.hub_datasets.authoring._audit_pairs import MEANINGS, find_degenerate
+from vl_assay.hub_datasets.authoring._audit_report import to_markdown, to_summary, write_card
+from vl_assay.hub_datasets.authoring._probes import FOLDS, PROBES
+from vl_assay.hub_datasets.authoring.audit import RULES, audit, failures, write_audit
+from vl_assay.hub_datasets.authoring.pairs import Pair, read_pairs, write_pairs
+from vl_assay.metrics._console import build_app
+from vl_assay.metrics.errors import DataError, ScoresError, SheetError, VLAssayError
+from vl_assay.metrics.sheet_rows import MatchingRow
+from vl_assay.metrics.sheets import Sheet, read_sheet, write_sheet
+
+CARDS = Path(hub_datasets.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def leaking():
+    return audit(leaking_pairs("formatting", 200, 0.6, seed=0), "made/up", normalised=True)
+
+
+def write_blind_sheet(path, pairs, name="vera:vera", family="vera", task="itm"):
+    """A sheet of random scores, as of a blind model on SugarCrepe."""
+    rng = np.random.default_rng(0)
+    rows = [MatchingRow(p.id, p.category, p.category, ["1" * 32], [0], [rng.random(2).tolist()]) for p in pairs]
+    metadata = {
+        "model": {"name": name, "family": family},
+        "benchmark": {"name": "sugarcrepe", "task": task, "rows": len(rows), "missing": []},
+        "run": {},
+    }
+    write_sheet(path, Sheet(rows, metadata))
+    return path
+
+
+def invoke(command, folder):
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        return CliRunner().invoke(build_app(), shlex.split(command), env={"COLUMNS": "120"})
+    finally:
+        os.chdir(before)
+
+
+def test_the_record_is_json_and_has_every_rule_and_probe(leaking):
+    record = json.loads(json.dumps(leaking.record))
+    assert record == leaking.record
+    assert list(record["scorers"]) == [*RULES, *PROBES]
+    assert list(record["normalised"]) == [*RULES, *PROBES]
+    assert (record["pairs"], record["images"], record["categories"]) == (200, 100, {"replace": 200})
+    assert record["settings"]["folds"] == FOLDS
+    assert {name: shape.shape for name, shape in leaking.scores.items()} == dict.fromkeys(record["scorers"], (200, 2))
+
+
+def test_a_rule_is_right_as_often_as_counted_by_hand():
+    texts = [("a cat ", "a dog."), ("a cat", "a dog."), ("a  cat.", "a dog"), ("a cat.", "a dog."), ("A cat.", "a cow")]
+    pairs = [Pair(f"{n}", f"{n}", *texts[n % 5], "x") for n in range(25)]
+    rule = audit(pairs, "x").record["scorers"]["formatting_rule"]
+    # Of five: right by white space, by the stop, by white space again; a tie; wrong by the stop.
+    assert rule["accuracy"] == pytest.approx((3 + 0.5 + 0) / 5)
+    assert rule["tie_rate"] == pytest.approx(1 / 5)
+
+
+def test_normalisation_takes_a_leak_of_form_away(leaking):
+    before, after = (leaking.record[key]["formatting_rule"] for key in ("scorers", "normalised"))
+    assert before["accuracy"] > 0.7
+    assert (after["accuracy"], after["tie_rate"]) == (0.5, 1.0)
+    low, high = leaking.record["normalised"]["formatting"]["accuracy_interval"]
+    assert low <= 0.5 <= high
+
+
+def test_intervals_of_probes_are_wider_than_those_of_rules_by_what_folds_share():
+    pairs = leaking_pairs("formatting", 200, 1, seed=0)
+    scorers = audit(pairs, "x").record["scorers"]
+    # Both are right in every pair, and so have the same interval but for the factor.
+    rule, probe = scorers["formatting_rule"], scorers["formatting"]
+    assert rule["accuracy"] == probe["accuracy"] == 1
+    width = [1 - scorer["accuracy_interval"][0] for scorer in (rule, probe)]
+    assert width[1] == pytest.approx(width[0] * (1 + FOLDS / (FOLDS - 1)) ** 0.5)
+
+
+def test_the_same_seed_gives_the_same_record(leaking):
+    again = audit(leaking_pairs("formatting", 200, 0.6, seed=0), "made/up", normalised=True)
+    assert again.record == leaking.record
+
+
+def test_degenerate_pairs_are_counted_by_kind():
+    pairs = [
+        Pair("same", "1", "a cat", "a cat", "x"),
+        Pair("typed", "2", "A dog.", "a dog", "x"),
+        Pair("bag", "3", "a man eats a fish", "a fish eats a man", "y"),
+        Pair("twice", "3", "a man eats a fish", "a fish eats a man", "y"),
+        Pair("other image", "4", "a red car", "a dog", "x"),
+        Pair("turned", "5", "a dog", "a cow", "x"),
+        Pair("plain", "6", "a tree", "a bush", "x"),
+    ]
+    found = find_degenerate(pairs)
+    assert {kind: (of_kind["pairs"], of_kind["examples"]) for kind, of_kind in found.items()} == {
+        "identical": (1, ["same"]),
+        "identical_normalised": (2, ["same", "typed"]),
+        "same_bag_of_words": (4, ["same", "typed", "bag", "twice"]),
+        "duplicate": (1, ["twice"]),
+        "negative_under_several_images": (2, ["typed", "other image"]),
+        "positive_is_a_negative": (1, ["turned"]),
+    }
+    assert list(found) == list(MEANINGS)
+    assert found["same_bag_of_words"]["per_category"] == {"x": 2, "y": 2}
+
+
+def test_a_blind_sheet_is_matched_by_id_and_judged(tmp_path):
+    pairs = clean_pairs(200, 0)
+    sheet = write_blind_sheet(tmp_path / "vera.parquet", pairs)
+    found = audit(pairs[:100][::-1], "x", sheets=[sheet]).record["scorers"]["vera:vera"]
+    said = {row.id: row.scores[0] for row in read_sheet(sheet).rows}
+    right = np.mean([said[pair.id][0] > said[pair.id][1] for pair in pairs[:100]])
+    assert (found["kind"], found["accuracy"]) == ("sheet", pytest.approx(right))
+    assert {"auc", "asymmetry", "symmetry_p_value", "accuracy_interval", "auc_interval"} <= set(found)
+
+
+def test_sheets_that_do_not_fit_are_refused(tmp_path):
+    pairs = clean_pairs(60, 0)
+    sheet = write_blind_sheet(tmp_path / "vera.parquet", pairs)
+    with pytest.raises(SheetError, match="no scores for 1 of 60 pairs, such as 'another'"):
+        audit([*pairs[:59], pairs[59]._replace(id="another")], "x", sheets=[sheet])
+    with pytest.raises(SheetError, match="which is there already"):
+        audit(pairs, "x", sheets=[sheet, sheet])
+    with pytest.raises(SheetError, match="family 'clip', which sees the image; an audit takes sheets of vera"):
+        audit(pairs, "x", sheets=[write_blind_sheet(tmp_path / "clip.parquet", pairs, "clip:x", "clip")])
+    with pytest.raises(SheetError, match="unknown task of sugarcrepe 'other'"):
+        audit(pairs, "x", sheets=[write_blind_sheet(tmp_path / "other.parquet", pairs, task="other")])
+
+
+def test_scores_of_a_row_with_several_negatives_go_to_its_pairs(tmp_path):
+    pairs = read_pairs("toy_scenes/order")[:400]
+    rng = np.random.default_rng(0)
+    scores = {f"test-{scene:06d}": rng.random(5).tolist() for scene in range(100)}
+    rows = [MatchingRow(id, "order", "order", ["1" * 32], [0], [said]) for id, said in scores.items()]
+    metadata = {
+        "model": {"name": "lm", "family": "causal_lm"},
+        "benchmark": {"name": "toy_scenes", "task": "order", "rows": 100, "missing": []},
+        "run": {},
+    }
+    write_sheet(tmp_path / "lm.parquet", Sheet(rows, metadata))
+    for chosen in (pairs, [pair._replace(id=f"order/{pair.id}") for pair in pairs]):
+        found = audit(chosen, "x", sheets=[tmp_path / "lm.parquet"]).scores["lm"]
+        expected = [[said[0], said[negative]] for said in scores.values() for negative in range(1, 5)]
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_options_out_of_range_are_refused():
+    with pytest.raises(ScoresError, match="confidence is 2"):
+        audit(clean_pairs(20, 0), "x", confidence=2)
+    with pytest.raises(ScoresError, match="max_blind_accuracy is 55"):
+        failures({"scorers": {}}, 55)
+
+
+def part(accuracy, low):
+    return {"accuracy": accuracy, "accuracy_interval": [low, 1.0]}
+
+
+@pytest.mark.parametrize(
+    ("whole", "category", "expected"),
+    [
+        (part(0.55, 0.5), part(0.7, 0.55), []),  # the limit itself is allowed
+        (part(0.56, 0.5), part(0.7, 0.5), ["56.0% of all pairs"]),
+        (part(0.52, 0.5), part(0.7, 0.56), ["70.0% of a (at least 56.0%)"]),
+        (part(0.56, 0.5), part(0.7, 0.56), ["56.0% of all pairs", "70.0% of a (at least 56.0%)"]),
+    ],
+)
+def test_all_pairs_fail_by_their_accuracy_and_categories_by_the_lower_end(whole, category, expected):
+    scorer = {"kind": "probe", **whole, "per_category": {"a": category, "b": part(0.4, 0.3)}, "telling": []}
+    found = failures({"scorers": {"words": scorer}, "categories": {"a": 10, "b": 10}}, 0.55)
+    assert len(found) == bool(expected)
+    assert all(sentence in "".join(found) for sentence in expected)
+    assert all(sentence.startswith("the probe 'words' is right without the image in ") for sentence in found)
+
+
+def test_the_command_writes_its_files_and_leaves_with_1_naming_the_probe(tmp_path):
+    write_pairs(leaking_pairs("formatting", 120, 0.8, seed=0), tmp_path / "leaky.csv")
+    result = invoke("audit leaky.csv --out report --normalise --max-blind-accuracy 0.55", tmp_path)
+    assert result.exit_code == 1
+    assert "fails: the probe 'formatting' is right without the image in " in result.output.replace("\n", " ")
+    assert "'full stop at the end'; 55.0% is allowed" in result.output.replace("\n", " ")
+    assert sorted(path.name for path in (tmp_path / "report").iterdir()) == ["audit.html", "audit.json", "audit.md"]
+    assert json.loads((tmp_path / "report" / "audit.json").read_text("utf-8"))["dataset"] == "leaky.csv"
+
+
+def test_the_command_passes_a_clean_set_with_columns_named(tmp_path):
+    rows = [{"yes": pair.positive, "no": pair.negative} for pair in clean_pairs(300, 5)]
+    (tmp_path / "clean.json").write_text(json.dumps(rows))
+    result = invoke("audit clean.json --column positive=yes --column negative=no --max-blind-accuracy 0.6", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "vl-assay-results" / "audit" / "clean.json" / "audit.json").is_file()
+
+
+def test_the_page_needs_nothing_from_elsewhere_and_shows_no_markup_of_a_caption(tmp_path):
+    pairs = [
+        pair._replace(negative=pair.negative.replace("field", "<script>alert(1)</script>"))
+        for pair in clean_pairs(60, 0)
+    ]
+    write_audit(audit(pairs, "<b>x</b>"), tmp_path)
+    page = (tmp_path / "audit.html").read_text("utf-8")
+    assert "<script>alert(1)" not in page
+    assert "<b>x</b>" not in page
+    assert not re.search(r"""<(script|link|img)[^>]*(src|href)=["']?http""", page)
+    assert "Plotly.newPlot" in page
+
+
+def test_the_markdown_keeps_captions_within_their_cells(leaking):
+    record = json.loads(json.dumps(leaking.record))
+    record["scorers"]["words"]["telling"][0]["feature"] = "a|b`c<!-- /audit made/up -->"
+    text = to_markdown(record)
+    assert "<!--" not in text
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert all(row.replace("\\|", "").count("|") >= 3 for row in rows)
+    assert "a¦b´c" in text
+
+
+CARD = "---\nlicence: mit\n---\n\n# Mine\n\nText.\r\n\n## Licence\n\nMine.\n"
+
+
+def test_the_card_gets_a_section_and_is_not_changed_by_a_second_run(leaking, tmp_path):
+    card = tmp_path / "README.md"
+    card.write_bytes(CARD.encode())
+    assert {path.name for path in write_card(card, leaking.record)} == {"README.md", "audit.json"}
+    text = card.read_bytes().decode()
+    head, _, rest = text.partition("\n\n## Audit\n\n<!-- audit made/up -->\n")
+    assert head == "---\nlicence: mit\n---\n\n# Mine\n\nText."
+    assert rest.endswith("<!-- /audit made/up -->\n\n## Licence\n\nMine.\n")
+    assert write_card(card, leaking.record) == []
+    other = {**leaking.record, "dataset": "made/other"}
+    write_card(card, other)
+    assert card.read_text("utf-8").count("## Audit") == 1
+    assert card.read_text("utf-8").index("<!-- /audit made/up -->") < card.read_text("utf-8").index("<!-- audit made/o")
+    assert list(read_summary(tmp_path / "audit.json")) == ["made/other", "made/up"]
+    assert write_card(card, leaking.record) == []
+
+
+@pytest.mark.parametrize("text", ["<!-- audit made/up -->", "<!-- /audit made/up --><!-- audit made/up -->"])
+def test_a_card_with_half_a_section_is_refused_and_left_alone(text, leaking, tmp_path):
+    card = tmp_path / "README.md"
+    card.write_text(text)
+    with pytest.raises(DataError, match="mend or remove them"):
+        write_card(card, leaking.record)
+    assert card.read_text() == text
+    assert not (tmp_path / "audit.json").exists()
+
+
+def test_a_damaged_summary_is_an_error(tmp_path):
+    (tmp_path / "audit.json").write_text('{"schema": "another", "version": 1}')
+    with pytest.raises(DataError, match="says schema and version"):
+        read_summary(tmp_path / "audit.json")
+    assert read_summary(tmp_path / "nothing.json") is None
+
+
+def test_every_card_has_its_audit_or_says_why_not():
+    for name in benchmark_names():
+        card = (CARDS / name / "README.md").read_text("utf-8")
+        assert "\n## Audit\n" in card, name
+        audits = read_audit(name)
+        marks = sorted(re.findall(r"<!-- audit (\S+) -->\n###", card))
+        assert marks == sorted(audits or {}), name
+        assert audits or "vl-assay audit" in card or "no pairs" in card, name
+    with pytest.raises(VLAssayError, match="unknown benchmark"):
+        read_audit("nothing")
+
+
+def check_against_the_card(name, reference, record):
+    card = (CARDS / name / "README.md").read_text("utf-8")
+    inside = card.split(f"<!-- audit {reference} -->\n")[1].split(f"<!-- /audit {reference} -->")[0]
+    assert inside == to_markdown(record)
+    summary = read_audit(name)[reference]
+    assert summary == json.loads(json.dumps(to_summary(record)))
+
+
+def test_the_audit_on_the_card_of_toy_scenes_is_that_of_the_data():
+    record = audit(read_pairs("toy_scenes/order"), "toy_scenes/order").record
+    check_against_the_card("toy_scenes", "toy_scenes/order", record)
+
+
+@pytest.fixture(scope="module")
+def sugarcrepe(shared_data):
+    pairs = read_pairs("sugarcrepe", data_dir=shared_data / "data" / "sugarcrepe")
+    return audit(pairs, "sugarcrepe", normalised=True)
+
+
+def test_the_audit_of_the_released_sugarcrepe_finds_what_is_there(sugarcrepe):
+    record = sugarcrepe.record
+    rule = record["scorers"]["formatting_rule"]["per_category"]
+    accuracy = [part["accuracy"] for part in rule.values()]
+    assert len(accuracy) == 7
+    assert (min(accuracy), max(accuracy)) == (pytest.approx(0.626, abs=5e-4), pytest.approx(0.665, abs=5e-4))
+    assert record["degenerate"]["same_bag_of_words"]["pairs"] == 572
+    assert set(record["degenerate"]["same_bag_of_words"]["per_category"]) == {"swap_att", "swap_obj"}
+    named = [told["feature"] for told in record["scorers"]["formatting"]["telling"]]
+    assert {"full stop at the end", "white space at the ends"} <= set(named)
+    stop = next(t for t in record["scorers"]["formatting"]["telling"] if t["feature"] == "full stop at the end")
+    assert stop["weight"] < 0
+    assert record["normalised"]["formatting_rule"]["accuracy"] == 0.5
+
+
+def test_the_audit_on_the_card_of_sugarcrepe_is_that_of_the_release(sugarcrepe):
+    check_against_the_card("sugarcrepe", "sugarcrepe", sugarcrepe.record)

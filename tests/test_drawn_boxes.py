@@ -1,0 +1,147 @@
+"""Boxes for phrases: what items may be, clipping, whose boxes are chosen, and the layout of the export."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from review_support import box_item, draw_image, write_items
+
+from vl_assay.hub_datasets.authoring._boxes import choose, clip, export, overlap, read_items
+from vl_assay.hub_datasets.authoring._journal import Entry
+from vl_assay.hub_datasets.authoring.review import Review
+from vl_assay.metrics.errors import DataError
+
+
+def drawn(*boxes):
+    return Entry("", "ana", "1", "boxes", boxes=boxes)
+
+
+@pytest.mark.parametrize(
+    ("box", "clipped"),
+    [
+        ([10, 20, 30, 40], (10, 20, 30, 40)),
+        ([40, 60, -30, -40], (10, 20, 30, 40)),  # drawn from the other corner
+        ([-5, -5, 20, 20], (0, 0, 15, 15)),
+        ([90, 40, 500, 500], (90, 40, 10, 60)),
+        ([1.234, 2.345, 3.456, 4.567], (1.23, 2.35, 3.46, 4.57)),
+        ([10, 20, 0.4, 40], None),
+        ([200, 20, 30, 40], None),
+    ],
+)
+def test_boxes_are_clipped_to_the_image(box, clipped):
+    assert clip(box, 100, 100) == (None if clipped is None else pytest.approx(clipped, abs=0.006))
+
+
+numbers = st.floats(-300, 300)
+
+
+@given(st.tuples(numbers, numbers, numbers, numbers), st.integers(1, 200), st.integers(1, 200))
+def test_a_clipped_box_lies_inside_and_is_clipped_to_itself(box, width, height):
+    clipped = clip(box, width, height)
+    if clipped is not None:
+        x, y, wide, high = clipped
+        assert x >= 0
+        assert y >= 0
+        assert x + wide <= width + 0.011
+        assert y + high <= height + 0.011
+        assert clip(clipped, width, height) in (None, pytest.approx(clipped, abs=0.011))
+
+
+@pytest.mark.parametrize("box", [[1, 2, 3], [1, 2, 3, float("nan")], [1, 2, 3, "4"], [1, 2, 3, None]])
+def test_what_is_no_box_is_refused(box):
+    with pytest.raises(DataError, match="x, y, width and height"):
+        clip(box, 10, 10)
+
+
+def test_overlap_matches_boxes_one_to_one():
+    one, half, far = (0, 0, 10, 10), (5, 0, 10, 10), (50, 50, 10, 10)
+    assert overlap([one], [one]) == overlap([], []) == 1
+    assert overlap([one], []) == overlap([one], [far]) == 0
+    assert overlap([one], [half]) == pytest.approx(50 / 150)
+    assert overlap([one, far], [far, one]) == 1
+    assert overlap([one, far], [one]) == pytest.approx(1 / 2)  # one has no partner
+
+
+def test_the_boxes_that_agree_best_with_the_others_are_chosen():
+    odd, one, near = drawn((50, 50, 9, 9)), drawn((0, 0, 10, 10)), drawn((1, 0, 10, 10))
+    assert choose([odd, one, near]) is one
+    assert choose([one]) is one
+
+
+def written(tmp_path, **changes):
+    path = tmp_path / "items.jsonl"
+    path.write_text(json.dumps(box_item(0) | changes) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"phrases": []}, "no phrases"),
+        ({"phrases": [{"text": "a dog", "start": 0, "end": 5}]}, "'a dog' is not what the characters 0 to 5"),
+        ({"phrases": [{"text": "a red", "start": "0", "end": 5}]}, "not what the characters"),
+        ({"phrases": [{"text": "a red"}]}, "line 1 of .* is no item"),
+        ({"image": ""}, "not empty"),
+        ({"id": 7}, "not empty"),
+    ],
+)
+def test_items_that_cannot_be_drawn_for_are_named(tmp_path, changes, message):
+    with pytest.raises(DataError, match=message):
+        read_items(written(tmp_path, **changes))
+
+
+def test_ids_that_come_twice_and_missing_images_are_errors(tmp_path):
+    path = write_items(tmp_path)
+    path.write_text(path.read_text() * 2)
+    with pytest.raises(DataError, match="'0' comes more than once"):
+        read_items(path)
+    with pytest.raises(DataError, match=r"no image .*gone\.png"):
+        Review(written(tmp_path, image="gone.png"), boxes=True)
+
+
+def test_boxes_are_exported_as_detection_rows(tmp_path):
+    review = Review(write_items(tmp_path), boxes=True)
+    ask = {"annotator": "ana", "id": "0"}
+    review.desk.decide(ask | {"phrase": 0, "boxes": [[100, 50, 300, 200], [1500, 900, 500, 500], [5, 5, 0.2, 9]]})
+    view = review.desk.decide(ask | {"phrase": 1, "absent": True})
+    assert view["decided"]
+    review.desk.decide(ask | {"id": "1", "phrase": 0, "boxes": [[1, 2, 30, 40]]})  # its other phrase is open
+    assert review.export(tmp_path / "rows.jsonl").startswith("1 items with 2 boxes")
+    [row] = map(json.loads, (tmp_path / "rows.jsonl").read_text("utf-8").splitlines())
+    ball, box = box_item(0)["phrases"]
+    assert row["phrases"] == [
+        {**ball, "phrase_id": 1, "boxes": [[100, 50, 300, 200], [1500, 900, 100, 100]]},
+        {**box, "phrase_id": 2, "boxes": []},
+    ]
+    assert (row["positive"], row["width"], row["height"]) == (True, 1600, 1000)
+    review.desk.undo({"annotator": "ana"})
+    review.desk.undo({"annotator": "ana"})
+    assert export(review.items, review.journal, review.pictures, tmp_path / "rows.jsonl").complete == 0
+
+
+def test_deleting_the_last_box_makes_a_phrase_undecided_again(tmp_path):
+    desk = Review(write_items(tmp_path), boxes=True).desk
+    ask = {"annotator": "ana", "id": "0", "phrase": 0}
+    assert desk.decide(ask | {"boxes": [[1, 2, 30, 40]]})["phrases"][0]["done"]
+    assert not desk.decide(ask | {"boxes": []})["phrases"][0]["done"]
+    assert desk.undo({"annotator": "ana"})["phrases"][0]["boxes"] == ((1, 2, 30, 40),)
+    for phrase in (2, -1, "0", None):
+        with pytest.raises(DataError, match="2 phrases"):
+            desk.decide(ask | {"phrase": phrase, "boxes": []})
+
+
+def test_a_turned_photograph_has_the_size_in_which_it_is_shown(tmp_path):
+    path = write_items(tmp_path, 1)
+    turned = Image.new("RGB", (40, 20))
+    exif = turned.getexif()
+    exif[0x0112] = 6  # to be shown turned by a quarter
+    draw_image(tmp_path / "images" / "0.png")
+    turned.save(tmp_path / "images" / "0.jpg", exif=exif)
+    path.write_text(json.dumps(box_item(0, image="images/0.jpg")) + "\n")
+    review = Review(path, boxes=True)
+    view = review.desk.decide({"annotator": "ana", "id": "0", "phrase": 0, "boxes": [[0, 0, 100, 100]]})
+    assert view["phrases"][0]["boxes"] == ((0, 0, 20, 40),)

@@ -1,0 +1,187 @@
+"""The models that `generate` asks: an endpoint and its key, and a checkpoint on this machine, also behind a server."""
+
+from __future__ import annotations
+
+import pytest
+from language_model_stand_in import LanguageModelStandIn, Reply
+from tiny_models import bpe_words, ordinary_weights, save_parts
+
+from vl_assay.hub_datasets.authoring import _generate_asking
+from vl_assay.hub_datasets.authoring._endpoint import (
+    Completion,
+    Endpoint,
+    LocalModel,
+    Refused,
+    Unanswered,
+    open_model,
+)
+from vl_assay.hub_datasets.authoring._generate_checks import KINDS
+from vl_assay.hub_datasets.authoring._sources import Captioned
+from vl_assay.hub_datasets.authoring.generate import generate
+from vl_assay.metrics.errors import ModelError
+
+ASKED = [{"role": "system", "content": "Answer."}, {"role": "user", "content": "a cat"}]
+KEY = "sk-very-secret-0123456789"
+TEMPLATE = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}<assistant>"
+
+
+@pytest.fixture(autouse=True)
+def online(monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(_generate_asking, "_FIRST_WAIT", 0.01)
+
+
+@pytest.fixture(scope="module")
+def tiny_llama(tmp_path_factory):
+    """A causal language model of two layers with random weights, which reads 4,096 tokens."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    tokenizer = bpe_words(bos_token="<s>", eos_token="</s>", pad_token="<pad>")
+    tower = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
+    ends = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    config = LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=4096, **tower, **ends)
+    folder = tmp_path_factory.mktemp("checkpoints") / "tiny-llama"
+    return save_parts(folder, ordinary_weights(LlamaForCausalLM(config)), tokenizer)
+
+
+def test_the_key_comes_from_the_variable_and_is_shown_to_the_endpoint_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MY_KEY", KEY)
+    with LanguageModelStandIn(lambda request, times: "{}", token=KEY) as server:
+        model = open_model("stand-in", server.url, key_variable="MY_KEY")
+        generate([Captioned("0", "", "a cat on a mat")], model, tmp_path, ["swap_obj"], progress=False)
+        assert set(server.authorizations) == {f"Bearer {KEY}"}
+    printed = capsys.readouterr()
+    assert KEY not in printed.out + printed.err
+    assert all(KEY not in path.read_text() for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_without_a_key_no_login_of_the_hub_is_shown(monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_login")
+    monkeypatch.delenv("VL_ASSAY_API_KEY", raising=False)
+    with LanguageModelStandIn(lambda request, times: "hello") as server:
+        assert open_model("stand-in", server.url).complete(ASKED, 0.0, 5) == Completion("hello", 100, 10)
+        assert set(server.authorizations) == {"Bearer none"}
+
+
+def test_a_wrong_key_ends_the_run_at_once_and_is_not_repeated(tmp_path):
+    with LanguageModelStandIn(token="another") as server:
+        model = Endpoint("stand-in", server.url, KEY)
+        with pytest.raises(ModelError, match=r"401.*--key-variable") as caught:
+            generate([Captioned(str(n), "", "a cat on a mat") for n in range(50)], model, tmp_path, progress=False)
+        assert KEY not in str(caught.value)
+        assert server.authorizations.total() <= 8
+
+
+@pytest.mark.parametrize("ending", ["", "/", "/v1", "/v1/", "/v1/chat/completions"])
+def test_the_address_may_be_written_in_any_usual_way(ending):
+    with LanguageModelStandIn(lambda request, times: "hello") as server:
+        model = Endpoint("stand-in", server.url.removesuffix("/v1") + ending)
+        assert model.complete(ASKED, 1.5, 5, seed=3).text == "hello"
+        assert '"seed": 3, "stream": false, "temperature": 1.5' in server.requests[0]
+
+
+@pytest.mark.parametrize(
+    ("reply", "error", "wait"),
+    [
+        (Reply(status=500), Unanswered, 0),
+        (Reply(status=429, headers={"Retry-After": "7"}), Unanswered, 7),
+        (Reply(status=503, headers={"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}), Unanswered, 0),
+        (Reply(status=503, headers={"Retry-After": "soon"}), Unanswered, 0),
+        (Reply(status=400), Refused, None),
+        (Reply(status=422), Refused, None),
+        (Reply(status=404), ModelError, None),
+        (Reply(dropped=True), Unanswered, 0),
+        (Reply(delay=2), Unanswered, 0),
+        (Reply(body=b"<html>"), Unanswered, 0),
+        (Reply(body=b"[]"), Unanswered, 0),
+        (Reply(body=b"{}"), Unanswered, 0),
+        (Reply(body=b'{"choices": [{"message": {"content": 3}}]}'), Unanswered, 0),
+        (Reply(body=b'{"choices": [{"message": 3}]}'), Unanswered, 0),
+    ],
+    ids=str,
+)
+def test_what_goes_wrong_is_told_apart(reply, error, wait):
+    with LanguageModelStandIn(lambda request, times: reply) as server:
+        model = Endpoint("stand-in", server.url, timeout=0.5 if reply.delay else 20)
+        with pytest.raises(error) as caught:
+            model.complete(ASKED, 0.0, 5)
+    assert getattr(caught.value, "wait", None) == wait
+
+
+def test_an_answer_without_content_or_usage_is_an_empty_one():
+    body = b'{"choices": [{"message": {"role": "assistant", "content": null}}]}'
+    with LanguageModelStandIn(lambda request, times: Reply(body=body)) as server:
+        assert Endpoint("stand-in", server.url).complete(ASKED, 0.0, 5) == Completion("", 0, 0)
+
+
+def test_nobody_there_is_unanswered_and_offline_mode_is_told(monkeypatch):
+    from huggingface_hub import constants
+
+    with LanguageModelStandIn() as server:
+        url = server.url
+    with pytest.raises(Unanswered):
+        Endpoint("stand-in", url).complete(ASKED, 0.0, 5)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ModelError, match="HF_HUB_OFFLINE=0"):
+        Endpoint("stand-in", url).complete(ASKED, 0.0, 5)
+
+
+def test_a_local_model_answers_the_same_to_the_same_seed_and_at_temperature_0(tiny_llama):
+    model = open_model(f"local:{tiny_llama}", None)
+    likeliest = model.complete(ASKED, 0.0, 12)
+    assert likeliest == model.complete(ASKED, 0.0, 12, seed=5)
+    assert likeliest.prompt_tokens > 10
+    assert 0 < likeliest.completion_tokens <= 12
+    sampled = [model.complete(ASKED, 1.5, 12, seed=seed).text for seed in (0, 1, 2, 0)]
+    assert sampled[0] == sampled[3]
+    assert len(set(sampled)) > 1
+
+
+def test_a_local_model_is_asked_in_its_chat_template_and_known_by_its_files(tiny_llama, tmp_path):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_llama)
+    tokenizer.chat_template = TEMPLATE
+    folder = save_parts(tmp_path / "chat", AutoModelForCausalLM.from_pretrained(tiny_llama), tokenizer)
+    plain, chat = LocalModel(tiny_llama), LocalModel(folder)
+    written = "<system>Answer.<user>a cat<assistant>"
+    assert chat._write(ASKED) == written
+    assert plain._write(ASKED) == "<s>system: Answer.\n\nuser: a cat\n\nassistant:"
+    assert chat.complete(ASKED, 0.0, 5).prompt_tokens == len(tokenizer(written)["input_ids"])
+    (folder / "note.txt").write_text("another file")
+    assert LocalModel(folder).name != chat.name
+    assert LocalModel(tiny_llama).name == plain.name
+
+
+def test_a_local_model_refuses_more_than_it_can_read_and_a_folder_without_one(tiny_llama, tmp_path):
+    with pytest.raises(Refused, match="the model reads 4096"):
+        LocalModel(tiny_llama).complete([{"role": "user", "content": "cat " * 5000}], 0.0, 5)
+    with pytest.raises(ModelError, match=r"config\.json"):
+        LocalModel(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        LocalModel(tmp_path)
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_a_tiny_real_model_goes_through_all_of_it_by_itself_and_behind_a_server(
+    tiny_llama, tmp_path, served, monkeypatch
+):
+    from vl_assay.hub_datasets.authoring._prompts import PROMPTS
+
+    short = {name: prompt._replace(max_tokens=6) for name, prompt in PROMPTS.items()}
+    monkeypatch.setattr("vl_assay.hub_datasets.authoring._generate_kinds.PROMPTS", short)
+    captions = [Captioned(str(n), "", caption) for n, caption in enumerate(["a red cat", "two big dogs near a box."])]
+    local = LocalModel(tiny_llama)
+    with LanguageModelStandIn(model=local) as server:
+        model = Endpoint("tiny", server.url) if served else local
+        report = generate(captions, model, tmp_path, progress=False)
+    # Random weights write no JSON: each of the 3 locating and 4 other first questions, which two kinds share, fails.
+    assert report.candidates == []
+    assert sum(own.total() for own in report.rejected.values()) == 2 * len(KINDS)
+    assert report.usage is not None
+    assert report.usage.calls == 2 * 7
+    assert report.usage.prompt_tokens > 14 * 200
+    assert 0 < report.usage.completion_tokens <= 14 * 6

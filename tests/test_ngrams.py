@@ -1,0 +1,180 @@
+"""N-gram models against a recursion written out, laws, and that no caption is scored by a model that saw it."""
+
+from __future__ import annotations
+
+import doctest
+import math
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vl_assay.hub_datasets.authoring import ngrams
+from vl_assay.hub_datasets.authoring.ngrams import BLIND_SCORERS, UNITS, blind_scores, train
+from vl_assay.hub_datasets.authoring.normalising import normalise
+from vl_assay.hub_datasets.authoring.pairs import Pair
+from vl_assay.metrics.errors import DataError, ScoresError, UnknownNameError
+
+START, END = object(), object()
+CAPTIONS = st.lists(st.text("ab .", max_size=8), min_size=1, max_size=6)
+
+
+def split(caption, unit):
+    return re.findall(r"\w+|[^\w\s]", caption) if unit == "word" else list(caption)
+
+
+def padded(caption, unit, order):
+    return [START] * (order - 1) + split(caption, unit) + [END]
+
+
+class WrittenOut:
+    """Witten and Bell's recursion, with a dictionary for each length of history."""
+
+    def __init__(self, captions, unit, order):
+        self.unit, self.order = unit, order
+        self.followers = {}
+        for caption in captions:
+            units = padded(caption, unit, order)
+            for place in range(order - 1, len(units)):
+                for length in range(order):
+                    history = tuple(units[place - length : place])
+                    self.followers.setdefault(history, Counter())[units[place]] += 1
+        self.known = {unit for followers in self.followers.values() for unit in followers}
+
+    def probability(self, unit, history):
+        if history is None:
+            return 1 / (len(self.known) + 1)
+        below = self.probability(unit, history[1:] if history else None)
+        seen = self.followers.get(history, Counter())
+        if not seen:
+            return below
+        return (seen[unit] + len(seen) * below) / (seen.total() + len(seen))
+
+    def score(self, caption):
+        units = padded(caption, self.unit, self.order)
+        logarithms = [
+            math.log(self.probability(units[place], tuple(units[place - self.order + 1 : place])))
+            for place in range(self.order - 1, len(units))
+        ]
+        return sum(logarithms) / len(logarithms)
+
+
+def make_pairs(n=60, images=20):
+    rng = np.random.default_rng(0)
+    nouns, verbs = ("dog", "cat", "man", "horse", "girl"), ("sees", "likes", "feeds")
+    pairs = []
+    for number in range(n):
+        a, b, verb = rng.choice(nouns), rng.choice(nouns), rng.choice(verbs)
+        image = f"{number % images}.jpg"
+        true = f"a {a} {verb} the {b} number {number} of image {image}"
+        pairs.append(Pair(f"p/{number}", image, true, f"{verb} {b} a the {a} number {number}x", "swap"))
+    return pairs
+
+
+def test_examples_in_docstrings_hold():
+    assert doctest.testmod(ngrams).failed == 0
+
+
+@given(CAPTIONS, CAPTIONS, st.sampled_from(UNITS), st.integers(1, 4))
+def test_scores_are_those_of_the_recursion_written_out(learned, scored, unit, order):
+    expected = WrittenOut(learned, unit, order)
+    found = train(learned, unit=unit, order=order).score(scored)
+    np.testing.assert_allclose(found, [expected.score(caption) for caption in scored], rtol=1e-12)
+
+
+@given(CAPTIONS, st.text("abc", max_size=3))
+def test_the_recursion_written_out_is_a_probability(learned, history):
+    model = WrittenOut(learned, "character", 3)
+    past = (START, START, *history)[-2:]
+    every = [*model.known, "a character that is unknown"]
+    assert math.fsum(model.probability(unit, past) for unit in every) == pytest.approx(1)
+
+
+def test_neither_the_order_of_training_nor_the_company_of_a_caption_counts(monkeypatch):
+    captions = [pair.positive for pair in make_pairs()]
+    scores = train(captions).score(captions)
+    np.testing.assert_array_equal(train(captions[::-1]).score(captions), scores)
+    monkeypatch.setattr(ngrams, "_CHUNK", 7)
+    np.testing.assert_array_equal(train(captions).score(captions), scores)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_any_text_has_a_finite_score_below_zero(unit):
+    odd = ["", " ", "\n", "ünseen wörds", "\ud800", "a" * 10_000, "犬", "a dog"]
+    scores = train(["a dog sees a cat"], unit=unit).score(odd)
+    assert (np.isfinite(scores) & (scores < 0)).all()
+    assert train(["a dog"], unit=unit).score([]).shape == (0,)
+
+
+def test_white_space_is_seen_by_characters_and_not_by_words():
+    captions = ["a  dog ", "a dog"]
+    words, characters = (train(["a dog", "a cat"], unit=unit).score(captions) for unit in UNITS)
+    assert words[0] == words[1]
+    assert characters[0] < characters[1]
+
+
+def test_what_cannot_be_trained_is_refused():
+    with pytest.raises(ScoresError, match="at least one"):
+        train([])
+    with pytest.raises(ScoresError, match="order is 0"):
+        train(["a"], order=0)
+    with pytest.raises(UnknownNameError, match="known: word, character"):
+        train(["a"], unit="line")
+
+
+@pytest.mark.parametrize("name", BLIND_SCORERS)
+def test_fluent_captions_are_told_from_shuffled_ones(name):
+    positive, negative = blind_scores(make_pairs(), name)
+    assert (positive > negative).mean() > 0.9
+
+
+def test_no_caption_is_scored_by_a_model_that_saw_it_or_its_image(monkeypatch):
+    pairs = make_pairs()
+    # The negative of the first image is the true caption of another, typed otherwise.
+    pairs[0] = pairs[0]._replace(negative=f" {pairs[1].positive.upper()[0]}{pairs[1].positive[1:]}.")
+    image_of = {pair.positive: pair.image for pair in pairs}
+    texts_of = {pair.positive: {normalise(pair.positive), normalise(pair.negative)} for pair in pairs}
+    scored = []
+
+    class Watched(ngrams.NGramModel):
+        def score(self, captions):
+            scored.append((self.learned, list(captions)))
+            return super().score(captions)
+
+    def watch(captions, **options):
+        model = train(captions, **options)
+        model.__class__, model.learned = Watched, set(captions)
+        return model
+
+    monkeypatch.setattr(ngrams, "train", watch)
+    blind_scores(pairs, "words")
+    assert sorted(text for _, captions in scored[::2] for text in captions) == sorted(pair.positive for pair in pairs)
+    for learned, captions in scored:
+        assert not {normalise(text) for text in learned} & {normalise(text) for text in captions}
+    for learned, captions in scored[::2]:
+        assert not {image_of[text] for text in learned} & {image_of[text] for text in captions}
+        assert not set.union(*map(texts_of.get, captions)) & {normalise(text) for text in learned}
+
+
+def test_scores_of_pairs_do_not_depend_on_their_order():
+    pairs = make_pairs()
+    order = np.random.default_rng(1).permutation(len(pairs))
+    for one, other in zip(blind_scores(pairs, "words"), blind_scores([pairs[k] for k in order], "words"), strict=True):
+        np.testing.assert_array_equal(one[order], other)
+
+
+def test_captions_of_templates_are_kept_apart_by_image_alone():
+    pairs = [Pair(f"{n}", f"{n // 2}.jpg", "a red box", "a box red", "swap") for n in range(40)]
+    positive, negative = blind_scores(pairs, "words")
+    assert (positive > negative).all()
+
+
+def test_pairs_of_one_image_and_unknown_scorers_are_refused():
+    pairs = make_pairs(images=1)
+    with pytest.raises(DataError, match="of one image"):
+        blind_scores(pairs, "words")
+    with pytest.raises(UnknownNameError, match="known: words, characters"):
+        blind_scores(pairs, "letters")

@@ -1,0 +1,282 @@
+"""Adversarial refinement: laws of cells, an independent count of what may be kept, scales, 50 % by construction."""
+
+from __future__ import annotations
+
+import doctest
+import math
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from vl_assay.hub_datasets.authoring import _refine_cells
+from vl_assay.hub_datasets.authoring.ngrams import BLIND_SCORERS
+from vl_assay.hub_datasets.authoring.pairs import Pair, read_pairs
+from vl_assay.hub_datasets.authoring.refine import (
+    CELLS,
+    SCALES,
+    BlindScores,
+    balance,
+    blind_scorers,
+    find_cells,
+    refine,
+    scale_gaps,
+)
+from vl_assay.metrics.errors import DataError, ScoresError, UnknownNameError
+
+# Edges of all grids below, the ends and the middle among them, and anything between.
+EDGES = sorted({Fraction(part, grid) for grid in (4, 5, 10, 20) for part in range(-grid, grid + 1)})
+GAP = st.sampled_from([float(edge) for edge in EDGES]) | st.floats(-1, 1)
+GRIDS = st.sampled_from([1, 2, 3, 4, 5, 10, 100])
+
+
+@st.composite
+def matrices(draw):
+    shape = draw(st.integers(1, 60)), draw(st.integers(1, 3))
+    return draw(hnp.arrays(np.float64, shape, elements=GAP))
+
+
+def cell_of(row, grid, cells):
+    """A row's cell, number by number, in exact arithmetic: signed, counted outwards from 0."""
+    numbers = []
+    width, first = Fraction(2, grid), Fraction(2, grid) if grid % 2 == 0 else Fraction(1, grid)
+    if cells == "authors" and any(gap == 0 for gap in row):
+        width = first = Fraction(1, 10)
+    edges = [float(first + part * width) for part in range(grid + 10) if first + part * width < 1]
+    for gap in row:
+        passed = sum(abs(gap) > edge if cells == "paper" else abs(gap) >= edge for edge in edges)
+        numbers.append(0 if gap == 0 else math.copysign(passed + 1, gap))
+    return tuple(map(int, numbers))
+
+
+def mirrored(cell):
+    return tuple(-number for number in cell)
+
+
+def make_pairs(n, categories=("swap", "add"), images=50):
+    return [
+        Pair(f"p/{k}", f"{k % images}.jpg", f"true {k}", f"false {k}", categories[k % len(categories)])
+        for k in range(n)
+    ]
+
+
+def make_scorers(n, columns=2, tie_share=0.1, seed=0):
+    rng = np.random.default_rng(seed)
+    gaps = np.clip(rng.normal(0.15, 0.3, (n, columns)), -1, 1) * (rng.random((n, columns)) > tie_share)
+    return [BlindScores(f"scorer {number}", gap, np.zeros(n)) for number, gap in enumerate(gaps.T)]
+
+
+def accuracy_of(gaps):
+    return float((np.sign(gaps) / 2 + 0.5).mean())
+
+
+def test_examples_in_docstrings_hold():
+    assert doctest.testmod(_refine_cells).failed == 0
+
+
+@given(matrices(), GRIDS, st.sampled_from(CELLS))
+def test_cells_are_those_of_exact_arithmetic(gaps, grid, cells):
+    assert [tuple(row) for row in find_cells(gaps, grid, cells).tolist()] == [
+        cell_of(row, grid, cells) for row in gaps.tolist()
+    ]
+
+
+@given(matrices(), GRIDS, st.sampled_from(CELLS))
+def test_turning_all_signs_turns_those_of_the_cells(gaps, grid, cells):
+    np.testing.assert_array_equal(find_cells(-gaps, grid, cells), -find_cells(gaps, grid, cells))
+
+
+@given(matrices(), GRIDS, st.sampled_from(CELLS), st.integers(0, 5), st.integers(1, 3))
+def test_every_cell_keeps_as_many_as_its_mirror_image_and_the_smaller_is_whole(gaps, grid, cells, seed, groups):
+    group = [number % groups for number in range(len(gaps))]
+    kept = balance(gaps, groups=group, grid=grid, cells=cells, seed=seed)
+    names = [(part, *cell_of(row, grid, cells)) for part, row in zip(group, gaps.tolist(), strict=True)]
+    before, after = Counter(names), Counter(name for name, keep in zip(names, kept, strict=True) if keep)
+    for name, number in before.items():
+        image = name[0], *mirrored(name[1:])
+        assert after[name] == (number if image == name else min(number, before[image]))
+    for column in gaps[kept].T:
+        assert (column > 0).sum() == (column < 0).sum()
+
+
+def test_cells_of_the_paper_are_closed_outside_and_those_of_the_authors_inside():
+    gaps = [[0.02, 0.5], [0.020001, -0.02], [1.0, -1.0]]
+    assert find_cells(gaps).tolist() == [[1, 25], [2, -1], [50, -50]]
+    # int(0.02 * 50) + 1 = 2, int(0.5 * 50) + 1 = 26; 1 goes to the last cell.
+    assert find_cells(gaps, cells="authors").tolist() == [[2, 26], [2, -2], [50, -50]]
+
+
+def test_beside_a_gap_of_zero_the_authors_have_ten_cells():
+    # int(0.31 * 10) + 1 = 4, while beside another gap it is int(0.31 * 50) + 1 = 16
+    assert find_cells([[0.0, -0.31], [0.5, -0.31], [0.0, 0.0]], cells="authors").tolist() == [
+        [0, -4],
+        [26, -16],
+        [0, 0],
+    ]
+    assert balance([[0.0, 0.31], [0.0, -0.39]], cells="authors").all()
+    assert not balance([[0.0, 0.31], [0.0, -0.39]]).any()
+
+
+def test_an_odd_grid_cuts_the_cell_around_zero_in_two():
+    assert find_cells([[0.2, -0.2, 0.0, 0.3, 1.0]], 5).tolist() == [[1, -1, 0, 2, 3]]
+    assert balance([[0.1], [0.15], [-0.1]], grid=5).sum() == 2
+
+
+def test_each_column_may_have_a_grid_of_its_own():
+    assert find_cells([[0.7, 0.7]], [2, 10]).tolist() == [[1, 4]]
+    with pytest.raises(ScoresError, match="3 grids came for 2 columns"):
+        find_cells([[0.7, 0.7]], [2, 10, 2])
+
+
+@given(matrices(), st.integers(0, 3))
+def test_one_seed_keeps_one_subset_whatever_the_order(gaps, seed):
+    ids = [f"row {number}" for number in range(len(gaps))]
+    order = np.random.default_rng(seed).permutation(len(gaps))
+    kept = balance(gaps, ids, seed=seed, grid=4)
+    np.testing.assert_array_equal(balance(gaps[order], [ids[k] for k in order], seed=seed, grid=4), kept[order])
+
+
+def test_another_seed_keeps_another_subset_and_every_row_has_its_chance():
+    gaps = np.array([[0.5]] * 9 + [[-0.5]])
+    chosen = np.array([balance(gaps, seed=seed) for seed in range(900)])
+    assert (chosen.sum(axis=1) == 2).all()
+    assert chosen[:, 9].all()
+    # 900 draws of 1 in 9: 100 each, standard deviation 9.4
+    assert chosen[:, :9].sum(axis=0) == pytest.approx(np.full(9, 100), abs=40)
+
+
+def test_rows_of_other_cells_change_nothing():
+    gaps = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    ids = [str(number) for number in range(200)]
+    here = (np.abs(find_cells(gaps, 4)) == 1).all(axis=1)
+    alone = balance(gaps[here], [ids[row] for row in np.flatnonzero(here)], grid=4)
+    np.testing.assert_array_equal(balance(gaps, ids, grid=4)[here], alone)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "options", "message"),
+    [
+        ([], {}, "shape"),
+        ([0.1, 0.2], {}, "one row for each pair"),
+        ([[1.5]], {}, r"outside \[-1, 1\].*row 0.*scale_gaps"),
+        ([[math.nan]], {}, "NaN"),
+        ([[0.5]], {"grid": 0}, "grid is 0"),
+        ([[0.5]], {"grid": 2.5}, "grid is 2.5"),
+        ([[0.5]], {"grid": 10**7}, "at most 1,000,000"),
+        ([[0.5], [0.5]], {"ids": ["a", "a"]}, "1 different ids came for 2 rows"),
+        ([[0.5], [0.5]], {"ids": ["a"]}, "for 2 rows"),
+    ],
+)
+def test_what_cannot_be_balanced_is_refused(gaps, options, message):
+    with pytest.raises(ScoresError, match=message):
+        balance(gaps, **options)
+    with pytest.raises(UnknownNameError, match="known: paper, authors"):
+        balance([[0.5]], cells="mine")
+
+
+@given(hnp.arrays(np.float64, st.integers(1, 30), elements=st.floats(-1e300, 1e300)), st.sampled_from(SCALES[1:]))
+def test_scales_keep_signs_and_the_order_of_sizes_within_the_range(gaps, how):
+    scaled = scale_gaps(gaps, how)
+    np.testing.assert_array_equal(np.sign(scaled), np.sign(gaps))
+    np.testing.assert_array_equal(scale_gaps(-gaps, how), -scaled)
+    assert (np.abs(scaled) <= 1).all()
+    assert (np.diff(np.abs(scaled)[np.argsort(np.abs(gaps), kind="stable")]) >= 0).all()
+
+
+def test_ranks_fill_all_cells_alike():
+    gaps = np.random.default_rng(0).standard_cauchy(1000)
+    assert set(Counter(np.abs(find_cells(scale_gaps(gaps, "rank")[:, np.newaxis], 20)).ravel().tolist()).values()) == {
+        100
+    }
+
+
+def test_gaps_outside_the_range_are_refused_with_what_to_do():
+    pairs = make_pairs(4)
+    scorer = BlindScores("log-likelihood", [3.0, 0, 1, 0], [0.0, 3, 0, 1])
+    with pytest.raises(ScoresError, match=r"log-likelihood reach 3, .* --scale largest .* --scale rank"):
+        refine(pairs, [scorer])
+    assert refine(pairs, [scorer._replace(scale="rank")], by_category=False).record["kept"] == 4
+    with pytest.raises(UnknownNameError, match="known: none, largest, rank"):
+        refine(pairs, [scorer._replace(scale="tanh")])
+    with pytest.raises(ScoresError, match="finite"):
+        refine(pairs, [scorer._replace(positive=[math.nan] * 4)])
+
+
+@pytest.mark.parametrize("cells", CELLS)
+@pytest.mark.parametrize("columns", [1, 2, 5])
+@pytest.mark.parametrize("grid", [2, 9, 100])
+def test_refining_scorers_are_at_half_in_each_category(columns, grid, cells):
+    scorers = make_scorers(4000, columns)
+    if (columns, grid) == (5, 100):
+        scorers = [scorer._replace(positive=np.round(scorer.positive, 1)) for scorer in scorers]
+    found = refine(make_pairs(4000), scorers, grid=grid, cells=cells)
+    for name, figures in found.record["scorers"].items():
+        assert figures["before"]["accuracy"] > 0.6
+        assert figures["after"]["accuracy"] == 0.5
+        assert {part["accuracy"] for part in figures["after"]["per_category"].values()} == {0.5}
+        assert accuracy_of(found.gaps[name].after) == 0.5
+        low, high = figures["after"]["accuracy_interval"]
+        assert low < 0.5 < high
+    assert sum(part["kept"] for part in found.record["categories"].values()) == len(found.kept) == found.record["kept"]
+
+
+def test_together_only_the_whole_is_at_half():
+    n = 2000
+    pairs, [scorer] = make_pairs(n), make_scorers(n, 1)
+    scorer = scorer._replace(positive=np.asarray(scorer.positive) * np.where(np.arange(n) % 2, -1, 1))
+    figures = refine(pairs, [scorer], by_category=False).record["scorers"]["scorer 0"]["after"]
+    assert figures["accuracy"] == 0.5
+    assert sorted(part["accuracy"] > 0.5 for part in figures["per_category"].values()) == [False, True]
+
+
+def test_pairs_come_back_in_their_order_and_any_order_keeps_the_same():
+    pairs, scorers = make_pairs(500), make_scorers(500)
+    kept = refine(pairs, scorers, seed=3).kept
+    assert kept == [pair for pair in pairs if pair in kept]
+    order = np.random.default_rng(0).permutation(500)
+    turned = [
+        scorer._replace(positive=np.asarray(scorer.positive)[order], negative=np.asarray(scorer.negative)[order])
+        for scorer in scorers
+    ]
+    assert set(refine([pairs[k] for k in order], turned, seed=3).kept) == set(kept)
+    assert set(refine(pairs, scorers, seed=4).kept) != set(kept)
+
+
+def test_what_cannot_be_refined_is_refused():
+    pairs = make_pairs(4)
+    with pytest.raises(ScoresError, match="nothing came to refine on"):
+        refine(pairs)
+    with pytest.raises(DataError, match="none of 4 pairs has a counterpart"):
+        refine(pairs, [BlindScores("always right", [1.0] * 4, [0.5] * 4)])
+    scorer = BlindScores("a", [1.0] * 4, [0.5] * 4)
+    with pytest.raises(ScoresError, match="a name of its own"):
+        refine(pairs, [scorer, scorer])
+    with pytest.raises(ScoresError, match="one score for each caption"):
+        refine(pairs, [scorer._replace(negative=[0.5] * 3)])
+    with pytest.raises(ScoresError, match="learned is -1"):
+        refine(pairs, [scorer], learned=-1)
+
+
+def test_the_unrefined_sugarcrepe_is_at_half_by_two_language_models(shared_data):
+    folder = shared_data / "data" / "sugarcrepe" / "data_unrefined"
+    if not folder.is_dir():
+        pytest.skip(f"no candidates of SugarCrepe at {folder}")
+    pairs = read_pairs(folder)
+    found = refine(pairs, blind_scorers(pairs, list(BLIND_SCORERS)))
+    assert {name: part["kept"] for name, part in found.record["categories"].items()} == {
+        "add_att": 416,  # of 1,789
+        "add_obj": 2562,  # of 3,967
+        "replace_att": 1112,  # of 1,703
+        "replace_obj": 2290,  # of 3,124
+        "replace_rel": 1854,  # of 3,177
+        "swap_att": 1230,  # of 2,305
+        "swap_obj": 833,  # of 1,413
+    }
+    before = {name: figures["before"]["accuracy"] for name, figures in found.record["scorers"].items()}
+    assert before == pytest.approx({"words": 0.668, "characters": 0.617}, abs=5e-4)
+    for figures in found.record["scorers"].values():
+        assert {part["accuracy"] for part in figures["after"]["per_category"].values()} == {0.5}

@@ -1,0 +1,178 @@
+"""Refinement in rounds of learned probes, what is written of a refinement, and the command."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from vl_assay.hub_datasets.authoring import _refine_learned
+from vl_assay.hub_datasets.authoring._refine_learned import REFINING, WATCHING
+from vl_assay.hub_datasets.authoring._refine_report import to_markdown, write_refinement
+from vl_assay.hub_datasets.authoring.pairs import Pair, read_pairs, write_pairs
+from vl_assay.hub_datasets.authoring.refine import BlindScores, refine
+from vl_assay.metrics._console import build_app
+from vl_assay.metrics.errors import DataError, VLAssayError
+from vl_assay.metrics.sheet_rows import MatchingRow
+from vl_assay.metrics.sheets import Sheet, write_sheet
+
+WORDS = [f"{first}{second}" for first in ("ba", "lo", "mi", "tu", "se") for second in ("na", "ro", "ti", "ku", "pe")]
+
+
+def make_pairs(n=400, leak=0.8, images=100):
+    """Captions of random words; so many of the negatives end in a full stop, and so many of the true ones do not."""
+    rng = np.random.default_rng(0)
+
+    def caption(stop):
+        return " ".join(rng.choice(WORDS, 5)) + ("." if rng.random() < stop else "")
+
+    return [
+        Pair(f"p/{k}", f"{k % images}.jpg", caption(1 - leak), caption(leak), ("swap", "<i>add")[k % 2])
+        for k in range(n)
+    ]
+
+
+@pytest.fixture(scope="module")
+def learned():
+    pairs = make_pairs()
+    noise = np.random.default_rng(1).normal(0.1, 0.3, len(pairs)).clip(-1, 1)
+    return pairs, refine(pairs, [BlindScores("noise", noise, np.zeros(len(pairs)))], learned=3, grid=10)
+
+
+def write_random_sheet(path, pairs, family="vera"):
+    """A score sheet of SugarCrepe's pairs."""
+    rng = np.random.default_rng(0)
+    rows = [
+        MatchingRow(pair.id, pair.category, pair.category, ["0" * 32], correct=[0], scores=[rng.random(2).tolist()])
+        for pair in pairs
+    ]
+    benchmark = {"name": "sugarcrepe", "task": "itm", "rows": len(rows), "missing": []}
+    write_sheet(path, Sheet(rows, {"model": {"name": f"{family}:test", "family": family}, "benchmark": benchmark}))
+
+
+def run(*arguments):
+    return CliRunner().invoke(build_app(), ["refine", *map(str, arguments)], env={"COLUMNS": "200"})
+
+
+def test_rounds_end_when_probes_that_never_refined_find_no_more(learned):
+    _, found = learned
+    told = found.record["learned"]
+    first, last = told["rounds"][0]["probes"], told["rounds"][-1]["probes"]
+    # A stop in one of two captions: right in 0.8², wrong in 0.2², and a tie otherwise.
+    assert first["formatting"]["accuracy"] == pytest.approx(0.8**2 + 0.32 / 2, abs=0.06)
+    assert first["characters"]["accuracy_interval"][0] > 0.6
+    assert told["ended"] == "no probe that watches is better than chance"
+    assert [found["refined_on"] for found in told["rounds"]] == [["noise"], ["probe formatting"], []]
+    assert all(last[name]["accuracy_interval"][0] <= 0.5 for name in WATCHING)
+    stops = [(pair.positive.endswith("."), pair.negative.endswith(".")) for pair in found.kept]
+    assert stops.count((True, False)) == stops.count((False, True))
+
+
+def test_scorers_stay_at_half_through_the_rounds(learned):
+    _, found = learned
+    assert {part["accuracy"] for part in found.record["scorers"]["noise"]["after"]["per_category"].values()} == {0.5}
+    sizes = [found["pairs"] for found in found.record["learned"]["rounds"]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] == len(found.kept) == found.record["kept"]
+
+
+def test_pairs_come_back_in_their_order(learned):
+    pairs, found = learned
+    assert found.kept == [pair for pair in pairs if pair in found.kept]
+
+
+def test_gaps_of_probes_belong_to_the_pairs_as_they_came(learned):
+    pairs, found = learned
+    gap = found.gaps["probe formatting"].before
+    stop = np.array([pair.negative.endswith(".") - pair.positive.endswith(".") for pair in pairs])
+    assert np.corrcoef(gap, stop)[0, 1] > 0.8
+    assert {name: len(column.after) for name, column in found.gaps.items()} == dict.fromkeys(
+        ["noise", *(f"probe {name}" for name in (*REFINING, *WATCHING))], len(found.kept)
+    )
+
+
+def test_rounds_depend_on_the_seed_and_not_on_the_order_of_pairs():
+    pairs = make_pairs(120)
+    kept = refine(pairs, learned=1).kept
+    assert set(refine(pairs[::-1], learned=1).kept) == set(kept)
+    assert set(refine(pairs, learned=1, seed=1).kept) != set(kept)
+
+
+def test_a_clean_set_is_left_as_it_is():
+    told = refine(make_pairs(200, leak=0.5), learned=3)
+    assert told.record["kept"] == 200
+    assert told.record["learned"]["ended"] == "no probe that refines is better than chance"
+
+
+def test_rounds_are_no_more_than_allowed(monkeypatch):
+    strong = {name: {"accuracy": 0.9, "accuracy_interval": [0.8, 1.0]} for name in (*REFINING, *WATCHING)}
+    monkeypatch.setattr(_refine_learned, "_accuracy", lambda *arguments: strong["words"])
+    monkeypatch.setattr(_refine_learned, "held_out_gaps", lambda pairs, name, seed: np.tile([1.0, -1], len(pairs) // 2))
+    told = refine(make_pairs(40), learned=2, by_category=False).record["learned"]
+    assert told["ended"] == "2 rounds were allowed"
+    assert [found["refined_on"] for found in told["rounds"]] == [["probe formatting"], ["probe formatting"], []]
+
+
+def test_too_few_images_for_probes_are_refused():
+    with pytest.raises(DataError, match=r"too few pairs for another round of probes.*fewer rounds"):
+        refine(make_pairs(20, images=3), learned=1)
+
+
+def test_a_report_holds_the_pairs_and_the_same_figures_in_each_form(learned, tmp_path):
+    _, found = learned
+    files = write_refinement(found, tmp_path, "a <b>|set")
+    assert [file.name for file in files] == ["pairs.jsonl", "report.json", "report.md", "report.html"]
+    assert read_pairs(tmp_path / "pairs.jsonl") == found.kept
+    assert json.loads((tmp_path / "report.json").read_text()) == json.loads(
+        json.dumps({"dataset": "a <b>|set", **found.record})
+    )
+    page, text = (tmp_path / "report.html").read_text(), (tmp_path / "report.md").read_text()
+    assert text.startswith("# Refinement of a &lt;b>\\|set\n")
+    assert "<h1>Refinement of a &lt;b&gt;|set</h1>" in page
+    assert "<td>&lt;i&gt;add</td>" in page
+    assert "<i>add" not in page
+    # Neither scripts nor styles nor images from elsewhere.
+    assert not re.search(r"<(?:script|link|img)[^>]*(?:src|href)=", page)
+    for part in ("| swap | 200 |", f"{found.record['kept']} of 400 pairs", "50.0 (", "formatting (refines)"):
+        assert part in text
+    assert f"{len(found.kept)} pairs" in page
+
+
+def test_a_category_of_which_nothing_is_kept_is_reported():
+    pairs = make_pairs(40)
+    gaps = np.where([pair.category == "swap" for pair in pairs], 0.5, np.where(np.arange(40) % 4 == 1, 0.5, -0.5))
+    record = refine(pairs, [BlindScores("a", gaps, np.zeros(40))]).record
+    text = to_markdown(record, "set")
+    assert "| swap | 20 | 0 | 0.0% |" in text
+    assert re.search(r"\| swap \| 100\.0 \(.*\) \| – \|", text)
+
+
+def test_the_command_refines_a_file_on_language_models_and_says_so(tmp_path):
+    write_pairs(make_pairs(200), tmp_path / "mine.jsonl")
+    found = run(tmp_path / "mine.jsonl", "--out", tmp_path / "out", "--seed", 5, "--cells", "authors")
+    assert found.exit_code == 0, found.output
+    record = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert list(record["scorers"]) == ["words", "characters"]
+    assert record["settings"] | {"seed": 5, "cells": "authors", "grid": 100} == record["settings"]
+    assert f"{record['kept']} of 200 pairs are kept" in found.output
+    assert len(read_pairs(tmp_path / "out" / "pairs.jsonl")) == record["kept"]
+
+
+def test_the_command_takes_sheets_of_blind_models_and_no_others(coco, tmp_path):
+    folder, out = coco(rows=40), tmp_path / "out"
+    options = ("sugarcrepe/swap_obj", "--data-dir", folder, "-o", "verify=false", "--out", out, "--grid", 10, "--sheet")
+    pairs = read_pairs("sugarcrepe/swap_obj", data_dir=folder, options={"verify": False})
+    for name, family, rows in (("vera", "vera", pairs), ("clip", "clip", pairs), ("few", "vera", pairs[1:])):
+        write_random_sheet(tmp_path / f"{name}.parquet", rows, family)
+    found = run(*options, tmp_path / "vera.parquet")
+    assert found.exit_code == 0, found.output
+    figures = json.loads((out / "report.json").read_text())["scorers"]
+    assert {name: part["scale"] for name, part in figures.items()} == {"vera:test": "none"}
+    assert figures["vera:test"]["after"]["accuracy"] == 0.5
+    with pytest.raises(VLAssayError, match="sees the image"):
+        raise run(*options, tmp_path / "clip.parquet").exception
+    with pytest.raises(VLAssayError, match="no scores for"):
+        raise run(*options, tmp_path / "few.parquet").exception

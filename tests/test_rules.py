@@ -1,0 +1,165 @@
+"""Candidates made by rule: golden ones, laws over real and made-up captions, WordNet through a stand-in for nltk."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+
+import pytest
+
+from vl_assay.hub_datasets.authoring import _rules
+from vl_assay.hub_datasets.authoring._generate_checks import KINDS, Rejected, check
+from vl_assay.hub_datasets.authoring._rules import ATTRIBUTES, OBJECTS, RELATIONS, RULE_KINDS, SYNONYMS, make_by_rule
+from vl_assay.hub_datasets.authoring._sources import Captioned
+from vl_assay.hub_datasets.authoring.candidates import read_candidates
+from vl_assay.hub_datasets.authoring.generate import generate_by_rule
+from vl_assay.metrics.errors import ModelError, ScoresError, UnknownNameError
+
+CAT = " A red cat sits left of an old dog. "
+
+
+def texts(kind, caption, **options):
+    [found] = make_by_rule(kind, [caption], **options)
+    return [each.reason if isinstance(each, Rejected) else each[0] for each in found]
+
+
+@pytest.mark.parametrize(
+    ("kind", "caption", "expected"),
+    [
+        ("replace_obj", "a woman on a hill", "a man on a hill"),
+        ("replace_att", "a big hill", "a small hill"),
+        ("replace_rel", CAT, " A red cat sits right of an old dog. "),
+        ("replace_rel", "a cup on top of a hill", "not possible"),
+        ("swap_obj", CAT, " A red dog sits left of an old cat. "),
+        ("swap_att", "a red cat near a big dog", "a big cat near a red dog"),
+        ("swap_att", "a big red cat near a dog", "wrong kind"),
+        ("add_obj", "an old man on a hill", "an old man and a woman on a hill"),
+        ("add_att", "a big star to the right of a hill", None),
+        ("positive_replace", "a cup next to the hill.", "a cup beside the hill."),
+        ("positive_replace", "a cup left of the hill", "a cup to the left of the hill"),
+        ("positive_replace", "An automobile.", "A car."),
+        ("positive_replace", "a cup to the left of the hill", "a cup left of the hill"),
+        ("positive_swap", "A cat and two dogs", "Two dogs and a cat"),
+        ("positive_swap", "a black and white cat", "a white and black cat"),
+        ("positive_swap", "an orange and white cat", "not possible"),
+        ("negate", "a cat", "there is no cat"),
+        ("shuffle", "a", "not possible"),
+    ],
+)
+def test_each_rule_makes_what_it_says(kind, caption, expected):
+    [found] = texts(kind, caption)
+    assert found == expected or (expected is None and "to the right of" in found)
+
+
+def test_words_come_from_the_captions_at_hand_where_they_have_some():
+    captions = ["a red cat", "a green dog", "a red horse", "a wet man"]
+    made = [
+        each[0]
+        for own in make_by_rule("replace_att", captions, most=9)
+        for each in own
+        if not isinstance(each, Rejected)
+    ]
+    assert made == ["a green cat", "a red dog", "a green horse", "a dry man"]
+    animals = {texts("replace_obj", "a cat", seed=seed)[0].split()[1] for seed in range(40)}
+    assert len(animals) > 5
+    assert animals <= set(OBJECTS["animal"])
+
+
+def test_candidates_of_rules_pass_the_checks_and_depend_on_the_seed_alone(shared_data):
+    rows = json.loads((shared_data / "data" / "sugarcrepe" / "data" / "replace_obj.json").read_text()).values()
+    captions = list(dict.fromkeys(row["caption"] for row in rows))[:150]
+    for kind in RULE_KINDS:
+        made = make_by_rule(kind, captions, 1, most=2)
+        assert repr(made) == repr(make_by_rule(kind, captions, 1, most=2))
+        good = [
+            (c, each) for c, own in zip(captions, made, strict=True) for each in own if not isinstance(each, Rejected)
+        ]
+        assert len(good) > 15
+        for caption, (text, detail) in good:
+            assert text[len(text.rstrip(" .")) :] == caption[len(caption.rstrip(" .")) :]
+            assert text[: len(text) - len(text.lstrip())] == caption[: len(caption) - len(caption.lstrip())]
+            if kind in KINDS:
+                check(kind, caption, text, [detail["old"]] if "old" in detail else (), detail.get("new", ""))
+
+
+def test_within_a_list_nothing_is_a_synonym_of_another():
+    for terms in [*OBJECTS.values(), *ATTRIBUTES.values(), *RELATIONS.values()]:
+        assert len(set(terms)) == len(terms) >= 2
+        assert [pair for pair in SYNONYMS if set(pair) <= set(terms)] == []
+
+
+def test_a_run_by_rule_writes_candidates_and_counts(tmp_path):
+    captions = [
+        Captioned("0", "a.jpg", "a red cat near a big dog"),
+        Captioned("1", "a.jpg", "a big cat near a red dog."),
+    ]
+    report = generate_by_rule(captions, tmp_path, ["swap_att", "replace_obj", "negate"], each=2)
+    assert report.rejected["swap_att"] == {"a true caption": 2}
+    assert report.usage is None
+    assert read_candidates(tmp_path) == report.candidates
+    assert {each.source for each in report.candidates} == {"rules (builtin)"}
+    assert [each.id for each in report.candidates if each.kind == "negate"] == [
+        "0/negate",
+        "0/negate#1",
+        "1/negate",
+        "1/negate#1",
+    ]
+    assert json.loads((tmp_path / "report.json").read_text())["kinds"] == ["swap_att", "replace_obj", "negate"]
+    with pytest.raises(ScoresError, match="each is 0"):
+        generate_by_rule(captions, tmp_path, each=0)
+    with pytest.raises(UnknownNameError, match="shuffle"):
+        generate_by_rule(captions, tmp_path, ["swap"])
+
+
+class Synset:
+    def __init__(self, *names, hypernyms=(), hyponyms=()):
+        self.names, self.above, self.below = names, hypernyms, hyponyms
+
+    def lemma_names(self):
+        return list(self.names)
+
+    def hypernyms(self):
+        return self.above
+
+    def hyponyms(self):
+        return self.below
+
+
+def fake_nltk(monkeypatch, wordnet):
+    corpus = types.ModuleType("nltk.corpus")
+    corpus.wordnet = wordnet
+    monkeypatch.setitem(sys.modules, "nltk", types.ModuleType("nltk"))
+    monkeypatch.setitem(sys.modules, "nltk.corpus", corpus)
+
+
+def test_with_wordnet_objects_become_their_sisters_and_synonyms_are_its_own(monkeypatch):
+    class WordNet:
+        @staticmethod
+        def synsets(word, pos):
+            return {("hound", "n"): [hound], ("rapid", "a"): [Synset("rapid", "speedy")]}.get((word, pos), [])
+
+    animal = Synset("animal")
+    hound = Synset("hound", "hound_dog", hypernyms=[animal])
+    animal.below = [hound, Synset("ox"), Synset("Lassie")]
+    fake_nltk(monkeypatch, WordNet)
+    assert texts("replace_obj", "A hound on a hill", lexicon="wordnet", most=5) == ["An ox on a hill"]
+    assert texts("positive_replace", "a hound on a hill", lexicon="wordnet", most=5) == ["a hound dog on a hill"]
+    assert texts("replace_att", "a big hill", lexicon="wordnet") == ["a small hill"]
+
+
+def test_without_wordnet_the_message_says_how_to_get_it(monkeypatch):
+    class Missing:
+        @staticmethod
+        def synsets(word, pos):
+            raise LookupError("no corpus")
+
+    fake_nltk(monkeypatch, Missing)
+    with pytest.raises(ModelError, match=r"pip install nltk.*nltk\.downloader wordnet.*LookupError"):
+        make_by_rule("replace_obj", ["a dog"], lexicon="wordnet")
+    monkeypatch.setitem(sys.modules, "nltk.corpus", None)
+    with pytest.raises(ModelError, match="pip install nltk"):
+        make_by_rule("replace_obj", ["a dog"], lexicon="wordnet")
+    with pytest.raises(UnknownNameError, match="builtin, wordnet"):
+        make_by_rule("replace_obj", ["a dog"], lexicon="wiktionary")
+    assert _rules.LEXICONS == ("builtin", "wordnet")

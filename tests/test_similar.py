@@ -1,0 +1,102 @@
+"""Similar images: by histograms without weights, by an image-only checkpoint, and never by one trained with text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image, ImageEnhance
+
+from vl_assay.hub_datasets.authoring._pictures import Pictures
+from vl_assay.hub_datasets.authoring._similar import SimilarImages, histograms, load_embedder, nearest
+from vl_assay.metrics.errors import DataError, ModelError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(0)
+    for number in range(12):
+        blocks = rng.integers(0, 256, (4, 4, 3), np.uint8)
+        Image.fromarray(blocks).resize((96, 64), Image.Resampling.BICUBIC).save(tmp_path / f"{number}.png")
+    return tmp_path
+
+
+def test_the_nearest_rows_are_those_of_a_plain_sort_in_any_chunks(monkeypatch):
+    rows = np.random.default_rng(0).standard_normal((50, 8)).astype(np.float32)
+    rows[7] = rows[3]
+    monkeypatch.setattr("vl_assay.hub_datasets.authoring._similar._CHUNK", 7)
+    similarities = rows @ rows[3]
+    expected = sorted(range(50), key=lambda row: (-similarities[row], row))[:10]
+    found = nearest(rows, rows[3], 10)
+    assert [row for row, _ in found] == expected
+    assert [value for _, value in found] == pytest.approx(similarities[expected], abs=1e-5)
+    assert nearest(rows[:0], rows[3], 10) == []
+
+
+def test_an_altered_copy_is_nearer_than_every_other_image(folder):
+    image = Image.open(folder / "4.png").convert("RGB")
+    ImageEnhance.Brightness(image.resize((200, 150))).enhance(0.97).save(folder / "copy.jpg")
+    found = SimilarImages(Pictures(folder), histograms).nearest("4.png", 5)
+    assert found[0].name == "copy.jpg"
+    assert len(found) == 5
+    assert "4.png" not in [each.name for each in found]
+    assert [each.similarity for each in found] == sorted((each.similarity for each in found), reverse=True)
+    assert all(-1e-6 <= each.similarity <= 1 + 1e-6 for each in found)
+
+
+def test_images_are_embedded_once_and_one_that_came_later_can_be_asked_for(folder, capsys):
+    seen = []
+
+    def embed(images):
+        seen.extend(images)
+        return histograms(images)
+
+    (folder / "broken.png").write_bytes(b"no image")
+    similar = SimilarImages(Pictures(folder), embed, batch=5)
+    similar.nearest("0.png")
+    similar.nearest("1.png")
+    assert len(seen) == 12
+    assert "broken.png" in capsys.readouterr().out
+    Image.open(folder / "3.png").save(folder / "new.png")
+    assert similar.nearest("new.png", 1)[0].name == "3.png"
+    with pytest.raises(DataError, match="no image that can be read"):
+        similar.nearest("broken.png")
+
+
+def test_an_image_only_checkpoint_finds_the_same_image_first(folder, tmp_path_factory):
+    import torch
+    from transformers import (
+        ConvNextConfig,
+        ConvNextImageProcessor,
+        ConvNextModel,
+        Dinov2Config,
+        Dinov2Model,
+        ViTImageProcessor,
+    )
+
+    torch.manual_seed(0)
+    Image.open(folder / "4.png").save(folder / "same.png")
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 32, "patch_size": 8}
+    convnext = ConvNextModel(ConvNextConfig(num_stages=2, hidden_sizes=[8, 16], depths=[1, 1]))
+    for model, processor in (
+        (Dinov2Model(Dinov2Config(**size)), ViTImageProcessor(size={"height": 32, "width": 32})),
+        (convnext, ConvNextImageProcessor(size={"shortest_edge": 64})),
+    ):
+        checkpoint = tmp_path_factory.mktemp("checkpoint")
+        model.save_pretrained(checkpoint)
+        processor.save_pretrained(checkpoint)
+        found = SimilarImages(Pictures(folder), load_embedder(str(checkpoint))).nearest("4.png", 3)
+        assert found[0].name == "same.png"
+        assert found[0].similarity == pytest.approx(1, abs=1e-4)
+
+
+def test_a_checkpoint_that_was_trained_with_text_is_refused_with_the_reason(tmp_path):
+    from transformers import CLIPConfig, CLIPVisionConfig, CLIPVisionModel
+
+    CLIPConfig().save_pretrained(tmp_path / "whole")
+    tower = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 32, "patch_size": 8}
+    CLIPVisionModel(CLIPVisionConfig(**tower)).save_pretrained(tmp_path / "half")
+    for name in ("whole", "half"):
+        with pytest.raises(ModelError, match=r"trained with text.*blind spots"):
+            load_embedder(str(tmp_path / name))
+    with pytest.raises(ModelError, match="cannot be loaded as an image model"):
+        load_embedder(str(tmp_path / "nothing"))
