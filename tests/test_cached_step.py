@@ -1,0 +1,205 @@
+"""Cached gradients: those of the plain step, to rounding, with the activations of one chunk."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from vl_assay.model_wrappers.finetune._cached_step import cached_backward
+from vl_assay.model_wrappers.finetune.losses import Embeddings, Weights, total
+
+KINDS = ("images", "captions", "negatives", "positives")
+EVERY = Weights(contrastive=1, negclip=0.5, hard_negative=0.75, hard_positive=0.25)
+
+
+class Towers(nn.Module):
+    """Two small towers with dropout and the scale, in float64; a batch is inputs by kind and masks."""
+
+    def __init__(self, width=16):
+        super().__init__()
+        for name in ("image", "text"):
+            layers = [nn.Linear(6, width), nn.GELU(), nn.Dropout(0.3), nn.Linear(width, width), nn.GELU()]
+            self.add_module(name, nn.Sequential(*layers, nn.Linear(width, 4)))
+        self.log_scale = nn.Parameter(torch.tensor(1.0))
+        self.double()
+
+    def forward(self, batch):
+        found = {"scale": self.log_scale.exp()}
+        for name, inputs in batch.items():
+            if name in KINDS:
+                tower = self.image if name == "images" else self.text
+                found[name] = functional.normalize(tower(inputs), dim=1)
+            else:
+                found[name] = inputs
+        return found
+
+
+def make_towers(**options):
+    torch.manual_seed(0)
+    return Towers(**options)
+
+
+def make_inputs(rows):
+    generator = torch.Generator().manual_seed(1)
+    inputs = {kind: torch.randn(rows, 6, generator=generator, dtype=torch.float64) for kind in KINDS}
+    return inputs | {"has_negative": torch.arange(rows) % 3 != 0, "has_positive": torch.arange(rows) % 4 != 1}
+
+
+def by_rows(inputs, *sizes):
+    """Chunks that have all kinds of some rows."""
+    parts = {kind: rows.split(sizes) for kind, rows in inputs.items()}
+    return [{kind: rows[number] for kind, rows in parts.items()} for number in range(len(sizes))]
+
+
+def by_kind(inputs, size):
+    """Chunks that have some rows of one kind."""
+    return [{kind: part} for kind, rows in inputs.items() for part in rows.split(size)]
+
+
+def loss(outputs, weights=EVERY):
+    scale = outputs.pop("scale")
+    return total(Embeddings(**outputs), scale, weights)[0]
+
+
+def plain_backward(encode, chunks, loss):
+    """The definition: all chunks with a graph, joined, and backwards at once."""
+    parts = [encode(chunk) for chunk in chunks]
+    names = {name for part in parts for name in part}
+    joined = {name: [part[name] for part in parts if name in part] for name in names}
+    joined = {name: torch.cat(parts) if name != "scale" else parts[0] for name, parts in joined.items()}
+    value = loss(joined)
+    value.backward()
+    return value.detach()
+
+
+def step(backward, towers, chunks, seed=0, **options):
+    """The loss, the gradients by parameter, and the random number that comes next."""
+    torch.manual_seed(seed)
+    towers.zero_grad()
+    value = backward(towers, chunks, options.pop("loss", loss), **options)
+    gradients = {name: None if p.grad is None else p.grad.clone() for name, p in towers.named_parameters()}
+    return value, gradients, torch.rand(1)
+
+
+LAYOUTS = {
+    "equal": lambda inputs: by_rows(inputs, 4, 4, 4),
+    "unequal": lambda inputs: by_rows(inputs, 7, 1, 0, 4),
+    "one": lambda inputs: by_rows(inputs, 12),
+    "by kind": lambda inputs: by_kind(inputs, 5),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_equals_the_plain_step_with_dropout(layout):
+    towers, chunks = make_towers(), LAYOUTS[layout](make_inputs(12))
+    value, gradients, following = step(cached_backward, towers, chunks)
+    expected_value, expected, expected_following = step(plain_backward, towers, chunks)
+    torch.testing.assert_close(value, expected_value, rtol=1e-13, atol=0)
+    torch.testing.assert_close(gradients, expected, rtol=1e-11, atol=1e-14)
+    assert torch.equal(following, expected_following)
+    assert not value.requires_grad
+    assert all(gradient.any() for gradient in gradients.values())
+    _, other_masks, _ = step(cached_backward, towers, chunks, seed=1)
+    assert not torch.allclose(other_masks["text.0.weight"], expected["text.0.weight"], rtol=1e-2)
+
+
+def test_gradients_are_added_to_those_that_are_there():
+    towers, chunks = make_towers().eval(), by_rows(make_inputs(8), 3, 5)
+    _, once, _ = step(cached_backward, towers, chunks)
+    cached_backward(towers, chunks, loss)
+    for name, parameter in towers.named_parameters():
+        torch.testing.assert_close(parameter.grad, 2 * once[name])
+
+
+def test_a_frozen_tower_and_embeddings_outside_the_loss_have_no_gradient():
+    towers, chunks = make_towers(), by_rows(make_inputs(8), 4, 4)
+    towers.image.requires_grad_(False)
+    towers.log_scale.requires_grad_(False)
+
+    def only_pairs(outputs):
+        return loss({name: outputs[name] for name in ("images", "captions", "scale")}, Weights())
+
+    _, gradients, _ = step(cached_backward, towers, chunks, loss=only_pairs)
+    _, expected, _ = step(plain_backward, towers, chunks, loss=only_pairs)
+    assert {name for name, gradient in gradients.items() if gradient is None} == {
+        name for name in gradients if not name.startswith("text")
+    }
+    torch.testing.assert_close(gradients, expected, rtol=1e-11, atol=1e-14)
+
+
+def test_casts_of_the_pass_without_a_graph_do_not_reach_the_next_one():
+    towers, chunks = make_towers().float(), by_rows({k: v.float() for k, v in make_inputs(8).items()}, 4, 4)
+    chunks = [chunk | {mask: chunk[mask] > 0 for mask in ("has_negative", "has_positive")} for chunk in chunks]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        _, gradients, _ = step(cached_backward, towers, chunks)
+        _, expected, _ = step(plain_backward, towers, chunks)
+    # One step of bfloat16 is 2^-8 of a number; sums over chunks are rounded at other places.
+    for name, gradient in expected.items():
+        torch.testing.assert_close(gradients[name], gradient, rtol=0, atol=2**-6 * gradient.abs().max().item())
+
+
+def test_all_chunks_but_the_last_are_kept_from_averaging():
+    entered = []
+
+    @contextmanager
+    def no_sync():
+        entered.append("no_sync")
+        yield
+        entered.append("end")
+
+    def encode(chunk):
+        if torch.is_grad_enabled():
+            entered.append(len(chunk["images"]))
+        return towers(chunk)
+
+    towers = make_towers()
+    cached_backward(encode, by_rows(make_inputs(12), 5, 4, 3), loss, no_sync=no_sync)
+    assert entered == ["no_sync", 5, "end", "no_sync", 4, "end", 3]
+
+
+class Meter:
+    """Bytes that autograd keeps for the backward pass: now, and at most."""
+
+    def __init__(self):
+        self.now = self.peak = 0
+
+    def keep(self, tensor):
+        return _Kept(self, tensor.detach())  # with its graph it would be part of a ring and outlive it
+
+
+class _Kept:
+    def __init__(self, meter, tensor):
+        self.meter, self.tensor = meter, tensor
+        meter.now += tensor.nbytes
+        meter.peak = max(meter.peak, meter.now)
+
+    def __del__(self):
+        self.meter.now -= self.tensor.nbytes
+
+
+def peak(backward, rows, size):
+    """The most that autograd kept in a step, the parameters aside."""
+    towers, meter = make_towers(width=1024), Meter()
+    own = {parameter.untyped_storage().data_ptr() for parameter in towers.parameters()}
+    chunks = by_rows(make_inputs(rows), *[size] * (rows // size))
+
+    def keep(tensor):
+        return tensor if tensor.untyped_storage().data_ptr() in own else meter.keep(tensor)
+
+    def take(kept):
+        return kept.tensor if isinstance(kept, _Kept) else kept
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, take):
+        step(backward, towers, chunks)
+    assert meter.now == 0
+    return meter.peak
+
+
+def test_memory_is_that_of_one_chunk_whatever_the_batch():
+    one = peak(plain_backward, 4, 4)
+    assert peak(plain_backward, 64, 4) > 15 * one
+    assert peak(cached_backward, 64, 4) == peak(cached_backward, 16, 4) <= one
