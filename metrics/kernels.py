@@ -118,16 +118,18 @@ def label_codes(labels: Labels, n: int, what: str) -> tuple[list[str], NDArray[n
         ScoresError: another number of labels, or a label that is ``None``, NaN or empty.
     """
     values = np.asarray(labels, dtype=object)
-    if values.ndim == 1 and any(isinstance(value, list | tuple | np.ndarray) for value in values):
+    kinds = set(map(type, values.tolist())) if values.ndim == 1 else set()
+    if any(issubclass(kind, list | tuple | np.ndarray) for kind in kinds):
         raise ScoresError(f"{what} hold lists; pass one label per example, such as text or a number")
     if values.shape != (n,):
         came = f"{len(values)} {what} came" if values.ndim == 1 else f"{what} of shape {values.shape} came"
         raise ScoresError(f"{came} for {n} examples; pass a list with one label per example")
-    values = values.tolist()
-    missing = np.array([_is_missing(value) for value in values], dtype=bool)
-    if missing.any():
-        raise ScoresError(f"{what} are missing in {name_rows(missing)}; give every example a label")
-    texts = [str(value) for value in values]
+    texts = values.tolist()
+    if kinds != {str} or "" in texts:
+        missing = np.array([_is_missing(value) for value in texts], dtype=bool)
+        if missing.any():
+            raise ScoresError(f"{what} are missing in {name_rows(missing)}; give every example a label")
+        texts = list(map(str, texts))
     position = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     return list(position), np.array([position[text] for text in texts], dtype=np.intp)
 
