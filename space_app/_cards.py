@@ -72,7 +72,7 @@ def audit_html(name: str) -> str:
         for part, audit in audits.items()
         for scorer, found in sorted(audit["scorers"].items(), key=lambda pair: -pair[1]["accuracy"])
     ]
-    heads = ["scorer", "right, %", "interval", "captions normalised, %", "part", "kind"]
+    heads = ["part and scorer", "right, %", "interval", "captions normalised, %", "kind"]
     told = note("Of pairs of a right and a wrong caption; 50 % is chance. A probe has learned from other images only.")
     return f"<h4>How much can be known without the image</h4>{table(heads, lines)}{told}"
 
@@ -148,8 +148,8 @@ def _chances(name: str) -> Iterator[tuple[Column, float]]:
 def _audit_line(part: str, scorer: str, found: Mapping[str, Any], normalised: Mapping[str, Any]) -> str:
     span = " – ".join(map(_percent, found["interval"] or ()))
     after = _percent(normalised.get("accuracy"))
-    texts = (_percent(found["accuracy"]), span, after or "–", part, found["kind"])
-    return line(_words(scorer), map(cell, map(_words, texts)))
+    texts = (_percent(found["accuracy"]), span, after or "–", found["kind"])
+    return line(_words(f"{part}: {scorer}"), map(cell, map(_words, texts)))
 
 
 def _words(name: str) -> str:

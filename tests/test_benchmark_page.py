@@ -91,9 +91,9 @@ def test_an_audit_is_a_table_of_what_was_found_best_first(monkeypatch):
     monkeypatch.setattr(_cards, "read_audit", lambda name: audits)
     html = _cards.audit_html("sugarcrepe")
     assert cells(html)[1:] == [
-        ["final stop", "66.2", "65.0 – 67.0", "50.0", "itm", "rule"],
-        ["words <b>", "51.0", "49.0 – 53.0", "–", "itm", "probe"],
-        ["vera", "50.0", "", "–", "itm", "blind model"],
+        ["itm: final stop", "66.2", "65.0 – 67.0", "50.0", "rule"],
+        ["itm: words <b>", "51.0", "49.0 – 53.0", "–", "probe"],
+        ["itm: vera", "50.0", "", "–", "blind model"],
     ]
     assert "<b>" not in html
     monkeypatch.setattr(_cards, "read_audit", lambda name: None)
