@@ -13,7 +13,18 @@ from ...metrics.stats import check_share
 from ._audit_report import print_audit, write_card
 from ._probes import PROBES
 from .audit import audit, failures, write_audit
-from .pairs import read_pairs
+from .pairs import Pair, read_pairs
+
+
+def read_with_notes(dataset: str, **reading: Any) -> list[Pair]:
+    """The pairs of `read_pairs`, whose warnings go to standard error in a line each."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", UserWarning)
+        pairs = read_pairs(dataset, **reading)
+    for warning in said:
+        if warning.category is UserWarning:
+            print(f"note: {warning.message}", file=sys.stderr)
+    return pairs
 
 
 def run_audit(
@@ -36,15 +47,9 @@ def run_audit(
 
     if max_blind_accuracy is not None:
         check_share("max_blind_accuracy", max_blind_accuracy)
-    messages = Console(stderr=True)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", UserWarning)
-        pairs = read_pairs(dataset, columns=columns, data_dir=data_dir, options=options)
-    for warning in said:
-        if warning.category is UserWarning:
-            messages.print(f"note: {warning.message}", markup=False, highlight=False, soft_wrap=True)
+    pairs = read_with_notes(dataset, columns=columns, data_dir=data_dir, options=options)
     steps = 1 + len(sheets) + len(PROBES) + normalised * (1 + len(PROBES))
-    with Progress(console=messages, transient=True, disable=not sys.stderr.isatty()) as bar:
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("audit", total=steps)
         result = audit(
             pairs,

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...metrics.errors import DataError
-from ._audit_report import accuracy_table, degenerate_table
+from ._audit_report import accuracy_table, degenerate_table, shortened
+from ._html_report import page, table
 
 if TYPE_CHECKING:
     from .audit import Audit
@@ -17,14 +18,6 @@ if TYPE_CHECKING:
 # Odd, so that ties have a bar of their own in the middle of the symmetric gaps.
 _BINS = 61
 _TRUE, _NEGATIVE, _GAP = "#1a7f5a", "#c2410c", "#4f5d75"
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1f2430;
-       background: #fff; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .7rem; border-bottom: 1px solid #d5d9e0; text-align: left; vertical-align: top; }
-code { background: #f1f3f6; padding: 0 .2rem; white-space: pre-wrap; }
-"""
 
 
 def to_html(audit: Audit) -> str:
@@ -34,28 +27,22 @@ def to_html(audit: Audit) -> str:
         DataError: plotly is not installed.
     """
     record = audit.record
-    title = f"Audit of {record['dataset']}"
     parts = [
-        f"<h1>{escape(title)}</h1>",
         f"<p>{record['pairs']:,} pairs of {record['images']:,} images. How often captions alone tell which is true, "
         f"in percent; chance is 50, a tie counts half.</p>",
-        _table(*accuracy_table(record)),
+        _plain_table(*accuracy_table(record)),
     ]
     if "normalised" in record:
-        parts += ["<h2>After normalisation of the captions</h2>", _table(*accuracy_table(record, "normalised"))]
+        parts += ["<h2>After normalisation of the captions</h2>", _plain_table(*accuracy_table(record, "normalised"))]
     parts += ["<h2>What gives captions away</h2>", _telling(record)]
-    parts += ["<h2>Pairs that cannot measure what they should</h2>", _table(*degenerate_table(record))]
+    parts += ["<h2>Pairs that cannot measure what they should</h2>", _plain_table(*degenerate_table(record))]
     parts += [
         "<h2>Scores and gaps</h2><p>Left: scores of true captions and of negatives. Right: gaps, the score of the true "
         "caption minus that of its negative; a benchmark that gives nothing away has gaps that are symmetric around "
         "0. Scores of probes are log-odds, of pairs that they did not learn from.</p>",
         _plots(audit),
     ]
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
-    body = "\n".join(parts)
-    return (
-        f'<!doctype html>\n<html lang="en"><head>{head}<style>{_STYLE}</style></head><body>\n{body}\n</body></html>\n'
-    )
+    return page(f"Audit of {record['dataset']}", parts)
 
 
 def _plots(audit: Audit) -> str:
@@ -66,7 +53,7 @@ def _plots(audit: Audit) -> str:
         raise DataError("the page's plots need plotly; pip install 'vl-assay[authoring]'") from None
 
     names = list(audit.scores)
-    titles = [title for name in names for title in (f"{name}: scores", f"{name}: gaps")]
+    titles = [title for name in names for title in (f"{escape(name)}: scores", f"{escape(name)}: gaps")]
     figure = make_subplots(rows=len(names), cols=2, subplot_titles=titles, vertical_spacing=0.25 / len(names))
     for row, name in enumerate(names, start=1):
         scores = audit.scores[name]
@@ -109,24 +96,17 @@ def _telling(record: dict[str, Any]) -> str:
     rows = []
     for name, scorer in record["scorers"].items():
         for told in scorer.get("telling", ()):
-            side = "the true caption" if told["weight"] > 0 else "the negative"
+            spoken_for = "the true caption" if told["weight"] > 0 else "the negative"
             shown = "<br>".join(
-                f"<code>{escape(each['positive'])}</code> / <code>{escape(each['negative'])}</code>"
+                " / ".join(f"<code>{escape(shortened(each[side]))}</code>" for side in ("positive", "negative"))
                 for each in told["examples"]
             )
             figures = (f"{told['weight']:+.2f}", f"{told['differs']:.1%}", f"{told['right']:.1%}")
             feature = f"<code>{escape(told['feature'])}</code>"
-            rows.append([escape(name.replace("_", " ")), feature, side, *figures, shown])
-    return _raw_table(head, rows)
+            rows.append([escape(name.replace("_", " ")), feature, spoken_for, *figures, shown])
+    return table(head, rows)
 
 
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    """A table of plain cells; what Markdown needs around them is taken away."""
-    plain = [[escape(cell.replace("`", "").replace("\\|", "|").replace("&lt;", "<")) for cell in row] for row in rows]
-    return _raw_table([cell.replace("\\|", "|").replace("&lt;", "<") for cell in head], plain)
-
-
-def _raw_table(head: list[str], rows: list[list[str]]) -> str:
-    cells = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-    lines = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return f'<div class="wide"><table><thead><tr>{cells}</tr></thead><tbody>\n{lines}\n</tbody></table></div>'
+def _plain_table(head: list[str], rows: list[list[str]]) -> str:
+    """A table of plain cells; the marks of code that Markdown needs are taken away."""
+    return table(head, [[escape(cell.replace("`", "")) for cell in row] for row in rows])

@@ -17,6 +17,7 @@ Record = Mapping[str, Any]
 # More categories than this do not fit a page's width.
 _MOST_COLUMNS = 8
 _TOLD = 3
+_MOST_CHARACTERS = 500
 _HEADING = "## Audit"
 
 
@@ -55,18 +56,18 @@ def accuracy_table(record: Record, key: str = "scorers") -> tuple[list[str], lis
         cells.append(_percent(scorer["tie_rate"]))
         if named and wide:
             highest, part = _highest(scorer)
-            cells.append(f"{_escape(highest)} {_percent(part['accuracy'])}")
+            cells.append(f"{highest} {_percent(part['accuracy'])}")
         elif named:
             cells += [_percent(scorer["per_category"][category]["accuracy"]) for category in categories]
         rows.append(cells)
-    return ["scorer", "all", "ties", *map(_escape, named)], rows
+    return ["scorer", "all", "ties", *named], rows
 
 
 def degenerate_table(record: Record) -> tuple[list[str], list[list[str]]]:
     """Head and rows of the table of pairs that cannot measure what they should."""
     rows = []
     for kind, found in record["degenerate"].items():
-        ids = ", ".join(f"`{_escape(id)}`" for id in found["examples"][:_TOLD])
+        ids = ", ".join(f"`{id}`" for id in found["examples"][:_TOLD])
         rows.append([kind.replace("_", " "), f"{found['pairs']:,}", MEANINGS[kind], ids])
     return ["finding", "pairs", "meaning", "such as"], rows
 
@@ -191,7 +192,8 @@ def _telling(record: Record, *, most: int = _TOLD, examples: bool = True) -> lis
             for each in told
         )
         pairs = "; ".join(f"{_code(each['positive'])} / {_code(each['negative'])}" for each in told[0]["examples"])
-        lines.append(f"- **{_label(name, scorer)}**: {features}" + (f". The first in {pairs}" if examples else ""))
+        shown = f". The first in {pairs}" if examples else ""
+        lines.append(f"- **{in_a_line(_label(name, scorer))}**: {features}{shown}")
     return lines
 
 
@@ -203,23 +205,32 @@ def _figures(part: Record) -> dict[str, Any]:
 
 def _label(name: str, scorer: Record) -> str:
     plain = name if scorer["kind"] == "sheet" else name.replace("_", " ")
-    return _escape(plain if scorer["kind"] == "rule" else f"{scorer['kind']}: {plain}")
+    return plain if scorer["kind"] == "rule" else f"{scorer['kind']}: {plain}"
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f}"
 
 
-def _escape(text: str) -> str:
-    """Text that stays within its cell, and is no markup."""
+def in_a_line(text: str) -> str:
+    """Text for Markdown that stays within its line and cell, and is no HTML."""
     return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
 
 
 def _code(text: str) -> str:
     """Text as a code span, with its white space visible and nothing that would end the span, a cell or a comment."""
-    return "`" + json.dumps(text, ensure_ascii=False).replace("`", "´").replace("|", "¦").replace("<", "‹") + "`"
+    return (
+        "`"
+        + json.dumps(shortened(text), ensure_ascii=False).replace("`", "´").replace("|", "¦").replace("<", "‹")
+        + "`"
+    )
+
+
+def shortened(text: str) -> str:
+    """A caption that an example can be."""
+    return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "…"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+    above, *lines = ["| " + " | ".join(map(in_a_line, row)) + " |" for row in [head, *rows]]
+    return "\n".join([above, "|" + "---|" * len(head), *lines])

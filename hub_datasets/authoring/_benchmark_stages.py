@@ -32,14 +32,13 @@ FEWEST_PAIRS = 30
 
 def fingerprint(settings: Settings) -> str:
     """What tells a source from the same name with other content; of the Hub's only its name is known."""
-    name, path = settings.source.partition("/")[0], Path(settings.source).expanduser()
-    digest = hashlib.sha256()
-    if name in benchmark_names():
-        digest.update(code_hash(name).encode())
-        path = Path(settings.reading.get("data_dir") or "/nowhere").expanduser()
+    name, data_dir = settings.source.partition("/")[0], settings.reading.get("data_dir")
+    is_ours = name in benchmark_names()
+    path = Path((data_dir if is_ours else settings.source) or "").expanduser()
     if path.is_file():
-        digest.update(file_hash(path).encode())
-    elif path.is_dir():
+        return file_hash(path)
+    digest = hashlib.sha256(code_hash(name).encode() if is_ours else b"")
+    if path.is_dir() and (data_dir or not is_ours):
         for file in sorted(path.rglob("*")):
             if file.is_file() and not file.resolve().is_relative_to(settings.work.resolve()):
                 state = file.stat()
@@ -109,9 +108,11 @@ def do_review(settings: Settings, folder: Path) -> Result:
     standing = journal.standing(shown_texts(here))
     _check_decided(settings, here, {name: {id for id, _ in entries} for name, entries in standing.items()})
     done = export(here, journal, folder / REVIEWED_FILE)
-    annotators = {name: len(entries) for name, entries in standing.items()}
+    # What is told comes into the card: who it was is for the annotators to say.
+    annotators = {f"annotator {place}": len(entries) for place, entries in enumerate(standing.values(), 1)}
     found = [row._asdict() for row in agreement(votes_of(standing))] if len(annotators) > 1 else []
-    said = f"{done.pairs:,} of {len(here):,} candidates kept by {len(annotators)} people"
+    people = "1 person" if len(annotators) == 1 else f"{len(annotators)} people"
+    said = f"{done.pairs:,} of {len(here):,} candidates kept by {people}"
     told = {"said": said, "candidates": len(here), "pairs": done.pairs, "annotators": annotators}
     return told | {"statuses": done.statuses, "agreement": found}
 
@@ -127,11 +128,11 @@ def _check_decided(settings: Settings, candidates: Sequence[Candidate], decided:
     command += ["--images", str(settings.work / "captions" / IMAGES)]
     if settings.annotators:
         command += ["--annotators", ",".join(settings.annotators)]
-    people = ", ".join(f"{number:,} by {name or 'anybody'}" for name, number in lacking.items() if number)
+    numbers = ", ".join(f"{number:,}" + (f" ({name})" if name else "") for name, number in lacking.items() if number)
     raise Waiting(
-        f"{len(candidates):,} candidates are to be judged by people, and are not yet: {people}. Judge them with\n\n"
-        f"    {shlex.join(command)}\n\nand give the same command as now again. With --limit there are fewer; with "
-        "--no-review it goes on without people, and the card says so"
+        f"people have still to judge {numbers} of {len(candidates):,} candidates, with\n\n    {shlex.join(command)}\n\n"
+        "and then the same command as now goes on. With --limit there are fewer candidates; with --no-review it goes "
+        "on without people, and the card says so"
     )
 
 

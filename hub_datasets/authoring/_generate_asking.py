@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import random
 import threading
 import time
@@ -16,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...metrics._storage import append_line
 from ...metrics.errors import DataError, ModelError, StorageError
 from ._endpoint import Completion, LanguageModel, Refused, Unanswered
 from ._generate_checks import Rejected
@@ -85,14 +85,10 @@ class Journal:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists():
                 self._load()
-            self._file = path.open("ab")
+            path.open("ab").close()
 
     def __len__(self) -> int:
         return len(self._answers)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
     def find(self, key: str) -> Completion | None:
         """The answer to the question with that key."""
@@ -109,14 +105,7 @@ class Journal:
         is_answer = isinstance(outcome, Completion)
         line |= {"answer": outcome._asdict()} if is_answer else {"error": f"{type(outcome).__name__}: {outcome}"}
         with self._lock, _told(self._path):
-            start = self._file.tell()
-            try:
-                self._file.write(json.dumps(line).encode() + b"\n")
-                self._file.flush()
-                os.fsync(self._file.fileno())
-            except OSError:
-                os.ftruncate(self._file.fileno(), start)
-                raise
+            append_line(self._path, json.dumps(line).encode() + b"\n")
             if is_answer:
                 self._answers[key] = outcome
 

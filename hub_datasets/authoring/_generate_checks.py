@@ -170,7 +170,7 @@ def check_concept(caption: str, old: str, new: str) -> str:
     Raises:
         Rejected: it is empty, long, no plain words, the old one, or already in the caption.
     """
-    _check_signs(new)
+    check_signs(new)
     new = " ".join(new.split())
     words = split(new)
     if not words.content or not re.fullmatch(r"[\w' ’-]+", new):
@@ -234,12 +234,13 @@ def _is_part(part: str, tagged: Tagged, start: int, end: int) -> bool:
 
 
 def _check_text(caption: str, candidate: str) -> None:
-    _check_signs(candidate)
+    check_signs(candidate)
     if len(candidate) > 2 * len(caption) + 80:
         raise Rejected("too long", f"{len(candidate)} characters of a caption's {len(caption)}")
 
 
-def _check_signs(text: str) -> None:
+def check_signs(text: str) -> None:
+    """Raise `Rejected` where a text has control characters, or half a character."""
     if bad := [sign for sign in text if unicodedata.category(sign).startswith("C") and sign not in "\n\r\t"]:
         raise Rejected("control characters", f"U+{ord(bad[0]):04X}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,6 @@ from ._generate_checks import REASONS
 from ._sources import read_captions
 from .candidates import CANDIDATES_FILE
 from .generate import KINDS, REPORT_FILE, Estimate, Report, generate, generate_by_rule, plan
-
-
-def parse_columns(pairs: Sequence[str] | None) -> dict[str, str]:
-    """``["caption=title"]`` → ``{"caption": "title"}``."""
-    columns = {}
-    for pair in pairs or ():
-        name, separator, value = pair.partition("=")
-        if not separator or not value:
-            raise VLAssayError(f"--column {pair!r} names no column; write OURS=THEIRS, such as caption=title")
-        columns[name] = value
-    return columns
 
 
 def make_candidates(
@@ -67,7 +57,7 @@ def make_candidates(
     else:
         report = generate(captions, opened, out, chosen, **options, **asking)
     print_report(report)
-    print(f"written to {out}: {CANDIDATES_FILE}, {REPORT_FILE}; judge them with `vl-assay review {out}`")
+    print(f"written to {out}: {CANDIDATES_FILE}, {REPORT_FILE}; judge them with `vl-assay review {shlex.quote(str(out))}`")
 
 
 def print_plan(estimate: Estimate, captions: int, answered: int) -> None:

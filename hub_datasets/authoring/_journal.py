@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from ...metrics._storage import append_line
 from ...metrics.errors import DataError, StorageError
 
 UNDO = "undo"
@@ -128,15 +129,7 @@ class Journal:
         row = {name: value for name, value in entry._asdict().items() if value != Entry._field_defaults.get(name)}
         line = json.dumps(row, ensure_ascii=False).encode() + b"\n"
         is_new = not self.path.exists()
-        with self.path.open("ab") as file:
-            start = file.tell()
-            try:
-                file.write(line)
-                file.flush()
-                os.fsync(file.fileno())
-            except OSError:
-                os.ftruncate(file.fileno(), start)
-                raise
+        append_line(self.path, line)
         if is_new:
             _synchronise(self.path.parent)
         self._refresh()

@@ -9,7 +9,7 @@ from typing import Any
 from ...metrics.errors import DataError
 from .._benchmarks import benchmark_names
 from .._image_keys import content_key
-from ._tables import HUB, SUFFIXES, Keyed, check_fields, choose_columns, column_names, hub_name, read_rows
+from ._tables import HUB, SUFFIXES, Keyed, check_fields, choose_columns, column_names, hub_name, read_rows, row_id
 from .pairs import Pair
 
 # The first of these names that a table has is taken. Names come before images: they need not be read.
@@ -87,14 +87,15 @@ def _pairs(
         texts = {field: _texts(source, key, chosen[field], row) for field in _NEEDED}
         if len(texts["positive"]) > 1:
             raise DataError(f"{source}: row {key} has several captions in {chosen['positive']!r}; give each its row")
-        id = f"{name}/{key}" if "id" not in chosen else str(row[chosen["id"]])
+        id = f"{name}/{key}" if "id" not in chosen else row_id(source, key, row, chosen["id"])
         if in_folder and "id" in chosen and not id.startswith(f"{name}/"):
             id = f"{name}/{id}"
         image = _image(row.get(chosen["image"])) if "image" in chosen else ""
         category = row.get(chosen["category"]) if "category" in chosen else None
+        category = name if category in (None, "") else str(category)
         for number, negative in enumerate(texts["negative"]):
             suffix = f"#{number}" if len(texts["negative"]) > 1 else ""
-            yield Pair(id + suffix, image, texts["positive"][0], negative, str(category or name))
+            yield Pair(id + suffix, image, texts["positive"][0], negative, category)
 
 
 def _texts(source: str, key: str, column: str, row: Mapping[str, Any]) -> Sequence[str]:

@@ -17,7 +17,9 @@ from .tagging import tag
 # A sparse matrix of scipy, whose own annotations do not say what indexing one gives.
 Matrix: TypeAlias = Any
 
-_WORD = re.compile(r"[\w']+")
+# Chinese and Japanese put no blanks between words: each of their characters counts as one.
+IDEOGRAPH = "[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+_WORD = re.compile(rf"{IDEOGRAPH}|(?:(?!{IDEOGRAPH})[\w'])+")
 # The ends of a caption, in n-grams.
 START, END = "⟨", "⟩"
 
@@ -37,7 +39,11 @@ class Features(NamedTuple):
 
 
 def words(caption: str) -> list[str]:
-    """The words of a caption in lower case; equal bags of them are what the audit calls the same bag of words."""
+    """The words of a caption in lower case; equal bags of them are what the audit calls the same bag of words.
+
+    Words are what blanks and signs set apart; of Chinese and Japanese, which have no blanks, each character is one.
+    Other scripts without blanks, such as Thai, are not cut.
+    """
     return _WORD.findall(caption.lower())
 
 

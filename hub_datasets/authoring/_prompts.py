@@ -14,7 +14,7 @@ from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 
-from ._generate_checks import Rejected
+from ._generate_checks import Rejected, check_signs
 
 Messages = list[dict[str, str]]
 
@@ -84,7 +84,8 @@ def read_answer(name: str, text: str) -> dict[str, Any]:
     The first JSON object in the text counts, whatever stands around it.
 
     Raises:
-        Rejected: there is none, a field is missing or of another type, or it says that the task is not possible.
+        Rejected: there is none, a field is missing, of another type or with control characters, or it says that the
+            task is not possible.
     """
     answer = find_object(text)
     if answer is None:
@@ -94,9 +95,11 @@ def read_answer(name: str, text: str) -> dict[str, Any]:
         raise Rejected("not possible", "by the model")
     for field, kind in fields.items():
         value = answer.get(field)
-        texts = value if isinstance(value, list) else []
+        texts = value if isinstance(value, list) else [value] * (kind is str)
         if not isinstance(value, kind) or not all(isinstance(each, str) for each in texts):
             raise Rejected("missing field", f"{field!r} is {str(value)[:40]!r}")
+        for text in texts:
+            check_signs(text)
     return {field: answer[field] for field in fields}
 
 

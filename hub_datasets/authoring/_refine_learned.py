@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...metrics.errors import DataError
-from ._probes import WIDENING, group_pairs, held_out_gaps
+from ._probes import group_pairs, held_out_gaps, widened
 from ._refine_cells import scale_gaps
 from .pairs import Pair
 from .refine import Balancing, Gaps, blind_accuracy
@@ -99,9 +99,8 @@ def _accuracy(
 ) -> dict[str, Any]:
     """A probe's held-out accuracy, its interval wider by what the folds have in common, and its ties."""
     found = blind_accuracy(gaps, categories, groups, confidence)
-    centre = found["accuracy"]
-    low, high = (centre + WIDENING * (bound - centre) for bound in found["accuracy_interval"])
-    return {"accuracy": centre, "accuracy_interval": [max(low, 0.0), min(high, 1.0)], "tie_rate": found["tie_rate"]}
+    interval = widened(found["accuracy"], found["accuracy_interval"])
+    return {"accuracy": found["accuracy"], "accuracy_interval": interval, "tie_rate": found["tie_rate"]}
 
 
 def _why_end(probes: dict[str, Any], done: int, most: int) -> str | None:

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from ...metrics._storage import write_text
 from ...metrics.errors import DataError
+from ._audit_report import in_a_line
+from ._html_report import page, table
 from .pairs import write_pairs
 
 if TYPE_CHECKING:
@@ -23,16 +25,6 @@ _BINS = 61
 # Blue and vermilion of Okabe and Ito, told apart without colour vision.
 _RIGHT, _WRONG, _MIRROR = "#0072B2", "#D55E00", "#7f7f7f"
 _COLOURS = [_WRONG] * (_BINS // 2) + [_MIRROR] + [_RIGHT] * (_BINS // 2)
-_STYLE = """
-:root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1f2430;
-       background: #fff; }
-h1 { overflow-wrap: anywhere; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .7rem; border-bottom: 1px solid #d5d9e0; text-align: right; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-"""
 
 # Headings, and rows of cells.
 Table = tuple[list[str], list[list[str]]]
@@ -59,9 +51,9 @@ def write_refinement(refinement: Refinement, folder: str | Path, dataset: str) -
 
 def to_markdown(record: Mapping[str, Any], dataset: str) -> str:
     """The report as Markdown."""
-    blocks = [f"# Refinement of {_plain(dataset)}"]
-    for heading, text, table in _sections(record):
-        blocks += [f"## {heading}", text, _markdown_table(*table)]
+    blocks = [f"# Refinement of {in_a_line(dataset)}"]
+    for heading, text, (head, rows) in _sections(record):
+        blocks += [f"## {heading}", in_a_line(text), _markdown_table(head, rows)]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -71,10 +63,10 @@ def to_html(refinement: Refinement, dataset: str) -> str:
     Raises:
         DataError: plotly is not installed.
     """
-    title = escape(f"Refinement of {dataset}")
-    parts = [f"<h1>{title}</h1>"]
-    for heading, text, table in _sections(refinement.record):
-        parts += [f"<h2>{escape(heading)}</h2>", f"<p>{escape(text)}</p>", _html_table(*table)]
+    parts = []
+    for heading, text, (head, rows) in _sections(refinement.record):
+        cells = [[escape(cell) for cell in row] for row in rows]
+        parts += [f"<h2>{escape(heading)}</h2>", f"<p>{escape(text)}</p>", table(head, cells, "numbers")]
     parts += [
         "<h2>Gaps</h2>",
         "<p>A gap is the score of the true caption minus that of the negative, before it is scaled: on the right of 0 "
@@ -83,11 +75,7 @@ def to_html(refinement: Refinement, dataset: str) -> str:
         "the pairs kept.</p>",
         _figure(refinement.gaps),
     ]
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
-    body = "\n".join(parts)
-    return (
-        f'<!doctype html>\n<html lang="en"><head>{head}<style>{_STYLE}</style></head><body>\n{body}\n</body></html>\n'
-    )
+    return page(f"Refinement of {dataset}", parts)
 
 
 def print_refinement(record: Mapping[str, Any]) -> None:
@@ -98,14 +86,14 @@ def print_refinement(record: Mapping[str, Any]) -> None:
 
     console = Console(highlight=False)
     for heading, text, (head, rows) in _sections(record):
-        table = RichTable(title=heading, title_justify="left")
+        printed = RichTable(title=heading, title_justify="left")
         for number, name in enumerate(head):
-            table.add_column(
+            printed.add_column(
                 escape_markup(name.replace(" (", "\n(").replace(", ", ",\n")), justify="right" if number else "left"
             )
         for row in rows:
-            table.add_row(*(escape_markup(cell.replace(" (", "\n(").replace(", ", ",\n")) for cell in row))
-        console.print(table)
+            printed.add_row(*(escape_markup(cell.replace(" (", "\n(").replace(", ", ",\n")) for cell in row))
+        console.print(printed)
         console.print(text, markup=False)
 
 
@@ -237,18 +225,7 @@ def _accuracy(part: Mapping[str, Any]) -> str:
 
 def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join("| " + " | ".join(map(_plain, line)) + " |" for line in lines)
-
-
-def _html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-    lines = "\n".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>\n{lines}\n</tbody></table></div>'
-
-
-def _plain(text: str) -> str:
-    """Text from outside as Markdown shows it, in a line."""
-    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
+    return "\n".join("| " + " | ".join(map(in_a_line, line)) + " |" for line in lines)
 
 
 def _words(name: str) -> str:

@@ -13,7 +13,17 @@ from ...metrics.errors import DataError
 from .._benchmarks import benchmark_names
 from .._image_keys import content_key
 from .._repository import BUILD_FILE, data_errors
-from ._tables import HUB, SUFFIXES, check_fields, choose_columns, column_names, hub_name, read_rows
+from ._tables import (
+    HUB,
+    SUFFIXES,
+    check_fields,
+    check_unicode,
+    choose_columns,
+    column_names,
+    hub_name,
+    read_rows,
+    row_id,
+)
 
 # The table of a folder of images, as in the ImageFolder convention of `datasets`.
 METADATA_FILES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
@@ -90,6 +100,7 @@ def read_captions(
 def _check(reference: str, found: list[Captioned]) -> list[Captioned]:
     if not found:
         raise DataError(f"{reference} has no captions: no rows came")
+    check_unicode(reference, found)
     twice = [id for id, times in Counter(each.id for each in found).items() if times > 1]
     if twice:
         raise DataError(
@@ -125,7 +136,7 @@ def _captions(
 ) -> Iterator[Captioned]:
     value = row.get(chosen["caption"])
     values = value if isinstance(value, list) else [value]
-    id = str(row[chosen["id"]]) if "id" in chosen else key
+    id = row_id(source, key, row, chosen["id"]) if "id" in chosen else key
     for number, caption in enumerate(values):
         if not isinstance(caption, str) or not caption.strip():
             raise DataError(f"{source}: row {key} has {caption!r} where a caption belongs; mend or remove it")

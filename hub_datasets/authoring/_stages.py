@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,10 +80,15 @@ class Work:
 
         Raises:
             Waiting: it needs people first.
+            StorageError: what lies in the place of its folder was not made by it.
         """
         folder = self.folder / stage.name
         reads = self._hashes(stage)
         if not stage.keeps:
+            if folder.exists() and not (folder / STAGE_FILE).is_file():
+                raise StorageError(f"{folder} is there and is no stage of this work; name another work folder")
+            for killed in self.folder.glob(f".{stage.name}.*"):
+                shutil.rmtree(killed, ignore_errors=True)
             with new_folder(folder) as new:
                 result = stage.run(new)
                 self._note(new, stage, reads, result)
@@ -106,7 +112,7 @@ class Work:
         except (OSError, ValueError) as error:
             raise DataError(f"{path} cannot be read ({error}); remove it, and the stage is done again") from error
         if not isinstance(record, dict) or (record.get("schema"), record.get("version")) != (SCHEMA, VERSION):
-            raise StorageError(f"{path} is of another version or of something else; name another work folder")
+            raise DataError(f"{path} is of another version or of something else; name another work folder")
         return record
 
     def _hashes(self, stage: Stage) -> dict[str, str | None]:

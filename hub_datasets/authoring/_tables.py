@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ def read_rows(path: Path) -> list[Keyed]:
         path: ``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, or ``.json``: a list of rows, or an object of rows by key.
 
     Raises:
-        DataError: it cannot be read, ends otherwise, has a key twice, or a row is no object of columns.
+        DataError: it cannot be read, ends otherwise, has a key twice, or a row is no object of columns or has more
+            cells than the table has columns.
     """
     if path.suffix not in SUFFIXES:
         raise DataError(f"{path} ends in {path.suffix!r}; captions are read from {', '.join(SUFFIXES)}")
@@ -36,11 +37,12 @@ def read_rows(path: Path) -> list[Keyed]:
         elif path.suffix in (".csv", ".tsv"):
             with path.open(encoding="utf-8-sig", newline="") as file:
                 rows = list(csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
+                _refuse_surplus(rows)
         elif path.suffix == ".jsonl":
             rows = [json.loads(line) for line in path.read_text("utf-8").split("\n") if line.strip()]
         else:
             rows = json.loads(path.read_text("utf-8"), object_pairs_hook=_refuse_twice)
-    except (OSError, ValueError, csv.Error) as error:  # pyarrow's errors are among these
+    except (OSError, ValueError, RecursionError, csv.Error) as error:  # pyarrow's errors are among these
         raise DataError(f"{path} cannot be read: {error}") from error
     if not isinstance(rows, list | dict):
         raise DataError(f"{path} holds a {type(rows).__name__} at the top; give a list of rows, or an object of them")
@@ -53,7 +55,7 @@ def read_rows(path: Path) -> list[Keyed]:
 
 def column_names(rows: Sequence[Keyed]) -> list[str]:
     """The columns that some row has, in the order of their appearance."""
-    return list(dict.fromkeys(column for _, row in rows for column in row if column is not None))
+    return list(dict.fromkeys(column for _, row in rows for column in row))
 
 
 def choose_columns(
@@ -86,11 +88,34 @@ def choose_columns(
     lacking = [field for field in needed if field not in chosen]
     if lacking:
         raise DataError(
-            f"{source} has the columns {', '.join(found)}, and none is known to be the "
+            f"{source} has {'the columns ' + ', '.join(found) if found else 'no rows'}, and none is known to be the "
             f"{' or the '.join(lacking)}{'' if lacking == ['caption'] else ' caption'}; say which it is, as in "
             f"--column {lacking[0]}={next(iter(found), 'NAME')}"
         )
     return chosen
+
+
+def row_id(source: str, key: str, row: Mapping[str, Any], column: str) -> str:
+    """What the column of ids has in a row.
+
+    Raises:
+        DataError: nothing.
+    """
+    if row.get(column) is None:
+        raise DataError(f"{source}: row {key} has no {column!r}, of which each row must have one; mend or remove it")
+    return str(row[column])
+
+
+def check_unicode(source: str, rows: Iterable[Sequence[str]]) -> None:
+    """Raise `DataError` where a text of a row, of which the first is the id, is none that a file can hold."""
+    for row in rows:
+        try:
+            "".join(row).encode()
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"{source}: the row {row[0]!a} has {error.object[error.start]!a}, which is half a character (a lone "
+                "surrogate); mend or remove it"
+            ) from error
 
 
 def check_fields(what: str, columns: Mapping[str, str], known: Collection[str]) -> None:
@@ -111,6 +136,15 @@ def hub_name(reference: str) -> tuple[str, str | None]:
     if not reference.startswith(HUB) or not owner or not name:
         raise DataError(f"{reference!r} is no dataset on the Hub; write {HUB}OWNER/NAME or {HUB}OWNER/NAME/CONFIG")
     return f"{owner}/{name}", config or None
+
+
+def _refuse_surplus(rows: Sequence[Mapping[str | None, Any]]) -> None:
+    for number, row in enumerate(rows):
+        if None in row:
+            raise ValueError(
+                f"row {number} has more cells than there are columns ({row[None][0]!r} is beyond them); put a text "
+                "with the separator in it in quotation marks"
+            )
 
 
 def _refuse_twice(items: list[tuple[str, Any]]) -> dict[str, Any]:

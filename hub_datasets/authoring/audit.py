@@ -20,7 +20,7 @@ from ...metrics.stats import check_share
 from ...metrics.symmetry import artifact_gap
 from .._benchmarks import get_task
 from ._audit_pairs import find_degenerate
-from ._probes import FOLDS, PROBES, WIDENING, Groups, Telling, group_pairs, run_probes
+from ._probes import FOLDS, PROBES, Groups, Telling, group_pairs, run_probes, widened
 from .normalising import normalise
 from .pairs import Pair, has_pairs, pair_places
 from .tagging import tagger_name
@@ -122,7 +122,7 @@ def audit(
     for name, found in run_probes(pairs, groups, seed):
         progress(f"probe {name}")
         scores[name] = found.scores
-        scorers[name] = {"kind": "probe", **judge(found.scores, WIDENING), "telling": _told(found.telling, pairs)}
+        scorers[name] = {"kind": "probe", **judge(found.scores, learned=True), "telling": _told(found.telling, pairs)}
     record = {
         "schema": SCHEMA,
         "version": VERSION,
@@ -252,7 +252,7 @@ class _Judge:
         self._clusters = groups.codes
         self._options = {"confidence": confidence, "resamples": _RESAMPLES, "seed": seed, "ties": "half"}
 
-    def __call__(self, scores: Scores, widening: float = 1.0) -> dict[str, Any]:
+    def __call__(self, scores: Scores, *, learned: bool = False) -> dict[str, Any]:
         found = artifact_gap(
             scores,
             np.zeros(len(scores)),
@@ -261,16 +261,10 @@ class _Judge:
             **self._options,
         )
         del found["confidence"]
-        for part in (found, *found["per_category"].values()):
-            low, high = part["accuracy_interval"]
-            accuracy = part["accuracy"]
-            part["accuracy_interval"] = [
-                max(0.0, accuracy - widening * (accuracy - low)),
-                min(1.0, accuracy + widening * (high - accuracy)),
-            ]
+        for part in (found, *found["per_category"].values()) if learned else ():
+            part["accuracy_interval"] = widened(part["accuracy"], part["accuracy_interval"])
             # Only accuracies have an interval that allows for what the models of the folds share.
-            if widening != 1:
-                del part["mean_gap_interval"], part["auc_interval"]
+            del part["mean_gap_interval"], part["auc_interval"]
         return found
 
 
@@ -292,7 +286,7 @@ def _after_normalisation(
     found, _ = _rules(judge, changed)
     for name, probed in run_probes(changed, groups, seed):
         progress(f"probe {name}, normalised")
-        found[name] = {"kind": "probe", **judge(probed.scores, WIDENING), "telling": _told(probed.telling, changed)}
+        found[name] = {"kind": "probe", **judge(probed.scores, learned=True), "telling": _told(probed.telling, changed)}
     return found
 
 

@@ -156,12 +156,12 @@ def refine(
     `vl-assay refine mine.jsonl --sheet vera.parquet --sheet grammar.parquet --cells authors --out refined` ·
     `vl-assay refine mine.csv --column positive=true --scorer words --learned 3 --out refined`
     """
+    from ._audit_command import read_with_notes
     from ._refine_report import print_refinement, write_refinement
-    from .pairs import read_pairs
     from .refine import blind_scorers
     from .refine import refine as refine_pairs
 
-    pairs = read_pairs(
+    pairs = read_with_notes(
         dataset, columns=parse_columns(column), data_dir=data_dir, options=parse_options(option, allow_missing=False)
     )
     names = scorer or ([] if sheet or learned else ["words", "characters"])
@@ -187,7 +187,7 @@ def parse_columns(pairs: list[str] | None) -> dict[str, str]:
     for pair in pairs or ():
         name, separator, value = pair.partition("=")
         if not separator or not value:
-            raise VLAssayError(f"column {pair!r} names no column; write OURS=THEIRS, such as positive=caption")
+            raise VLAssayError(f"--column {pair!r} names no column; write OURS=THEIRS, such as {name or 'id'}=title")
         columns[name] = value
     return columns
 
@@ -238,8 +238,7 @@ def review(
         typer.echo(opened.export(export))
     if summary or export is not None:
         return
-    typer.echo(f"the page is at http://{host}:{port}; decisions are kept in {opened.journal.path}; Ctrl-C ends it")
-    serve(opened, server_name=host, server_port=port, quiet=True)
+    serve(opened, host, port)
 
 
 @app.command()
@@ -289,7 +288,7 @@ def generate(
     --out made --plan` · `vl-assay generate photos --kind swap_obj --kind swap_att --model local:qwen --out made
     --images` · `vl-assay generate toy_scenes/itm --rules --out made`
     """
-    from ._generate_command import make_candidates, parse_columns
+    from ._generate_command import make_candidates
 
     make_candidates(
         source,
@@ -368,7 +367,6 @@ def new_benchmark(
     http://localhost:8000/v1 --annotators ana,ben` · `vl-assay new-benchmark toy_rules toy_scenes/itm --work work
     --rules --no-review --licence cc0-1.0 --copy-images`
     """
-    from ._generate_command import parse_columns as parse_caption_columns
     from .generate import NEGATIVE_KINDS
     from .new_benchmark import Settings, make_benchmark
 
@@ -376,7 +374,7 @@ def new_benchmark(
         name=name,
         source=source,
         work=work,
-        reading={"columns": parse_caption_columns(column), "split": split, "limit": limit, "data_dir": data_dir},
+        reading={"columns": parse_columns(column), "split": split, "limit": limit, "data_dir": data_dir},
         kinds=tuple(dict.fromkeys(kind or NEGATIVE_KINDS)),
         rules=lexicon if rules else None,
         model=model,

@@ -174,8 +174,7 @@ def generate(
     out = Path(out)
     jobs = list(_jobs(captions, kinds, each))
     with alone_in(out):
-        journal = Journal(out / JOURNAL_FILE)
-        asker = Asker(model, journal, per_minute=per_minute)
+        asker = Asker(model, Journal(out / JOURNAL_FILE), per_minute=per_minute)
 
         def work(job: Job) -> Candidate | Rejected:
             rng = caption_rng(seed, f"{job.kind}#{job.number}", job.item.id)
@@ -190,8 +189,6 @@ def generate(
                 made = list(_in_order(work, jobs, concurrency, advance, asker.stop))
         except Stopped:
             raise asker.failure or Stopped from None
-        finally:
-            journal.close()
         report = collect(captions, jobs, made, model.name)
         report.usage = asker.usage
         write(report, out)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...metrics.errors import DataError, ScoresError, UnknownNameError
+from ._probe_features import IDEOGRAPH
 from ._probes import group_pairs
 from .pairs import Pair
 
@@ -18,7 +19,7 @@ UNITS = ("word", "character")
 # Unit and order of each.
 BLIND_SCORERS = {"words": ("word", 3), "characters": ("character", 5)}
 
-_WORD = re.compile(r"\w+|[^\w\s]")
+_WORD = re.compile(rf"{IDEOGRAPH}|(?:(?!{IDEOGRAPH})\w)+|[^\w\s]")
 _END = ""  # no unit is empty
 _FOLDS = 5
 _CHUNK = 20_000
@@ -101,7 +102,8 @@ def train(captions: Sequence[str], *, unit: str = "word", order: int = 3) -> NGr
 
     Args:
         captions: at least one text. Nothing is lower-cased or stripped: what gives a caption away may be just that.
-        unit: ``"word"``: words and punctuation marks, white space left out; ``"character"``: all that a caption has.
+        unit: ``"word"``: words (each character of Chinese and Japanese is one) and punctuation marks, white space left
+            out; ``"character"``: all that a caption has.
         order: the length of the n-grams, at least 1.
 
     Returns:

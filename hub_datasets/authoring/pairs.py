@@ -15,6 +15,7 @@ from ...metrics._storage import write_text
 from ...metrics.errors import DataError
 from .._benchmarks import Task, benchmark_names
 from .._repository import BUILD_FILE
+from ._tables import check_unicode
 
 if TYPE_CHECKING:
     from .._examples import TaskData
@@ -68,7 +69,7 @@ def read_pairs(
     Raises:
         UnknownNameError: no such benchmark or part of one, or a name in `columns` that is not ours.
         DataError: nothing is there, it has no pairs (two images with a caption each are no blind task), a column is
-            missing, an id comes twice, or a caption is empty or no text; the message names the rows.
+            missing, an id is lacking or comes twice, or a caption is empty or no text; the message names the rows.
 
     Warns:
         UserWarning: tasks of a whole benchmark that have no pairs and were left out.
@@ -118,7 +119,7 @@ def write_pairs(pairs: Sequence[Pair], path: str | Path) -> None:
             with the file's name and ``/`` loses these.
 
     Raises:
-        DataError: another suffix, or pairs of several categories for ``.json``.
+        DataError: another suffix; for ``.json`` pairs of several categories, or ids that come twice.
         StorageError: it could not be written.
     """
     path = Path(path)
@@ -150,6 +151,8 @@ def _sugarcrepe_layout(pairs: Sequence[Pair], path: Path) -> str:
         }
         for pair in pairs
     }
+    if len(rows) < len(pairs):
+        raise DataError(f"{path}: {len(pairs)} pairs came with {len(rows)} different ids; give each pair its own")
     return json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
 
 
@@ -190,6 +193,7 @@ def _check(reference: str, pairs: list[Pair]) -> list[Pair]:
     """The pairs, where there are any and each has two captions and an id of its own."""
     if not pairs:
         raise DataError(f"{reference} has no pairs: no rows came; name a file or a part that has some")
+    check_unicode(reference, pairs)
     for what in ("positive", "negative"):
         empty = [pair.id for pair in pairs if not getattr(pair, what).strip()]
         if empty:

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...metrics._serving import check_address
 from ...metrics.errors import DataError, VLAssayError
 from . import _boxes, _decisions
 from ._agreement import READING, Agreement, agreement, agreement_html, cells, header, remarks, votes_of
@@ -159,17 +160,20 @@ def launch(blocks: gradio.Blocks, **options: Any) -> Any:
     return blocks.launch(css=_read("review.css"), theme=Default(), footer_links=[], **options)
 
 
-def serve(review: Review, **options: Any) -> None:
-    """Serve a review until Ctrl-C; `options` go to gradio's ``launch``.
+def serve(review: Review, host: str = "127.0.0.1", port: int = 7861) -> None:
+    """Serve a review until Ctrl-C, and say where.
 
     Raises:
         DataError: gradio is not installed.
+        VLAssayError: nothing can be served at this address.
     """
     try:
         blocks = build(review)
     except ModuleNotFoundError as error:
         raise DataError(f"the review page lacks a library ({error.name}): pip install 'vl-assay[space]'") from error
-    launch(blocks, **options)
+    check_address(host, port)
+    print(f"the page is at http://{host}:{port}; decisions are kept in {review.journal.path}; Ctrl-C ends it")
+    launch(blocks, server_name=host, server_port=port, quiet=True)
 
 
 def _server_functions(review: Review) -> list[Callable[..., dict[str, Any]]]:

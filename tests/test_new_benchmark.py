@@ -1,0 +1,393 @@
+"""A new benchmark from captions and images: its stages, what people have to do, and what comes out of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from dataclasses import replace
+
+import pytest
+from huggingface_hub import constants
+from language_model_stand_in import LanguageModelStandIn
+from new_benchmark_support import photos, quick
+from PIL import Image
+from typer.testing import CliRunner
+
+from vl_assay.hub_datasets.authoring import _benchmark_folder, _benchmark_stages, new_benchmark
+from vl_assay.hub_datasets.authoring._audit_report import to_summary
+from vl_assay.hub_datasets.authoring._decisions import decide
+from vl_assay.hub_datasets.authoring._stages import STAGE_FILE
+from vl_assay.hub_datasets.authoring.audit import audit, failures
+from vl_assay.hub_datasets.authoring.generate import NEGATIVE_KINDS
+from vl_assay.hub_datasets.authoring.new_benchmark import STAGES, Settings, progress
+from vl_assay.hub_datasets.authoring.pairs import read_pairs
+from vl_assay.hub_datasets.authoring.review import Review
+from vl_assay.hub_datasets.toy_scenes.language import parse
+from vl_assay.hub_datasets.toy_scenes.world import Scene
+from vl_assay.metrics._console import build_app
+from vl_assay.metrics.errors import DataError, StorageError, UnknownNameError, VLAssayError
+
+make = new_benchmark.new_benchmark
+
+
+def toy(work, **changes):
+    """Rules on toy_scenes, the whole of it unless a limit comes."""
+    limit = changes.pop("limit", None)
+    told = {"rules": "builtin", "licence": "cc0-1.0", "copy_images": True, "reading": {"limit": limit}}
+    return Settings("toy_rules", "toy_scenes/itm", work, **told | changes)
+
+
+def judge_by_scene(settings, annotator="scene"):
+    """Decide as a person would who makes no mistakes: keep what the scene makes false and the grammar allows."""
+    review = Review(settings.work / "review", images=settings.work / "captions" / "images")
+    scenes = {}
+    for candidate in review.candidates:
+        if candidate.image not in scenes:
+            with Image.open(review.pictures.path(candidate.image)) as image:
+                scenes[candidate.image] = Scene.from_json(image.info["scene"])
+        statement = parse(candidate.candidate)
+        is_true = statement is not None and statement.is_true_of(scenes[candidate.image])
+        decision = "nonsensical" if statement is None else "false_negative" if is_true else "keep"
+        decide(review.journal, candidate, annotator, decision)
+    return scenes
+
+
+def states(settings):
+    return {each.stage: each.state for each in progress(settings)}
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.name != STAGE_FILE}
+
+
+def run(*arguments):
+    return CliRunner().invoke(build_app(), ["new-benchmark", *map(str, arguments)], env={"COLUMNS": "200"})
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """A benchmark of toy_scenes whose candidates the scene has judged, the first outcome, and the scenes."""
+    settings = toy(tmp_path_factory.mktemp("judged"), limit=200)
+    first = make(settings, lambda said: None)
+    waited = states(settings)
+    scenes = judge_by_scene(settings)
+    assert not any(make(settings, lambda said: None))
+    return settings, first, waited, scenes
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return photos(tmp_path_factory.mktemp("source") / "photos")
+
+
+@pytest.fixture(scope="module")
+def whole(source, tmp_path_factory):
+    """A benchmark of swapped attributes that was made without a break."""
+    settings = quick(source, tmp_path_factory.mktemp("whole"))
+    assert not any(make(settings, lambda said: None))
+    return settings
+
+
+def test_it_rests_until_people_have_judged_and_tells_how(judged):
+    _, first, waited, _ = judged
+    assert waited == dict(zip(STAGES, ["done", "done", "next", *["later"] * 4], strict=True))
+    [command] = re.findall(r"^ +(vl-assay review .*)$", first.waiting, re.MULTILINE)
+    _, _, folder, option, images = shlex.split(command)
+    review = Review(folder, **{option.removeprefix("--"): images})
+    assert f"still to judge {len(review.candidates):,} of {len(review.candidates):,} candidates" in first.waiting
+    assert review.picture({"index": 0, "annotator": "ana"})["src"].startswith("data:image/png")
+
+
+def test_what_comes_out_is_false_of_its_image_and_passes_the_audit(judged):
+    settings, _, _, scenes = judged
+    pairs = read_pairs(settings.folder / "pairs.jsonl")
+    assert len(pairs) > 400
+    for pair in pairs:
+        assert parse(pair.positive).is_true_of(scenes[pair.image])
+        assert not parse(pair.negative).is_true_of(scenes[pair.image])
+    found = audit(pairs, "toy_rules").record
+    assert failures(found, 0.55) == []
+    told = json.loads((settings.folder / "audit.json").read_text(encoding="utf-8"))["audits"]
+    assert told == {"toy_rules": json.loads(json.dumps(to_summary(found)))}
+    before = json.loads((settings.work / "audit" / "audit.json").read_text(encoding="utf-8"))
+    assert len(failures(before, 0.55)) > 3
+
+
+def test_the_card_tells_how_it_was_made_in_the_figures_of_the_stages(judged):
+    settings, _, _, _ = judged
+    card = (settings.folder / "README.md").read_text(encoding="utf-8")
+    lines = (settings.work / "review" / "reviewed.jsonl").read_text(encoding="utf-8").split("\n")
+    kept = sum('"status": "kept"' in line for line in lines)
+    text = card.split("---\n")[2].split("\n\n")
+    assert text[1].startswith("1 person compared")
+    assert f"of {len(lines) - 1:,} candidates {kept:,} were kept" in text[1]
+    sizes = {kind: len(content) for kind, content in by_kind(settings).items()}
+    assert re.findall(r"^\| (\w+) \| test \| (\d+)", card, re.MULTILINE) == [(k, str(n)) for k, n in sizes.items()]
+    assert "license: cc0-1.0\n" in card
+    assert "rules (builtin), seed 0" in card
+    assert "| length rule | " in card
+    assert "$" not in card
+    for kind in set(NEGATIVE_KINDS) - set(sizes):
+        assert re.search(rf"Left out, as too few pairs .*\d+ {kind}", card)
+
+
+def by_kind(settings):
+    kinds = {}
+    for pair in read_pairs(settings.folder / "pairs.jsonl"):
+        kinds.setdefault(pair.category, []).append(pair)
+    return kinds
+
+
+def test_the_repository_holds_the_rows_and_images_and_can_be_published(judged):
+    import datasets
+
+    from vl_assay.hub_datasets._publishing import plan
+
+    settings, _, _, _ = judged
+    for kind, pairs in by_kind(settings).items():
+        rows = datasets.load_dataset(str(settings.repository), kind, split="test")
+        assert [(row["id"], row["caption"], row["negative_caption"]) for row in rows] == [
+            (pair.id, pair.positive, pair.negative) for pair in pairs
+        ]
+        kept = (settings.work / "captions" / "images" / pairs[0].image).read_bytes()
+        assert rows.cast_column("image", datasets.Image(decode=False))[0]["image"]["bytes"] == kept
+    files = plan(settings.repository, "me/toy_rules").contents
+    assert {"README.md", "build.json", "eval.yaml"} < set(files)
+    assert "config: replace_obj" in (settings.repository / "eval.yaml").read_text(encoding="utf-8")
+
+
+def test_the_same_command_again_does_nothing_and_a_change_goes_on_from_where_it_matters(judged, tmp_path):
+    settings, *_ = judged
+    said = []
+    made = (settings.folder / "made.json").stat().st_mtime_ns
+    assert not any(make(settings, said.append))
+    assert [line.endswith("(was done)") for line in said] == [True] * len(STAGES)
+    assert (settings.folder / "made.json").stat().st_mtime_ns == made
+    for change, first in (
+        ({"learned": 1}, "refine"),
+        ({"annotators": ("ana",)}, "review"),
+        ({"kinds": ("replace_obj",)}, "generate"),
+        ({"reading": {"limit": 199}}, "captions"),
+        ({"licence": "mit"}, "build"),
+        ({"seed": 1}, "generate"),
+    ):
+        found = progress(replace(settings, **change))
+        assert [each.stage for each in found if each.state == "next"] == [first]
+        assert next(each.why for each in found if each.stage == first) == f"changed: {['limit', *change][-1]}" or (
+            first == "captions"
+        )
+
+
+@pytest.mark.parametrize("stage", [name for name in STAGES if name != "captions"])
+def test_ended_in_a_stage_it_goes_on_there_and_comes_to_the_same(stage, whole, tmp_path, monkeypatch):
+    settings = replace(whole, work=tmp_path)
+    name = {"audit": "do_audit", "final-audit": "do_audit"}.get(stage, f"do_{stage}")
+    real, calls = getattr(new_benchmark, name), []
+
+    def ended(*arguments):
+        calls.append(arguments)
+        if len(calls) == 1 + (stage == "final-audit"):
+            real(*arguments)
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(new_benchmark, name, ended)
+    with pytest.raises(KeyboardInterrupt):
+        make(settings, lambda said: None)
+    assert states(settings)[stage] == "next"
+    said = []
+    make(settings, said.append)
+    assert [line for line in said if line.endswith("(was done)")] == said[: STAGES.index(stage)]
+    assert content(settings.folder) == content(whole.folder)
+
+
+def test_files_of_a_stage_that_was_ended_do_not_count(source, tmp_path, monkeypatch):
+    settings = quick(source, tmp_path)
+
+    def ended(*arguments, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_benchmark_stages, "write_text", ended)
+        with pytest.raises(KeyboardInterrupt):
+            make(settings, lambda said: None)
+    assert not (settings.work / "captions").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(_benchmark_folder, "write_card", ended)
+        with pytest.raises(KeyboardInterrupt):
+            make(settings, lambda said: None)
+    assert not settings.folder.exists()
+    assert states(settings)["build"] == "next"
+
+
+def test_captions_that_changed_are_read_anew_and_what_follows_is_made_anew(whole, tmp_path):
+    settings = replace(whole, source=str(tmp_path / "photos"), work=tmp_path / "work")
+    shutil.copytree(whole.source, settings.source)
+    shutil.copytree(whole.work, settings.work)
+    before = read_pairs(settings.folder / "pairs.jsonl")
+    table = tmp_path / "photos" / "metadata.csv"
+    table.write_text(table.read_text(encoding="utf-8").rpartition("\n")[0], encoding="utf-8")
+    said = []
+    make(settings, said.append)
+    assert said[:2] == ["captions … (changed: source, content)", "captions: 119 captions of 119 images"]
+    assert said[2] == "generate … (changed: captions/captions.jsonl)"
+    assert before != read_pairs(settings.folder / "pairs.jsonl")
+
+
+def test_a_benchmark_that_captions_give_away_is_not_built_and_the_command_fails(source, tmp_path):
+    arguments = ["told", source, "--work", tmp_path / "work", "--rules", "--no-review", "--kind", "replace_obj"]
+    arguments += ["--learned", "0", "--scorer", "characters", "--grid", "2"]
+    result = run(*arguments, "--max-blind-accuracy", "0.55")
+    assert result.exit_code == 1
+    assert re.search(r"fails: .* is right without the image in .*55\.0% is allowed", result.stderr)
+    assert "nothing was built now; leave out a kind with --kind" in result.stderr
+    assert not (tmp_path / "work" / "told").exists()
+    lenient = run(*arguments, "--max-blind-accuracy", "0.999")
+    assert lenient.exit_code == 0, lenient.output
+    assert "final-audit: " in lenient.stdout.split("build …")[0].splitlines()[-1]
+    assert lenient.stdout.count("(was done)") == 6
+    assert "publish it with `vl-assay publish" in lenient.stdout
+
+
+def test_the_plan_shows_what_is_done_and_what_a_model_would_be_asked_and_does_nothing(source, tmp_path):
+    work = tmp_path / "work"
+    arguments = ["asked", source, "--work", work, "--kind", "swap_att", "--model", "m", "--base-url"]
+    first = run(*arguments, "http://127.0.0.1:9/v1", "--plan")
+    assert first.exit_code == 0
+    assert re.search(r"captions +│ next .*build +│ later", first.stdout, re.DOTALL)
+    assert not work.exists()
+    rested = run("told", source, "--work", work, "--rules", "--kind", "swap_att")
+    assert rested.exit_code == 0
+    assert f"vl-assay review {work}/review --images {work}/captions/images\n" in rested.stdout
+    second = run(*arguments, "http://127.0.0.1:9/v1", "--plan")
+    assert re.search(r"captions +│ done .* 120 captions of 120 images", second.stdout)
+    assert re.search(r"generate +│ next \(changed: rules, model\)", second.stdout)
+    assert re.search(r"swap_att +│ +1\d\d │", second.stdout)
+
+
+def test_a_model_is_asked_once_for_each_and_the_card_names_it_and_its_prompts(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    with LanguageModelStandIn() as server:
+        settings = quick(
+            source, tmp_path / "work", rules=None, model="some|model", base_url=server.url, annotators=("ana", "ben")
+        )
+        settings = replace(settings, review=True, kinds=("swap_att", "replace_obj"))
+        make(settings, lambda said: None)
+        asked = len(server.requests)
+        (settings.work / "generate" / STAGE_FILE).unlink()
+        waiting = make(settings, lambda said: None).waiting
+        assert len(server.requests) == len(set(server.requests)) == asked > 400
+    assert re.match(r"people have still to judge (\d+) \(ana\), \1 \(ben\) of \1 candidates", waiting)
+    assert "--annotators ana,ben" in waiting
+    review = Review(settings.work / "review", images=settings.work / "captions" / "images")
+    for number, candidate in enumerate(review.candidates):
+        decide(review.journal, candidate, "ana", "keep")
+        decide(review.journal, candidate, "ben", "not_fluent" if number % 20 == 0 else "keep")
+    assert not any(make(settings, lambda said: None))
+    card = (settings.folder / "README.md").read_text(encoding="utf-8")
+    assert "by some\\|model, seed 0" in card
+    assert "`prompt_swap_att.md` (0), `prompt_locate_obj.md` (0), `prompt_concept_replace_obj.md` (1.5)" in card
+    assert "2 people compared" in card
+    assert re.search(r"^\| keep or not \| [\d,]+ \| 95\.0 % \|", card, re.MULTILINE)
+    assert re.search(r"decisions of each: annotator 1 \((\d+)\), annotator 2 \(\1\)", card)
+    assert "from photos." in card
+    assert str(tmp_path.parent.parent) not in "".join(path.read_text("utf-8") for path in settings.folder.iterdir())
+    assert sorted(path.name for path in settings.folder.iterdir()) == [
+        "README.md", "audit.json", "benchmark.py", "builder.py", "made.json", "pairs.jsonl",
+    ]  # fmt: skip
+
+
+def build_rows(folder, tmp_path, **options):
+    """The rows of the benchmark's own builder."""
+    module = _benchmark_folder._load(folder, "builder")
+    builder = module.Swapped(cache_dir=str(tmp_path / "cache"), config_name="swap_att", **options)
+    return list(builder.as_streaming_dataset(split="test"))
+
+
+def test_the_builder_takes_images_from_the_users_folder_and_names_what_is_missing(whole, tmp_path):
+    settings = replace(whole, work=tmp_path / "work")
+    shutil.copytree(whole.work, settings.work)
+    images = settings.work / "captions" / "images"
+    rows = build_rows(settings.folder, tmp_path, data_dir=str(images))
+    assert build_rows(settings.folder, tmp_path, data_dir=str(images.parent)) == rows
+    assert {row["image"].size for row in rows} == {(4, 4)}
+    text = [{key: value for key, value in row.items() if key != "image"} for row in rows]
+    assert build_rows(settings.folder, tmp_path, with_images=False) == text
+    lost = images / rows[0]["filename"]
+    lost.write_bytes(b"")
+    named = rf"swap_att: 1 of \d+ images are missing .*{lost.name} \(for {rows[0]['id']}\).* allow_missing=True"
+    with pytest.raises(FileNotFoundError, match=named):
+        build_rows(settings.folder, tmp_path, data_dir=str(images))
+    left = build_rows(settings.folder, tmp_path, data_dir=str(images), allow_missing=True)
+    assert [row["image"] is None for row in left] == [True] + [False] * (len(rows) - 1)
+    with pytest.raises(FileNotFoundError, match="Pass data_dir"):
+        build_rows(settings.folder, tmp_path)
+    (settings.folder / "pairs.jsonl").write_bytes(b"{}\n")
+    with pytest.raises(ValueError, match=r"pairs\.jsonl has SHA-256 .* this release's has"):
+        build_rows(settings.folder, tmp_path, with_images=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "message"),
+    [
+        ({"name": "Photos"}, DataError, "small letters"),
+        ({"name": "class"}, DataError, "cannot name a benchmark"),
+        ({"name": "sugarcrepe"}, DataError, "there is a benchmark sugarcrepe already"),
+        ({"name": "refine"}, DataError, "a folder that the work has"),
+        ({"kinds": ("positive_swap",)}, VLAssayError, "generate --kind positive_swap"),
+        ({"kinds": ("nonsense",)}, UnknownNameError, "negate"),
+        ({"rules": None}, VLAssayError, "give --rules"),
+        ({"model": "m"}, VLAssayError, "not both"),
+        ({"rules": "nonsense"}, UnknownNameError, "wordnet"),
+        ({"copy_images": True}, VLAssayError, "--licence"),
+        ({"scorers": ("vera",)}, UnknownNameError, "characters"),
+        ({"learned": 0}, VLAssayError, "nothing to refine on"),
+        ({"max_blind_accuracy": 55}, VLAssayError, "max_blind_accuracy"),
+        ({"source": "nowhere"}, DataError, "there is no benchmark, file or folder"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_any_work(changes, kind, message, tmp_path):
+    with pytest.raises(kind, match=message):
+        make(replace(quick(str(tmp_path), tmp_path / "work"), **changes), lambda said: None)
+    assert not (tmp_path / "work" / "generate").exists()
+
+
+def test_kinds_of_which_too_little_is_kept_are_left_out(whole, tmp_path, monkeypatch):
+    kept = len(read_pairs(whole.folder / "pairs.jsonl"))
+    monkeypatch.setattr(_benchmark_stages, "FEWEST_PAIRS", kept + 1)
+    with pytest.raises(DataError, match=rf"the refinement keeps {kept}, and of no kind {kept + 1} or more"):
+        make(replace(whole, work=tmp_path), lambda said: None)
+
+
+def test_captions_without_the_file_of_an_image_are_refused(tmp_path):
+    table = tmp_path / "captions.csv"
+    table.write_text("image,caption\nhttps://example.org/1.png,a red cat near a blue dog\n", encoding="utf-8")
+    with pytest.raises(DataError, match="1 captions have no file of an image, such as '0'"):
+        make(quick(str(table), tmp_path / "work"), lambda said: None)
+
+
+def test_a_folder_that_was_not_made_here_is_left_alone(source, tmp_path):
+    settings = quick(source, tmp_path / "work", into=tmp_path / "mine")
+    (settings.folder / "thesis").mkdir(parents=True)
+    with pytest.raises(StorageError, match="was not written by new-benchmark"):
+        make(settings, lambda said: None)
+    (settings.work / "captions" / "thesis").mkdir(parents=True)
+    with pytest.raises(StorageError, match="is no stage of this work"):
+        make(replace(settings, into=None), lambda said: None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("review", [True, False])
+def test_all_kinds_by_rule_on_toy_scenes_pass_the_audit_whatever_the_seed(seed, review, tmp_path):
+    settings = toy(tmp_path / "work", seed=seed, review=review)
+    if review:
+        assert make(settings, lambda said: None).waiting
+        judge_by_scene(settings)
+    assert make(settings, lambda said: None).failures == ()
+    sizes = {kind: len(pairs) for kind, pairs in by_kind(settings).items()}
+    assert min(sizes.values()) > 400
+    # Every negative that adds words is the longer caption, so that nothing of these kinds can be kept.
+    assert list(sizes) == [kind for kind in NEGATIVE_KINDS if not kind.startswith("add")]
