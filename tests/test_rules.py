@@ -163,3 +163,8 @@ def test_without_wordnet_the_message_says_how_to_get_it(monkeypatch):
     with pytest.raises(UnknownNameError, match="builtin, wordnet"):
         make_by_rule("replace_obj", ["a dog"], lexicon="wiktionary")
     assert _rules.LEXICONS == ("builtin", "wordnet")
+
+
+def test_no_object_is_exchanged_with_a_word_of_place():
+    [found] = make_by_rule("swap_obj", ["a red ring to the left of a blue star"], seed=0, most=9)
+    assert [text for text, _ in found] == ["a red star to the left of a blue ring"]

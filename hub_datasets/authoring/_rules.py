@@ -191,7 +191,19 @@ def _replace(vocabulary: Mapping[str, Sequence[str]], captions: Sequence[str], s
 
 def _swap(kind: str, captions: Sequence[str], seed: int, most: int) -> _Made:
     found = crepe_swaps(captions, seed, kinds=[kind], most=most, tagger="plain")
-    return [[(each.caption, {"rule": f"two {each.kind}s exchanged"}) for each in own] for own in found]
+    return [
+        [
+            (each.caption, {"rule": f"two {each.kind}s exchanged"})
+            for each in own
+            if _directions(each.caption) == _directions(caption)
+        ]
+        for caption, own in zip(captions, found, strict=True)
+    ]
+
+
+def _directions(caption: str) -> list[tuple[int, str]]:
+    """Words of place and where they are: to the tagger they are nouns, but "a ring of a left" is no swap of objects."""
+    return [(place, word) for place, word in enumerate(split(caption).lower) if word in _NO_OBJECTS]
 
 
 def _negate(captions: Sequence[str], seed: int, most: int) -> _Made:
