@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -40,6 +41,24 @@ def write_atomically(path: Path, content: bytes) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a text file atomically, as UTF-8."""
     write_atomically(path, text.encode())
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Append to a file and wait until that is on the disk.
+
+    Raises:
+        OSError: it could not be written; the file is as it was.
+    """
+    # Without a buffer: what one could not write down, it would write when it is closed, behind what was cut off.
+    with path.open("ab", buffering=0) as file:
+        start = file.tell()
+        try:
+            if file.write(line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(file.fileno())
+        except OSError:
+            os.ftruncate(file.fileno(), start)
+            raise
 
 
 @contextmanager

@@ -204,7 +204,7 @@ def review(
         raise UnknownNameError("status of a review", status, REVIEW_STATUSES)
     by = check_text(by, "the reviewer's name")
     if not by:
-        raise SubmissionError("a review says who made it; give a name")
+        raise SubmissionError("a review says who made it; give a name, as a command with --by")
     time = now()
     content = _json({"time": _iso(time), "by": by, "status": status, "reason": check_text(reason, "the reason", 500)})
     name = f"{time.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}-{hashlib.sha256(content).hexdigest()[:8]}"

@@ -161,7 +161,13 @@ class _Leaderboard:
 def _compare(catalogue: Catalogue) -> tuple[Callable[[], Any], None, Any]:
     """The page that sets models side by side; returns what a page does when it has just been opened."""
     score = gr.Dropdown(label="Score", elem_id="compare-score", value=None)
-    models = gr.Dropdown(label="Two to five models", multiselect=True, max_choices=5, elem_id="compare-models")
+    models = gr.Dropdown(
+        label="Two to five models",
+        info="Of those that have the score; choose that first.",
+        multiselect=True,
+        max_choices=5,
+        elem_id="compare-models",
+    )
     bars, radar = gr.Plot(elem_id="bars", visible=False), gr.Plot(elem_id="radar", visible=False)
     differences, examples = gr.HTML(elem_id="differences"), gr.HTML(elem_id="disagreements")
     outputs = [bars, radar, differences, examples]
@@ -178,7 +184,8 @@ def _compare(catalogue: Catalogue) -> tuple[Callable[[], Any], None, Any]:
         known = _duels.contestants(catalogue.board, columns[0]) if columns else {}
         chosen = [known[label] for label in labels or () if label in known]
         if len(chosen) < 2:
-            return [gr.update(visible=False)] * 2 + ["", ""]
+            lacking = "<p>One more model makes a comparison.</p>" if chosen else ""
+            return [gr.update(visible=False)] * 2 + [lacking, ""]
         entries = _duels.entries_of(catalogue.board, columns[0], chosen)
         figures = [_figure(draw, entries, dark=_is_dark(request)) for draw in (_plots.bars, _plots.radar)]
         texts = [write(catalogue, columns[0], chosen) for write in (_duels.differences_html, _duels.disagreements_html)]

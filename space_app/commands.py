@@ -32,6 +32,7 @@ def leaderboard(
 
     Example: `vl-assay leaderboard`, then open http://127.0.0.1:7860.
     """
+    from ..metrics._serving import check_address
     from ..metrics.errors import DataError
     from ._storage import open_storage
 
@@ -40,6 +41,7 @@ def leaderboard(
     except ModuleNotFoundError as error:
         raise DataError(f"the leaderboard lacks a library ({error.name}): pip install 'vl-assay[space]'") from error
     opened = open_storage(storage)
+    check_address(host, port)
     typer.echo(f"the leaderboard is at http://{host}:{port}; Ctrl-C ends it")
     serve(opened, server_name=host, server_port=port, quiet=True)
 
@@ -88,6 +90,7 @@ def moderate(
 
     Example: `vl-assay moderate`, then `vl-assay moderate 0123456789abcdef accepted --by me`.
     """
+    from ..metrics.errors import SubmissionError
     from ._catalogue import Catalogue
     from ._storage import open_storage
     from ._submissions import review
@@ -99,7 +102,9 @@ def moderate(
             name = (each.model or {}).get("name", "?")
             typer.echo(f"{each.id}  {each.status:9}  {name}  {' '.join([*each.flags, *each.problems])}")
         if not waiting:
-            typer.echo("no submission waits for a decision")
+            typer.echo(f"no submission waits for a decision{f' in {storage}' if storage else ''}")
         return
-    found = review(opened, submission, status or "", reason, by)
+    if status is None:
+        raise SubmissionError(f"nothing is decided on {submission}; add accepted, flagged or withdrawn")
+    found = review(opened, submission, status, reason, by)
     typer.echo(f"{found.id} is {found.status}")

@@ -313,5 +313,35 @@ def test_the_audit_of_the_released_sugarcrepe_finds_what_is_there(sugarcrepe):
     assert record["normalised"]["formatting_rule"]["accuracy"] == 0.5
 
 
+def test_with_the_case_in_the_place_of_inner_white_space_the_rule_is_as_on_the_card(sugarcrepe):
+    def looks(text):
+        return 4 * (text != text.strip()) - 2 * text.rstrip().endswith(".") - text.strip()[:1].isupper()
+
+    right = {}
+    for pair in sugarcrepe.pairs:
+        gap = looks(pair.positive) - looks(pair.negative)
+        right.setdefault(pair.category, []).append(0.5 if gap == 0 else float(gap > 0))
+    accuracy = [float(np.mean(credits)) for credits in right.values()]
+    assert [f"{100 * bound:.1f}" for bound in (min(accuracy), max(accuracy))] == ["62.5", "66.6"]
+
+
 def test_the_audit_on_the_card_of_sugarcrepe_is_that_of_the_release(sugarcrepe):
     check_against_the_card("sugarcrepe", "sugarcrepe", sugarcrepe.record)
+
+
+def test_no_pairs_are_refused():
+    with pytest.raises(DataError, match="no pairs came"):
+        audit([], "nothing")
+
+
+def test_names_are_shown_as_they_are_and_long_captions_are_cut(tmp_path):
+    odd = "a|b &lt; <i>c</i>"
+    pairs = [pair._replace(negative=pair.negative + " so" * 1000) for pair in clean_pairs(60, 0)]
+    pairs = [pair._replace(category=odd if row % 2 else "d") for row, pair in enumerate(pairs)]
+    result = audit(pairs, "x")
+    write_audit(result, tmp_path)
+    page, text = ((tmp_path / name).read_text("utf-8") for name in ("audit.html", "audit.md"))
+    assert "a|b &amp;lt; &lt;i&gt;c&lt;/i&gt;" in page
+    assert "a\\|b &lt; &lt;i>c&lt;/i>" in text
+    assert " so" * 200 not in page + text
+    assert " so" * 1000 in result.record["scorers"]["words"]["telling"][0]["examples"][0]["negative"]

@@ -8,6 +8,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from review_support import draw_image
 
 from vl_assay.hub_datasets.authoring._sources import Captioned, read_captions
 from vl_assay.hub_datasets.authoring.candidates import Candidate, read_candidates, to_pairs, write_candidates
@@ -99,12 +100,13 @@ def test_captions_are_read_from_tables_of_every_format(tmp_path, name):
 def test_a_folder_of_images_is_read_with_its_metadata_and_images_are_copied_when_asked(tmp_path, name):
     photos = tmp_path / "photos"
     (photos / "sub").mkdir(parents=True)
-    (photos / "a.png").write_bytes(b"first")
-    (photos / "sub" / "b.png").write_bytes(b"second")
+    draw_image(photos / "a.png", 0)
+    draw_image(photos / "sub" / "b.png", 1)
+    contents = [path.read_bytes() for path in (photos / "a.png", photos / "sub" / "b.png")]
     write_rows(photos, name)
     assert [each.image for each in read_captions(photos)] == [str(photos / "a.png"), str(photos / "sub" / "b.png")]
     copied = read_captions(photos, images=tmp_path / "images")
-    assert [open(each.image, "rb").read() for each in copied] == [b"first", b"second"]  # noqa: PTH123, SIM115
+    assert [open(each.image, "rb").read() for each in copied] == contents  # noqa: PTH123, SIM115
     assert {path.name for path in (tmp_path / "images").iterdir()} == {each.image.split("/")[-1] for each in copied}
     (photos / "a.png").unlink()
     with pytest.raises(DataError, match=r"a\.png cannot be read"):
@@ -192,3 +194,12 @@ def test_a_dataset_on_the_hub_is_read_as_a_stream_with_its_images_only_when_aske
     assert asked == [("owner/name", "config", "train", True), ("owner/name", None, None, True)]
     copied = read_captions("hf://datasets/owner/name", images=tmp_path / "images")
     assert [Image.open(each.image).getpixel((0, 0)) for each in copied] == [(255, 0, 0), (0, 0, 255)]
+
+
+def test_a_file_that_is_no_image_is_not_copied(tmp_path):
+    (tmp_path / "secret.txt").write_text("password")
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "metadata.csv").write_text("file_name,caption\n../secret.txt,a cat\n")
+    with pytest.raises(DataError, match=r"secret\.txt is no image that can be read"):
+        read_captions(tmp_path / "photos", images=tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from review_support import candidate, write_set
+from review_support import candidate, write_items, write_set
 
+from vl_assay.hub_datasets.authoring import _generate_asking
 from vl_assay.hub_datasets.authoring._decisions import DECISIONS, decide, export, labels, shown_texts, verdict
+from vl_assay.hub_datasets.authoring._endpoint import Completion
 from vl_assay.hub_datasets.authoring._journal import Entry, Journal
 from vl_assay.hub_datasets.authoring._review_page import ReviewDesk, mark_changes
 from vl_assay.hub_datasets.authoring.pairs import read_pairs
@@ -290,3 +294,45 @@ def test_images_are_taken_from_the_folder_and_nowhere_else(tmp_path):
 
 def test_shown_texts_are_those_of_the_candidates():
     assert shown_texts([candidate(3)]) == {("3/swap_att", -1): candidate(3).candidate}
+
+
+@contextmanager
+def room_for(path, size):
+    """Files may grow to that many bytes beyond what this one has, as on a disk that is nearly full."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_line_for_half_of_which_there_is_room_leaves_nothing_behind(path):
+    journal = open_journal(path)
+    journal.decide(entry("ana", "1", "keep"))
+    before = path.read_bytes()
+    with room_for(path, 60), pytest.raises(StorageError, match=r"too large|No space"):
+        journal.decide(entry("ana", "2", "keep"))
+    assert path.read_bytes() == before
+    journal.decide(entry("ana", "3", "keep"))
+    assert decided(open_journal(path)) == {"ana": {"1": "keep", "3": "keep"}}
+
+
+def test_an_answer_for_half_of_which_there_is_room_leaves_nothing_behind(path):
+    journal = _generate_asking.Journal(path)
+    question = _generate_asking.Question([{"role": "user", "content": "a"}], 0.0, 5)
+    journal.add("1", "m", question, Completion("yes"))
+    with room_for(path, 60), pytest.raises(StorageError, match=r"too large|No space"):
+        journal.add("2", "m", question, Completion("no"))
+    journal.add("3", "m", question, Completion("no"))
+    again = _generate_asking.Journal(path)
+    assert [again.find(key) is not None for key in "123"] == [True, False, True]
+
+
+@pytest.mark.parametrize("boxes", [False, True])
+def test_an_export_does_not_take_the_place_of_the_journal(tmp_path, boxes):
+    source = write_items(tmp_path) if boxes else tmp_path
+    write_set(tmp_path, 2)
+    review = Review(source, boxes=boxes)
+    with pytest.raises(DataError, match="would be overwritten; name another file"):
+        review.export(review.journal.path)

@@ -199,3 +199,12 @@ def test_answers_of_another_form_are_rejected_by_their_fields():
     for text in ("", "[1, 2]", '["a"] 3', "{" * 30_000, '{"caption": ' + "[" * 100_000):
         with pytest.raises(Rejected, match="not JSON"):
             read_answer("compose_replace", text)
+
+
+def test_half_a_character_in_any_field_is_rejected_as_no_file_could_hold_it():
+    swap = {"possible": True, "first": "cup", "second": "mat", "caption": "a mat on a cup"}
+    for field in ("first", "second", "caption"):
+        with pytest.raises(Rejected, match="control characters"):
+            read_answer("swap_obj", json.dumps(swap | {field: "\ud83d"}))
+    with pytest.raises(Rejected, match="control characters"):
+        read_answer("locate_obj", json.dumps({"concepts": ["cup", "\ud83d"]}))

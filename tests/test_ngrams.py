@@ -178,3 +178,9 @@ def test_pairs_of_one_image_and_unknown_scorers_are_refused():
         blind_scores(pairs, "words")
     with pytest.raises(UnknownNameError, match="known: words, characters"):
         blind_scores(pairs, "letters")
+
+
+def test_characters_of_chinese_are_units_of_words():
+    model = train(["猫在垫子上", "狗在垫子上"], unit="word", order=2)
+    known, unknown = model.score(["牛在垫子上", "牛马羊鸡鸭"])
+    assert known > unknown

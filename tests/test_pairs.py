@@ -95,8 +95,11 @@ def test_columns_are_mapped_by_hand_where_their_names_say_nothing(tmp_path):
         ([{"caption": ["a", "b"], "negative": "c"}], {}, "row 0 has several captions"),
         ([{"caption": " ", "negative": "b"}], {}, "the positive caption is empty in x/0"),
         ([{"id": 1, "caption": "a", "negative": "b"}] * 2, {}, "the id comes more than once in 1"),
+        ([{"id": 1, "caption": "a", "negative": "b"}, {"caption": "a", "negative": "b"}], {}, "row 1 has no 'id'"),
+        ([{"id": None, "caption": "a", "negative": "b"}], {}, "row 0 has no 'id'"),
+        ([{"caption": "a \ud83d", "negative": "b"}], {}, r"'x/0' has '\\ud83d', which is half a character"),
         (["a", "b"], {}, "row 0 is no object"),
-        ([], {}, "none is known to be the positive"),
+        ([], {}, "has no row"),
         (7, {}, "holds a int at the top"),
     ],
 )
@@ -205,6 +208,8 @@ def test_sugarcrepes_layout_is_written_without_the_name_in_the_keys(tmp_path):
     assert json.loads((tmp_path / "swap.json").read_text("utf-8")) == {"0": ROWS[0], "1": ROWS[1]}
     with pytest.raises(DataError, match="2 came; write a file for each"):
         write_pairs([EXPECTED[0], EXPECTED[1]._replace(category="add")], tmp_path / "swap.json")
+    with pytest.raises(DataError, match="2 pairs came with 1 different ids"):
+        write_pairs([EXPECTED[0], EXPECTED[1]._replace(id="0")], tmp_path / "swap.json")
     with pytest.raises(DataError, match=r"ends in '\.xlsx'"):
         write_pairs(EXPECTED, tmp_path / "swap.xlsx")
 
@@ -228,3 +233,21 @@ def test_normalisation_is_the_documented_one(typed, expected):
 @given(st.text(max_size=40))
 def test_normalisation_changes_nothing_twice(text):
     assert normalise(normalise(text)) == normalise(text)
+
+
+def test_a_row_with_more_cells_than_columns_is_refused(tmp_path):
+    (tmp_path / "x.csv").write_text("positive,negative\na cat,a dog\na cat, sitting,a dog\n")
+    with pytest.raises(DataError, match=r"row 1 has more cells than there are columns \('a dog' is beyond"):
+        read_pairs(tmp_path / "x.csv")
+
+
+def test_json_that_is_too_deep_is_refused(tmp_path):
+    (tmp_path / "x.json").write_text("[" * 100_000)
+    with pytest.raises(DataError, match="cannot be read"):
+        read_pairs(tmp_path / "x.json")
+
+
+def test_a_category_of_zero_is_a_category(tmp_path):
+    rows = [{"positive": "a", "negative": "b", "category": category} for category in (0, 1, None, "")]
+    (tmp_path / "x.json").write_text(json.dumps(rows))
+    assert [pair.category for pair in read_pairs(tmp_path / "x.json")] == ["0", "1", "x", "x"]

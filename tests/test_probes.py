@@ -196,3 +196,10 @@ def test_clean_sets_exclude_chance_no_more_often_than_the_level():
     assert max(probes.values()) <= 5, excluded
     # The rules learn nothing: theirs are ordinary intervals, of 100 of which 11 or more miss in 1 of 100 cases.
     assert max(excluded.values()) <= 11, excluded
+
+
+def test_characters_of_chinese_and_japanese_are_words():
+    assert words("一只猫, TV 2") == ["一", "只", "猫", "tv", "2"]
+    assert words("ネコ") == ["ネ", "コ"]
+    pairs = [Pair(str(row), str(row), f"第{row}只猫", f"第{row}只狗", "c") for row in range(40)]
+    assert accuracy(held_out_gaps(pairs, "words")) == 1

@@ -176,3 +176,19 @@ def test_the_command_takes_sheets_of_blind_models_and_no_others(coco, tmp_path):
         raise run(*options, tmp_path / "clip.parquet").exception
     with pytest.raises(VLAssayError, match="no scores for"):
         raise run(*options, tmp_path / "few.parquet").exception
+
+
+def test_what_is_left_out_of_a_benchmark_is_noted_in_a_line(tmp_path):
+    found = run("toy_scenes", "--out", tmp_path / "out", "--scorer", "words")
+    assert found.stderr.startswith("note: toy_scenes: left out, as they have no pairs: groups, detection, vqa\n")
+
+
+@pytest.mark.parametrize("dataset", ["pairs.jsonl", ""])
+@pytest.mark.parametrize("command", ["refine", "audit"])
+def test_results_do_not_take_the_place_of_the_dataset(dataset, command, tmp_path):
+    write_pairs(make_pairs(20), tmp_path / "pairs.jsonl")
+    before = (tmp_path / "pairs.jsonl").read_bytes()
+    arguments = [command, str(tmp_path / dataset), "--out", str(tmp_path)]
+    with pytest.raises(VLAssayError, match="give another --out"):
+        raise CliRunner().invoke(build_app(), arguments).exception
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [before]

@@ -158,12 +158,13 @@ def export(items: Sequence[BoxItem], journal: Journal, pictures: Pictures, path:
             say: whether any phrase has boxes. Where several annotators drew, `choose` says whose boxes are written.
 
     Raises:
-        DataError: another suffix, or an image that is not there.
+        DataError: another suffix, the journal's own path, or an image that is not there.
         StorageError: the file could not be written.
     """
     path = Path(path)
     if path.suffix != ".jsonl":
         raise DataError(f"{path} ends in {path.suffix!r}; boxes are exported as .jsonl")
+    journal.check_apart(path)
     shown = shown_texts(items)
     by_key = entries_by_phrase(journal, shown)
     rows, boxes, phrase_id = [], 0, 0

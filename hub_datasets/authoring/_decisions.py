@@ -134,7 +134,7 @@ def export(candidates: Sequence[Candidate], journal: Journal, path: str | Path) 
             are no pairs.
 
     Raises:
-        DataError: another suffix.
+        DataError: another suffix, the journal's own path.
         StorageError: a file could not be written.
     """
     from .pairs import Pair, write_pairs
@@ -142,6 +142,7 @@ def export(candidates: Sequence[Candidate], journal: Journal, path: str | Path) 
     path = Path(path)
     if path.suffix != ".jsonl":
         raise DataError(f"{path} ends in {path.suffix!r}; decisions are exported as .jsonl")
+    journal.check_apart(path)
     shown = shown_texts(candidates)
     by_id = entries_by_id(journal.standing(shown))
     lines, pairs, statuses = [], [], dict.fromkeys(STATUSES, 0)

@@ -7,6 +7,7 @@ succeed, `Refused` where this question never will, and `ModelError` where no que
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import threading
 from collections.abc import Mapping
@@ -130,6 +131,8 @@ class Endpoint:
     def _sorted(self, error: Exception) -> Exception:
         response = getattr(error, "response", None)
         status = getattr(response, "status_code", None)
+        if isinstance(error, json.JSONDecodeError | TypeError | AttributeError | LookupError):
+            return Unanswered(f"the answer is no chat completion ({self._told(error)}); check --base-url")
         if status is None or status in _PASSING or status >= 500:
             return Unanswered(self._told(error), _asked_wait(response.headers) if response is not None else 0.0)
         if status in _REFUSALS:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...metrics.errors import VLAssayError
+from ...metrics.errors import ModelError, VLAssayError
 from ._endpoint import open_model
 from ._generate_asking import JOURNAL_FILE, count_answers
 from ._generate_checks import REASONS
@@ -57,7 +57,17 @@ def make_candidates(
     else:
         report = generate(captions, opened, out, chosen, **options, **asking)
     print_report(report)
-    print(f"written to {out}: {CANDIDATES_FILE}, {REPORT_FILE}; judge them with `vl-assay review {shlex.quote(str(out))}`")
+    made = report.made.total()
+    review = f"; judge them with `vl-assay review {shlex.quote(str(out))}`" if made else ""
+    print(f"written to {out}: {CANDIDATES_FILE}, {REPORT_FILE}{review}")
+    if made and not with_images and any(item.image for item in captions):
+        print("the same command with --images copies the images there, so that the review shows them")
+    unanswered = sum(own["no answer"] for own in report.rejected.values())
+    if unanswered:
+        told = f"{unanswered:,} without an answer, for the reasons in {out / JOURNAL_FILE}; the same command asks again"
+        if not made:
+            raise ModelError(f"nothing was made, {told}")
+        print(told)
 
 
 def print_plan(estimate: Estimate, captions: int, answered: int) -> None:

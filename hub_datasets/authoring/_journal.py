@@ -124,6 +124,11 @@ class Journal:
         """How many decisions are on something that is not, or no longer, judged, and count nowhere."""
         return sum(map(len, self.standing().values())) - sum(map(len, self.standing(shown).values()))
 
+    def check_apart(self, path: Path) -> None:
+        """Raise `DataError` where a file that is to be written is the journal itself."""
+        if path.resolve() == self.path.resolve():
+            raise DataError(f"{path} has the decisions themselves, and would be overwritten; name another file")
+
     def _append(self, entry: Entry) -> Entry:
         entry = entry._replace(time=entry.time or datetime.now(UTC).isoformat(timespec="milliseconds"))
         row = {name: value for name, value in entry._asdict().items() if value != Entry._field_defaults.get(name)}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -40,7 +42,10 @@ class Pictures:
         except (OSError, ValueError):  # a name that no file can have
             inside = True
         if not inside:
-            raise DataError(f"{image} lies outside {self.folder}, and only images inside it are shown")
+            raise DataError(
+                f"{image} lies outside {self.folder}, and only images inside it are shown; name a folder that "
+                "holds them with --images, or copy them beside the candidates with `vl-assay generate --images`"
+            )
         raise DataError(f"there is no image {image} in {self.folder}")
 
     def name(self, image: str) -> str:
@@ -66,12 +71,8 @@ class Pictures:
         Raises:
             DataError: it is not there, or no image.
         """
-        path = self.path(image)
-        try:
-            with Image.open(path) as opened:
-                return ImageOps.exif_transpose(opened).convert("RGB")
-        except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
-            raise DataError(f"{path} is no image that can be read ({error}); replace it") from error
+        with self._opened(image) as opened:
+            return ImageOps.exif_transpose(opened).convert("RGB")
 
     def size(self, image: str) -> tuple[int, int]:
         """Width and height of an image in pixels, as `load` turns it."""
@@ -83,14 +84,10 @@ class Pictures:
         Raises:
             DataError: it is not there, or no image.
         """
-        path = self.path(image)
-        try:
-            with Image.open(path) as opened:
-                kind = opened.format or ""
-        except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
-            raise DataError(f"{path} is no image that can be read ({error}); replace it") from error
+        with self._opened(image) as opened:
+            kind = opened.format or ""
         if kind in _SHOWN_BY_BROWSERS:
-            return _address(path.read_bytes(), kind)
+            return _address(self.path(image).read_bytes(), kind)
         return _encoded(self.load(image), "PNG")
 
     def thumbnail(self, image: str) -> str:
@@ -98,6 +95,15 @@ class Pictures:
         loaded = self.load(image)
         loaded.thumbnail((_THUMBNAIL, _THUMBNAIL))
         return _encoded(loaded, "JPEG")
+
+    @contextmanager
+    def _opened(self, image: str) -> Iterator[Image.Image]:
+        path = self.path(image)
+        try:
+            with Image.open(path) as opened:
+                yield opened
+        except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
+            raise DataError(f"{path} is no image that can be read ({error}); replace it") from error
 
 
 def _encoded(image: Image.Image, kind: str) -> str:

@@ -94,12 +94,12 @@ def read_answer(name: str, text: str) -> dict[str, Any]:
     if "possible" in fields and answer.get("possible") is False:
         raise Rejected("not possible", "by the model")
     for field, kind in fields.items():
-        value = answer.get(field)
+        value: Any = answer.get(field)
         texts = value if isinstance(value, list) else [value] * (kind is str)
         if not isinstance(value, kind) or not all(isinstance(each, str) for each in texts):
             raise Rejected("missing field", f"{field!r} is {str(value)[:40]!r}")
-        for text in texts:
-            check_signs(text)
+        for each in texts:
+            check_signs(each)
     return {field: answer[field] for field in fields}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -82,7 +83,7 @@ def read_captions(
     Raises:
         UnknownNameError: a name in `columns` that is not ours.
         DataError: nothing is there, a column is missing, a caption is empty or no text, an id comes twice, or an image
-            that is wanted is not there.
+            that is wanted is not there or no image.
     """
     columns = dict(columns or {})
     check_fields("captions", columns, _GUESSES)
@@ -208,7 +209,13 @@ def _keep_picture(reference: str, key: int, picture: Mapping[str, Any], folder: 
 
 
 def _keep_bytes(content: bytes, name: str, folder: Path) -> Path:
-    """The file of an image in the folder, written unless it is there."""
+    """The file of an image in the folder, written unless it is there; what is no image is not passed on."""
+    from PIL import Image
+
+    try:
+        Image.open(io.BytesIO(content)).close()
+    except (OSError, Image.DecompressionBombError) as error:
+        raise DataError(f"{name} is no image that can be read; mend the row that names it") from error
     path = folder / (content_key(content) + Path(name).suffix.lower())
     if not path.exists():
         write_atomically(path, content)

@@ -35,13 +35,14 @@ def read_rows(path: Path) -> list[Keyed]:
 
             rows: Any = pq.read_table(path).to_pylist()
         elif path.suffix in (".csv", ".tsv"):
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                rows = list(csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
-                _refuse_surplus(rows)
+            rows = _read_cells(path)
         elif path.suffix == ".jsonl":
-            rows = [json.loads(line) for line in path.read_text("utf-8").split("\n") if line.strip()]
+            lines = path.read_text("utf-8-sig").split("\n")
+            rows = [_read_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
         else:
-            rows = json.loads(path.read_text("utf-8"), object_pairs_hook=_refuse_twice)
+            rows = json.loads(path.read_text("utf-8-sig"), object_pairs_hook=_refuse_twice)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} cannot be read as UTF-8 ({error}); save it in that encoding") from error
     except (OSError, ValueError, RecursionError, csv.Error) as error:  # pyarrow's errors are among these
         raise DataError(f"{path} cannot be read: {error}") from error
     if not isinstance(rows, list | dict):
@@ -77,6 +78,8 @@ def choose_columns(
     Raises:
         DataError: the user's column is not there, or a needed field has none.
     """
+    if not found:
+        raise DataError(f"{source} has no row; give it one for each caption")
     chosen = {}
     for field, names in guesses.items():
         if field in columns:
@@ -136,6 +139,34 @@ def hub_name(reference: str) -> tuple[str, str | None]:
     if not reference.startswith(HUB) or not owner or not name:
         raise DataError(f"{reference!r} is no dataset on the Hub; write {HUB}OWNER/NAME or {HUB}OWNER/NAME/CONFIG")
     return f"{owner}/{name}", config or None
+
+
+def _read_cells(path: Path) -> list[dict[str | None, Any]]:
+    separator = "\t" if path.suffix == ".tsv" else ","
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file, delimiter=separator)
+        names = list(reader.fieldnames or ())
+        if len(names) == 1 and (others := [other for other in ",;\t|" if other in names[0]]):
+            raise ValueError(f"{others[0]!r} is between its columns; a {path.suffix} file has {separator!r} there")
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ValueError(f"{twice.count(twice[0])} columns are called {twice[0]!r}; give each a name of its own")
+        try:
+            rows: list[dict[str | None, Any]] = list(reader)
+        except csv.Error as error:
+            raise ValueError(
+                f"{error}, after line {reader.line_num}; close the quotation mark that is open there, if one is, or "
+                "shorten the text"
+            ) from error
+    _refuse_surplus(rows)
+    return rows
+
+
+def _read_line(number: int, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"line {number} is no JSON ({error}); mend or remove it") from error
 
 
 def _refuse_surplus(rows: Sequence[Mapping[str | None, Any]]) -> None:

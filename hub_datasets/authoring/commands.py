@@ -161,9 +161,8 @@ def refine(
     from .refine import blind_scorers
     from .refine import refine as refine_pairs
 
-    pairs = read_with_notes(
-        dataset, columns=parse_columns(column), data_dir=data_dir, options=parse_options(option, allow_missing=False)
-    )
+    reading = {"columns": parse_columns(column), "options": parse_options(option, allow_missing=False)}
+    pairs = read_with_notes(dataset, out, data_dir=data_dir, **reading)
     names = scorer or ([] if sheet or learned else ["words", "characters"])
     result = refine_pairs(
         pairs,
