@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -39,6 +40,17 @@ class TorchModel:
     def device(self) -> torch.device:
         """Where the model is."""
         return next(self._model.parameters()).device
+
+    @property
+    def module(self) -> Any:
+        """The model itself, whose parameters can be trained."""
+        return self._model
+
+    def holding(self, module: Any, info: ModelInfo) -> Self:
+        """The same with another module of the same kind, such as one whose weights have moved on."""
+        other = copy.copy(self)
+        other.info, other._model, other._exact_model = info, module, None
+        return other
 
     def chosen(self, exact: bool) -> Any:
         """The model; in double precision where `exact`, made when it is first wanted, on the CPU for Apple's GPUs."""
@@ -81,6 +93,11 @@ class ImageTextModel(TextModel):
         An orientation in EXIF data is not applied, as in the papers' own scripts.
         """
         return self._image_processor(image.convert("RGB"), return_tensors="np")["pixel_values"][0]
+
+    def save(self, folder: Path) -> None:
+        """Write model, tokenizer and image processor as a folder that `from_pretrained` opens."""
+        for part in (self._model, self._tokenizer, self._image_processor):
+            part.save_pretrained(folder)
 
     def _pixels(self, images: Sequence[np.ndarray], tower: torch.nn.Module) -> torch.Tensor:
         """Prepared images of one size as a batch for that part of the model."""
@@ -136,8 +153,12 @@ def chosen_rows(images: Sequence[int], features: torch.Tensor) -> torch.Tensor:
 
 def normalised(output: Any, exact: bool) -> np.ndarray:
     """Embeddings of length 1, float32, or float64 where `exact`, from a model's output."""
-    embeddings = getattr(output, "pooler_output", output)
-    return unit(embeddings.to(torch.float64 if exact else torch.float32)).cpu().numpy()
+    return unit(pooled(output).to(torch.float64 if exact else torch.float32)).cpu().numpy()
+
+
+def pooled(output: Any) -> torch.Tensor:
+    """The embeddings in a model's output, which may be these alone."""
+    return getattr(output, "pooler_output", output)
 
 
 def unit(embeddings: torch.Tensor) -> torch.Tensor:

@@ -17,7 +17,7 @@ from transformers import AlignModel, AltCLIPModel, ChineseCLIPModel, CLIPModel, 
 from ..metrics.errors import ModelError
 from ._loading import load_checkpoint
 from ._protocol import LoadOptions, choose
-from ._torch_models import Checkpoint, ImageTextModel, normalised, precise_convolutions
+from ._torch_models import Checkpoint, ImageTextModel, normalised, pooled, precise_convolutions
 
 _CLASSES: dict[str, Any] = {
     "clip": CLIPModel,
@@ -47,17 +47,25 @@ class Clip(ImageTextModel):
     @torch.inference_mode()
     def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
         """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
-        model = self.chosen(exact)
-        with precise_convolutions():
-            return normalised(model.get_image_features(pixel_values=self._pixels(images, model)), exact)
+        return normalised(self.embed_images(images, exact=exact), exact)
 
     @torch.inference_mode()
     def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
         """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
+        return normalised(self.embed_captions(captions, exact=exact), exact)
+
+    def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
+        """What the model says of prepared images, (n, d), of any length; with a graph where gradients are wanted."""
+        model = self.chosen(exact)
+        with precise_convolutions():
+            return pooled(model.get_image_features(pixel_values=self._pixels(images, model)))
+
+    def embed_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+        """What the model says of prepared captions, (n, d), of any length; with a graph where gradients are wanted."""
         model = self.chosen(exact)
         # Padding on the left would move the first token, at which ALIGN and its like read a caption.
         ids, mask = self._tokens(captions, model)
-        return normalised(model.get_text_features(input_ids=ids, attention_mask=mask), exact)
+        return pooled(model.get_text_features(input_ids=ids, attention_mask=mask))
 
 
 def load(checkpoint: str, options: LoadOptions) -> Clip:

@@ -48,19 +48,27 @@ class FlavaContrastive(_Flava):
     @torch.inference_mode()
     def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
         """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
-        model = self.chosen(exact)
-        with precise_convolutions():
-            states = model.image_model(pixel_values=self._pixels(images, model.image_model)).last_hidden_state
-        # `get_image_features` projects all tokens and returns them all; the embedding is the first.
-        return normalised(model.image_projection(states[:, 0]), exact)
+        return normalised(self.embed_images(images, exact=exact), exact)
 
     @torch.inference_mode()
     def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
         """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
+        return normalised(self.embed_captions(captions, exact=exact), exact)
+
+    def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
+        """What the model says of prepared images, (n, d), of any length; with a graph where gradients are wanted."""
+        model = self.chosen(exact)
+        with precise_convolutions():
+            states = model.image_model(pixel_values=self._pixels(images, model.image_model)).last_hidden_state
+        # `get_image_features` projects all tokens and returns them all; the embedding is the first.
+        return model.image_projection(states[:, 0])
+
+    def embed_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+        """What the model says of prepared captions, (n, d), of any length; with a graph where gradients are wanted."""
         model = self.chosen(exact)
         ids, mask = self._tokens(captions, model)
         states = model.text_model(input_ids=ids, attention_mask=mask).last_hidden_state
-        return normalised(model.text_projection(states[:, 0]), exact)
+        return model.text_projection(states[:, 0])
 
 
 class FlavaMatching(_Flava):

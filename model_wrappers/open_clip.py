@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from PIL import Image
+from safetensors.torch import save_model
 
 from ..metrics.errors import ModelError, UnknownNameError
 from ._loading import loading_errors, torch_dtype
@@ -54,8 +55,9 @@ if importlib.util.find_spec("open_clip") is None:
 class OpenClip(TorchModel):
     """A model of `open_clip` as a dual encoder."""
 
-    def __init__(self, model: Any, tokenizer: Any, preprocess: Any, info: ModelInfo) -> None:
+    def __init__(self, model: Any, tokenizer: Any, preprocess: Any, info: ModelInfo, model_name: str) -> None:
         super().__init__(model, info)
+        self._model_name = model_name
         self.max_tokens = int(tokenizer.context_length)
         self._tokenizer = tokenizer
         self._preprocess = preprocess
@@ -86,17 +88,38 @@ class OpenClip(TorchModel):
     @torch.inference_mode()
     def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
         """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
-        model = self.chosen(exact)
-        weight = next(model.parameters())
-        pixels = on_device(images, weight.device, weight.dtype)
-        with precise_convolutions():
-            return normalised(model.encode_image(pixels), exact)
+        return normalised(self.embed_images(images, exact=exact), exact)
 
     @torch.inference_mode()
     def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
         """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
+        return normalised(self.embed_captions(captions, exact=exact), exact)
+
+    def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
+        """What the model says of prepared images, (n, d), of any length; with a graph where gradients are wanted."""
         model = self.chosen(exact)
-        return normalised(model.encode_text(self.padded(captions).to(next(model.parameters()).device)), exact)
+        weight = next(model.parameters())
+        pixels = on_device(images, weight.device, weight.dtype)
+        with precise_convolutions():
+            return model.encode_image(pixels)
+
+    def embed_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+        """What the model says of prepared captions, (n, d), of any length; with a graph where gradients are wanted."""
+        model = self.chosen(exact)
+        return model.encode_text(self.padded(captions).to(next(model.parameters()).device))
+
+    def save(self, folder: Path) -> None:
+        """Write a folder that ``open_clip:local-dir:FOLDER`` loads: weights, configuration, transform."""
+        folder.mkdir(parents=True, exist_ok=True)
+        save_model(self._model, str(folder / "open_clip_model.safetensors"))
+        if hasattr(self._tokenizer, "save_pretrained"):
+            self._tokenizer.save_pretrained(folder)
+        library = _library()
+        config = {
+            "model_cfg": library.get_model_config(self._model_name),
+            "preprocess_cfg": library.get_model_preprocess_cfg(self._model),
+        }
+        (folder / "open_clip_config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
 
     def padded(self, captions: Sequence[Sequence[int]]) -> torch.Tensor:
         """Prepared captions (n, `max_tokens`) as the library's tokenizer would give them, cut or padded."""
@@ -150,7 +173,7 @@ def load(checkpoint: str, options: LoadOptions) -> OpenClip:
         preprocessing={"backend": "torchvision", **json.loads(json.dumps(library.get_model_preprocess_cfg(model)))},
         settings={"pretrained": weights, **_activation(library, model, source)},
     )
-    loaded = OpenClip(model.eval().to(options.device, dtype), tokenizer, preprocess, info)
+    loaded = OpenClip(model.eval().to(options.device, dtype), tokenizer, preprocess, info, source.model)
     _refuse_other_tokens(loaded, tokenizer)
     return loaded
 

@@ -25,7 +25,7 @@ from transformers import Siglip2Model, SiglipModel
 from ..metrics.errors import ModelError
 from ._loading import load_checkpoint
 from ._protocol import LoadOptions, choose
-from ._torch_models import Checkpoint, ImageTextModel, normalised, pad_to, precise_convolutions
+from ._torch_models import Checkpoint, ImageTextModel, normalised, pad_to, pooled, precise_convolutions
 
 _CLASSES: dict[str, Any] = {"siglip": SiglipModel, "siglip2": Siglip2Model}
 MODEL_TYPES = tuple(_CLASSES)
@@ -68,6 +68,15 @@ class Siglip(ImageTextModel):
     @torch.inference_mode()
     def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
         """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
+        return normalised(self.embed_images(images, exact=exact), exact)
+
+    @torch.inference_mode()
+    def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
+        """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
+        return normalised(self.embed_captions(captions, exact=exact), exact)
+
+    def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
+        """What the model says of prepared images, (n, d), of any length; with a graph where gradients are wanted."""
         model = self.chosen(exact)
         pixels = torch.from_numpy(np.stack(list(images))).to(model.device)
         inputs = {"pixel_values": pixels.to(model.dtype)}
@@ -80,14 +89,13 @@ class Siglip(ImageTextModel):
                 "spatial_shapes": shapes,
             }
         with precise_convolutions():
-            return normalised(model.get_image_features(**inputs), exact)
+            return pooled(model.get_image_features(**inputs))
 
-    @torch.inference_mode()
-    def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
+    def embed_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+        """What the model says of prepared captions, (n, d), of any length; with a graph where gradients are wanted."""
         model = self.chosen(exact)
         rows = pad_to(captions, self._tokenizer.pad_token_id, self.max_tokens)
-        return normalised(model.get_text_features(input_ids=rows.to(model.device)), exact)
+        return pooled(model.get_text_features(input_ids=rows.to(model.device)))
 
 
 def load(checkpoint: str, options: LoadOptions) -> Siglip:

@@ -5,10 +5,12 @@ Its models, tags and the files that tags stand for are `MODELS`, `TAGS` and `FIL
 
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
 MODELS: dict[str, dict] = {}
@@ -87,27 +89,40 @@ def get_pretrained_cfg(model, tag):
     return TAGS.get((model, tag), {})
 
 
+def get_model_config(name):
+    if name.startswith("local-dir:"):
+        return json.loads((_folder(name) / "open_clip_config.json").read_text("utf-8"))["model_cfg"]
+    return MODELS.get(name)
+
+
+def _folder(name):
+    return Path(name.removeprefix("local-dir:"))
+
+
 def get_model_preprocess_cfg(model):
     return model.visual.preprocess_cfg
 
 
 def get_tokenizer(name):
-    return Tokenizer(MODELS[name]["text_cfg"]["context_length"])
+    return Tokenizer(get_model_config(name)["text_cfg"]["context_length"])
 
 
 def create_model_and_transforms(name, pretrained=None, precision="fp32", device="cpu", require_pretrained=False):
-    if name not in MODELS:
+    config = get_model_config(name)
+    if config is None:
         raise RuntimeError(f"Model config for '{name}' not found in built-ins.")
-    if MODELS[name].get("quick_gelu", False) != TAGS.get((name, pretrained), MODELS[name]).get("quick_gelu", False):
+    if config.get("quick_gelu", False) != TAGS.get((name, pretrained), config).get("quick_gelu", False):
         warnings.warn("QuickGELU mismatch between final model config and pretrained tag", UserWarning, stacklevel=2)
     file = FILES.get((name, pretrained), pretrained)
+    if name.startswith("local-dir:"):
+        file = _folder(name) / "open_clip_model.safetensors"
     if not (file and Path(file).is_file()):
         raise RuntimeError(f"Required pretrained weights ({name}, {pretrained}) could not be loaded.")
     assert precision == "fp32"
-    model = FakeClip(MODELS[name]).to(device)
-    saved = torch.load(file, weights_only=True)
+    model = FakeClip(config).to(device)
+    saved = load_file(file) if str(file).endswith(".safetensors") else torch.load(file, weights_only=True)
     model.load_state_dict(saved.get("state_dict", saved), strict=True)
-    size = MODELS[name]["vision_cfg"]["image_size"]
+    size = config["vision_cfg"]["image_size"]
     mean, std = (torch.tensor(model.visual.preprocess_cfg[key])[:, None, None] for key in ("mean", "std"))
 
     def transform(image):

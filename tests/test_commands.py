@@ -19,7 +19,7 @@ from vl_assay.metrics.results import read_results
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = (
-    *("audit", "build", "cache", "compare", "generate", "install", "leaderboard", "list", "moderate"),
+    *("audit", "build", "cache", "compare", "finetune", "generate", "install", "leaderboard", "list", "moderate"),
     *("new-benchmark", "publish", "refine", "report", "reproduce", "review", "run", "score", "submit"),
 )
 

@@ -276,3 +276,19 @@ def test_a_library_that_does_not_load_is_told_with_the_reason(library, monkeypat
         monkeypatch.setattr(family.importlib, "import_module", failing)
         with pytest.raises(ModelError, match=message):
             family.load("tiny/laion", LoadOptions())
+
+
+def test_a_model_is_fine_tuned_and_saved_for_the_library(library, tmp_path):
+    from finetune_support import make_training_set, short
+
+    from vl_assay.model_wrappers.finetune.training import finetune
+
+    training_set = make_training_set(16)
+    outcome = finetune("open_clip:tiny-quickgelu/openai", training_set, tmp_path / "out", short(), progress=False)
+    before, after = load_model("open_clip:tiny-quickgelu/openai"), load_model(f"open_clip:local-dir:{outcome.folder}")
+    assert after.info.settings["activation"] == before.info.settings["activation"] == "quick_gelu"
+    assert after.info.preprocessing == before.info.preprocessing
+    pictures = [training_set.image(key) for key in training_set.image_keys[:3]]
+    for old, new in zip(*(embeddings(model, pictures, CAPTIONS) for model in (before, after)), strict=True):
+        assert np.abs(old - new).max() > 1e-4
+    assert "library_name: open_clip" in (outcome.folder / "README.md").read_text("utf-8")

@@ -1,0 +1,132 @@
+"""The end of a run: the model's folder, its results, and the card that says how it came about."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...hub_datasets._model_cards import write_model_card
+from ...metrics._storage import write_text
+from ...metrics.report import to_markdown
+from ...metrics.results import Result, code_version, write_results
+from ._evaluation import evaluate
+
+if TYPE_CHECKING:
+    from ._run import Run
+
+
+def finish_folder(run: Run, out: Path, facts: Mapping[str, Any], settings: Mapping[str, str] | None) -> None:
+    """Save the model of a finished run, score it as anybody would, and write its card. Every process calls it.
+
+    The scores are those of the saved folder, loaded anew: ``vl-assay run`` on it gives the same.
+    """
+    history, stopping, folder = run.position.history, run.running.stopping, run.folder
+    best = stopping.best(history[1:]) + 1 if len(history) > 1 else None
+    source = folder / "best" if stopping.score else folder / "model"
+    if not stopping.score:
+        run.save_model(source)
+    with run.processes.together():
+        if run.processes.is_main:
+            for file in source.iterdir():
+                shutil.copy2(file, out / f".{file.name}")
+                os.replace(out / f".{file.name}", out / file.name)
+    run.processes.wait()
+    is_open_clip = facts["model"]["family"] == "open_clip"
+    name = f"open_clip:local-dir:{out}" if is_open_clip else str(out)
+    _, results = evaluate(name, run.running.evaluation, folder / "sheets", run.processes, settings=settings)
+    with run.processes.together():
+        if run.processes.is_main:
+            write_results(folder / "results.json", results)
+            write_text(out / "README.md", model_card(out, facts, run, results, best))
+            if results:
+                write_model_card(out / "README.md", results)
+            finished = {"steps": run.position.step, "best": best, "history": history}
+            write_text(folder / "finished.json", json.dumps(finished, indent=1) + "\n")
+            for leftover in ("best", "model", "checkpoints"):
+                shutil.rmtree(folder / leftover, ignore_errors=True)
+    run.processes.wait()
+
+
+def model_card(out: Path, facts: Mapping[str, Any], run: Run, results: Sequence[Result], best: int | None) -> str:
+    """The card of a fine-tuned model, ``README.md``: recipe, data, the way, results.
+
+    Args:
+        out: the model's folder, after which it is called.
+        facts: what the run was.
+        run: the finished run.
+        results: of the saved model.
+        best: which evaluation the weights are from, where there were any.
+    """
+    recipe, data, info = facts["recipe"], facts["data"], facts["model"]
+    is_open_clip = info["family"] == "open_clip"
+    name, library = out.resolve().name, "open_clip" if is_open_clip else "transformers"
+    header = ["---", f"library_name: {library}", "pipeline_tag: zero-shot-image-classification"]
+    header += [f"base_model: {info['checkpoint']}"] if "/" in info["checkpoint"] else []  # the Hub's ids only
+    header += ["tags:", "- vl-assay", "- compositionality", "---"]
+    settings = {key: value for key, value in recipe.items() if key not in ("name", "source", "gaps", "weights")}
+    rows = {"losses": ", ".join(f"{key} × {value:g}" for key, value in recipe["weights"].items() if value)}
+    rows |= {key.replace("_", " "): _shown(value) for key, value in settings.items() if value or key == "seed"}
+    rows |= {"precision": facts["precision"], "steps": f"{run.position.step:,} of {run.steps:,}"}
+    rows |= {"trained parameters": f"{run.trained:,}", "processes": str(run.processes.world)}
+    sections = [
+        "\n".join(header),
+        f"# {name}",
+        f"`{info['name']}` fine-tuned for composition by the recipe `{recipe['name']}` of VL-Assay {code_version()}.",
+        _loading(name, is_open_clip),
+        "## Recipe",
+        f"After {recipe['source']}. {recipe['gaps']}",
+        _table(["setting", "value"], [[key, value] for key, value in rows.items()]),
+        "## Data",
+        _data(data),
+    ]
+    if run.position.history:
+        sections += ["## On the way", _way(run.position.history, best)]
+    if results:
+        command = f"vl-assay run {'open_clip:local-dir:' if is_open_clip else ''}{name} "
+        command += " ".join(run.running.evaluation.benchmarks)
+        sections += [
+            "## Results",
+            f"Of the saved model, as `{command}` computes them.",
+            to_markdown(list(results)).strip(),
+        ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _loading(name: str, is_open_clip: bool) -> str:
+    if is_open_clip:
+        return f"```python\nmodel, _, preprocess = open_clip.create_model_and_transforms('local-dir:{name}')\n```"
+    return (
+        f'```python\nmodel = transformers.AutoModel.from_pretrained("{name}")\n'
+        f'processor = transformers.AutoProcessor.from_pretrained("{name}")\n```'
+    )
+
+
+def _data(data: Mapping[str, Any]) -> str:
+    text = (
+        f"`{data['reference']}`: {data['captions']:,} captions of {data['images']:,} images; {data['with_negative']:,} "
+        f"captions have hard negatives and {data['with_positive']:,} hard positives"
+    )
+    text += f"; {data['dropped']:,} without a negative were left out" if data["dropped"] else ""
+    return f"{text}. SHA-256 of the texts: `{data['fingerprint']}`."
+
+
+def _way(history: Sequence[Mapping[str, Any]], best: int | None) -> str:
+    """A table of scores by epoch, in percent; epoch 0 is the model before."""
+    columns = [f"epoch {entry['epoch']}{' *' if number == best else ''}" for number, entry in enumerate(history)]
+    names = list(history[0]["scores"])
+    rows = [[name, *(f"{100 * entry['scores'][name]:.1f} %" for entry in history)] for name in names]
+    note = "Epoch 0 is the model before; * are the weights of this folder." if best else "Epoch 0 is the model before."
+    return f"{_table(['score', *columns], rows)}\n\n{note}"
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [headers, ["---", *["---:"] * (len(headers) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

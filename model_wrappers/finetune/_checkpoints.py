@@ -1,0 +1,135 @@
+"""Checkpoints to go on from: everything that decides the rest of a run, in folders that appear whole or not at all.
+
+A folder ``step-00000500`` has what Accelerate saves: weights, optimiser, schedule, moving average, position, and each
+process's random numbers. With several machines it must lie where all of them can read and write.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...metrics.errors import StorageError
+from .._processes import Processes
+
+_KEPT = 2
+
+
+@dataclass
+class Position:
+    """How far a run has come: optimiser steps, finished epochs, batches of the epoch at hand, and what was measured.
+
+    ``history`` has an entry for each evaluation: ``{"epoch": 1, "step": 500, "scores": {…}}``.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    def state_dict(self) -> dict[str, Any]:
+        """For Accelerate, as the next one."""
+        return asdict(self)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Become what was saved."""
+        self.__dict__.update(state)
+
+
+class Checkpoints:
+    """The checkpoints of a run.
+
+    Args:
+        folder: where they lie.
+        accelerator: with all that is to be saved prepared or registered.
+        processes: those of the run.
+    """
+
+    def __init__(self, folder: Path, accelerator: Any, processes: Processes) -> None:
+        self._folder = folder
+        self._accelerator = accelerator
+        self._processes = processes
+
+    def save(self, step: int) -> None:
+        """Write a checkpoint, then remove all but the last two. Every process calls it.
+
+        Raises:
+            StorageError: it could not be written; the earlier ones are intact.
+        """
+        final = self._folder / f"step-{step:08d}"
+        if final.exists():
+            return
+        temporary = self._folder / f".{final.name}"
+        self._on_main(final, lambda: _fresh(temporary))
+        with self._processes.together(), _writing(final, temporary):
+            # Torch's own format: the other one does not take tensors that share memory.
+            self._accelerator.save_state(str(temporary), safe_serialization=False)
+        self._on_main(final, lambda: self._publish(temporary, final))
+
+    def restore(self) -> bool:
+        """Load the last checkpoint into what is prepared and registered; False where there is none."""
+        found = self.found()
+        if found:
+            self._accelerator.load_state(str(found[-1]))
+        return bool(found)
+
+    def found(self) -> list[Path]:
+        """The folders of whole checkpoints, the oldest first."""
+        return sorted(self._folder.glob("step-*"))
+
+    def _on_main(self, final: Path, change: Callable[[], None]) -> None:
+        with self._processes.together(), _writing(final):
+            if self._processes.is_main:
+                change()
+
+    def _publish(self, temporary: Path, final: Path) -> None:
+        publish_folder(temporary, final)
+        for old in self.found()[:-_KEPT]:
+            shutil.rmtree(old)
+
+
+def write_folder(final: Path, write: Callable[[Path], None]) -> None:
+    """Write a folder, in place of an earlier one, so that a half-written one never has its name.
+
+    Raises:
+        StorageError: it could not be written.
+    """
+    temporary = final.with_name(f".{final.name}")
+    with _writing(final, temporary):
+        _fresh(temporary)
+        write(temporary)
+        shutil.rmtree(final, ignore_errors=True)
+        publish_folder(temporary, final)
+
+
+def publish_folder(temporary: Path, final: Path) -> None:
+    """Give a written folder its name once all of it is on the disk."""
+    for file in temporary.rglob("*"):
+        if file.is_file():
+            with file.open("rb") as stream:
+                os.fsync(stream.fileno())
+    os.replace(temporary, final)
+
+
+def _fresh(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+
+
+@contextmanager
+def _writing(final: Path, temporary: Path | None = None) -> Iterator[None]:
+    """What goes wrong while a folder is written as a `StorageError`, with its half removed."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:  # torch's writer tells a full disk by the latter
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+        raise StorageError(
+            f"cannot write {final}: {error}. The last checkpoint is intact: free some space, and run the same command "
+            "again to go on from there"
+        ) from error

@@ -1,0 +1,68 @@
+"""What several test files of fine-tuning use: a small training set in memory, a short recipe, weights of a folder."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import numpy as np
+from PIL import Image
+
+from vl_assay.model_wrappers.finetune._reading import Images
+from vl_assay.model_wrappers.finetune.data import Sample, TrainingSet
+from vl_assay.model_wrappers.finetune.recipes import RECIPES
+
+COLOURS = {"red": (220, 30, 30), "blue": (30, 30, 220), "green": (30, 200, 30), "black": (10, 10, 10)}
+
+
+class Squares(Images):
+    """Pictures of two halves in the colours that their key names, such as ``"red-blue-0"``."""
+
+    def read(self, key):
+        left, right, number = key.split("-")
+        pixels = np.zeros((32, 32, 3), np.uint8)
+        pixels[:, :16], pixels[:, 16:] = COLOURS[left], COLOURS[right]
+        pixels[: 1 + int(number) % 8] = 128
+        file = io.BytesIO()
+        Image.fromarray(pixels).save(file, "PNG")
+        return file.getvalue()
+
+
+def make_training_set(count=24):
+    """Captions of pairs of colours; every fifth has no negative, every third no positive."""
+    pairs = [(left, right) for left in COLOURS for right in COLOURS if left != right]
+    samples = []
+    for number in range(count):
+        left, right = pairs[number % len(pairs)]
+        negatives = () if number % 5 == 4 else (f"{right} left of {left}", f"{left} left of {left}")
+        positives = () if number % 3 == 2 else (f"{right} right of {left}",)
+        key = f"{left}-{right}-{number // len(pairs)}"
+        samples.append(Sample(key, f"{left} left of {right}", negatives, positives, f"sample {number}"))
+    return TrainingSet("squares", samples, Squares())
+
+
+def short(name="hp+hn", **changes):
+    """A recipe that takes a second: 2 epochs of 3 batches."""
+    changes = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-3, "warmup_steps": 1} | changes
+    return replace(RECIPES[name], **changes)
+
+
+def weights(folder):
+    """The tensors of a model folder."""
+    from safetensors.torch import load_file
+
+    [file] = folder.glob("*.safetensors")
+    return load_file(file)
+
+
+def same_bits(ours, theirs):
+    """Whether two sets of weights are the same, bit for bit."""
+    import torch
+
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def furthest(ours, theirs):
+    """The largest difference between two sets of weights."""
+    assert ours.keys() == theirs.keys()
+    return max((ours[name] - theirs[name]).abs().max().item() for name in ours)

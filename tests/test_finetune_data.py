@@ -1,0 +1,392 @@
+import csv
+import itertools
+import json
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from vl_assay.hub_datasets import build
+from vl_assay.hub_datasets.authoring.candidates import Candidate, write_candidates
+from vl_assay.hub_datasets.authoring.negatives import negclip_negatives
+from vl_assay.hub_datasets.toy_scenes import render
+from vl_assay.hub_datasets.toy_scenes.language import MEANING, parse, synonym
+from vl_assay.hub_datasets.toy_scenes.tasks import CATEGORIES, task_rows
+from vl_assay.metrics.errors import DataError, ScoresError, UnknownNameError
+from vl_assay.model_wrappers.finetune.data import Sample, read_training_set
+
+SWAP, REPLACE = "scene:swap", "scene:replace"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Three images, the third a copy of the first, and a table of five captions."""
+    folder = tmp_path_factory.mktemp("images")
+    for name, colour in (("a.png", "red"), ("b.png", "blue"), ("c.png", "red")):
+        Image.new("RGB", (4, 4), colour).save(folder / name)
+    rows = [
+        ("a.png", "a red ball on a big box"),
+        ("a.png", "a man holding a small dog"),
+        ("b.png", "a dog"),
+        ("b.png", "a man holding a small dog"),
+        ("c.png", "a cat and a dog"),
+    ]
+    with (folder / "metadata.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("file_name", "text"), *rows])
+    return folder
+
+
+def table(folder, name, rows):
+    path = folder / name
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+# The toy world
+
+
+def test_captions_of_toy_scenes_are_those_of_its_train_split():
+    training_set = read_training_set("toy_scenes", options={"train_scenes": 3, "seed": 7})
+    expected = [(n, caption) for n in range(3) for caption in task_rows("captions", 7, "train", n)[1][0]["captions"]]
+    assert [(each.image, each.caption) for each in training_set.samples] == list(
+        dict.fromkeys((f"train-{n:06d}.png", caption) for n, caption in expected)
+    )
+    for sample in training_set.samples:
+        scene = render.read_scene(training_set.image(sample.image))
+        assert scene is not None
+        assert parse(sample.caption).is_true_of(scene)  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def test_the_rows_of_a_caption_become_one_sample():
+    training_set = read_training_set("toy_scenes/itm", limit=2)
+    assert len(training_set.samples) == 2
+    for number, sample in enumerate(training_set.samples):
+        rows = task_rows("itm", 0, "train", number)[1]
+        assert sample.negatives == tuple(row["negative_caption"] for row in rows)
+        assert len(sample.negatives) == len(CATEGORIES)
+
+
+def test_hard_positives_of_toy_scenes_come_with_both():
+    for sample in read_training_set("toy_scenes/hard_positives", limit=4).samples:
+        assert sample.negatives
+        assert sample.positives
+
+
+def test_a_limit_draws_as_many_scenes_as_it_needs():
+    training_set = read_training_set("toy_scenes", limit=11)
+    assert training_set.image_keys == [f"train-{number:06d}.png" for number in range(3)]
+    with pytest.raises(KeyError):
+        training_set.images.scene("train-000003.png")
+    assert len(read_training_set("toy_scenes", limit=50, options={"train_scenes": 2}).samples) <= 10
+
+
+def test_no_image_is_drawn_before_it_is_asked_for(monkeypatch):
+    def refuse(scene):
+        raise AssertionError(scene)
+
+    monkeypatch.setattr(render, "to_png", refuse)
+    training_set = read_training_set("toy_scenes", limit=5, negatives=[SWAP], positives=[REPLACE])
+    assert all(sample.negatives and sample.positives for sample in training_set.samples)
+    with pytest.raises(AssertionError):
+        training_set.image_bytes(training_set.image_keys[0])
+
+
+@pytest.mark.parametrize(
+    ("reference", "options", "message"),
+    [
+        ("toy_scenes/groups", {}, "unknown part of toy_scenes to train on 'groups'; known: captions, itm"),
+        ("toy_scenes", {"split": "dev"}, "unknown split of toy_scenes 'dev'; known: train, validation, test"),
+        ("toy_scenes", {"options": {"sead": 1}}, "unknown option of toy_scenes 'sead'"),
+        ("toy_scenes", {"options": {"train_scenes": -1}}, "train_scenes is -1; give a number of scenes, or a limit"),
+        ("toy_scenes", {"options": {"train_scenes": -2}}, "train_scenes is -2; give a number of scenes"),
+        ("toy_scenes", {"options": {"train_scenes": "x"}}, "train_scenes is 'x'; give a number of scenes"),
+        ("toy_scenes", {"options": {"train_scenes": 0}}, "toy_scenes has no captions: no rows came"),
+        ("toy_scenes", {"limit": 0}, "limit is 0; it must be at least 1"),
+        ("toy_scenes", {"negatives": ["swop"]}, "unknown kind of negatives 'swop'; known: negclip, swap"),
+        ("toy_scenes", {"positives": ["negclip"]}, "unknown kind of positives 'negclip'; known: swap, replace"),
+        ("toy_scenes", {"columns": {"picture": "x"}}, "unknown column of training data 'picture'; known: caption"),
+        ("toy_scenes", {"columns": {"caption": "title"}}, "no column 'title'; it has image, captions"),
+        ("no/such/thing", {}, "there is no dataset, file or folder 'no/such/thing'"),
+        ("no/such/thing", {"options": {"seed": 1}}, "is not built, so seed mean nothing to it"),
+        ("captions.csv", {"split": "test"}, "captions.csv is a table, which has no split 'test'"),
+    ],
+)
+def test_errors_say_what_is_allowed(reference, options, message):
+    with pytest.raises((UnknownNameError, DataError, ScoresError), match=message):
+        read_training_set(reference, **options)
+
+
+# Negatives and positives
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 10**6), st.integers(0, 5))
+def test_negatives_of_a_scene_are_false_of_it_and_positives_true(world, seed):
+    kinds = (SWAP, REPLACE)
+    training_set = read_training_set(
+        "toy_scenes", limit=5, negatives=kinds, positives=kinds, seed=seed, options={"seed": world}
+    )
+    for sample in training_set.samples:
+        scene = training_set.images.scene(sample.image)
+        assert sample.negatives
+        assert sample.positives
+        for texts, truth in ((sample.negatives, False), (sample.positives, True)):
+            for text in texts:
+                statement = parse(text)
+                assert statement is not None, text
+                assert statement.is_true_of(scene) is truth
+
+
+def words(caption):
+    """The words of a caption that mean something."""
+    statement = parse(caption)
+    assert statement is not None
+    names = [word for phrase in statement.phrases for word in (*phrase.adjectives, phrase.noun)]
+    return Counter([*names, statement.relation])
+
+
+def test_swaps_of_a_scene_move_words_and_replacements_change_one():
+    for kind, changed in ((SWAP, 0), (REPLACE, 1)):
+        for sample in read_training_set("toy_scenes", limit=100, negatives=[kind], positives=[kind]).samples:
+            for text in (*sample.negatives, *sample.positives):
+                assert (words(sample.caption) - words(text)).total() == changed
+                assert (words(text) - words(sample.caption)).total() == changed
+            if kind == REPLACE:
+                for text in sample.positives:
+                    [(old, new)] = zip(
+                        words(sample.caption) - words(text), words(text) - words(sample.caption), strict=True
+                    )
+                    assert synonym(old) == new
+
+
+def test_only_joined_phrases_are_swapped_in_positives():
+    for sample in read_training_set("toy_scenes", limit=50, positives=[SWAP]).samples:
+        statement = parse(sample.caption)
+        assert statement is not None
+        assert bool(sample.positives) == (statement.relation is None)
+
+
+def test_a_text_that_the_scene_makes_true_is_no_negative_of_a_false_caption(tmp_path):
+    [sample] = read_training_set("toy_scenes", limit=1, negatives=[SWAP]).samples
+    (tmp_path / "a.png").write_bytes(read_training_set("toy_scenes", limit=1).image_bytes(sample.image))
+    path = table(tmp_path, "x.jsonl", [{"image": "a.png", "caption": text} for text in sample.negatives])
+    [first, *_] = read_training_set(path, negatives=[SWAP]).samples
+    assert first.negatives
+    assert sample.caption not in first.negatives
+
+
+def test_one_caption_of_two_images_has_other_negatives_for_each(tmp_path):
+    training_set = read_training_set("toy_scenes", limit=1)
+    [sample], rows = training_set.samples, []
+    for name in ("a.png", "b.png"):
+        (tmp_path / name).write_bytes(training_set.image_bytes(sample.image))
+        rows.append({"image": name, "caption": sample.caption})
+    one, other = read_training_set(table(tmp_path, "x.jsonl", rows), negatives=[REPLACE]).samples
+    assert one.negatives != other.negatives
+
+
+def test_every_word_of_a_caption_is_replaced_that_can_be():
+    [sample] = read_training_set("toy_scenes", limit=1, negatives=[REPLACE], positives=[REPLACE]).samples
+    for texts in (sample.negatives, sample.positives):
+        old = [word for text in texts for word in words(sample.caption) - words(text)]
+        assert Counter(old) == words(sample.caption)
+
+
+def test_no_negative_gives_itself_away_by_sizes():
+    training_set = read_training_set("toy_scenes", limit=600, negatives=[SWAP, REPLACE])
+    for text in itertools.chain.from_iterable(sample.negatives for sample in training_set.samples):
+        statement = parse(text)
+        assert statement is not None
+        first, second = (MEANING.get(phrase.word("size") or "") for phrase in statement.phrases[:2])
+        relation = MEANING.get(statement.relation or "")
+        assert not (relation == "inside" and (first == "big" or second == "small")), text
+        assert not (relation == "larger than" and (first == "small" or second == "big")), text
+
+
+def test_what_is_made_depends_on_the_seed_and_on_nothing_else():
+    options = {"negatives": ["swap", "replace", REPLACE], "positives": ["replace"]}
+    first, again, other = (read_training_set("toy_scenes", limit=20, seed=s, **options) for s in (3, 3, 4))
+    assert first.samples == again.samples
+    assert first.fingerprint == again.fingerprint != other.fingerprint
+
+
+def test_scenes_are_read_from_pictures_of_a_built_dataset(tmp_path):
+    build("toy_scenes", tmp_path / "toy", configs=["itm"], options={"train_scenes": 4})
+    built = read_training_set(tmp_path / "toy", negatives=[SWAP], positives=[REPLACE])
+    direct = read_training_set("toy_scenes/itm", negatives=[SWAP], positives=[REPLACE], limit=4)
+    assert [each.caption for each in built.samples] == [each.caption for each in direct.samples]
+    assert [each.positives for each in built.samples] == [each.positives for each in direct.samples]
+    assert [each.negatives for each in built.samples] == [each.negatives for each in direct.samples]
+    assert [built.image_bytes(key) for key in built.image_keys] == [
+        direct.image_bytes(key) for key in direct.image_keys
+    ]
+    with pytest.raises(DataError, match="itm has no split 'dev'; it has test, train, validation"):
+        read_training_set(tmp_path / "toy", split="dev")
+
+
+def test_scenes_cannot_be_had_of_other_images(folder):
+    with pytest.raises(DataError, match=r"is made from the scene of an image of toy_scenes, which .*take 'swap'"):
+        read_training_set(folder, negatives=[SWAP])
+
+
+def test_rules_make_negatives_and_positives_of_any_caption(folder):
+    by_caption = {each.caption: each for each in read_training_set(folder, negatives=["negclip"]).samples}
+    for caption, sample in by_caption.items():
+        [expected] = negclip_negatives([caption])
+        assert list(sample.negatives) == [negative.caption for negative in expected]
+    swapped = read_training_set(folder, negatives=["swap"], positives=["swap", "replace"]).samples
+    assert "a big ball on a red box" in swapped[0].negatives
+    assert swapped[4].positives == ("a dog and a cat",)
+    assert any("little" in text for text in swapped[1].positives)
+    replaced = read_training_set(folder, negatives=["replace"], positives=["positive_swap"]).samples
+    assert replaced[0].negatives
+    assert not set(replaced[0].negatives) & set(swapped[0].negatives)
+
+
+def test_a_negative_that_is_true_of_the_image_is_left_out(tmp_path, folder):
+    rows = [
+        {"image": str(folder / "a.png"), "caption": "a dog.", "negatives": ["A  cat", "a cow", "a cow", "a hound"]},
+        {"image": str(folder / "a.png"), "caption": "a cat", "positives": ["a hound", "A cat."]},
+        {"image": str(folder / "b.png"), "caption": "a cow", "negatives": ["a dog", "a cat"]},
+    ]
+    samples = read_training_set(table(tmp_path, "x.jsonl", rows)).samples
+    assert [each.negatives for each in samples] == [("a cow",), (), ("a dog", "a cat")]
+    assert [each.positives for each in samples] == [(), ("a hound",), ()]
+
+
+def candidate(number, image, caption, text, is_positive=False):
+    return Candidate(str(number), image, caption, text, "swap_obj", is_positive, "somebody", {})
+
+
+def test_files_of_candidates_belong_to_captions_and_where_these_are_shared_to_images(tmp_path, folder):
+    shared = "a man holding a small dog"
+    texts = [
+        candidate(0, "elsewhere/a.jpg", shared, "false of a"),
+        candidate(1, "elsewhere/b.jpg", shared, "false of b"),
+        candidate(2, "", shared, "true of both", is_positive=True),
+        candidate(3, "unheard-of.jpg", "a dog", "a cat"),
+    ]
+    write_candidates(texts, tmp_path / "candidates.jsonl")
+    samples = read_training_set(folder, files=[tmp_path]).samples
+    assert [each.negatives for each in samples] == [(), ("false of a",), ("a cat",), ("false of b",), ()]
+    assert [each.positives for each in samples] == [(), ("true of both",), (), ("true of both",), ()]
+
+
+def test_a_file_of_candidates_for_other_captions_is_refused(tmp_path, folder):
+    write_candidates([candidate(0, "", "a horse", "a cow")], tmp_path / "candidates.jsonl")
+    with pytest.raises(DataError, match="has candidates, but none for a caption of the training data"):
+        read_training_set(folder, files=[tmp_path])
+
+
+def test_captions_without_negatives_can_be_left_out_and_are_counted(folder):
+    training_set = read_training_set(folder, negatives=["negclip"])
+    kept = training_set.with_negatives()
+    assert [each.caption for each in kept.samples] == [each.caption for each in training_set.samples if each.negatives]
+    assert kept.dropped == sum(not each.negatives for each in training_set.samples) > 0
+    assert kept.summary() == {
+        "reference": str(folder), "captions": 4, "images": 3, "with_negative": 4, "with_positive": 0, "dropped": 1,
+    }  # fmt: skip
+    with pytest.raises(DataError, match=r"none of the 5 captions of .* has a negative; name kinds"):
+        read_training_set(folder).with_negatives()
+
+
+# Sources
+
+
+def test_a_folder_of_images_is_read_by_its_table(folder):
+    training_set = read_training_set(folder, limit=4)
+    assert [each.caption for each in training_set.samples][2:] == ["a dog", "a man holding a small dog"]
+    assert [each.id for each in training_set.samples] == ["0", "1", "2", "3"]
+    assert training_set.image_keys == [str(folder / "a.png"), str(folder / "b.png")]
+    assert training_set.image(training_set.image_keys[0]).getpixel((0, 0)) == (255, 0, 0)
+
+
+def test_the_files_of_negclip_are_read_as_released(folder):
+    path = folder / "train_neg_clip.tsv"
+    path.write_text(
+        "\ttitle\tfilepath\tneg_caption\tneg_image\n"
+        "0\tA child with a yak.\ta.png\t['A yak with a child .', \"A yak's child .\"]\t[1]\n"
+        "1\tA dog.\tb.png\t[]\t[0]\n"
+    )
+    samples = read_training_set(path).samples
+    assert samples[0].negatives == ("A yak with a child .", "A yak's child .")
+    assert samples[1].negatives == ()
+
+
+def test_columns_can_be_named_and_captions_be_lists(folder, tmp_path):
+    rows = [{"pic": str(folder / "a.png"), "said": ["one", "two"], "wrong": "three", "name": "x", "caption": "?"}]
+    names = {"image": "pic", "caption": "said", "negatives": "wrong", "id": "name"}
+    samples = read_training_set(table(tmp_path, "x.jsonl", rows), columns=names).samples
+    assert samples == [
+        Sample(str(folder / "a.png"), caption, ("three",), (), f"x#{n}") for n, caption in enumerate(("one", "two"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"caption": "a dog"}, "has the columns caption, and none is known to be the image; say which it is"),
+        ({"image": "a.png"}, "has the columns image, and none is known to be the caption; say which it is"),
+        ({"caption": "a dog", "image": "gone.png"}, "row 0 names the image 'gone.png', and there is no file"),
+        ({"caption": "a dog", "image": ""}, "row 0 names the image ''"),
+        ({"caption": " ", "image": "a.png"}, "row 0 has no caption in 'caption'"),
+        ({"caption": "a dog", "image": "a.png", "negatives": [3]}, "row 0 has 3 where a caption belongs"),
+    ],
+)
+def test_damaged_tables_are_refused_with_their_row(folder, row, message):
+    with pytest.raises(DataError, match=message):
+        read_training_set(table(folder, "damaged.jsonl", [row]))
+
+
+def test_an_image_that_is_none_is_named(tmp_path):
+    (tmp_path / "a.png").write_text("no image")
+    training_set = read_training_set(table(tmp_path, "x.jsonl", [{"image": "a.png", "caption": "a dog"}]))
+    with pytest.raises(DataError, match=r"the image .*a\.png of .* cannot be decoded"):
+        training_set.image(training_set.image_keys[0])
+    (tmp_path / "a.png").unlink()
+    with pytest.raises(DataError, match=r"the image .*a\.png cannot be read: No such file"):
+        training_set.image(training_set.image_keys[0])
+
+
+def test_datasets_on_the_hub_are_read_without_decoding(monkeypatch, folder):
+    import datasets
+
+    pictures = [(folder / name).read_bytes() for name in ("a.png", "b.png", "c.png")]
+    rows = {
+        "image": [{"bytes": picture, "path": None} for picture in pictures],
+        "captions": [["a dog", "a hound"], ["a cat"], ["a dog", "a puppy"]],
+        "picture_id": [5, 6, 7],
+    }
+    dataset = datasets.Dataset.from_dict(rows).cast_column("image", datasets.Image())
+    asked = []
+    monkeypatch.setattr(datasets, "load_dataset", lambda *given, **options: asked.append((given, options)) or dataset)
+    training_set = read_training_set("hf://datasets/owner/name/config", columns={"id": "picture_id"})
+    assert asked == [(("owner/name", "config"), {"split": "train"})]
+    # The third picture is the first one again, so its first caption is there already.
+    assert [(each.id, each.caption) for each in training_set.samples] == [
+        ("5#0", "a dog"), ("5#1", "a hound"), ("6", "a cat"), ("7#1", "a puppy"),
+    ]  # fmt: skip
+    assert [training_set.image_bytes(key) for key in training_set.image_keys] == pictures[:2]
+    paths = [str(folder / name) for name in ("a.png", "b.png", "a.png")]
+    dataset = dataset.remove_columns("image").add_column("image", paths).cast_column("image", datasets.Image())
+    beside = read_training_set("hf://datasets/owner/name")
+    assert [beside.image_bytes(key) for key in beside.image_keys] == pictures[:2]
+    with pytest.raises(DataError, match="the column 'picture_id' holds no images"):
+        read_training_set("hf://datasets/owner/name", columns={"image": "picture_id"})
+
+
+def test_a_benchmark_is_trained_on_only_by_its_split(coco):
+    options = {"data_dir": coco(rows=6), "options": {"verify": False}}
+    with pytest.raises(
+        DataError, match=r"add_att has no split 'train'; it has test\. A benchmark is made to be tested"
+    ):
+        read_training_set("sugarcrepe/add_att", **options)
+    training_set = read_training_set("sugarcrepe/add_att", split="test", **options)
+    assert len(training_set.samples) == 6
+    assert all(len(sample.negatives) == 1 for sample in training_set.samples)
+    with pytest.raises(DataError, match="sugarcrepe has several parts with captions; name one of sugarcrepe/add_att"):
+        read_training_set("sugarcrepe", split="test")
+    with pytest.raises(DataError, match="winoground has no captions that are each true of one image"):
+        read_training_set("winoground", split="test")

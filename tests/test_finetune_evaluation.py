@@ -1,0 +1,239 @@
+"""Evaluation while training: profiles, recognition, early stopping, and the card of what comes out."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from finetune_support import COLOURS, furthest, make_training_set, same_bits, short, weights
+from PIL import Image
+from typer.testing import CliRunner
+
+from vl_assay.hub_datasets import judge
+from vl_assay.metrics._console import build_app
+from vl_assay.metrics.errors import DataError, ModelError, UnknownNameError, VLAssayError
+from vl_assay.model_wrappers import load_model, score
+from vl_assay.model_wrappers._processes import Processes
+from vl_assay.model_wrappers.finetune import _run
+from vl_assay.model_wrappers.finetune._evaluation import RECOGNITION, recognition
+from vl_assay.model_wrappers.finetune._logging import read_log
+from vl_assay.model_wrappers.finetune.training import Evaluation, Running, Stopping, finetune
+
+ACCURACY = "sugarcrepe/add_att/accuracy"
+
+
+def train(model, out, recipe=None, **running):
+    return finetune(str(model), make_training_set(), out, recipe or short(), running=Running(**running), progress=False)
+
+
+@pytest.fixture
+def labelled(tmp_path):
+    """A folder of images by label: plain colours."""
+    for name, colour in COLOURS.items():
+        (tmp_path / "labelled" / name).mkdir(parents=True)
+        for number in range(2):
+            Image.new("RGB", (40, 30 + number), colour).save(tmp_path / "labelled" / name / f"{number}.png")
+    return tmp_path / "labelled"
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """The small stand-in for SugarCrepe's sources."""
+    from conftest import make_sugarcrepe
+
+    return make_sugarcrepe(tmp_path_factory.mktemp("sources") / "coco", 24, 8)
+
+
+@pytest.fixture(scope="module")
+def evaluated(tiny_clip, sources, tmp_path_factory):
+    """A run with an evaluation of everything."""
+    place = tmp_path_factory.mktemp("evaluated")
+    for name, colour in COLOURS.items():
+        (place / "labelled" / name).mkdir(parents=True)
+        Image.new("RGB", (32, 32), colour).save(place / "labelled" / name / "0.png")
+    evaluation = Evaluation(
+        ("sugarcrepe/add_att",),
+        str(place / "labelled"),
+        data_dir=sources,
+        options={"verify": False},
+    )
+    return train(tiny_clip, place / "out", evaluation=evaluation)
+
+
+def test_each_epoch_is_measured_and_the_model_before(evaluated, tiny_clip, sources, tmp_path):
+    history = evaluated.history
+    assert [entry["epoch"] for entry in history] == [0, 1, 2]
+    assert [entry["step"] for entry in history] == [0, 3, 6]
+    assert all({*entry["scores"]} == {ACCURACY, RECOGNITION} for entry in history)
+    [sheet] = score(
+        str(tiny_clip),
+        ["sugarcrepe/add_att"],
+        out=tmp_path,
+        data_dir=sources,
+        options={"verify": False},
+        progress=False,
+    )
+    [before] = judge(sheet)
+    assert history[0]["scores"][ACCURACY] == before.scores["accuracy"]
+    logged = [line for line in read_log(evaluated.folder / "training" / "log.jsonl") if "scores" in line]
+    assert [line["scores"] for line in logged] == [entry["scores"] for entry in history]
+
+
+def test_the_figures_on_the_card_are_those_that_a_run_of_the_folder_gives(evaluated, sources, tmp_path):
+    [sheet] = score(
+        str(evaluated.folder),
+        ["sugarcrepe/add_att"],
+        out=tmp_path,
+        data_dir=sources,
+        options={"verify": False},
+        progress=False,
+    )
+    [result] = judge(sheet)
+    assert result.scores == evaluated.results[0].scores
+    assert result.scores["accuracy"] == evaluated.history[-1]["scores"][ACCURACY]
+    card = (evaluated.folder / "README.md").read_text("utf-8")
+    metadata = yaml.safe_load(card.split("---")[1])
+    [entry] = metadata["model-index"][0]["results"]
+    assert {metric["type"]: metric["value"] for metric in entry["metrics"]}["accuracy"] == result.scores["accuracy"]
+    [row] = re.findall(r"^\| add_att \| ([\d.]+) %", card, flags=re.M)
+    assert row == f"{100 * result.scores['accuracy']:.1f}"
+    [way] = re.findall(rf"^\| {ACCURACY} \| (.*) \|$", card, flags=re.M)
+    assert way.split(" | ") == [f"{100 * entry['scores'][ACCURACY]:.1f} %" for entry in evaluated.history]
+    assert "Hard Positives (Kamath et al., 2024)" in card
+    assert "| learning rate | 0.001 |" in card
+    assert "| seed | 0 |" in card
+    assert load_model(str(evaluated.folder)).info.revision == result.model["revision"]
+
+
+def test_the_folder_loads_with_plain_transformers(evaluated):
+    from transformers import AutoModel, AutoProcessor
+
+    model, processor = AutoModel.from_pretrained(evaluated.folder), AutoProcessor.from_pretrained(evaluated.folder)
+    image = Image.new("RGB", (32, 32), (220, 30, 30))
+    inputs = processor(text=["red left of blue"], images=image, return_tensors="pt")
+    with torch.inference_mode():
+        outputs = model(**inputs)
+    ours = load_model(str(evaluated.folder))
+    expected = (
+        ours.encode_images([ours.prepare_image(image)])
+        @ ours.encode_captions(ours.prepare_captions(["red left of blue"])).T
+    )
+    assert outputs.logits_per_image.item() == pytest.approx(expected.item() * model.logit_scale.exp().item(), abs=1e-4)
+
+
+class Colours:
+    """An encoder that knows colours: a caption's embedding is that of its last word."""
+
+    def prepare_image(self, image):
+        return np.asarray(image.convert("RGB"), np.float32).mean(axis=(0, 1))
+
+    def encode_images(self, images):
+        return np.stack(images) / np.linalg.norm(images, axis=1, keepdims=True)
+
+    def prepare_captions(self, captions):
+        return [COLOURS[caption.rstrip(".").split()[-1]] for caption in captions]
+
+    def encode_captions(self, captions):
+        return self.encode_images(np.array(captions, np.float32))
+
+
+def test_recognition_is_the_share_of_images_nearest_to_their_own_label(labelled):
+    templates = ("a photo of a {}.", "the colour {}")
+    assert recognition(Colours(), str(labelled), templates, Processes()) == 1
+    # Two of eight under a wrong label.
+    (labelled / "red" / "1.png").rename(labelled / "green" / "a.png")
+    (labelled / "blue" / "1.png").rename(labelled / "green" / "b.png")
+    assert recognition(Colours(), str(labelled), templates, Processes()) == 6 / 8
+
+
+def test_a_model_that_sees_no_difference_recognises_nothing(labelled):
+    class Constant(Colours):
+        def encode_images(self, images):
+            return np.ones((len(images), 3), np.float32)
+
+    assert recognition(Constant(), str(labelled), ("a {}",), Processes()) == 0
+
+
+def test_folders_that_are_not_labelled_are_refused(labelled, tmp_path):
+    (tmp_path / "one" / "cat").mkdir(parents=True)
+    with pytest.raises(DataError, match="1 labels and 0 images"):
+        recognition(Colours(), str(tmp_path / "one"), ("a {}",), Processes())
+    with pytest.raises(DataError, match="there is no folder"):
+        recognition(Colours(), str(tmp_path / "none"), ("a {}",), Processes())
+    with pytest.raises(VLAssayError, match=r"has no \{\}"):
+        recognition(Colours(), str(labelled), ("a photo",), Processes())
+    (labelled / "red" / "0.png").write_bytes(b"no image")
+    with pytest.raises(DataError, match=r"red/0\.png of .* cannot be read"):
+        recognition(Colours(), str(labelled), ("a {}",), Processes())
+
+
+def entries(*values, name="toy_scenes/itm/accuracy"):
+    return [{"epoch": number, "scores": {name: value}} for number, value in enumerate(values, start=1)]
+
+
+def test_training_stops_when_nothing_better_has_come_for_a_while():
+    stopping = Stopping("toy_scenes/itm/accuracy", patience=2)
+    assert not stopping.says_stop([])
+    assert not stopping.says_stop(entries(0.5, 0.4))
+    assert stopping.says_stop(entries(0.5, 0.4, 0.5))  # equal is not better
+    assert not stopping.says_stop(entries(0.5, 0.4, 0.6))
+    assert stopping.best(entries(0.5, 0.6, 0.6)) == 1
+    assert not Stopping().says_stop(entries(0.5, 0.4, 0.3))
+    assert Stopping().best(entries(0.5, 0.4)) == 1
+
+
+def test_brittleness_is_the_better_the_lower_it_is():
+    name = "toy_scenes/hard_positives/brittleness"
+    assert Stopping(name).best(entries(0.3, 0.1, 0.2, name=name)) == 1
+
+
+def scripted(monkeypatch, *values):
+    """Evaluations that give these values, whatever the model; the base comes first."""
+    left = list(values)
+    monkeypatch.setattr(_run, "evaluate", lambda *arguments: ({"made/up/score": left.pop(0)}, []))
+
+
+def test_the_weights_of_the_best_epoch_are_kept(tiny_clip, tmp_path, monkeypatch):
+    running = {"evaluation": Evaluation(recognise="not asked"), "stopping": Stopping("made/up/score", patience=2)}
+    scripted(monkeypatch, 0.9, 0.5, 0.7, 0.6, 0.7, 0.8)
+    outcome = train(tiny_clip, tmp_path / "stopped", short(epochs=5), **running)
+    assert [entry["scores"]["made/up/score"] for entry in outcome.history] == [0.9, 0.5, 0.7, 0.6, 0.7]
+    assert "epoch 2 *" in (tmp_path / "stopped" / "README.md").read_text("utf-8")
+    seen = {}
+    save = _run.Run.save_model
+
+    def record(self, folder):
+        save(self, folder)
+        seen[self.position.epoch] = weights(folder)
+
+    monkeypatch.setattr(_run.Run, "save_model", record)
+    scripted(monkeypatch, 0.9, 0.5, 0.7, 0.6, 0.7)
+    train(tiny_clip, tmp_path / "again", short(epochs=5), **running)
+    assert sorted(seen) == [1, 2]
+    assert same_bits(weights(tmp_path / "stopped"), seen[2])
+    assert furthest(seen[1], seen[2]) > 1e-4
+
+
+def test_a_score_that_is_not_measured_is_said_before_training(tiny_clip, tmp_path, monkeypatch):
+    with pytest.raises(ModelError, match="needs an evaluation"):
+        train(tiny_clip, tmp_path / "out", stopping=Stopping("toy_scenes/itm/accuracy"))
+    scripted(monkeypatch, 0.9)
+    with pytest.raises(UnknownNameError, match=r"score to stop on 'itm'; known: made/up/score"):
+        train(tiny_clip, tmp_path / "o", evaluation=Evaluation(recognise="x"), stopping=Stopping("itm"))
+    assert not (tmp_path / "o" / "training" / "checkpoints").exists()
+
+
+def test_the_command_trains_and_says_how_to_score(tiny_clip, labelled, tmp_path):
+    out = tmp_path / "toy-hn"
+    arguments = ["finetune", str(tiny_clip), "toy_scenes", "--out", str(out), "--recipe", "hn", "--limit", "20"]
+    arguments += ["--set", "negatives=scene:swap", "--set", "epochs=1", "--set", "batch_size=10"]
+    result = CliRunner().invoke(build_app(), [*arguments, "--recognise", str(labelled)], env={"COLUMNS": "120"})
+    assert result.exit_code == 0, result.exception
+    assert "recognition/accuracy" in result.output
+    assert f"vl-assay run {out}" in result.output.replace("\n", " ")
+    assert len(weights(out)) > 10
+    again = CliRunner().invoke(build_app(), [*arguments, "--set", "epochs=2"])
+    assert "holds a run with another recipe" in str(again.exception)

@@ -1,0 +1,184 @@
+"""Interrupted training: it ends with the same bits, and loses no checkpoint; several processes do what one does."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+from finetune_support import furthest, make_training_set, same_bits, short, weights
+
+from vl_assay.metrics.errors import StorageError
+from vl_assay.model_wrappers.finetune._logging import Log, read_log
+from vl_assay.model_wrappers.finetune.training import Running, finetune
+
+SCRIPT = """
+    import sys
+    from finetune_support import make_training_set, short
+    from vl_assay.model_wrappers.finetune.training import Running, finetune
+
+    model, out, epochs, micro_batch = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    recipe = short(epochs=epochs, ema_decay=0.9, epsilon=1e-2, learning_rate=1e-2)
+    running = Running(save_steps=2, micro_batch=micro_batch)
+    finetune(model, make_training_set(), out, recipe, running=running, progress=False)
+"""
+
+
+@pytest.fixture(scope="module")
+def dropping(tmp_path_factory):
+    """A tiny checkpoint with dropout in its text tower."""
+    return tiny_models.tiny_chinese_clip(tmp_path_factory.mktemp("dropping") / "model")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(dropping, tmp_path_factory):
+    """The folder of a run that nothing disturbs."""
+    out = tmp_path_factory.mktemp("undisturbed") / "out"
+    train(dropping, out)
+    return out
+
+
+def train(model, out, **changes):
+    recipe = short(epochs=3, ema_decay=0.9, **changes)
+    return finetune(
+        str(model),
+        make_training_set(),
+        out,
+        recipe,
+        running=Running(save_steps=2, micro_batch=4),
+        progress=False,
+    )
+
+
+def interrupt_at(monkeypatch, step):
+    """Stop the run as Ctrl-C would, when it has just done a step."""
+    write = Log.write
+
+    def stop(self, number, values):
+        write(self, number, values)
+        if number == step:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Log, "write", stop)
+
+
+@pytest.mark.parametrize("step", np.random.default_rng(7).choice(np.arange(1, 10), 5, replace=False).tolist())
+def test_a_run_stopped_at_any_step_ends_with_the_same_bits(step, dropping, undisturbed, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step)
+        with pytest.raises(KeyboardInterrupt):
+            train(dropping, tmp_path / "out")
+    assert not (tmp_path / "out" / "model.safetensors").exists()
+    torch.manual_seed(12345)  # another state of the generator than the run left
+    train(dropping, tmp_path / "out")
+    assert same_bits(weights(tmp_path / "out"), weights(undisturbed))
+    ours, theirs = (read_log(folder / "training" / "log.jsonl") for folder in (tmp_path / "out", undisturbed))
+    for name in ("step", "epoch", "loss", "learning_rate", "gradient_norm", "scale"):
+        assert [line[name] for line in ours] == [line[name] for line in theirs]
+    assert [line["step"] for line in ours] == list(range(1, 10))
+
+
+def test_dropout_is_there_and_another_seed_is_another_run(dropping, undisturbed, tmp_path):
+    train(dropping, tmp_path / "out", seed=1)
+    assert furthest(weights(tmp_path / "out"), weights(undisturbed)) > 1e-4
+
+
+def test_the_last_two_checkpoints_are_kept_until_the_end(dropping, undisturbed, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, 7)
+        with pytest.raises(KeyboardInterrupt):
+            train(dropping, tmp_path / "out")
+    folder = tmp_path / "out" / "training" / "checkpoints"
+    # After every second step, and at the ends of the epochs of 3.
+    assert sorted(path.name for path in folder.iterdir()) == ["step-00000004", "step-00000006"]
+    assert not (undisturbed / "training" / "checkpoints").exists()
+
+
+def test_a_checkpoint_that_was_cut_off_is_not_taken(dropping, undisturbed, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, 5)
+        with pytest.raises(KeyboardInterrupt):
+            train(dropping, tmp_path / "out")
+    folder = tmp_path / "out" / "training" / "checkpoints"
+    (folder / ".step-00000006").mkdir()
+    (folder / ".step-00000006" / "pytorch_model.bin").write_bytes(b"half")
+    train(dropping, tmp_path / "out")
+    assert same_bits(weights(tmp_path / "out"), weights(undisturbed))
+
+
+def test_a_full_disk_costs_no_checkpoint(dropping, undisturbed, tmp_path, monkeypatch):
+    write = Log.write
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill(self, number, values):
+        write(self, number, values)
+        if number == 6:  # files can grow to 20 kB from now on, which is less than the weights need
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Log, "write", fill)
+        try:
+            with pytest.raises(StorageError, match=r"step-00000006.*The last checkpoint is intact"):
+                train(dropping, tmp_path / "out")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    folder = tmp_path / "out" / "training" / "checkpoints"
+    assert sorted(path.name for path in folder.iterdir()) == ["step-00000003", "step-00000004"]
+    train(dropping, tmp_path / "out")
+    assert same_bits(weights(tmp_path / "out"), weights(undisturbed))
+
+
+def start(place, model, out, epochs=2, processes=1, micro_batch=4):
+    """The script in processes of its own."""
+    script = place / "train.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
+    command = [sys.executable, *(torchrun if processes > 1 else []), script, model, out, epochs, micro_batch]
+    paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.Popen(
+        list(map(str, command)),
+        env=os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(process):
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
+
+
+def test_two_processes_train_as_one_does(tiny_clip, tmp_path):
+    two = start(tmp_path, tiny_clip, tmp_path / "two", processes=2, micro_batch=3)
+    recipe = short(ema_decay=0.9, epsilon=1e-2, learning_rate=1e-2)
+    finetune(str(tiny_clip), make_training_set(), tmp_path / "one", recipe, progress=False)
+    finish(two)
+    assert furthest(weights(tmp_path / "one"), weights(tiny_clip)) > 5e-3
+    assert furthest(weights(tmp_path / "one"), weights(tmp_path / "two")) < 1e-5
+
+
+@pytest.mark.slow
+def test_a_run_killed_five_times_ends_with_the_same_bits(dropping, tmp_path):
+    rng = np.random.default_rng(0)
+    finish(start(tmp_path, dropping, tmp_path / "undisturbed", epochs=40))
+    steps = sorted(rng.choice(np.arange(2, 118), 5, replace=False).tolist())
+    log = tmp_path / "killed" / "training" / "log.jsonl"
+    for step in steps:
+        process = start(tmp_path, dropping, tmp_path / "killed", epochs=40)
+        while not log.exists() or log.read_text().count("\n") < step:
+            assert process.poll() is None, "the run ended before it could be killed"
+            time.sleep(0.002)
+        process.kill()
+        process.communicate()
+        assert process.returncode < 0
+    finish(start(tmp_path, dropping, tmp_path / "killed", epochs=40))
+    assert same_bits(weights(tmp_path / "killed"), weights(tmp_path / "undisturbed"))
