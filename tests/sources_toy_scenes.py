@@ -4,3 +4,10 @@
 def make(folder):
     """Nothing to lay out; the options of a build for scoring."""
     return {"train_scenes": 0}
+
+
+def shrink(patch):
+    """Fewer scenes, which show as well what holds of a build."""
+    from vl_assay.hub_datasets.toy_scenes import builder
+
+    patch.setattr(builder, "SIZES", {"validation": 2, "test": 100})
