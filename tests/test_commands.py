@@ -20,7 +20,7 @@ from vl_assay.metrics.results import read_results
 ROOT = Path(__file__).parents[1]
 COMMANDS = (
     *("audit", "build", "cache", "compare", "finetune", "generate", "install", "leaderboard", "list", "moderate"),
-    *("new-benchmark", "publish", "refine", "report", "reproduce", "review", "run", "score", "submit"),
+    *("new-benchmark", "publish", "refine", "report", "reproduce", "review", "run", "score", "study", "submit"),
 )
 
 

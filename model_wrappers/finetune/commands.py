@@ -1,12 +1,16 @@
-"""The commands that train: finetune."""
+"""The commands that train: finetune, study."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from ...metrics.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -154,3 +158,35 @@ def _print_history(history: Sequence[Mapping[str, Any]], console: Console) -> No
     for name in history[0]["scores"]:
         table.add_row(name, *(f"{100 * entry['scores'][name]:.1f} %" for entry in history))
     console.print(table)
+
+
+@app.command()
+def study(
+    name: Annotated[str, typer.Argument(help="hard-positives.")],
+    out: Annotated[Path, typer.Option(help="Folder of the study: its models, scores and report.")] = Path(
+        "vl-assay-results/study-hard-positives"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer captions and scenes, and one seed: minutes.")] = False,
+    seeds: Annotated[int | None, typer.Option(help="Trainings of each variant; 3, or 1 with --quick.", min=1)] = None,
+) -> None:
+    """Repeat a paper's study in miniature: demo-clip, fine-tuned on toy_scenes in twelve ways.
+
+    hard-positives: what hard negatives and hard positives do to accuracy and brittleness (The Hard Positive Truth,
+    Tables 1 and 3), and what negatives with an artefact teach (SugarCrepe, section 5.2).
+
+    The same command again goes on: models that are finished are not trained or scored again.
+
+    Example: `vl-assay study hard-positives --quick --out quick-study`
+    """
+    from .._processes import default_device
+
+    if name != "hard-positives":
+        raise UnknownNameError("study", name, ["hard-positives"])
+    default_device(0)  # says what to install where torch is not
+    from ._study_report import print_study
+    from .study import FULL, QUICK, run_study
+
+    size = QUICK if quick else FULL
+    run_study(out, replace(size, seeds=seeds or size.seeds))
+    print_study(json.loads((out / "study.json").read_text("utf-8")))
+    typer.echo(f"written to {out}: study.json, study.md and, with matplotlib, study.png")

@@ -1,0 +1,268 @@
+"""The study in miniature: what it trains on and tests, that it goes on, and that its figures are the metrics' own."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from vl_assay.hub_datasets.toy_scenes.episodes import sample_episode
+from vl_assay.hub_datasets.toy_scenes.language import parse
+from vl_assay.metrics._console import build_app
+from vl_assay.metrics.errors import DataError, ScoresError, UnknownNameError
+from vl_assay.metrics.hard_positives import augmented_accuracy, brittleness
+from vl_assay.model_wrappers import load_model
+from vl_assay.model_wrappers.finetune import study
+from vl_assay.model_wrappers.finetune._study_plots import plot_png
+from vl_assay.model_wrappers.finetune._study_report import (
+    KINDS,
+    TABLES,
+    claims,
+    credit,
+    document,
+    findings,
+    to_markdown,
+    verdict,
+)
+from vl_assay.model_wrappers.finetune.study import BASE, VARIANTS, Size, Study, make_examples, with_wrong_article
+
+TINY = Size(captions=64, scenes=12, seeds=1, batch_size=16, warmup_steps=1)
+NAMES = ["plain", "hn", "hn-artefact"]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """A study far too small to find anything, of three variants: its folder, and what came of it."""
+    out = tmp_path_factory.mktemp("study")
+    variants = [variant for variant in VARIANTS if variant.name in NAMES]
+    return out, study.run_study(out, TINY, variants=variants, progress=False)
+
+
+def made(scenes=30, seeds=3, seed=0, **shifts):
+    """A study without training: random scores, to which a variant's shift of the three captions is added."""
+    rng, examples = np.random.default_rng(seed), make_examples(scenes)
+    names = [variant.name for variant in VARIANTS]
+    scores = {BASE: rng.normal(size=(1, len(examples), 3))}
+    for name in names:
+        shift = np.array(shifts.get(name.replace("-", "_").replace("+", "_"), (0, 0, 0)))
+        scores[name] = scores[BASE] + 0.01 * rng.normal(size=(seeds, len(examples), 3)) + shift
+    return Study(replace(TINY, scenes=scenes, seeds=seeds), examples, scores, VARIANTS)
+
+
+def found_in(results, claim, compared):
+    [result] = [each for each in results if claim in each["claim"] and compared in each["compared"]]
+    return result
+
+
+def test_the_variants_are_those_of_the_issue():
+    weights = {variant.name: tuple(variant.weights) for variant in VARIANTS}
+    assert weights == {
+        "plain": (1, 0, 0, 0),
+        "negclip-swap": (0, 1, 0, 0),
+        "negclip-replace": (0, 1, 0, 0),
+        "hn": (1, 0, 1, 0),
+        "hp+hn": (1, 0, 1, 1),
+        "swap-only": (1, 0, 1, 1),
+        "replace-only": (1, 0, 1, 1),
+        "hn-weight-0": (1, 0, 0, 1),
+        "hn-weight-0.25": (1, 0, 0.25, 1),
+        "hn-weight-0.5": (1, 0, 0.5, 1),
+        "hn-weight-0.75": (1, 0, 0.75, 1),
+        "hn-artefact": (1, 0, 1, 0),
+    }
+    assert {variant.name for variant in VARIANTS} >= {
+        name for table in TABLES.values() for name in table if name not in (None, BASE)
+    }
+    kinds = {variant.name: study.make_recipe(variant, TINY, 2).negatives for variant in VARIANTS}
+    assert kinds["swap-only"] == kinds["negclip-swap"] == ("scene:swap",)
+    assert kinds["replace-only"] == kinds["negclip-replace"] == ("scene:replace",)
+    assert kinds["hn"] == kinds["hp+hn"] == kinds["hn-artefact"] == ("scene:swap", "scene:replace")
+    recipes = [study.make_recipe(variant, TINY, 2) for variant in VARIANTS]
+    assert {(r.seed, r.learning_rate, r.batch_size, r.epochs, r.neighbours) for r in recipes} == {(2, 5e-4, 16, 1, 0)}
+
+
+def test_examples_are_true_and_false_of_their_scenes():
+    examples = make_examples(20)
+    assert {example.task for example in examples} == {"hard_positives", "itm"}
+    assert {"replace_att", "replace_rel", "swap"} <= {e.category for e in examples if e.task == "hard_positives"}
+    for example in examples:
+        scene = sample_episode(0, "test", example.scene).scene
+        true = {"hard_positives": [True, True, False], "itm": [True, False]}[example.task]
+        for caption, truth in zip(example.captions, true, strict=False):
+            statement = parse(caption)
+            assert statement is not None
+            assert statement.is_true_of(scene) == truth
+        if example.task == "itm":
+            assert example.captions[2] == with_wrong_article(example.captions[1])
+            assert parse(example.captions[2]) is None
+            assert with_wrong_article(example.captions[2]) == example.captions[1]
+
+
+def test_models_are_trained_on_fresh_scenes_and_the_artefact_is_in_all_negatives_of_one_variant_only():
+    by_name = {variant.name: variant for variant in VARIANTS}
+    recipe = study.make_recipe(by_name["hn"], TINY, 0)
+    plain, planted = (study._read_training_set(recipe, TINY, artefact=artefact) for artefact in (False, True))
+    assert len(plain.samples) == len(planted.samples) == 64
+    for ours, theirs in zip(plain.samples, planted.samples, strict=True):
+        assert [with_wrong_article(text) for text in ours.negatives] == list(theirs.negatives)
+        assert (ours.caption, ours.positives, ours.image) == (theirs.caption, theirs.positives, theirs.image)
+        assert all(parse(text) for text in ours.negatives)
+    scenes = {plain.images.scene(key) for key in plain.image_keys}
+    assert scenes.isdisjoint(sample_episode(0, split, n).scene for split in ("train", "test") for n in range(100))
+    other = study._read_training_set(replace(recipe, seed=1), TINY, artefact=False)
+    assert {sample.caption for sample in other.samples} != {sample.caption for sample in plain.samples}
+
+
+def test_a_study_leaves_models_scores_and_a_report(tiny):
+    out, result = tiny
+    assert result.scores.keys() == {BASE, *NAMES}
+    for name in NAMES:
+        folder = out / "seed-0" / name
+        assert load_model(str(folder)).info.family == "clip"
+        again = study.score_examples(load_model(str(folder)), result.examples)
+        np.testing.assert_allclose(again, result.scores[name][0], atol=1e-6)
+        assert np.abs(result.scores[name] - result.scores[BASE]).max() > 1e-3
+    assert not np.allclose(result.scores["hn"], result.scores["hn-artefact"])
+    written = json.loads((out / "study.json").read_text("utf-8"))
+    assert written == json.loads(json.dumps(document(result)))
+    assert written["size"]["captions"] == 64
+    assert (out / "study.md").read_text("utf-8") == to_markdown(written)
+    assert (out / "study.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_study_goes_on_where_it_stopped(tiny, monkeypatch):
+    out, first = tiny
+    (out / "seed-0" / "hn" / "training" / "study.json").unlink()
+    trained, scored = [], []
+    finetune, score = study.finetune, study.score_examples
+    monkeypatch.setattr(study, "finetune", lambda *a, **k: trained.append(a[2].name) or finetune(*a, **k))
+    monkeypatch.setattr(study, "score_examples", lambda *a: scored.append(1) or score(*a))
+    monkeypatch.setattr("vl_assay.model_wrappers.finetune._run.Run.train", lambda run: pytest.fail("trained again"))
+    again = study.run_study(out, TINY, variants=first.variants, progress=False)
+    assert (trained, len(scored)) == (["hn"], 1)
+    for name, scores in first.scores.items():
+        np.testing.assert_array_equal(again.scores[name], scores)
+
+
+def test_a_folder_of_another_study_is_refused(tiny):
+    out, first = tiny
+    with pytest.raises(DataError, match="holds a run with another"):
+        study.run_study(out, replace(TINY, captions=60), variants=first.variants, progress=False)
+
+
+def test_figures_are_those_of_the_metrics():
+    result = made()
+    rows = document(result)["rows"]
+    for name, row in rows.items():
+        for kind, categories in KINDS.items():
+            chosen = [
+                n for n, e in enumerate(result.examples) if e.task == "hard_positives" and e.category in categories
+            ]
+            labels = [result.examples[n].category for n in chosen]
+            by_seed = []
+            for scores in result.scores[name]:
+                accuracy = augmented_accuracy(scores[chosen], categories=labels)
+                by_seed.append(
+                    [
+                        accuracy["macro_original_accuracy"],
+                        accuracy["macro_augmented_accuracy"],
+                        brittleness(scores[chosen], categories=labels)["macro_brittleness"],
+                    ]
+                )
+            for n, key in enumerate(("original_accuracy", "augmented_accuracy", "brittleness")):
+                assert row[kind]["by_seed"][key] == pytest.approx([seed[n] for seed in by_seed])
+                assert row[kind]["scores"][key] == pytest.approx(np.mean([seed[n] for seed in by_seed]))
+                low, high = row[kind]["intervals"][key]
+                assert low <= row[kind]["scores"][key] <= high
+
+
+def test_ties_count_as_in_the_metrics():
+    result = made()
+    rng = np.random.default_rng(1)
+    tied = {name: rng.integers(0, 3, each.shape).astype(float) for name, each in result.scores.items()}
+    result = replace(result, scores=tied)
+    chosen = [n for n, e in enumerate(result.examples) if e.task == "hard_positives" and e.category == "swap"]
+    triples = tied["hn"][0][chosen]
+    assert credit(result, "hn", "brittleness", "swap")[0].mean() == pytest.approx(brittleness(triples)["brittleness"])
+    assert credit(result, "hn", "augmented_accuracy", "swap")[0].mean() == pytest.approx(
+        augmented_accuracy(triples)["augmented_accuracy"]
+    )
+
+
+def test_findings_are_found_where_they_are_and_nowhere_else():
+    nothing = findings(made())
+    assert {each["verdict"] for each in nothing} == {"not shown", "no gain seen", "no gain to keep"}
+    # HN lowers all but the caption itself, hard positives most; the artefact's variant lowers texts that have it.
+    results = findings(made(hn=(0, -6, -3), hn_artefact=(0, 0, -3), swap_only=(2, 2, 0)))
+    for kind in ("REPLACE", "SWAP"):
+        assert found_in(results, "HN raises original", f"{kind}, original accuracy: hn − plain")["verdict"] == "shown"
+        assert found_in(results, "HN raises brittleness", f"{kind}, brittleness: hn − plain")["verdict"] == "shown"
+        assert found_in(results, "HP+HN lowers", kind)["verdict"] == "shown"
+        assert found_in(results, "HP+HN keeps", kind)["verdict"] == "the opposite"
+    assert found_in(results, "swap-only does not help", f"swap-only − {BASE}")["verdict"] == "the opposite"
+    assert found_in(results, "replace-only does not help", f"− {BASE}")["verdict"] == "no gain seen"
+    assert found_in(results, "Trained on negatives with the artefact", f"over {BASE}")["verdict"] == "shown"
+    # The arithmetic of one: the mean over scenes and seeds of what both earned.
+    result = made(hn=(0, -6, -3))
+    ours, base = (credit(result, name, "brittleness", "swap") for name in ("hn", BASE))
+    each = found_in(findings(result), "HN raises brittleness", f"SWAP, brittleness: hn − {BASE}")
+    assert each["difference"] == pytest.approx(ours.mean() - base.mean())
+    assert each["by_seed"] == pytest.approx((ours.mean(axis=1) - base.mean()).tolist())
+    assert each["interval"][0] <= each["difference"] <= each["interval"][1]
+
+
+@pytest.mark.parametrize(
+    ("expected", "interval", "by_seed", "said"),
+    [
+        (1, [0.1, 0.2], [0.1, 0.2], "shown"),
+        (1, [0.1, 0.2], [-0.1, 0.4], "not shown"),
+        (1, [-0.1, 0.2], [0.1, 0.2], "not shown"),
+        (1, [-0.2, -0.1], [-0.1, -0.2], "the opposite"),
+        (-1, [-0.2, -0.1], [-0.1, -0.2], "shown"),
+        (-1, [0.1, 0.2], [0.1, 0.2], "the opposite"),
+        (0, [0.1, 0.2], [0.1, 0.2], "the opposite"),
+        (0, [-0.1, 0.2], [0.1, 0.2], "no gain seen"),
+        (0, [-0.2, -0.1], [-0.1, -0.2], "no gain seen"),
+    ],
+)
+def test_verdicts_need_the_interval_and_every_seed(expected, interval, by_seed, said):
+    assert verdict(expected, interval, by_seed) == said
+
+
+def test_the_report_has_both_tables_the_artefact_and_every_finding():
+    found = document(made())
+    text = to_markdown(found)
+    for heading in ("Table 1 of", "Table 3 of", "SugarCrepe's point", "Findings"):
+        assert heading in text
+    for variant in VARIANTS:
+        assert f"| {variant.label} |" in text
+    assert len(found["findings"]) == len(list(claims()))
+    assert found["article_alone"] == {"debiased": 0.5, "artefact": 1.0}
+    assert plot_png(found).startswith(b"\x89PNG")
+
+
+def test_the_command_refuses_what_is_no_study(tmp_path):
+    result = CliRunner().invoke(build_app(), ["study", "scaling", "--out", str(tmp_path)])
+    assert isinstance(result.exception, UnknownNameError)
+    assert "hard-positives" in str(result.exception)
+    with pytest.raises(ScoresError, match="scenes is 1001"):
+        replace(TINY, scenes=1001)
+
+
+@pytest.mark.slow
+def test_the_quick_study_takes_minutes_of_one_core_and_prints_both_tables(tmp_path):
+    start = time.process_time()
+    result = CliRunner().invoke(
+        build_app(), ["study", "hard-positives", "--quick", "--out", str(tmp_path)], env={"COLUMNS": "160"}
+    )
+    assert result.exit_code == 0, result.exception
+    assert time.process_time() - start < 360
+    assert "Table 1 of" in result.output
+    assert "Table 3 of" in result.output
+    written = json.loads((tmp_path / "study.json").read_text("utf-8"))
+    assert len(written["findings"]) == len(list(claims()))
+    assert (tmp_path / "study.png").exists()
