@@ -12,11 +12,11 @@ from vl_assay.hub_datasets import judge
 from vl_assay.metrics.errors import StorageError
 from vl_assay.metrics.results import Result
 from vl_assay.metrics.sheets import file_hash
-from vl_assay.space_app import _catalogue, _duels
+from vl_assay.space_app import _catalogue, _duels, _submissions
 from vl_assay.space_app._board import Column
 from vl_assay.space_app._catalogue import Catalogue
 from vl_assay.space_app._entries import of_results
-from vl_assay.space_app._launch import RESULTS, SHIPPED, shipped, shipped_results, shipped_sheets
+from vl_assay.space_app._launch import RESULTS, SHIPPED, shipped, shipped_results, shipped_scores, shipped_sheets
 from vl_assay.space_app._submissions import OPTIONS
 from vl_assay.space_app._uploads import check_upload
 
@@ -178,3 +178,14 @@ def test_a_sheet_that_cannot_be_read_is_told_of_and_keeps_no_other_mark_back(mon
     assert any(problem.startswith(f"the ties of {ITM.heading}: ") for problem in catalogue.problems)
     order = Column("toy_scenes", "order", "aro_itm", "accuracy")
     assert catalogue.ties([ITM, order]) == {ITM: frozenset(), order: {"demo-clip"}}
+
+
+def test_a_copy_of_a_shipped_sheet_under_another_name_waits_for_a_person():
+    scores, name = next(iter(shipped_scores("toy_scenes", "groups").items()))
+    sheet = {"benchmark": "toy_scenes", "task": "groups", "scores": scores}
+
+    def flags(called):
+        return _submissions._repeated(_submissions._Draft({"name": called}, (sheet,), (), b""), "", {})
+
+    assert flags("a copy") == [f"toy_scenes/groups: The scores are the same as those of {name}, {SHIPPED}."]
+    assert flags(name) == []
