@@ -61,6 +61,16 @@ def append_line(path: Path, line: bytes) -> None:
             raise
 
 
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk; only POSIX can, and needs it."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
     """A folder beside `out` that takes its place when the block ends well, and vanishes when it does not."""

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ..metrics.errors import SheetError, VLAssayError
 
@@ -174,7 +174,7 @@ def _serve() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     # Where it is installed, `evaluate` would import it, and torch, and use neither.
-    sys.modules["transformers"] = None  # type: ignore[assignment]
+    cast(dict[str, Any], sys.modules)["transformers"] = None
     for line in sys.stdin:
         job = json.loads(line)
         answer: dict[str, Any] = {}

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from ..metrics._storage import write_atomically, write_text
+from ..metrics._storage import sync_folder, write_atomically, write_text
 from ..metrics.errors import StorageError
 
 TOP_FOLDERS = ("requests", "results")
@@ -208,9 +208,9 @@ class FolderStorage:
                 if not os.access(folder, os.W_OK | os.X_OK):
                     raise PermissionError(f"no permission to write to {folder}")
             write_text(self._staged / "paths.json", json.dumps(list(files)))
-            _sync(self._staged)
+            sync_folder(self._staged)
             os.replace(self._staged, self._committed)
-            _sync(self._journal)
+            sync_folder(self._journal)
         finally:
             shutil.rmtree(self._staged, ignore_errors=True)
 
@@ -225,7 +225,7 @@ class FolderStorage:
                     (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
                     os.replace(self._committed / str(number), self.folder / path)
             for folder in {self.folder / folder for path in paths for folder in PurePosixPath(path).parents}:
-                _sync(folder)
+                sync_folder(folder)
         if self._committed.exists():
             shutil.rmtree(self._committed)
 
@@ -233,13 +233,3 @@ class FolderStorage:
 def _raise_unless_missing(error: OSError) -> None:
     if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
         raise error
-
-
-def _sync(folder: Path) -> None:
-    """Have the names in a folder on the disk; only POSIX can, and needs it."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -51,6 +51,30 @@ def shared_data():
     return folder
 
 
+@pytest.fixture(scope="module")
+def browser():
+    """Debian's Chromium, driven by Playwright; what needs it is skipped where it is not installed."""
+    from playwright.sync_api import sync_playwright
+
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.skip("Debian's chromium is not installed: apt-get install chromium")
+    quiet = ("no-sandbox", "disable-quic", "no-first-run", "disable-sync", "disable-background-networking")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=[f"--{name}" for name in quiet])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    """toy_scenes with fewer scenes, which are the first of all; see `submission_support`."""
+    from submission_support import small_toy_scenes
+
+    with small_toy_scenes(tmp_path_factory.mktemp("toy")) as small:
+        yield small
+
+
 @pytest.fixture(scope="session")
 def tiny_clip(tmp_path_factory):
     """The folder of a small CLIP checkpoint with random weights, as a user would have one."""

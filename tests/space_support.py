@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -13,12 +12,6 @@ from vl_assay.space_app import _catalogue, app
 from vl_assay.space_app._catalogue import Catalogue
 from vl_assay.space_app._entries import RECOMPUTED, Entry
 from vl_assay.space_app._storage import Storage, open_storage
-
-CHROMIUM = shutil.which("chromium")
-QUIET = [
-    *("--no-sandbox", "--disable-quic", "--no-first-run", "--disable-sync"),
-    *("--disable-background-networking", "--disable-component-update"),
-]
 
 
 class Served(NamedTuple):

@@ -345,3 +345,10 @@ def test_names_are_shown_as_they_are_and_long_captions_are_cut(tmp_path):
     assert "a\\|b &lt; &lt;i>c&lt;/i>" in text
     assert " so" * 200 not in page + text
     assert " so" * 1000 in result.record["scorers"]["words"]["telling"][0]["examples"][0]["negative"]
+
+
+def test_what_the_readme_says_of_sugarcrepe_is_what_its_audit_found():
+    audits = read_audit("sugarcrepe")
+    before, after = (audits[part]["scorers"]["all"]["accuracy"] for part in ("sugarcrepe/unrefined", "sugarcrepe"))
+    readme = " ".join((Path(__file__).parents[1] / "README.md").read_text("utf-8").split())
+    assert f"of an unseen image in {100 * before:.0f} % and {100 * after:.0f} % of the pairs" in readme

@@ -6,29 +6,12 @@ import math
 import pickle
 
 import pytest
-from space_support import CHROMIUM, QUIET, served
-from submission_support import changed, small_toy_scenes
+from space_support import served
+from submission_support import changed
 
 from vl_assay.space_app import _submissions as submissions
 
 ROWS = ".assay-board tbody tr"
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed: apt-get install chromium")
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    with small_toy_scenes(tmp_path_factory.mktemp("toy")) as small:
-        yield small
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

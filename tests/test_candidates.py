@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -106,7 +107,7 @@ def test_a_folder_of_images_is_read_with_its_metadata_and_images_are_copied_when
     write_rows(photos, name)
     assert [each.image for each in read_captions(photos)] == [str(photos / "a.png"), str(photos / "sub" / "b.png")]
     copied = read_captions(photos, images=tmp_path / "images")
-    assert [open(each.image, "rb").read() for each in copied] == contents  # noqa: PTH123, SIM115
+    assert [Path(each.image).read_bytes() for each in copied] == contents
     assert {path.name for path in (tmp_path / "images").iterdir()} == {each.image.split("/")[-1] for each in copied}
     (photos / "a.png").unlink()
     with pytest.raises(DataError, match=r"a\.png cannot be read"):
@@ -168,7 +169,7 @@ def test_of_a_benchmark_the_true_captions_are_taken_once_each(tmp_path, coco):
     assert {each.image for each in found} == {row["filename"] for row in rows.values()}
     with_images = read_captions(built, limit=2, images=tmp_path / "images")
     assert [each.caption for each in with_images] == [each.caption for each in found[:2]]
-    assert all(open(each.image, "rb").read(2) == b"\xff\xd8" for each in with_images)  # noqa: PTH123, SIM115
+    assert all(Path(each.image).read_bytes()[:2] == b"\xff\xd8" for each in with_images)
 
 
 def test_a_dataset_on_the_hub_is_read_as_a_stream_with_its_images_only_when_asked(tmp_path, monkeypatch):

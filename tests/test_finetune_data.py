@@ -108,7 +108,7 @@ def test_no_image_is_drawn_before_it_is_asked_for(monkeypatch):
         ("toy_scenes", {"positives": ["negclip"]}, "unknown kind of positives 'negclip'; known: swap, replace"),
         ("toy_scenes", {"columns": {"picture": "x"}}, "unknown column of training data 'picture'; known: caption"),
         ("toy_scenes", {"columns": {"caption": "title"}}, "no column 'title'; it has image, captions"),
-        ("no/such/thing", {}, "there is no dataset, file or folder 'no/such/thing'"),
+        ("no/such/thing", {}, "there is no benchmark, file or folder 'no/such/thing'"),
         ("no/such/thing", {"options": {"seed": 1}}, "is not built, so seed mean nothing to it"),
         ("captions.csv", {"split": "test"}, "captions.csv is a table, which has no split 'test'"),
     ],

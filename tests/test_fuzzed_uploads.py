@@ -15,19 +15,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from submission_support import changed, parquet, small_toy_scenes
+from submission_support import changed, parquet
 
 from vl_assay.metrics.errors import SheetError
 from vl_assay.space_app._uploads import SANDBOX, check_upload
 
 TASKS = ("order", "groups", "detection", "vqa", "retrieval")
 SCRIPT = "<script>alert(1)</script>"
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    with small_toy_scenes(tmp_path_factory.mktemp("toy")) as small:
-        yield small
 
 
 class Evil:

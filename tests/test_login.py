@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import shutil
 from contextlib import contextmanager
 
 import gradio as gr
@@ -17,7 +16,7 @@ import pytest
 from gradio_client import Client, handle_file
 from huggingface_hub.errors import HfHubHTTPError
 from space_support import served
-from submission_support import changed, small_toy_scenes
+from submission_support import changed
 
 from vl_assay.metrics.errors import StorageError, SubmissionError
 from vl_assay.space_app import _client, _login, app
@@ -26,7 +25,6 @@ from vl_assay.space_app._storage import open_storage
 from vl_assay.space_app._submissions import submissions
 
 SECRET = "of the Space"
-CHROMIUM = shutil.which("chromium")
 TYPED = ("A model", "clip", "", "", "")
 TOKENS = {
     "hf_adas_own_token": {"type": "user", "name": "ada", "auth": {"type": "access_token"}},
@@ -58,12 +56,6 @@ def whoami(token=None):
     if token not in TOKENS:
         raise HfHubHTTPError("401", response=httpx.Response(401, request=httpx.Request("GET", "https://hub.example")))
     return TOKENS[token]
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    with small_toy_scenes(tmp_path_factory.mktemp("toy")) as small:
-        yield small
 
 
 @pytest.fixture(scope="module")
@@ -211,29 +203,24 @@ def test_users_withdraw_their_own_submissions_and_no_others(space, toy, tmp_path
     assert show(profile("eve"))[1]["choices"] == []
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed: apt-get install chromium")
-def test_a_user_withdraws_a_submission_in_the_browser(space, toy, tmp_path):
-    from playwright.sync_api import sync_playwright
-
+def test_a_user_withdraws_a_submission_in_the_browser(space, toy, tmp_path, browser):
     id = call(space, sheet(toy, tmp_path, 7), {"cookie": cookie("trent")})["id"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        context = browser.new_context()
-        name, _, value = cookie("trent").partition("=")
-        context.add_cookies([{"name": name, "value": value, "url": space.address}])
-        page = context.new_page()
-        page.goto(space.address, wait_until="domcontentloaded")
-        page.get_by_role("tab", name="Submit").first.click()
-        page.locator("#login").get_by_text("Logout (trent)").wait_for()
-        page.get_by_text("Your submissions").click()
-        page.locator("#own-submission input").click()
-        page.get_by_role("option").first.click()
-        page.locator("#own-reason textarea, #own-reason input").first.fill("<b>no</b>")
-        page.locator("#withdraw").click()
-        page.locator("#withdrawn").get_by_text(f"{id} is withdrawn").wait_for()
-        page.locator("#own-submission input").click()
-        assert page.get_by_role("option").count() == 0
-        browser.close()
+    context = browser.new_context()
+    name, _, value = cookie("trent").partition("=")
+    context.add_cookies([{"name": name, "value": value, "url": space.address}])
+    page = context.new_page()
+    page.goto(space.address, wait_until="domcontentloaded")
+    page.get_by_role("tab", name="Submit").first.click()
+    page.locator("#login").get_by_text("Logout (trent)").wait_for()
+    page.get_by_text("Your submissions").click()
+    page.locator("#own-submission input").click()
+    page.get_by_role("option").first.click()
+    page.locator("#own-reason textarea, #own-reason input").first.fill("<b>no</b>")
+    page.locator("#withdraw").click()
+    page.locator("#withdrawn").get_by_text(f"{id} is withdrawn").wait_for()
+    page.locator("#own-submission input").click()
+    assert page.get_by_role("option").count() == 0
+    context.close()
     [found] = [each for each in submissions(space.storage) if each.id == id]
     assert (found.status, found.reason, found.user) == ("withdrawn", "<b>no</b>", "trent")
 

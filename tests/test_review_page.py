@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 
 import pytest
@@ -11,23 +10,6 @@ from review_support import candidate, served, write_items, write_set
 
 from vl_assay.hub_datasets.authoring._journal import Journal
 from vl_assay.hub_datasets.authoring.review import Review
-
-CHROMIUM = shutil.which("chromium")
-QUIET = [
-    *("--no-sandbox", "--disable-quic", "--no-first-run", "--disable-sync"),
-    *("--disable-background-networking", "--disable-component-update"),
-]
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed: apt-get install chromium")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -10,18 +10,12 @@ import threading
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from submission_support import changed, parquet, small_toy_scenes
+from submission_support import changed, parquet
 
 from vl_assay.metrics.errors import SheetError
 from vl_assay.space_app import _uploads
 from vl_assay.space_app._sandbox import Sandbox
 from vl_assay.space_app._uploads import check_upload
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    with small_toy_scenes(tmp_path_factory.mktemp("toy")) as small:
-        yield small
 
 
 def test_bombs_are_refused_by_what_they_declare_or_by_what_they_hold(toy):

@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 import pytest
 from space_support import served
-from submission_support import changed, model_sheet, small_toy_scenes
+from submission_support import changed, model_sheet
 from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import judge
@@ -29,12 +29,6 @@ from vl_assay.space_app._submissions import OPTIONS, submissions
 
 TYPED = {"name": "", "family": "mock", "parameters": "1.5M", "training_data": "none", "link": ""}
 VQA = Column("toy_scenes", "vqa", "yes_no_f1", "accuracy")
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    with small_toy_scenes(tmp_path_factory.mktemp("toy")) as small:
-        yield small
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from functools import cache, partial
 from urllib.request import urlopen
 
 import pytest
-from submission_support import model_sheet, small_toy_scenes
+from submission_support import model_sheet
 
 from vl_assay.metrics.errors import StorageError
 from vl_assay.space_app._board import Column
@@ -37,12 +37,6 @@ SERVER = (
     "from vl_assay.metrics._console import main\n"
     "main()"
 )
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    with small_toy_scenes(tmp_path_factory.mktemp("toy")) as small:
-        yield small
 
 
 @pytest.fixture(autouse=True)

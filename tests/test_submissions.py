@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from submission_support import MemoryStorage, changed, small_toy_scenes
+from submission_support import MemoryStorage, changed
 
 from vl_assay.hub_datasets import judge
 from vl_assay.metrics.errors import RateLimitError, SheetError, StorageError, SubmissionError, UnknownNameError
@@ -29,12 +29,6 @@ from vl_assay.space_app._submissions import (
 TASKS = ("groups", "vqa", "detection", "retrieval")
 MODEL = {"name": "Bag", "family": "mock", "parameters": "1.5M", "training_data": "none", "link": "https://a.example/b"}
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    with small_toy_scenes(tmp_path_factory.mktemp("toy")) as small:
-        yield small
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pickle
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from submission_support import changed, small_toy_scenes
+from submission_support import changed
 
 from vl_assay.metrics.errors import SheetError, VLAssayError
 from vl_assay.metrics.sheets import read_sheet
@@ -19,12 +19,6 @@ from vl_assay.space_app._uploads import check_link, check_text, check_upload, ex
 
 TASKS = ("order", "groups", "detection", "vqa", "retrieval")
 SCRIPT = "<script>alert(1)</script>"
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    with small_toy_scenes(tmp_path_factory.mktemp("toy")) as small:
-        yield small
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -162,9 +162,7 @@ def export(items: Sequence[BoxItem], journal: Journal, pictures: Pictures, path:
         StorageError: the file could not be written.
     """
     path = Path(path)
-    if path.suffix != ".jsonl":
-        raise DataError(f"{path} ends in {path.suffix!r}; boxes are exported as .jsonl")
-    journal.check_apart(path)
+    journal.check_export(path)
     shown = shown_texts(items)
     by_key = entries_by_phrase(journal, shown)
     rows, boxes, phrase_id = [], 0, 0

@@ -140,9 +140,7 @@ def export(candidates: Sequence[Candidate], journal: Journal, path: str | Path) 
     from .pairs import Pair, write_pairs
 
     path = Path(path)
-    if path.suffix != ".jsonl":
-        raise DataError(f"{path} ends in {path.suffix!r}; decisions are exported as .jsonl")
-    journal.check_apart(path)
+    journal.check_export(path)
     shown = shown_texts(candidates)
     by_id = entries_by_id(journal.standing(shown))
     lines, pairs, statuses = [], [], dict.fromkeys(STATUSES, 0)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from ...metrics._storage import append_line
+from ...metrics._storage import append_line, sync_folder
 from ...metrics.errors import DataError, StorageError
 
 UNDO = "undo"
@@ -124,8 +124,10 @@ class Journal:
         """How many decisions are on something that is not, or no longer, judged, and count nowhere."""
         return sum(map(len, self.standing().values())) - sum(map(len, self.standing(shown).values()))
 
-    def check_apart(self, path: Path) -> None:
-        """Raise `DataError` where a file that is to be written is the journal itself."""
+    def check_export(self, path: Path) -> None:
+        """Raise `DataError` where a file that is to be written is no ``.jsonl`` file, or is the journal itself."""
+        if path.suffix != ".jsonl":
+            raise DataError(f"{path} ends in {path.suffix!r}; decisions and boxes are exported as .jsonl")
         if path.resolve() == self.path.resolve():
             raise DataError(f"{path} has the decisions themselves, and would be overwritten; name another file")
 
@@ -136,7 +138,7 @@ class Journal:
         is_new = not self.path.exists()
         append_line(self.path, line)
         if is_new:
-            _synchronise(self.path.parent)
+            sync_folder(self.path.parent)
         self._refresh()
         return entry
 
@@ -220,16 +222,6 @@ def _mend(path: Path, known: Collection[str]) -> None:
             file.truncate(len(content) - len(tail))
         file.flush()
         os.fsync(file.fileno())
-
-
-def _synchronise(folder: Path) -> None:
-    """Have the name of a new file on the disk; only POSIX can, and needs it."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 @contextmanager

@@ -16,18 +16,15 @@ from .._image_keys import content_key
 from .._repository import BUILD_FILE, data_errors
 from ._tables import (
     HUB,
-    SUFFIXES,
     check_fields,
     check_unicode,
     choose_columns,
     column_names,
+    find_table,
     hub_name,
     read_rows,
     row_id,
 )
-
-# The table of a folder of images, as in the ImageFolder convention of `datasets`.
-METADATA_FILES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 
 # The first of these names that a table has is taken.
 _GUESSES = {
@@ -112,16 +109,7 @@ def _check(reference: str, found: list[Captioned]) -> list[Captioned]:
 
 
 def _file_captions(path: Path, columns: Mapping[str, str], keep: Path | None) -> Iterator[Captioned]:
-    if path.is_dir():
-        tables = [path / name for name in METADATA_FILES if (path / name).is_file()]
-        if not tables:
-            raise DataError(f"the folder {path} has no {', '.join(METADATA_FILES)}, which name its images and captions")
-        path = tables[0]
-    elif not path.is_file():
-        raise DataError(
-            f"there is no benchmark, file or folder {str(path)!r}; name a file ({', '.join(SUFFIXES)}), a folder of "
-            f"images with {METADATA_FILES[0]}, a benchmark ({', '.join(benchmark_names())}), or {HUB}OWNER/NAME"
-        )
+    path = find_table(path)
     rows = read_rows(path)
     chosen = choose_columns(str(path), column_names(rows), columns, _GUESSES, ("caption",)) if rows else {}
     for key, row in rows:

@@ -9,12 +9,34 @@ from pathlib import Path
 from typing import Any
 
 from ...metrics.errors import DataError, UnknownNameError
+from .._benchmarks import benchmark_names
 
 HUB = "hf://datasets/"
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
+# The table of a folder of images, as in the ImageFolder convention of `datasets`.
+METADATA_FILES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 
 # A row with its key or number.
 Keyed = tuple[str, Mapping[str, Any]]
+
+
+def find_table(path: Path) -> Path:
+    """The file itself, or the table of a folder of images.
+
+    Raises:
+        DataError: there is neither.
+    """
+    if path.is_dir():
+        found = next((path / name for name in METADATA_FILES if (path / name).is_file()), None)
+        if found is None:
+            raise DataError(f"the folder {path} has no {', '.join(METADATA_FILES)}, which name its images and captions")
+        return found
+    if not path.is_file():
+        raise DataError(
+            f"there is no benchmark, file or folder {str(path)!r}; name a file ({', '.join(SUFFIXES)}), a folder of "
+            f"images with {METADATA_FILES[0]}, a benchmark ({', '.join(benchmark_names())}), or {HUB}OWNER/NAME"
+        )
+    return path
 
 
 def read_rows(path: Path) -> list[Keyed]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import io
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,13 +17,12 @@ from ...hub_datasets._benchmarks import benchmark_names, get_benchmark, option_n
 from ...hub_datasets._examples import cache_folder, cached_build
 from ...hub_datasets._image_keys import MISSING, image_keys
 from ...hub_datasets._repository import BUILD_FILE, data_errors, read_build
-from ...hub_datasets.authoring._sources import METADATA_FILES
 from ...hub_datasets.authoring._tables import (
     HUB,
-    SUFFIXES,
     check_fields,
     choose_columns,
     column_names,
+    find_table,
     hub_name,
     read_rows,
 )
@@ -61,16 +61,16 @@ class Row(NamedTuple):
     positives: tuple[str, ...] = ()
 
 
-class Images:
+class Images(ABC):
     """Opens images by their keys."""
 
+    @abstractmethod
     def read(self, key: str) -> bytes:
         """The file of an image.
 
         Raises:
             DataError: it cannot be read.
         """
-        raise NotImplementedError
 
     def scene(self, key: str) -> Scene | None:
         """What an image shows, if it is one of toy_scenes."""
@@ -297,17 +297,7 @@ def _picture_keys(pictures: Any, column: str) -> list[str]:
 def _file_rows(path: Path, columns: Mapping[str, str], split: str) -> Iterator[Row]:
     if split != "train":
         raise DataError(f"{path} is a table, which has no split {split!r}; leave the split out, or name another table")
-    if path.is_dir():
-        tables = [path / name for name in METADATA_FILES if (path / name).is_file()]
-        if not tables:
-            raise DataError(f"the folder {path} has no {', '.join(METADATA_FILES)}, which name its images and captions")
-        path = tables[0]
-    elif not path.is_file():
-        raise DataError(
-            f"there is no dataset, file or folder {str(path)!r} to train on; name a file ({', '.join(SUFFIXES)}), a "
-            f"folder of images with {METADATA_FILES[0]}, a benchmark ({', '.join(benchmark_names())}), or "
-            f"{HUB}OWNER/NAME"
-        )
+    path = find_table(path)
     table = read_rows(path)
     chosen = _choose(str(path), column_names(table), columns)
     known: dict[str, str] = {}
