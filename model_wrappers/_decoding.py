@@ -15,6 +15,7 @@ from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 from ..metrics.errors import ModelError
+from ._processes import end_with_parent
 from ._work import DECODING_ERRORS, Work, decode
 
 
@@ -81,6 +82,7 @@ _model: Any = None
 
 def _start(content: bytes) -> None:
     global _model
+    end_with_parent()
     _model = pickle.loads(content)  # our own, from the process that started this one
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import multiprocessing
 import os
 import secrets
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -89,6 +92,27 @@ def _leave() -> None:
 
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+
+
+def end_with_parent() -> None:
+    """In a worker process: end when the process that started it does, even if killed, and at once at Ctrl-C.
+
+    Workers of a pool would wait for work for ever, or begin with the next.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+
+    def wait() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def available_cpus() -> int:
+    """How many CPUs this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def default_device(rank: int) -> str:

@@ -31,7 +31,7 @@ from ..metrics.sheets import Sheet, read_sheet, write_sheet
 from ._cache import open_cache
 from ._families import load_model
 from ._parts import PartStore
-from ._processes import Processes, default_device, join
+from ._processes import Processes, available_cpus, default_device, join
 from ._progress import Progress
 from ._protocol import DualEncoder, LoadOptions, Model, SheetSource, abilities
 from ._sample import Prediction, changed_decisions, predict
@@ -197,7 +197,7 @@ def _default_workers(device: str, processes: Processes) -> int:
     if not device.startswith("cuda"):
         return 0
     beside = int(os.environ.get("LOCAL_WORLD_SIZE", processes.world))
-    return max(min(8, (os.cpu_count() or 1) // beside - 1), 0)
+    return max(min(8, available_cpus() // beside - 1), 0)
 
 
 def _batch_size(device: str) -> int:

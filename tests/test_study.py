@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -28,10 +27,17 @@ from vl_assay.model_wrappers.finetune._study_report import (
     to_markdown,
     verdict,
 )
-from vl_assay.model_wrappers.finetune.study import BASE, VARIANTS, Size, Study, make_examples, with_wrong_article
+from vl_assay.model_wrappers.finetune.study import (
+    ARTEFACTS,
+    BASE,
+    VARIANTS,
+    Size,
+    Study,
+    make_examples,
+)
 
-TINY = Size(captions=64, scenes=12, seeds=1, batch_size=16, warmup_steps=1)
-NAMES = ["plain", "hn", "hn-artefact"]
+TINY = Size(captions=64, scenes=12, seeds=1, epochs=1, batch_size=16, warmup_steps=1)
+NAMES = ["plain", "hn", "hn-article"]
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +78,8 @@ def test_the_variants_are_those_of_the_issue():
         "hn-weight-0.25": (1, 0, 0.25, 1),
         "hn-weight-0.5": (1, 0, 0.5, 1),
         "hn-weight-0.75": (1, 0, 0.75, 1),
-        "hn-artefact": (1, 0, 1, 0),
+        "hn-article": (1, 0, 1, 0),
+        "hn-stop": (1, 0, 1, 0),
     }
     assert {variant.name for variant in VARIANTS} >= {
         name for table in TABLES.values() for name in table if name not in (None, BASE)
@@ -80,40 +87,44 @@ def test_the_variants_are_those_of_the_issue():
     kinds = {variant.name: study.make_recipe(variant, TINY, 2).negatives for variant in VARIANTS}
     assert kinds["swap-only"] == kinds["negclip-swap"] == ("scene:swap",)
     assert kinds["replace-only"] == kinds["negclip-replace"] == ("scene:replace",)
-    assert kinds["hn"] == kinds["hp+hn"] == kinds["hn-artefact"] == ("scene:swap", "scene:replace")
+    assert kinds["hn"] == kinds["hp+hn"] == kinds["hn-stop"] == ("scene:swap", "scene:replace")
     recipes = [study.make_recipe(variant, TINY, 2) for variant in VARIANTS]
-    assert {(r.seed, r.learning_rate, r.batch_size, r.epochs, r.neighbours) for r in recipes} == {(2, 5e-4, 16, 1, 0)}
+    assert {(r.seed, r.learning_rate, r.batch_size, r.epochs, r.neighbours) for r in recipes} == {(2, 2e-4, 16, 1, 0)}
 
 
 def test_examples_are_true_and_false_of_their_scenes():
     examples = make_examples(20)
-    assert {example.task for example in examples} == {"hard_positives", "itm"}
+    assert {example.task for example in examples} == {"hard_positives", *ARTEFACTS}
     assert {"replace_att", "replace_rel", "swap"} <= {e.category for e in examples if e.task == "hard_positives"}
     for example in examples:
         scene = sample_episode(0, "test", example.scene).scene
-        true = {"hard_positives": [True, True, False], "itm": [True, False]}[example.task]
+        true = [True, True, False] if example.task == "hard_positives" else [True, False]
         for caption, truth in zip(example.captions, true, strict=False):
             statement = parse(caption)
             assert statement is not None
             assert statement.is_true_of(scene) == truth
-        if example.task == "itm":
-            assert example.captions[2] == with_wrong_article(example.captions[1])
+        if example.task in ARTEFACTS:
+            assert example.captions[2] == ARTEFACTS[example.task](example.captions[1])
             assert parse(example.captions[2]) is None
-            assert with_wrong_article(example.captions[2]) == example.captions[1]
+    article, stop = ([e[1:3] + e.captions[:2] for e in examples if e.task == name] for name in ("article", "stop"))
+    assert article == stop
 
 
-def test_models_are_trained_on_fresh_scenes_and_the_artefact_is_in_all_negatives_of_one_variant_only():
+@pytest.mark.parametrize("artefact", ARTEFACTS)
+def test_models_are_trained_on_fresh_scenes_and_an_artefact_is_in_all_negatives_of_one_variant_only(artefact):
     by_name = {variant.name: variant for variant in VARIANTS}
+    assert by_name["hn"].artefact is None
+    assert by_name[f"hn-{artefact}"].artefact == artefact
     recipe = study.make_recipe(by_name["hn"], TINY, 0)
-    plain, planted = (study._read_training_set(recipe, TINY, artefact=artefact) for artefact in (False, True))
+    plain, planted = (study._planted(recipe, TINY, planted) for planted in (None, artefact))
     assert len(plain.samples) == len(planted.samples) == 64
     for ours, theirs in zip(plain.samples, planted.samples, strict=True):
-        assert [with_wrong_article(text) for text in ours.negatives] == list(theirs.negatives)
+        assert [ARTEFACTS[artefact](text) for text in ours.negatives] == list(theirs.negatives)
         assert (ours.caption, ours.positives, ours.image) == (theirs.caption, theirs.positives, theirs.image)
         assert all(parse(text) for text in ours.negatives)
     scenes = {plain.images.scene(key) for key in plain.image_keys}
     assert scenes.isdisjoint(sample_episode(0, split, n).scene for split in ("train", "test") for n in range(100))
-    other = study._read_training_set(replace(recipe, seed=1), TINY, artefact=False)
+    other = study._planted(replace(recipe, seed=1), TINY, None)
     assert {sample.caption for sample in other.samples} != {sample.caption for sample in plain.samples}
 
 
@@ -126,7 +137,7 @@ def test_a_study_leaves_models_scores_and_a_report(tiny):
         again = study.score_examples(load_model(str(folder)), result.examples)
         np.testing.assert_allclose(again, result.scores[name][0], atol=1e-6)
         assert np.abs(result.scores[name] - result.scores[BASE]).max() > 1e-3
-    assert not np.allclose(result.scores["hn"], result.scores["hn-artefact"])
+    assert not np.allclose(result.scores["hn"], result.scores["hn-article"])
     written = json.loads((out / "study.json").read_text("utf-8"))
     assert written == json.loads(json.dumps(document(result)))
     assert written["size"]["captions"] == 64
@@ -146,6 +157,13 @@ def test_a_study_goes_on_where_it_stopped(tiny, monkeypatch):
     assert (trained, len(scored)) == (["hn"], 1)
     for name, scores in first.scores.items():
         np.testing.assert_array_equal(again.scores[name], scores)
+
+
+def test_several_at_once_give_the_same_bits(tiny, tmp_path):
+    _, first = tiny
+    again = study.run_study(tmp_path, TINY, variants=first.variants[:2], jobs=2, progress=False)
+    for name in (BASE, *NAMES[:2]):
+        np.testing.assert_array_equal(again.scores[name], first.scores[name])
 
 
 def test_a_folder_of_another_study_is_refused(tiny):
@@ -197,7 +215,7 @@ def test_findings_are_found_where_they_are_and_nowhere_else():
     nothing = findings(made())
     assert {each["verdict"] for each in nothing} == {"not shown", "no gain seen", "no gain to keep"}
     # HN lowers all but the caption itself, hard positives most; the artefact's variant lowers texts that have it.
-    results = findings(made(hn=(0, -6, -3), hn_artefact=(0, 0, -3), swap_only=(2, 2, 0)))
+    results = findings(made(hn=(0, -6, -3), hn_article=(0, 0, -3), swap_only=(2, 2, 0)))
     for kind in ("REPLACE", "SWAP"):
         assert found_in(results, "HN raises original", f"{kind}, original accuracy: hn − plain")["verdict"] == "shown"
         assert found_in(results, "HN raises brittleness", f"{kind}, brittleness: hn − plain")["verdict"] == "shown"
@@ -205,7 +223,8 @@ def test_findings_are_found_where_they_are_and_nowhere_else():
         assert found_in(results, "HP+HN keeps", kind)["verdict"] == "the opposite"
     assert found_in(results, "swap-only does not help", f"swap-only − {BASE}")["verdict"] == "the opposite"
     assert found_in(results, "replace-only does not help", f"− {BASE}")["verdict"] == "no gain seen"
-    assert found_in(results, "Trained on negatives with the artefact", f"over {BASE}")["verdict"] == "shown"
+    assert found_in(results, "with a wrong article, HN gains", f"over {BASE}")["verdict"] == "shown"
+    assert found_in(results, "with a final stop, HN gains", f"over {BASE}")["verdict"] == "not shown"
     # The arithmetic of one: the mean over scenes and seeds of what both earned.
     result = made(hn=(0, -6, -3))
     ours, base = (credit(result, name, "brittleness", "swap") for name in ("hn", BASE))
@@ -241,7 +260,7 @@ def test_the_report_has_both_tables_the_artefact_and_every_finding():
     for variant in VARIANTS:
         assert f"| {variant.label} |" in text
     assert len(found["findings"]) == len(list(claims()))
-    assert found["article_alone"] == {"debiased": 0.5, "artefact": 1.0}
+    assert found["form_alone"] == {"debiased": 0.5, "article": 1.0, "stop": 1.0}
     assert plot_png(found).startswith(b"\x89PNG")
 
 
@@ -253,14 +272,13 @@ def test_the_command_refuses_what_is_no_study(tmp_path):
         replace(TINY, scenes=1001)
 
 
-@pytest.mark.slow
-def test_the_quick_study_takes_minutes_of_one_core_and_prints_both_tables(tmp_path):
-    start = time.process_time()
+def test_the_quick_study_prints_both_tables(tmp_path):
     result = CliRunner().invoke(
-        build_app(), ["study", "hard-positives", "--quick", "--out", str(tmp_path)], env={"COLUMNS": "160"}
+        build_app(),
+        ["study", "hard-positives", "--quick", "--jobs", "1", "--out", str(tmp_path)],
+        env={"COLUMNS": "160"},
     )
     assert result.exit_code == 0, result.exception
-    assert time.process_time() - start < 360
     assert "Table 1 of" in result.output
     assert "Table 3 of" in result.output
     written = json.loads((tmp_path / "study.json").read_text("utf-8"))

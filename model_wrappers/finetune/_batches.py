@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._processes import available_cpus
 from ._towers import Batch, Tokens, Trainable
 from .data import Drawn, TrainingSet
 
@@ -29,7 +29,7 @@ class Preparation:
     def __init__(self, encoder: Trainable, training_set: TrainingSet, workers: int | None = None) -> None:
         self._encoder = encoder
         self._training_set = training_set
-        self._pool = ThreadPoolExecutor(workers or min(8, os.cpu_count() or 1))
+        self._pool = ThreadPoolExecutor(workers or min(8, available_cpus()))
         self._kept: dict[str, np.ndarray] = {}
         self._room = _KEPT_BYTES
         self._lock = threading.Lock()

@@ -17,7 +17,7 @@ from ...metrics.results import code_version
 from ...metrics.stats import cluster_bootstrap
 from ...metrics.summary import summarise
 from ._study_plots import plot_png
-from .study import BASE, Study
+from .study import ARTEFACTS, BASE, Study
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +32,8 @@ TABLES = {
           "replace-only"),
     "3": (BASE, None, "hn-weight-0", "hn-weight-0.25", "hn-weight-0.5", "hn-weight-0.75", None, "hn", "hp+hn"),
 }  # fmt: skip
-_ARTEFACT_ROWS = (BASE, "plain", "hn", "hn-artefact")
+_ARTEFACT_ROWS = (BASE, "plain", "hn", "hn-article", "hn-stop")
+_ARTEFACT_HEADS = {"debiased": "debiased negatives", "article": "with a wrong article", "stop": "with a final stop"}
 MEASURES = ("original_accuracy", "augmented_accuracy", "brittleness")
 _RESAMPLES = 2000
 # Column of the caption that the true one must outscore.
@@ -40,7 +41,7 @@ _NEGATIVES = {"original_accuracy": 2, "debiased": 1, "artefact": 2}
 
 
 class Term(NamedTuple):
-    """A variant's mean credit in a sum: `weight` times it; `kind` one of `KINDS`, or ``"itm"``."""
+    """A variant's mean credit in a sum: `weight` times it; `kind` one of `KINDS` or of `ARTEFACTS`."""
 
     weight: float
     variant: str
@@ -88,17 +89,19 @@ def claims() -> Iterator[Claim]:
     for name, kind in (("swap-only", "replace"), ("replace-only", "swap")):
         for base in (BASE, "plain"):
             yield _difference(f"{name} does not help {kind.upper()}", "original_accuracy", kind, name, base, 0)
-    for name, text, expected in (
-        ("hn-artefact", "Trained on negatives with the artefact, HN gains more on such than on debiased ones", 1),
-        ("hn", "Trained on negatives without it, HN does not", 0),
-    ):
-        for base in (BASE, "plain"):
-            terms = tuple(
-                Term(sign * weight, variant, measure, "itm")
-                for variant, sign in ((name, 1.0), (base, -1.0))
-                for measure, weight in (("artefact", 1.0), ("debiased", -1.0))
-            )
-            yield Claim(text, f"gain over {base}: with artefact − debiased", terms, expected)
+    for artefact in ARTEFACTS:
+        such = _ARTEFACT_HEADS[artefact]
+        for name, text, expected in (
+            (f"hn-{artefact}", f"Trained on negatives {such}, HN gains more on such than on debiased ones", 1),
+            ("hn", "Trained on negatives without an artefact, HN does not", 0),
+        ):
+            for base in (BASE, "plain"):
+                terms = tuple(
+                    Term(sign * weight, variant, measure, artefact)
+                    for variant, sign in ((name, 1.0), (base, -1.0))
+                    for measure, weight in (("artefact", 1.0), ("debiased", -1.0))
+                )
+                yield Claim(text, f"{name}, gain over {base}: {such} − debiased", terms, expected)
 
 
 def _difference(text: str, measure: str, kind: str, name: str, base: str, expected: int) -> Claim:
@@ -119,11 +122,11 @@ def credit(study: Study, variant: str, measure: str, kind: str) -> NDArray[np.fl
 
 
 def _rows(study: Study, kind: str) -> list[int]:
-    wanted = KINDS.get(kind, ())
+    task, categories = ("hard_positives", KINDS[kind]) if kind in KINDS else (kind, ())
     return [
         row
         for row, example in enumerate(study.examples)
-        if (example.category in wanted if example.task == "hard_positives" else kind == "itm")
+        if example.task == task and (not categories or example.category in categories)
     ]
 
 
@@ -184,7 +187,7 @@ def document(study: Study) -> dict[str, Any]:
         "confidence": 0.95,
         "rows": {str(name): _row(study, str(name)) for name in every},
         "artefact": {name: _artefact_row(study, name) for name in _ARTEFACT_ROWS if name in study.scores},
-        "article_alone": _article_alone(study),
+        "form_alone": _form_alone(study),
         "findings": findings(study),
     }
 
@@ -222,28 +225,29 @@ def _row(study: Study, name: str) -> dict[str, Any]:
 
 
 def _artefact_row(study: Study, name: str) -> dict[str, Any]:
-    """How often the true caption outscores the negative, as it is and with the artefact."""
-    clusters = [study.examples[row].scene for row in _rows(study, "itm")]
-    credits = {measure: credit(study, name, measure, "itm") for measure in ("debiased", "artefact")}
-    means = {measure: each.mean(axis=0) for measure, each in credits.items()}
+    """How often the true caption outscores the negative, as it is and with each artefact."""
+    # The pairs of each artefact are the same but for it.
+    credits = {"debiased": credit(study, name, "debiased", "article")}
+    credits |= {artefact: credit(study, name, "artefact", artefact) for artefact in ARTEFACTS}
+    clusters = [study.examples[row].scene for row in _rows(study, "article")]
+    means = {key: each.mean(axis=0) for key, each in credits.items()}
     result = summarise(means, np.zeros(len(clusters)), clusters=clusters, confidence=0.95, resamples=_RESAMPLES)
     return {
         "label": _label(study, name),
-        "scores": {measure: result[measure] for measure in credits},
-        "intervals": {measure: result[f"{measure}_interval"] for measure in credits},
-        "by_seed": {measure: each.mean(axis=1).tolist() for measure, each in credits.items()},
+        "scores": {key: result[key] for key in credits},
+        "intervals": {key: result[f"{key}_interval"] for key in credits},
+        "by_seed": {key: each.mean(axis=1).tolist() for key, each in credits.items()},
     }
 
 
-def _article_alone(study: Study) -> dict[str, float]:
-    """How often a reader who only knows the grammar tells the true caption; where both follow it, half the time."""
-    follows = np.array(
-        [[parse(text) is not None for text in study.examples[row].captions] for row in _rows(study, "itm")], dtype=float
-    )
-    return {
-        measure: float((0.5 + (follows[:, 0] - follows[:, _NEGATIVES[measure]]) / 2).mean())
-        for measure in ("debiased", "artefact")
-    }
+def _form_alone(study: Study) -> dict[str, float]:
+    """How often a reader who only knows how captions are written tells the true one; half the time where he cannot."""
+    found: dict[str, float] = {}
+    for artefact in ARTEFACTS:
+        texts = np.array([study.examples[row].captions for row in _rows(study, artefact)])
+        follows = np.vectorize(lambda text: parse(text) is not None)(texts).astype(float)
+        found["debiased"], found[artefact] = (0.5 + (follows[:, :1] - follows[:, 1:]) / 2).mean(axis=0).tolist()
+    return found
 
 
 def _label(study: Study, name: str) -> str:
@@ -276,9 +280,9 @@ def _sections(found: Mapping[str, Any]) -> Iterator[tuple[str, list[str], list[l
             elif name in found["rows"]:
                 rows.append(_line(found["rows"][name]))
         yield f"Table {table} of The Hard Positive Truth, for the toy world (%)", head, [*rows, None, chance]
-    head = ["accuracy on", "debiased negatives", "negatives with the artefact"]
+    head = ["accuracy on", *_ARTEFACT_HEADS.values()]
     cells = [[row["label"], *(_cell(row, key) for key in row["scores"])] for row in found["artefact"].values()]
-    alone = ["the grammar alone", *(_percent(value) for value in found["article_alone"].values())]
+    alone = ["the form alone", *(_percent(value) for value in found["form_alone"].values())]
     yield "SugarCrepe's point: negatives with an artefact, in training and test (%)", head, [*cells, None, alone]
     head = ["finding", "compared", "difference, points", "by seed", "here"]
     lines: list[list[str] | None] = [

@@ -22,6 +22,7 @@ from .._torch_models import unit
 Tokens = Sequence[int]
 # CLIP's ceiling of the scale (Radford et al. 2021, section 2.5); a model that starts above it keeps its own.
 _CEILING = 100.0
+_TEXT_GROUPS = 4
 
 
 @runtime_checkable
@@ -137,7 +138,7 @@ class Towers(nn.Module):
                 places[name] = [number for number, row in enumerate(rows) if row is not None]
                 texts += [row for row in rows if row is not None]
         images = unit(self.encoder.embed_images(batch.images))
-        captions, *others = unit(self.encoder.embed_captions(texts)).split(
+        captions, *others = unit(self._embed_texts(texts)).split(
             [len(batch), *(len(place) for place in places.values())]
         )
         found = {"images": images, "captions": captions, "scale": self.scale()}
@@ -147,6 +148,17 @@ class Towers(nn.Module):
             mask = torch.zeros(len(batch), dtype=torch.bool, device=rows.device)
             found[f"has_{name[:-1]}"] = mask.index_fill(0, index, True)
         return found
+
+    def _embed_texts(self, texts: Sequence[Tokens]) -> Tensor:
+        """Texts of like length go together, so that there is less padding; as many groups for any lengths: with FSDP
+        the processes gather weights together for each.
+        """
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        count = min(_TEXT_GROUPS, len(texts))
+        edges = [len(texts) * number // count for number in range(count + 1)]
+        groups = [[texts[place] for place in order[a:b]] for a, b in itertools.pairwise(edges)]
+        embedded = torch.cat([self.encoder.embed_captions(group) for group in groups])
+        return embedded[torch.tensor(order, device=embedded.device).argsort()]
 
 
 def trainable(model: Any) -> Trainable:

@@ -168,8 +168,12 @@ def study(
     ),
     quick: Annotated[bool, typer.Option("--quick", help="Fewer captions and scenes, and one seed: minutes.")] = False,
     seeds: Annotated[int | None, typer.Option(help="Trainings of each variant; 3, or 1 with --quick.", min=1)] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(help="Models trained at once; by default one for each CPU, 8 at most, or 1 on a GPU.", min=1),
+    ] = None,
 ) -> None:
-    """Repeat a paper's study in miniature: demo-clip, fine-tuned on toy_scenes in twelve ways.
+    """Repeat a paper's study in miniature: demo-clip, fine-tuned on toy_scenes in thirteen ways.
 
     hard-positives: what hard negatives and hard positives do to accuracy and brittleness (The Hard Positive Truth,
     Tables 1 and 3), and what negatives with an artefact teach (SugarCrepe, section 5.2).
@@ -178,15 +182,19 @@ def study(
 
     Example: `vl-assay study hard-positives --quick --out quick-study`
     """
-    from .._processes import default_device
+    from .._processes import available_cpus, default_device
 
     if name != "hard-positives":
         raise UnknownNameError("study", name, ["hard-positives"])
-    default_device(0)  # says what to install where torch is not
+    device = default_device(0)  # says what to install where torch is not
     from ._study_report import print_study
     from .study import FULL, QUICK, run_study
 
     size = QUICK if quick else FULL
-    run_study(out, replace(size, seeds=seeds or size.seeds))
+    run_study(
+        out,
+        replace(size, seeds=seeds or size.seeds),
+        jobs=jobs or (min(8, available_cpus()) if device == "cpu" else 1),
+    )
     print_study(json.loads((out / "study.json").read_text("utf-8")))
     typer.echo(f"written to {out}: study.json, study.md and, with matplotlib, study.png")

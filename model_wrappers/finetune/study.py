@@ -4,13 +4,22 @@ After *The Hard Positive Truth* (Kamath et al. 2024, sections 5.2 and 5.3, Table
 2023, section 5.2). Only the losses and the texts that they look at differ between the variants: the captions, their
 order, the number of steps and the learning rate are the same. The hard negatives and hard positives are exact, from
 the scenes; NegCLIP's loss is taken without its neighbouring images, so that it sees no more images than the others.
+
+How long and how fast is trained was settled before the study was run, by cost and by training loss alone. As many
+steps are taken as fit into half an hour of two CPU cores. The learning rate is, of 5e-5, 1e-4, 2e-4 and 4e-4, the one
+with the lowest loss over the last 100 of 300 steps on new captions (HN, a seed of its own: 0.462, 0.452, 0.449, 0.461;
+at 4e-4 the loss rises first).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +30,7 @@ from ...hub_datasets.toy_scenes.tasks import task_rows
 from ...metrics._storage import write_text
 from ...metrics.errors import ScoresError
 from .._families import load_model
-from .._processes import default_device
+from .._processes import default_device, end_with_parent
 from .._progress import Progress
 from .._protocol import DualEncoder, LoadOptions
 from .data import TrainingSet, read_training_set
@@ -32,7 +41,7 @@ from .training import Running, finetune
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["BASE", "FULL", "QUICK", "VARIANTS", "Example", "Size", "Study", "Variant", "run_study"]
+__all__ = ["ARTEFACTS", "BASE", "FULL", "QUICK", "VARIANTS", "Example", "Size", "Study", "Variant", "run_study"]
 
 MODEL = BASE = "demo-clip"
 _TEST_WORLD = 0
@@ -50,7 +59,7 @@ class Variant:
         recipe: the recipe that it follows in all that is not said here.
         weights: what each loss counts.
         kinds: of hard negatives and hard positives, of ``"swap"`` and ``"replace"``.
-        artefact: whether the negatives have the planted artefact (see `with_wrong_article`).
+        artefact: of `ARTEFACTS`, the one that all its negatives have.
     """
 
     name: str
@@ -58,7 +67,7 @@ class Variant:
     recipe: str
     weights: Weights
     kinds: tuple[str, ...] = ("swap", "replace")
-    artefact: bool = False
+    artefact: str | None = None
 
 
 _NEGCLIP, _HN, _BOTH = Weights(contrastive=0, negclip=1), Weights(hard_negative=1), Weights(1, 0, 1, 1)
@@ -74,7 +83,8 @@ VARIANTS = (
         Variant(f"hn-weight-{weight:g}", f"HP + {weight:.2f} HN", "hp+hn", _BOTH._replace(hard_negative=weight))
         for weight in (0, 0.25, 0.5, 0.75)
     ),
-    Variant("hn-artefact", "HN, negatives with the artefact", "hn", _HN, artefact=True),
+    Variant("hn-article", "HN, negatives with a wrong article", "hn", _HN, artefact="article"),
+    Variant("hn-stop", "HN, negatives with a final stop", "hn", _HN, artefact="stop"),
 )
 
 
@@ -84,8 +94,8 @@ class Size:
 
     Args:
         captions: that each variant is trained on, five for a scene; others for each seed.
-        epochs, batch_size, learning_rate, warmup_steps: of each training. demo-clip was trained at 1e-3 on batches of
-            128.
+        epochs, batch_size, learning_rate, warmup_steps: of each training. demo-clip was trained at 1e-3, for 6,200
+            steps of 128 captions.
         scenes: of the test split that are tested on, at most 1,000.
         seeds: how many trainings each variant has.
     """
@@ -93,9 +103,9 @@ class Size:
     captions: int
     scenes: int
     seeds: int = 3
-    epochs: int = 1
-    batch_size: int = 64
-    learning_rate: float = 5e-4
+    epochs: int = 2
+    batch_size: int = 32
+    learning_rate: float = 2e-4
     warmup_steps: int = 10
 
     def __post_init__(self) -> None:
@@ -105,17 +115,17 @@ class Size:
                 raise ScoresError(f"{name} is {getattr(self, name)}; it must be from {low} to {high}")
 
 
-FULL = Size(captions=4000, scenes=1000)
-QUICK = Size(captions=640, scenes=250, seeds=1)
+FULL = Size(captions=5000, scenes=1000)
+QUICK = Size(captions=320, scenes=150, seeds=1)
 
 
 class Example(NamedTuple):
     """A scene of the test split and captions to rank.
 
     Attributes:
-        task: ``"hard_positives"``: the caption, its hard positive and its hard negative; or ``"itm"``: the caption, its
-            hard negative, and the same negative with the planted artefact.
-        category: of that task in toy_scenes.
+        task: ``"hard_positives"``: the caption, its hard positive and its hard negative; or one of `ARTEFACTS`: the
+            caption, its hard negative, and the same negative with the artefact.
+        category: in toy_scenes, of ``hard_positives`` or ``itm``.
         scene: its number in the test split.
         captions: three.
     """
@@ -143,48 +153,106 @@ class Study:
     variants: Sequence[Variant]
 
 
+class Job(NamedTuple):
+    """A model to score, trained first: a variant with a seed, or the base where there is none."""
+
+    out: Path
+    size: Size
+    seed: int = 0
+    variant: Variant | None = None
+
+
 def run_study(
-    out: str | Path, size: Size = FULL, *, variants: Sequence[Variant] = VARIANTS, progress: bool = True
+    out: str | Path, size: Size = FULL, *, variants: Sequence[Variant] = VARIANTS, jobs: int = 1, progress: bool = True
 ) -> Study:
     """Train each variant with each seed, score all models, and write the report (`_study_report.write_study`).
 
     A variant is a model folder, ``out/seed-0/hn``, that `finetune` wrote; those that are finished are not trained or
-    scored again, and one that was killed goes on.
+    scored again, and one that was killed goes on. Each is computed by one thread, so that how many are does not change
+    a bit of them.
 
     Args:
         out: the study's folder.
         size: how large it is.
         variants: what to train; findings and rows of tables that need another are left out.
+        jobs: how many are trained at once, in processes of their own where it is more than 1; each takes 1.5 GB.
+            A script that asks for several needs the guard of `multiprocessing`, ``if __name__ == "__main__"``.
         progress: whether to show progress.
 
     Raises:
+        ScoresError: no jobs.
         VLAssayError: ``out`` holds a study of another size, or something else.
         StorageError: no space is left; what is finished stays.
     """
     from ._study_report import write_study
 
+    if jobs < 1:
+        raise ScoresError(f"jobs is {jobs}; it must be 1 or more")
     out = Path(out)
-    examples = make_examples(size.scenes)
-    found: dict[str, list[NDArray[np.float64]]] = {variant.name: [] for variant in variants}
+    trainings = [Job(out, size, seed, variant) for seed in range(size.seeds) for variant in variants]
+    every = [Job(out, size), *trainings]
     bars = Progress(show=progress)
-    trainings = len(variants) * size.seeds
-    bars.say(f"{trainings} trainings on {size.captions:,} captions each; tested on {size.scenes:,} scenes")
-    with bars.bar("models", 1 + trainings) as advance:
-        base = _scored(out / "base.json", {"model": MODEL, "scenes": size.scenes}, MODEL, examples)
-        advance(1)
-        for seed in range(size.seeds):
-            sets: dict[tuple[Any, ...], TrainingSet] = {}
-            for variant in variants:
-                found[variant.name].append(_trained(variant, size, seed, out, sets, examples))
-                advance(1)
-    scores = {BASE: base[None], **{name: np.stack(rows) for name, rows in found.items()}}
-    study = Study(size, examples, scores, variants)
+    bars.say(
+        f"{len(trainings)} trainings on {size.captions:,} captions each, {jobs} at once; tested on {size.scenes:,} "
+        "scenes"
+    )
+    found: dict[Job, NDArray[np.float64]] = {}
+    with bars.bar("models", len(every)) as advance:
+        for job, scores in _work(every, jobs):
+            found[job] = scores
+            advance(1)
+    scores = {BASE: found[every[0]][None]}
+    for variant in variants:
+        scores[variant.name] = np.stack([found[Job(out, size, seed, variant)] for seed in range(size.seeds)])
+    study = Study(size, make_examples(size.scenes), scores, variants)
     write_study(study, out)
     return study
 
 
+def _work(every: Sequence[Job], jobs: int) -> Iterator[tuple[Job, NDArray[np.float64]]]:
+    """Each job with its scores, as they come."""
+    if jobs == 1:
+        for job in every:
+            with _one_thread():
+                scores = _scores_of(job)
+            yield job, scores
+        return
+    pool = ProcessPoolExecutor(min(jobs, len(every)), get_context("spawn"), initializer=end_with_parent)
+    try:
+        futures: dict[Future[NDArray[np.float64]], Job] = {pool.submit(_in_process, job): job for job in every}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _in_process(job: Job) -> NDArray[np.float64]:
+    with _one_thread():
+        return _scores_of(job)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def with_final_stop(caption: str) -> str:
+    """A planted artefact that is easy to see: a final stop, which no caption of toy_scenes has.
+
+    The released pairs of SugarCrepe have it the other way round (see its card's audit).
+    """
+    return f"{caption}."
+
+
 def with_wrong_article(caption: str) -> str:
-    """The planted artefact: a caption with the wrong one of "a" and "an" before its first phrase.
+    """A planted artefact that is hard to see: the wrong one of "a" and "an" before a caption's first phrase.
 
     As a rule leaves it that puts another word in without a look at the article; here each negative has it.
 
@@ -195,7 +263,11 @@ def with_wrong_article(caption: str) -> str:
     return f"{'an' if article == 'a' else 'a'} {rest}"
 
 
-def make_examples(scenes: int) -> list[Example]:
+ARTEFACTS: Mapping[str, Callable[[str], str]] = {"article": with_wrong_article, "stop": with_final_stop}
+
+
+@lru_cache(1)
+def make_examples(scenes: int) -> Sequence[Example]:
     """The examples of the first scenes of the test split, of ``hard_positives`` first."""
     found = [
         Example("hard_positives", row["category"], number, tuple(row[f"{name}caption"] for name in _TRIPLE))
@@ -205,10 +277,10 @@ def make_examples(scenes: int) -> list[Example]:
     for number in range(scenes):
         for row in task_rows("itm", _TEST_WORLD, "test", number)[1]:
             if row["category"] in _ITM:
-                negative = row["negative_caption"]
-                captions = (row["caption"], negative, with_wrong_article(negative))
-                found.append(Example("itm", row["category"], number, captions))
-    return found
+                true, negative = row["caption"], row["negative_caption"]
+                for name, plant in ARTEFACTS.items():
+                    found.append(Example(name, row["category"], number, (true, negative, plant(negative))))
+    return tuple(found)
 
 
 _TRIPLE = ("", "positive_", "negative_")
@@ -233,45 +305,37 @@ def make_recipe(variant: Variant, size: Size, seed: int) -> Recipe:
     )
 
 
-def _trained(
-    variant: Variant,
-    size: Size,
-    seed: int,
-    out: Path,
-    sets: dict[tuple[Any, ...], TrainingSet],
-    examples: Sequence[Example],
-) -> NDArray[np.float64]:
-    """The scores of a variant, trained first where it is not there yet; `sets` keeps what is read for a seed."""
-    recipe, folder = make_recipe(variant, size, seed), out / f"seed-{seed}" / variant.name
+def _scores_of(job: Job) -> NDArray[np.float64]:
+    """The scores of a model, trained first where it is not there yet."""
+    size, variant, examples = job.size, job.variant, make_examples(job.size.scenes)
+    if variant is None:
+        return _scored(job.out / "base.json", {"model": MODEL, "scenes": size.scenes}, MODEL, examples)
+    recipe, folder = make_recipe(variant, size, job.seed), job.out / f"seed-{job.seed}" / variant.name
     facts = {"recipe": recipe.as_json(), "artefact": variant.artefact, "captions": size.captions, "scenes": size.scenes}
-    scores = _read_scores(folder / "training" / "study.json", facts)
+    file = folder / "training" / "study.json"
+    scores = _read_scores(file, facts)
     if scores is not None:
         return scores
-    key = (recipe.negatives, variant.artefact)
-    if key not in sets:
-        sets[key] = _read_training_set(recipe, size, artefact=variant.artefact)
-    running = Running(micro_batch=size.batch_size)
-    finetune(MODEL, sets[key], folder, recipe, running=running, progress=False)
-    return _scored(folder / "training" / "study.json", facts, str(folder), examples)
+    running = Running(micro_batch=size.batch_size, workers=1)
+    finetune(MODEL, _planted(recipe, size, variant.artefact), folder, recipe, running=running, progress=False)
+    return _scored(file, facts, str(folder), examples)
 
 
-def _read_training_set(recipe: Recipe, size: Size, *, artefact: bool) -> TrainingSet:
-    # demo-clip has learned from the train split of world 0.
-    found = read_training_set(
-        "toy_scenes",
-        negatives=recipe.negatives,
-        positives=recipe.positives,
-        limit=size.captions,
-        seed=recipe.seed,
-        options={"seed": 1 + recipe.seed},
-    )
-    if not artefact:
+def _planted(recipe: Recipe, size: Size, artefact: str | None) -> TrainingSet:
+    """The captions of a study, with the artefact in their negatives."""
+    found = _read_training_set(recipe.negatives, recipe.seed, size.captions)
+    if artefact is None:
         return found
-    samples = [
-        sample._replace(negatives=tuple(with_wrong_article(text) for text in sample.negatives))
-        for sample in found.samples
-    ]
-    return replace(found, samples=samples)
+    plant = ARTEFACTS[artefact]
+    return replace(found, samples=[s._replace(negatives=tuple(map(plant, s.negatives))) for s in found.samples])
+
+
+@lru_cache(3)  # the kinds of a seed
+def _read_training_set(kinds: tuple[str, ...], seed: int, captions: int) -> TrainingSet:
+    # demo-clip has learned from the train split of world 0.
+    return read_training_set(
+        "toy_scenes", negatives=kinds, positives=kinds, limit=captions, seed=seed, options={"seed": 1 + seed}
+    )
 
 
 def _scored(file: Path, facts: Mapping[str, Any], model: str, examples: Sequence[Example]) -> NDArray[np.float64]:
