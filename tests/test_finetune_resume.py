@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +22,29 @@ from vl_assay.model_wrappers.finetune._logging import Log, read_log
 from vl_assay.model_wrappers.finetune.training import Running, finetune
 
 SCRIPT = """
+    import os
     import sys
+    from accelerate import PartialState
     from finetune_support import make_training_set, short
+    from vl_assay.model_wrappers._processes import join
+    from vl_assay.model_wrappers.finetune._logging import Log
     from vl_assay.model_wrappers.finetune.training import Running, finetune
 
-    model, out, epochs, micro_batch = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-    recipe = short(epochs=epochs, ema_decay=0.9, epsilon=1e-2, learning_rate=1e-2)
+    model, out, epochs, micro_batch, stop = *sys.argv[1:3], *map(int, sys.argv[3:])
+    is_sharded = "ACCELERATE_USE_FSDP" in os.environ
+    if is_sharded:
+        join()
+        # Accelerate shards on GPUs alone; torch would on CPUs too.
+        PartialState._shared_state["distributed_type"] = "MULTI_GPU"
+    write = Log.write
+
+    def write_and_stop(self, number, values):
+        write(self, number, values)
+        if number == stop:
+            os._exit(7)
+
+    Log.write = write_and_stop
+    recipe = short(epochs=epochs, ema_decay=None if is_sharded else 0.9, epsilon=1e-2, learning_rate=1e-2)
     running = Running(save_steps=2, micro_batch=micro_batch)
     finetune(model, make_training_set(), out, recipe, running=running, progress=False)
 """
@@ -136,16 +154,25 @@ def test_a_full_disk_costs_no_checkpoint(dropping, undisturbed, tmp_path, monkey
     assert same_bits(weights(tmp_path / "out"), weights(undisturbed))
 
 
-def start(place, model, out, epochs=2, processes=1, micro_batch=4):
-    """The script in processes of its own."""
+FSDP = {
+    "ACCELERATE_USE_FSDP": "true",
+    "FSDP_VERSION": "2",
+    "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP",
+    "FSDP_TRANSFORMER_CLS_TO_WRAP": "CLIPEncoderLayer",
+    "FSDP_STATE_DICT_TYPE": "SHARDED_STATE_DICT",
+}
+
+
+def start(place, model, out, epochs=2, processes=1, micro_batch=4, stop=0, environment=None):
+    """The script in processes of its own, which leave after step `stop`."""
     script = place / "train.py"
     script.write_text(textwrap.dedent(SCRIPT))
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
-    command = [sys.executable, *(torchrun if processes > 1 else []), script, model, out, epochs, micro_batch]
+    command = [sys.executable, *(torchrun if processes > 1 else []), script, model, out, epochs, micro_batch, stop]
     paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.Popen(
         list(map(str, command)),
-        env=os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"} | (environment or {}),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -159,10 +186,27 @@ def finish(process):
 
 def test_two_processes_train_as_one_does(tiny_clip, tmp_path):
     two = start(tmp_path, tiny_clip, tmp_path / "two", processes=2, micro_batch=3)
-    recipe = short(ema_decay=0.9, epsilon=1e-2, learning_rate=1e-2)
-    finetune(str(tiny_clip), make_training_set(), tmp_path / "one", recipe, progress=False)
+    train_alone(tiny_clip, tmp_path / "one", ema_decay=0.9)
     finish(two)
-    assert furthest(weights(tmp_path / "one"), weights(tiny_clip)) > 5e-3
+    assert furthest(weights(tmp_path / "one"), weights(tmp_path / "two")) < 1e-5
+
+
+def train_alone(model, out, **changes):
+    recipe = short(epsilon=1e-2, learning_rate=1e-2, **changes)
+    finetune(str(model), make_training_set(), out, recipe, progress=False)
+    assert furthest(weights(out), weights(model)) > 5e-3
+
+
+@pytest.mark.slow
+def test_two_processes_that_share_the_weights_train_as_one_does_though_interrupted(tiny_clip, tmp_path):
+    two = partial(start, tmp_path, tiny_clip, tmp_path / "two", processes=2, micro_batch=3, environment=FSDP)
+    process = two(stop=3)
+    process.communicate()
+    assert process.returncode != 0
+    assert [path.name for path in (tmp_path / "two" / "training" / "checkpoints").iterdir()] == ["step-00000002"]
+    process = two()
+    train_alone(tiny_clip, tmp_path / "one")
+    finish(process)
     assert furthest(weights(tmp_path / "one"), weights(tmp_path / "two")) < 1e-5
 
 

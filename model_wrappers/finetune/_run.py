@@ -92,7 +92,8 @@ class Run:
             )
         torch.manual_seed(recipe.seed)
         self.adapted = add_lora(self.encoder, recipe.lora_rank) if recipe.lora_rank else None
-        towers = Towers(self.encoder, negatives=recipe.uses_negatives, positives=recipe.uses_positives)
+        groups = {"groups": 1} if self.is_sharded else {}
+        towers = Towers(self.encoder, negatives=recipe.uses_negatives, positives=recipe.uses_positives, **groups)
         if self.is_sharded:
             towers.widen_scale()
         with self.processes.together():

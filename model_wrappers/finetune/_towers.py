@@ -22,7 +22,6 @@ from .._torch_models import unit
 Tokens = Sequence[int]
 # CLIP's ceiling of the scale (Radford et al. 2021, section 2.5); a model that starts above it keeps its own.
 _CEILING = 100.0
-_TEXT_GROUPS = 4
 
 
 @runtime_checkable
@@ -89,13 +88,16 @@ class Towers(nn.Module):
     Args:
         encoder: any dual encoder with a graph.
         negatives, positives: whether these captions of a batch are embedded.
+        groups: into how many parts a batch's texts are sorted by their length, so that there is less padding; 1 with
+            FSDP, whose processes gather weights together for each part, and may have too few texts for as many.
     """
 
-    def __init__(self, encoder: Trainable, *, negatives: bool, positives: bool) -> None:
+    def __init__(self, encoder: Trainable, *, negatives: bool, positives: bool, groups: int = 4) -> None:
         super().__init__()
         self.encoder = encoder
         self.model = encoder.module
         self._kinds = {"negatives": negatives, "positives": positives}
+        self._groups = groups
         self._name = "temperature" if hasattr(self.model, "temperature") else "logit_scale"
         if not isinstance(getattr(self.model, self._name, None), nn.Parameter):
             raise ModelError(f"{encoder.info.name} has no logit_scale, the temperature that contrastive losses need")
@@ -150,11 +152,9 @@ class Towers(nn.Module):
         return found
 
     def _embed_texts(self, texts: Sequence[Tokens]) -> Tensor:
-        """Texts of like length go together, so that there is less padding; as many groups for any lengths: with FSDP
-        the processes gather weights together for each.
-        """
+        """Texts of like length together."""
         order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
-        count = min(_TEXT_GROUPS, len(texts))
+        count = min(self._groups, len(texts))
         edges = [len(texts) * number // count for number in range(count + 1)]
         groups = [[texts[place] for place in order[a:b]] for a, b in itertools.pairwise(edges)]
         embedded = torch.cat([self.encoder.embed_captions(group) for group in groups])
