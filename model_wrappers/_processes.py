@@ -111,8 +111,9 @@ def end_with_parent() -> None:
 
 
 def available_cpus() -> int:
-    """How many CPUs this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """How many CPUs this process may use, if those that torchrun started on its machine share them."""
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(cpus // int(os.environ.get("LOCAL_WORLD_SIZE", "1")), 1)
 
 
 def default_device(rank: int) -> str:

@@ -11,7 +11,6 @@ processes, and captions that are the same to the model tie exactly. Retrieval se
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import sys
@@ -120,7 +119,7 @@ def score(
     bars = Progress(show=progress and processes.is_main)
     device, libraries = _device(loaded), _libraries()
     store = PartStore(out / ".unfinished" / run_key(asdict(loaded.info), {**libraries, "device": device}, work))
-    workers = _default_workers(device, processes) if workers is None else workers
+    workers = _default_workers(device) if workers is None else workers
     stages = Stages(loaded.info.name, store, processes, bars, batch_size or _batch_size(device), workers)
     with clock("scores"), closing(stages.decoder):
         if isinstance(loaded, SheetSource):
@@ -193,11 +192,10 @@ def _device(model: Model) -> str:
     return str(getattr(model, "device", "cpu"))
 
 
-def _default_workers(device: str, processes: Processes) -> int:
+def _default_workers(device: str) -> int:
     if not device.startswith("cuda"):
         return 0
-    beside = int(os.environ.get("LOCAL_WORLD_SIZE", processes.world))
-    return max(min(8, available_cpus() // beside - 1), 0)
+    return min(8, available_cpus() - 1)
 
 
 def _batch_size(device: str) -> int:

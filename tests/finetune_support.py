@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from PIL import Image
 
+from vl_assay.metrics.errors import DataError
 from vl_assay.model_wrappers.finetune._reading import Images
 from vl_assay.model_wrappers.finetune.data import Sample, TrainingSet
 from vl_assay.model_wrappers.finetune.recipes import RECIPES
@@ -18,7 +19,11 @@ COLOURS = {"red": (220, 30, 30), "blue": (30, 30, 220), "green": (30, 200, 30), 
 class Squares(Images):
     """Pictures of two halves in the colours that their key names, such as ``"red-blue-0"``."""
 
+    broken = None
+
     def read(self, key):
+        if key == self.broken:
+            raise DataError(f"the image {key} is broken")
         left, right, number = key.split("-")
         pixels = np.zeros((32, 32, 3), np.uint8)
         pixels[:, :16], pixels[:, 16:] = COLOURS[left], COLOURS[right]

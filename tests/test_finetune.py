@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import resource
+import shutil
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,11 +16,12 @@ import tiny_models
 import torch
 from finetune_support import furthest, make_training_set, same_bits, short, weights
 
-from vl_assay.metrics.errors import DataError, ModelError, TrainingError, UnknownNameError, VLAssayError
+from vl_assay.metrics.errors import DataError, ModelError, StorageError, TrainingError, UnknownNameError, VLAssayError
 from vl_assay.model_wrappers import load_model
 from vl_assay.model_wrappers.finetune import _run
 from vl_assay.model_wrappers.finetune._batches import Preparation
-from vl_assay.model_wrappers.finetune._logging import read_log
+from vl_assay.model_wrappers.finetune._checkpoints import write_folder
+from vl_assay.model_wrappers.finetune._logging import Log, read_log
 from vl_assay.model_wrappers.finetune._towers import Towers, trainable
 from vl_assay.model_wrappers.finetune.losses import Weights
 from vl_assay.model_wrappers.finetune.recipes import RECIPES, adapt, get_recipe
@@ -129,6 +134,26 @@ def test_negclip_leaves_out_captions_without_a_negative_and_draws_neighbours(tin
     log = read_log(outcome.folder / "training" / "log.jsonl")
     assert len(log) == kept // 8
     assert {*log[0]["losses"]} == {"negclip"}
+    assert all(0 <= line["waited"] <= line["seconds"] for line in log)
+
+
+def test_neighbours_are_found_once_for_a_run_however_often_it_is_interrupted(tiny_clip, tmp_path, monkeypatch):
+    mined, mine, write = [], _run.mine, Log.write
+
+    def stop(self, step, values):
+        write(self, step, values)
+        if step == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(_run, "mine", lambda *a, **k: mined.append(1) or mine(*a, **k))
+    with monkeypatch.context() as patch:
+        patch.setattr(Log, "write", stop)
+        with pytest.raises(KeyboardInterrupt):
+            train(tiny_clip, tmp_path / "out", short("negclip"))
+    train(tiny_clip, tmp_path / "out", short("negclip"))
+    train(tiny_clip, tmp_path / "undisturbed", short("negclip"))
+    assert len(mined) == 2
+    assert same_bits(weights(tmp_path / "out"), weights(tmp_path / "undisturbed"))
 
 
 def test_the_average_of_the_weights_is_what_is_saved(tiny_clip, tmp_path, monkeypatch):
@@ -221,7 +246,7 @@ def test_a_gradient_that_is_no_number_never_reaches_the_weights(tiny_clip, tmp_p
 def test_a_folder_of_another_run_is_not_touched(tiny_clip, tmp_path, monkeypatch):
     outcome = train(tiny_clip, tmp_path / "out")
     first = weights(outcome.folder)
-    with pytest.raises(DataError, match="holds a run with another recipe"):
+    with pytest.raises(DataError, match=r"holds a run with another recipe\.learning_rate, as"):
         train(tiny_clip, tmp_path / "out", short(learning_rate=1e-4))
     monkeypatch.setattr(_run.Run, "train", lambda self: pytest.fail("a finished run is trained again"))
     assert train(tiny_clip, tmp_path / "out").history == []
@@ -230,6 +255,43 @@ def test_a_folder_of_another_run_is_not_touched(tiny_clip, tmp_path, monkeypatch
     (tmp_path / "mine" / "thesis.txt").write_text("mine")
     with pytest.raises(DataError, match="is not empty"):
         train(tiny_clip, tmp_path / "mine")
+
+
+def test_a_full_disk_at_the_end_is_one_error_and_the_run_can_end_later(tiny_clip, tmp_path, monkeypatch):
+    copy = shutil.copy2
+
+    def full(source, target):
+        if Path(source).name == "config.json":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return copy(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "copy2", full)
+        with pytest.raises(StorageError, match=r"cannot write .*No space left"):
+            train(tiny_clip, tmp_path / "out")
+    train(tiny_clip, tmp_path / "out")
+    train(tiny_clip, tmp_path / "undisturbed")
+    assert same_bits(weights(tmp_path / "out"), weights(tmp_path / "undisturbed"))
+
+
+def test_a_half_of_a_model_is_not_left(tiny_clip, tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    model = load_model(str(tiny_clip))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        with pytest.raises(StorageError, match=r"cannot write .*best"):
+            write_folder(tmp_path / "best", model.save)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_mistakes_while_saving_are_not_told_as_a_full_disk(tmp_path):
+    def save(folder):
+        raise RuntimeError("CUDA out of memory")
+
+    with pytest.raises(RuntimeError, match=r"^CUDA out of memory$"):
+        write_folder(tmp_path / "best", save)
 
 
 def test_data_without_what_the_recipe_needs_is_refused(tiny_clip, tmp_path):
@@ -301,9 +363,14 @@ def test_a_recipe_takes_other_numbers():
     [
         ({"epoch": "1"}, "unknown setting of a recipe 'epoch'; known: .*epochs.*hard_negative"),
         ({"epochs": "one"}, "epochs='one' is no int"),
-        ({"epochs": "0"}, "epochs=0 is outside its range"),
-        ({"learning_rate": "nan"}, "learning_rate=nan is outside"),
-        ({"ema_decay": "1"}, "ema_decay=1.0 is outside"),
+        ({"epochs": "0"}, "epochs=0 cannot be; allowed: 1 or more"),
+        ({"learning_rate": "nan"}, "learning_rate=nan cannot be; allowed: above 0"),
+        ({"ema_decay": "1"}, "ema_decay=1.0 cannot be; allowed: between 0 and 1, or none"),
+        ({"betas": "0.9,2"}, "two numbers from 0 to below 1"),
+        ({"epsilon": "0"}, "epsilon=0.0 cannot be; allowed: above 0"),
+        ({"seed": "-1"}, "seed=-1 cannot be"),
+        ({"hard_negative": "nan"}, "finite, and one of them not 0"),
+        ({"hard_negative": "0", "contrastive": "0"}, "finite, and one of them not 0"),
         ({"betas": "0.9"}, "betas='0.9' is no tuple"),
     ],
 )

@@ -1,6 +1,7 @@
 import csv
 import itertools
 import json
+import shutil
 from collections import Counter
 
 import pytest
@@ -286,7 +287,7 @@ def test_captions_without_negatives_can_be_left_out_and_are_counted(folder):
     assert [each.caption for each in kept.samples] == [each.caption for each in training_set.samples if each.negatives]
     assert kept.dropped == sum(not each.negatives for each in training_set.samples) > 0
     assert kept.summary() == {
-        "reference": str(folder), "captions": 4, "images": 3, "with_negative": 4, "with_positive": 0, "dropped": 1,
+        "reference": folder.name, "captions": 4, "images": 3, "with_negative": 4, "with_positive": 0, "dropped": 1,
     }  # fmt: skip
     with pytest.raises(DataError, match=r"none of the 5 captions of .* has a negative; name kinds"):
         read_training_set(folder).with_negatives()
@@ -295,11 +296,14 @@ def test_captions_without_negatives_can_be_left_out_and_are_counted(folder):
 # Sources
 
 
-def test_a_folder_of_images_is_read_by_its_table(folder):
+def test_a_folder_of_images_is_read_by_its_table(folder, tmp_path):
     training_set = read_training_set(folder, limit=4)
     assert [each.caption for each in training_set.samples][2:] == ["a dog", "a man holding a small dog"]
     assert [each.id for each in training_set.samples] == ["0", "1", "2", "3"]
-    assert training_set.image_keys == [str(folder / "a.png"), str(folder / "b.png")]
+    assert training_set.image_keys == ["a.png", "b.png"]
+    assert training_set.image_bytes("a.png") == (folder / "a.png").read_bytes()
+    shutil.copytree(folder, tmp_path / "elsewhere")
+    assert read_training_set(tmp_path / "elsewhere", limit=4).fingerprint == training_set.fingerprint
     assert training_set.image(training_set.image_keys[0]).getpixel((0, 0)) == (255, 0, 0)
 
 

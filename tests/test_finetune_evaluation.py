@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import datasets
 import numpy as np
 import pytest
 import torch
@@ -168,6 +169,43 @@ def test_folders_that_are_not_labelled_are_refused(labelled, tmp_path):
     (labelled / "red" / "0.png").write_bytes(b"no image")
     with pytest.raises(DataError, match=r"red/0\.png of .* cannot be read"):
         recognition(Colours(), str(labelled), ("a {}",), Processes())
+
+
+class Hidden:
+    """A dataset of the Hub whose test split hides its labels, as ImageNet's does."""
+
+    def __init__(self, pictures):
+        self.found = {}
+        for split, labels in {"train": [0, 0], "test": [-1, -1], "validation": [1, 0]}.items():
+            rows = {"picture": [{"bytes": each, "path": None} for each in pictures], "label": labels}
+            features = {"picture": datasets.Image(), "label": datasets.ClassLabel(names=["red", "blue"])}
+            self.found[split] = datasets.Dataset.from_dict(rows, features=datasets.Features(features))
+
+    def load(self, name, config):
+        assert (name, config) == ("owner/name", None)
+        return datasets.DatasetDict(self.found)
+
+
+def test_a_split_with_hidden_labels_is_not_taken(labelled, monkeypatch):
+    pictures = [(labelled / name / "0.png").read_bytes() for name in ("blue", "red")]
+    hidden = Hidden(pictures)
+    monkeypatch.setattr(datasets, "load_dataset", hidden.load)
+    assert recognition(Colours(), "hf://datasets/owner/name", ("a {}",), Processes()) == 1
+    del hidden.found["validation"], hidden.found["train"]
+    with pytest.raises(DataError, match=r"shows the labels of no split \(test\)"):
+        recognition(Colours(), "hf://datasets/owner/name", ("a {}",), Processes())
+    hidden = Hidden([pictures[0], b"no image"])
+    monkeypatch.setattr(datasets, "load_dataset", hidden.load)
+    with pytest.raises(DataError, match=r"row 1\) of hf://datasets/owner/name cannot be read"):
+        recognition(Colours(), "hf://datasets/owner/name", ("a {}",), Processes())
+
+
+def test_a_folder_called_like_a_demo_is_scored_itself(tiny_clip, sources, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    evaluation = Evaluation(("sugarcrepe/add_att",), data_dir=sources, options={"verify": False})
+    outcome = train(tiny_clip, "demo-clip", short(epochs=1), evaluation=evaluation)
+    assert outcome.results[0].model["revision"] == load_model(str(tmp_path / "demo-clip")).info.revision
+    assert outcome.results[0].scores["accuracy"] == outcome.history[-1]["scores"][ACCURACY]
 
 
 def entries(*values, name="toy_scenes/itm/accuracy"):

@@ -18,6 +18,7 @@ import torch
 from finetune_support import furthest, make_training_set, same_bits, short, weights
 
 from vl_assay.metrics.errors import StorageError
+from vl_assay.model_wrappers.finetune import _run
 from vl_assay.model_wrappers.finetune._logging import Log, read_log
 from vl_assay.model_wrappers.finetune.training import Running, finetune
 
@@ -45,8 +46,12 @@ SCRIPT = """
 
     Log.write = write_and_stop
     recipe = short(epochs=epochs, ema_decay=None if is_sharded else 0.9, epsilon=1e-2, learning_rate=1e-2)
-    running = Running(save_steps=2, micro_batch=micro_batch)
-    finetune(model, make_training_set(), out, recipe, running=running, progress=False)
+    trackers = tuple(filter(None, os.environ.get("TRACKER", "").split()))
+    running = Running(save_steps=2, micro_batch=micro_batch, trackers=trackers)
+    training_set = make_training_set()
+    if "BROKEN" in os.environ:
+        training_set.images.broken = os.environ["BROKEN"]
+    finetune(model, training_set, out, recipe, running=running, progress=False)
 """
 
 
@@ -185,10 +190,23 @@ def finish(process):
 
 
 def test_two_processes_train_as_one_does(tiny_clip, tmp_path):
-    two = start(tmp_path, tiny_clip, tmp_path / "two", processes=2, micro_batch=3)
+    environment = {"TRACKER": "tensorboard"}
+    two = start(tmp_path, tiny_clip, tmp_path / "two", processes=2, micro_batch=3, environment=environment)
     train_alone(tiny_clip, tmp_path / "one", ema_decay=0.9)
     finish(two)
     assert furthest(weights(tmp_path / "one"), weights(tmp_path / "two")) < 1e-5
+    assert list((tmp_path / "two" / "training").rglob("events.out.tfevents.*"))
+
+
+@pytest.mark.slow
+def test_an_image_that_one_process_cannot_read_ends_both_with_its_name(tiny_clip, tmp_path):
+    drawn = next(_run.epoch(make_training_set(), epoch=1, seed=0, batch_size=8))
+    environment = {"BROKEN": drawn[-1].image}  # in the second process's share
+    two = start(tmp_path, tiny_clip, tmp_path / "two", processes=2, environment=environment)
+    output, _ = two.communicate(timeout=200)
+    assert two.returncode != 0
+    assert f"the image {drawn[-1].image} is broken" in output
+    assert "gloo" not in output.lower().replace("backend", "")
 
 
 def train_alone(model, out, **changes):

@@ -291,4 +291,24 @@ def test_a_model_is_fine_tuned_and_saved_for_the_library(library, tmp_path):
     pictures = [training_set.image(key) for key in training_set.image_keys[:3]]
     for old, new in zip(*(embeddings(model, pictures, CAPTIONS) for model in (before, after)), strict=True):
         assert np.abs(old - new).max() > 1e-4
-    assert "library_name: open_clip" in (outcome.folder / "README.md").read_text("utf-8")
+    card = (outcome.folder / "README.md").read_text("utf-8")
+    assert "library_name: open_clip" in card
+    assert "base_model" not in card  # a model and a tag are no repository of the Hub
+
+
+def test_a_model_fine_tuned_from_a_file_of_weights_is_scored_as_its_folder(library, coco, tmp_path):
+    from finetune_support import make_training_set, short
+
+    from vl_assay.model_wrappers.finetune.training import Evaluation, Running, finetune
+
+    outcome = finetune(
+        "open_clip:tiny-quickgelu",
+        make_training_set(16),
+        tmp_path / "out",
+        short(),
+        running=Running(evaluation=Evaluation(("sugarcrepe/add_att",), data_dir=coco(), options={"verify": False})),
+        settings={"pretrained": str(tmp_path / "negclip.pth")},
+        progress=False,
+    )
+    [result] = outcome.results
+    assert result.scores["accuracy"] == outcome.history[-1]["scores"]["sugarcrepe/add_att/accuracy"]

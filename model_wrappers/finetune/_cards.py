@@ -13,6 +13,7 @@ from ...hub_datasets._model_cards import write_model_card
 from ...metrics._storage import write_text
 from ...metrics.report import to_markdown
 from ...metrics.results import Result, code_version, write_results
+from ._checkpoints import writing
 from ._evaluation import evaluate
 
 if TYPE_CHECKING:
@@ -31,12 +32,15 @@ def finish_folder(run: Run, out: Path, facts: Mapping[str, Any], settings: Mappi
         run.save_model(source)
     with run.processes.together():
         if run.processes.is_main:
-            for file in source.iterdir():
-                shutil.copy2(file, out / f".{file.name}")
-                os.replace(out / f".{file.name}", out / file.name)
+            with writing(out):
+                for file in source.iterdir():
+                    shutil.copy2(file, out / f".{file.name}")
+                    os.replace(out / f".{file.name}", out / file.name)
     run.processes.wait()
-    is_open_clip = facts["model"]["family"] == "open_clip"
-    name = f"open_clip:local-dir:{out}" if is_open_clip else str(out)
+    name = str(out.resolve())  # a folder, even where it is called like a demo checkpoint
+    if facts["model"]["family"] == "open_clip":
+        name = f"open_clip:local-dir:{name}"
+        settings = {key: value for key, value in (settings or {}).items() if key != "pretrained"}
     _, results = evaluate(name, run.running.evaluation, folder / "sheets", run.processes, settings=settings)
     with run.processes.together():
         if run.processes.is_main:
@@ -46,8 +50,9 @@ def finish_folder(run: Run, out: Path, facts: Mapping[str, Any], settings: Mappi
                 write_model_card(out / "README.md", results)
             finished = {"steps": run.position.step, "best": best, "history": history}
             write_text(folder / "finished.json", json.dumps(finished, indent=1) + "\n")
-            for leftover in ("best", "model", "checkpoints"):
-                shutil.rmtree(folder / leftover, ignore_errors=True)
+            for pattern in ("best", "model", "checkpoints", ".best.*", ".model.*"):
+                for leftover in folder.glob(pattern):
+                    shutil.rmtree(leftover, ignore_errors=True)
     run.processes.wait()
 
 
@@ -65,13 +70,16 @@ def model_card(out: Path, facts: Mapping[str, Any], run: Run, results: Sequence[
     is_open_clip = info["family"] == "open_clip"
     name, library = out.resolve().name, "open_clip" if is_open_clip else "transformers"
     header = ["---", f"library_name: {library}", "pipeline_tag: zero-shot-image-classification"]
-    header += [f"base_model: {info['checkpoint']}"] if "/" in info["checkpoint"] else []  # the Hub's ids only
+    base = info["checkpoint"].removeprefix("hf-hub:")
+    if "/" in base and (not is_open_clip or base != info["checkpoint"]):  # the Hub's ids only
+        header.append(f"base_model: {base}")
     header += ["tags:", "- vl-assay", "- compositionality", "---"]
     settings = {key: value for key, value in recipe.items() if key not in ("name", "source", "gaps", "weights")}
     rows = {"losses": ", ".join(f"{key} × {value:g}" for key, value in recipe["weights"].items() if value)}
     rows |= {key.replace("_", " "): _shown(value) for key, value in settings.items() if value or key == "seed"}
     rows |= {"precision": facts["precision"], "steps": f"{run.position.step:,} of {run.steps:,}"}
     rows |= {"trained parameters": f"{run.trained:,}", "processes": str(run.processes.world)}
+    rows |= {"captions at once": str(run.micro_batch)}
     sections = [
         "\n".join(header),
         f"# {name}",
@@ -111,7 +119,7 @@ def _data(data: Mapping[str, Any]) -> str:
         f"captions have hard negatives and {data['with_positive']:,} hard positives"
     )
     text += f"; {data['dropped']:,} without a negative were left out" if data["dropped"] else ""
-    return f"{text}. SHA-256 of the texts: `{data['fingerprint']}`."
+    return f"{text}. SHA-256 of the texts and the images' names: `{data['fingerprint']}`."
 
 
 def _way(history: Sequence[Mapping[str, Any]], best: int | None) -> str:

@@ -14,10 +14,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...metrics._storage import new_folder, sync_folder
 from ...metrics.errors import StorageError
 from .._processes import Processes
 
 _KEPT = 2
+# What torch's errors of writing a file have in them.
+_WRITERS = ("PytorchStreamWriter", "inline_container", "iostream")
 
 
 @dataclass
@@ -66,7 +69,7 @@ class Checkpoints:
             return
         temporary = self._folder / f".{final.name}"
         self._on_main(final, lambda: _fresh(temporary))
-        with self._processes.together(), _writing(final, temporary):
+        with self._processes.together(), writing(final, temporary):
             # Torch's own format: the other one does not take tensors that share memory.
             self._accelerator.save_state(str(temporary), safe_serialization=False)
         self._on_main(final, lambda: self._publish(temporary, final))
@@ -83,12 +86,14 @@ class Checkpoints:
         return sorted(self._folder.glob("step-*"))
 
     def _on_main(self, final: Path, change: Callable[[], None]) -> None:
-        with self._processes.together(), _writing(final):
+        with self._processes.together(), writing(final):
             if self._processes.is_main:
                 change()
 
     def _publish(self, temporary: Path, final: Path) -> None:
-        publish_folder(temporary, final)
+        _sync(temporary)
+        os.replace(temporary, final)
+        sync_folder(self._folder)
         for old in self.found()[:-_KEPT]:
             shutil.rmtree(old)
 
@@ -99,21 +104,17 @@ def write_folder(final: Path, write: Callable[[Path], None]) -> None:
     Raises:
         StorageError: it could not be written.
     """
-    temporary = final.with_name(f".{final.name}")
-    with _writing(final, temporary):
-        _fresh(temporary)
-        write(temporary)
-        shutil.rmtree(final, ignore_errors=True)
-        publish_folder(temporary, final)
+    with writing(final), new_folder(final) as folder:
+        write(folder)
+        _sync(folder)
 
 
-def publish_folder(temporary: Path, final: Path) -> None:
-    """Give a written folder its name once all of it is on the disk."""
-    for file in temporary.rglob("*"):
+def _sync(folder: Path) -> None:
+    """Have all files of a folder on the disk."""
+    for file in folder.rglob("*"):
         if file.is_file():
             with file.open("rb") as stream:
                 os.fsync(stream.fileno())
-    os.replace(temporary, final)
 
 
 def _fresh(folder: Path) -> None:
@@ -122,13 +123,18 @@ def _fresh(folder: Path) -> None:
 
 
 @contextmanager
-def _writing(final: Path, temporary: Path | None = None) -> Iterator[None]:
+def writing(final: Path, temporary: Path | None = None) -> Iterator[None]:
     """What goes wrong while a folder is written as a `StorageError`, with its half removed."""
+    from safetensors import SafetensorError
+
     try:
         yield
-    except (OSError, RuntimeError) as error:  # torch's writer tells a full disk by the latter
+    except (OSError, RuntimeError, SafetensorError) as error:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
+        # Torch's writer tells a full disk by a RuntimeError, and of many other things too.
+        if isinstance(error, RuntimeError) and not any(name in str(error) for name in _WRITERS):
+            raise
         raise StorageError(
             f"cannot write {final}: {error}. The last checkpoint is intact: free some space, and run the same command "
             "again to go on from there"

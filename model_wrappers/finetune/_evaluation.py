@@ -22,6 +22,7 @@ from .._work import DECODING_ERRORS, decode
 RECOGNITION = "recognition/accuracy"
 HUB = "hf://datasets/"
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif"}
+_SPLITS = ("test", "validation")
 _AT_ONCE = 64
 
 
@@ -135,7 +136,8 @@ def recognition(encoder: Any, source: str, templates: Sequence[str], processes: 
         if any("{}" not in template for template in templates):
             raise VLAssayError("a template has no {} for the label, as in 'a photo of a {}.'")
     tokens = encoder.prepare_captions([template.format(label) for label in labels for template in templates])
-    words = encoder.encode_captions(tokens).astype(np.float64).reshape(len(labels), len(templates), -1).mean(axis=1)
+    parts = [encoder.encode_captions(tokens[at : at + _AT_ONCE]) for at in range(0, len(tokens), _AT_ONCE)]
+    words = np.concatenate(parts).astype(np.float64).reshape(len(labels), len(templates), -1).mean(axis=1)
     words /= np.linalg.norm(words, axis=1, keepdims=True)
     credits: list[float] = []
     with processes.together():
@@ -180,23 +182,30 @@ def _hub_images(source: str) -> tuple[list[str], list[tuple[Any, int]]]:
     name, _, config = rest.partition("/")
     with data_errors(source):
         found: Any = datasets.load_dataset(f"{owner}/{name}", config or None)
-        loaded = next((found[split] for split in ("test", "validation") if split in found), None)
-        loaded = loaded if loaded is not None else next(iter(found.values()))
-        label = next((key for key, kind in loaded.features.items() if isinstance(kind, datasets.ClassLabel)), None)
-        image = next((key for key, kind in loaded.features.items() if isinstance(kind, datasets.Image)), None)
+        features = next(iter(found.values())).features
+        label = next((key for key, kind in features.items() if isinstance(kind, datasets.ClassLabel)), None)
+        image = next((key for key, kind in features.items() if isinstance(kind, datasets.Image)), None)
         if label is None or image is None:
-            raise DataError(f"{source} has the columns {', '.join(loaded.features)}: no image, or no class label")
-        rows = loaded.cast_column(image, datasets.Image(decode=False))
-        return loaded.features[label].names, list(zip(rows[image], rows[label], strict=True))
+            raise DataError(f"{source} has the columns {', '.join(features)}: no image, or no class label")
+        for split in sorted(found, key=lambda name: _SPLITS.index(name) if name in _SPLITS else len(_SPLITS)):
+            numbers = found[split].with_format("numpy")[label][:]
+            if len(numbers) and min(numbers) >= 0:  # where labels are hidden they are -1
+                rows = found[split].cast_column(image, datasets.Image(decode=False)).select_columns([image])
+                return features[label].names, [((rows, place), int(n)) for place, n in enumerate(numbers)]
+        raise DataError(f"{source} shows the labels of no split ({', '.join(found)}); recognition needs them")
 
 
 def _open(source: str, image: Any) -> Image.Image:
+    """An image: of a file, or of a place in the only column of a dataset."""
+    name = str(image)
     try:
         if isinstance(image, Path):
             return decode(image.read_bytes())
-        return decode(image["bytes"] if image["bytes"] is not None else Path(image["path"]).read_bytes())
+        rows, place = image
+        [picture] = rows[place].values()
+        name = f"{picture['path']} (row {place})"
+        return decode(picture["bytes"] if picture["bytes"] is not None else Path(picture["path"]).read_bytes())
     except DECODING_ERRORS as error:
-        name = image if isinstance(image, Path) else image["path"]
         raise DataError(f"the image {name} of {source} cannot be read: {error}") from error
 
 

@@ -63,8 +63,8 @@ class Log:
 
     def close(self) -> None:
         """Let the trackers finish."""
-        if self._accelerator.log_with:
-            self._accelerator.end_training()
+        for tracker in getattr(self._accelerator, "trackers", ()):
+            tracker.finish()  # `end_training` would part the processes too, which still have to save
 
 
 def read_log(file: str | Path) -> list[dict[str, Any]]:

@@ -86,11 +86,14 @@ class Images(ABC):
 
 
 class FileImages(Images):
-    """Files, known by their paths."""
+    """Files, known by their paths from a folder."""
+
+    def __init__(self, folder: Path = Path()) -> None:
+        self._folder = folder
 
     def read(self, key: str) -> bytes:
         try:
-            return Path(key).read_bytes()
+            return (self._folder / key).read_bytes()
         except OSError as error:
             raise DataError(f"the image {key} cannot be read: {error.strerror or error}") from error
 
@@ -144,7 +147,7 @@ def read_source(
     elif (path / BUILD_FILE).is_file():
         rows, images = _built_rows(path, read_build(path)["configs"], columns, split)
     else:
-        rows, images = _file_rows(path, columns, split), FileImages()
+        rows, images = _file_rows(path, columns, split), FileImages(path if path.is_dir() else path.parent)
     return _merge(rows, limit), images
 
 
@@ -300,7 +303,7 @@ def _file_rows(path: Path, columns: Mapping[str, str], split: str) -> Iterator[R
     path = find_table(path)
     table = read_rows(path)
     chosen = _choose(str(path), column_names(table), columns)
-    known: dict[str, str] = {}
+    known: set[str] = set()
     for key, row in table:
         name = str(row.get(chosen["image"]) or "")
         if name not in known:
@@ -310,8 +313,8 @@ def _file_rows(path: Path, columns: Mapping[str, str], split: str) -> Iterator[R
                     f"{path}: row {key} names the image {name!r}, and there is no file {str(file)!r}; paths are "
                     f"relative to the table's folder"
                 )
-            known[name] = str(file)
-        yield from _rows(str(path), key, row, chosen, known[name])
+            known.add(name)
+        yield from _rows(str(path), key, row, chosen, name)
 
 
 def _choose(source: str, found: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:

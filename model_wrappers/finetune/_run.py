@@ -124,16 +124,19 @@ class Run:
         torch.manual_seed(recipe.seed + self.processes.rank)
 
     def _mine(self) -> dict[str, tuple[str, ...]]:
-        """The nearest images by the model as it is before training, computed again when a run goes on."""
+        """The nearest images by the model as it is before training: found by the main process, once for a run."""
         encoder: Any = self.encoder
+        file = self.folder / "neighbours.json"
         with self.processes.together():
-            return mine(
-                self.training_set,
-                lambda images: encoder.encode_images([encoder.prepare_image(image) for image in images]),
-                self.recipe.neighbours,
-                device=str(next(encoder.module.parameters()).device),
-                progress=self.processes.is_main,
-            )
+            if self.processes.is_main and not file.exists():
+                found = mine(
+                    self.training_set,
+                    lambda images: encoder.encode_images([encoder.prepare_image(image) for image in images]),
+                    self.recipe.neighbours,
+                    device=str(next(encoder.module.parameters()).device),
+                )
+                write_text(file, json.dumps(found))
+        return {key: tuple(near) for key, near in json.loads(file.read_text("utf-8")).items()}
 
     def train(self) -> None:
         """Go on to the end: all epochs, or an early stop.
@@ -161,13 +164,21 @@ class Run:
     def _epoch(self, advance: Callable[[int], None]) -> None:
         position = self.position
         self.towers.train()
-        for drawn, batch in self.preparation.ahead(self._draws(position.epoch, position.batch), self._share):
+        batches = self.preparation.ahead(self._draws(position.epoch, position.batch), self._share)
+        while True:
             started = time.perf_counter()
+            with self.processes.together():  # an image that one of them cannot read ends all, with its name
+                found = next(batches, None)
+            if found is None:
+                break
+            drawn, batch = found
+            waited = time.perf_counter() - started
             values = self._step(drawn, batch)
             position.step += 1
             position.batch += 1
             seconds = time.perf_counter() - started
-            speed = {"seconds": round(seconds, 4), "captions_per_second": round(len(drawn) / seconds, 2)}
+            speed = {"seconds": round(seconds, 4), "waited": round(waited, 4)}
+            speed["captions_per_second"] = round(len(drawn) / seconds, 2)
             self.log.write(position.step, {"epoch": position.epoch + 1, **values, **speed})
             advance(1)
             if position.step % self.running.save_steps == 0 and position.batch < self.steps_per_epoch:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "vl-assay/study"
 VERSION = 1
-# As in the paper, REPLACE is the average of attributes and relations.
+# REPLACE is the mean over all examples, as in the paper, and here as many are of attributes as of relations.
 KINDS = {"replace": ("replace_att", "replace_rel"), "swap": ("swap",)}
 # Rows of the paper's tables by our variants, None for its rules between groups.
 TABLES = {
@@ -326,7 +326,7 @@ def _remarks(found: Mapping[str, Any]) -> list[str]:
         "A finding is shown where the interval lies on its side of 0 and so does each seed; nothing is corrected for "
         "the number of comparisons. That no gain is seen does not prove that there is none: the interval says how "
         "large it may be.",
-        "REPLACE is the average of attributes and relations, as in the paper.",
+        "REPLACE has attributes and relations together, as in the paper; here there are as many of each.",
     ]
 
 

@@ -170,8 +170,8 @@ def trainable(model: Any) -> Trainable:
     if not isinstance(model, Trainable):
         name = getattr(getattr(model, "info", None), "name", type(model).__name__)
         raise ModelError(
-            f"{name} cannot be fine-tuned: it is no dual encoder with gradients; those of the families clip, siglip, "
-            "flava (its contrastive head) and open_clip are"
+            f"{name} cannot be fine-tuned: it is no dual encoder with gradients and a temperature; those of the "
+            "families clip, siglip, flava (its contrastive head) and open_clip are"
         )
     return model
 
@@ -238,7 +238,7 @@ def merged(adapted: Any) -> Any:
 
 
 def parameter_groups(towers: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """AdamW's groups: matrices are decayed; gains, biases, class tokens and the scale are not, as in open_clip."""
+    """AdamW's groups, as in open_clip: what has fewer than two dimensions (gains, biases, the scale) does not decay."""
     trained = [parameter for parameter in towers.parameters() if parameter.requires_grad]
     return [
         {"params": [p for p in trained if p.ndim >= 2], "weight_decay": weight_decay},

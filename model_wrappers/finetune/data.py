@@ -108,7 +108,7 @@ class TrainingSet:
     def summary(self) -> dict[str, Any]:
         """What a report says of it: how many captions, images, and captions with a negative or a positive."""
         return {
-            "reference": self.reference,
+            "reference": Path(self.reference).name if Path(self.reference).expanduser().exists() else self.reference,
             "captions": len(self.samples),
             "images": len(self.image_keys),
             "with_negative": sum(bool(sample.negatives) for sample in self.samples),

@@ -7,6 +7,7 @@ recipe can be set to another value (`adapt`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
@@ -19,7 +20,8 @@ _HARD_POSITIVES = "Hard Positives (Kamath et al., 2024), section 5 and appendix 
 _ARO_GAPS = (
     "The paper sweeps the learning rate over 1e-5, 5e-6 and 1e-6 and picks by retrieval on COCO's validation split; "
     "this is the first of them. Weight decay, betas and epsilon are not stated: open_clip's defaults. Images are "
-    "prepared as for scoring, where open_clip's training crops them at random."
+    "prepared as for scoring, where open_clip's training crops them at random. The first step of the warm-up has the "
+    "rate 0, as in transformers' schedule."
 )
 _HARD_POSITIVES_GAPS = (
     "The paper states 5 epochs and follows SVLC for the rest, without numbers: learning rate, batch, warm-up, schedule "
@@ -75,22 +77,25 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        wrong = {
-            "epochs": self.epochs < 1,
-            "batch_size": self.batch_size < 2,
-            "learning_rate": not self.learning_rate > 0,
-            "warmup_steps": self.warmup_steps < 0,
-            "weight_decay": not self.weight_decay >= 0,
-            "max_gradient_norm": self.max_gradient_norm is not None and not self.max_gradient_norm > 0,
-            "ema_decay": self.ema_decay is not None and not 0 < self.ema_decay < 1,
-            "lora_rank": self.lora_rank < 0,
-            "neighbours": self.neighbours < 0,
+        norm, decay = self.max_gradient_norm, self.ema_decay
+        allowed = {
+            "epochs": (self.epochs >= 1, "1 or more"),
+            "batch_size": (self.batch_size >= 2, "2 or more"),
+            "learning_rate": (0 < self.learning_rate < math.inf, "above 0"),
+            "warmup_steps": (self.warmup_steps >= 0, "0 or more"),
+            "weight_decay": (0 <= self.weight_decay < math.inf, "0 or more"),
+            "betas": (all(0 <= beta < 1 for beta in self.betas), "two numbers from 0 to below 1"),
+            "epsilon": (0 < self.epsilon < math.inf, "above 0"),
+            "max_gradient_norm": (norm is None or norm > 0, "above 0, or none"),
+            "ema_decay": (decay is None or 0 < decay < 1, "between 0 and 1, or none"),
+            "lora_rank": (self.lora_rank >= 0, "0 or more"),
+            "neighbours": (self.neighbours >= 0, "0 or more"),
+            "seed": (self.seed >= 0, "0 or more"),
+            "weights": (all(map(math.isfinite, self.weights)) and any(self.weights), "finite, and one of them not 0"),
         }
-        for name, is_wrong in wrong.items():
-            if is_wrong:
-                raise VLAssayError(
-                    f"{name}={getattr(self, name)!r} is outside its range; see `vl-assay finetune --help`"
-                )
+        for name, (is_allowed, said) in allowed.items():
+            if not is_allowed:
+                raise VLAssayError(f"{name}={getattr(self, name)!r} cannot be; allowed: {said}")
 
     @property
     def uses_negatives(self) -> bool:

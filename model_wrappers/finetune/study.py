@@ -29,6 +29,7 @@ from ...hub_datasets.toy_scenes.render import render
 from ...hub_datasets.toy_scenes.tasks import task_rows
 from ...metrics._storage import write_text
 from ...metrics.errors import ScoresError
+from ...metrics.results import code_version
 from .._families import load_model
 from .._processes import default_device, end_with_parent
 from .._progress import Progress
@@ -46,7 +47,7 @@ __all__ = ["ARTEFACTS", "BASE", "FULL", "QUICK", "VARIANTS", "Example", "Size", 
 MODEL = BASE = "demo-clip"
 _TEST_WORLD = 0
 _ITM = ("replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
-_IMAGES_AT_ONCE, _CAPTIONS_AT_ONCE = 64, 512
+_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -309,9 +310,11 @@ def _scores_of(job: Job) -> NDArray[np.float64]:
     """The scores of a model, trained first where it is not there yet."""
     size, variant, examples = job.size, job.variant, make_examples(job.size.scenes)
     if variant is None:
-        return _scored(job.out / "base.json", {"model": MODEL, "scenes": size.scenes}, MODEL, examples)
+        facts = {"model": MODEL, "scenes": size.scenes, "code": code_version()}
+        return _scored(job.out / "base.json", facts, MODEL, examples)
     recipe, folder = make_recipe(variant, size, job.seed), job.out / f"seed-{job.seed}" / variant.name
-    facts = {"recipe": recipe.as_json(), "artefact": variant.artefact, "captions": size.captions, "scenes": size.scenes}
+    facts = {"recipe": recipe.as_json(), "artefact": variant.artefact, "captions": size.captions}
+    facts |= {"scenes": size.scenes, "code": code_version()}
     file = folder / "training" / "study.json"
     scores = _read_scores(file, facts)
     if scores is not None:
@@ -368,13 +371,11 @@ def score_examples(model: Any, examples: Sequence[Example]) -> NDArray[np.float6
     places = {text: place for place, text in enumerate(texts)}
     scenes = sorted({example.scene for example in examples})
     rows = {scene: row for row, scene in enumerate(scenes)}
-    captions = np.concatenate(
-        [model.encode_captions(model.prepare_captions(part)) for part in _parts(texts, _CAPTIONS_AT_ONCE)]
-    )
+    captions = np.concatenate([model.encode_captions(model.prepare_captions(part)) for part in _parts(texts, _AT_ONCE)])
     images = np.concatenate(
         [
             model.encode_images([model.prepare_image(_picture(scene)) for scene in part])
-            for part in _parts(scenes, _IMAGES_AT_ONCE)
+            for part in _parts(scenes, _AT_ONCE)
         ]
     )
     mine = images[[rows[example.scene] for example in examples]].astype(np.float64)

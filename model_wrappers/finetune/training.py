@@ -8,7 +8,7 @@ is made again; with one process on a CPU it ends with the same bits as an undist
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,9 @@ __all__ = ["Evaluation", "Outcome", "Running", "Stopping", "finetune"]
 @dataclass(frozen=True)
 class Running:
     """How a recipe is run; of these only the precision and the stopping change what comes out, beyond rounding.
+
+    A model with dropout is an exception: what it drops depends on how many captions are encoded at once, and by how
+    many processes. The card says both.
 
     Args:
         precision: of the arithmetic, ``"float32"`` or ``"bfloat16"``; the weights are kept in float32.
@@ -188,9 +191,19 @@ def _claim(out: Path, file: Path, facts: Mapping[str, Any]) -> None:
         return
     theirs = json.loads(file.read_text("utf-8"))
     ours = json.loads(json.dumps(facts))
-    other = [name for name in ours if theirs.get(name) != ours[name]]
+    other = list(_differences(theirs, ours))
     if other:
         raise DataError(
             f"{out} holds a run with another {' and '.join(other)}, as {file} says; name a new folder, or make the "
             "same call again"
         )
+
+
+def _differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[str]:
+    """What differs, such as ``recipe.epochs``."""
+    for name, value in ours.items():
+        known = theirs.get(name)
+        if isinstance(known, dict) and isinstance(value, dict):
+            yield from (f"{name}.{inner}" for inner in _differences(known, value))
+        elif known != value:
+            yield name
