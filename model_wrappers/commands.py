@@ -343,6 +343,8 @@ def parse_settings(pairs: list[str] | None) -> dict[str, str]:
         name, separator, value = pair.partition("=")
         if not (name and separator):
             raise VLAssayError(f"setting {pair!r} has no value; write NAME=VALUE, such as head=itc")
+        if name in settings:
+            raise VLAssayError(f"{name} is given twice, as {settings[name]!r} and {value!r}; give it once")
         settings[name] = value
     return settings
 

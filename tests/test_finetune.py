@@ -16,13 +16,22 @@ import tiny_models
 import torch
 from finetune_support import furthest, make_training_set, same_bits, short, weights
 
-from vl_assay.metrics.errors import DataError, ModelError, StorageError, TrainingError, UnknownNameError, VLAssayError
+from vl_assay.metrics.errors import (
+    DataError,
+    ModelError,
+    ScoresError,
+    StorageError,
+    TrainingError,
+    UnknownNameError,
+    VLAssayError,
+)
 from vl_assay.model_wrappers import load_model
 from vl_assay.model_wrappers.finetune import _run
 from vl_assay.model_wrappers.finetune._batches import Preparation
 from vl_assay.model_wrappers.finetune._checkpoints import write_folder
 from vl_assay.model_wrappers.finetune._logging import Log, read_log
 from vl_assay.model_wrappers.finetune._towers import Towers, trainable
+from vl_assay.model_wrappers.finetune.data import read_training_set
 from vl_assay.model_wrappers.finetune.losses import Weights
 from vl_assay.model_wrappers.finetune.recipes import RECIPES, adapt, get_recipe
 from vl_assay.model_wrappers.finetune.training import Running, finetune
@@ -292,6 +301,46 @@ def test_other_mistakes_while_saving_are_not_told_as_a_full_disk(tmp_path):
 
     with pytest.raises(RuntimeError, match=r"^CUDA out of memory$"):
         write_folder(tmp_path / "best", save)
+
+
+def test_a_run_that_came_nowhere_does_not_hold_its_folder(tiny_clip, tmp_path):
+    with pytest.raises(ScoresError, match=r"fewer neighbours \(--set neighbours=0"):
+        train(tiny_clip, tmp_path / "out", short("negclip", neighbours=100))
+    train(tiny_clip, tmp_path / "out", short("negclip", epochs=1))
+    train(tiny_clip, tmp_path / "undisturbed", short("negclip", epochs=1))
+    assert same_bits(weights(tmp_path / "out"), weights(tmp_path / "undisturbed"))
+
+
+def test_two_runs_do_not_train_into_one_folder(tiny_clip, tmp_path, monkeypatch):
+    def again(self):
+        with pytest.raises(DataError, match="another process is training into"):
+            train(tiny_clip, tmp_path / "out")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_run.Run, "train", again)
+        with pytest.raises(KeyboardInterrupt):
+            train(tiny_clip, tmp_path / "out")
+    train(tiny_clip, tmp_path / "out")
+
+
+def test_a_finished_run_whose_model_is_gone_says_so(tiny_clip, tmp_path):
+    train(tiny_clip, tmp_path / "out", short(epochs=1))
+    (tmp_path / "out" / "model.safetensors").unlink()
+    with pytest.raises(DataError, match=r"was finished, and model\.safetensors of its model is gone"):
+        train(tiny_clip, tmp_path / "out", short(epochs=1))
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(DataError, match="is a file"):
+        train(tiny_clip, tmp_path / "file")
+
+
+def test_the_card_says_which_captions_were_drawn(tiny_clip, tmp_path):
+    training_set = read_training_set("toy_scenes", split="test", limit=8, negatives=["scene:swap"])
+    card = train(tiny_clip, tmp_path / "out", short("hn"), training_set).folder / "README.md"
+    text = card.read_text("utf-8")
+    assert "`toy_scenes`: 8 captions" in text
+    assert 'drawn with `split` "test", `limit` 8' in text
+    assert "| warmup steps | 1 |" in text
 
 
 def test_data_without_what_the_recipe_needs_is_refused(tiny_clip, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 
 import datasets
 import numpy as np
@@ -142,7 +143,7 @@ class Colours:
 
 
 def test_recognition_is_the_share_of_images_nearest_to_their_own_label(labelled):
-    templates = ("a photo of a {}.", "the colour {}")
+    templates = ("a photo of a {}.", "the colour {}", "{x} {} {}")
     assert recognition(Colours(), str(labelled), templates, Processes()) == 1
     # Two of eight under a wrong label.
     (labelled / "red" / "1.png").rename(labelled / "green" / "a.png")
@@ -273,5 +274,8 @@ def test_the_command_trains_and_says_how_to_score(tiny_clip, labelled, tmp_path)
     assert "recognition/accuracy" in result.output
     assert f"vl-assay run {out}" in result.output.replace("\n", " ")
     assert len(weights(out)) > 10
-    again = CliRunner().invoke(build_app(), [*arguments, "--set", "epochs=2"])
-    assert "holds a run with another recipe" in str(again.exception)
+    twice = CliRunner().invoke(build_app(), [*arguments, "--set", "epochs=2"])
+    assert "epochs is given twice, as '1' and '2'" in str(twice.exception)
+    again = CliRunner().invoke(build_app(), [*arguments, "--set", "seed=2", "--recognise", str(labelled)])
+    assert "holds a run with another recipe.seed" in str(again.exception)
+    assert {stat.S_IMODE(file.stat().st_mode) for file in out.iterdir() if file.is_file()} == {0o644}

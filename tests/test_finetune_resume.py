@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -17,7 +18,7 @@ import tiny_models
 import torch
 from finetune_support import furthest, make_training_set, same_bits, short, weights
 
-from vl_assay.metrics.errors import StorageError
+from vl_assay.metrics.errors import DataError, StorageError
 from vl_assay.model_wrappers.finetune import _run
 from vl_assay.model_wrappers.finetune._logging import Log, read_log
 from vl_assay.model_wrappers.finetune.training import Running, finetune
@@ -157,6 +158,45 @@ def test_a_full_disk_costs_no_checkpoint(dropping, undisturbed, tmp_path, monkey
     assert sorted(path.name for path in folder.iterdir()) == ["step-00000003", "step-00000004"]
     train(dropping, tmp_path / "out")
     assert same_bits(weights(tmp_path / "out"), weights(undisturbed))
+
+
+DAMAGE = {
+    "a cut file": ("checkpoints/step-00000006/pytorch_model.bin", b"half", r"step-00000006 .* goes on from .*00000004"),
+    "no random numbers": ("checkpoints/step-00000006/random_states_0.pkl", b"", "random_states_0.pkl is not as it was"),
+    "no sizes": ("checkpoints/step-00000006/sizes.json", b"", "step-00000006 cannot be read"),
+    "other facts": ("run.json", b"[]", "another model"),
+    "cut facts": ("run.json", b'{"a', "run.json cannot be read"),
+    "a cut result": ("finished.json", b"{", "finished.json cannot be read"),
+}
+
+
+@pytest.fixture(scope="module")
+def interrupted(dropping, tmp_path_factory):
+    """The folder of a run that was stopped after step 7 of 9."""
+    out = tmp_path_factory.mktemp("interrupted") / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt_at(patch, 7)
+        with pytest.raises(KeyboardInterrupt):
+            train(dropping, out)
+    return out
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_a_damaged_run_says_what_to_remove(case, dropping, interrupted, tmp_path):
+    out = shutil.copytree(interrupted, tmp_path / "out")
+    name, content, message = DAMAGE[case]
+    (out / "training" / name).write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        train(dropping, out)
+
+
+def test_what_is_no_checkpoint_and_no_log_keeps_no_run_from_going_on(dropping, interrupted, undisturbed, tmp_path):
+    out = shutil.copytree(interrupted, tmp_path / "out")
+    (out / "training" / "checkpoints" / "step-zzz").mkdir()
+    (out / "training" / "log.jsonl").write_bytes(b'\xff\n{"step": "a"}\n')
+    shutil.rmtree(out / "training" / "checkpoints" / "step-00000006")  # as the error says
+    train(dropping, out)
+    assert same_bits(weights(out), weights(undisturbed))
 
 
 FSDP = {

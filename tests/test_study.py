@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -168,8 +169,24 @@ def test_several_at_once_give_the_same_bits(tiny, tmp_path):
 
 def test_a_folder_of_another_study_is_refused(tiny):
     out, first = tiny
-    with pytest.raises(DataError, match="holds a run with another"):
-        study.run_study(out, replace(TINY, captions=60), variants=first.variants, progress=False)
+    before = (out / "base.json").read_bytes()
+    for changes in ({"captions": 60}, {"scenes": 13}):
+        with pytest.raises(DataError, match="holds a study of another size"):
+            study.run_study(out, replace(TINY, **changes), variants=first.variants, progress=False)
+    assert (out / "base.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("thing", ["file", "model"])
+def test_what_is_no_study_is_not_written_into(thing, tiny, tmp_path):
+    out = tmp_path / "mine"
+    if thing == "file":
+        out.write_text("mine")
+    else:
+        shutil.copytree(tiny[0] / "seed-0" / "hn", out)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(DataError, match="holds no study"):
+        study.run_study(out, TINY, progress=False)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_figures_are_those_of_the_metrics():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from ...metrics._storage import write_text
 from ...metrics.report import to_markdown
 from ...metrics.results import Result, code_version, write_results
 from ._checkpoints import writing
-from ._evaluation import evaluate
+from ._evaluation import RECOGNITION, evaluate
 
 if TYPE_CHECKING:
     from ._run import Run
@@ -48,7 +49,8 @@ def finish_folder(run: Run, out: Path, facts: Mapping[str, Any], settings: Mappi
             write_text(out / "README.md", model_card(out, facts, run, results, best))
             if results:
                 write_model_card(out / "README.md", results)
-            finished = {"steps": run.position.step, "best": best, "history": history}
+            files = sorted(file.name for file in source.iterdir())
+            finished = {"steps": run.position.step, "best": best, "history": history, "files": files}
             write_text(folder / "finished.json", json.dumps(finished, indent=1) + "\n")
             for pattern in ("best", "model", "checkpoints", ".best.*", ".model.*"):
                 for leftover in folder.glob(pattern):
@@ -77,6 +79,8 @@ def model_card(out: Path, facts: Mapping[str, Any], run: Run, results: Sequence[
     settings = {key: value for key, value in recipe.items() if key not in ("name", "source", "gaps", "weights")}
     rows = {"losses": ", ".join(f"{key} × {value:g}" for key, value in recipe["weights"].items() if value)}
     rows |= {key.replace("_", " "): _shown(value) for key, value in settings.items() if value or key == "seed"}
+    rows["batch size"] = f"{min(recipe['batch_size'], data['captions']):,}"
+    rows["warmup steps"] = str(run.warmup)
     rows |= {"precision": facts["precision"], "steps": f"{run.position.step:,} of {run.steps:,}"}
     rows |= {"trained parameters": f"{run.trained:,}", "processes": str(run.processes.world)}
     rows |= {"captions at once": str(run.micro_batch)}
@@ -93,9 +97,13 @@ def model_card(out: Path, facts: Mapping[str, Any], run: Run, results: Sequence[
     ]
     if run.position.history:
         sections += ["## On the way", _way(run.position.history, best)]
+        if run.running.evaluation.recognise:
+            asked = run.running.evaluation
+            templates = ", ".join(f"`{template}`" for template in asked.templates)
+            sections.append(f"`{RECOGNITION}`: images of `{Path(str(asked.recognise)).name}`, labels in {templates}.")
     if results:
-        command = f"vl-assay run {'open_clip:local-dir:' if is_open_clip else ''}{name} "
-        command += " ".join(run.running.evaluation.benchmarks)
+        scored = shlex.quote(f"{'open_clip:local-dir:' if is_open_clip else ''}{name}")
+        command = f"vl-assay run {scored} {' '.join(run.running.evaluation.benchmarks)}"
         sections += [
             "## Results",
             f"Of the saved model, as `{command}` computes them.",
@@ -118,8 +126,14 @@ def _data(data: Mapping[str, Any]) -> str:
         f"`{data['reference']}`: {data['captions']:,} captions of {data['images']:,} images; {data['with_negative']:,} "
         f"captions have hard negatives and {data['with_positive']:,} hard positives"
     )
+    text += f"; drawn with {_drawn(data['source'])}" if data["source"] else ""
+    text += f"; {data['lost']:,} negatives of the source are true captions and were left out" if data["lost"] else ""
     text += f"; {data['dropped']:,} without a negative were left out" if data["dropped"] else ""
     return f"{text}. SHA-256 of the texts and the images' names: `{data['fingerprint']}`."
+
+
+def _drawn(source: Mapping[str, Any]) -> str:
+    return ", ".join(f"`{name}` {json.dumps(value, ensure_ascii=False)}" for name, value in source.items())
 
 
 def _way(history: Sequence[Mapping[str, Any]], best: int | None) -> str:

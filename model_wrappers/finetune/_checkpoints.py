@@ -6,7 +6,9 @@ process's random numbers. With several machines it must lie where all of them ca
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from ...metrics._storage import new_folder, sync_folder
-from ...metrics.errors import StorageError
+from ...metrics.errors import DataError, StorageError
 from .._processes import Processes
 
 _KEPT = 2
+_SIZES = "sizes.json"
 # What torch's errors of writing a file have in them.
 _WRITERS = ("PytorchStreamWriter", "inline_container", "iostream")
 
@@ -75,15 +78,34 @@ class Checkpoints:
         self._on_main(final, lambda: self._publish(temporary, final))
 
     def restore(self) -> bool:
-        """Load the last checkpoint into what is prepared and registered; False where there is none."""
+        """Load the last checkpoint into what is prepared and registered; False where there is none.
+
+        Raises:
+            DataError: it is damaged.
+        """
         found = self.found()
         if found:
-            self._accelerator.load_state(str(found[-1]))
+            with self._processes.together():
+                self._load(found)
         return bool(found)
+
+    def _load(self, found: list[Path]) -> None:
+        last = found[-1]
+        try:
+            sizes = json.loads((last / _SIZES).read_text("utf-8"))
+            wrong = [name for name, size in sizes.items() if (last / name).stat().st_size != size]
+            if wrong:
+                raise ValueError(f"{', '.join(wrong)} is not as it was written")
+            self._accelerator.load_state(str(last))
+        except Exception as error:  # whatever torch, pickle and Accelerate make of damaged files
+            before = f"the one before, {found[-2].name}" if len(found) > 1 else "the beginning"
+            raise DataError(
+                f"the checkpoint {last} cannot be read ({error}); remove it, and the same command goes on from {before}"
+            ) from error
 
     def found(self) -> list[Path]:
         """The folders of whole checkpoints, the oldest first."""
-        return sorted(self._folder.glob("step-*"))
+        return sorted(path for path in self._folder.glob("step-*") if re.fullmatch(r"step-\d{8,}", path.name))
 
     def _on_main(self, final: Path, change: Callable[[], None]) -> None:
         with self._processes.together(), writing(final):
@@ -91,6 +113,8 @@ class Checkpoints:
                 change()
 
     def _publish(self, temporary: Path, final: Path) -> None:
+        sizes = {str(file.relative_to(temporary)): file.stat().st_size for file in _files(temporary)}
+        (temporary / _SIZES).write_text(json.dumps(sizes), "utf-8")
         _sync(temporary)
         os.replace(temporary, final)
         sync_folder(self._folder)
@@ -106,15 +130,32 @@ def write_folder(final: Path, write: Callable[[Path], None]) -> None:
     """
     with writing(final), new_folder(final) as folder:
         write(folder)
+        for file in _files(folder):
+            file.chmod(0o644)  # safetensors makes them its owner's alone
         _sync(folder)
 
 
 def _sync(folder: Path) -> None:
     """Have all files of a folder on the disk."""
-    for file in folder.rglob("*"):
-        if file.is_file():
-            with file.open("rb") as stream:
-                os.fsync(stream.fileno())
+    for file in _files(folder):
+        with file.open("rb") as stream:
+            os.fsync(stream.fileno())
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def read_json(file: Path, out: Path) -> Any:
+    """What a file of a run holds.
+
+    Raises:
+        DataError: it is damaged.
+    """
+    try:
+        return json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{file} cannot be read ({error}); put it back, or remove {out} to begin anew") from error
 
 
 def _fresh(folder: Path) -> None:

@@ -135,7 +135,7 @@ def recognition(encoder: Any, source: str, templates: Sequence[str], processes: 
         labels, images = labelled_images(source)
         if any("{}" not in template for template in templates):
             raise VLAssayError("a template has no {} for the label, as in 'a photo of a {}.'")
-    tokens = encoder.prepare_captions([template.format(label) for label in labels for template in templates])
+    tokens = encoder.prepare_captions([template.replace("{}", label) for label in labels for template in templates])
     parts = [encoder.encode_captions(tokens[at : at + _AT_ONCE]) for at in range(0, len(tokens), _AT_ONCE)]
     words = np.concatenate(parts).astype(np.float64).reshape(len(labels), len(templates), -1).mean(axis=1)
     words /= np.linalg.norm(words, axis=1, keepdims=True)

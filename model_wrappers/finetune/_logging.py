@@ -47,7 +47,11 @@ class Log:
     def cut(self, step: int) -> None:
         """Forget what came after a step, and a line that was cut off: the run goes on from there."""
         if self._accelerator.is_main_process and self._file.exists():
-            kept = [line for line in self._file.read_text("utf-8").splitlines() if _step(line) <= step]
+            try:
+                lines = self._file.read_text("utf-8", errors="replace").splitlines()
+            except OSError as error:
+                raise StorageError(f"cannot read {self._file}: {error.strerror or error}; remove it") from error
+            kept = [line for line in lines if _step(line) <= step]
             write_text(self._file, "".join(f"{line}\n" for line in kept))
 
     def write(self, step: int, values: Mapping[str, Any]) -> None:
@@ -74,7 +78,7 @@ def read_log(file: str | Path) -> list[dict[str, Any]]:
 
 def _step(line: str) -> float:
     try:
-        return json.loads(line)["step"]
+        return float(json.loads(line)["step"])
     except (ValueError, KeyError, TypeError):
         return float("inf")
 

@@ -60,11 +60,11 @@ def add_material(
     positives: Sequence[str],
     files: Sequence[str | Path],
     seed: int,
-) -> list[Row]:
+) -> tuple[list[Row], int]:
     """The rows with the negatives and positives of kinds and files added to those that they came with.
 
     No text comes twice. A negative that is a true caption or a positive of the same image is left out, and so is a
-    positive that is the caption itself.
+    positive that is the caption itself. Also how many negatives the rows came with that were left out for it.
 
     Raises:
         DataError: a kind for scenes where images show none; a file of candidates with none for these captions.
@@ -74,7 +74,9 @@ def add_material(
     true: dict[str, set[str]] = defaultdict(set)
     for row in rows:
         true[row.image].update(map(_plain, (row.caption, *row.positives)))
-    return [row._replace(negatives=_unlike(row.negatives, true[row.image], row, makers[False])) for row in rows]
+    lost = sum(_plain(text) in true[row.image] for row in rows for text in row.negatives)
+    rows = [row._replace(negatives=_unlike(row.negatives, true[row.image], row, makers[False])) for row in rows]
+    return rows, lost
 
 
 def _makers(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ...hub_datasets.toy_scenes.world import Scene
 
 TOY = "toy_scenes"
+_LONGEST_NAME = 4096
 # Its parts whose captions are all true of one image.
 _TOY_PARTS = ("captions", "itm", "hard_positives", "order", "sets")
 # The first of these names that a table has is taken; `title` and the like are those of NegCLIP's released files.
@@ -188,7 +189,10 @@ def _toy_rows(
             )
         count = None if wanted == -1 else wanted
     scenes: dict[str, Scene] = {}
-    rows = _scene_rows(part, columns, split, int(options.get("seed", 0)), count, limit, scenes)
+    seed = options.get("seed", 0)
+    if not isinstance(seed, int) or seed < 0:
+        raise DataError(f"the option seed of {TOY} is {seed!r}; give a whole number, 0 or more")
+    rows = _scene_rows(part, columns, split, seed, count, limit, scenes)
     return rows, SceneImages(scenes)
 
 
@@ -305,7 +309,12 @@ def _file_rows(path: Path, columns: Mapping[str, str], split: str) -> Iterator[R
     chosen = _choose(str(path), column_names(table), columns)
     known: set[str] = set()
     for key, row in table:
-        name = str(row.get(chosen["image"]) or "")
+        name = row.get(chosen["image"]) or ""
+        if not isinstance(name, str) or len(name) > _LONGEST_NAME:
+            raise DataError(
+                f"{path}: row {key} has in {chosen['image']!r} {str(name)[:40]!r} …, a {type(name).__name__} that is "
+                "no name of an image's file; say which column has them, as in --column image=file_name"
+            )
         if name not in known:
             file = path.parent / name
             if not name or not file.is_file():
@@ -343,15 +352,18 @@ def _rows(source: str, key: str, row: Mapping[str, Any], chosen: Mapping[str, st
 
 
 def _texts(place: str, value: Any) -> tuple[str, ...]:
-    """The texts of a cell: one, a list, a list written out as in NegCLIP's files, or none."""
+    """The texts of a cell: one, a list, a list written out as in NegCLIP's files, or none, which may be a NaN."""
     if isinstance(value, str) and value[:1] == "[" and value[-1:] == "]":
         try:
             read = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError) as error:
+            if value[1:2] in ("'", '"'):
+                raise DataError(f"{place} has a list that cannot be read, {value[:60]!r}; mend or remove it") from error
             read = value
         value = read
     values: Sequence[Any] = value if isinstance(value, list) else [value]
-    odd = [each for each in values if each is not None and not isinstance(each, str)]
+    values = [each for each in values if each is not None and each == each]
+    odd = [each for each in values if not isinstance(each, str)]
     if odd:
         raise DataError(f"{place} has {odd[0]!r} where a caption belongs; mend or remove it")
     return tuple(each for each in values if each and each.strip())

@@ -21,7 +21,7 @@ from .._processes import Processes
 from .._progress import Progress
 from ._batches import Preparation
 from ._cached_step import cached_backward
-from ._checkpoints import Checkpoints, Position, write_folder
+from ._checkpoints import Checkpoints, Position, read_json, write_folder
 from ._evaluation import evaluate, named
 from ._gathering import gather_embeddings
 from ._logging import Log
@@ -109,10 +109,13 @@ class Run:
             eps=recipe.epsilon,
             fused=not self.is_sharded and next(towers.parameters()).device.type in ("cpu", "cuda"),
         )
+        count = len(self.training_set.samples)
+        if count < recipe.batch_size:
+            self.bars.say(f"a batch has {count:,} captions, not {recipe.batch_size:,}: there are no more")
         self.steps_per_epoch = steps(self.training_set, recipe.batch_size)
         self.steps = recipe.epochs * self.steps_per_epoch
-        warmup = min(recipe.warmup_steps, self.steps // 2)
-        self.schedule = get_cosine_schedule_with_warmup(optimizer, warmup, self.steps)
+        self.warmup = min(recipe.warmup_steps, self.steps // 2)
+        self.schedule = get_cosine_schedule_with_warmup(optimizer, self.warmup, self.steps)
         self.plain_towers = towers
         self.towers, self.optimizer = self.accelerator.prepare(towers, optimizer)
         self.average: AveragedModel | None = None
@@ -136,7 +139,8 @@ class Run:
                     device=str(next(encoder.module.parameters()).device),
                 )
                 write_text(file, json.dumps(found))
-        return {key: tuple(near) for key, near in json.loads(file.read_text("utf-8")).items()}
+        with self.processes.together():
+            return {key: tuple(near) for key, near in read_json(file, self.folder.parent).items()}
 
     def train(self) -> None:
         """Go on to the end: all epochs, or an early stop.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -129,7 +130,7 @@ def finetune(
     outcome = finetune(
         model,
         data,
-        out,
+        out.expanduser(),
         chosen,
         running=running,
         revision=revision,
@@ -143,7 +144,7 @@ def finetune(
     )
     if join().is_main:
         _print_history(outcome.history, Console())
-        typer.echo(f"written to {out}; score it with: vl-assay run {out}")
+        typer.echo(f"written to {out}; score it with: vl-assay run {shlex.quote(str(out.expanduser()))}")
 
 
 def _print_history(history: Sequence[Mapping[str, Any]], console: Console) -> None:

@@ -10,13 +10,14 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ...hub_datasets.authoring._tables import check_unicode
 from ...metrics.errors import DataError, ScoresError
 from .._work import DECODING_ERRORS, decode
 from ._material import NEGATIVE_KINDS, POSITIVE_KINDS, add_material, check_kinds
@@ -65,12 +66,16 @@ class TrainingSet:
         samples: at least one.
         images: what opens an image.
         dropped: how many captions were left out for want of a negative.
+        lost: how many of the source's own negatives were left out, as they are true captions or positives of the image.
+        source: what else says which captions these are: the split, a limit, options, columns, files.
     """
 
     reference: str
     samples: Sequence[Sample]
     images: Images
     dropped: int = 0
+    lost: int = 0
+    source: Mapping[str, Any] = field(default_factory=dict)
 
     def image_bytes(self, key: str) -> bytes:
         """The file of an image.
@@ -114,6 +119,8 @@ class TrainingSet:
             "with_negative": sum(bool(sample.negatives) for sample in self.samples),
             "with_positive": sum(bool(sample.positives) for sample in self.samples),
             "dropped": self.dropped,
+            "lost": self.lost,
+            "source": dict(self.source),
         }
 
     def with_negatives(self) -> TrainingSet:
@@ -184,9 +191,18 @@ def read_training_set(
     rows, images = read_source(str(reference), columns or {}, split, limit, data_dir, options or {})
     if not rows:
         raise DataError(f"{reference} has no captions: no rows came")
-    rows = add_material(rows, images, negatives, positives, files or (), seed)
+    check_unicode(str(reference), ((row.id, row.caption, *row.negatives, *row.positives) for row in rows))
+    rows, lost = add_material(rows, images, negatives, positives, files or (), seed)
     samples = [Sample(row.image, row.caption, row.negatives, row.positives, row.id) for row in rows]
-    return TrainingSet(str(reference), samples, images)
+    given = {
+        "split": split if split != "train" else None,
+        "limit": limit,
+        "columns": dict(columns or {}),
+        "candidates": [Path(file).name for file in files or ()],
+        "options": dict(options or {}),
+    }
+    source = {name: value for name, value in given.items() if value}
+    return TrainingSet(str(reference), samples, images, lost=lost, source=source)
 
 
 def steps(training_set: TrainingSet, batch_size: int) -> int:

@@ -117,8 +117,8 @@ def nearest(
         raise ScoresError(f"embeddings must have the shape (n, d); got {embeddings.shape}")
     if not 1 <= k < len(embeddings) or chunk < 1:
         raise ScoresError(
-            f"{k} neighbours of each of {len(embeddings)} images, {chunk} at a time, cannot be found; there must be at "
-            "least one image more than neighbours, and 1 of either number"
+            f"{k} neighbours of each of {len(embeddings)} images, {chunk} at a time, cannot be found; there must be 1 "
+            "or more, and fewer than images: take more images, or fewer neighbours (--set neighbours=0 for none)"
         )
     has_faiss = find_spec("faiss") is not None
     if backend == "faiss" and not has_faiss:

@@ -19,14 +19,17 @@ _ARO = "ARO (Yuksekgonul et al., ICLR 2023), section 4 and appendix C"
 _HARD_POSITIVES = "Hard Positives (Kamath et al., 2024), section 5 and appendix D.1"
 _ARO_GAPS = (
     "The paper sweeps the learning rate over 1e-5, 5e-6 and 1e-6 and picks by retrieval on COCO's validation split; "
-    "this is the first of them. Weight decay, betas and epsilon are not stated: open_clip's defaults. Images are "
-    "prepared as for scoring, where open_clip's training crops them at random. The first step of the warm-up has the "
-    "rate 0, as in transformers' schedule."
+    "the recipe has the first of them. Weight decay, betas and epsilon are not stated: open_clip's defaults. Images "
+    "are prepared as for scoring, where open_clip's training crops them at random. The first step of the warm-up has "
+    "the rate 0, as in transformers' schedule."
 )
 _HARD_POSITIVES_GAPS = (
     "The paper states 5 epochs and follows SVLC for the rest, without numbers: learning rate, batch, warm-up, schedule "
-    "and optimiser are those of ARO's recipe here. The hard positives of the paper were written by Llama 2 70B; those "
-    "of files can be read, those made by rule are other ones."
+    "and optimiser are those of ARO's recipe here."
+)
+_POSITIVES_GAPS = (
+    " The hard positives of the paper were written by Llama 2 70B; those of files can be read, those made by rule are "
+    "other ones."
 )
 
 
@@ -90,7 +93,7 @@ class Recipe:
             "ema_decay": (decay is None or 0 < decay < 1, "between 0 and 1, or none"),
             "lora_rank": (self.lora_rank >= 0, "0 or more"),
             "neighbours": (self.neighbours >= 0, "0 or more"),
-            "seed": (self.seed >= 0, "0 or more"),
+            "seed": (0 <= self.seed < 2**32, "from 0 to 4294967295"),
             "weights": (all(map(math.isfinite, self.weights)) and any(self.weights), "finite, and one of them not 0"),
         }
         for name, (is_allowed, said) in allowed.items():
@@ -115,7 +118,7 @@ class Recipe:
 _HP_HN = Recipe(
     name="hp+hn",
     source=_HARD_POSITIVES,
-    gaps=_HARD_POSITIVES_GAPS,
+    gaps=_HARD_POSITIVES_GAPS + _POSITIVES_GAPS,
     weights=Weights(contrastive=1, hard_negative=1, hard_positive=1),
     negatives=("swap", "replace"),
     positives=("swap", "replace"),

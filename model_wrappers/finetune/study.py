@@ -17,7 +17,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -28,12 +28,13 @@ import numpy as np
 from ...hub_datasets.toy_scenes.render import render
 from ...hub_datasets.toy_scenes.tasks import task_rows
 from ...metrics._storage import write_text
-from ...metrics.errors import ScoresError
+from ...metrics.errors import DataError, ScoresError
 from ...metrics.results import code_version
 from .._families import load_model
 from .._processes import default_device, end_with_parent
 from .._progress import Progress
 from .._protocol import DualEncoder, LoadOptions
+from ._checkpoints import read_json
 from .data import TrainingSet, read_training_set
 from .losses import Weights
 from .recipes import Recipe, get_recipe
@@ -182,7 +183,7 @@ def run_study(
 
     Raises:
         ScoresError: no jobs.
-        VLAssayError: ``out`` holds a study of another size, or something else.
+        DataError: ``out`` holds a study of another size, or something else.
         StorageError: no space is left; what is finished stays.
     """
     from ._study_report import write_study
@@ -190,6 +191,7 @@ def run_study(
     if jobs < 1:
         raise ScoresError(f"jobs is {jobs}; it must be 1 or more")
     out = Path(out)
+    _claim(out, size)
     trainings = [Job(out, size, seed, variant) for seed in range(size.seeds) for variant in variants]
     every = [Job(out, size), *trainings]
     bars = Progress(show=progress)
@@ -208,6 +210,18 @@ def run_study(
     study = Study(size, make_examples(size.scenes), scores, variants)
     write_study(study, out)
     return study
+
+
+def _claim(out: Path, size: Size) -> None:
+    """Make the folder this study's, or raise where it holds another one or something else."""
+    file, ours = out / "size.json", asdict(size)
+    if not file.exists():
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise DataError(f"{out} is not empty and holds no study; name a new folder")
+        write_text(file, json.dumps(ours) + "\n")
+    theirs = read_json(file, out)
+    if {**theirs, "seeds": 0} != {**ours, "seeds": 0}:
+        raise DataError(f"{out} holds a study of another size ({theirs}, not {ours}); name a new folder")
 
 
 def _work(every: Sequence[Job], jobs: int) -> Iterator[tuple[Job, NDArray[np.float64]]]:

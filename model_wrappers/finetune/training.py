@@ -8,18 +8,21 @@ is made again; with one process on a CPU it ends with the same bits as an undist
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...metrics._storage import write_text
-from ...metrics.errors import DataError, ModelError
+from ...metrics.errors import DataError, ModelError, StorageError
 from ...metrics.results import Result, read_results
 from .._families import load_model
 from .._processes import Processes, default_device, join
 from .._protocol import LoadOptions
 from ._cards import finish_folder
+from ._checkpoints import read_json
 from ._evaluation import Evaluation, Stopping
 from ._logging import check_trackers
 from ._run import PRECISIONS, Run
@@ -28,6 +31,8 @@ from .data import TrainingSet, read_training_set
 from .recipes import Recipe, get_recipe
 
 __all__ = ["Evaluation", "Outcome", "Running", "Stopping", "finetune"]
+
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -143,17 +148,58 @@ def finetune(
         "data": {**training_set.summary(), "fingerprint": training_set.fingerprint},
     }
     folder = out / "training"
-    with processes.together():
-        if processes.is_main:
-            _claim(out, folder / "run.json", facts)
-    processes.wait()
-    if not (folder / "finished.json").exists():
-        run = Run(encoder, load, training_set, recipe, running, folder, facts, processes, progress)
-        run.train()
-        finish_folder(run, out, facts, settings)
-    finished = json.loads((folder / "finished.json").read_text("utf-8"))
+    with ExitStack() as held:
+        with processes.together():
+            if processes.is_main:
+                held.enter_context(_alone_in(out))
+                _claim(out, folder, facts)
+        if not (folder / "finished.json").exists():
+            run = Run(encoder, load, training_set, recipe, running, folder, facts, processes, progress)
+            run.train()
+            finish_folder(run, out, facts, settings)
+        finished = _finished(out, folder / "finished.json")
     results = read_results(folder / "results.json") if running.evaluation.benchmarks else []
     return Outcome(out, finished["history"], results)
+
+
+@contextmanager
+def _alone_in(out: Path) -> Iterator[None]:
+    """Keep other runs on this machine from training into the same folder.
+
+    Raises:
+        DataError: one does, or the folder is something else.
+    """
+    from filelock import FileLock, Timeout
+
+    if out.exists() and not out.is_dir():
+        raise DataError(f"{out} is a file; name a new folder for the fine-tuned model")
+    if not (out / "training" / "run.json").exists() and any(p.name != "training" for p in out.glob("*")):
+        raise DataError(f"{out} is not empty; name a new folder for the fine-tuned model")
+    file = out / "training" / ".lock"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(file, timeout=0):
+            yield
+    except Timeout:
+        raise DataError(f"another process is training into {out}; wait for it, or name another folder") from None
+    except OSError as error:
+        raise StorageError(f"cannot write {file}: {error.strerror or error}; name another folder") from error
+
+
+def _finished(out: Path, file: Path) -> dict[str, Any]:
+    """What a finished run left to say.
+
+    Raises:
+        DataError: its model is not there any more.
+    """
+    finished = read_json(file, out)
+    gone = [name for name in finished["files"] if not (out / name).exists()]
+    if gone:
+        raise DataError(
+            f"the run in {out} was finished, and {', '.join(gone)} of its model is gone; put it back, or remove the "
+            "folder to train anew"
+        )
+    return finished
 
 
 def _read(
@@ -182,16 +228,21 @@ def _read(
     return found.with_negatives() if recipe.needs_negative else found
 
 
-def _claim(out: Path, file: Path, facts: Mapping[str, Any]) -> None:
-    """Make the folder this run's, or raise where it is another's."""
+def _claim(out: Path, folder: Path, facts: Mapping[str, Any]) -> None:
+    """Make the folder this run's, or raise where it is another's that has come somewhere."""
+    file = folder / "run.json"
+    other: list[str] = []
+    if file.exists():
+        other = list(_differences(read_json(file, out), json.loads(json.dumps(facts))))
+    if other and not (folder / "finished.json").exists() and not any((folder / "checkpoints").glob("step-*")):
+        for path in folder.iterdir():
+            if path.name != ".lock":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        other = []
     if not file.exists():
-        if out.exists() and any(path for path in out.iterdir() if path.name != "training"):
-            raise DataError(f"{out} is not empty; name a new folder for the fine-tuned model")
         write_text(file, json.dumps(facts, indent=1, sort_keys=True) + "\n")
-        return
-    theirs = json.loads(file.read_text("utf-8"))
-    ours = json.loads(json.dumps(facts))
-    other = list(_differences(theirs, ours))
+    if len(other) > _MOST_NAMED:
+        other = [*other[:_MOST_NAMED], "more"]
     if other:
         raise DataError(
             f"{out} holds a run with another {' and '.join(other)}, as {file} says; name a new folder, or make the "
@@ -202,7 +253,7 @@ def _claim(out: Path, file: Path, facts: Mapping[str, Any]) -> None:
 def _differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[str]:
     """What differs, such as ``recipe.epochs``."""
     for name, value in ours.items():
-        known = theirs.get(name)
+        known = theirs.get(name) if isinstance(theirs, dict) else None
         if isinstance(known, dict) and isinstance(value, dict):
             yield from (f"{name}.{inner}" for inner in _differences(known, value))
         elif known != value:
