@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from ..hub_datasets._examples import MISSING, Example, TaskData
 from ..metrics.errors import DataError
@@ -240,7 +240,10 @@ class _Collector:
 
 def decode(content: bytes) -> Image.Image:
     """An image from its file; raises one of `DECODING_ERRORS`."""
-    image = Image.open(io.BytesIO(content))
+    try:
+        image = Image.open(io.BytesIO(content))
+    except UnidentifiedImageError:  # Pillow names the address of the bytes
+        raise UnidentifiedImageError("it is no image of a kind that Pillow knows") from None
     image.load()
     return image
 

@@ -40,6 +40,8 @@ NEGATIVE_KINDS = (NEGCLIP, *_NEGATIVE_GROUPS, *_NEGATIVE_RULES, *SCENE_KINDS)
 POSITIVE_KINDS = (*_POSITIVE_GROUPS, *_POSITIVE_RULES, *SCENE_KINDS)
 # As many as NegCLIP has (ARO, appendix C.1).
 _MOST = 5
+# Rules take time that grows faster than the text; no text tower reads so much.
+_LONGEST = 2000
 
 # What makes texts of one kind for a row.
 _Maker = Callable[[Row], Iterable[str]]
@@ -124,13 +126,14 @@ def _plain(text: str) -> str:
 
 
 def _by_rule(kind: str, captions: Sequence[str], seed: int) -> _Maker:
+    captions = [caption for caption in captions if len(caption) <= _LONGEST]
     if kind == NEGCLIP:
         texts = [[each.caption for each in own] for own in negclip_negatives(captions, seed, most=_MOST)]
     else:
         made = make_by_rule(kind, captions, seed, most=_MOST)
         texts = [[outcome[0] for outcome in own if isinstance(outcome, tuple)] for own in made]
     by_caption = dict(zip(captions, texts, strict=True))
-    return lambda row: by_caption[row.caption]
+    return lambda row: by_caption.get(row.caption, ())
 
 
 def _captions_of_several_images(rows: Iterable[Row]) -> set[str]:

@@ -166,7 +166,8 @@ def read_training_set(
         split: of a dataset; tables have none.
         negatives: kinds to make, some of ``NEGATIVE_KINDS``, beside those that the source has: ``"negclip"`` (ARO,
             appendix C.1); ``"swap"``, ``"replace"``, ``"add"`` or any rule of ``authoring``, with five texts of a
-            kind at most; ``"scene:swap"`` and ``"scene:replace"`` for images of toy_scenes, false by their scene.
+            kind at most, and none of captions above 2,000 characters; ``"scene:swap"`` and ``"scene:replace"`` for
+            images of toy_scenes, false by their scene.
         positives: likewise of ``POSITIVE_KINDS``: ``"swap"`` (order around "and") and ``"replace"`` (a synonym) by
             rule, or true by their scene.
         files: files of candidates, as ``vl-assay generate`` writes them, for these captions.
