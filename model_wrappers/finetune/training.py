@@ -178,12 +178,13 @@ def _alone_in(out: Path) -> Iterator[None]:
     file = out / "training" / ".lock"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(file, timeout=0):
-            yield
+        lock = FileLock(file).acquire(timeout=0)
     except Timeout:
         raise DataError(f"another process is training into {out}; wait for it, or name another folder") from None
     except OSError as error:
         raise StorageError(f"cannot write {file}: {error.strerror or error}; name another folder") from error
+    with lock:
+        yield
 
 
 def _finished(out: Path, file: Path) -> dict[str, Any]:
