@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from vl_assay.model_wrappers.finetune._study_plots import plot_png
 from vl_assay.model_wrappers.finetune._study_report import (
     KINDS,
     TABLES,
+    _sections,
     claims,
     credit,
     document,
@@ -37,6 +40,7 @@ from vl_assay.model_wrappers.finetune.study import (
     make_examples,
 )
 
+ROOT = Path(__file__).parents[1]
 TINY = Size(captions=64, scenes=12, seeds=1, epochs=1, batch_size=16, warmup_steps=1)
 NAMES = ["plain", "hn", "hn-article"]
 
@@ -279,6 +283,21 @@ def test_the_report_has_both_tables_the_artefact_and_every_finding():
     assert len(found["findings"]) == len(list(claims()))
     assert found["form_alone"] == {"debiased": 0.5, "article": 1.0, "stop": 1.0}
     assert plot_png(found).startswith(b"\x89PNG")
+
+
+def test_what_is_said_of_the_study_is_in_its_tables():
+    page = (ROOT / "docs" / "study-hard-positives.md").read_text("utf-8")
+    said, tables = page.split("**Why**")[0], page.split("## The command's own report")[1]
+    [paragraph] = [
+        part for part in (ROOT / "README.md").read_text("utf-8").split("\n\n") if "study-hard-positives.md" in part
+    ]
+    numbers = re.findall(r"\d+\.\d", said + paragraph)
+    assert len(numbers) > 20
+    assert [number for number in numbers if number not in tables] == []
+    for heading, *_ in _sections(document(made())):
+        assert f"### {heading}" in tables
+    for claim in claims():
+        assert f"| {claim.text} | {claim.against} |" in tables
 
 
 def test_the_command_refuses_what_is_no_study(tmp_path):
