@@ -70,9 +70,13 @@ def load_config(
         described: what to say instead of them in messages, where they are many.
 
     Raises:
-        ModelError: not found, or of another type.
+        ModelError: not found, or of another type; or a revision of a folder, which has none.
     """
     path = checkpoint_path(checkpoint)
+    if options.revision is not None and Path(path).expanduser().is_dir():
+        raise ModelError(
+            f"{checkpoint} is a folder, which has no revision {options.revision!r}; leave it out, or name a repository"
+        )
     with loading_errors(checkpoint, family):
         config = AutoConfig.from_pretrained(path, revision=options.revision)
     if config.model_type not in model_types:

@@ -311,6 +311,12 @@ def test_a_run_that_came_nowhere_does_not_hold_its_folder(tiny_clip, tmp_path):
     assert same_bits(weights(tmp_path / "out"), weights(tmp_path / "undisturbed"))
 
 
+def test_a_folder_has_no_revision(tiny_clip, tmp_path):
+    for model in (str(tiny_clip), "demo-clip"):
+        with pytest.raises(ModelError, match="is a folder, which has no revision 'v2'"):
+            finetune(model, make_training_set(), tmp_path / "out", short(), revision="v2", progress=False)
+
+
 def test_two_runs_do_not_train_into_one_folder(tiny_clip, tmp_path, monkeypatch):
     def again(self):
         with pytest.raises(DataError, match="another process is training into"):
