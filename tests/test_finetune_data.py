@@ -320,6 +320,22 @@ def test_the_files_of_negclip_are_read_as_released(folder):
     assert samples[1].negatives == ()
 
 
+def test_nothing_and_not_a_number_are_no_caption_and_what_is_true_is_no_negative(folder):
+    rows = [
+        {"image": "a.png", "caption": "a dog", "negatives": float("nan")},
+        {"image": "a.png", "caption": "a cat", "negatives": ["A dog.", "a cow", None]},
+    ]
+    training_set = read_training_set(table(folder, "nan.jsonl", rows))
+    assert [sample.negatives for sample in training_set.samples] == [(), ("a cow",)]
+    assert training_set.summary()["lost"] == 1
+
+
+def test_rules_make_nothing_of_a_text_that_no_model_reads_to_its_end(folder):
+    rows = [{"image": "a.png", "caption": "a red dog and a blue cat " * count} for count in (1, 100)]
+    training_set = read_training_set(table(folder, "long.jsonl", rows), negatives=["swap"])
+    assert [bool(sample.negatives) for sample in training_set.samples] == [True, False]
+
+
 def test_columns_can_be_named_and_captions_be_lists(folder, tmp_path):
     rows = [{"pic": str(folder / "a.png"), "said": ["one", "two"], "wrong": "three", "name": "x", "caption": "?"}]
     names = {"image": "pic", "caption": "said", "negatives": "wrong", "id": "name"}
@@ -334,8 +350,12 @@ def test_columns_can_be_named_and_captions_be_lists(folder, tmp_path):
     [
         ({"caption": "a dog"}, "has the columns caption, and none is known to be the image; say which it is"),
         ({"image": "a.png"}, "has the columns image, and none is known to be the caption; say which it is"),
-        ({"caption": "a dog", "image": "gone.png"}, "row 0 names the image 'gone.png', and there is no file"),
+        ({"caption": "a dog", "image": "gone.png"}, "row 0 names the image 'gone.png', and there is no such file in"),
         ({"caption": "a dog", "image": ""}, "row 0 names the image ''"),
+        ({"caption": "a dog", "image": "long" * 100}, "row 0 names the image 'longlong.*and there is no such file in"),
+        ({"caption": "a dog", "image": {"bytes": "x"}}, "a dict that is no name of an image's file.*--column image="),
+        ({"caption": "a dog", "image": "a.png", "negatives": "['a', it's]"}, "row 0 has a list that cannot be read"),
+        ({"caption": "\ud800 dog", "image": "a.png"}, "half a character"),
         ({"caption": " ", "image": "a.png"}, "row 0 has no caption in 'caption'"),
         ({"caption": "a dog", "image": "a.png", "negatives": [3]}, "row 0 has 3 where a caption belongs"),
     ],

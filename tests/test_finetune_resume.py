@@ -162,8 +162,12 @@ def test_a_full_disk_costs_no_checkpoint(dropping, undisturbed, tmp_path, monkey
 
 DAMAGE = {
     "a cut file": ("checkpoints/step-00000006/pytorch_model.bin", b"half", r"step-00000006 .* goes on from .*00000004"),
-    "no random numbers": ("checkpoints/step-00000006/random_states_0.pkl", b"", "random_states_0.pkl is not as it was"),
-    "no sizes": ("checkpoints/step-00000006/sizes.json", b"", "step-00000006 cannot be read"),
+    "no random numbers": (
+        "checkpoints/step-00000006/random_states_0.pkl",
+        b"",
+        r"is not as it was written \(random_states_0.pkl\)",
+    ),
+    "no sizes": ("checkpoints/step-00000006/sizes.json", b"", "step-00000006 is not as it was written"),
     "other facts": ("run.json", b"[]", "another model"),
     "cut facts": ("run.json", b'{"a', "run.json cannot be read"),
     "a cut result": ("finished.json", b"{", "finished.json cannot be read"),

@@ -86,22 +86,24 @@ class Checkpoints:
         found = self.found()
         if found:
             with self._processes.together():
-                self._load(found)
+                self._check(found)
+            self._accelerator.load_state(str(found[-1]))
         return bool(found)
 
-    def _load(self, found: list[Path]) -> None:
+    def _check(self, found: list[Path]) -> None:
+        """Hold the files of the last checkpoint against the sizes that were written down."""
         last = found[-1]
+        before = f"the one before, {found[-2].name}" if len(found) > 1 else "the beginning"
         try:
             sizes = json.loads((last / _SIZES).read_text("utf-8"))
             wrong = [name for name, size in sizes.items() if (last / name).stat().st_size != size]
-            if wrong:
-                raise ValueError(f"{', '.join(wrong)} is not as it was written")
-            self._accelerator.load_state(str(last))
-        except Exception as error:  # whatever torch, pickle and Accelerate make of damaged files
-            before = f"the one before, {found[-2].name}" if len(found) > 1 else "the beginning"
+        except (OSError, ValueError) as error:
+            wrong = [str(error)]
+        if wrong:
             raise DataError(
-                f"the checkpoint {last} cannot be read ({error}); remove it, and the same command goes on from {before}"
-            ) from error
+                f"the checkpoint {last} is not as it was written ({', '.join(wrong)}); remove it, and the same command "
+                f"goes on from {before}"
+            )
 
     def found(self) -> list[Path]:
         """The folders of whole checkpoints, the oldest first."""

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from ...hub_datasets.toy_scenes.world import Scene
 
 TOY = "toy_scenes"
-_LONGEST_NAME = 4096
 # Its parts whose captions are all true of one image.
 _TOY_PARTS = ("captions", "itm", "hard_positives", "order", "sets")
 # The first of these names that a table has is taken; `title` and the like are those of NegCLIP's released files.
@@ -310,20 +309,27 @@ def _file_rows(path: Path, columns: Mapping[str, str], split: str) -> Iterator[R
     known: set[str] = set()
     for key, row in table:
         name = row.get(chosen["image"]) or ""
-        if not isinstance(name, str) or len(name) > _LONGEST_NAME:
+        if not isinstance(name, str):
             raise DataError(
                 f"{path}: row {key} has in {chosen['image']!r} {str(name)[:40]!r} …, a {type(name).__name__} that is "
                 "no name of an image's file; say which column has them, as in --column image=file_name"
             )
         if name not in known:
             file = path.parent / name
-            if not name or not file.is_file():
+            if not name or not _is_file(file):
                 raise DataError(
-                    f"{path}: row {key} names the image {name!r}, and there is no file {str(file)!r}; paths are "
-                    f"relative to the table's folder"
+                    f"{path}: row {key} names the image {name[:200]!r}, and there is no such file in {path.parent}; "
+                    "paths are relative to the table's folder"
                 )
             known.add(name)
         yield from _rows(str(path), key, row, chosen, name)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long
+        return False
 
 
 def _choose(source: str, found: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:

@@ -75,7 +75,7 @@ class Run:
         self.accelerator = _accelerator(running, device.type, folder)
         self.is_sharded = self.accelerator.distributed_type == "FSDP"
         self.preparation = Preparation(self.encoder, training_set, running.workers)
-        self.neighbours = self._mine() if recipe.neighbours else None
+        self.neighbours = self._mine(progress) if recipe.neighbours else None
         self._build()
         self.checkpoints = Checkpoints(folder / "checkpoints", self.accelerator, processes)
         self.log = Log(folder / "log.jsonl", self.accelerator, folder.resolve().parent.name, facts["recipe"])
@@ -126,7 +126,7 @@ class Run:
         self.accelerator.register_for_checkpointing(*kept)
         torch.manual_seed(recipe.seed + self.processes.rank)
 
-    def _mine(self) -> dict[str, tuple[str, ...]]:
+    def _mine(self, progress: bool) -> dict[str, tuple[str, ...]]:
         """The nearest images by the model as it is before training: found by the main process, once for a run."""
         encoder: Any = self.encoder
         file = self.folder / "neighbours.json"
@@ -137,6 +137,7 @@ class Run:
                     lambda images: encoder.encode_images([encoder.prepare_image(image) for image in images]),
                     self.recipe.neighbours,
                     device=str(next(encoder.module.parameters()).device),
+                    progress=progress,
                 )
                 write_text(file, json.dumps(found))
         with self.processes.together():
