@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from dataclasses import replace
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 from vl_assay.hub_datasets.toy_scenes.episodes import sample_episode
 from vl_assay.hub_datasets.toy_scenes.language import parse
 from vl_assay.metrics._console import build_app
-from vl_assay.metrics.errors import DataError, ScoresError, UnknownNameError
+from vl_assay.metrics.errors import DataError, ModelError, ScoresError, UnknownNameError
 from vl_assay.metrics.hard_positives import augmented_accuracy, brittleness
 from vl_assay.model_wrappers import load_model
 from vl_assay.model_wrappers.finetune import study
@@ -169,6 +170,16 @@ def test_several_at_once_give_the_same_bits(tiny, tmp_path):
     again = study.run_study(tmp_path, TINY, variants=first.variants[:2], jobs=2, progress=False)
     for name in (BASE, *NAMES[:2]):
         np.testing.assert_array_equal(again.scores[name], first.scores[name])
+
+
+def die(job):
+    os._exit(9)
+
+
+def test_a_process_that_dies_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(study, "_by_one_thread", die)
+    with pytest.raises(ModelError, match=r"a process of the study died.*--jobs"):
+        study.run_study(tmp_path / "out", TINY, variants=VARIANTS[:1], jobs=2, progress=False)
 
 
 def test_a_folder_of_another_study_is_refused(tiny):

@@ -6,9 +6,9 @@ order, the number of steps and the learning rate are the same. The hard negative
 the scenes; NegCLIP's loss is taken without its neighbouring images, so that it sees no more images than the others.
 
 How long and how fast is trained was settled before the study was run, by cost and by training loss alone. As many
-steps are taken as fit into half an hour of two CPU cores. The learning rate is, of 5e-5, 1e-4, 2e-4 and 4e-4, the one
-with the lowest loss over the last 100 of 300 steps on new captions (HN, a seed of its own: 0.462, 0.452, 0.449, 0.461;
-at 4e-4 the loss rises first).
+steps are taken as three seeds can in less than forty minutes of two CPU cores. The learning rate is, of 5e-5, 1e-4,
+2e-4 and 4e-4, the one with the lowest loss over the last 100 of 300 steps on new captions (HN, a seed of its own:
+0.462, 0.452, 0.449, 0.461; at 4e-4 the loss rises first).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from multiprocessing import get_context
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...metrics._storage import write_text
-from ...metrics.errors import DataError, ScoresError
+from ...metrics.errors import DataError, ModelError, ScoresError
 from ...metrics.results import code_version
 from .._families import load_model
 from .._processes import default_device, end_with_parent
@@ -162,6 +162,7 @@ def run_study(
 
     Raises:
         ScoresError: no jobs.
+        ModelError: one of several processes died.
         DataError: ``out`` holds a study of another size, or something else.
         StorageError: no space is left; what is finished stays.
     """
@@ -199,40 +200,36 @@ def _claim(out: Path, size: Size) -> None:
             raise DataError(f"{out} is not empty and holds no study; name a new folder")
         write_text(file, json.dumps(ours) + "\n")
     theirs = read_json(file, out)
-    if {**theirs, "seeds": 0} != {**ours, "seeds": 0}:
+    if not isinstance(theirs, dict) or {**theirs, "seeds": 0} != {**ours, "seeds": 0}:
         raise DataError(f"{out} holds a study of another size ({theirs}, not {ours}); name a new folder")
 
 
 def _work(every: Sequence[Job], jobs: int) -> Iterator[tuple[Job, NDArray[np.float64]]]:
     """Each job with its scores, as they come."""
     if jobs == 1:
-        for job in every:
-            with _one_thread():
-                scores = _scores_of(job)
-            yield job, scores
+        yield from ((job, _by_one_thread(job)) for job in every)
         return
     pool = ProcessPoolExecutor(min(jobs, len(every)), get_context("spawn"), initializer=end_with_parent)
     try:
-        futures: dict[Future[NDArray[np.float64]], Job] = {pool.submit(_in_process, job): job for job in every}
+        futures: dict[Future[NDArray[np.float64]], Job] = {pool.submit(_by_one_thread, job): job for job in every}
         for future in as_completed(futures):
             yield futures[future], future.result()
+    except BrokenProcessPool as error:
+        raise ModelError(
+            "a process of the study died, perhaps for want of memory; the same command goes on, with fewer at once by "
+            "--jobs"
+        ) from error
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _in_process(job: Job) -> NDArray[np.float64]:
-    with _one_thread():
-        return _scores_of(job)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
+def _by_one_thread(job: Job) -> NDArray[np.float64]:
     import torch
 
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield
+        return _scores_of(job)
     finally:
         torch.set_num_threads(before)
 
