@@ -72,6 +72,26 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Hold a folder, made where it is not there, against other runs on this machine.
+
+    Raises:
+        StorageError: another run has it, or it cannot be written.
+    """
+    from filelock import FileLock, Timeout
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / ".lock").acquire(timeout=0)
+    except Timeout as error:
+        raise StorageError(f"another run is writing to {folder}; wait for its end, or name another folder") from error
+    except OSError as error:
+        raise StorageError(f"cannot write {folder}: {error.strerror or error}; name another folder") from error
+    with lock:
+        yield
+
+
+@contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
     """A folder beside `out` that takes its place when the block ends well, and vanishes when it does not."""
     out.parent.mkdir(parents=True, exist_ok=True)

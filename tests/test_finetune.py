@@ -319,7 +319,7 @@ def test_a_folder_has_no_revision(tiny_clip, tmp_path):
 
 def test_two_runs_do_not_train_into_one_folder(tiny_clip, tmp_path, monkeypatch):
     def again(self):
-        with pytest.raises(DataError, match="another process is training into"):
+        with pytest.raises(StorageError, match="another run is writing to"):
             train(tiny_clip, tmp_path / "out")
         raise KeyboardInterrupt
 

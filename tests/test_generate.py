@@ -23,6 +23,7 @@ from vl_assay.hub_datasets.authoring._sources import Captioned, read_captions
 from vl_assay.hub_datasets.authoring.candidates import read_candidates
 from vl_assay.hub_datasets.authoring.commands import app
 from vl_assay.hub_datasets.authoring.generate import KINDS, generate, plan
+from vl_assay.metrics._storage import alone_in
 from vl_assay.metrics.errors import DataError, ModelError, ScoresError, StorageError, UnknownNameError
 
 CAPTIONS = [
@@ -283,7 +284,7 @@ def test_a_torn_last_line_is_cut_off_and_other_damage_is_named(tmp_path):
 
 
 def test_two_runs_do_not_write_to_one_folder(tmp_path):
-    with LanguageModelStandIn() as server, _generate_asking.alone_in(tmp_path), pytest.raises(StorageError, match="an"):
+    with LanguageModelStandIn() as server, alone_in(tmp_path), pytest.raises(StorageError, match="an"):
         run(server, tmp_path)
 
 

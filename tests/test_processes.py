@@ -11,6 +11,8 @@ import time
 import psutil
 import pytest
 
+from vl_assay.model_wrappers._processes import available_cpus
+
 SCRIPT = """
 import os, time
 from concurrent.futures import ProcessPoolExecutor
@@ -29,6 +31,16 @@ def is_there(pid):
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def test_the_processes_of_a_machine_share_its_cpus(monkeypatch):
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(12), raising=False)
+    found = []
+    for beside in ("1", "4", "100"):
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", beside)
+        found.append(available_cpus())
+    assert found == [12, 3, 1]
 
 
 @pytest.mark.parametrize("sent", ["SIGKILL", "SIGTERM", "SIGINT"])

@@ -283,33 +283,9 @@ class Asker:
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Hold a folder against other runs.
-
-    Raises:
-        StorageError: another run has it, or it cannot be written.
-    """
-    from filelock import FileLock, Timeout
-
-    try:
-        with _told(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(folder / ".lock")
-            lock.acquire(timeout=0)
-    except Timeout as error:
-        raise StorageError(f"another run is writing to {folder}; wait for its end, or name another folder") from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-@contextmanager
 def _told(path: Path) -> Iterator[None]:
     try:
         yield
-    except TimeoutError:  # of a lock
-        raise
     except OSError as error:
         raise StorageError(
             f"cannot write {path}: {error.strerror or error}. What was answered before is intact: free some space or "

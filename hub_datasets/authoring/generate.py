@@ -24,10 +24,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from ...metrics._storage import write_text
+from ...metrics._storage import alone_in, write_text
 from ...metrics.errors import ScoresError, UnknownNameError
 from ._endpoint import LanguageModel
-from ._generate_asking import JOURNAL_FILE, Asker, Journal, Stopped, Usage, alone_in
+from ._generate_asking import JOURNAL_FILE, Asker, Journal, Stopped, Usage
 from ._generate_checks import KINDS, NEGATIVE_KINDS, POSITIVE_KINDS, Rejected, split
 from ._generate_kinds import STEPS, make
 from ._prompts import PROMPTS, write_messages

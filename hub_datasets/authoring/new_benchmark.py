@@ -29,6 +29,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...metrics._storage import alone_in
 from ...metrics.errors import DataError, UnknownNameError, VLAssayError
 from ...metrics.stats import check_share
 from ._benchmark_folder import MADE_FILE, check_name
@@ -51,7 +52,7 @@ from ._benchmark_stages import (
 )
 from ._decisions import JOURNAL_FILE as DECISIONS_FILE
 from ._endpoint import KEY_VARIABLE
-from ._generate_asking import JOURNAL_FILE, alone_in, count_answers
+from ._generate_asking import JOURNAL_FILE, count_answers
 from ._generate_checks import NEGATIVE_KINDS, POSITIVE_KINDS
 from ._rules import LEXICONS, RULE_KINDS
 from ._stages import STAGE_FILE, Stage, Waiting, Work

@@ -67,7 +67,7 @@ class Log:
 
     def close(self) -> None:
         """Let the trackers finish."""
-        for tracker in getattr(self._accelerator, "trackers", ()):
+        for tracker in self._accelerator.trackers:
             tracker.finish()  # `end_training` would part the processes too, which still have to save
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...metrics._storage import write_text
-from ...metrics.errors import DataError, ModelError, StorageError
+from ...metrics._storage import alone_in, write_text
+from ...metrics.errors import DataError, ModelError
 from ...metrics.results import Result, read_results
 from .._families import load_model
 from .._processes import Processes, default_device, join
@@ -151,7 +151,8 @@ def finetune(
     with ExitStack() as held:
         with processes.together():
             if processes.is_main:
-                held.enter_context(_alone_in(out))
+                _refuse_foreign(out)
+                held.enter_context(alone_in(folder))
                 _claim(out, folder, facts)
         if not (folder / "finished.json").exists():
             run = Run(encoder, load, training_set, recipe, running, folder, facts, processes, progress)
@@ -162,29 +163,12 @@ def finetune(
     return Outcome(out, finished["history"], results)
 
 
-@contextmanager
-def _alone_in(out: Path) -> Iterator[None]:
-    """Keep other runs on this machine from training into the same folder.
-
-    Raises:
-        DataError: one does, or the folder is something else.
-    """
-    from filelock import FileLock, Timeout
-
+def _refuse_foreign(out: Path) -> None:
+    """Raise where a folder is something else than a run's, before anything is written into it."""
     if out.exists() and not out.is_dir():
         raise DataError(f"{out} is a file; name a new folder for the fine-tuned model")
-    if not (out / "training" / "run.json").exists() and any(p.name != "training" for p in out.glob("*")):
+    if not (out / "training" / "run.json").exists() and any(path.name != "training" for path in out.glob("*")):
         raise DataError(f"{out} is not empty; name a new folder for the fine-tuned model")
-    file = out / "training" / ".lock"
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(file).acquire(timeout=0)
-    except Timeout:
-        raise DataError(f"another process is training into {out}; wait for it, or name another folder") from None
-    except OSError as error:
-        raise StorageError(f"cannot write {file}: {error.strerror or error}; name another folder") from error
-    with lock:
-        yield
 
 
 def _finished(out: Path, file: Path) -> dict[str, Any]:
