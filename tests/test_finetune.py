@@ -95,6 +95,19 @@ def test_embeddings_for_training_are_those_for_scoring(kind, folders):
     assert any(p.grad is not None and p.grad.any() for p in towers.parameters())
 
 
+def test_captions_of_like_length_are_encoded_together(tiny_clip, monkeypatch):
+    model = trainable(load_model(str(tiny_clip)))
+    embed, seen = model.embed_captions, []
+    monkeypatch.setattr(model, "embed_captions", lambda texts: seen.append([*map(len, texts)]) or embed(texts))
+    training_set = read_training_set("toy_scenes", limit=32)
+    drawn = next(_run.epoch(training_set, epoch=0, seed=0, batch_size=32))
+    Towers(model, negatives=False, positives=False)(Preparation(model, training_set).now(drawn))
+    assert [len(group) for group in seen] == [8, 8, 8, 8]
+    lengths = [length for group in seen for length in group]
+    assert lengths == sorted(lengths)
+    assert len({*lengths}) > 4
+
+
 def test_models_that_give_no_gradients_are_refused(tmp_path):
     with pytest.raises(ModelError, match="cannot be fine-tuned"):
         finetune("mock:oracle", make_training_set(), tmp_path / "out", short())
@@ -342,7 +355,7 @@ def test_a_finished_run_whose_model_is_gone_says_so(tiny_clip, tmp_path):
 
 def test_the_card_says_which_captions_were_drawn(tiny_clip, tmp_path):
     training_set = read_training_set("toy_scenes", split="test", limit=8, negatives=["scene:swap"])
-    card = train(tiny_clip, tmp_path / "out", short("hn"), training_set).folder / "README.md"
+    card = train(tiny_clip, tmp_path / "out", short("hn", warmup_steps=50), training_set).folder / "README.md"
     text = card.read_text("utf-8")
     assert "`toy_scenes`: 8 captions" in text
     assert 'drawn with `split` "test", `limit` 8' in text
