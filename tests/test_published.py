@@ -150,3 +150,11 @@ def test_tables_of_detection_take_the_score_that_the_paper_prints(name, metric, 
         "COCO relations": ("per_category", "relation", score),
         "All": (score,),
     }
+
+
+def test_a_row_that_hard_positives_table_7_repeats_from_table_1_is_flagged():
+    tables = [get_table("hard-positives-1"), get_table("hard-positives-7")]
+    first, second = ({row.label: row.printed for row in table.rows} for table in tables)
+    repeated = {label for label, printed in second.items() if first[label] == printed} - {"Random Chance"}
+    assert repeated == {"Human Estimate"}
+    assert [note for note in tables[1].notes if note.startswith("Human Estimate repeats Table 1's row")]
