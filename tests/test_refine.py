@@ -29,7 +29,7 @@ from vl_assay.hub_datasets.authoring.refine import (
 from vl_assay.metrics.errors import DataError, ScoresError, UnknownNameError
 
 # Edges of all grids below, the ends and the middle among them, and anything between.
-EDGES = sorted({Fraction(part, grid) for grid in (4, 5, 10, 20) for part in range(-grid, grid + 1)})
+EDGES = sorted({Fraction(part, grid) for grid in (4, 5, 10, 20, 100) for part in range(-grid, grid + 1)})
 GAP = st.sampled_from([float(edge) for edge in EDGES]) | st.floats(-1, 1)
 GRIDS = st.sampled_from([1, 2, 3, 4, 5, 10, 100])
 
@@ -41,15 +41,15 @@ def matrices(draw):
 
 
 def cell_of(row, grid, cells):
-    """A row's cell, number by number, in exact arithmetic: signed, counted outwards from 0."""
-    numbers = []
+    """A row's cell, number by number, signed, counted outwards from 0: the paper's exactly, the authors' as they do."""
+    if cells == "authors":
+        per_side = 10 if any(gap == 0 for gap in row) else grid / 2
+        # An odd grid, which the authors have not, begins with half a cell.
+        numbers = [min(int(abs(gap) * per_side + per_side % 1) + 1, math.ceil(per_side)) for gap in row]
+        return tuple(int(math.copysign(number, gap)) if gap else 0 for number, gap in zip(numbers, row, strict=True))
     width, first = Fraction(2, grid), Fraction(2, grid) if grid % 2 == 0 else Fraction(1, grid)
-    if cells == "authors" and any(gap == 0 for gap in row):
-        width = first = Fraction(1, 10)
     edges = [float(first + part * width) for part in range(grid + 10) if first + part * width < 1]
-    for gap in row:
-        passed = sum(abs(gap) > edge if cells == "paper" else abs(gap) >= edge for edge in edges)
-        numbers.append(0 if gap == 0 else math.copysign(passed + 1, gap))
+    numbers = [math.copysign(sum(abs(gap) > edge for edge in edges) + 1, gap) if gap else 0 for gap in row]
     return tuple(map(int, numbers))
 
 
@@ -79,7 +79,7 @@ def test_examples_in_docstrings_hold():
 
 
 @given(matrices(), GRIDS, st.sampled_from(CELLS))
-def test_cells_are_those_of_exact_arithmetic(gaps, grid, cells):
+def test_cells_are_the_paper_s_in_exact_arithmetic_and_the_authors_in_theirs(gaps, grid, cells):
     assert [tuple(row) for row in find_cells(gaps, grid, cells).tolist()] == [
         cell_of(row, grid, cells) for row in gaps.tolist()
     ]
@@ -108,6 +108,18 @@ def test_cells_of_the_paper_are_closed_outside_and_those_of_the_authors_inside()
     assert find_cells(gaps).tolist() == [[1, 25], [2, -1], [50, -50]]
     # int(0.02 * 50) + 1 = 2, int(0.5 * 50) + 1 = 26; 1 goes to the last cell.
     assert find_cells(gaps, cells="authors").tolist() == [[2, 26], [2, -2], [50, -50]]
+
+
+def test_the_authors_cells_are_rounded_as_their_multiplication_is():
+    # int(0.58 * 50) + 1 = int(28.999999999999996) + 1 = 29, though 0.58 is the edge at which cell 30 begins
+    assert find_cells([[0.58, -0.29]], cells="authors").tolist() == [[29, -15]]
+    hundredths = [number / 100 for number in range(1, 100)]
+    expected = [[int(gap * 50) + 1] for gap in hundredths]
+    assert find_cells([[gap] for gap in hundredths], cells="authors").tolist() == expected
+    beside_zero = [[0, int(gap * 10) + 1] for gap in hundredths]
+    assert find_cells([[0, gap] for gap in hundredths], cells="authors").tolist() == beside_zero
+    # The paper's cells (a, b] are exact: 0.58 is the end of cell 29.
+    assert find_cells([[0.58], [math.nextafter(0.58, 1)]]).tolist() == [[29], [30]]
 
 
 def test_beside_a_gap_of_zero_the_authors_have_ten_cells():

@@ -86,9 +86,10 @@ def find_cells(gaps: ArrayLike, grid: int | Sequence[int] = GRID, cells: str = "
 
     ``cells="paper"``: sizes in (a, b], of width 2 / grid.
 
-    ``cells="authors"``, as their code has it: sizes in [a, b); a size of 1, which their code fails at, goes to the last
-    cell; and in a row in which some gap is 0 and some is not, the cells of those that are not have the width 0.1
-    whatever the grid.
+    ``cells="authors"``, as their code has it: sizes in [a, b), a cell's number being ``int(size * grid / 2) + 1`` in
+    double precision, so that a size on an edge may be rounded into the cell before it (0.58 * 50 is
+    28.999999999999996, which makes cell 29); a size of 1, which their code fails at, goes to the last cell; and in a
+    row in which some gap is 0 and some is not, the cells of those that are not have the width 0.1 whatever the grid.
 
     Args:
         gaps, grid, cells: as for `balance`.
@@ -184,9 +185,13 @@ def _check_gaps(gaps: ArrayLike) -> NDArray[np.float64]:
 
 
 def _cut(sizes: NDArray[np.float64], grid: int, cells: str) -> NDArray[np.int64]:
-    """The number of each size's cell, from 1, between the edges of a grid over [-1, 1] that lie above 0."""
-    edges = np.arange(grid % 2 or 2, grid, 2) / grid
-    return np.searchsorted(edges, sizes, "left" if cells == "paper" else "right") + 1
+    """The number of each size's cell, from 1, among the cells above 0 of a grid over [-1, 1]."""
+    if cells == "paper":
+        edges = np.arange(grid % 2 or 2, grid, 2) / grid
+        return np.searchsorted(edges, sizes, "left") + 1
+    # The authors multiply; an odd grid, which they have not, begins with half a cell.
+    passed = (sizes * (grid / 2) + grid % 2 / 2).astype(np.int64)
+    return np.minimum(passed + 1, (grid + 1) // 2)
 
 
 def _first_sign(cell: NDArray[np.int64]) -> NDArray[np.int64]:
