@@ -40,6 +40,9 @@ def texts(kind, caption, **options):
         ("positive_replace", "a cup left of the hill", "a cup to the left of the hill"),
         ("positive_replace", "An automobile.", "A car."),
         ("positive_replace", "a cup to the left of the hill", "a cup left of the hill"),
+        # A lined coat has a lining: no other way to say that it is striped.
+        ("positive_replace", "a man in a striped coat", "not possible"),
+        ("positive_replace", "a man in a lined coat", "not possible"),
         ("positive_swap", "A cat and two dogs", "Two dogs and a cat"),
         ("positive_swap", "a black and white cat", "a white and black cat"),
         ("positive_swap", "an orange and white cat", "not possible"),

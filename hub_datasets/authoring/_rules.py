@@ -93,7 +93,6 @@ SYNONYMS: tuple[tuple[str, str], ...] = (
     ("wet", "damp"),
     ("red", "crimson"),
     ("green", "emerald"),
-    ("striped", "lined"),
     ("sofa", "couch"),
     ("bicycle", "bike"),
     ("airplane", "plane"),
