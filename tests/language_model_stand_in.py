@@ -141,7 +141,14 @@ def read_request(request):
 def answer_well(request):
     """What a good model says of a caption such as "a red cat near a blue dog"."""
     name, asked = read_request(request)
-    return json.dumps(_good_answer(name, asked, request.get("seed") or 0))
+    answer = _good_answer(name, asked, request.get("seed") or 0)
+    if "caption" in answer:
+        answer["caption"] = re.sub(r"\b([Aa])n?(?= (\w))", _fitting_article, answer["caption"])
+    return json.dumps(answer)
+
+
+def _fitting_article(match):
+    return match[1] + "n" * (match[2] in "aeiou")
 
 
 def _good_answer(name, asked, seed):

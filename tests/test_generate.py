@@ -62,7 +62,7 @@ def test_a_good_model_makes_each_kind_in_the_dress_of_its_caption(tmp_path):
     found = made(report)
     assert re.fullmatch(r"A red \w+ near a blue dog\.|A red cat near a blue \w+\.", found["0/replace_obj"])
     assert found["0/swap_obj"] == "A red dog near a blue cat."
-    assert found["2/swap_att"] == "The pink man above a old horse "
+    assert found["2/swap_att"] == "The pink man above an old horse "
     assert found["0/positive_replace"] == "A red cat close to a blue dog."
     assert found["4/positive_swap"] == "a blue ring and a red boat"
     assert found["1/replace_rel"].startswith(" a green box ")

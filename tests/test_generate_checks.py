@@ -59,6 +59,12 @@ def reason(kind, caption, candidate, old=(), new=""):
         ("positive_swap", "A white cat and a black dog sit near an old tree.", ""),
         ("positive_swap", "A black cat and a white dog sit near an old tree.", "wrong kind"),
         ("positive_replace", "A black dog and a white cat sit beside an old tree.", ""),
+        ("replace_obj", "A black dog and a white cat sit near an old fence.", ""),
+        ("replace_obj", "A black dog and a white cat sit near an fence.", "wrong article"),
+        ("replace_att", "A black dog and a orange cat sit near an old tree.", "wrong article"),
+        ("swap_att", "A old dog and a white cat sit near an black tree.", "wrong article"),
+        ("positive_swap", "An white cat and a black dog sit near an old tree.", "wrong article"),
+        ("add_att", "A black dog and a one-eyed white cat sit near an old tree.", ""),
         ("replace_obj", "A black dog\u200b and a white cow sit near an old tree.", "control characters"),
         ("replace_obj", "A black dog and a white cat sit near a" + " very" * 60 + " old tree.", "too long"),
     ],
@@ -79,6 +85,11 @@ def test_what_was_to_be_changed_is_what_has_to_be_changed():
     longer = ("positive_replace", "a cup left of a box", "a cup to the left of a box")
     assert reason(*longer, ["left of"], "to the left of") == ""
     assert reason(*longer) == "wrong kind"
+
+
+def test_a_wrong_article_of_the_caption_itself_is_no_fault_of_a_candidate():
+    assert reason("replace_obj", "a elephant near a cat", "a elephant near a dog") == ""
+    assert reason("replace_obj", "a elephant near a cat", "a elephant near a owl") == "wrong article"
 
 
 def test_the_dress_of_the_caption_is_kept_to_the_letter():

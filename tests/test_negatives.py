@@ -180,6 +180,14 @@ def test_swaps_of_atoms_are_those_of_their_types():
     ]
 
 
+def test_articles_follow_crepe_s_atoms_and_stay_where_they_are_with_negclip():
+    caption = "An hour and a unicorn"
+    assert crepe_swaps([caption], tagger="plain") == [[Negative("noun", "A unicorn and an hour")]]
+    assert negclip([caption]) == [[Negative("noun", "An unicorn and a hour")]]
+    [[replaced]] = crepe_replacements(["A dog"], {"thing": ["dog", "MP3 player"]})
+    assert replaced.caption == "An mp3 player"
+
+
 @pytest.mark.parametrize(
     ("kind", "caption", "expected"),
     [

@@ -69,7 +69,7 @@ def run(*arguments):
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
     """A benchmark of toy_scenes whose candidates the scene has judged, the first outcome, and the scenes."""
-    settings = toy(tmp_path_factory.mktemp("judged"), limit=200)
+    settings = toy(tmp_path_factory.mktemp("judged"), limit=300)
     first = make(settings, lambda said: None)
     waited = states(settings)
     scenes = judge_by_scene(settings)

@@ -9,6 +9,7 @@ import types
 import pytest
 
 from vl_assay.hub_datasets.authoring import _rules
+from vl_assay.hub_datasets.authoring._articles import wrong_articles
 from vl_assay.hub_datasets.authoring._generate_checks import KINDS, Rejected, check
 from vl_assay.hub_datasets.authoring._rules import ATTRIBUTES, OBJECTS, RELATIONS, RULE_KINDS, SYNONYMS, make_by_rule
 from vl_assay.hub_datasets.authoring._sources import Captioned
@@ -32,7 +33,9 @@ def texts(kind, caption, **options):
         ("replace_rel", CAT, " A red cat sits right of an old dog. "),
         ("replace_rel", "a cup on top of a hill", "not possible"),
         ("swap_obj", CAT, " A red dog sits left of an old cat. "),
+        ("swap_obj", "A fence behind an elephant", "An elephant behind a fence"),
         ("swap_att", "a red cat near a big dog", "a big cat near a red dog"),
+        ("swap_att", "an old cat near a unique dog", "a unique cat near an old dog"),
         ("swap_att", "a big red cat near a dog", "wrong kind"),
         ("add_obj", "an old man on a hill", "an old man and a woman on a hill"),
         ("add_att", "a big star to the right of a hill", None),
@@ -45,7 +48,7 @@ def texts(kind, caption, **options):
         ("positive_replace", "a man in a lined coat", "not possible"),
         ("positive_swap", "A cat and two dogs", "Two dogs and a cat"),
         ("positive_swap", "a black and white cat", "a white and black cat"),
-        ("positive_swap", "an orange and white cat", "not possible"),
+        ("positive_swap", "an orange and white cat", "a white and orange cat"),
         ("negate", "a cat", "there is no cat"),
         ("shuffle", "a", "not possible"),
     ],
@@ -84,6 +87,7 @@ def test_candidates_of_rules_pass_the_checks_and_depend_on_the_seed_alone(shared
             assert text[: len(text) - len(text.lstrip())] == caption[: len(caption) - len(caption.lstrip())]
             if kind in KINDS:
                 check(kind, caption, text, [detail["old"]] if "old" in detail else (), detail.get("new", ""))
+                assert wrong_articles(text, caption) == []
 
 
 def test_within_a_list_nothing_is_a_synonym_of_another():

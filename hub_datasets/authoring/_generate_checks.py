@@ -3,11 +3,12 @@
 Words are compared without their case. Articles, pronouns, numbers of nouns and verbs and forms of "be" may
 follow a change (an umbrella, her hand, two dogs are), and a caption's own final stop, capital and white space are kept
 to the letter, so that none of these tells a candidate from a caption: released SugarCrepe can be hacked by just that.
+For the same reason an article has to fit its word ("an elephant").
 
 Of the hard negatives that people let pass into SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), the
 checks let pass, without knowing which concept was to be changed:
 
-    replace_obj 97.6%   replace_att 98.1%   replace_rel 96.7%   swap_obj 82.0%   swap_att 77.3%   add_obj 83.7%
+    replace_obj 97.6%   replace_att 98.1%   replace_rel 96.7%   swap_obj 82.0%   swap_att 77.0%   add_obj 83.7%
     add_att 96.5%
 """
 
@@ -19,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ._articles import wrong_articles
 from .tagging import Tagged, tag
 
 NEGATIVE_KINDS = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")
@@ -36,6 +38,7 @@ REASONS = (
     "same as the caption",
     "duplicate",
     "a true caption",
+    "wrong article",
     "too long",
     "control characters",
 )
@@ -111,7 +114,8 @@ def check(kind: str, caption: str, candidate: str, old: Sequence[str] = (), new:
         new: the concept that was to be put in.
 
     Raises:
-        Rejected: too long, control characters, same as the caption, wrong kind, not minimal.
+        Rejected: too long, control characters, same as the caption, wrong kind, not minimal, wrong article ("a" or "an"
+            before a word that it does not fit, unless the caption has the same two words).
     """
     _check_text(caption, candidate)
     before, after = split(caption), split(candidate)
@@ -129,6 +133,8 @@ def check(kind: str, caption: str, candidate: str, old: Sequence[str] = (), new:
     own = len(set(_FOLLOWING) & set(split(new).lower))
     if sum(map(abs, changed.values())) > _MOST_FOLLOWING + own:
         raise Rejected("not minimal", "articles, pronouns or forms of 'be' changed in many places")
+    if wrong := wrong_articles(candidate, caption):
+        raise Rejected("wrong article", ", ".join(wrong))
 
 
 def conform(caption: str, candidate: str) -> str:

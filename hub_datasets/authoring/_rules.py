@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...metrics.errors import ModelError, UnknownNameError
+from ._articles import adapt_articles, article
 from ._generate_checks import KINDS, Rejected, check, conform, find, split
 from .negatives import crepe_negations, crepe_replacements, crepe_swaps, exchange, put_in
 from .perturb import caption_rng, perturb
@@ -226,7 +227,7 @@ def _add_objects(captions: Sequence[str], seed: int, most: int) -> _Made:
                 if tagged.words[first].lower() in ("a", "an", "the", "one") and noun in terms:
                     for term in terms:
                         if term not in map(str.lower, tagged.words):
-                            added = f"{tagged.text[:place]} and {_article(term)} {term}{tagged.text[place:]}"
+                            added = f"{tagged.text[:place]} and {article(term)} {term}{tagged.text[place:]}"
                             yield added, {"new": term}
 
     return _drawn(captions, seed, most, "add_obj", "an object added", texts)
@@ -238,14 +239,14 @@ def _add_attributes(captions: Sequence[str], seed: int, most: int) -> _Made:
 
     def texts(tagged: Tagged) -> Iterator[_Found]:
         for first, end in tagged.noun_phrases:
-            article = tagged.words[first].lower()
+            opening = tagged.words[first].lower()
             inside = [word.lower() for word in tagged.words[first:end]]
-            if article not in ("a", "an", "the") or end - first < 2 or _NO_OBJECTS & set(inside):
+            if opening not in ("a", "an", "the") or end - first < 2 or _NO_OBJECTS & set(inside):
                 continue
             (start, after), following = tagged.spans[first], tagged.spans[first + 1][0]
             for terms in vocabulary.values():
                 for term in terms if not set(terms) & set(inside) else ():
-                    own = article if article == "the" else _article(term)
+                    own = opening if opening == "the" else article(term)
                     rest = f"{tagged.text[after:following]}{term} {tagged.text[following:]}"
                     yield tagged.text[:start] + own + rest, {"new": term}
 
@@ -281,17 +282,10 @@ def _swap_joined(captions: Sequence[str], seed: int, most: int) -> _Made:
             if word.lower() == "and":
                 for parts in (tagged.noun_phrases, adjectives):
                     left, right = _ending(parts, at), _beginning(parts, at + 1)
-                    if left and right and not _breaks_article(tagged, left, right):
-                        yield exchange(tagged, left, right), {}
+                    if left and right:
+                        yield adapt_articles(exchange(tagged, left, right), tagged.text), {}
 
     return _drawn(captions, seed, most, "positive_swap", "order around 'and'", texts)
-
-
-def _breaks_article(tagged: Tagged, left: Span, right: Span) -> bool:
-    """Whether the exchange would put "an" before a consonant, or "a" before a vowel."""
-    words = tagged.words
-    before = words[left[0] - 1].lower() if left[0] else ""
-    return before in ("a", "an") and _article(words[left[0]]) != _article(words[right[0]])
 
 
 def _ending(parts: Sequence[Span], at: int) -> Span | None:
@@ -317,10 +311,6 @@ def _drawn(
         order: np.ndarray = caption_rng(seed, purpose, tagged.text).permutation(len(found))[:most]
         made.append([(found[place][0], {"rule": rule, **found[place][1]}) for place in order.tolist()])
     return made
-
-
-def _article(word: str) -> str:
-    return "an" if word[:1].lower() in "aeiou" else "a"
 
 
 _POS = {"NN": "n", "JJ": "a"}

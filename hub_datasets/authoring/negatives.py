@@ -36,6 +36,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ...metrics.errors import DataError, ScoresError, UnknownNameError
+from ._articles import adapt_articles, article
 from .perturb import caption_rng
 from .tagging import Span, Tagged, check_captions, tag
 
@@ -68,8 +69,8 @@ def swaps(tagged: Tagged, kind: str) -> list[str]:
     """Every caption that the exchange of two elements of a kind makes of a caption.
 
     Case, spacing and punctuation stay: the caption's first letter is a capital afterwards if it was before, and the
-    articles are not adapted ("a umbrella"). Exchanges of equal words are left out, and so are exchanges of noun phrases
-    that differ in one word only, which are that word's.
+    articles are not adapted ("a umbrella"), as in the released negatives. Exchanges of equal words are left out, and so
+    are exchanges of noun phrases that differ in one word only, which are that word's.
 
     Args:
         tagged: from `tagging.tag`.
@@ -150,14 +151,18 @@ def crepe_swaps(
 ) -> list[list[Negative]]:
     """CREPE's swaps: two atoms of one type, objects or attributes, change places; at most one negative of a type.
 
-    Arguments, result and errors are those of `negclip_negatives`.
+    Arguments, result and errors are those of `negclip_negatives`, but "a" and "an" follow the sound of what is put in.
 
     Source: CREPE (Ma et al., CVPR 2023), productivity, HN-Swap, there on the atoms of a scene graph.
 
     >>> crepe_swaps(["a red ball on a big box"], kinds=["adjective"], tagger="plain")
     [[Negative(kind='adjective', caption='a big ball on a red box')]]
     """
-    return negclip_negatives(captions, seed, kinds=kinds, most=most, tagger=tagger)
+    found = negclip_negatives(captions, seed, kinds=kinds, most=most, tagger=tagger)
+    return [
+        [negative._replace(caption=adapt_articles(negative.caption, caption)) for negative in own]
+        for caption, own in zip(captions, found, strict=True)
+    ]
 
 
 def crepe_replacements(
@@ -170,7 +175,7 @@ def crepe_replacements(
     """CREPE's replacements: an atom of the caption becomes another one of its type that the caption lacks.
 
     Terms are found as whole words, the longest first, in any case; no tagger decides what a word is. The article
-    "a" or "an" before a replaced term follows the new one's first letter.
+    "a" or "an" before a replaced term follows the sound of the new one.
 
     Args:
         vocabulary: for each type, such as ``"colour"`` or ``"relation"``, the terms that may stand for each other:
@@ -312,10 +317,9 @@ def put_in(caption: str, span: Span, foil: str) -> str:
     if not caption[:start].strip():
         _, foil = _move_capital(caption[start:end], foil)
     before = caption[:start]
-    article = re.search(r"(?<!\w)(an?)(\s+)$", before, re.IGNORECASE)
-    if article:
-        form = article[1][0] + ("n" if foil[:1].lower() in "aeiou" else "")
-        before = before[: article.start()] + form + article[2]
+    match = re.search(r"(?<!\w)(an?)(\s+)$", before, re.IGNORECASE)
+    if match:
+        before = before[: match.start()] + match[1][0] + article(foil)[1:] + match[2]
     return before + foil + caption[end:]
 
 
