@@ -267,12 +267,17 @@ def test_the_authors_tokens_leave_marks_that_whole_words_do_not():
     caption = "A man's dog, a cat, and a half-pipe in the sun."
     cleaned, perturbed, _ = perturb.perturb([caption], TEXT_SHUFFLES, tagger="plain", units="tokens")
     assert cleaned == ["a man's dog, a cat, and a half-pipe in the sun"]
-    parts = "a man 's dog , a cat , and a half - pipe in the sun"
-    for name in SHUFFLES:
+    # Parts of speech are those of spaCy's tokens, trigrams those of NLTK's.
+    for name, half_pipe in zip(SHUFFLES, ("half - pipe", "half - pipe", "half-pipe", "half-pipe"), strict=True):
+        parts = f"a man 's dog , a cat , and a {half_pipe} in the sun"
         assert sorted(perturbed[name][0].split()) == sorted(parts.split())
     # All words are those between spaces, with the marks that stick to them; the full stop goes afterwards.
     assert sorted(perturbed[ALL_WORDS][0].split()) == sorted(cleaned[0].split())
     assert perturb_all(["Zebras."], TRIGRAMS, units="tokens") == [None]
+    # Six tokens are two trigrams; with the hyphen apart they would be eight, and three.
+    assert perturb_all(["a half-pipe on a snow-covered hill"], TRIGRAMS, units="tokens") == [
+        "a snow-covered hill a half-pipe on"
+    ]
 
 
 def test_the_tagger_is_recorded_where_one_is_used():
@@ -346,6 +351,26 @@ def test_images_keep_their_mode(mode):
     assert shuffled.mode == mode
     colours = [np.asarray(one.convert("RGB")).reshape(-1, 3).tolist() for one in (shuffled, image)]
     assert sorted(colours[0]) == sorted(colours[1])
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "P", "RGBA", "1", "CMYK"])
+def test_what_does_not_fill_the_grid_is_black_where_the_authors_way_is_asked_for(mode):
+    image = picture(3, 3, rest=(2, 1), mode=mode)
+    shuffled, plain = (shuffle_image(image, "shuffle_patches_9", "a", black_edges=black) for black in (True, False))
+    assert shuffled.mode == mode
+    pixels = np.asarray(shuffled.convert("RGB"))
+    assert not pixels[12:].any()
+    assert not pixels[:, 15:].any()
+    assert (pixels[:12, :15] == np.asarray(plain.convert("RGB"))[:12, :15]).all()
+
+
+def test_cells_stay_in_their_places_only_where_the_identity_is_allowed():
+    orders = [
+        cells(shuffle_image(picture(1, 4), "shuffle_rows_4", "a", seed, allow_identity=True), 1, 4)
+        for seed in range(300)
+    ]
+    # 24 orders of four rows: of 300 draws 12.5 are the identity on average, standard deviation 3.5.
+    assert 1 <= orders.count([0, 1, 2, 3]) <= 27
 
 
 def test_images_that_cannot_be_shuffled_are_named():

@@ -25,6 +25,7 @@ from .karpathy import Entry
 from .karpathy import SOURCES
 from .karpathy import URL
 from .karpathy import check_seed
+from .karpathy import check_switches
 from .karpathy import find_annotations
 from .karpathy import find_folder
 from .karpathy import find_images as find_photographs
@@ -86,9 +87,11 @@ class AROConfig(datasets.BuilderConfig):
     | `verify`        | a file must have as many rows as the release, | any well-formed file is accepted       |
     |                 | and its checksum where one is published       |                                        |
 
-    Two more are for the order configurations, which have no use for `crop`: another `seed`, any whole number, makes
+    Four more are for the order configurations, which have no use for `crop`: another `seed`, any whole number, makes
     another set of permutations; `tagger` tells nouns and adjectives from the rest, "spacy", "plain" (which comes with
-    the package) or "auto", spaCy where it is installed and else "plain".
+    the package) or "auto", spaCy where it is installed and else "plain"; `units` are what is permuted, "words" without
+    their punctuation or, as in the authors' code, "tokens", punctuation among them; and `allow_identity` says whether
+    a permutation that changes nothing may be drawn, True in the authors' code.
     """
 
     crop: bool = True
@@ -97,6 +100,8 @@ class AROConfig(datasets.BuilderConfig):
     verify: bool = True
     seed: int = 0
     tagger: str = "auto"
+    units: str = "words"
+    allow_identity: bool = False
 
 
 class ARO(datasets.GeneratorBasedBuilder):
@@ -147,8 +152,10 @@ class ARO(datasets.GeneratorBasedBuilder):
         config = self.config
         source = SOURCES[SOURCE_NAMES[config.name]]
         check_seed(config.seed)
+        check_switches(allow_identity=config.allow_identity)
         shuffler = load_authoring()
-        shuffler.perturb([], shuffler.SHUFFLES, tagger=config.tagger)  # refuses an unknown tagger now
+        # Refuses an unknown tagger or kind of units now.
+        shuffler.perturb([], shuffler.SHUFFLES, tagger=config.tagger, units=config.units)
         folder = find_folder(config.name, source, config.data_dir, with_images=config.with_images)
         origin = copy = find_annotations(source, folder)
         if origin.startswith(URL):
@@ -186,7 +193,9 @@ class ARO(datasets.GeneratorBasedBuilder):
     def _order_rows(self, entries: list[Entry], images: dict[str, str | None] | None) -> Iterator[dict[str, Any]]:
         # The captions of one image follow each other: its file is read once.
         read = functools.lru_cache(1)(read_bytes)
-        for row in order_rows(self.config.name, entries, self.config.seed, self.config.tagger):
+        config = self.config
+        how = {"units": config.units, "allow_identity": config.allow_identity}
+        for row in order_rows(config.name, entries, config.seed, config.tagger, **how):
             if images is not None:
                 path = images[row["filename"]]
                 row["image"] = None if path is None else {"path": row["filename"], "bytes": read(Path(path))}

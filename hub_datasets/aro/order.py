@@ -18,29 +18,41 @@ NEGATIVES = 4
 _IMAGES_AT_A_TIME = 50
 
 
-def order_rows(config: str, entries: list[Entry], seed: int, tagger: str) -> Iterator[dict[str, Any]]:
+def order_rows(
+    config: str,
+    entries: list[Entry],
+    seed: int,
+    tagger: str,
+    *,
+    units: str = "words",
+    allow_identity: bool = False,
+) -> Iterator[dict[str, Any]]:
     """Yield the columns of each row that need no image, all captions of an image one after the other.
 
-    What a row holds depends on its caption, the seed and the tagger alone, not on the rows around it.
+    What a row holds depends on its caption and the options alone, not on the rows around it. The options are those of
+    `perturb` in the package that shuffles.
     """
     shuffler = load_authoring()
     for start in range(0, len(entries), _IMAGES_AT_A_TIME):
         batch = entries[start : start + _IMAGES_AT_A_TIME]
+        texts = [text for entry in batch for text in entry["captions"]]
         made = shuffler.perturb(
-            [text for entry in batch for text in entry["captions"]], shuffler.SHUFFLES, seed, tagger=tagger
+            texts, shuffler.SHUFFLES, seed, tagger=tagger, units=units, allow_identity=allow_identity
         )
         place = itertools.count()
         for entry in batch:
             for index, text in enumerate(entry["captions"]):
                 number = next(place)
-                found = {name: texts[number] for name, texts in made.perturbed.items() if texts[number] is not None}
+                made_of_it = {name: results[number] for name, results in made.perturbed.items()}
+                found = {name: result for name, result in made_of_it.items() if result is not None}
+                caption = made.captions[number]
                 yield {
                     "id": f"{config}/{entry['place']}-{index}",
                     "filename": entry["filename"],
-                    "caption": made.captions[number],
-                    "negative_captions": _filled(list(found.values()) or [made.captions[number]]),
+                    "caption": caption,
+                    "negative_captions": _filled(list(found.values()) or [caption]),
                     "perturbations": list(found),
-                    "testable": bool(found),
+                    "testable": any(result != caption for result in found.values()),
                     "text_index": index,
                     "released_text": text,
                     "seed": seed,

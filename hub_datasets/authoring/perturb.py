@@ -16,6 +16,7 @@ import numpy as np
 from PIL import Image
 
 from ...metrics.errors import DataError, ScoresError, UnknownNameError
+from ._word_tokens import word_tokenize
 from .tagging import Tagged, tag, tagger_name
 
 SHUFFLES = (
@@ -51,7 +52,7 @@ class Perturbed(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """What is permuted, which of it are nouns and adjectives, and how a text is made of the parts again."""
+    """What is permuted, its tags where they decide what is, and how a text is made of the parts again."""
 
     units: list[str]
     tags: list[str]
@@ -89,9 +90,11 @@ def perturb(
         allow_identity: whether a permutation that changes nothing may be drawn, as in the authors' code. The result
             may then be the caption itself, and how ties are counted decides whether a model passes.
         units: ``"words"`` permutes words without their punctuation, hyphens and apostrophes within words kept
-            ("half-pipe", "man's"), and cleans as `clean_caption` does. ``"tokens"`` is the authors' way: punctuation,
-            hyphens and clitics are tokens of their own and take part; then only ``.!"()*#:;~`` are removed. The
-            result then shows by " ," and " 's" that it was made, which the caption never does.
+            ("half-pipe", "man's"), and cleans as `clean_caption` does. ``"tokens"`` is the authors' way: punctuation
+            and clitics are tokens of their own and take part; then only ``.!"()*#:;~`` are removed. Trigrams are of
+            NLTK's tokens ("half-pipe" is one); the first two perturbations permute spaCy's, or what the plain tagger
+            takes for them ("half-pipe" is three); ``shuffle_all_words`` what stands between spaces. The result then
+            shows by " ," and " 's" that it was made, which the caption never does.
         max_words: how many words are kept, at least 1; None keeps all.
 
     Returns:
@@ -122,11 +125,10 @@ def perturb(
     cleaned = []
     for tagged in tag(captions, tagger if used else "plain"):
         cleaned.append(clean_caption(tagged.text, units, max_words))
-        parts = _split_tokens(tagged, max_words) if units == "tokens" else _split_words(tagged, max_words)
+        words = _split_words(tagged, max_words) if units == "words" else None
         for name, texts in results.items():
-            whole = name == "shuffle_all_words" and units == "tokens"
-            chosen = parts._replace(units=tagged.text.split()) if whole else parts
-            texts.append(_perturb_one(name, chosen, seed, tagged.text, allow_identity))
+            parts = words or _split_tokens(name, tagged, max_words)
+            texts.append(_perturb_one(name, parts, seed, tagged.text, allow_identity))
     return Perturbed(cleaned, results, used)
 
 
@@ -167,7 +169,15 @@ def caption_rng(seed: int, purpose: str, caption: str) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest, "big"))
 
 
-def shuffle_image(image: Image.Image, shuffle: str, key: str, seed: int = 0) -> Image.Image:
+def shuffle_image(
+    image: Image.Image,
+    shuffle: str,
+    key: str,
+    seed: int = 0,
+    *,
+    allow_identity: bool = False,
+    black_edges: bool = False,
+) -> Image.Image:
     """A copy of an image with its rows, columns or patches in another order.
 
     Args:
@@ -177,9 +187,11 @@ def shuffle_image(image: Image.Image, shuffle: str, key: str, seed: int = 0) -> 
         key: what tells the image from others, such as its file name: the order depends on it, on the seed and on the
             name of the shuffle, not on pixels, which decoders disagree about.
         seed: any integer.
+        allow_identity: whether the cells may all stay in their places, as in the authors' code.
+        black_edges: whether what does not fill the grid becomes black, as in the authors' code; else it stays.
 
     Returns:
-        An image of the same size and mode. The permutation is drawn uniformly from all but the identity.
+        An image of the same size and mode. The permutation is drawn uniformly, from all but the identity by default.
 
     Raises:
         UnknownNameError: a shuffle that does not exist.
@@ -201,14 +213,21 @@ def shuffle_image(image: Image.Image, shuffle: str, key: str, seed: int = 0) -> 
             "rows; leave it out or enlarge it"
         )
     corners = [(column * width, row * height) for row in range(rows) for column in range(columns)]
-    rng, order = caption_rng(seed, shuffle, key), np.arange(len(corners))
-    while (order == np.arange(len(corners))).all():
+    rng = caption_rng(seed, shuffle, key)
+    order = rng.permutation(len(corners))
+    while not allow_identity and (order == np.arange(len(corners))).all():
         order = rng.permutation(len(corners))
-    shuffled = image.copy()
+    shuffled = _black(image) if black_edges else image.copy()
     for corner, source in zip(corners, order, strict=True):
         x, y = corners[source]
         shuffled.paste(image.crop((x, y, x + width, y + height)), corner)
     return shuffled
+
+
+def _black(image: Image.Image) -> Image.Image:
+    """A black image of the size and mode of another, as black as its palette is where it has one."""
+    black = Image.new("RGB", image.size)
+    return black.quantize(palette=image) if image.mode == "P" else black.convert(image.mode)
 
 
 def _check_cleaning(units: str, max_words: int | None) -> None:
@@ -218,8 +237,13 @@ def _check_cleaning(units: str, max_words: int | None) -> None:
         raise ScoresError(f"max_words is {max_words}; pass how many words to keep, at least 1, or None for all")
 
 
-def _split_tokens(tagged: Tagged, max_words: int | None) -> _Parts:
-    return _Parts(tagged.words, list(tagged.tags), lambda tokens: clean_caption(" ".join(tokens), "tokens", max_words))
+def _split_tokens(name: str, tagged: Tagged, max_words: int | None) -> _Parts:
+    """What the authors' code permutes: spaCy's tokens, what stands between spaces, or NLTK's tokens."""
+    if name in _NEEDS_TAGS:
+        tokens = tagged.words
+    else:
+        tokens = tagged.text.split() if name == "shuffle_all_words" else word_tokenize(tagged.text)
+    return _Parts(tokens, list(tagged.tags), lambda chosen: clean_caption(" ".join(chosen), "tokens", max_words))
 
 
 def _split_words(tagged: Tagged, max_words: int | None) -> _Parts:

@@ -24,6 +24,7 @@ from .karpathy import Entry
 from .karpathy import SOURCES
 from .karpathy import URL
 from .karpathy import check_seed
+from .karpathy import check_switches
 from .karpathy import find_annotations
 from .karpathy import find_folder
 from .karpathy import find_images
@@ -65,9 +66,14 @@ class RetrievalConfig(datasets.BuilderConfig):
     | `allow_missing` | a row whose image is missing has image None     | a missing image is an error            |
     | `verify`        | the file must have as many images and captions  | any well-formed file is accepted       |
     |                 | as the release, and the published checksum      |                                        |
+    | `allow_identity`| a permutation that changes nothing may be drawn | it is excluded                         |
+    | `black_edges`   | pixels beyond the grid of an image shuffle are  | they stay as they are                  |
+    |                 | black                                           |                                        |
 
     Another `seed`, any whole number, makes other permutations. `tagger` tells nouns and adjectives from the rest:
-    "spacy", "plain" (which comes with the package) or "auto", spaCy where it is installed and else "plain".
+    "spacy", "plain" (which comes with the package) or "auto", spaCy where it is installed and else "plain". `units` are
+    what is permuted: "words" without their punctuation, or "tokens", punctuation among them. The authors' code has
+    ``units="tokens"``, ``allow_identity=True`` and ``black_edges=True``.
     """
 
     with_images: bool = True
@@ -75,6 +81,9 @@ class RetrievalConfig(datasets.BuilderConfig):
     verify: bool = True
     seed: int = 0
     tagger: str = "auto"
+    units: str = "words"
+    allow_identity: bool = False
+    black_edges: bool = False
 
 
 class Retrieval(datasets.GeneratorBasedBuilder):
@@ -85,7 +94,7 @@ class Retrieval(datasets.GeneratorBasedBuilder):
     for those of Flickr30k the same with `flickr30k-images` and `flickr30k_test.json`.
 
     A row has `id` (config name, "/", the image's place in the file, from 0), `image`, `filename`, `captions`,
-    `condition`, `seed`, `unchanged` (which captions no permutation changes) and `tagger`.
+    `condition`, `seed`, `unchanged` (which captions the condition leaves as `cleaned` has them) and `tagger`.
 
     Everything but the content of image files is checked before the first row is written. Raises FileNotFoundError for a
     `data_dir` that is needed and not given or not a folder, and for missing images; ValueError for a file of captions
@@ -120,8 +129,10 @@ class Retrieval(datasets.GeneratorBasedBuilder):
         name, condition = PARTS[config.name]
         source = SOURCES[name]
         check_seed(config.seed)
+        check_switches(allow_identity=config.allow_identity, black_edges=config.black_edges)
         if condition != UNSHUFFLED:
-            load_authoring().perturb([], TEXT_SHUFFLES, tagger=config.tagger)  # refuses an unknown tagger now
+            # Refuses an unknown tagger or kind of units now.
+            load_authoring().perturb([], TEXT_SHUFFLES, tagger=config.tagger, units=config.units)
         folder = find_folder(config.name, source, config.data_dir, with_images=config.with_images)
         origin = copy = find_annotations(source, folder)
         if origin.startswith(URL):
@@ -138,23 +149,22 @@ class Retrieval(datasets.GeneratorBasedBuilder):
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield (id, row). `images` maps a file name to its path, None where missing; None for no column."""
         _, condition = PARTS[self.config.name]
-        seed = self.config.seed
-        for entry, texts in _captions(entries, condition, seed, self.config.tagger):
+        for entry, texts in _captions(entries, condition, self.config):
             filename = entry["filename"]
             row = {
                 "id": f"{self.config.name}/{entry['place']}",
                 "filename": filename,
                 **texts,
                 "condition": condition,
-                "seed": seed,
+                "seed": self.config.seed,
             }
             if images is not None:
                 path = images[filename]
-                row["image"] = None if path is None else _image(path, filename, condition, seed)
+                row["image"] = None if path is None else _image(path, filename, condition, self.config)
             yield row["id"], row
 
 
-def _captions(entries: list[Entry], condition: str, seed: int, tagger: str) -> Iterator[tuple[Entry, dict[str, Any]]]:
+def _captions(entries: list[Entry], condition: str, config: RetrievalConfig) -> Iterator[tuple[Entry, dict[str, Any]]]:
     """Yield the columns of each entry that its captions make."""
     if condition in (UNSHUFFLED, *IMAGE_SHUFFLES):
         for entry in entries:
@@ -163,24 +173,29 @@ def _captions(entries: list[Entry], condition: str, seed: int, tagger: str) -> I
     shuffles = [] if condition == CLEANED else [condition]
     for start in range(0, len(entries), _IMAGES_AT_A_TIME):
         batch = entries[start : start + _IMAGES_AT_A_TIME]
-        texts = [text for entry in batch for text in entry["captions"]]
-        made = load_authoring().perturb(texts, shuffles, seed, tagger=tagger)
-        shuffled = made.perturbed.get(condition, made.captions)
+        made = _perturb([text for entry in batch for text in entry["captions"]], shuffles, config)
+        shuffled = made.perturbed.get(condition)
         end = 0
         for entry in batch:
             place, end = end, end + len(entry["captions"])
-            pairs = list(zip(shuffled[place:end], made.captions[place:end], strict=True))
-            yield (
-                entry,
-                {
-                    "captions": [cleaned if text is None else text for text, cleaned in pairs],
-                    "unchanged": [index for index, (text, _) in enumerate(pairs) if text is None],
-                    "tagger": made.tagger,
-                },
-            )
+            cleaned = made.captions[place:end]
+            texts = shuffled[place:end] if shuffled else cleaned
+            kept = [index for index, text in enumerate(texts) if shuffled and text in (None, cleaned[index])]
+            captions = [cleaned[index] if text is None else text for index, text in enumerate(texts)]
+            yield entry, {"captions": captions, "unchanged": kept, "tagger": made.tagger}
 
 
-def _image(path: str, filename: str, condition: str, seed: int) -> dict[str, Any]:
+def _perturb(texts: list[str], shuffles: list[str], config: RetrievalConfig) -> Any:
+    """Shuffle captions; the authors clean and cut them first, and permute the tokens of what is left."""
+    shuffler = load_authoring()
+    how: dict[str, Any] = {"tagger": config.tagger, "units": config.units, "allow_identity": config.allow_identity}
+    if config.units == "tokens":
+        texts = [shuffler.clean_caption(text, config.units) for text in texts]
+        how["max_words"] = None
+    return shuffler.perturb(texts, shuffles, config.seed, **how)
+
+
+def _image(path: str, filename: str, condition: str, config: RetrievalConfig) -> dict[str, Any]:
     """Return an image's own file, or a PNG of it with its rows, columns or patches in another order."""
     payload = _read(Path(path))
     if condition not in IMAGE_SHUFFLES:
@@ -190,10 +205,12 @@ def _image(path: str, filename: str, condition: str, seed: int) -> dict[str, Any
             pixels = image.convert("RGB")
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise ValueError(f"{path} cannot be read as an image ({error}). Replace it.") from error
+    how = {"allow_identity": config.allow_identity, "black_edges": config.black_edges}
+    shuffled = load_authoring().shuffle_image(pixels, condition, filename, config.seed, **how)
     buffer = io.BytesIO()
     # Twice as fast as the default level or more, for files some 6 % larger.
-    load_authoring().shuffle_image(pixels, condition, filename, seed).save(buffer, "PNG", compress_level=1)
-    return {"path": f"{Path(filename).stem}-{condition}-{seed}.png", "bytes": buffer.getvalue()}
+    shuffled.save(buffer, "PNG", compress_level=1)
+    return {"path": f"{Path(filename).stem}-{condition}-{config.seed}.png", "bytes": buffer.getvalue()}
 
 
 def _download(dl_manager: datasets.DownloadManager, url: str) -> str:

@@ -187,6 +187,15 @@ def check_seed(seed: object) -> None:
         raise ValueError(f"seed is {seed!r}; pass a whole number of at most 64 bits, such as 1")
 
 
+def check_switches(**switches: object) -> None:
+    """Raise a ValueError unless each option is True or False: a text such as "no" would count as True."""
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise ValueError(
+                f"{name} is {value!r}; pass True or False (on the command line {name}=true or {name}=false)"
+            )
+
+
 def load_authoring() -> Any:
     """Return the module ``perturb`` of the package that shuffles; ImportError where it is not installed.
 
