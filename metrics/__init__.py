@@ -5,8 +5,11 @@ Nothing here needs torch. Each folder is an `evaluate` module; the public module
 - what an `evaluate` module calls, by subject: `matching` and `aro` (one image, several captions), `hard_positives` (a
   caption, its hard positive and negative), `groups` (two images, two captions), `retrieval`, `cpd` and `grounding`
   (phrases and boxes), `answers` (yes or no), `symmetry` (text-only scores), `comparison` (two models);
-- what those share: `kernels`, `boxes`, `detection` and `ranking` row by row, `summary`, `stats` and `paired` over rows;
-- what carries numbers: `sheets` with `sheet_rows`, `results`, `report`;
+- what those share: `kernels`, `boxes`, `detection` and `ranking` row by row;
+- the `contract` of a metric, with `estimators` for scores that are no means, and what is written once over it for all
+  scores: `aggregate`, `differences`, below them `stats` and `paired`;
+- `evaluation`: from predictions to reports and comparisons;
+- what carries numbers: `sheets` with `sheet_rows`, `results`;
 - what a metric's folder needs: `inputs` (what comes through `evaluate`), `modules` (finding and installing), `page`
   (its Space), `citations`;
 - `errors`.
@@ -19,14 +22,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import (
+        aggregate,
         answers,
         aro,
         boxes,
         citations,
         comparison,
+        contract,
         cpd,
         detection,
+        differences,
         errors,
+        estimators,
+        evaluation,
         grounding,
         groups,
         hard_positives,
@@ -37,25 +45,28 @@ if TYPE_CHECKING:
         page,
         paired,
         ranking,
-        report,
         results,
         retrieval,
         sheet_rows,
         sheets,
         stats,
-        summary,
         symmetry,
     )
 
 __all__ = [
+    "aggregate",
     "answers",
     "aro",
     "boxes",
     "citations",
     "comparison",
+    "contract",
     "cpd",
     "detection",
+    "differences",
     "errors",
+    "estimators",
+    "evaluation",
     "grounding",
     "groups",
     "hard_positives",
@@ -66,13 +77,11 @@ __all__ = [
     "page",
     "paired",
     "ranking",
-    "report",
     "results",
     "retrieval",
     "sheet_rows",
     "sheets",
     "stats",
-    "summary",
     "symmetry",
 ]
 

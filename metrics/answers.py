@@ -7,17 +7,22 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .aggregate import metric_function
+from .contract import Described, Examples, make_examples
 from .errors import ScoresError
-from .kernels import cluster_codes, name_rows
-from .stats import percentile_interval, resampled_totals
-from .summary import SummaryOptions, category_rows, summarise
+from .estimators import OfTotals
+from .kernels import name_rows
+from .stats import unseen_share
 
 _YES = ("yes", "true", "1", "1.0")
 _NO = ("no", "false", "0", "0.0", "-0.0")
+# The name of a category's share of all such errors, and that of their number.
+_ERRORS = {"false_positive_share": "false_positives", "false_negative_share": "false_negatives"}
 _WORDS: dict[str, bool] = {**dict.fromkeys(_YES, True), **dict.fromkeys(_NO, False)}
 
 
-def yes_no_f1(answers: ArrayLike, truth: ArrayLike, **options: Unpack[SummaryOptions]) -> dict[str, Any]:
+@metric_function()
+def yes_no_f1(answers: ArrayLike, truth: ArrayLike, **labels: Unpack[Described]) -> Examples:
     """Accuracy and macro F1 of yes-or-no answers; higher is better.
 
     ::
@@ -31,15 +36,14 @@ def yes_no_f1(answers: ArrayLike, truth: ArrayLike, **options: Unpack[SummaryOpt
         answers: array-like of shape (n,): 1 or 0, true or false, or the words "yes" and "no" in any case. There are no
             scores and so no ties. An answer that is neither must be mapped by the caller, so that it is counted.
         truth: array-like of shape (n,), likewise: whether the right answer is yes.
-        options: categories (TRICD's splits), clusters, confidence, resamples, seed; see ``summary.SummaryOptions``.
+        labels: categories (TRICD's splits), clusters; and further options: see ``aggregate.SummaryOptions``.
 
     Returns:
         - ``accuracy``, ``macro_f1``, ``f1_yes`` and ``f1_no``, in [0, 1];
         - ``false_positives`` and ``false_negatives``: how many; ``n``;
         - ``macro_accuracy``: the unweighted mean of the categories' accuracies;
-        - ``per_category``: for each category its ``accuracy``, ``macro_f1``, ``n``, and its shares of all false
-          positives and of all false negatives, ``false_positive_share`` and ``false_negative_share`` (``None`` where
-          there are none to share);
+        - ``per_category``: for each category the same, and its shares of all false positives and of all false
+          negatives, ``false_positive_share`` and ``false_negative_share`` (``None`` where there are none to share);
         - with ``confidence``: ``confidence``, ``macro_accuracy_interval``, ``accuracy_interval`` and, in the categories
           too, ``macro_f1_interval``, taken over the resamples that have right answers of both kinds. Where every answer
           is right, or every one wrong, resamples do not spread: then it reaches to the lowest, or highest, macro F1
@@ -60,76 +64,60 @@ def yes_no_f1(answers: ArrayLike, truth: ArrayLike, **options: Unpack[SummaryOpt
         raise ScoresError(f"{len(said)} answers came for {len(right)} right answers; pass one for each question")
     _refuse_one_class(right, "the set")
     outcomes = np.stack([said & right, said & ~right, ~said & right, ~said & ~right], axis=1).astype(np.float64)
-    result = summarise({"accuracy": said == right}, np.zeros(len(said)), **options)
-    del result["tie_rate"]
-    for part in result["per_category"].values():
-        del part["tie_rate"]
-    yes, no = _f1(outcomes.sum(axis=0))
-    result |= {"macro_f1": float((yes + no) / 2), "f1_yes": float(yes), "f1_no": float(no)}
-    _, false_positives, false_negatives, _ = outcomes.sum(axis=0).astype(int).tolist()
-    result |= {"false_positives": false_positives, "false_negatives": false_negatives}
-    cluster = cluster_codes(options.get("clusters"), len(said))
-    _interval(result, outcomes, cluster, options)
-    _add_categories(result, outcomes, right, cluster, options)
-    return result
+    yes, no = float(right.sum()), float((~right).sum())
+    all_errors = outcomes.sum(axis=0)[1:3].astype(int).tolist()
 
+    def facts(numbers: NDArray[np.intp] | None) -> dict[str, Any]:
+        errors = all_errors if numbers is None else outcomes[numbers].sum(axis=0)[1:3].astype(int).tolist()
+        counts = dict(zip(_ERRORS.values(), errors, strict=True))
+        if numbers is None:
+            return counts
+        shares = (count / total if total else None for count, total in zip(errors, all_errors, strict=True))
+        return counts | dict(zip(_ERRORS, shares, strict=True))
 
-def _add_categories(
-    result: dict[str, Any],
-    outcomes: NDArray[np.float64],
-    right: NDArray[np.bool_],
-    cluster: NDArray[np.intp],
-    options: SummaryOptions,
-) -> None:
-    totals = {"false_positive_share": result["false_positives"], "false_negative_share": result["false_negatives"]}
-    for name, members in category_rows(options.get("categories"), len(right)).items():
-        part = result["per_category"][name]
+    f1 = OfTotals(("macro_f1", "f1_yes", "f1_no"), outcomes, _f1, edge=_edge_interval)
+    examples = make_examples(
+        {"accuracy": said == right},
+        np.zeros(len(said)),
+        estimators=(f1,),
+        facts=facts,
+        chance={"macro_f1": float(_f1(np.array([yes, no, yes, no]) / 2)[0])},  # half of each kind answered with yes
+        with_tie_rate=False,
+        **labels,
+    )
+    for name, members in examples.categories.items():
         _refuse_one_class(right[members], f"the category {name!r}")
-        sums = outcomes[members].sum(axis=0)
-        part["macro_f1"] = float(sum(_f1(sums)) / 2)
-        for (key, total), count in zip(totals.items(), sums[1:3], strict=True):
-            part[key] = float(count / total) if total else None
-        _interval(part, outcomes[members], cluster[members], options)
+    return examples
 
 
-def _interval(
-    result: dict[str, Any], outcomes: NDArray[np.float64], cluster: NDArray[np.intp], options: SummaryOptions
-) -> None:
-    confidence = options.get("confidence")
-    if confidence is None:
-        return
-    edge = _edge_interval(result, outcomes, cluster)
-    if edge:
-        result["macro_f1_interval"] = edge
-        return
-    totals = resampled_totals(outcomes, cluster, options.get("resamples", 10_000), options.get("seed", 0)).T
-    both_kinds = (totals[[0, 2]].sum(axis=0) > 0) & (totals[[1, 3]].sum(axis=0) > 0)
-    yes, no = _f1(totals[:, both_kinds])
-    result["macro_f1_interval"] = list(percentile_interval((yes + no) / 2, confidence))
+def _f1(outcomes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Macro F1, F1 of yes and of no, from true and false positives, false and true negatives on the last axis.
+
+    NaN where the right answers are all the same, for which they are not defined.
+    """
+    true_positives, false_positives, false_negatives, true_negatives = np.moveaxis(np.asarray(outcomes), -1, 0)
+    errors = false_positives + false_negatives
+    defined = (true_positives + false_negatives > 0) & (false_positives + true_negatives > 0)
+    with np.errstate(invalid="ignore"):
+        yes, no = (2 * hits / (2 * hits + errors) for hits in (true_positives, true_negatives))
+        return np.where(defined[..., np.newaxis], np.stack([(yes + no) / 2, yes, no], axis=-1), np.nan)
 
 
 def _edge_interval(
-    result: dict[str, Any], outcomes: NDArray[np.float64], cluster: NDArray[np.intp]
-) -> list[float] | None:
-    """Interval where resamples cannot spread, ``None`` where they can."""
-    n = len(outcomes)
-    low, high = result["accuracy_interval"]
-    if result["accuracy"] == 1:
+    outcomes: NDArray[np.float64], clusters: NDArray[np.intp], confidence: float
+) -> tuple[float, float] | None:
+    """Interval of macro F1 where resamples cannot spread, ``None`` where they can."""
+    yes, false_positives, false_negatives, no = outcomes.sum(axis=0)
+    n, groups = len(outcomes), len(np.unique(clusters))
+    unseen = unseen_share(groups, confidence)
+    if not false_positives + false_negatives:
         # At a given number of errors macro F1 is concave in how they divide, so it is lowest where they divide least.
-        yes, _, _, no = outcomes.sum(axis=0)
-        errors = n * (1 - low)
+        errors = n * (1 - (1 - unseen))
         ends = [(missed, errors - missed) for missed in (min(yes, errors), max(errors - no, 0))]
-        return [float(min(sum(_f1([yes - fn, fp, fn, no - fp])) for fn, fp in ends) / 2), 1.0]
-    if result["accuracy"] == 0:
-        return [0.0, high]  # by the same concavity hits earn most in equal halves, and then as much as in accuracy
-    return [0.0, 1.0] if len(np.unique(cluster)) == 1 else None
-
-
-def _f1(outcomes: ArrayLike) -> tuple[Any, Any]:
-    """F1 of yes and of no; from arrays whose first axis is true and false positives, false and true negatives."""
-    true_positives, false_positives, false_negatives, true_negatives = np.asarray(outcomes)
-    errors = false_positives + false_negatives
-    return tuple(2 * hits / (2 * hits + errors) for hits in (true_positives, true_negatives))
+        return float(min(_f1(np.array([yes - fn, fp, fn, no - fp]))[0] for fn, fp in ends)), 1.0
+    if not yes + no:
+        return 0.0, unseen  # by the same concavity hits earn most in equal halves, and then as much as in accuracy
+    return (0.0, 1.0) if groups == 1 else None
 
 
 def _yes(answers: ArrayLike, what: str) -> NDArray[np.bool_]:

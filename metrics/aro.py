@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Any, Unpack
+from dataclasses import replace
+from typing import Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from .aggregate import metric_function
+from .contract import Described, Examples, make_examples
 from .errors import ScoresError, UnknownNameError
 from .kernels import Labels, as_list, cluster_codes, label_codes, match_credit
-from .summary import SummaryOptions, summarise, summarise_parts
 
 # For each task, the least number of examples with which a category enters the macro average.
 MIN_COUNTS = {"relation": 1, "attribution": 25, "order": 1}
@@ -57,6 +59,7 @@ SYMMETRIC = _names("""
 """)
 
 
+@metric_function()
 def aro_accuracy(
     scores: ArrayLike,
     correct: ArrayLike,
@@ -65,8 +68,8 @@ def aro_accuracy(
     ties: str = "wrong",
     keep_symmetric: bool = False,
     min_count: int | None = None,
-    **options: Unpack[SummaryOptions],
-) -> dict[str, Any]:
+    **labels: Unpack[Described],
+) -> Examples:
     """Matching accuracy with ARO's macro averages; higher is better.
 
     The macro average is the unweighted mean over relations (VG-Relation) or attribute pairs (VG-Attribution). Two kinds
@@ -87,8 +90,8 @@ def aro_accuracy(
         keep_symmetric: count the symmetric relations like any other.
         min_count: least number of examples with which a category enters the macro average, at least 1; by default 25
             for attribute pairs, as in the authors' code, and 1 for the other tasks.
-        options: categories (the relation, or the attribute pair as text or as a list of two: ["small", "brown"] counts
-            as "small & brown"), clusters, confidence, resamples, seed; see ``summary.SummaryOptions``.
+        labels: categories (the relation, or the attribute pair as text or as a list of two: ["small", "brown"] counts
+            as "small & brown"), clusters; and further options: see ``aggregate.SummaryOptions``.
 
     Returns:
         ``accuracy``, ``macro_accuracy`` (``None`` when no category has enough examples), ``tie_rate``, ``n`` (judged
@@ -110,7 +113,7 @@ def aro_accuracy(
     """
     least = _least_count(task, min_count)
     credit, tied = match_credit(scores, correct, ties)
-    categories = options.get("categories")
+    categories = labels.get("categories")
     relations = None if categories is None else _category_names(categories, len(credit))
     kept = np.ones(len(credit), dtype=bool)
     if task == "relation" and relations is not None and not keep_symmetric:
@@ -121,17 +124,23 @@ def aro_accuracy(
             "them all the same"
         )
     rows = np.flatnonzero(kept)
-    chosen: dict[str, Any] = {
-        **options,
-        "categories": relations and [relations[row] for row in rows],
-        "clusters": cluster_codes(options.get("clusters"), len(credit))[rows],
-    }
-    result = _averages(credit[rows], tied[rows], chosen, least)
-    result["n_symmetric"] = int(len(credit) - len(rows))
-    if task == "relation" and relations is not None:
-        groups = [_group(relations[row]) for row in rows]
-        result["per_group"] = summarise_parts({"accuracy": credit[rows]}, tied[rows], groups, **chosen)
-    return result
+    counted = None if relations is None else [relations[row] for row in rows]
+    counts = Counter(counted or ())
+    rare = {name: n for name, n in counts.items() if n < least}
+    examples = make_examples(
+        {"accuracy": credit[rows]},
+        tied[rows],
+        rows=rows,
+        categories=counted,
+        clusters=cluster_codes(labels.get("clusters"), len(credit))[rows],
+        left_out=dict.fromkeys(np.flatnonzero(~kept).tolist(), "symmetric relation"),
+        chance={"accuracy": 1 / np.shape(scores)[1]},
+        rare=dict.fromkeys(rare, f"fewer than {least} examples"),
+        facts=lambda numbers: {} if numbers is not None else {"n_symmetric": int((~kept).sum()), "rare": rare},
+    )
+    groups = {} if task != "relation" or counted is None else {"spatial": SPATIAL, "verb": VERBS}
+    members = {name: [each for each in examples.categories if each in group] for name, group in groups.items()}
+    return replace(examples, parts={"per_group": {name: each for name, each in members.items() if each}})
 
 
 def _least_count(task: str, min_count: int | None) -> int:
@@ -142,24 +151,6 @@ def _least_count(task: str, min_count: int | None) -> int:
     if not isinstance(min_count, int | np.integer) or min_count < 1:
         raise ScoresError(f"min_count is {min_count!r}; it must be a whole number of at least 1")
     return int(min_count)
-
-
-def _averages(
-    credit: NDArray[np.float64], tied: NDArray[np.bool_], options: dict[str, Any], min_count: int
-) -> dict[str, Any]:
-    result = {**summarise({"accuracy": credit}, tied, **options), "per_group": {}, "rare": {}}
-    if not result["per_category"]:
-        return result
-    counts = Counter(options["categories"])
-    result["rare"] = {name: n for name, n in counts.items() if n < min_count}
-    if not result["rare"]:
-        return result
-    frequent = [None if name in result["rare"] else "frequent" for name in options["categories"]]
-    parts = summarise_parts({"accuracy": credit}, tied, frequent, **options)
-    for key in ("macro_accuracy", "macro_accuracy_interval"):
-        if key in result:
-            result[key] = parts["frequent"][key] if parts else None
-    return result
 
 
 def _category_names(categories: Labels, n: int) -> list[str]:
@@ -175,9 +166,3 @@ def _joined(parts: Labels) -> str | None:
     """One name for several; ``None``, a missing label, where one of them is missing."""
     names = ["" if part is None or (isinstance(part, float) and math.isnan(part)) else str(part) for part in parts]
     return " & ".join(names) if all(names) else None
-
-
-def _group(relation: str) -> str | None:
-    if relation in SPATIAL:
-        return "spatial"
-    return "verb" if relation in VERBS else None

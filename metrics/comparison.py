@@ -7,12 +7,31 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .aggregate import with_examples
+from .contract import Described, Examples, category_numbers, make_examples
 from .errors import ScoresError
 from .kernels import MatchCredit, as_float64, check_ties, match_credit, name_rows
 from .paired import PairedOptions, paired_difference
-from .summary import category_rows
 
 
+def paired_examples(
+    predictions1: ArrayLike,
+    predictions2: ArrayLike,
+    references: ArrayLike,
+    *,
+    ties: str = "wrong",
+    **labels: Unpack[Described],
+) -> Examples:
+    """What both models earn on each example of `compare_models`; the arguments are as there."""
+    first, second = (
+        _credit(predictions, references, ties, who)
+        for predictions, who in ((predictions1, "predictions1"), (predictions2, "predictions2"))
+    )
+    values = {"accuracy1": first.credit, "accuracy2": second.credit}
+    return make_examples(values, first.tied | second.tied, **labels)
+
+
+@with_examples(paired_examples)
 def compare_models(
     predictions1: ArrayLike,
     predictions2: ArrayLike,
@@ -57,7 +76,7 @@ def compare_models(
     result = paired_difference(first.credit, second.credit, **options)
     tied = {"tie_rate1": first.tied, "tie_rate2": second.tied}
     result |= {name: float(flags.mean()) for name, flags in tied.items()}
-    for name, rows in category_rows(options.get("categories"), result["n"]).items():
+    for name, rows in category_numbers(options.get("categories"), result["n"]).items():
         result["per_category"][name] |= {key: float(flags[rows].mean()) for key, flags in tied.items()}
     return result
 

@@ -146,6 +146,42 @@ def select_rows(matched: Matched, rows: ArrayLike) -> Matched:
     )
 
 
+def renumbered(matched: Matched, rows: NDArray[np.intp]) -> Matched:
+    """The boxes and the ground truth of some rows alone, which are numbered anew in this order.
+
+    >>> from vl_assay.metrics.boxes import read_boxes
+    >>> prediction = {"boxes": [[0, 0, 4, 4]], "scores": [0.9], "phrase_ids": [1]}
+    >>> reference = {"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}
+    >>> renumbered(match(*read_boxes([prediction] * 3, [reference] * 3)), np.array([2])).rows.tolist()
+    [0]
+    """
+    place = np.full(len(matched.truths_per_row), -1)
+    place[rows] = np.arange(len(rows))
+    chosen = select_rows(matched, place >= 0)
+    return chosen._replace(rows=place[chosen.rows], truths_per_row=matched.truths_per_row[rows])
+
+
+def stacked(first: Matched, second: Matched) -> Matched:
+    """The rows of one set of boxes followed by those of another, as if they had been matched together.
+
+    >>> from vl_assay.metrics.boxes import read_boxes
+    >>> prediction = {"boxes": [[0, 0, 4, 4]], "scores": [0.9], "phrase_ids": [1]}
+    >>> found = match(*read_boxes([prediction], [{"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}]))
+    >>> stacked(found, found).rows.tolist()
+    [0, 1]
+    """
+    scores = np.concatenate([first.scores, second.scores])
+    order = _descending(scores)
+    return Matched(
+        kept=np.concatenate([first.kept, second.kept])[order],
+        rows=np.concatenate([first.rows, second.rows + len(first.truths_per_row)])[order],
+        scores=scores[order],
+        matched=np.concatenate([first.matched, second.matched], axis=1)[:, order],
+        block_ends=_block_ends(scores[order]),
+        truths_per_row=np.concatenate([first.truths_per_row, second.truths_per_row]),
+    )
+
+
 def average_precisions(
     matched: Matched, row_weights: ArrayLike | None = None, ties: str = "wrong"
 ) -> NDArray[np.float64]:

@@ -9,17 +9,19 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .aggregate import metric_function
 from .boxes import RELEASED_FORMATS, BoxFormat, Detections, Truths, read_boxes
+from .contract import Described, Examples, make_examples
 from .cpd import Rows, positive_flags
 from .detection import any_box_hits
 from .errors import ScoresError
 from .kernels import Labels, as_list, label_codes, name_rows
 from .ranking import HitRanks, check_depths, credit_at, hit_ranks, tied_at
-from .summary import SummaryOptions, pick, summarise
 
 PhraseKeys = Sequence[Mapping[Any, Any]]
 
 
+@metric_function()
 def grounding_recall(
     predictions: Rows,
     references: Rows,
@@ -27,8 +29,8 @@ def grounding_recall(
     box_format: BoxFormat = RELEASED_FORMATS,
     ks: Sequence[int] | int = (1, 5, 10),
     ties: str = "wrong",
-    **options: Unpack[SummaryOptions],
-) -> dict[str, Any]:
+    **labels: Unpack[Described],
+) -> Examples:
     """How often one of a phrase's k most confident boxes is right, on positive rows; higher is better.
 
     A box is right when its IoU with any ground-truth box of its phrase is at least 0.5. The examples are the phrases
@@ -39,8 +41,8 @@ def grounding_recall(
         ks: numbers of boxes.
         ties: which of equally confident boxes come first: ``"wrong"`` the wrong ones, ``"right"`` the right ones,
             ``"half"`` any order, with the chance of success as credit.
-        options: categories, clusters (one label per row; by default the row), confidence, resamples, seed; see
-            ``summary.SummaryOptions``.
+        labels: categories, clusters (one label per row; by default the row); and further options: see
+            ``aggregate.SummaryOptions``.
 
     Returns:
         ``recall_at_<k>`` for each k, in [0, 1], with ``macro_`` averages; ``tie_rate`` (share of phrases for which a
@@ -61,12 +63,10 @@ def grounding_recall(
     detections, truths = read_boxes(predictions, references, box_format)
     box_keys, truth_keys = _keys(detections, truths, None)
     phrases = _Phrases(detections, truths, detections.rows, truths.rows, box_keys, truth_keys)
-    result = phrases.recalls(ks, ties, options)
-    result["n_positive"] = len(np.unique(truths.rows))
-    result["n_abstained"] = phrases.abstained
-    return result
+    return phrases.recalls(ks, ties, labels, {"n_positive": len(np.unique(truths.rows))})
 
 
+@metric_function()
 def group_recall_at_1(
     predictions: Rows,
     references: Rows,
@@ -76,8 +76,8 @@ def group_recall_at_1(
     phrase_keys: PhraseKeys | None = None,
     box_format: BoxFormat = RELEASED_FORMATS,
     ties: str = "wrong",
-    **options: Unpack[SummaryOptions],
-) -> dict[str, Any]:
+    **labels: Unpack[Described],
+) -> Examples:
     """How often a phrase's most confident box, over an image and its distractor, is on the image and right.
 
     The boxes of a positive row and of its distractor rows (the same caption with another image) are pooled phrase by
@@ -94,8 +94,8 @@ def group_recall_at_1(
         ties: what a phrase earns where boxes share the highest confidence: ``"wrong"`` 1 if all of them are right,
             ``"right"`` 1 if one of them is (the authors' code favours the positive image so), ``"half"`` the right
             ones' share.
-        options: categories, clusters (one label per row; by default the pair), confidence, resamples, seed; see
-            ``summary.SummaryOptions``.
+        labels: categories, clusters (one label per row; by default the pair); and further options: see
+            ``aggregate.SummaryOptions``.
 
     Returns:
         ``recall_at_1`` in [0, 1] with its ``macro_`` average, ``tie_rate``, ``n`` (phrases), ``n_pairs``,
@@ -127,10 +127,7 @@ def group_recall_at_1(
     phrases = _Phrases(detections, truths, pairs[detections.rows], pairs[truths.rows], box_keys, truth_keys)
     if table is None:
         _check_shared_ids(phrases.asked[~flags[detections.rows]])
-    result = phrases.recalls((1,), ties, options)
-    result["n_pairs"] = int(flags.sum())
-    result["n_abstained"] = phrases.abstained
-    return result
+    return phrases.recalls((1,), ties, labels, {"n_pairs": int(flags.sum())})
 
 
 class _Phrases:
@@ -159,24 +156,33 @@ class _Phrases:
         hits = any_box_hits(detections, truths)
         self.ranks: HitRanks = hit_ranks(queries[asked], detections.scores[asked], hits[asked], len(phrases))
         self.rows = truths.rows[first]
+        self.names = [f"phrase {name}" for name in truths.phrase_ids[first].tolist()]
         self.n_rows = truths.n_rows
         self.abstained = len(phrases) - len(np.unique(queries[asked]))
 
-    def recalls(self, ks: Sequence[int] | int, ties: str, options: SummaryOptions) -> dict[str, Any]:
-        """Recall at each k; the labels in `options` are those of the rows."""
+    def recalls(self, ks: Sequence[int] | int, ties: str, labels: Described, counts: Mapping[str, int]) -> Examples:
+        """Recall at each k; the labels are those of the rows."""
         depths = check_depths(ks)
-        chosen: dict[str, Any] = {**options}
+        chosen: dict[str, Any] = {**labels}
         if chosen.get("clusters") is None:
             chosen["clusters"] = np.arange(self.n_rows)
         for name in ("categories", "clusters"):
-            labels = chosen.get(name)
-            if labels is None:
+            found = chosen.get(name)
+            if found is None:
                 continue
-            if len(as_list(labels)) != self.n_rows:
-                raise ScoresError(f"{len(as_list(labels))} {name} came for {self.n_rows} rows; pass one label per row")
-            chosen[name] = pick(labels, self.rows)
-        credits = {f"recall_at_{k}": credit_at(self.ranks, k, ties) for k in depths}
-        return summarise(credits, np.any([tied_at(self.ranks, k) for k in depths], axis=0), **chosen)
+            each = as_list(found)
+            if len(each) != self.n_rows:
+                raise ScoresError(f"{len(each)} {name} came for {self.n_rows} rows; pass one label per row")
+            chosen[name] = [each[row] for row in self.rows]
+        facts = {**counts, "n_abstained": self.abstained}
+        return make_examples(
+            {f"recall_at_{k}": credit_at(self.ranks, k, ties) for k in depths},
+            np.any([tied_at(self.ranks, k) for k in depths], axis=0),
+            rows=self.rows,
+            names=self.names,
+            facts=lambda numbers: facts if numbers is None else {},
+            **chosen,
+        )
 
 
 def _check_pairs(pairs: NDArray[np.intp], positive: NDArray[np.bool_]) -> None:

@@ -7,19 +7,18 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .aggregate import metric_function
+from .contract import Described, Examples, make_examples
 from .errors import ScoresError
 from .kernels import as_float64, check_ties, name_rows, refuse_not_finite
-from .summary import SummaryOptions, summarise
-
-# What scoring at random gets.
-CHANCE = {"text_score": 1 / 4, "image_score": 1 / 4, "group_score": 1 / 6}
 
 # Chance that breaking ties at random puts all right pairs above all wrong ones, where a right and b wrong pairs share
 # the score that decides: a! b! / (a + b)!.
 _GROUP_CHANCE = np.array([[1, 1, 1], [1, 1 / 2, 1 / 3], [1, 1 / 3, 1 / 6]])
 
 
-def group_match(scores: ArrayLike, *, ties: str = "wrong", **options: Unpack[SummaryOptions]) -> dict[str, Any]:
+@metric_function()
+def group_match(scores: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Described]) -> Examples:
     """Whether a model pairs two images with their two captions; higher is better.
 
     With s[i][j] the score of image i with caption j, and caption i the right one of image i::
@@ -34,8 +33,8 @@ def group_match(scores: ArrayLike, *, ties: str = "wrong", **options: Unpack[Sum
         scores: array-like of shape (n, 2, 2): a matrix for each group, rows images, columns captions, on any scale.
         ties: what a tie of a right with a wrong pair earns where it decides: ``"wrong"`` 0, as in Winoground's strict
             inequalities; ``"half"`` what breaking it at random earns on average; ``"right"`` 1.
-        options: categories (Winoground's tags: a group may have several, and `[]` if it has none), clusters,
-            confidence, resamples, seed; see ``summary.SummaryOptions``.
+        labels: categories (Winoground's tags: a group may have several, and `[]` if it has none), clusters; and further
+            options: see ``aggregate.SummaryOptions``.
 
     Returns:
         ``text_score``, ``image_score`` and ``group_score`` in [0, 1], their ``macro_`` averages over the categories,
@@ -59,8 +58,8 @@ def group_match(scores: ArrayLike, *, ties: str = "wrong", **options: Unpack[Sum
     other_image = matrices[:, [1, 0], [0, 1]]
     text, text_tied = _both(right, other_caption, ties)
     image, image_tied = _both(right, other_image, ties)
-    credits = {"text_score": text, "image_score": image, "group_score": _group(right, other_caption, ties)}
-    return summarise(credits, text_tied | image_tied, **options)
+    values = {"text_score": text, "image_score": image, "group_score": _group(right, other_caption, ties)}
+    return make_examples(values, text_tied | image_tied, **labels)
 
 
 def _both(

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .aggregate import metric_function
+from .contract import Described, Examples, make_examples
 from .errors import ScoresError
 from .kernels import check_ties, match_credit, score_matrix
-from .summary import SummaryOptions, summarise
-
-# What ranking at random gets.
-CHANCE = {
-    "original_accuracy": 1 / 2,
-    "augmented_accuracy": 1 / 3,
-    "gap": 1 / 6,
-    "brittleness": 1 / 3,
-    "both_wrong": 1 / 3,
-}
 
 # From best to worst: c the original caption, c_p its hard positive, c_n the hard negative.
 _ORDERS = {
@@ -31,7 +23,8 @@ _ORDERS = {
 }
 
 
-def augmented_accuracy(scores: ArrayLike, *, ties: str = "wrong", **options: Unpack[SummaryOptions]) -> dict[str, Any]:
+@metric_function()
+def augmented_accuracy(scores: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Described]) -> Examples:
     """How often both true captions of an image outscore its hard negative; higher is better.
 
     ::
@@ -47,7 +40,7 @@ def augmented_accuracy(scores: ArrayLike, *, ties: str = "wrong", **options: Unp
             its hard negative; higher means a better match, on any scale.
         ties: what a tie of the hard negative with a true caption earns where it decides: ``"wrong"`` 0, as the
             paper's strict inequalities; ``"half"`` what breaking it at random earns on average; ``"right"`` 1.
-        options: categories, clusters, confidence, resamples, seed; see ``summary.SummaryOptions``.
+        labels: categories, clusters; and further options: see ``aggregate.SummaryOptions``.
 
     Returns:
         ``original_accuracy``, ``augmented_accuracy``, their ``macro_`` averages, ``gap`` and ``macro_gap`` in [0, 1]
@@ -70,11 +63,12 @@ def augmented_accuracy(scores: ArrayLike, *, ties: str = "wrong", **options: Unp
     original, original_tied = match_credit(rows[:, [0, 2]], first, ties)
     # The negative must be the worst of the three: the same kernel, upside down.
     augmented, augmented_tied = match_credit(-rows, first + 2, ties)
-    credits = {"original_accuracy": original, "augmented_accuracy": augmented, "gap": original - augmented}
-    return summarise(credits, original_tied | augmented_tied, **options)
+    values = {"original_accuracy": original, "augmented_accuracy": augmented, "gap": original - augmented}
+    return make_examples(values, original_tied | augmented_tied, **labels)
 
 
-def brittleness(scores: ArrayLike, *, ties: str = "right", **options: Unpack[SummaryOptions]) -> dict[str, Any]:
+@metric_function()
+def brittleness(scores: ArrayLike, *, ties: str = "right", **labels: Unpack[Described]) -> Examples:
     """How often a model ranks one true caption above the hard negative and the other below; lower is better.
 
     ::
@@ -90,7 +84,7 @@ def brittleness(scores: ArrayLike, *, ties: str = "right", **options: Unpack[Sum
         ties: what a tie of the hard negative with a true caption counts: ``"right"`` not brittle, as the paper's strict
             inequalities; ``"half"`` the chance that breaking it at random makes the example brittle; ``"wrong"``
             brittle, as breaking it in some way makes it.
-        options: categories, clusters, confidence, resamples, seed; see ``summary.SummaryOptions``.
+        labels: categories, clusters; and further options: see ``aggregate.SummaryOptions``.
 
     Returns:
         - ``brittleness``, and ``both_wrong``, the share with s(c_n|i) above both, each in [0, 1], with ``macro_``
@@ -99,7 +93,7 @@ def brittleness(scores: ArrayLike, *, ties: str = "right", **options: Unpack[Sum
           1 - brittleness - both_wrong - tie_rate (with ``"right"``) is the augmented accuracy;
         - ``rankings``: the shares of the six rankings and of ``tied`` rows, which have none; they sum to 1;
         - ``mean_scores``: the means of ``c``, ``c_p`` and ``c_n``, on the scale of the scores;
-        - ``n``, ``per_category``, and with ``confidence`` the intervals.
+        - ``n``, ``per_category`` with all of these, and with ``confidence`` the intervals.
 
     Raises:
         ScoresError: rows without three scores, a NaN or infinite score, labels or options that cannot be used.
@@ -124,24 +118,22 @@ def brittleness(scores: ArrayLike, *, ties: str = "right", **options: Unpack[Sum
     for ways, value in counted.items():
         credit[equal == ways] += value
     both_wrong = (above == 0) & (equal == 0)
-    result = summarise({"brittleness": credit, "both_wrong": both_wrong}, equal > 0, **options)
-    return {**result, "rankings": _rankings(rows), "mean_scores": _means(rows)}
+    return make_examples(
+        {"brittleness": credit, "both_wrong": both_wrong},
+        equal > 0,
+        tables={"rankings": _rankings(rows), "mean_scores": dict(zip(("c", "c_p", "c_n"), rows.T, strict=True))},
+        **labels,
+    )
 
 
-def _rankings(rows: NDArray[np.float64]) -> dict[str, float]:
-    shares = {
-        name: float(((rows[:, best] > rows[:, middle]) & (rows[:, middle] > rows[:, worst])).mean())
+def _rankings(rows: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Which of the six rankings each row has; none where some of its scores are tied."""
+    flags = {
+        name: (rows[:, best] > rows[:, middle]) & (rows[:, middle] > rows[:, worst])
         for name, (best, middle, worst) in _ORDERS.items()
     }
-    tied = (rows == rows[:, [1, 2, 0]]).any(axis=1)
-    return {**shares, "tied": float(tied.mean())}
-
-
-def _means(rows: NDArray[np.float64]) -> dict[str, float]:
-    # Scaled by a power of two, which rounds nothing, so that the sum of huge scores does not overflow.
-    _, exponent = np.frexp(np.abs(rows).max())
-    means = np.ldexp(np.ldexp(rows, -exponent).mean(axis=0), exponent)
-    return dict(zip(("c", "c_p", "c_n"), means.tolist(), strict=True))
+    flags["tied"] = (rows == rows[:, [1, 2, 0]]).any(axis=1)
+    return {name: each.astype(np.float64) for name, each in flags.items()}
 
 
 def _triples(scores: ArrayLike) -> NDArray[np.float64]:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 import numpy as np
 
 from .boxes import check_keys
+from .contract import MetricFunction, MetricSpec
 from .errors import ScoresError, UnknownNameError, VLAssayError
+from .kernels import refuse_unreal
 
 if TYPE_CHECKING:
     from evaluate import EvaluationModule
@@ -27,10 +29,15 @@ class CheckedInputs(EvaluationModule):
     refused before, in the words of the function that judges, and what it refused leaves no trace.
 
     Attributes:
-        function: the function that judges; it takes the features' columns, in their order, and the options.
+        spec: the metric's specification. Its function takes the features' columns, in their order, and the options.
     """
 
-    function: Callable[..., dict[str, Any]]
+    spec: MetricSpec
+
+    @property
+    def function(self) -> MetricFunction:
+        """The metric as a plain function."""
+        return self.spec.function
 
     def compute(self, **arguments: Any) -> dict[str, Any] | None:
         """Judge; the arguments are the features' columns and the options of `function`."""
@@ -38,6 +45,10 @@ class CheckedInputs(EvaluationModule):
         for name in arguments:
             if name not in known and name not in ("predictions", "references"):
                 raise UnknownNameError("option", name, known)
+        if self.writer is None:
+            for name in self._feature_names():
+                if arguments.get(name) is None:
+                    raise ScoresError(f"{name} are missing; pass one for each example")
         with _without_collection():
             return super().compute(**arguments)
 
@@ -67,14 +78,23 @@ class CheckedInputs(EvaluationModule):
             raise ScoresError(f"`evaluate` cannot take these inputs: {error}") from error
 
     def refuse(self, batch: dict[str, Any]) -> None:
-        """Raise a `ScoresError` for what `evaluate` would change without notice: booleans that stand for indices."""
-        rows = batch.get("references", [])
-        wanted = str(self._infer_feature_from_batch(batch).get("references"))
-        if "int64" in wanted and any(_is_boolean(row) for row in rows):
+        """Raise a `ScoresError` for what `evaluate` would change without notice.
+
+        That is text and complex numbers in the place of real ones, and booleans that stand for columns.
+        """
+        features = self._infer_feature_from_batch(batch)
+        for name, rows in batch.items():
+            if "string" not in str(features[name]):
+                refuse_unreal(rows, name)
+        if self.has_indices(batch) and any(_is_boolean(row) for row in batch.get("references", [])):
             raise ScoresError(
                 "the references are booleans, which could mean either caption; pass the column of the correct caption, "
                 "0 or 1"
             )
+
+    def has_indices(self, batch: dict[str, Any]) -> bool:
+        """Whether the references are columns of captions."""
+        return self.spec.task_type in ("matching", "retrieval", "text")
 
     def _forget(self) -> None:
         if self.filelock is not None:
@@ -114,7 +134,7 @@ def _without_collection() -> Iterator[None]:
 
 
 def option_names(function: Callable[..., Any]) -> list[str]:
-    """The options of a function that judges: its keyword arguments, those of ``SummaryOptions`` spelt out."""
+    """The options of a metric's function: its keyword arguments, those of an unpacked mapping spelt out."""
     names = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:

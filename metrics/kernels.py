@@ -76,16 +76,20 @@ def check_ties(ties: str) -> str:
     return ties
 
 
-def check_credit(credit: ArrayLike) -> NDArray[np.float64]:
+def check_credit(credit: ArrayLike, may_lack: bool = False) -> NDArray[np.float64]:
     """Return credits as a float64 array of shape (n,).
 
+    Args:
+        credit: array-like of shape (n,).
+        may_lack: whether NaN may say that an example has none.
+
     Raises:
-        ScoresError: no examples, another shape, or a value that is NaN or outside [0, 1].
+        ScoresError: no examples, another shape, or a value that is outside [0, 1] or, unless allowed, NaN.
     """
     values = as_float64(credit, "credit")
     if values.ndim != 1 or not values.size:
         raise ScoresError(f"the credit has shape {values.shape}; pass one value per example, at least one")
-    bad = ~((values >= 0) & (values <= 1))
+    bad = ~((values >= 0) & (values <= 1)) & ~(may_lack & np.isnan(values))
     if bad.any():
         raise ScoresError(
             f"the credit is {values[bad][0]:g} in {name_rows(bad)}; it must lie between 0 and 1, without NaN"
@@ -160,6 +164,7 @@ def name_rows(bad: ArrayLike) -> str:
 
 def as_float64(values: ArrayLike, what: str) -> NDArray[np.float64]:
     """Return numbers as a float64 array of their own shape; `what` names them in the message of a `ScoresError`."""
+    refuse_unreal(values, what)
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
@@ -167,6 +172,35 @@ def as_float64(values: ArrayLike, what: str) -> NDArray[np.float64]:
             f"the {what} cannot be read as numbers ({error}); pass lists or arrays of numbers, and "
             "of a tensor its .detach().float().cpu()"
         ) from error
+
+
+def refuse_unreal(values: Any, what: str) -> None:
+    """Raise a `ScoresError` for text, which NumPy would read, and complex numbers, which would lose a part.
+
+    >>> refuse_unreal([["0.9", "0.1"]], "scores")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    vl_assay.metrics.errors.ScoresError: the scores cannot be read as numbers: they hold text, such as '0.9'; ...
+    """
+    try:
+        found = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError):  # of unequal length, or a tensor that needs .detach()
+        for row in values if isinstance(values, list | tuple) else ():
+            refuse_unreal(row, what)
+        return
+    kind, first = found.dtype.kind, next(iter(found.flat), None)
+    if kind == "O":
+        first = next((value for value in found.flat if isinstance(value, str | bytes | complex)), None)
+        kind = "c" if isinstance(first, complex) else "U" if first is not None else "O"
+        for value in found.flat if kind == "O" else ():
+            if isinstance(value, list | tuple | np.ndarray):
+                refuse_unreal(value, what)
+    if kind in "USc":
+        held = "complex numbers" if kind == "c" else "text"
+        shown = first.item() if isinstance(first, np.generic) else first
+        raise ScoresError(
+            f"the {what} cannot be read as numbers: they hold {held}, such as {shown!r}; pass lists or arrays of "
+            "numbers"
+        )
 
 
 def score_matrix(scores: ArrayLike) -> NDArray[np.float64]:

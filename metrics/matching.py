@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Unpack
+from dataclasses import replace
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .aggregate import metric_function
+from .contract import Described, Examples, make_examples
 from .errors import ScoresError
-from .kernels import as_list, match_credit, name_rows
-from .summary import SummaryOptions, summarise, summarise_parts
+from .kernels import match_credit, name_rows
 
 FORMS = {
     "replace_obj": "REPLACE",
@@ -23,21 +25,22 @@ FORMS = {
 }
 
 
+@metric_function()
 def matching_accuracy(
-    scores: ArrayLike, correct: ArrayLike, *, ties: str = "wrong", **options: Unpack[SummaryOptions]
-) -> dict[str, Any]:
+    scores: ArrayLike, correct: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Described]
+) -> Examples:
     """Judge which captions a model prefers, and say how sure the numbers are.
 
     Args:
         scores: array-like of shape (n, k), k >= 2; higher means a better match. See ``kernels.match_credit``.
         correct: array-like of shape (n,), the column of the correct caption in each row.
         ties: ``"wrong"``, ``"half"`` or ``"right"``: what a tie for the highest score earns.
-        options: categories, clusters, confidence, resamples, seed; see ``summary.SummaryOptions``.
+        labels: categories, clusters; and further options: see ``aggregate.SummaryOptions``.
 
     Returns:
         Plain Python numbers, accuracies and rates in [0, 1], higher accuracy being better: ``accuracy``,
         ``macro_accuracy``, ``tie_rate``, ``n`` and ``per_category``, and with ``confidence`` the intervals; see
-        ``summary.summarise``.
+        ``aggregate.aggregate``.
 
     Raises:
         ScoresError: scores, indices, labels or options that cannot be judged; a NaN is refused.
@@ -49,21 +52,23 @@ def matching_accuracy(
     0.5
     """
     credit, tied = match_credit(scores, correct, ties)
-    return summarise({"accuracy": credit}, tied, **options)
+    chance = {"accuracy": 1 / np.shape(scores)[1]}
+    return make_examples({"accuracy": credit}, tied, chance=chance, **labels)
 
 
+@metric_function()
 def sugarcrepe_accuracy(
     scores: ArrayLike,
     correct: ArrayLike,
     *,
     ties: str = "wrong",
     forms: Mapping[str, str] = FORMS,
-    **options: Unpack[SummaryOptions],
-) -> dict[str, Any]:
+    **labels: Unpack[Described],
+) -> Examples:
     """`matching_accuracy`, and the same for each form of hard negative: REPLACE, SWAP and ADD.
 
     Args:
-        scores, correct, ties, options: as for `matching_accuracy`.
+        scores, correct, ties, labels: as for `matching_accuracy`.
         forms: the form of each category that may come; SugarCrepe's seven categories by default.
 
     Returns:
@@ -83,18 +88,15 @@ def sugarcrepe_accuracy(
     """
     if not isinstance(forms, Mapping) or not all(isinstance(form, str) and form for form in forms.values()):
         raise ScoresError(f'forms is {forms!r}; map each category to its form, such as {{"swap_number": "SWAP"}}')
-    credit, tied = match_credit(scores, correct, ties)
-    result = summarise({"accuracy": credit}, tied, **options)
-    result["per_form"] = {}
-    categories = options.get("categories")
-    if categories is not None:
-        labels = [str(label) for label in as_list(categories)]
-        unknown = np.array([label not in forms for label in labels])
-        if unknown.any():
+    examples = matching_accuracy.per_example(scores, correct, ties=ties, **labels)
+    parts: dict[str, list[str]] = {}
+    for category, numbers in examples.categories.items():
+        if category not in forms:
+            bad = np.isin(np.arange(len(examples)), numbers)
             raise ScoresError(
-                f"the category {labels[unknown.argmax()]!r} in {name_rows(unknown)} has no form; known: "
+                f"the category {category!r} in {name_rows(bad)} has no form; known: "
                 f"{', '.join(forms)}. Name the form of other categories with `forms`, such as "
                 '{"swap_number": "SWAP"}'
             )
-        result["per_form"] = summarise_parts({"accuracy": credit}, tied, [forms[label] for label in labels], **options)
-    return result
+        parts.setdefault(forms[category], []).append(category)
+    return replace(examples, parts={"per_form": parts})

@@ -1,13 +1,7 @@
-"""The metric modules: one folder beside this file each, found by listing.
+"""The metrics: one folder beside this file each, found by listing.
 
-A module that can judge score sheets says so in class attributes:
-
-- ``takes``: "row" for the scores of one image with its captions (or with all captions of a retrieval sheet), "matrix"
-  for images × captions, "detection" for boxes, "answers" for answers;
-- ``shown``: patterns of the scores that tables show; by default those that have a macro average;
-- ``headline``: the score that a plot shows; by default the first of those;
-- ``chance``: what scoring at random gets, by score, where it is not one over the number of captions;
-- ``ties``: how its paper treats ties, where that is not "wrong".
+A folder holds ``spec.py``, with a constant ``SPEC`` that says all that the rest needs to know of the metric (see
+``contract.MetricSpec``), and the `evaluate` module of the folder's name.
 """
 
 from __future__ import annotations
@@ -20,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from .contract import MetricSpec
 from .errors import UnknownNameError
 
 if TYPE_CHECKING:
@@ -38,6 +33,12 @@ class Texts(TypedDict):
 def metric_names() -> list[str]:
     """The names of all metric modules, sorted."""
     return sorted(path.stem for path in _HERE.glob("*/*.py") if path.stem == path.parent.name)
+
+
+def get_spec(name: str) -> MetricSpec:
+    """The specification of a metric; `UnknownNameError` lists the known ones. Imports no `evaluate`."""
+    _check(name)
+    return importlib.import_module(f"{__package__}.{name}.spec").SPEC
 
 
 def load_metric(name: str) -> evaluate.EvaluationModule:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .contract import Described, category_numbers
 from .errors import ScoresError
 from .kernels import Labels, as_float64, check_credit, cluster_codes, name_rows
 from .stats import (
@@ -22,7 +23,6 @@ from .stats import (
     cluster_totals,
     unseen_share,
 )
-from .summary import SummaryOptions, category_rows
 
 _FEW_DISCORDANT = 25
 
@@ -30,14 +30,19 @@ _FEW_DISCORDANT = 25
 _SUM_ROUNDING = 1e-10
 
 
-class PairedOptions(SummaryOptions, total=False):
-    """How `paired_difference` sums up; all of it is optional, and ``confidence`` is 0.95 by default.
+class PairedOptions(Described, total=False):
+    """How `paired_difference` sums up; all of it is optional.
 
     Keys:
+        categories, clusters, resamples, seed: see ``aggregate.SummaryOptions``.
+        confidence: coverage of the intervals; 0.95 by default.
         permutations: number of random sign flips, at least 100; 10,000 by default.
         power: chance with which the smallest detectable difference is found; 0.8 by default.
     """
 
+    confidence: float | None
+    resamples: int
+    seed: int
     permutations: int
     power: float
 
@@ -138,7 +143,7 @@ def paired_difference(
     cluster = cluster_codes(clusters, n)
     per_category = {
         name: _compare(first[rows], second[rows], cluster[rows], options)
-        for name, rows in category_rows(categories, n).items()
+        for name, rows in category_numbers(categories, n).items()
     }
     adjusted = holm([part["permutation_p_value"] for part in per_category.values()])
     for part, p_value in zip(per_category.values(), adjusted.tolist(), strict=True):

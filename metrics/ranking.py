@@ -52,6 +52,10 @@ class HitRanks(NamedTuple):
     tied_right: NDArray[np.intp]
     found: NDArray[np.bool_]
 
+    def of(self, queries: NDArray[np.intp]) -> HitRanks:
+        """Those of some queries."""
+        return HitRanks(self.higher[queries], self.tied_wrong[queries], self.tied_right[queries], self.found[queries])
+
 
 def hit_ranks(queries: ArrayLike, scores: ArrayLike, hits: ArrayLike, n_queries: int) -> HitRanks:
     """Count what stands above and beside the best right candidate of each query.

@@ -1,15 +1,21 @@
-"""Results: what the metrics computed from score sheets; one JSON file.
+"""Results: what the metrics computed from predictions; one JSON file.
 
 ```
-{"schema": "vl-assay/results", "version": 1, "code": "<version of vl-assay>",
+{"schema": "vl-assay/results", "version": 2, "code": "<version of vl-assay>",
  "results": [{"model": {…}, "benchmark": {…}, "run": {…},        as in the sheet's metadata
               "sheet": {"file": …, "sha256": …},                 where the numbers come from
               "metric": "sugarcrepe_itm", "options": {…},        how they were computed
               "missing": 0,                                      examples without an image, not in any score
               "scores": {…},                                     what the metric returned
-              "shown": ["accuracy"], "headline": "accuracy",     the scores to show in tables, and in plots
-              "chance": {…}}]}                                   what random scores would get, by score
+              "table_scores": ["accuracy"],                      the scores to show in tables, and
+              "main_score": "accuracy",                          the one to plot
+              "higher_is_better": {"accuracy": true},            which way each of them goes
+              "chance": {…},                                     what random scores would get, by score
+              "rare": {…}, "left_out": {…}}]}                    categories in no macro average, and why; examples in
+                                                                 no score, counted by why
 ```
+
+Version 1 called the first two "shown" and "headline", and did not have the last three; it is still read.
 
 The sheet's hash, the metric's name and its options are all that it takes to compute the scores again.
 """
@@ -17,21 +23,22 @@ The sheet's hash, the metric's name and its options are all that it takes to com
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ._storage import write_text
-from .errors import SheetError
+from .contract import MetricSpec
+from .errors import SheetError, UnknownNameError
+from .modules import get_spec
 
 SCHEMA = "vl-assay/results"
-VERSION = 1
-_LOWER_IS_BETTER = ("both_wrong", "brittleness", "gap")
+VERSION = 2
 
 
 @dataclass(frozen=True)
 class Result:
-    """The scores of one sheet by one metric; see the module's text."""
+    """The scores of one file of predictions by one metric; see the module's text."""
 
     model: dict[str, Any]
     benchmark: dict[str, Any]
@@ -41,9 +48,24 @@ class Result:
     options: dict[str, Any]
     missing: int
     scores: dict[str, Any]
-    shown: list[str]
-    headline: str
+    table_scores: list[str]
+    main_score: str
+    higher_is_better: dict[str, bool]
     chance: dict[str, float]
+    rare: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def spec(self) -> MetricSpec:
+        """The specification of the metric."""
+        return get_spec(self.metric)
+
+    @property
+    def blind(self) -> dict[str, float]:
+        """The best that a rule which sees captions alone reaches on these examples, by score; empty where not known."""
+        found = self.benchmark.get("blind")
+        levels = found.get(self.metric) if isinstance(found, dict) else None
+        return levels if isinstance(levels, dict) else {}
 
 
 def write_results(path: str | Path, results: list[Result]) -> None:
@@ -79,18 +101,25 @@ def parse_results(content: bytes, name: str) -> list[Result]:
     try:
         document = json.loads(content)
         found = (document["schema"], document["version"])
-        if found != (SCHEMA, VERSION):
-            raise SheetError(f"{name} says schema and version {found}; this version reads {(SCHEMA, VERSION)}")
-        return [Result(**result) for result in document["results"]]
+        if found not in ((SCHEMA, 1), (SCHEMA, VERSION)):
+            raise SheetError(
+                f"{name} says schema and version {found}; this version reads {SCHEMA}, versions 1 and {VERSION}"
+            )
+        read = _of_version_1 if found[1] == 1 else dict
+        return [Result(**read(result)) for result in document["results"]]
     except SheetError:
         raise
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, UnknownNameError) as error:
         raise SheetError(f"{name} is no results file: {error}") from error
 
 
-def is_lower_better(score: str) -> bool:
-    """Whether a score is the better the lower it is, such as brittleness or its macro average."""
-    return score.removeprefix("macro_") in _LOWER_IS_BETTER
+def _of_version_1(result: dict[str, Any]) -> dict[str, Any]:
+    """A result as this version has it."""
+    found = dict(result)
+    found["table_scores"], found["main_score"] = found.pop("shown"), found.pop("headline")
+    spec = get_spec(found["metric"])
+    found["higher_is_better"] = {name: spec.is_higher_better(name) for name in found["table_scores"]}
+    return found
 
 
 def code_version() -> str:

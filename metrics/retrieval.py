@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .aggregate import metric_function
+from .contract import Described, Examples, make_examples
 from .errors import ScoresError, UnknownNameError
+from .estimators import OfValues, mean, median
 from .kernels import (
     Labels,
     as_float64,
@@ -34,7 +38,6 @@ from .ranking import (
     right_candidates,
     tied,
 )
-from .stats import check_options, cluster_bootstrap
 
 POOLS = ("shared", "own")
 
@@ -42,16 +45,6 @@ POOLS = ("shared", "own")
 _BLOCK_SCORES = 2**18
 
 Columns = dict[str, NDArray[np.float64]]
-
-
-class _How(NamedTuple):
-    """The options that do not differ between queries."""
-
-    ks: tuple[int, ...]
-    ties: str
-    confidence: float | None
-    resamples: int
-    seed: int
 
 
 class _Matrices(NamedTuple):
@@ -63,13 +56,24 @@ class _Matrices(NamedTuple):
 
 
 class _Direction(NamedTuple):
-    """All queries of one direction: what each earned, its matrix, and the row of its (first) right image."""
+    """All queries of one direction.
 
-    columns: Columns
+    Attributes:
+        prefix: what the names of its scores begin with.
+        ranks: where the best right candidate of each stands.
+        matrix: the matrix of each.
+        image: the row of its (first) right image.
+        names: what each asks for.
+    """
+
+    prefix: str
+    ranks: HitRanks
     matrix: NDArray[np.intp]
     image: NDArray[np.intp]
+    names: list[str]
 
 
+@metric_function()
 def retrieval_recall(
     scores: Rows,
     right: Rows,
@@ -79,12 +83,8 @@ def retrieval_recall(
     conditions: Labels | None = None,
     seeds: Labels | None = None,
     ties: str = "wrong",
-    confidence: float | None = None,
-    clusters: Labels | None = None,
-    categories: Labels | None = None,
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> dict[str, Any]:
+    **labels: Unpack[Described],
+) -> Examples:
     """How often a right candidate is among the k highest; higher is better for recall, lower for ranks.
 
     With the pool ``"shared"`` every image is scored with the same captions. In text retrieval an image asks for any of
@@ -107,15 +107,12 @@ def retrieval_recall(
         ties: the order of equal scores, ``"wrong"``, ``"half"`` or ``"right"``: see ``ranking.credit_at`` and
             ``ranking.rank``. A model that gives every pair one score gets recall 0 (for k within the wrong candidates),
             that of chance, or 1.
-        confidence: coverage of the intervals, strictly between 0 and 1; without it there are none.
-        clusters: one label per row, its image. Without them each row is its own cluster, and the intervals are too
-            narrow where an image comes in several rows. A caption is in the cluster of the first image in its matrix
-            of which it is true.
-        categories: own only: one label per row, such as CREPE's complexity.
-        resamples, seed: of the bootstrap; see ``stats.cluster_bootstrap``.
+        labels: clusters (one label per row, its image; a caption is in the cluster of the first image in its matrix of
+            which it is true) and, own only, categories (one label per row, such as CREPE's complexity); and further
+            options: see ``aggregate.SummaryOptions``.
 
     Returns:
-        Plain Python numbers; recalls and rates in [0, 1], ranks from 1. Shared, in this order:
+        Plain Python numbers; recalls and rates in [0, 1], ranks from 1. Shared:
 
         - ``text_recall_at_<k>`` for each k, ``text_mean_rank``, ``text_median_rank``, and ``text_tie_rate``, the
           share of queries whose rank a tie decides; the same with ``image_``. Means over the queries of all matrices;
@@ -125,7 +122,7 @@ def retrieval_recall(
           means over its seeds. With ``seeds`` also ``<score>_std`` for recalls and ranks, the sample standard deviation
           over seeds (divided by their number less one; ``None`` for one seed), and ``n_seeds``.
 
-        Own, in this order: ``recall_at_<k>``, ``mean_rank``, ``median_rank``, ``tie_rate``, ``mean_candidates``,
+        Own: ``recall_at_<k>``, ``mean_rank``, ``median_rank``, ``tie_rate``, ``mean_candidates``,
         ``chance_recall_at_<k>`` (what scoring at random earns on average), ``n``, and ``per_category`` with the same.
 
         With ``confidence``: ``confidence``, and ``<recall>_interval`` as [low, high], by condition or category too
@@ -149,47 +146,78 @@ def retrieval_recall(
     """
     if pool not in POOLS:
         raise UnknownNameError("pool of candidates", pool, POOLS)
-    check_options(confidence, resamples, seed)
-    how = _How(check_depths(ks), check_ties(ties), confidence, resamples, seed)
+    depths, clusters, categories = check_depths(ks), labels.get("clusters"), labels.get("categories")
+    check_ties(ties)
     if pool == "own":
         _refuse_options(pool, "shared", conditions=conditions, seeds=seeds)
-        return _own(scores, right, how, clusters, categories)
+        return _own(scores, right, depths, ties, clusters, categories)
     _refuse_options(pool, "own", categories=categories)
-    return _shared(scores, right, how, clusters, conditions, seeds)
+    return _shared(scores, right, depths, ties, clusters, conditions, seeds)
 
 
 def _shared(
-    scores: Rows, right: Rows, how: _How, clusters: Labels | None, conditions: Labels | None, seeds: Labels | None
-) -> dict[str, Any]:
+    scores: Rows,
+    right: Rows,
+    depths: tuple[int, ...],
+    ties: str,
+    clusters: Labels | None,
+    conditions: Labels | None,
+    seeds: Labels | None,
+) -> Examples:
     table = _score_table(scores)
     rows, captions = table.shape
     pairs = right_candidates(right, np.full(rows, captions))
     matrices = _matrices(conditions, seeds, rows)
     cluster = cluster_codes(clusters, rows)
-    text, image = _both_directions(table, pairs, matrices, how)
+    text, image = _both_directions(table, pairs, matrices)
+    matrix = np.concatenate([text.matrix, image.matrix])
+    is_text = np.arange(len(matrix)) < len(text.matrix)
+    values: Columns = {}
+    estimators: list[OfValues] = []
+    for direction, own in ((text, is_text), (image, ~is_text)):
+        recalls, others = _columns(direction.ranks, depths, ties, direction.prefix)
+        values |= {name: _spread(each, own) for name, each in recalls.items()}
+        estimators += [replace(each, values=_spread(each.values, own)) for each in others]
 
-    result: dict[str, Any] = _averages(text.columns) | _averages(image.columns)
-    result |= _counts(text, image, np.unique(matrices.of_row), captions)
-    result["per_condition"] = {}
-    for number, name in enumerate(matrices.names):
-        members = np.flatnonzero(matrices.condition == number)
+    def facts(numbers: NDArray[np.intp] | None) -> dict[str, Any]:
+        if numbers is None:
+            return _counts(matrix, is_text, np.unique(matrices.of_row), captions)
+        members = np.flatnonzero(matrices.condition == matrices.condition[matrix[numbers[0]]])
         over_seeds = [
-            _averages(text.columns, text.matrix == one) | _averages(image.columns, image.matrix == one)
+            {name: float(np.nanmean(each[matrix == one])) for name, each in values.items()}
+            | {
+                name: float(value)
+                for each in estimators
+                for name, value in zip(each.names, each.select(np.flatnonzero(matrix == one))(), strict=True)
+            }
             for one in members
         ]
-        result["per_condition"][name] = {
-            **_over_seeds(over_seeds, with_spread=seeds is not None),
-            **_counts(text, image, members, captions),
-        }
-    for direction in (text, image):
-        labels = [matrices.names[number] for number in matrices.condition[direction.matrix]] if matrices.names else None
-        _add_intervals(result, direction.columns, how, cluster[direction.image], labels, result["per_condition"])
-    return result
+        return _over_seeds(over_seeds, with_spread=seeds is not None) | _counts(matrix, is_text, members, captions)
+
+    return make_examples(
+        values,
+        np.concatenate([tied(text.ranks), tied(image.ranks)]),
+        categories=[matrices.names[number] for number in matrices.condition[matrix]] if matrices.names else None,
+        clusters=cluster[np.concatenate([text.image, image.image])],
+        may_lack=True,
+        rows=np.concatenate([text.image, image.image]),
+        names=[*text.names, *image.names],
+        estimators=tuple(estimators),
+        facts=facts,
+        with_macro=False,
+        with_tie_rate=False,
+        category_key="per_condition",
+    )
 
 
-def _both_directions(
-    table: NDArray[Any], right: RightCandidates, matrices: _Matrices, how: _How
-) -> tuple[_Direction, _Direction]:
+def _spread(values: NDArray[np.float64], own: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Values of the queries of one direction among all queries; NaN for the others."""
+    found = np.full(len(own), np.nan)
+    found[own] = values
+    return found
+
+
+def _both_directions(table: NDArray[Any], right: RightCandidates, matrices: _Matrices) -> tuple[_Direction, _Direction]:
     texts, images = [], []
     for number in range(len(matrices.condition)):
         rows = np.flatnonzero(matrices.of_row == number)
@@ -197,17 +225,22 @@ def _both_directions(
         local = RightCandidates(np.searchsorted(rows, right.rows[inside]), right.columns[inside])
         text, image = _matrix_ranks(table, rows, local)
         asking, first = np.unique(local.columns, return_index=True)
-        asked = {name: values[asking] for name, values in _columns(image, how, "image_").items()}
-        texts.append(_Direction(_columns(text, how, "text_"), np.full(len(rows), number), rows))
-        images.append(_Direction(asked, np.full(len(asking), number), rows[local.rows[first]]))
+        asked = image.of(asking)
+        texts.append(_Direction("text_", text, np.full(len(rows), number), rows, ["captions of the image"] * len(rows)))
+        # Numbered among the captions of its image, so that it is the same where other images are missing.
+        place = first - np.searchsorted(local.rows, local.rows[first])
+        names = [f"image of caption {number}" for number in place.tolist()]
+        images.append(_Direction("image_", asked, np.full(len(asking), number), rows[local.rows[first]], names))
     return _joined(texts), _joined(images)
 
 
 def _joined(parts: list[_Direction]) -> _Direction:
     return _Direction(
-        {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns},
+        parts[0].prefix,
+        HitRanks(*(np.concatenate(each) for each in zip(*(part.ranks for part in parts), strict=True))),
         np.concatenate([part.matrix for part in parts]),
         np.concatenate([part.image for part in parts]),
+        [name for part in parts for name in part.names],
     )
 
 
@@ -239,7 +272,14 @@ def _blocks(rows: int, columns: int) -> Iterable[slice]:
     return (slice(start, start + step) for start in range(0, rows, step))
 
 
-def _own(scores: Rows, right: Rows, how: _How, clusters: Labels | None, categories: Labels | None) -> dict[str, Any]:
+def _own(
+    scores: Rows,
+    right: Rows,
+    depths: tuple[int, ...],
+    ties: str,
+    clusters: Labels | None,
+    categories: Labels | None,
+) -> Examples:
     flat, sizes = candidate_sets(scores)
     n = len(sizes)
     rows, columns = right_candidates(right, sizes)
@@ -253,46 +293,38 @@ def _own(scores: Rows, right: Rows, how: _How, clusters: Labels | None, categori
     row_of = np.repeat(np.arange(n), sizes)
     hits = np.zeros(len(flat), dtype=bool)
     hits[(np.cumsum(sizes) - sizes)[rows] + columns] = True
-    earned = _columns(hit_ranks(row_of, flat, hits, n), how)
-    earned["mean_candidates"] = sizes.astype(np.float64)
+    ranks = hit_ranks(row_of, flat, hits, n)
+    recalls, others = _columns(ranks, depths, ties)
     # Scoring at random is a tie of all candidates, broken at random.
     blind = HitRanks(np.zeros_like(sizes), sizes - rights, rights, np.ones(n, dtype=bool))
-    earned |= {f"chance_recall_at_{k}": credit_at(blind, k, "half") for k in how.ks}
-
-    cluster = cluster_codes(clusters, n)
-    result: dict[str, Any] = {**_averages(earned), "n": n, "per_category": {}}
-    if categories is not None:
-        names, codes = label_codes(categories, n, "categories")
-        for place, name in enumerate(names):
-            members = np.flatnonzero(codes == place)
-            result["per_category"][name] = {**_averages(earned, members), "n": len(members)}
-    _add_intervals(result, earned, how, cluster, categories, result["per_category"])
-    return result
-
-
-def _columns(ranks: HitRanks, how: _How, prefix: str = "") -> Columns:
-    """What each query contributes to each score."""
-    recalls = {f"{prefix}recall_at_{k}": credit_at(ranks, k, how.ties) for k in how.ks}
-    return {
-        **recalls,
-        f"{prefix}mean_rank": rank(ranks, how.ties),
-        f"{prefix}tie_rate": tied(ranks).astype(np.float64),
-    }
+    chance = {f"recall_at_{k}": credit_at(blind, k, "half") for k in depths}
+    others = [each for each in others if each.names != ("tie_rate",)]
+    others.append(OfValues(("mean_candidates",), sizes.astype(np.float64), (mean,)))
+    others += [OfValues((f"chance_{name}",), values, (mean,)) for name, values in chance.items()]
+    return make_examples(
+        recalls,
+        tied(ranks),
+        categories=categories,
+        clusters=clusters,
+        estimators=tuple(others),
+        chance={name: float(values.mean()) for name, values in chance.items()},
+        with_macro=False,
+    )
 
 
-def _averages(columns: Columns, queries: slice | NDArray[Any] = slice(None)) -> dict[str, float]:
-    result = {}
-    for name, values in columns.items():
-        chosen = values[queries]
-        result[name] = float(chosen.mean())
-        if name.endswith("mean_rank"):
-            result[name.replace("mean_rank", "median_rank")] = float(np.median(chosen))
-    return result
+def _columns(ranks: HitRanks, depths: tuple[int, ...], ties: str, prefix: str = "") -> tuple[Columns, list[OfValues]]:
+    """Recall of each query at each depth, and the scores and rates that have no intervals."""
+    recalls = {f"{prefix}recall_at_{k}": credit_at(ranks, k, ties) for k in depths}
+    names = (f"{prefix}mean_rank", f"{prefix}median_rank")
+    rates = OfValues((f"{prefix}tie_rate",), tied(ranks).astype(np.float64), (mean,))
+    return recalls, [OfValues(names, rank(ranks, ties), (mean, median)), rates]
 
 
-def _counts(text: _Direction, image: _Direction, matrices: NDArray[np.intp], captions: int) -> dict[str, int]:
-    images = int(np.isin(text.matrix, matrices).sum())
-    asking = int(np.isin(image.matrix, matrices).sum())
+def _counts(
+    matrix: NDArray[np.intp], is_text: NDArray[np.bool_], matrices: NDArray[np.intp], captions: int
+) -> dict[str, int]:
+    inside = np.isin(matrix, matrices)
+    images, asking = int((inside & is_text).sum()), int((inside & ~is_text).sum())
     columns = captions * len(matrices)
     return {"n": images, "n_images": images, "n_captions": columns, "n_captions_without_image": columns - asking}
 
@@ -306,26 +338,6 @@ def _over_seeds(seeds: list[dict[str, float]], with_spread: bool) -> dict[str, A
                 result[f"{name}_std"] = statistics.stdev(runs) if len(runs) > 1 else None
         result["n_seeds"] = len(seeds)
     return result
-
-
-def _add_intervals(
-    result: dict[str, Any],
-    columns: Columns,
-    how: _How,
-    clusters: NDArray[np.intp],
-    labels: Labels | None,
-    parts: dict[str, dict[str, Any]],
-) -> None:
-    if how.confidence is None:
-        return
-    result["confidence"] = float(how.confidence)
-    for name, credit in columns.items():
-        if name.startswith("chance") or "recall_at_" not in name:
-            continue
-        intervals = cluster_bootstrap(credit, clusters, labels, how.confidence, how.resamples, how.seed)
-        result[f"{name}_interval"] = list(intervals.micro)
-        for label, interval in intervals.categories.items():
-            parts[label][f"{name}_interval"] = list(interval)
 
 
 def _matrices(conditions: Labels | None, seeds: Labels | None, n: int) -> _Matrices:

@@ -107,6 +107,31 @@ def read_sheet(path: str | Path) -> Sheet:
     return sheet
 
 
+def prediction_files(*paths: str | Path) -> list[Path]:
+    """Files of predictions: those named, and of folders all that lie in them, sorted.
+
+    Raises:
+        SheetError: a folder holds none.
+    """
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if not path.is_dir():
+            found.append(path)
+            continue
+        inside = [file for file in sorted(path.glob("*.parquet")) if _has_metadata(file)]
+        if not inside:
+            raise SheetError(f"{path} is a folder without predictions (*.parquet); name one that `vl-assay run` wrote")
+        found += inside
+    return list(dict.fromkeys(found))
+
+
+def _has_metadata(path: Path) -> bool:
+    try:
+        return _METADATA_KEY in (pq.read_schema(path).metadata or {})
+    except (pa.ArrowException, OSError):
+        return True  # damaged: reading it says how
+
+
 def _rows(table: pa.Table, row_class: type[Row]) -> list[Row]:
     if row_class is not RetrievalRow:
         return [row_class(**row) for row in table.to_pylist()]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,11 +31,13 @@ class Intervals(NamedTuple):
         micro: of the mean over all examples.
         macro: of the unweighted mean over categories; equal to ``micro`` without categories.
         categories: of each category's mean, in the order in which the categories first appear.
+        groups: of the mean over the examples of each group of categories, and of the mean over its categories.
     """
 
     micro: Interval
     macro: Interval
     categories: dict[str, Interval]
+    groups: dict[Any, tuple[Interval, Interval]]
 
 
 class _Totals(NamedTuple):
@@ -52,6 +54,7 @@ def cluster_bootstrap(
     confidence: float = 0.95,
     resamples: int = 10_000,
     seed: int = 0,
+    groups: Mapping[Any, Collection[str]] | None = None,
 ) -> Intervals:
     """Percentile intervals of mean credit, from resampling whole clusters (images) with replacement.
 
@@ -80,9 +83,10 @@ def cluster_bootstrap(
         confidence: coverage, strictly between 0 and 1.
         resamples: number of resamples, at least 100.
         seed: seed of the random draws, a whole number from 0.
+        groups: names of groups and of the categories in each.
 
     Returns:
-        The intervals of the micro mean, the macro mean and each category's mean.
+        The intervals of the micro mean, the macro mean, each category's mean and each group's means.
 
     Raises:
         ScoresError: no values, NaN or values outside [0, 1], labels missing or of another number, or an
@@ -108,10 +112,17 @@ def cluster_bootstrap(
     per_cluster = _totals(credit, cluster, category)
     resampled = _resample(per_cluster, resamples, seed)
     columns, macro = _intervals(per_cluster, resampled, confidence)
+    found: dict[Any, tuple[Interval, Interval]] = {}
+    for group, members in (groups or {}).items():
+        places = sorted(column_of[name] for name in members)
+        own, drawn = _columns(per_cluster, places), _columns(resampled, places)
+        micro = _intervals(_pool(own), _pool(drawn), confidence)[1]
+        found[group] = micro, _intervals(own, drawn, confidence)[1]
     return Intervals(
         micro=_intervals(_pool(per_cluster), _pool(resampled), confidence)[1],
         macro=macro,
         categories={} if categories is None else {name: columns[column_of[name]] for name in names},
+        groups=found,
     )
 
 
@@ -144,6 +155,55 @@ def resampled_totals(
     order = np.argsort(cluster, kind="stable")
     starts = np.flatnonzero(np.diff(cluster[order], prepend=-1))
     return _draw(np.add.reduceat(values[order], starts, axis=0), resamples, seed)
+
+
+def resampled_weights(clusters: NDArray[np.intp], resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
+    """How often each example counts in each resample of whole clusters, for scores that no totals determine.
+
+    Args:
+        clusters: int array of shape (n,), the number of each example's cluster.
+        resamples: number of resamples.
+        seed: seed of the random draws.
+
+    Returns:
+        An iterator over arrays of shape (n,) of whole numbers.
+
+    >>> next(resampled_weights(np.array([0, 0, 1]), 100, 0)).tolist() in ([2, 2, 0], [1, 1, 1], [0, 0, 2])
+    True
+    """
+    codes = np.unique(clusters, return_inverse=True)[1]
+    members = int(codes.max()) + 1
+    generator = np.random.default_rng(seed)
+    for _ in range(resamples):
+        yield np.bincount(generator.integers(members, size=members), minlength=members)[codes].astype(np.float64)
+
+
+def mean_interval(
+    values: NDArray[np.float64], cluster: NDArray[np.intp], confidence: float, resamples: int, seed: int
+) -> Interval | None:
+    """Percentile interval of a mean without bounds over resamples of clusters; ``None`` where they do not differ.
+
+    Args:
+        values: float64 array of shape (n,), finite.
+        cluster: int array of shape (n,), the number of each example's cluster.
+        confidence, resamples, seed: as for `cluster_bootstrap`.
+    """
+    # Scaled by a power of two, which rounds nothing, so that sums of huge values do not overflow.
+    _, exponent = np.frexp(np.abs(values).max())
+    scaled = np.ldexp(values, -exponent)
+    if cluster_standard_error(scaled, cluster) is None:
+        return None
+    sums, counts = cluster_totals(scaled, cluster)
+    order = np.lexsort((counts, sums))  # blind to the clusters' names
+    totals = (sums + 1j * counts)[order]  # one look-up for both
+    generator = np.random.default_rng(seed)
+    clusters = len(totals)
+    means = []
+    for n in chunks(resamples, clusters):
+        drawn = totals[generator.integers(clusters, size=(n, clusters), dtype=np.int32)].sum(axis=1)
+        means.append(drawn.real / drawn.imag)
+    low, high = percentile_interval(np.concatenate(means), confidence)
+    return float(np.ldexp(low, exponent)), float(np.ldexp(high, exponent))
 
 
 def cluster_totals(
@@ -224,6 +284,11 @@ def _totals(credit: NDArray[np.float64], cluster: NDArray[np.intp], category: ND
     )
 
 
+def _columns(totals: _Totals, places: list[int]) -> _Totals:
+    """The totals of some categories."""
+    return _Totals(*(part[:, places] for part in totals))
+
+
 def _pool(totals: _Totals) -> _Totals:
     return _Totals(*(part.sum(axis=1, keepdims=True) for part in totals))
 
@@ -240,7 +305,14 @@ def _draw(content: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np
     kinds, members = np.unique(content.round(12), axis=0, return_counts=True)
     draws = int(members.sum())
     generator = np.random.default_rng(seed)
-    return np.concatenate([_draw_counts(generator, members, n) @ kinds for n in chunks(resamples, draws)])
+    return np.concatenate([_draw_sums(generator, kinds, members, n) for n in chunks(resamples, draws)])
+
+
+def _draw_sums(
+    generator: np.random.Generator, kinds: NDArray[np.float64], members: NDArray[np.intp], resamples: int
+) -> NDArray[np.float64]:
+    # As floats, which hold whole numbers exactly: a product of whole numbers and floats is slow.
+    return _draw_counts(generator, members, resamples).astype(np.float64) @ kinds
 
 
 def _draw_counts(generator: np.random.Generator, members: NDArray[np.intp], resamples: int) -> NDArray[np.intp]:
@@ -249,8 +321,10 @@ def _draw_counts(generator: np.random.Generator, members: NDArray[np.intp], resa
     if _KINDS_WORTH_COUNTING * kinds <= draws:
         return generator.multinomial(draws, members / draws, size=resamples)
     # Of many kinds it is faster to draw the clusters one by one, and to count.
-    drawn = np.repeat(np.arange(kinds), members)[generator.integers(draws, size=(resamples, draws), dtype=np.int32)]
-    drawn += kinds * np.arange(resamples)[:, np.newaxis]
+    kind_of = np.repeat(np.arange(kinds, dtype=np.int32), members)
+    drawn = generator.integers(draws, size=(resamples, draws), dtype=np.int32)
+    drawn = kind_of[drawn]
+    drawn += kinds * np.arange(resamples, dtype=np.int32)[:, np.newaxis]
     return np.bincount(drawn.ravel(), minlength=resamples * kinds).reshape(resamples, kinds)
 
 

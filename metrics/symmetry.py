@@ -6,12 +6,15 @@ import math
 from collections.abc import Iterator
 from itertools import product
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .aggregate import with_examples
+from .contract import Described, Examples, category_numbers, make_examples
 from .errors import ScoresError
+from .estimators import OfValues, mean, median
 from .kernels import Labels, cluster_codes, match_credit, name_rows, score_matrix
 from .stats import (
     MIN_RESAMPLES,
@@ -20,11 +23,9 @@ from .stats import (
     chunks,
     cluster_bootstrap,
     cluster_standard_error,
-    cluster_totals,
-    percentile_interval,
+    mean_interval,
     unseen_share,
 )
-from .summary import category_rows
 
 # The squares of sums of larger scores would soon leave the range of float64.
 _LARGEST_SCORE = 1e100
@@ -52,6 +53,25 @@ class _Options(NamedTuple):
     seed: int
 
 
+def artifact_examples(
+    scores: ArrayLike, correct: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Described]
+) -> Examples:
+    """What each example adds to `artifact_gap`; the arguments are as there."""
+    found = _check_examples(scores, correct, labels.get("clusters"), ties)
+    gaps = found.positive - found.negative
+    placement = _placement_values(found.positive, found.negative) / 2
+    return make_examples(
+        {"accuracy": found.credit},
+        found.tied,
+        estimators=(
+            OfValues(("auc",), placement, (mean,)),
+            OfValues(("mean_gap", "median_gap"), gaps, (mean, median)),
+        ),
+        **labels,
+    )
+
+
+@with_examples(artifact_examples)
 def artifact_gap(
     scores: ArrayLike,
     correct: ArrayLike,
@@ -140,7 +160,7 @@ def artifact_gap(
     examples = _check_examples(scores, correct, clusters, ties)
     per_category = {
         name: _measure(examples.chosen(rows), options)
-        for name, rows in category_rows(categories, len(examples.credit)).items()
+        for name, rows in category_numbers(categories, len(examples.credit)).items()
     }
     certainty = {} if confidence is None else {"confidence": float(confidence)}
     return {**_measure(examples, options), **certainty, "per_category": per_category}
@@ -185,7 +205,8 @@ def _measure(examples: _Examples, options: _Options) -> dict[str, Any]:
         cluster, confidence = examples.cluster, options.confidence
         intervals = cluster_bootstrap(examples.credit, cluster, None, confidence, options.resamples, options.seed)
         result["accuracy_interval"] = list(intervals.micro)
-        result["mean_gap_interval"] = _mean_interval(gaps, cluster, confidence, options)
+        interval = mean_interval(gaps, cluster, confidence, options.resamples, options.seed)
+        result["mean_gap_interval"] = interval and list(interval)
         result["auc_interval"] = _auc_interval(placement, cluster, confidence)
     return result
 
@@ -208,24 +229,6 @@ def _auc_interval(placement: NDArray[np.float64], cluster: NDArray[np.intp], con
     clusters = len(np.unique(cluster))
     seen = 0.0 if clusters == 1 else (1 - unseen_share(clusters, confidence)) ** 2
     return [seen * auc, 1 - seen * (1 - auc)]
-
-
-def _mean_interval(
-    values: NDArray[np.float64], cluster: NDArray[np.intp], confidence: float, options: _Options
-) -> list[float] | None:
-    """Percentile interval of the mean over resamples of clusters, ``None`` where they do not differ."""
-    if cluster_standard_error(values, cluster) is None:
-        return None
-    sums, counts = cluster_totals(values, cluster)
-    order = np.lexsort((counts, sums))  # blind to the clusters' names
-    totals = (sums + 1j * counts)[order]  # one look-up for both
-    generator = np.random.default_rng(options.seed)
-    clusters = len(totals)
-    means = []
-    for n in chunks(options.resamples, clusters):
-        drawn = totals[generator.integers(clusters, size=(n, clusters), dtype=np.int32)].sum(axis=1)
-        means.append(drawn.real / drawn.imag)
-    return list(percentile_interval(np.concatenate(means), confidence))
 
 
 def _symmetry_test(examples: _Examples, permutations: int, seed: int) -> tuple[int, float]:

@@ -318,9 +318,11 @@ def test_with_confidence_every_result_has_intervals_around_its_scores(name):
     for part in (result, *result.get("per_category", {}).values()):
         intervals = {key.removesuffix("_interval"): value for key, value in part.items() if key.endswith("_interval")}
         assert intervals
-        for key, (low, high) in intervals.items():
-            assert low <= part[key] <= high
-            assert low < high
+        for key, interval in intervals.items():
+            labelled = interval if isinstance(interval, dict) else {None: interval}
+            for label, (low, high) in labelled.items():
+                assert low <= (part[key] if label is None else part[key][label]) <= high
+                assert low < high
 
 
 @EVERY
@@ -331,3 +333,35 @@ def test_the_table_of_a_result_has_all_its_scores(name):
     assert {len(line) for line in lines} == {len(headers)}
     shown = dict(zip(headers, lines[-1], strict=True))
     assert shown["n"] == result["n"]
+
+
+COLUMNS = ["sugarcrepe_itm", "aro_itm", "artifact_gap", "retrieval_recall", "paired_difference"]
+
+
+def four_right(name):
+    return {key: [[0.9, 0.1]] * 4 for key in load_metric(name)._feature_names()} | {"references": [0] * 4}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("column", [0.9, -0.5])
+def test_a_column_that_is_no_whole_number_is_refused_and_not_cut_off(name, column):
+    with pytest.raises(ScoresError, match=rf"is {column} in row 3"):
+        compute(name, four_right(name) | {"references": [0, 0, 0, column]})
+
+
+@pytest.mark.parametrize("name", [*COLUMNS, "augmented_accuracy", "brittleness", "group_match"])
+@pytest.mark.parametrize(("value", "held"), [("0.9", "text"), (0.9 + 1j, "complex numbers")])
+def test_text_and_complex_numbers_are_no_scores(name, value, held):
+    inputs = rows_of(name)
+    top = CASES[name].scores[0]
+    inputs[top][2] = CASES[name].with_scores({top: [inputs[top][2]]}, lambda _: value)[top][0]
+    with pytest.raises(ScoresError, match=f"hold {held}|is text"):
+        compute(name, inputs)
+
+
+@EVERY
+def test_inputs_that_are_missing_are_named(name):
+    inputs = rows_of(name)
+    for column in load_metric(name)._feature_names():
+        with pytest.raises(ScoresError, match=f"{column} are missing; pass one for each example"):
+            compute(name, {key: rows for key, rows in inputs.items() if key != column})

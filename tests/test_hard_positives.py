@@ -111,6 +111,11 @@ def test_augmented_accuracy_by_arithmetic():
 def test_brittleness_by_arithmetic():
     result = load_metric("brittleness").compute(predictions=SCORES, categories=CATEGORIES)
     third = pytest.approx(1 / 3)
+    swap = result["per_category"]["swap"]
+    assert swap.pop("rankings")["tied"] == 0
+    assert swap.pop("mean_scores")["c"] == pytest.approx(0.28)  # (0.30 + 0.29 + 0.25) / 3
+    assert result["per_category"]["replace"].pop("rankings")["tied"] == 1
+    assert result["per_category"]["replace"].pop("mean_scores")["c_p"] == pytest.approx(0.27)
     assert result == {
         "brittleness": 0.25,  # the second
         "both_wrong": 0.25,  # the third

@@ -74,13 +74,6 @@ def test_three_seeds_give_the_mean_and_the_sample_standard_deviation():
     assert part["n_seeds"] == 3
 
 
-def test_evaluate_cuts_fractions_off_as_the_card_warns():
-    assert compute([[2, 1], [1, 2]], [0.7, 1]) == compute([[2, 1], [1, 2]], [0, 1])
-    assert "0.7 becomes 0 without notice" in CARD
-    with pytest.raises(ScoresError, match=r"right candidate is 0\.7 in row 0"):
-        retrieval_recall([[2, 1], [1, 2]], [0.7, 1])
-
-
 def in_per_cent(cell):
     """What the card makes of a cell of the paper: "0.420 ± 0.003" becomes "42.0 ± 0.3"."""
     return " ± ".join(f"{100 * float(number):.1f}" for number in cell.split(" ± "))

@@ -80,6 +80,10 @@ def test_results_by_arithmetic():
                 "accuracy": pytest.approx(2 / 3),
                 "n": 3,
                 "macro_f1": pytest.approx(2 / 3),  # TP 1, FP 1, TN 1: 2/3 and 2/3
+                "f1_yes": pytest.approx(2 / 3),
+                "f1_no": pytest.approx(2 / 3),
+                "false_positives": 1,
+                "false_negatives": 0,
                 "false_positive_share": 1 / 2,
                 "false_negative_share": 0.0,
             },
@@ -87,6 +91,10 @@ def test_results_by_arithmetic():
                 "accuracy": pytest.approx(1 / 3),
                 "n": 3,
                 "macro_f1": 1 / 4,  # TP 1, FP 1, FN 1: 1/2 and 0
+                "f1_yes": 1 / 2,
+                "f1_no": 0,
+                "false_positives": 1,
+                "false_negatives": 1,
                 "false_positive_share": 1 / 2,
                 "false_negative_share": 1.0,
             },

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datasets
 import evaluate
 
-from vl_assay.metrics.aro import aro_accuracy
+from vl_assay.metrics.aro_itm.spec import SPEC
 from vl_assay.metrics.citations import ARO
 from vl_assay.metrics.inputs import CheckedInputs
 from vl_assay.metrics.modules import describe
@@ -17,7 +17,7 @@ class AROITM(CheckedInputs, evaluate.Metric):
     Args:
         predictions: float64 of shape (n, k), k >= 2: the scores of an image's captions, on any scale, higher meaning a
             better match. VG-Relation and VG-Attribution have two captions, Order has five.
-        references: int64 of shape (n,): the column of the correct caption.
+        references: whole numbers of shape (n,): the column of the correct caption.
         task: ``"relation"`` (the default), ``"attribution"`` or ``"order"``.
         categories: the relation of each example; or its attributes, as text or as a list of two. None for Order.
         ties: what a tie for the highest score earns: ``"wrong"`` 0, ``"half"`` 1 over the number of captions that share
@@ -60,8 +60,7 @@ class AROITM(CheckedInputs, evaluate.Metric):
         0.5
     """
 
-    function = staticmethod(aro_accuracy)
-    takes, headline = "row", "accuracy"
+    spec = SPEC
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
@@ -70,7 +69,8 @@ class AROITM(CheckedInputs, evaluate.Metric):
             features=datasets.Features(
                 {
                     "predictions": datasets.Sequence(datasets.Value("float64")),
-                    "references": datasets.Value("int64"),
+                    # As int64 a column of 0.9 would become 0 without notice.
+                    "references": datasets.Value("float64"),
                 }
             ),
             reference_urls=["https://arxiv.org/abs/2210.01936"],

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datasets
 import evaluate
 
+from vl_assay.metrics.artifact_gap.spec import SPEC
 from vl_assay.metrics.citations import SUGARCREPE
 from vl_assay.metrics.inputs import CheckedInputs
 from vl_assay.metrics.modules import describe
-from vl_assay.metrics.symmetry import artifact_gap
 
 
 class ArtifactGap(CheckedInputs, evaluate.Metric):
@@ -17,7 +17,7 @@ class ArtifactGap(CheckedInputs, evaluate.Metric):
     Args:
         predictions: float64 of shape (n, 2): a text-only model's scores of an example's two captions, higher meaning
             more plausible. A caption with several hard negatives makes one row for each.
-        references: int64 of shape (n,): the column of the correct caption, 0 or 1.
+        references: whole numbers of shape (n,): the column of the correct caption, 0 or 1.
         ties: what equal scores earn in the accuracy: ``"wrong"`` 0, ``"half"`` 1/2, ``"right"`` 1.
         categories: one label per example, such as ``"swap_att"``.
         confidence: coverage of confidence intervals, such as 0.95; none are computed without it.
@@ -48,7 +48,7 @@ class ArtifactGap(CheckedInputs, evaluate.Metric):
         (0.6667, 0.3333, 0.7778)
     """
 
-    function = staticmethod(artifact_gap)
+    spec = SPEC
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
@@ -57,7 +57,8 @@ class ArtifactGap(CheckedInputs, evaluate.Metric):
             features=datasets.Features(
                 {
                     "predictions": datasets.Sequence(datasets.Value("float64")),
-                    "references": datasets.Value("int64"),
+                    # As int64 a column of 0.9 would become 0 without notice.
+                    "references": datasets.Value("float64"),
                 }
             ),
             reference_urls=["https://arxiv.org/abs/2306.14610"],

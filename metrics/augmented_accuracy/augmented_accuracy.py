@@ -5,8 +5,8 @@ from __future__ import annotations
 import datasets
 import evaluate
 
+from vl_assay.metrics.augmented_accuracy.spec import SPEC
 from vl_assay.metrics.citations import HARD_POSITIVES
-from vl_assay.metrics.hard_positives import CHANCE, augmented_accuracy
 from vl_assay.metrics.inputs import CheckedInputs
 from vl_assay.metrics.modules import describe
 
@@ -47,8 +47,7 @@ class AugmentedAccuracy(CheckedInputs, evaluate.Metric):
         (0.6667, 0.3333, 0.3333)
     """
 
-    function = staticmethod(augmented_accuracy)
-    takes, headline, chance = "row", "augmented_accuracy", CHANCE
+    spec = SPEC
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

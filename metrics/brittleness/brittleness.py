@@ -5,8 +5,8 @@ from __future__ import annotations
 import datasets
 import evaluate
 
+from vl_assay.metrics.brittleness.spec import SPEC
 from vl_assay.metrics.citations import HARD_POSITIVES
-from vl_assay.metrics.hard_positives import CHANCE, brittleness
 from vl_assay.metrics.inputs import CheckedInputs
 from vl_assay.metrics.modules import describe
 
@@ -49,10 +49,7 @@ class Brittleness(CheckedInputs, evaluate.Metric):
         (0.5, 0.0, 0.0)
     """
 
-    function = staticmethod(brittleness)
-    takes, headline, chance = "row", "brittleness", CHANCE
-    # A tie is not brittle by the paper's strict inequalities.
-    ties = "right"
+    spec = SPEC
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

@@ -6,7 +6,7 @@ import datasets
 import evaluate
 
 from vl_assay.metrics.citations import TRICD
-from vl_assay.metrics.cpd import cpd_ap
+from vl_assay.metrics.cpd_ap.spec import SPEC
 from vl_assay.metrics.inputs import BoxInputs
 from vl_assay.metrics.modules import describe, detection_features
 
@@ -61,8 +61,7 @@ class CPDAP(BoxInputs, evaluate.Metric):
         (1.0, 2, 1)
     """
 
-    function = staticmethod(cpd_ap)
-    takes, headline, shown = "detection", "ap", ("ap", "ap50", "ap_positives")
+    spec = SPEC
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

@@ -6,7 +6,7 @@ import datasets
 import evaluate
 
 from vl_assay.metrics.citations import TRICD
-from vl_assay.metrics.grounding import grounding_recall
+from vl_assay.metrics.grounding_recall.spec import SPEC
 from vl_assay.metrics.inputs import BoxInputs
 from vl_assay.metrics.modules import describe, detection_features
 
@@ -53,8 +53,7 @@ class GroundingRecall(BoxInputs, evaluate.Metric):
         (0.0, 1.0)
     """
 
-    function = staticmethod(grounding_recall)
-    takes, headline = "detection", "recall_at_1"
+    spec = SPEC
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

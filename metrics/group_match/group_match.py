@@ -6,7 +6,7 @@ import datasets
 import evaluate
 
 from vl_assay.metrics.citations import COLA, WINOGROUND
-from vl_assay.metrics.groups import CHANCE, group_match
+from vl_assay.metrics.group_match.spec import SPEC
 from vl_assay.metrics.inputs import CheckedInputs
 from vl_assay.metrics.modules import describe
 
@@ -48,8 +48,7 @@ class GroupMatch(CheckedInputs, evaluate.Metric):
         (1.0, 0.5, 0.5)
     """
 
-    function = staticmethod(group_match)
-    takes, headline, chance = "matrix", "group_score", CHANCE
+    spec = SPEC
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

@@ -6,7 +6,7 @@ import datasets
 import evaluate
 
 from vl_assay.metrics.citations import TRICD
-from vl_assay.metrics.grounding import group_recall_at_1
+from vl_assay.metrics.group_recall_at_1.spec import SPEC
 from vl_assay.metrics.inputs import BoxInputs
 from vl_assay.metrics.modules import describe, detection_features
 
@@ -61,8 +61,7 @@ class GroupRecallAt1(BoxInputs, evaluate.Metric):
         1.0
     """
 
-    function = staticmethod(group_recall_at_1)
-    takes, headline = "detection", "recall_at_1"
+    spec = SPEC
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

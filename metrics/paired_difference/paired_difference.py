@@ -8,9 +8,10 @@ import datasets
 import evaluate
 
 from vl_assay.metrics.citations import MCNEMAR, MILLER
-from vl_assay.metrics.comparison import are_scores, compare_models, refuse_text
+from vl_assay.metrics.comparison import are_scores, refuse_text
 from vl_assay.metrics.inputs import CheckedInputs
 from vl_assay.metrics.modules import describe
+from vl_assay.metrics.paired_difference.spec import SPEC
 
 
 class PairedDifference(CheckedInputs, evaluate.Comparison):
@@ -62,7 +63,7 @@ class PairedDifference(CheckedInputs, evaluate.Comparison):
         (0.5, 'exact')
     """
 
-    function = staticmethod(compare_models)
+    spec = SPEC
 
     def _info(self) -> evaluate.ComparisonInfo:
         scores, answer = datasets.Sequence(datasets.Value("float64")), datasets.Value("float64")
@@ -71,16 +72,16 @@ class PairedDifference(CheckedInputs, evaluate.Comparison):
             citation=MILLER + "\n" + MCNEMAR,
             # Right answers as float64: as int64 one of 0.7 would become 0 without notice.
             features=[
-                datasets.Features({"predictions1": first, "predictions2": second, "references": right})
-                for first, second, right in (
-                    (answer, answer, answer),
-                    (answer, scores, datasets.Value("int64")),
-                    (scores, answer, datasets.Value("int64")),
-                    (scores, scores, datasets.Value("int64")),
-                )
+                datasets.Features({"predictions1": first, "predictions2": second, "references": answer})
+                for first in (answer, scores)
+                for second in (answer, scores)
             ],
             reference_urls=["https://arxiv.org/abs/2411.00640"],
         )
+
+    def has_indices(self, batch: dict[str, Any]) -> bool:
+        """Whether the references are columns of captions: where some model gives scores."""
+        return any(are_scores(batch[name]) for name in ("predictions1", "predictions2"))
 
     def _infer_feature_from_batch(self, batch: dict[str, Any]) -> datasets.Features:
         # `evaluate` looks at the first row alone: an empty batch has none, and a missing answer says nothing.

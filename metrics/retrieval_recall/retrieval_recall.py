@@ -8,7 +8,7 @@ import evaluate
 from vl_assay.metrics.citations import ARO, CREPE
 from vl_assay.metrics.inputs import CheckedInputs
 from vl_assay.metrics.modules import describe
-from vl_assay.metrics.retrieval import retrieval_recall
+from vl_assay.metrics.retrieval_recall.spec import SPEC
 
 
 class RetrievalRecall(CheckedInputs, evaluate.Metric):
@@ -56,12 +56,11 @@ class RetrievalRecall(CheckedInputs, evaluate.Metric):
         2.0
     """
 
-    function = staticmethod(retrieval_recall)
-    takes, shown = "row", ("text_recall_at_*", "image_recall_at_*", "recall_at_*")
+    spec = SPEC
 
     def _info(self) -> evaluate.MetricInfo:
         scores = datasets.Sequence(datasets.Value("float64"))
-        right = datasets.Value("int64")
+        right = datasets.Value("float64")  # as int64 a column of 0.9 would become 0 without notice
         return evaluate.MetricInfo(
             **describe(type(self)),
             citation=ARO + "\n" + CREPE,

@@ -7,8 +7,8 @@ import evaluate
 
 from vl_assay.metrics.citations import SUGARCREPE
 from vl_assay.metrics.inputs import CheckedInputs
-from vl_assay.metrics.matching import sugarcrepe_accuracy
 from vl_assay.metrics.modules import describe
+from vl_assay.metrics.sugarcrepe_itm.spec import SPEC
 
 
 class SugarCrepeITM(CheckedInputs, evaluate.Metric):
@@ -17,7 +17,7 @@ class SugarCrepeITM(CheckedInputs, evaluate.Metric):
     Args:
         predictions: float64 of shape (n, k), k >= 2: the scores of an image's captions, on any scale, higher meaning a
             better match. SugarCrepe has k = 2, and [positive, negative] is the usual order.
-        references: int64 of shape (n,): the column of the correct caption, so 0 in the usual order.
+        references: whole numbers of shape (n,): the column of the correct caption, so 0 in the usual order.
         categories: one of SugarCrepe's seven per example, such as ``"swap_att"``; without them the macro average equals
             the micro average, and there are no forms.
         forms: the form of each category, for categories of your own: ``{"swap_number": "SWAP"}``.
@@ -58,8 +58,7 @@ class SugarCrepeITM(CheckedInputs, evaluate.Metric):
         {'accuracy': 0.0, 'tie_rate': 0.5, 'n': 2}
     """
 
-    function = staticmethod(sugarcrepe_accuracy)
-    takes, headline = "row", "accuracy"
+    spec = SPEC
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
@@ -68,7 +67,8 @@ class SugarCrepeITM(CheckedInputs, evaluate.Metric):
             features=datasets.Features(
                 {
                     "predictions": datasets.Sequence(datasets.Value("float64")),
-                    "references": datasets.Value("int64"),
+                    # As int64 a column of 0.9 would become 0 without notice.
+                    "references": datasets.Value("float64"),
                 }
             ),
             reference_urls=["https://arxiv.org/abs/2306.14610"],

@@ -7,10 +7,10 @@ from typing import Any
 import datasets
 import evaluate
 
-from vl_assay.metrics.answers import yes_no_f1
 from vl_assay.metrics.citations import TRICD
 from vl_assay.metrics.inputs import CheckedInputs
 from vl_assay.metrics.modules import describe
+from vl_assay.metrics.yes_no_f1.spec import SPEC
 
 
 class YesNoF1(CheckedInputs, evaluate.Metric):
@@ -48,8 +48,7 @@ class YesNoF1(CheckedInputs, evaluate.Metric):
         1
     """
 
-    function = staticmethod(yes_no_f1)
-    takes, headline, shown = "answers", "macro_f1", ("accuracy", "macro_f1")
+    spec = SPEC
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

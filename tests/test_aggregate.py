@@ -11,13 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.metrics import summary
+from vl_assay.metrics.aggregate import aggregate
+from vl_assay.metrics.contract import make_examples
 from vl_assay.metrics.errors import ScoresError
 from vl_assay.metrics.stats import cluster_bootstrap
 
 
-def summarise(credit, tied, categories=None, **options):
-    return summary.summarise({"accuracy": credit}, tied, categories=categories, **options)
+def summarise(credit, tied, categories=None, clusters=None, **options):
+    examples = make_examples({"accuracy": credit}, tied, categories=categories, clusters=clusters)
+    return aggregate(examples, **options)
 
 
 def test_averages_by_arithmetic():
@@ -105,7 +107,7 @@ def test_averages_refuse_what_they_cannot_use(credit, tied, categories, message)
 
 def test_several_scores_are_averaged_side_by_side():
     credits = {"text": [1, 0, 1], "image": [0, 0, 1]}
-    result = summary.summarise(credits, [False] * 3, categories=["a", "a", "b"])
+    result = aggregate(make_examples(credits, [False] * 3, categories=["a", "a", "b"]))
     assert (result["text"], result["image"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
     assert (result["macro_text"], result["macro_image"]) == (0.75, 0.5)  # (1/2 + 1) / 2, (0 + 1) / 2
     assert result["per_category"]["a"] == {"text": 0.5, "image": 0.0, "tie_rate": 0.0, "n": 2}
@@ -154,14 +156,16 @@ def test_intervals_of_overlapping_categories_count_each_example_in_each():
 
 def test_parts_are_summed_up_by_themselves():
     credit, tied = np.array([1.0, 0.0, 1.0, 1.0]), np.array([False, True, False, False])
-    parts = summary.summarise_parts(
-        {"accuracy": credit}, tied, ["SWAP", "SWAP", None, "ADD"], categories=["so", "sa", "x", "ao"], confidence=0.9
-    )
+    groups = {"SWAP": ["so", "sa"], "ADD": ["ao"]}
+    examples = make_examples({"accuracy": credit}, tied, categories=["so", "sa", "x", "ao"], parts={"per_form": groups})
+    parts = aggregate(examples, confidence=0.9)["per_form"]
     assert list(parts) == ["SWAP", "ADD"]
     assert {key: parts["SWAP"][key] for key in ("accuracy", "macro_accuracy", "tie_rate", "n")} == {
         "accuracy": 0.5, "macro_accuracy": 0.5, "tie_rate": 0.5, "n": 2,
     }  # fmt: skip
-    assert parts["SWAP"]["accuracy_interval"] == summarise([1, 0], [0, 0], confidence=0.9)["accuracy_interval"]
+    low, high = parts["SWAP"]["accuracy_interval"]
+    assert low < 0.5 < high
+    assert parts["ADD"]["accuracy_interval"] == pytest.approx([0.05, 1])  # one image, always right: 1 - 0.95 ** 1
     assert "per_category" not in parts["SWAP"]
 
 

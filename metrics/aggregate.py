@@ -1,0 +1,358 @@
+"""From examples to what a metric reports: averages, categories, macro averages, intervals, spread over subsets.
+
+Written once for all scores: a mean is resampled through the sums of its clusters, any other score through its
+`Estimator`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypedDict, cast, get_args, get_type_hints
+
+import numpy as np
+
+from .contract import Examples, MetricFunction
+from .estimators import Estimator, Floats, Numbers, OfTotals
+from .kernels import Labels
+from .stats import (
+    check_options,
+    check_whole,
+    cluster_bootstrap,
+    mean_interval,
+    percentile_interval,
+    resampled_totals,
+    resampled_weights,
+)
+
+RESAMPLES = 10_000
+_SUBSAMPLE_SHARE = 0.9
+
+
+class SummaryOptions(TypedDict, total=False):
+    """How every metric sums up; all of it is optional.
+
+    Keys:
+        categories: one label per example, compared as text; or a list of labels for each, which then counts in every
+            one of them, and in none where it is empty. Without them macro averages equal micro averages.
+        clusters: one label per example, its image. Without them each example is its own cluster, and the intervals
+            are too narrow where several examples share an image. Unused without ``confidence``.
+        confidence: coverage of the intervals, strictly between 0 and 1, such as 0.95; without it there are none.
+        resamples: number of bootstrap resamples, at least 100.
+        seed: seed of the resampling, a whole number from 0; 0 by default.
+        subsamples: number of random 90 % subsets of the examples whose scores are computed for their standard
+            deviation; 0 for none.
+    """
+
+    categories: Labels | None
+    clusters: Labels | None
+    confidence: float | None
+    resamples: int
+    seed: int
+    subsamples: int
+
+
+class _How(NamedTuple):
+    confidence: float
+    resamples: int
+    seed: int
+
+
+def metric_function(
+    *, resamples: int = RESAMPLES, subsamples: int = 0
+) -> Callable[[Callable[..., Examples]], MetricFunction]:
+    """Make a metric of a function that returns `Examples`: called, it aggregates them.
+
+    Args:
+        resamples, subsamples: the defaults of these options.
+
+    The options of `aggregate` come on top of the function's own; ``metric.per_example`` is the function itself.
+    """
+
+    def decorate(per_example: Callable[..., Examples]) -> MetricFunction:
+        own = {"confidence": None, "resamples": resamples, "seed": 0, "subsamples": subsamples}
+
+        @functools.wraps(per_example)
+        def metric(*columns: Any, **options: Any) -> dict[str, Any]:
+            how = {name: options.pop(name, default) for name, default in own.items()}
+            check_options(how["confidence"], how["resamples"], how["seed"])
+            check_whole(subsamples=(how["subsamples"], 0))
+            return aggregate(per_example(*columns, **options), **how)
+
+        parameters = [*_spelt_out(per_example), *(_option(name, default) for name, default in own.items())]
+        metric.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": dict[str, Any]}
+        metric.__dict__["__signature__"] = inspect.Signature(parameters, return_annotation=dict[str, Any])
+        found = cast(MetricFunction, metric)
+        found.per_example = per_example
+        return found
+
+    return decorate
+
+
+def with_examples(
+    per_example: Callable[..., Examples],
+) -> Callable[[Callable[..., dict[str, Any]]], MetricFunction]:
+    """Make a metric of a function that aggregates in its own way, and one that returns its `Examples`."""
+
+    def decorate(function: Callable[..., dict[str, Any]]) -> MetricFunction:
+        found = cast(MetricFunction, function)
+        found.per_example = per_example
+        return found
+
+    return decorate
+
+
+def _spelt_out(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function, those of an unpacked mapping of labels one by one."""
+    found = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            [options] = get_args(get_type_hints(function)[parameter.name])
+            found += [_option(name, None) for name in options.__annotations__]
+        else:
+            found.append(parameter)
+    return found
+
+
+def _option(name: str, default: Any) -> inspect.Parameter:
+    annotation = SummaryOptions.__annotations__[name]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def aggregate(
+    examples: Examples,
+    *,
+    confidence: float | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    subsamples: int = 0,
+) -> dict[str, Any]:
+    """Average examples: over all (micro), by category, and over the categories (macro), with intervals.
+
+    Args:
+        examples: what a metric's `per_example` returned.
+        confidence, resamples, seed, subsamples: see `SummaryOptions`.
+
+    Returns:
+        Plain Python numbers, so that ``json.dumps`` takes it as it is:
+
+        - each score by its name, over all examples; None where it is undefined;
+        - ``macro_<score>`` for the means, the unweighted mean over categories, the same as the mean over examples where
+          there are none; None where no category counts;
+        - ``tie_rate``, the share of examples that a tie decides, and ``n``, their number;
+        - ``per_category``: for each category, in the order of first appearance, its scores, ``tie_rate`` and ``n``;
+        - the tables, parts and counts of the metric;
+        - with ``confidence``: ``confidence``, and beside each score ``<score>_interval`` as [low, high], in the
+          categories too (see ``stats.cluster_bootstrap``); None where resamples do not spread and nothing else is
+          known;
+        - with ``subsamples``: ``<score>_subsample_std``, the standard deviation of the score over these subsets, which
+          TRICD's authors take for the smallest gap that separates two models; None below 5 examples, whose 90 % are all
+          of them, and where fewer than two subsets define the score.
+
+    Raises:
+        ScoresError: an option outside its range.
+
+    Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), Table 6, for the macro average; TRICD
+    (Kamath, Price et al., 2023), section 5.3, for the subsets.
+
+    >>> from .contract import make_examples
+    >>> found = make_examples({"accuracy": [1, 1, 0]}, [False, False, True], categories=["add", "add", "swap"])
+    >>> result = aggregate(found)
+    >>> result["macro_accuracy"], result["per_category"]["swap"]
+    (0.5, {'accuracy': 0.0, 'tie_rate': 1.0, 'n': 1})
+    """
+    check_options(confidence, resamples, seed)
+    result = averages(examples)
+    per_category = {name: averages(examples, numbers) for name, numbers in examples.categories.items()}
+    if examples.with_macro:
+        for score in examples.values:
+            means = [per_category[name][score] for name in examples.macro_categories]
+            if not per_category:
+                means = [result[score]]
+            result[f"macro_{score}"] = math.fsum(means) / len(means) if means else None
+    result[examples.category_key] = per_category
+    for name, parts in examples.parts.items():
+        result[name] = {label: _part_averages(examples, members, per_category) for label, members in parts.items()}
+    if confidence is not None:
+        how = _How(float(confidence), resamples, seed)
+        result["confidence"] = how.confidence
+        _add_intervals(result, examples, how)
+    if subsamples:
+        result |= _subsample_deviations(examples, subsamples, seed)
+    return result | examples.facts(None)
+
+
+def _part_averages(
+    examples: Examples, members: Sequence[str], per_category: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """The scores of a group of categories, over its examples and over its categories."""
+    numbers = np.sort(np.concatenate([examples.categories[name] for name in members]))
+    found: dict[str, Any] = {score: _mean(values[numbers]) for score, values in examples.values.items()}
+    for score in examples.values:
+        means = [per_category[name][score] for name in members]
+        found[f"macro_{score}"] = math.fsum(means) / len(means)
+    return found | {"tie_rate": float(examples.tied[numbers].mean()), "n": len(numbers)}
+
+
+def averages(examples: Examples, numbers: Numbers | None = None) -> dict[str, Any]:
+    """The scores of all examples, or of those with these numbers, with their tables, tie rate, number and counts."""
+    chosen = slice(None) if numbers is None else numbers
+    found: dict[str, Any] = {name: _mean(values[chosen]) for name, values in examples.values.items()}
+    for estimator in examples.estimators:
+        part = estimator if numbers is None else estimator.select(numbers)
+        found |= {
+            name: None if math.isnan(value) else value
+            for name, value in zip(estimator.names, part().tolist(), strict=True)
+        }
+    for name, table in examples.tables.items():
+        found[name] = {label: _scaled_mean(values[chosen]) for label, values in table.items()}
+    if examples.with_tie_rate:
+        found["tie_rate"] = float(examples.tied[chosen].mean())
+    found["n"] = len(examples) if numbers is None else len(numbers)
+    return found if numbers is None else found | examples.facts(numbers)
+
+
+def _mean(values: Floats) -> float | None:
+    kept = values[~np.isnan(values)]
+    return float(kept.mean()) if len(kept) else None
+
+
+def _scaled_mean(values: Floats) -> float:
+    """A mean that does not overflow: values divided by a power of two, which rounds nothing."""
+    _, exponent = np.frexp(np.abs(values).max())
+    return float(np.ldexp(np.ldexp(values, -exponent).mean(), exponent))
+
+
+def _add_intervals(result: dict[str, Any], examples: Examples, how: _How) -> None:
+    for score in examples.values:
+        _add_mean_intervals(result, examples, score, how)
+    for estimator in examples.estimators:
+        if estimator.with_interval:
+            is_sum = isinstance(estimator, OfTotals)
+            intervals = _of_totals(estimator, examples, how) if is_sum else _of_weights(estimator, examples, how)
+            for place, found in intervals.items():
+                part = result[examples.category_key][place] if place else result
+                part |= {f"{name}_interval": interval for name, interval in found.items()}
+    for name, table in examples.tables.items():
+        for place, numbers in {"": np.arange(len(examples)), **examples.categories}.items():
+            part = result[examples.category_key][place] if place else result
+            clusters, are_shares = (
+                examples.clusters[numbers],
+                all(np.isin(each, (0, 1)).all() for each in table.values()),
+            )
+            part[f"{name}_interval"] = {
+                label: _table_interval(values[numbers], clusters, how, are_shares) for label, values in table.items()
+            }
+
+
+def _add_mean_intervals(result: dict[str, Any], examples: Examples, score: str, how: _How) -> None:
+    values = examples.values[score]
+    if np.isnan(values).any():
+        examples = examples.select(np.flatnonzero(~np.isnan(values)), with_categories=True)
+        values = examples.values[score]
+        if not len(values):
+            return
+    groups = {(name, label): members for name, part in examples.parts.items() for label, members in part.items()}
+    labels = single_labels(examples)
+    whole = parts = cluster_bootstrap(values, examples.clusters, labels, **how._asdict(), groups=groups)
+    if examples.membership is not None and labels is None:
+        # An example with several labels counts once in each, but only once in the mean over all.
+        numbers, labels = examples.membership
+        parts = cluster_bootstrap(values[numbers], examples.clusters[numbers], labels, **how._asdict())
+    result[f"{score}_interval"] = list(whole.micro)
+    if examples.with_macro:
+        result[f"macro_{score}_interval"] = _macro_interval(examples, values, parts.macro, how)
+    for category, interval in parts.categories.items():
+        result[examples.category_key][category][f"{score}_interval"] = list(interval)
+    for (name, label), (micro, macro) in whole.groups.items():
+        result[name][label] |= {f"{score}_interval": list(micro), f"macro_{score}_interval": list(macro)}
+
+
+def single_labels(examples: Examples) -> list[Any] | None:
+    """The category of each example where each is in one."""
+    if examples.membership is None or not np.array_equal(examples.membership[0], np.arange(len(examples))):
+        return None
+    return examples.membership[1]
+
+
+def _macro_interval(examples: Examples, values: Floats, over_all: tuple[float, float], how: _How) -> list[float] | None:
+    if not examples.rare or not examples.categories:
+        return list(over_all)
+    if not examples.macro_categories:
+        return None
+    numbers, labels = macro_membership(examples)
+    return list(cluster_bootstrap(values[numbers], examples.clusters[numbers], labels, **how._asdict()).macro)
+
+
+def macro_membership(examples: Examples) -> tuple[Numbers, list[Any]]:
+    """The examples that count in macro averages, and the category in which each does."""
+    assert examples.membership is not None
+    numbers, labels = examples.membership
+    kept = [place for place, label in enumerate(labels) if str(label) not in examples.rare]
+    return numbers[kept], [labels[place] for place in kept]
+
+
+def _of_totals(estimator: OfTotals, examples: Examples, how: _How) -> dict[str, dict[str, list[float] | None]]:
+    """Intervals by category, and under "" over all; each part by itself."""
+    found = {}
+    for place, numbers in {"": np.arange(len(examples)), **examples.categories}.items():
+        part, clusters = estimator.select(numbers), examples.clusters[numbers]
+        edge = part.edge_interval(clusters, how.confidence)
+        if edge:
+            found[place] = {estimator.names[0]: list(edge)}
+            continue
+        values = part.function(resampled_totals(part.columns, clusters, how.resamples, how.seed))
+        intervals = (percentile_interval(column, how.confidence) for column in values.T)
+        found[place] = dict(zip(estimator.names, map(list, intervals), strict=True))
+    return found
+
+
+def _of_weights(estimator: Estimator, examples: Examples, how: _How) -> dict[str, dict[str, list[float] | None]]:
+    """Intervals by category, and under "" over all, from the same resamples."""
+    places = {"": np.arange(len(examples)), **examples.categories}
+    parts = {place: estimator.select(numbers) if place else estimator for place, numbers in places.items()}
+    values: dict[str, list[Floats]] = {place: [] for place in places}
+    for weights in resampled_weights(examples.clusters, how.resamples, how.seed):
+        for place, part in parts.items():
+            values[place].append(part(weights[places[place]]))
+    return {place: _percentiles(estimator, np.array(each), how.confidence) for place, each in values.items()}
+
+
+def _percentiles(estimator: Estimator, values: Floats, confidence: float) -> dict[str, list[float] | None]:
+    """Percentile intervals of scores in columns; None where resamples do not spread: they then say nothing."""
+    found: dict[str, list[float] | None] = {}
+    for name, column in zip(estimator.names, values.T, strict=True):
+        low, high = percentile_interval(column, confidence) if np.isfinite(column).any() else (0.0, 0.0)
+        found[name] = [low, high] if low < high else None
+    return found
+
+
+def _table_interval(values: Floats, clusters: Numbers, how: _How, are_shares: bool) -> list[float] | None:
+    if are_shares:
+        return list(cluster_bootstrap(values, clusters, None, **how._asdict()).micro)
+    found = mean_interval(values, clusters, *how)
+    return None if found is None else list(found)
+
+
+def _subsample_deviations(examples: Examples, subsamples: int, seed: int) -> dict[str, float | None]:
+    """The standard deviation of every score over random 90 % subsets, by its key in the results."""
+    generator = np.random.default_rng(seed)
+    n = len(examples)
+    size = round(_SUBSAMPLE_SHARE * n)
+    values: dict[str, list[float]] = {score: [] for score in examples.scores}
+    for _ in range(subsamples if size < n else 0):
+        chosen = generator.choice(n, size, replace=False)
+        weights = np.zeros(n)
+        weights[chosen] = 1
+        for name, each in examples.values.items():
+            values[name].append(math.nan if np.isnan(each[chosen]).all() else float(np.nanmean(each[chosen])))
+        for estimator in examples.estimators:
+            for name, value in zip(estimator.names, estimator(weights).tolist(), strict=True):
+                values[name].append(value)
+    defined = {name: [value for value in each if not math.isnan(value)] for name, each in values.items()}
+    return {
+        f"{name}_subsample_std": statistics.stdev(each) if len(each) > 1 else None for name, each in defined.items()
+    }

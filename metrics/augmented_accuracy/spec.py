@@ -1,0 +1,17 @@
+"""Augmented accuracy."""
+
+from __future__ import annotations
+
+from ..contract import MetricSpec, ScoreSpec
+from ..hard_positives import augmented_accuracy
+
+SPEC = MetricSpec(
+    augmented_accuracy,
+    "matching",
+    (
+        ScoreSpec("original_accuracy", chance=1 / 2),
+        ScoreSpec("augmented_accuracy", chance=1 / 3),
+        ScoreSpec("gap", higher_is_better=False, chance=1 / 6),
+    ),
+    main_score="augmented_accuracy",
+)

@@ -1,0 +1,17 @@
+"""Brittleness."""
+
+from __future__ import annotations
+
+from ..contract import MetricSpec, ScoreSpec
+from ..hard_positives import brittleness
+
+SPEC = MetricSpec(
+    brittleness,
+    "matching",
+    (
+        ScoreSpec("brittleness", higher_is_better=False, chance=1 / 3),
+        ScoreSpec("both_wrong", higher_is_better=False, chance=1 / 3),
+    ),
+    # A tie is not brittle by the paper's strict inequalities.
+    ties="right",
+)

@@ -1,0 +1,15 @@
+"""Average precision of contextual phrase detection."""
+
+from __future__ import annotations
+
+from ..contract import MetricSpec, ScoreSpec
+from ..cpd import cpd_ap
+from ..detection import TIES
+
+SPEC = MetricSpec(
+    cpd_ap,
+    "detection",
+    (ScoreSpec("ap"), ScoreSpec("ap50"), ScoreSpec("ap75", in_tables=False), ScoreSpec("ap_positives")),
+    tie_policies=TIES,
+    label="CPD",
+)

@@ -1,0 +1,358 @@
+"""Two models on the same examples, in any score: the difference, its interval, and whether it could be chance.
+
+Means, and their macro averages, are compared through the differences of single examples (``paired``). Any other score
+is compared through its `Estimator`: both models are resampled together, and the permutation test exchanges their
+predictions on whole clusters.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .aggregate import RESAMPLES, macro_membership, single_labels
+from .contract import Examples
+from .errors import ScoresError
+from .estimators import Estimator, Floats, MeanOf, Numbers, OfTotals
+from .paired import cluster_permutation_test, holm, paired_difference
+from .stats import chunks, cluster_bootstrap, cluster_totals, percentile_interval, resampled_weights
+
+PERMUTATIONS = 10_000
+POWER = 0.8
+MACRO = "macro_"
+# What a score costs whose resamples are no product of matrices; see `Estimator.draws`.
+MOST_WEIGHTED_DRAWS = 1_000
+
+# Values closer than this differ by rounding only.
+_ROUNDING = 1e-10
+
+
+class Resampling(NamedTuple):
+    """How differences are tested.
+
+    Attributes:
+        confidence: coverage of the intervals, in (0, 1).
+        resamples, permutations: at least 100 each; at most `MOST_WEIGHTED_DRAWS` are made of a score such as AP.
+        power: the chance with which the smallest detectable difference is found.
+        seed: of the random draws.
+    """
+
+    confidence: float = 0.95
+    resamples: int = RESAMPLES
+    permutations: int = PERMUTATIONS
+    power: float = POWER
+    seed: int = 0
+
+    def weighted(self) -> Resampling:
+        """The same with no more draws than a costly score can take."""
+        most = MOST_WEIGHTED_DRAWS
+        return self._replace(resamples=min(self.resamples, most), permutations=min(self.permutations, most))
+
+
+def differences(first: Examples, second: Examples, how: Resampling | None = None) -> dict[str, dict[str, Any]]:
+    """How much each score differs between two models.
+
+    Args:
+        first, second: what a metric made of the same examples of both models, in the same order.
+        how: confidence, draws, power and seed.
+
+    Returns:
+        For each score plain Python numbers:
+
+        - ``difference``: ``score1`` minus ``score2``, and ``difference_interval`` as [low, high]; None where resamples
+          do not spread and nothing else is known;
+        - ``score1``, ``score2``, ``tie_rate1``, ``tie_rate2``, ``n``, ``n_clusters``;
+        - ``permutation_p_value``, from exchanging the models on whole clusters;
+        - ``standard_error`` and ``smallest_detectable_difference``; None where clusters show no spread;
+        - for means ``wins``, ``losses`` (examples on which model 1 has the higher, or the lower, value), ``agreement``,
+          ``mcnemar_p_value`` and ``mcnemar_method``; None for other scores;
+        - ``per_category``: the same by category, with ``p_value_holm``, corrected for the number of categories;
+        - ``macro``: the same of the macro average, where there is one.
+
+        Scores without intervals of their own, such as ranks, are left out.
+
+    Raises:
+        ScoresError: another number of examples, or an option outside its range.
+
+    Source: Miller, Adding Error Bars to Evals, arXiv:2411.00640, 2024; for the exchange Winkler et al., NeuroImage 92,
+    2014; see ``paired``.
+    """
+    if len(first) != len(second):
+        raise ScoresError(f"{len(first)} examples of model 1 came and {len(second)} of model 2; pass the same examples")
+    how = how or Resampling()
+    found = {}
+    for score in first.values:
+        one, two = _of_score(first, score), _of_score(second, score)
+        found[score] = _mean_difference(one, two, score, how)
+        if first.with_macro and first.categories:
+            found[score]["macro"] = _macro_difference(one, two, score, how)
+    for one, two in zip(first.estimators, second.estimators, strict=True):
+        if one.with_interval:
+            found |= _estimated_differences(first, second, one, two, how)
+    return found
+
+
+def p_value(first: Examples, second: Examples, score: str, category: str = "", permutations: int = 1_000) -> float:
+    """The two-sided permutation p-value of one score's difference, over all examples or in a category.
+
+    Args:
+        first, second: the same examples of both models, in the same order.
+        score: a score, or ``macro_<score>``.
+        category: the part of the examples that counts; empty for all.
+        permutations: number of random exchanges, at least 100.
+
+    Returns:
+        In (0, 1]; 1 where no example counts.
+    """
+    name = score if score in first.scores else score.removeprefix(MACRO)
+    if category:
+        numbers = first.categories.get(category, np.empty(0, dtype=np.intp))
+        first, second = first.select(numbers), second.select(numbers)
+    if not len(first):
+        return 1.0
+    if name in first.values:
+        one, two = _of_score(first, name), _of_score(second, name)
+        weights = _macro_weights(one) if score != name and not category else np.ones(len(one))
+        values = (one.values[name] - two.values[name]) * weights
+        return cluster_permutation_test(values, one.clusters, permutations=permutations) if len(values) else 1.0
+    one, two = first.estimator(name), second.estimator(name)
+    how = Resampling(permutations=permutations)
+    return float(_exchange_p_values(one, two, first.clusters, one() - two(), how)[one.names.index(name)])
+
+
+def _of_score(examples: Examples, score: str) -> Examples:
+    """The examples that are of a score."""
+    lacking = np.isnan(examples.values[score])
+    if not lacking.any():
+        return examples
+    return examples.select(np.flatnonzero(~lacking), with_categories=True)
+
+
+def _mean_difference(first: Examples, second: Examples, score: str, how: Resampling) -> dict[str, Any]:
+    categories = single_labels(first)
+    if categories is None and first.membership is not None:
+        lists: list[list[Any]] = [[] for _ in range(len(first))]
+        for number, label in zip(first.membership[0].tolist(), first.membership[1], strict=True):
+            lists[number].append(label)
+        categories = lists
+    result = paired_difference(
+        first.values[score], second.values[score], categories=categories, clusters=first.clusters, **how._asdict()
+    )
+    for numbers, part in zip(
+        [np.arange(len(first)), *first.categories.values()], [result, *result["per_category"].values()], strict=True
+    ):
+        part |= {"score1": part.pop("accuracy1"), "score2": part.pop("accuracy2")}
+        part |= _tie_rates(first, second, numbers)
+    return result
+
+
+def _tie_rates(first: Examples, second: Examples, numbers: Numbers) -> dict[str, float]:
+    return {f"tie_rate{n}": float(each.tied[numbers].mean()) for n, each in enumerate((first, second), start=1)}
+
+
+def _macro_weights(examples: Examples) -> Floats:
+    """How much each example weighs in the macro average; the weights sum to the number of examples."""
+    if not examples.categories:
+        return np.ones(len(examples))
+    weights = np.zeros(len(examples))
+    places = examples.macro_categories
+    for numbers in places.values():
+        weights[numbers] += len(examples) / (len(places) * len(numbers))
+    return weights
+
+
+def _macro_difference(first: Examples, second: Examples, score: str, how: Resampling) -> dict[str, Any]:
+    weights = _macro_weights(first)
+    values = [_macro_mean(each, score) for each in (first, second)]
+    if not weights.any():
+        return _result(values, None, 1.0, None, first, second, how)
+    differences_ = first.values[score] - second.values[score]
+    numbers, labels = macro_membership(first)
+    shares = (differences_[numbers] + 1) / 2
+    chosen = (how.confidence, how.resamples, how.seed)
+    low, high = cluster_bootstrap(shares, first.clusters[numbers], labels, *chosen).macro
+    residuals = weights * differences_
+    for places in first.macro_categories.values():
+        share = len(first) / (len(first.macro_categories) * len(places))
+        residuals[places] -= share * differences_[places].mean()
+    sums, _ = cluster_totals(residuals, first.clusters)
+    groups = len(sums)
+    error = math.sqrt(groups / (groups - 1) * math.fsum(sums**2)) / len(first) if groups > 1 else 0.0
+    p = cluster_permutation_test(differences_ * weights, first.clusters, permutations=how.permutations, seed=how.seed)
+    return _result(values, [2 * low - 1, 2 * high - 1], p, error, first, second, how)
+
+
+def _macro_mean(examples: Examples, score: str) -> float | None:
+    means = [float(examples.values[score][numbers].mean()) for numbers in examples.macro_categories.values()]
+    return math.fsum(means) / len(means) if means else None
+
+
+def _result(
+    values: list[Any],
+    interval: list[float] | None,
+    p: float,
+    error: float | None,
+    first: Examples,
+    second: Examples,
+    how: Resampling,
+) -> dict[str, Any]:
+    """What is said of a difference that is no mean over examples."""
+    z = NormalDist().inv_cdf
+    reach = z((1 + how.confidence) / 2) + z(how.power)
+    lacks = any(value is None or math.isnan(value) for value in values)
+    one, two = (None if value is None or math.isnan(value) else float(value) for value in values)
+    return {
+        "difference": None if lacks else float(values[0] - values[1]),
+        "score1": one,
+        "score2": two,
+        "difference_interval": interval,
+        "wins": None,
+        "losses": None,
+        "agreement": None,
+        "n": len(first),
+        "n_clusters": len(np.unique(first.clusters)),
+        "permutation_p_value": float(p),
+        "mcnemar_p_value": None,
+        "mcnemar_method": None,
+        "standard_error": error or None,
+        "smallest_detectable_difference": reach * error if error else None,
+        **_tie_rates(first, second, np.arange(len(first))),
+        "confidence": float(how.confidence),
+        "per_category": {},
+    }
+
+
+def _estimated_differences(
+    first: Examples, second: Examples, one: Estimator, two: Estimator, how: Resampling
+) -> dict[str, dict[str, Any]]:
+    """The differences of all scores of an estimator, by score."""
+    if not isinstance(one, OfTotals):
+        how = how.weighted()
+    found = _estimated_part(first, second, one, two, how)
+    for name, numbers in first.categories.items():
+        parts = (first.select(numbers), second.select(numbers), one.select(numbers), two.select(numbers))
+        for score, part in _estimated_part(*parts, how).items():
+            del part["per_category"], part["confidence"]
+            found[score]["per_category"][name] = part
+    for result in found.values():
+        parts = result["per_category"].values()
+        adjusted = holm([part["permutation_p_value"] for part in parts])
+        for part, value in zip(parts, adjusted.tolist(), strict=True):
+            part["p_value_holm"] = value
+    return found
+
+
+def _estimated_part(
+    first: Examples, second: Examples, one: Estimator, two: Estimator, how: Resampling
+) -> dict[str, dict[str, Any]]:
+    values = np.stack([one(), two()])
+    drawn = _resampled_differences(one, two, first.clusters, how)
+    p_values = _exchange_p_values(one, two, first.clusters, values[0] - values[1], how)
+    found = {}
+    for place, name in enumerate(one.names):
+        column = drawn[:, place][np.isfinite(drawn[:, place])]
+        spread = len(column) > 1 and bool(np.ptp(column) > _ROUNDING)
+        interval = list(percentile_interval(column, how.confidence)) if spread else None
+        error = float(column.std(ddof=1)) if spread else None
+        found[name] = _result(values[:, place].tolist(), interval, p_values[place], error, first, second, how)
+    return found
+
+
+def _resampled_differences(one: Estimator, two: Estimator, clusters: Numbers, how: Resampling) -> Floats:
+    """Differences in resamples of whole clusters, of shape (resamples, scores)."""
+    if isinstance(one, OfTotals) and isinstance(two, OfTotals):
+        first, second = _cluster_sums(one.columns, clusters), _cluster_sums(two.columns, clusters)
+        generator = np.random.default_rng(how.seed)
+        found = []
+        for count in chunks(how.resamples, len(first)):
+            drawn = generator.multinomial(len(first), np.full(len(first), 1 / len(first)), size=count)
+            found.append(one.function(drawn @ first) - two.function(drawn @ second))
+        return np.concatenate(found)
+    return np.array([one(each) - two(each) for each in resampled_weights(clusters, how.resamples, how.seed)])
+
+
+def _exchange_p_values(one: Estimator, two: Estimator, clusters: Numbers, observed: Floats, how: Resampling) -> Floats:
+    """The share of random exchanges of the models on whole clusters that differ at least as much, by score."""
+    codes = np.unique(clusters, return_inverse=True)[1]
+    groups = int(codes.max()) + 1
+    generator = np.random.default_rng(how.seed)
+    threshold = np.abs(observed) - _ROUNDING
+    extreme = np.zeros(len(observed))
+    if isinstance(one, OfTotals) and isinstance(two, OfTotals):
+        first, second = _cluster_sums(one.columns, clusters), _cluster_sums(two.columns, clusters)
+        for count in chunks(how.permutations, groups):
+            moved = generator.integers(0, 2, (count, groups)) @ (second - first)
+            gaps = one.function(first.sum(axis=0) + moved) - two.function(second.sum(axis=0) - moved)
+            extreme += (np.abs(gaps) >= threshold).sum(axis=0)
+    else:
+        both = one.stacked(two)
+        for _ in range(how.permutations):
+            exchanged = generator.integers(0, 2, groups)[codes].astype(np.float64)
+            gap = both(np.concatenate([1 - exchanged, exchanged])) - both(np.concatenate([exchanged, 1 - exchanged]))
+            extreme += np.abs(gap) >= threshold
+    undefined = np.isnan(observed)
+    return np.where(undefined, 1.0, (1 + extreme) / (1 + how.permutations))
+
+
+def _cluster_sums(columns: Floats, clusters: Numbers) -> Floats:
+    """Column sums of each cluster, of shape (clusters, m), in an order that does not depend on that of the rows."""
+    codes = np.unique(clusters, return_inverse=True)[1]
+    sums = np.zeros((int(codes.max()) + 1, columns.shape[1]))
+    np.add.at(sums, codes, columns)
+    return sums
+
+
+def pooled(parts: list[Examples], clusters: Numbers) -> Examples:
+    """The examples of several seeds as one set, whose scores are the means over the seeds.
+
+    Args:
+        parts: the examples of each seed, of one metric.
+        clusters: of all of them, one after the other: examples that share an image are not independent across seeds.
+
+    Returns:
+        One set. Means weigh each example alike, so that seeds of unequal size weigh by it.
+    """
+    starts = np.cumsum([0, *(len(part) for part in parts)])
+    numbers = [np.arange(start, stop) for start, stop in pairwise(starts.tolist())]
+    first = parts[0]
+    membership = None
+    if all(part.membership is not None for part in parts):
+        found = [part.membership for part in parts if part.membership is not None]
+        membership = (
+            np.concatenate([each + start for (each, _), start in zip(found, starts, strict=False)]),
+            [label for _, labels in found for label in labels],
+        )
+    return Examples(
+        rows=np.arange(starts[-1]),
+        values={name: np.concatenate([part.values[name] for part in parts]) for name in first.values},
+        tied=np.concatenate([part.tied for part in parts]),
+        clusters=clusters,
+        membership=membership,
+        rare={name: why for part in parts for name, why in part.rare.items()},
+        estimators=tuple(
+            MeanOf([part.estimators[place] for part in parts], numbers, int(starts[-1]))
+            for place in range(len(first.estimators))
+        ),
+        with_macro=first.with_macro,
+        with_tie_rate=first.with_tie_rate,
+    )
+
+
+def averaged(runs: list[Examples]) -> Examples:
+    """The mean of several runs of a model on the same examples, in the same order, such as of training seeds."""
+    first = runs[0]
+    numbers = np.arange(len(first))
+    return replace(
+        first,
+        values={name: np.mean([run.values[name] for run in runs], axis=0) for name in first.values},
+        tied=np.any([run.tied for run in runs], axis=0),
+        estimators=tuple(
+            MeanOf([run.estimators[place] for run in runs], [numbers] * len(runs), len(first))
+            for place in range(len(first.estimators))
+        ),
+    )

@@ -1,0 +1,171 @@
+"""Scores that are no means over examples, as functions of example weights: F1, average precision, medians."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.intp]
+
+
+class Estimator:
+    """Scores that are no means over examples, such as an average precision, as functions of example weights.
+
+    Attributes:
+        names: the scores that it estimates.
+        draws: how resamples reach it. "totals": it sees the summed `columns` of the examples, so that many resamples
+            are one product of matrices; "weights": it sees how often each example counts.
+        with_interval: whether its scores get intervals.
+    """
+
+    names: tuple[str, ...]
+    with_interval: bool = True
+
+    def __call__(self, weights: Floats | None = None) -> Floats:
+        """The scores, of shape (len(names),), with each example counted as often as its weight says, or once.
+
+        NaN where a score is undefined, as average precision without any ground truth.
+        """
+        raise NotImplementedError
+
+    def select(self, numbers: Numbers) -> Estimator:
+        """The estimator over these examples alone, in their order."""
+        raise NotImplementedError
+
+    def stacked(self, other: Estimator) -> Estimator:
+        """The estimator over this one's examples followed by another's of the same kind."""
+        raise NotImplementedError
+
+    def edge_interval(self, clusters: Numbers, confidence: float) -> tuple[float, float] | None:
+        """The interval of its first score where resamples cannot spread; None where they can."""
+        return None
+
+
+@dataclass(frozen=True)
+class OfTotals(Estimator):
+    """Scores that follow from sums over examples, such as an F1 from its four counts.
+
+    Args:
+        names: the scores.
+        columns: float64 of shape (n, m): what each example adds to each of m totals.
+        function: from totals of shape (…, m) to scores of shape (…, len(names)); NaN where a score is undefined.
+        with_interval: whether the scores get intervals.
+        edge: see `Estimator.edge_interval`, given the columns too.
+    """
+
+    names: tuple[str, ...]
+    columns: Floats
+    function: Callable[[Floats], Floats]
+    with_interval: bool = True
+    edge: Callable[[Floats, Numbers, float], tuple[float, float] | None] = lambda columns, clusters, confidence: None
+
+    def __call__(self, weights: Floats | None = None) -> Floats:
+        """See `Estimator`."""
+        return self.function(self.columns.sum(axis=0) if weights is None else weights @ self.columns)
+
+    def select(self, numbers: Numbers) -> OfTotals:
+        """See `Estimator`."""
+        return replace(self, columns=self.columns[numbers])
+
+    def stacked(self, other: Estimator) -> OfTotals:
+        """See `Estimator`."""
+        assert isinstance(other, OfTotals)
+        return replace(self, columns=np.concatenate([self.columns, other.columns]))
+
+    def edge_interval(self, clusters: Numbers, confidence: float) -> tuple[float, float] | None:
+        """See `Estimator`."""
+        return self.edge(self.columns, clusters, confidence)
+
+
+@dataclass(frozen=True)
+class OfValues(Estimator):
+    """Scores without intervals that follow from one value of each example: medians, and means without bounds.
+
+    Args:
+        names: the scores.
+        values: float64 of shape (n,); examples whose value is NaN do not count.
+        functions: one for each name: from values and weights, both of shape (k,), to the score.
+    """
+
+    names: tuple[str, ...]
+    values: Floats
+    functions: tuple[Callable[[Floats, Floats], float], ...]
+    with_interval: bool = False
+
+    def __call__(self, weights: Floats | None = None) -> Floats:
+        """See `Estimator`."""
+        kept = ~np.isnan(self.values) if weights is None else ~np.isnan(self.values) & (weights > 0)
+        values = self.values[kept]
+        if not len(values):
+            return np.full(len(self.names), np.nan)
+        chosen = np.ones(len(values)) if weights is None else weights[kept]
+        return np.array([function(values, chosen) for function in self.functions])
+
+    def select(self, numbers: Numbers) -> OfValues:
+        """See `Estimator`."""
+        return replace(self, values=self.values[numbers])
+
+    def stacked(self, other: Estimator) -> OfValues:
+        """See `Estimator`."""
+        assert isinstance(other, OfValues)
+        return replace(self, values=np.concatenate([self.values, other.values]))
+
+
+def mean(values: Floats, weights: Floats) -> float:
+    """The weighted mean; without weights that differ the plain one, rounded as `numpy.mean` rounds."""
+    return float(values.mean() if (weights == weights[0]).all() else weights @ values / weights.sum())
+
+
+def median(values: Floats, weights: Floats) -> float:
+    """The median of values repeated by whole weights: the mean of the two middle ones of an even number."""
+    if (weights == weights[0]).all():
+        return float(np.median(values))
+    order = np.argsort(values)
+    upto = np.cumsum(weights[order])
+    middle = np.searchsorted(upto, [upto[-1] / 2, upto[-1] / 2 + 1e-9 * upto[-1]])
+    return float(values[order][np.minimum(middle, len(values) - 1)].mean())
+
+
+class MeanOf(Estimator):
+    """The mean of estimators, each over some of the examples, such as one for each seed of a benchmark.
+
+    Args:
+        parts: the estimators, all of the same scores.
+        numbers: for each the numbers of its examples among all.
+        size: how many examples there are in all.
+    """
+
+    def __init__(self, parts: Sequence[Estimator], numbers: Sequence[Numbers], size: int) -> None:
+        self.parts, self.numbers, self.size = parts, numbers, size
+        self.names, self.with_interval = parts[0].names, parts[0].with_interval
+
+    def __call__(self, weights: Floats | None = None) -> Floats:
+        """See `Estimator`."""
+        every = zip(self.parts, self.numbers, strict=True)
+        return np.mean([part(None if weights is None else weights[numbers]) for part, numbers in every], axis=0)
+
+    def select(self, numbers: Numbers) -> MeanOf:
+        """See `Estimator`."""
+        place = np.full(self.size, -1)
+        place[numbers] = np.arange(len(numbers))
+        found = []
+        for part, each in zip(self.parts, self.numbers, strict=True):
+            kept = np.flatnonzero(place[each] >= 0)
+            if len(kept):
+                found.append((part.select(kept), place[each[kept]]))
+        parts, places = zip(*found, strict=True)
+        return MeanOf(parts, places, len(numbers))
+
+    def stacked(self, other: Estimator) -> MeanOf:
+        """See `Estimator`; of other numbers of runs each is put together with each."""
+        assert isinstance(other, MeanOf)
+        mine, theirs = (list(zip(each.parts, each.numbers, strict=True)) for each in (self, other))
+        pairs = list(zip(mine, theirs, strict=True)) if len(mine) == len(theirs) else list(product(mine, theirs))
+        parts = [one.stacked(two) for (one, _), (two, _) in pairs]
+        numbers = [np.concatenate([one, two + self.size]) for (_, one), (_, two) in pairs]
+        return MeanOf(parts, numbers, self.size + other.size)

@@ -1,0 +1,17 @@
+"""Groups of two images and two captions."""
+
+from __future__ import annotations
+
+from ..contract import MetricSpec, ScoreSpec
+from ..groups import group_match
+
+SPEC = MetricSpec(
+    group_match,
+    "groups",
+    (
+        ScoreSpec("text_score", chance=1 / 4),
+        ScoreSpec("image_score", chance=1 / 4),
+        ScoreSpec("group_score", chance=1 / 6),
+    ),
+    main_score="group_score",
+)

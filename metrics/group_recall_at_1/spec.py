@@ -1,0 +1,8 @@
+"""Recall over an image and its distractor."""
+
+from __future__ import annotations
+
+from ..contract import MetricSpec, ScoreSpec
+from ..grounding import group_recall_at_1
+
+SPEC = MetricSpec(group_recall_at_1, "detection", (ScoreSpec("recall_at_1"),), label="group")

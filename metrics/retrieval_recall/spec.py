@@ -1,0 +1,21 @@
+"""Retrieval of texts and of images."""
+
+from __future__ import annotations
+
+from ..contract import MetricSpec, ScoreSpec
+from ..retrieval import retrieval_recall
+
+SPEC = MetricSpec(
+    retrieval_recall,
+    "retrieval",
+    (
+        ScoreSpec("text_recall_at_*"),
+        ScoreSpec("image_recall_at_*"),
+        ScoreSpec("recall_at_*"),
+        *(
+            ScoreSpec(f"{side}{rank}_rank", higher_is_better=False, in_tables=False)
+            for side in ("text_", "image_", "")
+            for rank in ("mean", "median")
+        ),
+    ),
+)

@@ -1,0 +1,8 @@
+"""Image-text matching on SugarCrepe."""
+
+from __future__ import annotations
+
+from ..contract import MetricSpec, ScoreSpec
+from ..matching import sugarcrepe_accuracy
+
+SPEC = MetricSpec(sugarcrepe_accuracy, "matching", (ScoreSpec("accuracy"),))

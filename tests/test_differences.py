@@ -1,0 +1,215 @@
+"""Differences between two models in any score: against resampling written out, and tests derived independently."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from box_rows import HERE, boxes_of, truth_of
+
+from vl_assay.metrics.aggregate import aggregate
+from vl_assay.metrics.answers import yes_no_f1
+from vl_assay.metrics.aro import aro_accuracy
+from vl_assay.metrics.contract import make_examples
+from vl_assay.metrics.cpd import cpd_ap
+from vl_assay.metrics.differences import Resampling, averaged, differences, p_value, pooled
+from vl_assay.metrics.errors import ScoresError
+from vl_assay.metrics.grounding import group_recall_at_1
+from vl_assay.metrics.matching import matching_accuracy
+
+AWAY = [50, 50, 60, 60]
+QUICK = Resampling(resamples=200, permutations=200)
+
+
+def sides(rows):
+    return zip(*rows, strict=True)
+
+
+def detector_rows(rng, n):
+    """Rows with one true box each, or none, and three boxes of coarse scores."""
+    return [
+        (
+            boxes_of(*((HERE if rng.random() < 0.5 else AWAY, rng.integers(1, 9) / 8, 1) for _ in range(3))),
+            truth_of((HERE, 1)) if row % 2 == 0 else truth_of(),
+        )
+        for row in range(n)
+    ]
+
+
+def ap_of(rows):
+    return cpd_ap(*sides(rows), box_format="xyxy", subsamples=0)["ap"]
+
+
+def two_detectors(n=12, seed=0):
+    rng = np.random.default_rng(seed)
+    first = detector_rows(rng, n)
+    second = [(found, truth) for (found, _), (_, truth) in zip(detector_rows(rng, n), first, strict=True)]
+    examples = [
+        cpd_ap.per_example(*sides(rows), box_format="xyxy", clusters=[row // 2 for row in range(n)])
+        for rows in (first, second)
+    ]
+    return first, second, examples
+
+
+def test_a_paired_difference_in_ap_is_that_of_resampling_written_out():
+    first, second, examples = two_detectors()
+    result = differences(*examples, QUICK)["ap"]
+    assert result["difference"] == pytest.approx(ap_of(first) - ap_of(second))
+    generator, drawn = np.random.default_rng(QUICK.seed), []
+    for _ in range(QUICK.resamples):
+        rows = [row for pair in generator.integers(6, size=6) for row in (2 * pair, 2 * pair + 1)]
+        drawn.append(ap_of([first[row] for row in rows]) - ap_of([second[row] for row in rows]))
+    assert result["difference_interval"] == pytest.approx(np.quantile(drawn, [0.025, 0.975]).tolist(), abs=1e-12)
+    assert result["standard_error"] == pytest.approx(np.std(drawn, ddof=1))
+
+
+def test_the_p_value_of_ap_counts_exchanges_of_whole_clusters():
+    first, second, examples = two_detectors(n=10, seed=3)
+    observed = abs(ap_of(first) - ap_of(second))
+    gaps = []
+    for swaps in itertools.product((False, True), repeat=5):
+        pairs = [(b, a) if swaps[row // 2] else (a, b) for row, (a, b) in enumerate(zip(first, second, strict=True))]
+        one, two = zip(*pairs, strict=True)
+        gaps.append(abs(ap_of(one) - ap_of(two)))
+    exact = np.mean([gap >= observed - 1e-12 for gap in gaps])
+    found = p_value(*examples, "ap", permutations=2_000)
+    assert 0.05 < exact < 0.95
+    assert found == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 2_000))
+    assert differences(*examples, QUICK)["ap"]["permutation_p_value"] == pytest.approx(exact, abs=0.15)
+
+
+def macro_f1(said, right):
+    scores = []
+    for kind in (True, False):
+        hits = np.sum((said == kind) & (right == kind))
+        scores.append(2 * hits / (np.sum(said == kind) + np.sum(right == kind)))
+    return np.mean(scores)
+
+
+def test_f1_is_resampled_and_exchanged_by_cluster():
+    rng = np.random.default_rng(1)
+    right, clusters = np.arange(40) % 2 == 0, np.arange(40) // 4
+    said = [rng.random(40) < np.where(right, high, 1 - high) for high in (0.8, 0.55)]
+    examples = [yes_no_f1.per_example(each, right, clusters=clusters) for each in said]
+    result = differences(*examples, Resampling(resamples=4_000, permutations=4_000))["macro_f1"]
+    assert result["difference"] == pytest.approx(macro_f1(said[0], right) - macro_f1(said[1], right))
+    drawn = []
+    for _ in range(4_000):
+        rows = np.concatenate([np.arange(4) + 4 * group for group in rng.integers(10, size=10)])
+        drawn.append(macro_f1(said[0][rows], right[rows]) - macro_f1(said[1][rows], right[rows]))
+    assert result["difference_interval"] == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=0.02)
+    extreme = []
+    for swaps in itertools.product((False, True), repeat=10):
+        moved = np.repeat(swaps, 4)
+        one, two = np.where(moved, said[1], said[0]), np.where(moved, said[0], said[1])
+        extreme.append(abs(macro_f1(one, right) - macro_f1(two, right)) >= abs(result["difference"]) - 1e-12)
+    assert result["permutation_p_value"] == pytest.approx(np.mean(extreme), abs=0.03)
+
+
+def test_a_macro_average_is_compared_with_each_category_weighing_alike():
+    rng = np.random.default_rng(2)
+    categories = ["a"] * 60 + ["b"] * 6
+    values = [rng.integers(0, 2, 66).astype(float) for _ in range(2)]
+    examples = [make_examples({"accuracy": each}, np.zeros(66), categories=categories) for each in values]
+    macro = differences(*examples, Resampling(resamples=2_000))["accuracy"]["macro"]
+    means = [aggregate(each)["macro_accuracy"] for each in examples]
+    assert (macro["score1"], macro["score2"]) == pytest.approx(tuple(means))
+    assert macro["difference"] == pytest.approx(means[0] - means[1])
+    low, high = macro["difference_interval"]
+    # Two independent means: their variances add, each a quarter of its category's.
+    gaps = values[0] - values[1]
+    expected = np.sqrt(sum(gaps[part].var() / len(gaps[part]) for part in (slice(60), slice(60, 66))) / 4)
+    assert macro["standard_error"] == pytest.approx(expected, rel=0.02)
+    assert (high - low) / 2 == pytest.approx(1.96 * expected, rel=0.15)
+    weighted = [[*(gaps[:60] / 60), *(gaps[60:] / 6)]]
+    flips = rng.choice([-1, 1], (4_000, 66)) @ np.array(weighted).T
+    share = np.mean(np.abs(flips) >= abs(np.sum(weighted)) - 1e-12)
+    assert p_value(*examples, "macro_accuracy", permutations=4_000) == pytest.approx(share, abs=0.04)
+
+
+def test_rare_and_left_out_examples_stay_out_of_the_macro_difference():
+    scores = np.array([[2, 1], [1, 2], [2, 1], [2, 1]])
+    labels = ["on", "on", "eating", "next to"]
+    one, two = (aro_accuracy.per_example(each, [0] * 4, categories=labels, min_count=2) for each in (scores, -scores))
+    result = differences(one, two, QUICK)["accuracy"]
+    assert (result["n"], result["macro"]["score1"], result["macro"]["score2"]) == (3, 0.5, 0.5)
+
+
+def test_models_of_equal_predictions_do_not_differ():
+    _, _, (one, _) = two_detectors()
+    result = differences(one, one, QUICK)["ap"]
+    assert (result["difference"], result["difference_interval"], result["standard_error"]) == (0, None, None)
+    assert result["permutation_p_value"] == 1
+
+
+def test_seeds_are_pooled_and_runs_averaged_for_every_kind_of_score():
+    first, second, (one, two) = two_detectors()
+    clusters = np.concatenate([one.clusters, two.clusters])
+    both = pooled([one, two], clusters)
+    values = dict(zip(both.estimators[0].names, both.estimators[0](), strict=True))
+    assert values["ap"] == pytest.approx((ap_of(first) + ap_of(second)) / 2)
+    mean = averaged([one, two])
+    result = differences(mean, averaged([one, one]), QUICK)["ap"]
+    assert result["difference"] == pytest.approx((ap_of(second) - ap_of(first)) / 2)
+    # One run against two: the same difference, whichever way it is put together.
+    assert differences(mean, averaged([one]), QUICK)["ap"]["difference"] == pytest.approx(result["difference"])
+
+
+def test_differences_need_the_same_examples():
+    one, two = (matching_accuracy.per_example([[1, 2]] * n, [0] * n) for n in (3, 4))
+    with pytest.raises(ScoresError, match="3 examples of model 1 came and 4 of model 2; pass the same examples"):
+        differences(one, two)
+
+
+@pytest.mark.slow
+def test_ninety_five_per_cent_intervals_cover_what_is_true_in_93_to_97_of_a_hundred_sets():
+    covered = dict.fromkeys(("accuracy", "macro_f1"), 0)
+    rng, sets, images = np.random.default_rng(0), 400, 150
+    for _ in range(sets):
+        # Two questions for each image, whose difficulty they share: 0.7 is the mean chance of a right answer.
+        chance = np.repeat(rng.beta(7, 3, images), 2)
+        right = np.tile([True, False], images)
+        said = np.where(rng.random(2 * images) < chance, right, ~right)
+        clusters = np.repeat(np.arange(images), 2)
+        result = aggregate(yes_no_f1.per_example(said, right, clusters=clusters), confidence=0.95, resamples=1_000)
+        for name in covered:
+            low, high = result[f"{name}_interval"]
+            covered[name] += low <= 0.7 <= high
+    assert all(0.93 <= count / sets <= 0.97 for count in covered.values()), covered
+
+
+def image_pairs(rng, pairs):
+    """Captions with an image and a distractor: a phrase of one true box, and three boxes whose scores half know it."""
+    predictions, references = [], []
+    for _ in range(pairs):
+        knows = rng.beta(2, 2)
+        for positive in (True, False):
+            hits = rng.random(3) < (knows if positive else 0)
+            scores = rng.normal(hits * 1.5 + knows, 1)
+            found = [(HERE if hit else AWAY, score, 1) for hit, score in zip(hits, scores.tolist(), strict=True)]
+            predictions.append(boxes_of(*found))
+            references.append(truth_of((HERE, 1)) if positive else truth_of())
+    labels = {"clusters": np.repeat(np.arange(pairs), 2), "box_format": "xyxy"}
+    grouped = labels | {"pair_ids": labels["clusters"], "positive": np.tile([True, False], pairs)}
+    return cpd_ap.per_example(predictions, references, **labels), group_recall_at_1.per_example(
+        predictions, references, **grouped
+    )
+
+
+@pytest.mark.slow
+def test_intervals_of_ap_and_group_recall_cover_what_is_true_in_93_to_97_of_a_hundred_sets():
+    rng, sets, names = np.random.default_rng(1), 500, ("ap50", "recall_at_1")
+    found = [
+        [
+            (result[name], *result[f"{name}_interval"])
+            for name, each in zip(names, image_pairs(rng, 200), strict=True)
+            if (result := aggregate(each, confidence=0.95, resamples=400))
+        ]
+        for _ in range(sets)
+    ]
+    values, low, high = np.moveaxis(np.array(found), -1, 0)
+    # Interpolation makes AP higher on small sets: what is true is the mean of AP over sets of this size.
+    truth = values.mean(axis=0)
+    covered = ((low <= truth) & (truth <= high)).mean(axis=0)
+    assert ((covered >= 0.93) & (covered <= 0.97)).all(), (truth, covered)
