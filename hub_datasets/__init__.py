@@ -1,4 +1,4 @@
-"""Benchmarks: each a Hub dataset, how its rows are scored, and which metric judges the scores.
+"""Benchmarks: each a Hub dataset, how its rows are scored, and which metrics evaluate the scores.
 
 Each folder is a benchmark, but for `authoring`, with which benchmarks are made. The names below are all that is public
 beside them.
@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ._bare_names import install
     from ._benchmarks import Benchmark, Task, benchmark_names, get_benchmark
-    from ._comparing import Comparison, Difference, compare
+    from ._evaluation import compare, report
     from ._examples import Example, Phrase, TaskData, load_examples
-    from ._judging import judge
     from ._model_cards import write_model_card
     from ._publishing import publish
     from ._repository import build, build_all
 
 __all__ = [
     "Benchmark",
-    "Comparison",
-    "Difference",
     "Example",
     "Phrase",
     "Task",
@@ -33,19 +30,18 @@ __all__ = [
     "compare",
     "get_benchmark",
     "install",
-    "judge",
     "load_examples",
     "publish",
+    "report",
     "write_model_card",
 ]
 
 _HOMES = {
     **dict.fromkeys(("Benchmark", "Task", "benchmark_names", "get_benchmark"), "_benchmarks"),
-    **dict.fromkeys(("Comparison", "Difference", "compare"), "_comparing"),
+    **dict.fromkeys(("compare", "report"), "_evaluation"),
     **dict.fromkeys(("Example", "Phrase", "TaskData", "load_examples"), "_examples"),
     **dict.fromkeys(("build", "build_all"), "_repository"),
     "install": "_bare_names",
-    "judge": "_judging",
     "publish": "_publishing",
     "write_model_card": "_model_cards",
 }

@@ -12,9 +12,12 @@ import importlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..metrics.errors import UnknownNameError
+from ..metrics.errors import SheetError, UnknownNameError
+
+if TYPE_CHECKING:
+    from ..metrics.sheets import Sheet
 
 KINDS = ("matching", "retrieval", "detection", "answers")
 _HERE = Path(__file__).parent
@@ -144,6 +147,43 @@ def get_task(benchmark: str, task: str) -> Task:
     if task not in tasks:
         raise UnknownNameError(f"task of {benchmark}", task, tasks)
     return tasks[task]
+
+
+def metrics_of(predictions: Sheet) -> Mapping[str, Mapping[str, Any]]:
+    """The metrics that evaluate some predictions: those that they declare; of version 0.1, which do not, the task's.
+
+    Raises:
+        SheetError: they are of another kind than their task.
+    """
+    from ..metrics.evaluation import declared_metrics
+
+    if "metrics" in predictions.metadata["benchmark"]:
+        return declared_metrics(predictions)
+    task = get_task(predictions.benchmark, predictions.task)
+    if task.kind != predictions.kind:
+        raise SheetError(
+            f"these are predictions of the kind {predictions.kind}, but the task {task.name} of "
+            f"{predictions.benchmark} is of the kind {task.kind}"
+        )
+    return task.metrics
+
+
+def is_higher_better(benchmark: str, part: str, score: str) -> bool:
+    """Whether the better model has the higher value of a score, as the metrics of a task or configuration say.
+
+    Raises:
+        UnknownNameError: no such benchmark, part, or score of its metrics.
+    """
+    from ..metrics.modules import get_spec
+
+    known: dict[str, bool] = {}
+    for task, _ in get_benchmark(benchmark).select(benchmark, part.partition("+")[0]):
+        for spec in map(get_spec, task.metrics):
+            found = spec.score(score)
+            if found is not None:
+                return found.higher_is_better
+            known |= dict.fromkeys((each.name for each in spec.scores), True)
+    raise UnknownNameError(f"score of {benchmark}/{part}", score, known)
 
 
 def config_names(name: str) -> list[str]:

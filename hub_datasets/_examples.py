@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -11,11 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from ..metrics.errors import DataError, VLAssayError
-from ._benchmarks import KINDS, Task, benchmark_names, code_hash, get_benchmark, option_names, split_reference
+from ._benchmarks import (
+    KINDS,
+    Task,
+    benchmark_names,
+    code_hash,
+    get_benchmark,
+    get_builder,
+    option_names,
+    split_reference,
+)
 from ._image_keys import MISSING, NO_IMAGE, ImageKey, content_key, image_keys
 from ._repository import build, data_errors, existing_folder, read_build
 
-_WRITTEN_HERE = {"results.json", "report.md", "report.tex", "profile.png", "profile.html", "build.json"}
+_WRITTEN_HERE = {
+    *("results.json", "report.md", "report.tex", "profile.png", "profile.html", "build.json"),
+    *("seeds.json", "diagnosis.json", "diagnosis.png"),
+}
 
 
 @dataclass(frozen=True)
@@ -65,7 +78,8 @@ class Example:
 class TaskData:
     """The examples of one task of one benchmark, and access to their images.
 
-    Without `needs_images` those that are not here are known by the dataset's `filename` columns.
+    Without `needs_images` those that are not here are known by the dataset's `filename` columns. `options` are the
+    fields of the builder's configuration that the dataset was built with, such as its seed.
     """
 
     benchmark: str
@@ -73,6 +87,7 @@ class TaskData:
     configs: tuple[str, ...]
     split: str
     needs_images: bool = True
+    options: dict[str, Any] = field(default_factory=dict)
     examples: list[Example] = field(default_factory=list)
     image_names: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
@@ -170,13 +185,15 @@ def load_examples(
         if not chosen:
             raise DataError(f"{folder} holds no configuration of {name} that can be scored by {' or '.join(kinds)}")
         folders = dict.fromkeys(record["configs"], folder)
+        options = record["options"]
     else:
         name, part = split_reference(reference)
         chosen = get_benchmark(name).select(name, part, kinds)
         options = _build_options(name, options or {}, needs_images)
         folders = {c: cached_build(name, c, data_dir, options) for _, configs in chosen for c in configs}
     split = get_benchmark(name).split
-    tasks = [TaskData(name, task, configs, split, needs_images) for task, configs in chosen]
+    used = _effective_options(name, options or {})
+    tasks = [TaskData(name, task, configs, split, needs_images, used) for task, configs in chosen]
     for task in tasks:
         for config in task.configs:
             task.add_config(config, _open(folders[config], config, split))
@@ -248,6 +265,15 @@ def _build_options(name: str, options: Mapping[str, Any], needs_images: bool) ->
     unread = {} if needs_images or "with_images" not in known else {"with_images": False}
     given = {key: value for key, value in options.items() if key != "allow_missing" or key in known}
     return {**get_benchmark(name).scoring_options, **unread, **given}
+
+
+def _effective_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """All fields of a builder's configuration that JSON can hold, with their defaults: what the data depend on."""
+    fields = dataclasses.fields(get_builder(name).BUILDER_CONFIG_CLASS)
+    own = set(option_names(name)) - {"allow_missing", "with_images"}
+    found = {each.name: each.default for each in fields if each.name in own}
+    chosen = {**found, **{key: value for key, value in options.items() if key in own}}
+    return {key: value for key, value in sorted(chosen.items()) if isinstance(value, str | int | float | bool)}
 
 
 def _open(folder: Path, config: str, split: str) -> Any:

@@ -2,7 +2,8 @@
 
 ``model-index`` has every score that tables show, with its interval, number of examples and options, and what it takes
 to compute it again. The files in ``.eval_results`` follow the Hub's newer scheme, which has one value for each task of
-a benchmark's ``eval.yaml``: the headline score of the task's first metric, for each configuration that has one.
+a benchmark's ``eval.yaml``: the main score of the task's first metric, for each configuration that has one. Its notes
+say the rest in the words and digits of reports.
 
 Entries are known as ours by the name of their source. All others stay, and of the card everything but the lines of
 ``model-index`` stays byte for byte.
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..metrics._storage import write_atomically
 from ..metrics.errors import DataError
+from ..metrics.evaluation import interval, lines, percent, tie_sentence, words
 from ..metrics.results import Result, code_version
 from ._benchmarks import get_card, get_task
 
@@ -44,14 +46,14 @@ def write_model_card(path: str | Path, results: Sequence[Result], *, dataset_own
 
     Args:
         path: the model's card, ``README.md``; made where there is none. ``.eval_results`` is the folder beside it.
-        results: what `judge` returned, of one model.
+        results: what `report` returned, of one model.
         dataset_owner: who owns the benchmarks' dataset repositories on the Hub, which have the benchmarks' names.
 
     Returns:
         The files that were written; none where they held the results already.
 
     Raises:
-        DataError: no results, those of several models or of two sheets of one task, an owner that the Hub does not
+        DataError: no results, those of several models or of two files of one task, an owner that the Hub does not
             allow, or a file that cannot be read or changed without harm to the rest of it.
         StorageError: a file could not be written.
     """
@@ -75,7 +77,7 @@ def write_model_card(path: str | Path, results: Sequence[Result], *, dataset_own
 
 
 def eval_results(group: Sequence[Result], dataset_owner: str = OWNER) -> list[EvalResult]:
-    """The entries of ``model-index`` for the results of one sheet: each shown score and its macro average."""
+    """The entries of ``model-index`` for the results of one file: the scores of its tables and their macro averages."""
     from huggingface_hub import DatasetCard, EvalResult
 
     first = group[0]
@@ -85,12 +87,9 @@ def eval_results(group: Sequence[Result], dataset_owner: str = OWNER) -> list[Ev
     data = {"task": task.name, "configs": configs, "fingerprint": benchmark.get("fingerprint")}
     entries = []
     for result in group:
-        for score in [name for shown in result.shown for name in (shown, f"macro_{shown}")]:
+        for score in [name for shown in result.table_scores for name in (shown, f"macro_{shown}")]:
             if result.scores.get(score) is None:
                 continue
-            interval = result.scores.get(f"{score}_interval")
-            facts = {**result.options, "interval": interval and list(interval), "n": result.scores["n"]}
-            facts["missing"] = result.missing or None
             entries.append(
                 EvalResult(
                     task_type=_HUB_TASKS[task.kind],
@@ -102,9 +101,9 @@ def eval_results(group: Sequence[Result], dataset_owner: str = OWNER) -> list[Ev
                     dataset_args=_present(data),
                     metric_type=score,
                     metric_value=result.scores[score],
-                    metric_name=f"{result.metric}: {score.replace('_', ' ')}",
+                    metric_name=f"{result.metric}: {words(score)}",
                     metric_config=result.metric,
-                    metric_args=_present(facts),
+                    metric_args=_facts(result, score),
                     source_name=_source(first),
                     source_url=_address(benchmark["name"], dataset_owner),
                 )
@@ -113,9 +112,9 @@ def eval_results(group: Sequence[Result], dataset_owner: str = OWNER) -> list[Ev
 
 
 def eval_result_entries(group: Sequence[Result], dataset_owner: str = OWNER) -> list[EvalResultEntry]:
-    """The entries of ``.eval_results`` for the results of one sheet, one for each configuration that has a value.
+    """The entries of ``.eval_results`` for the results of one file, one for each configuration that has a value.
 
-    Of a sheet over several configurations these are the ones that are categories of their own.
+    Of predictions for several configurations these are the ones that are categories of their own.
     """
     from huggingface_hub import EvalResultEntry
 
@@ -126,13 +125,13 @@ def eval_result_entries(group: Sequence[Result], dataset_owner: str = OWNER) -> 
     entries = []
     for config in configs:
         part = result.scores if len(configs) == 1 else result.scores.get("per_category", {}).get(config, {})
-        if part.get(result.headline) is None:
+        if part.get(result.main_score) is None:
             continue
         entries.append(
             EvalResultEntry(
                 dataset_id=f"{dataset_owner}/{name}",
                 task_id=task.name if task.name == config else f"{task.name}_{config}",
-                value=part[result.headline],
+                value=part[result.main_score],
                 source_url=_address(name, dataset_owner),
                 source_name=_source(result),
                 notes=_notes(result, part),
@@ -142,7 +141,7 @@ def eval_result_entries(group: Sequence[Result], dataset_owner: str = OWNER) -> 
 
 
 def _by_task(results: Sequence[Result], dataset_owner: str) -> list[list[Result]]:
-    """The results of each sheet, after the checks that need no file."""
+    """The results of each file of predictions, after the checks that need no card."""
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
 
@@ -155,7 +154,7 @@ def _by_task(results: Sequence[Result], dataset_owner: str) -> list[list[Result]
         groups.setdefault((benchmark["name"], benchmark["task"], *_configs(result)), []).append(result)
     for (name, task, *_), group in groups.items():
         if len({result.sheet["sha256"] for result in group}) > 1 or len({r.metric for r in group}) < len(group):
-            raise DataError(f"two sheets of {name} ({task}) came; a model's card has the results of one")
+            raise DataError(f"two files of predictions of {name} ({task}) came; a model's card has the results of one")
         try:
             validate_repo_id(f"{dataset_owner}/{name}")
         except HFValidationError as error:
@@ -311,28 +310,45 @@ def _entry_key(entry: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _configs(result: Result) -> list[str]:
-    """The configurations of the result's sheet; all of its task where the sheet does not say."""
+    """The configurations of the result's predictions; all of its task where these do not say."""
     benchmark = result.benchmark
     return list(benchmark.get("configs") or get_task(benchmark["name"], benchmark["task"]).configs)
 
 
 def _source(result: Result) -> str:
-    return f"{SOURCE} {code_version()}, sheet sha256:{result.sheet['sha256']}"
+    return f"{SOURCE} {code_version()}, predictions sha256:{result.sheet['sha256']}"
 
 
 def _address(benchmark: str, owner: str) -> str:
     return f"https://huggingface.co/datasets/{owner}/{benchmark}"
 
 
+def _facts(result: Result, score: str) -> dict[str, Any]:
+    """What it takes to understand a value of ``model-index``, and to compute it again."""
+    bounds = result.scores.get(f"{score}_interval")
+    is_macro = score.startswith("macro_") and score not in result.table_scores
+    facts = {
+        **result.options,
+        "interval": bounds and list(bounds),
+        "n": lines(result)[-1].n if is_macro else result.scores["n"],
+        "missing": result.missing or None,
+        "higher_is_better": None if result.spec.is_higher_better(score) else False,
+    }
+    return _present(facts)
+
+
 def _notes(result: Result, part: Mapping[str, Any]) -> str:
     """What the scheme has no place for, in words."""
-    interval = part.get(f"{result.headline}_interval")
+    score = result.main_score
+    bounds = part.get(f"{score}_interval")
+    lower = "" if result.higher_is_better[score] else " (lower is better)"
     facts = [
-        f"{result.headline} by {result.metric}, a fraction",
-        f"ties count as {result.options['ties']}" if "ties" in result.options else "",
-        f"{100 * result.options['confidence']:g} % interval {interval[0]} to {interval[1]}" if interval else "",
-        f"n = {part['n']}" if "n" in part else "",
-        f"{result.missing} examples of the sheet lack their image and are in no score" if result.missing else "",
+        f"{words(score)}{lower} by {result.metric}, {percent(part[score])} %",
+        f"{100 * result.options['confidence']:g} % interval {interval(bounds)}" if bounds else "",
+        f"n = {part['n']:,}" if "n" in part else "",
+        f"chance {percent(result.chance[score])} %" if score in result.chance else "",
+        tie_sentence(result).rstrip("."),
+        f"{result.missing:,} examples lack their image and are in no score" if result.missing else "",
         f"data {result.benchmark['fingerprint']}" if result.benchmark.get("fingerprint") else "",
     ]
     return "; ".join(fact for fact in facts if fact)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 from ..metrics.errors import VLAssayError
 
 if TYPE_CHECKING:
-    from ..metrics.results import Result
+    from ..metrics.evaluation import Report
 
 app = typer.Typer()
 
@@ -188,8 +189,11 @@ def publish(
 
 @app.command()
 def report(
-    sheets: Annotated[list[Path], typer.Argument(help="Score sheets, of one or several models.")],
-    out: Annotated[Path | None, typer.Option(help="Folder of the report; by default the first sheet's.")] = None,
+    predictions: Annotated[
+        list[Path],
+        typer.Argument(metavar="PREDICTIONS...", help="Files or folders of predictions, of one or several models."),
+    ],
+    out: Annotated[Path | None, typer.Option(help="Folder of the report; by default that of the first file.")] = None,
     ties: Ties = None,
     confidence: Confidence = 0.95,
     model_card: Annotated[
@@ -200,68 +204,82 @@ def report(
         str, typer.Option(help="With --model-card: who owns the benchmarks' dataset repositories on the Hub.")
     ] = "vl-assay",
 ) -> None:
-    """Print and write the results of score sheets: tables, plots, JSON, Markdown, LaTeX, and a model's card.
+    """Print and write the results of predictions: tables, plots, JSON, Markdown, LaTeX, and a model's card.
 
     What else is in the card stays as it is, and the same command again changes nothing.
 
     Examples: `vl-assay report vl-assay-results/demo-clip/toy_scenes.itm.parquet` ·
+    `vl-assay report vl-assay-results/demo-clip` ·
     `vl-assay report a/sugarcrepe.itm.parquet b/sugarcrepe.itm.parquet --out both --ties half` ·
     `vl-assay report a/sugarcrepe.itm.parquet --model-card my-model/README.md`
     """
-    results = make_report(sheets, out or sheets[0].parent, ties=ties, confidence=confidence)
+    from ..metrics.sheets import prediction_files
+
+    files = prediction_files(*predictions)
+    results = make_report(files, out or files[0].parent, ties=ties, confidence=confidence)
     if model_card is not None:
         from ._model_cards import write_model_card
 
-        files = write_model_card(model_card, results, dataset_owner=dataset_owner)
-        typer.echo(f"model card {model_card}: {', '.join(file.name for file in files) or 'nothing to change'}")
+        changed = write_model_card(model_card, results, dataset_owner=dataset_owner)
+        typer.echo(f"model card {model_card}: {', '.join(file.name for file in changed) or 'nothing to change'}")
 
 
 @app.command()
 def compare(
-    sheet: Annotated[Path, typer.Argument(metavar="SHEET", help="The first model's score sheet.")],
-    other: Annotated[Path, typer.Argument(metavar="SHEET", help="The second model's, of the same task.")],
+    predictions: Annotated[
+        list[Path],
+        typer.Argument(metavar="PREDICTIONS...", help="Files or folders of predictions, of two models or more."),
+    ],
     out: Annotated[Path | None, typer.Option(help="Folder for comparison.json and comparison.md.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")] = False,
     ties: Ties = None,
     confidence: Confidence = 0.95,
 ) -> None:
-    """Test whether one model is better than another on the same examples.
+    """Test which of several models is better, on the examples that they have in common.
 
-    For every score that is a mean over examples: the difference with its interval, p-values (also corrected for the
-    number of categories), and on how many examples each model is the better one.
+    Starts with a verdict in a sentence. Then for every score the difference with its interval, p-values (also corrected
+    for the number of categories), and on how many examples each model is the better one. Several files of one model and
+    task, such as of several seeds, are averaged.
 
     Examples: `vl-assay compare a/sugarcrepe.itm.parquet b/sugarcrepe.itm.parquet` ·
+    `vl-assay compare results/clip results/negclip results/blip` ·
     `vl-assay compare a/aro.relation.parquet b/aro.relation.parquet --out a-and-b --json`
     """
-    from . import _comparing
+    from ._evaluation import compare as compare_models
 
-    comparison = _comparing.compare(sheet, other, ties=ties, confidence=confidence)
+    comparison = compare_models(*predictions, ties=ties, confidence=confidence)
     if json:
-        typer.echo(_comparing.to_json(comparison), nl=False)
+        typer.echo(comparison.to_json(), nl=False)
     else:
-        _comparing.print_comparison(comparison)
+        comparison.print()
     if out is not None:
-        files = _comparing.write_comparison(comparison, out)
+        files = comparison.write(out)
         typer.echo(f"written to {out}: {', '.join(file.name for file in files)}", err=json)
 
 
 def check_options(**options: Any) -> None:
     """Refuse options of the judging before any work is done."""
-    from ._judging import check_options as check
+    from ..metrics.evaluation import check_options as check
 
     check(**options)
 
 
-def make_report(sheets: list[Path], out: Path, **options: Any) -> list[Result]:
-    """Judge sheets, print the tables, write the report's files, and return the results."""
-    from ..metrics.report import print_results, write_report
-    from ._judging import judge
+def make_report(predictions: Sequence[Path], out: Path, *, new: Sequence[Path] = (), **options: Any) -> Report:
+    """Evaluate predictions, print the tables, write the report's files, and return the results.
 
-    results = judge(sheets, **options)
-    print_results(results)
-    files = write_report(results, out)
-    typer.echo(f"written to {out}: {', '.join(file.name for file in [*sheets, *files])}")
-    if len(files) < 5:
+    Args:
+        predictions: all files that the report covers.
+        out: the folder of the report.
+        new: those of them that were just written, to be named with the report's files.
+        options: `ties` and `confidence`.
+    """
+    from ._evaluation import report as evaluate
+
+    results = evaluate(predictions, **options)
+    results.print()
+    files = results.write(out)
+    typer.echo(f"written to {out}: {', '.join(file.name for file in [*new, *files])}")
+    if not any(file.suffix == ".png" for file in files):
         typer.echo("no plots: they need matplotlib and plotly, pip install 'vl-assay[plots]'")
     return results
 

@@ -1,8 +1,8 @@
-"""Models: how each family is scored, and the runner that scores them.
+"""Models: the families, and the runner that predicts with them.
 
-The public modules of this package are the model families; `score` runs any of them on any benchmark. A model of your
-own follows one or more of the protocols: `DualEncoder`, `CrossEncoder`, `PairScorer`, `TextScorer`, `Detector`,
-`Answerer`.
+The public modules of this package are the model families; `run` evaluates any of them on any benchmark, `predict`
+writes its predictions alone (`score` is its older name). A model of your own follows one or more of the protocols:
+`DualEncoder`, `CrossEncoder`, `PairScorer`, `TextScorer`, `Detector`, `Answerer`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
         Query,
         TextScorer,
     )
-    from ._runner import plan, score
+    from ._run import run
+    from ._runner import plan, predict, score
 
 __all__ = [
     "Answerer",
@@ -41,12 +42,15 @@ __all__ = [
     "family_names",
     "load_model",
     "plan",
+    "predict",
+    "run",
     "score",
 ]
 
 _HOMES = {
     **dict.fromkeys(("demo_names", "family_names", "load_model"), "_families"),
-    **dict.fromkeys(("plan", "score"), "_runner"),
+    **dict.fromkeys(("plan", "predict", "score"), "_runner"),
+    "run": "_run",
 }
 
 

@@ -73,7 +73,10 @@ def choose(family: str, options: LoadOptions, known: Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What a score sheet says of its model; together these decide the scores."""
+    """What predictions say of their model; together these decide the scores.
+
+    A baseline is there to compare with, such as a mock model: the leaderboard lists it apart.
+    """
 
     name: str
     family: str
@@ -83,6 +86,7 @@ class ModelInfo:
     parameters: int = 0
     preprocessing: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
+    is_baseline: bool = False
 
 
 class Query(NamedTuple):

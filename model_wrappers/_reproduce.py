@@ -11,16 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..hub_datasets import report
 from ..hub_datasets._benchmarks import get_task
-from ..hub_datasets._judging import check_options, judge
 from ..hub_datasets._published import NOTHING, Row, Table, all_tables, get_table
 from ..metrics.errors import ModelError, SheetError, UnknownNameError
+from ..metrics.evaluation import check_options
 from ..metrics.results import Result
 from ..metrics.sheets import read_sheet
 from ._families import get_family
 from ._processes import join
 from ._reproduce_report import Comparison, Reproduction, write_reproduction
-from ._runner import default_folder, score
+from ._runner import default_folder, predict
 
 NEEDS = ("nothing", "a library", "weights", "answers")
 
@@ -64,7 +65,7 @@ def reproduce(
             of the row's name, or else when its model has the row's name or is the row's.
         out: folder of the results; by default that of the sheets, or ``vl-assay-results/<table>``.
         weights: the folder with files of weights that one must fetch, such as ``negclip.pth``.
-        ties, confidence: as for `judge`.
+        ties, confidence: as for `report`.
         scoring: arguments of `score`: ``data_dir``, ``options``, ``dtype``, ``batch_size``, ``progress``.
 
     Returns:
@@ -93,7 +94,7 @@ def reproduce(
     if not join().is_main:
         return None
     judged = {
-        name: [result for result in judge(some, ties=ties, confidence=confidence) if result.metric in found.metrics]
+        name: [result for result in report(some, ties=ties, confidence=confidence) if result.metric in found.metrics]
         for name, some in paths.items()
     }
     comparisons = [one for row in rows for one in _compare(found, row, judged.get(row.name))]
@@ -204,7 +205,7 @@ def _run(
         if row.name in requests:
             model, settings = requests[row.name]
             try:
-                paths[row.name] = score(model, table.tasks(row), out=out / row.folder, settings=settings, **scoring)
+                paths[row.name] = predict(model, table.tasks(row), out=out / row.folder, settings=settings, **scoring)
             except ModelError as error:
                 failed[row.name] = str(error)
     return paths, failed

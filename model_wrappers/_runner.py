@@ -22,8 +22,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ..hub_datasets._benchmarks import benchmark_names, metrics_of, option_names
+from ..hub_datasets._blind import blind_levels
+from ..hub_datasets._evaluation import captions_of
 from ..hub_datasets._examples import TaskData, check_reference, load_examples
 from ..metrics.errors import DataError, ModelError, SheetError
+from ..metrics.evaluation import PredictionFiles
 from ..metrics.results import code_version
 from ..metrics.sheet_rows import Row
 from ..metrics.sheets import Sheet, read_sheet, write_sheet
@@ -32,8 +36,9 @@ from ._families import load_model
 from ._parts import PartStore
 from ._processes import Processes, available_cpus, default_device, join
 from ._progress import Progress
-from ._protocol import DualEncoder, LoadOptions, Model, SheetSource, abilities
-from ._sample import Prediction, changed_decisions, predict
+from ._protocol import DualEncoder, LoadOptions, Model, SheetSource, TextScorer, abilities
+from ._sample import Prediction, changed_decisions
+from ._sample import predict as predict_time
 from ._sheets import score_work
 from ._stages import Stages
 from ._work import Work, run_key
@@ -48,13 +53,14 @@ _LIBRARIES = (
 BATCH_SIZES = {"cpu": 32, "mps": 32, "cuda": 128}
 
 
-def score(
+def predict(
     model: str | Model = DEFAULT_MODEL,
     benchmarks: str | Iterable[str] = DEFAULT_BENCHMARKS,
     *,
     out: str | Path | None = None,
     data_dir: str | Path | None = None,
     options: Mapping[str, Any] | None = None,
+    seeds: Iterable[int] = (),
     batch_size: int | None = None,
     dtype: str = "float32",
     revision: str | None = None,
@@ -64,8 +70,8 @@ def score(
     cache: bool | None = None,
     check_precision: int = 0,
     progress: bool = True,
-) -> list[Path]:
-    """Score a model on benchmarks and write one score sheet for each task.
+) -> PredictionFiles:
+    """Run a model on benchmarks and write one file of predictions for each task.
 
     Started in several processes (``torchrun``, ``accelerate launch``), they share the work. A run that was killed
     goes on when the same call is made again.
@@ -74,9 +80,10 @@ def score(
         model: a model's name (see `load_model`), or a model that follows a protocol; what it says of itself (`info`)
             is all by which a run that goes on knows it.
         benchmarks: names, parts of benchmarks or dataset folders (see `load_examples`).
-        out: folder of the sheets; by default `default_folder` of the model's name.
+        out: folder of the files; by default `default_folder` of the model's name.
         data_dir: the user's own copy of the benchmarks' sources.
         options: fields of the builders' configurations, such as ``{"allow_missing": True}``.
+        seeds: seeds of the benchmarks' builders, each with a file of its own; by default the one of `options`.
         batch_size: how many images or texts the model takes at once; by default what suits the device, and less where
             its memory does not hold that. In float32 it changes no decision.
         dtype: type of the model's weights and activations.
@@ -92,7 +99,8 @@ def score(
         progress: show progress bars and a summary of the work.
 
     Returns:
-        The paths of the sheets, in the order of the benchmarks. Every process returns them, one writes them.
+        The paths of the files, in the order of the benchmarks and seeds, as a sequence that can be looked into and
+        evaluated. Every process returns them, one writes them.
 
     Raises:
         VLAssayError: an unknown name, data or a model that cannot be used, a full disk; what was finished stays.
@@ -110,10 +118,11 @@ def score(
     if check_precision and isinstance(loaded, SheetSource):
         raise ModelError(f"{loaded.info.name} has been computed elsewhere: check_precision cannot compute it again")
     with clock("data"):
-        tasks = _load_data(references, loaded, data_dir, options, processes)
+        chosen = list(dict.fromkeys(seeds))
+        tasks = _load_seeds(references, loaded, data_dir, options, chosen, processes)
         work = Work(tasks)
     out = Path(out) if out is not None else default_folder(loaded.info.name)
-    paths = [out / f"{_sheet_name(task)}.parquet" for task in tasks]
+    paths = [out / f"{_sheet_name(task, with_seed=bool(chosen))}.parquet" for task in tasks]
     with processes.together():
         _refuse_to_overwrite(paths, tasks, loaded)
     bars = Progress(show=progress and processes.is_main)
@@ -143,7 +152,10 @@ def score(
             for number, (path, task) in enumerate(zip(paths, tasks, strict=True)):
                 write_sheet(path, _sheet(loaded, task, results.rows(number), facts))
             store.remove()
-    return paths
+    return PredictionFiles(paths, metrics_of, captions_of)
+
+
+score = predict
 
 
 def plan(
@@ -159,15 +171,15 @@ def plan(
     compile: bool = False,
     devices: int = 1,
 ) -> Prediction:
-    """Predict what `score` with the same arguments would take, from a sample of the work; writes nothing.
+    """Predict what `predict` with the same arguments would take, from a sample of the work; writes nothing.
 
     Args:
         devices: how many devices would share the work, each like this one.
         model, benchmarks, data_dir, options, batch_size, dtype, revision, settings, compile: as for
-            `score`.
+            `predict`.
 
     Raises:
-        VLAssayError: as `score`.
+        VLAssayError: as `predict`.
     """
     if devices < 1:
         raise ModelError(f"the number of devices is {devices}; it must be 1 or more")
@@ -177,7 +189,7 @@ def plan(
     if isinstance(model, SheetSource):
         raise ModelError(f"{model.info.name} has been computed elsewhere: there is nothing to predict")
     tasks = _load_data(references, model, data_dir, options, Processes())
-    return predict(model, tasks, batch_size=batch_size or _batch_size(_device(model)), devices=devices)
+    return predict_time(model, tasks, batch_size=batch_size or _batch_size(_device(model)), devices=devices)
 
 
 def _references(benchmarks: str | Iterable[str]) -> list[str]:
@@ -218,6 +230,29 @@ class _Clock:
         start = time.perf_counter()
         yield
         self.seconds[phase] = round(time.perf_counter() - start, 3)
+
+
+def _load_seeds(
+    references: list[str],
+    model: Model,
+    data_dir: str | Path | None,
+    options: Mapping[str, Any] | None,
+    seeds: list[int],
+    processes: Processes,
+) -> list[TaskData]:
+    """The tasks for each seed of the builders, or as they are by default where there are no seeds."""
+    if not seeds:
+        return _load_data(references, model, data_dir, options, processes)
+    for reference in references:
+        name = reference.partition("/")[0]
+        if name not in benchmark_names() or "seed" not in option_names(name):
+            raise DataError(f"{reference} has no seed to choose; give seeds for benchmarks that are drawn at random")
+    by_seed = [_load_data(references, model, data_dir, {**(options or {}), "seed": n}, processes) for n in seeds]
+    # Only what a seed changes is predicted again.
+    tasks: dict[tuple[str, str, str], TaskData] = {}
+    for task in (task for same in zip(*by_seed, strict=True) for task in same):
+        tasks.setdefault((task.benchmark, task.task.name, task.fingerprint), task)
+    return [*tasks.values()]
 
 
 def _load_data(
@@ -288,8 +323,9 @@ def _load_options(
     return LoadOptions(device, dtype, revision, dict(settings or {}), compile)
 
 
-def _sheet_name(task: TaskData) -> str:
-    return f"{task.benchmark}.{task.task.name if task.configs == task.task.configs else '+'.join(task.configs)}"
+def _sheet_name(task: TaskData, with_seed: bool = False) -> str:
+    name = f"{task.benchmark}.{task.task.name if task.configs == task.task.configs else '+'.join(task.configs)}"
+    return f"{name}.seed-{task.options['seed']}" if with_seed else name
 
 
 def _sheet(model: Model, task: TaskData, rows: list[Row], facts: dict[str, Any]) -> Sheet:
@@ -301,8 +337,14 @@ def _sheet(model: Model, task: TaskData, rows: list[Row], facts: dict[str, Any])
         "fingerprint": task.fingerprint,
         "rows": len(rows),
         "missing": task.missing,
+        "options": task.options,
+        "metrics": {metric: dict(settings) for metric, settings in task.task.metrics.items()},
+        "blind": blind_levels(task),
     }
-    return Sheet(rows, {"kind": task.task.kind, "benchmark": benchmark, "model": asdict(model.info), "run": facts})
+    about = asdict(model.info)
+    if isinstance(model, TextScorer):
+        about |= {"is_baseline": True, "sees_images": False}
+    return Sheet(rows, {"kind": task.task.kind, "benchmark": benchmark, "model": about, "run": facts})
 
 
 def _facts(processes: Processes, clock: _Clock, work: Work, stages: Stages) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The commands that need a model: run, score, list, cache, reproduce."""
+"""The commands that need a model: run, predict, list, cache, reproduce."""
 
 from __future__ import annotations
 
@@ -49,6 +49,10 @@ CheckPrecision = Annotated[
     int,
     typer.Option(metavar="N", help="Count the decisions on N examples of each task that differ from float32.", min=0),
 ]
+Seeds = Annotated[
+    str | None,
+    typer.Option(metavar="N,N,…", help="Seeds of the benchmarks' builders; reports show the spread over them."),
+]
 Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
 Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit of the model on the Hub.")]
 
@@ -71,16 +75,21 @@ def run(
     check_precision: CheckPrecision = 0,
     plan: Annotated[bool, typer.Option("--plan", help="Predict time and memory from a sample, and stop.")] = False,
     devices: Annotated[int, typer.Option(help="With --plan: how many devices like this one share the work.")] = 1,
+    seeds: Seeds = None,
     ties: Ties = None,
     confidence: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
 ) -> None:
-    """Score a model on benchmarks and report: tables, plots, JSON, LaTeX.
+    """Evaluate a model on benchmarks and report: predictions, tables, plots, JSON, LaTeX.
+
+    A folder of results grows: predictions that are there stay, and the report covers all of them.
 
     Examples: `vl-assay run` · `vl-assay run mock:bag-of-words` ·
+    `vl-assay run demo-clip toy_scenes/order --seeds 0,1,2` ·
     `vl-assay run openai/clip-vit-base-patch32 sugarcrepe --data-dir coco` · `vl-assay run demo-clip --plan` ·
     `torchrun --nproc_per_node 2 --no-python vl-assay run demo-clip`
     """
     from . import _runner
+    from ._run import with_earlier
 
     check_options(ties=ties, confidence=confidence)
     how = _how(data_dir, allow_missing, option, batch_size, dtype, revision, setting, compile)
@@ -89,13 +98,15 @@ def run(
         _print_plan(model, prediction)
         return
     how |= {"out": out, "workers": workers, "cache": not no_cache, "check_precision": check_precision}
-    sheets = _runner.score(model, benchmarks or _runner.DEFAULT_BENCHMARKS, **how)
+    files = _runner.predict(model, benchmarks or _runner.DEFAULT_BENCHMARKS, seeds=_numbers(seeds), **how)
     if _is_main():
-        make_report(sheets, sheets[0].parent, ties=ties, confidence=confidence)
+        folder = files[0].parent
+        make_report(with_earlier(files), folder, new=files, ties=ties, confidence=confidence)
 
 
+@app.command("score", hidden=True)
 @app.command()
-def score(
+def predict(
     model: ModelName = "demo-clip",
     benchmarks: Benchmarks = None,
     out: Out = None,
@@ -110,19 +121,20 @@ def score(
     workers: Workers = None,
     no_cache: NoCache = False,
     check_precision: CheckPrecision = 0,
+    seeds: Seeds = None,
 ) -> None:
-    """Write the score sheets only; `vl-assay report` makes numbers of them.
+    """Write predictions only; `vl-assay report` evaluates them.
 
     A run that was killed goes on when the same command is given again.
-    Example: `vl-assay score demo-clip toy_scenes --out sheets`
+    Example: `vl-assay predict demo-clip toy_scenes --out predictions`
     """
     from . import _runner
 
     how = _how(data_dir, allow_missing, option, batch_size, dtype, revision, setting, compile)
     how |= {"out": out, "workers": workers, "cache": not no_cache, "check_precision": check_precision}
-    sheets = _runner.score(model, benchmarks or _runner.DEFAULT_BENCHMARKS, **how)
+    files = _runner.predict(model, benchmarks or _runner.DEFAULT_BENCHMARKS, seeds=_numbers(seeds), **how)
     if _is_main():
-        typer.echo("\n".join(str(sheet) for sheet in sheets))
+        typer.echo("\n".join(str(file) for file in files))
 
 
 @app.command("list")
@@ -347,6 +359,14 @@ def parse_settings(pairs: list[str] | None) -> dict[str, str]:
             raise VLAssayError(f"{name} is given twice, as {settings[name]!r} and {value!r}; give it once")
         settings[name] = value
     return settings
+
+
+def _numbers(seeds: str | None) -> list[int]:
+    """``"0,1,2"`` → ``[0, 1, 2]``."""
+    texts = [] if seeds is None else seeds.split(",")
+    if not all(text.strip().isdecimal() for text in texts):
+        raise VLAssayError(f"the seeds are {seeds!r}; give whole numbers from 0 with commas between, such as 0,1,2")
+    return [int(text) for text in texts]
 
 
 def _is_main() -> bool:

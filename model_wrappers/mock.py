@@ -160,7 +160,7 @@ class Mock:
     max_tokens = 10**6
 
     def __init__(self, name: str, judge: type[Judge]) -> None:
-        self.info = ModelInfo(f"mock:{name}", "mock", name, revision="2", dtype="float64")
+        self.info = ModelInfo(f"mock:{name}", "mock", name, revision="2", dtype="float64", is_baseline=True)
         self._judge = judge
 
     def score(self, image: Image.Image, captions: Sequence[str]) -> list[float]:

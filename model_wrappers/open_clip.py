@@ -35,6 +35,10 @@ from ._protocol import LoadOptions, ModelInfo, choose
 from ._torch_models import TorchModel, normalised, on_device, pad_to, precise_convolutions
 
 MODEL_TYPES = ()
+# How a folder that was saved of such a model is named as a model here, and how it is loaded without this package.
+SAVED_AS = "open_clip:local-dir:{}"
+LIBRARY = "open_clip"
+LOADING = "model, _, preprocess = open_clip.create_model_and_transforms('local-dir:{}')"
 CHECKPOINTS = (
     "RN50-quickgelu/openai",
     "ViT-B-32-quickgelu/openai",

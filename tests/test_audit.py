@@ -39,7 +39,7 @@ def write_blind_sheet(path, pairs, name="vera:vera", family="vera", task="itm"):
     rng = np.random.default_rng(0)
     rows = [MatchingRow(p.id, p.category, p.category, ["1" * 32], [0], [rng.random(2).tolist()]) for p in pairs]
     metadata = {
-        "model": {"name": name, "family": family},
+        "model": {"name": name, "family": family, "sees_images": family == "clip"},
         "benchmark": {"name": "sugarcrepe", "task": task, "rows": len(rows), "missing": []},
         "run": {},
     }
@@ -138,7 +138,7 @@ def test_sheets_that_do_not_fit_are_refused(tmp_path):
         audit([*pairs[:59], pairs[59]._replace(id="another")], "x", sheets=[sheet])
     with pytest.raises(SheetError, match="which is there already"):
         audit(pairs, "x", sheets=[sheet, sheet])
-    with pytest.raises(SheetError, match="family 'clip', which sees the image; an audit takes sheets of vera"):
+    with pytest.raises(SheetError, match="family 'clip', which sees the image as far as its predictions say"):
         audit(pairs, "x", sheets=[write_blind_sheet(tmp_path / "clip.parquet", pairs, "clip:x", "clip")])
     with pytest.raises(SheetError, match="unknown task of sugarcrepe 'other'"):
         audit(pairs, "x", sheets=[write_blind_sheet(tmp_path / "other.parquet", pairs, task="other")])
@@ -150,7 +150,7 @@ def test_scores_of_a_row_with_several_negatives_go_to_its_pairs(tmp_path):
     scores = {f"test-{scene:06d}": rng.random(5).tolist() for scene in range(100)}
     rows = [MatchingRow(id, "order", "order", ["1" * 32], [0], [said]) for id, said in scores.items()]
     metadata = {
-        "model": {"name": "lm", "family": "causal_lm"},
+        "model": {"name": "lm", "family": "causal_lm", "sees_images": False},
         "benchmark": {"name": "toy_scenes", "task": "order", "rows": 100, "missing": []},
         "run": {},
     }

@@ -14,7 +14,7 @@ from finetune_support import COLOURS, furthest, make_training_set, same_bits, sh
 from PIL import Image
 from typer.testing import CliRunner
 
-from vl_assay.hub_datasets import judge
+from vl_assay.hub_datasets import report
 from vl_assay.metrics._console import build_app
 from vl_assay.metrics.errors import DataError, ModelError, UnknownNameError, VLAssayError
 from vl_assay.model_wrappers import load_model, score
@@ -78,7 +78,7 @@ def test_each_epoch_is_measured_and_the_model_before(evaluated, tiny_clip, sourc
         options={"verify": False},
         progress=False,
     )
-    [before] = judge(sheet)
+    [before] = report(sheet)
     assert history[0]["scores"][ACCURACY] == before.scores["accuracy"]
     logged = [line for line in read_log(evaluated.folder / "training" / "log.jsonl") if "scores" in line]
     assert [line["scores"] for line in logged] == [entry["scores"] for entry in history]
@@ -93,7 +93,7 @@ def test_the_figures_on_the_card_are_those_that_a_run_of_the_folder_gives(evalua
         options={"verify": False},
         progress=False,
     )
-    [result] = judge(sheet)
+    [result] = report(sheet)
     assert result.scores == evaluated.results[0].scores
     assert result.scores["accuracy"] == evaluated.history[-1]["scores"][ACCURACY]
     card = (evaluated.folder / "README.md").read_text("utf-8")
@@ -232,14 +232,17 @@ def test_brittleness_is_the_better_the_lower_it_is():
 def scripted(monkeypatch, *values):
     """Evaluations that give these values, whatever the model; the base comes first."""
     left = list(values)
-    monkeypatch.setattr(_run, "evaluate", lambda *arguments: ({"made/up/score": left.pop(0)}, []))
+    monkeypatch.setattr(_run, "evaluate", lambda *arguments: ({"toy_scenes/itm/accuracy": left.pop(0)}, []))
 
 
 def test_the_weights_of_the_best_epoch_are_kept(tiny_clip, tmp_path, monkeypatch):
-    running = {"evaluation": Evaluation(recognise="not asked"), "stopping": Stopping("made/up/score", patience=2)}
+    running = {
+        "evaluation": Evaluation(recognise="not asked"),
+        "stopping": Stopping("toy_scenes/itm/accuracy", patience=2),
+    }
     scripted(monkeypatch, 0.9, 0.5, 0.7, 0.6, 0.7, 0.8)
     outcome = train(tiny_clip, tmp_path / "stopped", short(epochs=5), **running)
-    assert [entry["scores"]["made/up/score"] for entry in outcome.history] == [0.9, 0.5, 0.7, 0.6, 0.7]
+    assert [entry["scores"]["toy_scenes/itm/accuracy"] for entry in outcome.history] == [0.9, 0.5, 0.7, 0.6, 0.7]
     assert "epoch 2 *" in (tmp_path / "stopped" / "README.md").read_text("utf-8")
     seen = {}
     save = _run.Run.save_model
@@ -260,7 +263,7 @@ def test_a_score_that_is_not_measured_is_said_before_training(tiny_clip, tmp_pat
     with pytest.raises(ModelError, match="needs an evaluation"):
         train(tiny_clip, tmp_path / "out", stopping=Stopping("toy_scenes/itm/accuracy"))
     scripted(monkeypatch, 0.9)
-    with pytest.raises(UnknownNameError, match=r"score to stop on 'itm'; known: made/up/score"):
+    with pytest.raises(UnknownNameError, match=r"score to stop on 'itm'; known: toy_scenes/itm/accuracy"):
         train(tiny_clip, tmp_path / "o", evaluation=Evaluation(recognise="x"), stopping=Stopping("itm"))
     assert not (tmp_path / "o" / "training" / "checkpoints").exists()
 

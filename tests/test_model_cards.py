@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shlex
 import sys
 
@@ -12,7 +13,7 @@ from huggingface_hub import DatasetCard, ModelCard, parse_eval_result_entries
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vl_assay.hub_datasets import build, judge, write_model_card
+from vl_assay.hub_datasets import build, report, write_model_card
 from vl_assay.hub_datasets._model_cards import eval_result_entries, eval_results
 from vl_assay.hub_datasets._publishing import eval_yaml
 from vl_assay.metrics._console import main
@@ -55,8 +56,9 @@ def result_of(sha="a" * 64, value=0.75, model=MODEL, task="itm", metric="sugarcr
         options={"ties": "wrong", "confidence": 0.95, "resamples": 10_000, "seed": 0},
         missing=0,
         scores=scores,
-        shown=["accuracy"],
-        headline="accuracy",
+        table_scores=["accuracy"],
+        main_score="accuracy",
+        higher_is_better={"accuracy": True},
         chance={"accuracy": 0.5},
     )
     return dataclasses.replace(result, **changes)
@@ -116,8 +118,8 @@ def sheets(tmp_path_factory):
 
 def test_the_hubs_own_readers_give_the_same_values_back(sheets, tmp_path):
     path = tmp_path / "README.md"
-    sugarcrepe = judge(sheets / "sugarcrepe.parquet", resamples=200)
-    positives = judge(sheets / "hard_positives.parquet", resamples=200)
+    sugarcrepe = report(sheets / "sugarcrepe.parquet", resamples=200)
+    positives = report(sheets / "hard_positives.parquet", resamples=200)
     written = write_model_card(path, [*sugarcrepe, *positives], dataset_owner="me")
     names = ["README.md", "vl-assay-sugarcrepe.yaml", "vl-assay-hard_positives.yaml"]
     assert [file.name for file in written] == names
@@ -127,7 +129,7 @@ def test_the_hubs_own_readers_give_the_same_values_back(sheets, tmp_path):
 
 
 def test_an_entry_has_all_that_it_takes_to_compute_it_again(sheets, tmp_path):
-    [result] = judge(sheets / "sugarcrepe.parquet", resamples=200)
+    [result] = report(sheets / "sugarcrepe.parquet", resamples=200)
     write_model_card(tmp_path / "README.md", [result])
     accuracy, macro = entries_of(tmp_path / "README.md")
     assert (accuracy.metric_value, macro.metric_value) == (result.scores["accuracy"], result.scores["macro_accuracy"])
@@ -137,18 +139,18 @@ def test_an_entry_has_all_that_it_takes_to_compute_it_again(sheets, tmp_path):
     configs = ["add_att", "add_obj", "replace_att"]
     assert accuracy.dataset_args == {"task": "itm", "configs": configs, "fingerprint": "sugarcrepe"}
     sha = file_hash(sheets / "sugarcrepe.parquet")
-    assert accuracy.source_name == f"VL-Assay {code_version()}, sheet sha256:{sha}"
+    assert accuracy.source_name == f"VL-Assay {code_version()}, predictions sha256:{sha}"
 
 
 def test_examples_in_no_score_are_counted_beside_the_scores():
     result = result_of(missing=3)
     assert [entry.metric_args["missing"] for entry in eval_results([result])] == [3, 3]
-    assert "3 examples of the sheet lack their image and are in no score" in eval_result_entries([result])[0].notes
+    assert "3 examples lack their image and are in no score" in eval_result_entries([result])[0].notes
     assert "missing" not in eval_results([RESULT])[0].metric_args
 
 
 def test_each_configuration_has_the_headline_of_the_tasks_first_metric(sheets, tmp_path):
-    augmented, brittle = judge(sheets / "hard_positives.parquet", resamples=200)
+    augmented, brittle = report(sheets / "hard_positives.parquet", resamples=200)
     write_model_card(tmp_path / "README.md", [brittle, augmented])
     entries = parsed(tmp_path / ".eval_results" / "vl-assay-hard_positives.yaml")
     parts = augmented.scores["per_category"]
@@ -157,14 +159,31 @@ def test_each_configuration_has_the_headline_of_the_tasks_first_metric(sheets, t
         for config in ("replace_relations", "replace_attributes")
     ]
     low, high = parts["replace_relations"]["augmented_accuracy_interval"]
-    assert f"95 % interval {low} to {high}; n = 6" in entries[0].notes
+    assert (
+        f"95 % interval {100 * low:.1f} – {100 * high:.1f}; n = 6; chance 33.3 %; A tie counts as wrong"
+        in entries[0].notes
+    )
+
+
+def test_a_card_has_the_numbers_and_the_words_of_the_report(sheets, tmp_path):
+    _, brittle = found = report(sheets / "hard_positives.parquet", resamples=200)
+    [macro] = [entry for entry in eval_results([brittle]) if entry.metric_type == "macro_brittleness"]
+    assert macro.metric_args["higher_is_better"] is False
+    assert macro.metric_args["n"] == 12
+    found.write(tmp_path)
+    text = (tmp_path / "report.md").read_text()
+    for result in found:
+        for notes in (entry.notes for entry in eval_result_entries([result])):
+            value, bounds = re.search(r", (\S+ %); 95 % interval (\S+ – \S+);", notes).groups()
+            assert f"| {value} | {bounds} |" in text
+        assert notes.partition("A tie")[2].partition(";")[0] in text
 
 
 def test_task_ids_and_names_are_those_of_the_dataset_that_is_published(sheets, coco, tmp_path):
     configs = ["add_att", "swap_obj"]
     build("sugarcrepe", tmp_path / "sc", configs=configs, data_dir=coco(4, 4), options={"verify": False})
     tasks = {task["config"]: task["id"] for task in yaml.safe_load(eval_yaml(tmp_path / "sc"))["tasks"]}
-    [result] = judge(sheets / "sugarcrepe.parquet", resamples=200)
+    [result] = report(sheets / "sugarcrepe.parquet", resamples=200)
     added, *_ = eval_result_entries([result])
     assert added.task_id == tasks["add_att"] == "itm_add_att"
     pretty = DatasetCard.load(tmp_path / "sc" / "README.md").data.pretty_name
@@ -305,8 +324,8 @@ def test_cards_that_cannot_be_changed_safely_stay_as_they_are(content, message, 
     [
         ([], {}, "results of 0 models came"),
         ([RESULT, result_of(model="b")], {}, r"results of 2 models came \(some/model, b\)"),
-        ([RESULT, result_of("b" * 64)], {}, r"two sheets of toy_scenes \(itm\) came"),
-        ([RESULT, RESULT], {}, r"two sheets of toy_scenes \(itm\) came"),
+        ([RESULT, result_of("b" * 64)], {}, r"two files of predictions of toy_scenes \(itm\) came"),
+        ([RESULT, RESULT], {}, r"two files of predictions of toy_scenes \(itm\) came"),
         ([RESULT], {"dataset_owner": "a/b"}, "'a/b' cannot own a dataset on the Hub"),
         ([RESULT], {"dataset_owner": ""}, "'' cannot own a dataset on the Hub"),
     ],
@@ -337,7 +356,7 @@ def test_the_command_writes_the_card_beside_the_report(sheets, tmp_path, monkeyp
             main()
         assert not left.value.code
         assert f"model card model/README.md: {outcome}" in capsys.readouterr().out
-    assert entries_of(tmp_path / "model" / "README.md") == eval_results(judge(sheets / "sugarcrepe.parquet"), "me")
+    assert entries_of(tmp_path / "model" / "README.md") == eval_results(report(sheets / "sugarcrepe.parquet"), "me")
 
 
 # What a text file can hold, with the characters that YAML and Markdown care about made frequent.

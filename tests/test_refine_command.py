@@ -50,7 +50,16 @@ def write_random_sheet(path, pairs, family="vera"):
         for pair in pairs
     ]
     benchmark = {"name": "sugarcrepe", "task": "itm", "rows": len(rows), "missing": []}
-    write_sheet(path, Sheet(rows, {"model": {"name": f"{family}:test", "family": family}, "benchmark": benchmark}))
+    write_sheet(
+        path,
+        Sheet(
+            rows,
+            {
+                "model": {"name": f"{family}:test", "family": family, "sees_images": family == "clip"},
+                "benchmark": benchmark,
+            },
+        ),
+    )
 
 
 def run(*arguments):

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import re
 
 import pytest
 from PIL import Image
 
-from vl_assay.hub_datasets import judge
-from vl_assay.hub_datasets._judging import metric_inputs
-from vl_assay.metrics import report
+from vl_assay.hub_datasets import report
 from vl_assay.metrics.errors import ScoresError, SheetError, UnknownNameError
-from vl_assay.metrics.modules import load_metric
+from vl_assay.metrics.evaluation import lines, metric_inputs, to_markdown
+from vl_assay.metrics.modules import get_spec
 from vl_assay.metrics.results import read_results, write_results
 from vl_assay.metrics.sheet_rows import AnswerRow
 from vl_assay.metrics.sheet_rows import MatchingRow as Row
@@ -24,7 +22,7 @@ MODEL = {"name": "some/model_1 & co", "family": "clip"}
 
 
 def sheet_of(*rows, **model):
-    """A sheet with these rows and the metadata that go with them."""
+    """Predictions of these rows and the metadata that go with them."""
     missing = [row.id for row in rows if row.scores is None]
     benchmark = {"name": "sugarcrepe", "task": "itm", "rows": len(rows), "missing": missing}
     return Sheet(list(rows), {"model": MODEL | model, "benchmark": benchmark, "run": {}})
@@ -51,51 +49,66 @@ def sheet(tmp_path):
     return tmp_path / "sugarcrepe.itm.parquet"
 
 
-def test_scores_follow_from_the_sheet_and_missing_rows_are_counted(sheet):
-    [result] = judge([sheet])
+def test_scores_follow_from_the_predictions_and_missing_rows_are_counted(sheet):
+    [result] = report([sheet])
     assert result.scores["accuracy"] == pytest.approx(3 / 5)
     assert result.scores["macro_accuracy"] == pytest.approx((1 / 2 + 2 / 3) / 2)
     assert result.scores["per_category"]["add_att"]["tie_rate"] == pytest.approx(1 / 3)
     assert (result.missing, result.scores["n"]) == (1, 5)
-    [half] = judge([sheet], ties="half")
+    [half] = report([sheet], ties="half")
     assert half.scores["accuracy"] == pytest.approx(3.5 / 5)
 
 
-def test_results_name_the_sheet_the_metric_and_the_options_that_give_them_again(sheet, tmp_path):
-    results = judge([sheet], resamples=500)
-    write_results(tmp_path / "results.json", results)
+def test_results_name_the_file_the_metric_and_the_options_that_give_them_again(sheet, tmp_path):
+    results = report([sheet], resamples=500)
+    write_results(tmp_path / "results.json", list(results))
     [again] = read_results(tmp_path / "results.json")
     assert again == results[0]
     assert again.sheet["sha256"] == file_hash(sheet)
-    [recomputed] = judge([tmp_path / again.sheet["file"]], **again.options)
+    [recomputed] = report([tmp_path / again.sheet["file"]], **again.options)
     assert recomputed.scores == again.scores
 
 
 def test_a_report_has_the_same_numbers_in_every_format(sheet, tmp_path):
-    results = judge([sheet, sheet])
-    files = report.write_report(results, tmp_path / "report")
-    assert [file.name for file in files] == [
-        "results.json", "report.md", "report.tex", "profile.png", "profile.html",
-    ]  # fmt: skip
-    markdown, latex = (tmp_path / "report" / name for name in ("report.md", "report.tex"))
+    folder = tmp_path / "report"
+    files = report([sheet, sheet]).write(folder)
+    assert [file.name for file in files] == ["results.json", "report.md", "report.tex", "profile.png", "profile.html"]
+    assert sorted(file.name for file in folder.iterdir()) == sorted(file.name for file in files)
+    markdown, latex = (folder / name for name in ("report.md", "report.tex"))
     assert "| add_att | 66.7 % | " in markdown.read_text()
     assert "| 33.3 % | 3 |" in markdown.read_text()
     assert r"add\_att & 66.7 \% & " in latex.read_text()
     assert r"some/model\_1 \& co" in latex.read_text()
     assert "1 of 6 examples lack their image and are in no score" in markdown.read_text()
-    with Image.open(tmp_path / "report" / "profile.png") as image:
+    with Image.open(folder / "profile.png") as image:
         assert min(image.size) > 300
-    page = (tmp_path / "report" / "profile.html").read_text()
+    page = (folder / "profile.html").read_text()
     assert "swap_obj" in page
     assert not re.search(r'<script[^>]+src="http', page)
-    document = json.loads((tmp_path / "report" / "results.json").read_text())
-    assert (document["schema"], document["version"]) == ("vl-assay/results", 1)
+    document = json.loads((folder / "results.json").read_text())
+    assert (document["schema"], document["version"]) == ("vl-assay/results", 2)
+
+
+def test_files_of_an_earlier_report_that_this_one_does_not_have_are_removed(sheet, tmp_path):
+    (tmp_path / "diagnosis.json").write_text("{}")
+    (tmp_path / "notes.txt").write_text("mine")
+    files = report([sheet], resamples=100).write(tmp_path)
+    there = {file.name for file in tmp_path.iterdir()}
+    assert there == {file.name for file in files} | {"notes.txt", sheet.name}
+
+
+def test_without_the_plots_libraries_no_plot_is_named(sheet, tmp_path, monkeypatch):
+    for name in ("matplotlib", "matplotlib.figure", "plotly", "plotly.graph_objects"):
+        monkeypatch.setitem(__import__("sys").modules, name, None)
+    files = report([sheet], resamples=100).write(tmp_path / "report")
+    assert [file.name for file in files] == ["results.json", "report.md", "report.tex"]
+    assert all(file.exists() for file in files)
 
 
 def test_lines_end_with_the_two_averages(sheet):
-    lines = report.lines(judge([sheet])[0])
-    assert [line.name for line in lines] == ["swap_obj", "add_att", "micro average", "macro average"]
-    for line in lines:
+    found = lines(report([sheet])[0])
+    assert [line.name for line in found] == ["swap_obj", "add_att", "micro average", "macro average"]
+    for line in found:
         score = line.scores["accuracy"]
         assert score.interval is not None
         assert score.interval[0] <= score.value <= score.interval[1]
@@ -103,40 +116,38 @@ def test_lines_end_with_the_two_averages(sheet):
 
 def test_options_that_no_metric_knows_are_refused(sheet):
     with pytest.raises(UnknownNameError, match="unknown tie policy 'maybe'; known: wrong, half, right"):
-        judge([sheet], ties="maybe")
+        report([sheet], ties="maybe")
     with pytest.raises(ScoresError, match="confidence"):
-        judge([sheet], confidence=95)
-    with pytest.raises(UnknownNameError, match="unknown option of judge 'resample'; known: ties, confidence"):
-        judge([sheet], resample=5)
+        report([sheet], confidence=95)
+    with pytest.raises(UnknownNameError, match="unknown option of evaluation 'resample'; known: ties, confidence"):
+        report([sheet], resample=5)
 
 
-def test_two_models_share_the_plot_though_their_categories_differ(tmp_path):
-    both, one = tmp_path / "both.parquet", tmp_path / "one.parquet"
-    write_sheet(both, sheet_of(*ROWS))
-    write_sheet(one, sheet_of(*(row for row in ROWS if row.category == "add_att"), name="other"))
-    results = judge([both, one], resamples=100)
-    with Image.open(io.BytesIO(report.plot_png(results))) as image:
-        assert image.format == "PNG"
-    assert report.category_names(results) == ["swap_obj", "add_att", "micro average", "macro average"]
-
-
-def test_names_from_a_sheet_are_shown_as_they_are(tmp_path, capsys):
+def test_names_from_predictions_are_shown_as_they_are(tmp_path, capsys):
     write_sheet(tmp_path / "s.parquet", sheet_of(*ROWS, name="clip[v2] [red]tuned"))
-    report.print_results(judge([tmp_path / "s.parquet"], resamples=100))
+    report([tmp_path / "s.parquet"], resamples=100).print()
     assert "clip[v2] [red]tuned" in capsys.readouterr().out
     with pytest.raises(SheetError, match=r"model\.name must be 1 to 200 printable characters"):
         write_sheet(tmp_path / "t.parquet", sheet_of(*ROWS, name="two\nlines"))
 
 
-def test_an_example_with_two_images_is_not_judged_by_a_metric_for_one(tmp_path):
+def test_a_notebook_escapes_names(tmp_path):
+    write_sheet(tmp_path / "s.parquet", sheet_of(*ROWS, name="<b>bold</b>"))
+    html = report([tmp_path / "s.parquet"], resamples=100)._repr_html_()
+    assert "&lt;b&gt;bold" in html
+    assert "<b>" not in html
+    assert "<th>add_att</th><td>66.7 %</td>" in html
+
+
+def test_an_example_with_two_images_is_not_taken_by_a_metric_for_one(tmp_path):
     pair = Row("a", "c", "c", ["i", "j"], [0, 1], [[0.9, 0.1], [0.9, 0.1]])
     write_sheet(tmp_path / "s.parquet", sheet_of(pair))
     with pytest.raises(SheetError, match="the example 'a' has 2 images"):
-        judge([tmp_path / "s.parquet"])
+        report([tmp_path / "s.parquet"])
 
 
 def toy_sheet(path, task, *rows):
-    """A sheet of a task of toy_scenes: rows of (category, scores), the first caption right for the first image."""
+    """Predictions of a task of toy_scenes: rows of (category, scores), the first caption right for the first image."""
     examples = [
         Row(str(number), task, category, [f"i{number}-{j}" for j in range(len(scores))], [*range(len(scores))], scores)
         for number, (category, scores) in enumerate(rows)
@@ -146,9 +157,9 @@ def toy_sheet(path, task, *rows):
     return path
 
 
-def test_triples_are_judged_for_accuracy_and_brittleness(tmp_path):
+def test_triples_are_evaluated_for_accuracy_and_brittleness(tmp_path):
     rows = [("swap", [[3.0, 2.0, 1.0]]), ("swap", [[3.0, 1.0, 2.0]]), ("replace_att", [[1.0, 1.0, 1.0]])]
-    augmented, brittle = judge(toy_sheet(tmp_path / "s.parquet", "hard_positives", *rows), resamples=100)
+    augmented, brittle = report(toy_sheet(tmp_path / "s.parquet", "hard_positives", *rows), resamples=100)
     assert (augmented.metric, brittle.metric) == ("augmented_accuracy", "brittleness")
     assert augmented.scores["original_accuracy"] == pytest.approx(2 / 3)
     assert augmented.scores["augmented_accuracy"] == pytest.approx(1 / 3)
@@ -156,23 +167,24 @@ def test_triples_are_judged_for_accuracy_and_brittleness(tmp_path):
     assert (augmented.options["ties"], brittle.options["ties"]) == ("wrong", "right")
     assert brittle.scores["brittleness"] == pytest.approx(1 / 3)
     assert brittle.chance == {"brittleness": 1 / 3, "both_wrong": 1 / 3}
-    *_, against = judge(tmp_path / "s.parquet", resamples=100, ties="wrong")
+    *_, against = report(tmp_path / "s.parquet", resamples=100, ties="wrong")
     assert against.scores["brittleness"] == pytest.approx(2 / 3)
 
 
-def test_orders_are_judged_among_five_captions(tmp_path):
+def test_orders_are_evaluated_among_five_captions(tmp_path):
     rows = [("order", [[5.0, 1.0, 2.0, 3.0, 4.0]]), ("order", [[1.0, 5.0, 2.0, 3.0, 4.0]])]
-    [result] = judge(toy_sheet(tmp_path / "s.parquet", "order", *rows), resamples=100)
+    [result] = report(toy_sheet(tmp_path / "s.parquet", "order", *rows), resamples=100)
     assert (result.metric, result.scores["accuracy"]) == ("aro_itm", 0.5)
     assert result.chance == {"accuracy": pytest.approx(0.2)}
-    assert [line.name for line in report.lines(result)] == ["order"]
+    assert [line.name for line in lines(result)] == ["order"]
 
 
-def test_groups_are_judged_as_matrices_and_shown_with_three_scores(tmp_path):
+def test_groups_are_evaluated_as_matrices_and_shown_with_three_scores(tmp_path):
     rows = [("swap_att", [[0.9, 0.1], [0.2, 0.8]]), ("swap_obj", [[0.5, 0.4], [0.6, 0.7]])]
-    [result] = judge(toy_sheet(tmp_path / "s.parquet", "groups", *rows), resamples=100)
+    results = report(toy_sheet(tmp_path / "s.parquet", "groups", *rows), resamples=100)
+    [result] = results
     assert (result.scores["text_score"], result.scores["image_score"], result.scores["group_score"]) == (1, 0.5, 0.5)
-    report.write_report([result], tmp_path / "report")
+    results.write(tmp_path / "report")
     markdown = (tmp_path / "report" / "report.md").read_text()
     header = "|  | text score | interval | image score | interval | group score | interval | ties | n |"
     assert header in markdown
@@ -186,15 +198,16 @@ def test_examples_that_share_an_image_are_one_cluster():
         Row("b", "c", "c", ["y", "z"], [0, 1], [[1.0, 0.0], [0.0, 1.0]]),
         Row("c", "c", "c", ["u", "v"], [0, 1], [[1.0, 0.0], [0.0, 1.0]]),
     ]
-    clusters = metric_inputs(rows, "matrix", "group_match")[1]["clusters"]
+    spec = get_spec("group_match")
+    clusters = metric_inputs(rows, spec, "group_match")[1]["clusters"]
     assert clusters[0] == clusters[1] != clusters[2]
     apart = [dataclasses.replace(each, cluster=name) for each, name in zip(rows, "pqq", strict=True)]
-    assert len(set(metric_inputs(apart, "matrix", "group_match")[1]["clusters"])) == 1
+    assert len(set(metric_inputs(apart, spec, "group_match")[1]["clusters"])) == 1
 
 
-def test_a_metric_that_judges_no_sheets_says_so():
-    with pytest.raises(SheetError, match="the metric cpd_ap judges no sheets of the kind matching"):
-        metric_inputs(ROWS[:1], "detection", "cpd_ap")
+def test_a_metric_of_another_task_type_is_refused():
+    with pytest.raises(SheetError, match="the metric cpd_ap is for the task type detection; it cannot evaluate"):
+        metric_inputs(ROWS[:1], get_spec("cpd_ap"), "cpd_ap")
 
 
 def test_an_answer_between_yes_and_no_is_wrong_whatever_is_right():
@@ -203,34 +216,26 @@ def test_an_answer_between_yes_and_no_is_wrong_whatever_is_right():
         for score in (-0.5, 0.0, 0.5)
         for correct in (True, False)
     ]
-    (said, right), _ = metric_inputs(rows, "answers", "yes_no_f1")
+    (said, right), _ = metric_inputs(rows, get_spec("yes_no_f1"), "yes_no_f1")
     assert right == [True, False] * 3
     assert said == [False, False, False, True, True, True]
 
 
-def test_a_metric_that_shows_none_of_its_scores_is_refused(sheet, monkeypatch):
-    module = load_metric("sugarcrepe_itm")
-    monkeypatch.setattr(type(module), "shown", ("recall_*",), raising=False)
-    with pytest.raises(SheetError, match="no score of the metric sugarcrepe_itm; its class may name some in `shown`"):
-        judge([sheet])
-
-
-def test_a_score_that_is_not_there_stays_empty_in_the_tables(sheet):
-    [result] = judge([sheet], resamples=100)
-    scores = {**result.scores, "macro_accuracy": None, "macro_accuracy_interval": None}
+def test_a_score_that_is_not_there_stays_empty_in_the_tables(sheet, tmp_path):
+    found = report([sheet], resamples=100)
+    scores = {**found[0].scores, "macro_accuracy": None, "macro_accuracy_interval": None}
     scores["per_category"] = {name: {**part, "tie_rate": None} for name, part in scores["per_category"].items()}
-    table = report.to_markdown([dataclasses.replace(result, scores=scores)])
-    assert "| macro average |  |  |  | 5 |" in table
-    assert report.plot_png([dataclasses.replace(result, scores=scores)])
-    page = report.plot_html([dataclasses.replace(result, scores=scores)]).decode()
+    without = dataclasses.replace(found, results=[dataclasses.replace(found[0], scores=scores)])
+    assert "| macro average |  |  |  | 5 |" in to_markdown(without.results)
+    without.write(tmp_path / "report")
+    page = (tmp_path / "report" / "profile.html").read_text()
     [heights] = re.findall(r'"y":(\[[^]]*\])', page)
     assert json.loads(heights)[-1] is None
 
 
 def test_metrics_of_different_shapes_share_a_report(sheet, tmp_path):
     triples = toy_sheet(tmp_path / "t.parquet", "hard_positives", ("swap", [[3.0, 1.0, 2.0]]), ("x", [[3.0, 2.0, 1.0]]))
-    results = judge([sheet, triples], resamples=100)
-    files = report.write_report(results, tmp_path / "report")
+    files = report([sheet, triples], resamples=100).write(tmp_path / "report")
     assert len(files) == 5
     markdown = (tmp_path / "report" / "report.md").read_text()
     titles = re.findall(r"^### (.*)", markdown, flags=re.M)
@@ -241,11 +246,11 @@ def test_metrics_of_different_shapes_share_a_report(sheet, tmp_path):
     ]
 
 
-def test_a_sheet_without_any_score_is_refused(tmp_path):
+def test_predictions_without_any_score_are_refused(tmp_path):
     path = tmp_path / "empty.parquet"
     write_sheet(path, sheet_of(row("e", "add_att", None, "")))
     with pytest.raises(SheetError, match="all of its 1 examples lack their image"):
-        judge([path])
+        report([path])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import json
 import pytest
 import sources_sugarcrepe
 
-from vl_assay.hub_datasets import judge
+from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets._published import all_tables, get_table
 from vl_assay.metrics.errors import ModelError, SheetError, UnknownNameError
 from vl_assay.metrics.sheet_rows import MatchingRow
@@ -93,7 +93,7 @@ def test_what_is_written_says_where_every_number_is_from(tmp_path):
     }  # fmt: skip
     assert entry["score"] == ["per_category", "replace_rel", "accuracy"]
     assert (entry["ours"], entry["n"], entry["published_n"], entry["average"]) == (0.5, 4, 1406, "category")
-    [sheet] = judge([tmp_path / "ViT-B-32" / "any.parquet"])
+    [sheet] = report([tmp_path / "ViT-B-32" / "any.parquet"])
     assert entry["sheet"] == sheet.sheet
     text = (tmp_path / "out" / "sugarcrepe-6.md").read_text()
     assert text == to_markdown(result).rstrip() + "\n"
@@ -224,7 +224,7 @@ def calls(monkeypatch):
         made.append((model, tasks, options))
         raise ModelError(f"no network for {model}")
 
-    monkeypatch.setattr(module, "score", score)
+    monkeypatch.setattr(module, "predict", score)
     monkeypatch.setattr(module, "get_family", lambda name: None)
     return made
 

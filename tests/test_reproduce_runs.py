@@ -15,7 +15,7 @@ from test_reproduce import cells_of
 from tiny_models import tiny_blip, tiny_owlvit
 from typer.testing import CliRunner
 
-from vl_assay.hub_datasets import judge
+from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets._published import all_tables
 from vl_assay.metrics._console import build_app
 from vl_assay.metrics.errors import DataError
@@ -29,7 +29,7 @@ QUIET = {"progress": False}
 
 def assert_is_what_the_sheets_give(result, folder):
     """Every value of ours is in what `judge` says of the sheets, and none is missing that could be there."""
-    assert_is_what_they_give(result, judge(sorted(folder.rglob("*.parquet"))))
+    assert_is_what_they_give(result, report(sorted(folder.rglob("*.parquet"))))
 
 
 def assert_is_what_they_give(result, said):
@@ -98,13 +98,13 @@ def detections(tmp_path_factory):
     tiny_owlvit(folder / "tiny-owl")
     where = {"data_dir": folder / "data", "options": options, "out": folder / "out"}
     reproduce("tricd-3", models=["OWL-ViT"], use={"OWL-ViT": model}, **where, **QUIET)
-    return model, folder / "out", judge(sorted((folder / "out").rglob("*.parquet")))
+    return model, folder / "out", report(sorted((folder / "out").rglob("*.parquet")))
 
 
 @pytest.mark.parametrize("table", ["tricd-3", "tricd-5", "tricd-6", "tricd-8"])
 def test_a_detector_on_tricd_says_that_it_is_not_the_papers_test_set(table, detections, tmp_path, monkeypatch):
     model, folder, said = detections
-    monkeypatch.setattr(module, "judge", lambda *_, **__: said)
+    monkeypatch.setattr(module, "report", lambda *_, **__: said)
     owl = "OWL-ViT" if table == "tricd-3" else "OWL-VIT"
     result = reproduce(table, models=[owl], use={owl: model}, sheets=folder, out=tmp_path)
     assert_is_what_they_give(result, said)
@@ -116,6 +116,13 @@ def test_a_detector_on_tricd_says_that_it_is_not_the_papers_test_set(table, dete
         assert cells["Wino"].why == "the public validation set has no Winoground part"
         assert "The paper's values are of its test set, which is not public." in text
     assert f"{owl}: the paper says 'a very large ViT' and names no checkpoint" in text
+
+
+def test_a_tie_policy_reaches_the_metrics_that_know_it_and_no_other(detections, tmp_path):
+    model, folder, _ = detections
+    result = reproduce("tricd-6", models=["OWL-VIT"], use={"OWL-VIT": model}, sheets=folder, out=tmp_path, ties="right")
+    assert any(one.ours is not None for one in result.comparisons)
+    assert result.options["ties"] == "right"
 
 
 @pytest.mark.parametrize("table", ["hard-positives-1", "hard-positives-7", "hard-positives-8"])

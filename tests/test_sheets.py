@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from vl_assay.hub_datasets import judge
+from vl_assay.hub_datasets import report
 from vl_assay.metrics.errors import SheetError
 from vl_assay.metrics.sheet_rows import AnswerRow, DetectionRow, MatchingRow, RetrievalRow
 from vl_assay.metrics.sheets import Sheet, read_sheet, write_sheet
@@ -89,7 +89,7 @@ def test_a_caption_counts_with_all_its_images_or_not_at_all(tmp_path):
     path = tmp_path / "s.parquet"
     described = {"name": "toy_scenes", "task": "detection", "rows": 4, "missing": ["q-"]}
     write_sheet(path, Sheet(rows, METADATA | {"benchmark": described}))
-    results = judge(path, resamples=100)
+    results = report(path, resamples=100)
     assert [result.metric for result in results] == ["cpd_ap", "grounding_recall", "group_recall_at_1"]
     assert {result.missing for result in results} == {2}
     assert (results[0].scores["n"], results[2].scores["n_pairs"]) == (2, 1)
@@ -102,7 +102,7 @@ def test_rows_of_several_images_have_their_captions_in_order(tmp_path):
     row = MatchingRow("a", "c", "c", ["i"], [1], [[0.0, 1.0, 0.5]])
     write_sheet(tmp_path / "t.parquet", sheet("toy_scenes", "hard_positives", row))
     with pytest.raises(SheetError, match="augmented_accuracy takes the first caption for the right one"):
-        judge(tmp_path / "t.parquet", resamples=100)
+        report(tmp_path / "t.parquet", resamples=100)
 
 
 def test_values_that_cannot_be_read_are_an_error_of_the_sheet(tmp_path):
@@ -137,5 +137,5 @@ def test_metadata_of_another_make_are_refused(found, written, message, tmp_path)
 
 def test_a_sheet_of_another_kind_than_its_task_is_not_judged(tmp_path):
     write_sheet(tmp_path / "s.parquet", sheet("toy_scenes", "groups", detection_row()))
-    with pytest.raises(SheetError, match="is a sheet of the kind detection, but the task groups of toy_scenes"):
-        judge(tmp_path / "s.parquet")
+    with pytest.raises(SheetError, match="of the kind detection, but the task groups of toy_scenes"):
+        report(tmp_path / "s.parquet")

@@ -22,10 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...metrics.aggregate import aggregate
+from ...metrics.contract import make_examples
 from ...metrics.errors import DataError, ScoresError
 from ...metrics.kernels import label_codes, match_credit
 from ...metrics.stats import check_share, check_whole
-from ...metrics.summary import summarise
 from ._probes import group_pairs
 from ._refine_cells import CELLS, GRID, SCALES, balance, find_cells, scale_gaps
 from .pairs import Pair
@@ -202,7 +203,7 @@ class Balancing(NamedTuple):
 def blind_accuracy(
     gaps: NDArray[np.float64], categories: Sequence[str], groups: NDArray[np.intp], confidence: float
 ) -> dict[str, Any]:
-    """How often a scorer prefers the true caption, ties counting half; see ``metrics.summary.summarise``.
+    """How often a scorer prefers the true caption, ties counting half; see ``metrics.aggregate.aggregate``.
 
     Args:
         gaps: float64 array of shape (n,), n >= 1.
@@ -214,7 +215,9 @@ def blind_accuracy(
         `accuracy` and its interval, `tie_rate`, `mean_gap`, `n`, and the same by category.
     """
     credit, tied = match_credit(np.column_stack([gaps, np.zeros(len(gaps))]), np.zeros(len(gaps)), "half")
-    found = summarise({"accuracy": credit}, tied, categories=categories, clusters=groups, confidence=confidence)
+    found = aggregate(
+        make_examples({"accuracy": credit}, tied, categories=categories, clusters=groups), confidence=confidence
+    )
     names, codes = label_codes(categories, len(gaps), "categories")
     for number, name in enumerate(names):
         found["per_category"][name]["mean_gap"] = float(gaps[codes == number].mean())

@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from ...hub_datasets._model_cards import write_model_card
 from ...metrics._storage import write_text
-from ...metrics.report import to_markdown
+from ...metrics.evaluation import to_markdown
 from ...metrics.results import Result, code_version, write_results
+from .._families import get_family
 from ._checkpoints import writing
 from ._evaluation import RECOGNITION, evaluate
 
 if TYPE_CHECKING:
     from ._run import Run
+
+_LOADING = """model = transformers.AutoModel.from_pretrained("{0}")
+processor = transformers.AutoProcessor.from_pretrained("{0}")"""
 
 
 def finish_folder(run: Run, out: Path, facts: Mapping[str, Any], settings: Mapping[str, str] | None) -> None:
@@ -39,8 +43,9 @@ def finish_folder(run: Run, out: Path, facts: Mapping[str, Any], settings: Mappi
                     os.replace(out / f".{file.name}", out / file.name)
     run.processes.wait()
     name = str(out.resolve())  # a folder, even where it is called like a demo checkpoint
-    if facts["model"]["family"] == "open_clip":
-        name = f"open_clip:local-dir:{name}"
+    family = get_family(facts["model"]["family"])
+    if hasattr(family, "SAVED_AS"):
+        name = family.SAVED_AS.format(name)
         settings = {key: value for key, value in (settings or {}).items() if key != "pretrained"}
     _, results = evaluate(name, run.running.evaluation, folder / "sheets", run.processes, settings=settings)
     with run.processes.together():
@@ -69,11 +74,11 @@ def model_card(out: Path, facts: Mapping[str, Any], run: Run, results: Sequence[
         best: which evaluation the weights are from, where there were any.
     """
     recipe, data, info = facts["recipe"], facts["data"], facts["model"]
-    is_open_clip = info["family"] == "open_clip"
-    name, library = out.resolve().name, "open_clip" if is_open_clip else "transformers"
+    family, name = get_family(info["family"]), out.resolve().name
+    library = getattr(family, "LIBRARY", "transformers")
     header = ["---", f"library_name: {library}", "pipeline_tag: zero-shot-image-classification"]
     base = info["checkpoint"].removeprefix("hf-hub:")
-    if "/" in base and (not is_open_clip or base != info["checkpoint"]):  # the Hub's ids only
+    if "/" in base and (library == "transformers" or base != info["checkpoint"]):  # the Hub's ids only
         header.append(f"base_model: {base}")
     header += ["tags:", "- vl-assay", "- compositionality", "---"]
     settings = {key: value for key, value in recipe.items() if key not in ("name", "source", "gaps", "weights")}
@@ -88,7 +93,7 @@ def model_card(out: Path, facts: Mapping[str, Any], run: Run, results: Sequence[
         "\n".join(header),
         f"# {name}",
         f"`{info['name']}` fine-tuned for composition by the recipe `{recipe['name']}` of VL-Assay {code_version()}.",
-        _loading(name, is_open_clip),
+        f"```python\n{getattr(family, 'LOADING', _LOADING).format(name)}\n```",
         "## Recipe",
         f"After {recipe['source']}. {recipe['gaps']}",
         _table(["setting", "value"], [[key, value] for key, value in rows.items()]),
@@ -102,7 +107,7 @@ def model_card(out: Path, facts: Mapping[str, Any], run: Run, results: Sequence[
             templates = ", ".join(f"`{template}`" for template in asked.templates)
             sections.append(f"`{RECOGNITION}`: images of `{Path(str(asked.recognise)).name}`, labels in {templates}.")
     if results:
-        scored = shlex.quote(f"{'open_clip:local-dir:' if is_open_clip else ''}{name}")
+        scored = shlex.quote(getattr(family, "SAVED_AS", "{}").format(name))
         command = f"vl-assay run {scored} {' '.join(run.running.evaluation.benchmarks)}"
         sections += [
             "## Results",
@@ -110,15 +115,6 @@ def model_card(out: Path, facts: Mapping[str, Any], run: Run, results: Sequence[
             to_markdown(list(results)).strip(),
         ]
     return "\n\n".join(sections) + "\n"
-
-
-def _loading(name: str, is_open_clip: bool) -> str:
-    if is_open_clip:
-        return f"```python\nmodel, _, preprocess = open_clip.create_model_and_transforms('local-dir:{name}')\n```"
-    return (
-        f'```python\nmodel = transformers.AutoModel.from_pretrained("{name}")\n'
-        f'processor = transformers.AutoProcessor.from_pretrained("{name}")\n```'
-    )
 
 
 def _data(data: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What a model is worth while it is trained: its profile on benchmarks, recognition beside it, and when to stop."""
+"""Validation during training: benchmarks, recognition, and early stopping."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ...hub_datasets._judging import judge
+from ...hub_datasets import report
+from ...hub_datasets._benchmarks import is_higher_better
 from ...hub_datasets._repository import data_errors
 from ...metrics.errors import DataError, UnknownNameError, VLAssayError
 from ...metrics.kernels import match_credit
-from ...metrics.results import Result, is_lower_better
+from ...metrics.results import Result
 from .._processes import Processes
-from .._runner import score
+from .._runner import predict
 from .._work import DECODING_ERRORS, decode
 
 RECOGNITION = "recognition/accuracy"
@@ -75,7 +76,10 @@ class Stopping:
         if name not in entry["scores"]:
             raise UnknownNameError("score to stop on", name, entry["scores"])
         value = entry["scores"][name]
-        return -value if is_lower_better(name.rpartition("/")[2]) else value
+        if name == RECOGNITION:
+            return value
+        benchmark, part, score = name.split("/", 2)
+        return value if is_higher_better(benchmark, part, score) else -value
 
 
 def evaluate(
@@ -97,7 +101,7 @@ def evaluate(
     scores: dict[str, float] = {}
     results: list[Result] = []
     if evaluation.benchmarks:
-        sheets = score(
+        files = predict(
             model,
             evaluation.benchmarks,
             out=out,
@@ -108,7 +112,7 @@ def evaluate(
             progress=False,
         )
         processes.wait()  # until the main process has written them
-        results = judge(sheets)
+        results = list(report(files))
         scores = flat_scores(results)
     if evaluation.recognise and not isinstance(model, str):
         scores[RECOGNITION] = recognition(model, evaluation.recognise, evaluation.templates, processes)
@@ -120,7 +124,7 @@ def flat_scores(results: Sequence[Result]) -> dict[str, float]:
     return {
         f"{Path(result.sheet['file']).stem.replace('.', '/', 1)}/{name}": result.scores[name]
         for result in results
-        for name in result.shown
+        for name in result.table_scores
         if isinstance(result.scores.get(name), float)
     }
 

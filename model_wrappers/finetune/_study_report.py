@@ -12,10 +12,13 @@ import numpy as np
 
 from ...hub_datasets.toy_scenes.language import parse
 from ...metrics._storage import write_atomically, write_text
-from ...metrics.hard_positives import CHANCE, augmented_accuracy, brittleness
+from ...metrics.aggregate import aggregate
+from ...metrics.augmented_accuracy.spec import SPEC as AUGMENTED
+from ...metrics.brittleness.spec import SPEC as BRITTLE
+from ...metrics.contract import make_examples
+from ...metrics.hard_positives import augmented_accuracy, brittleness
 from ...metrics.results import code_version
 from ...metrics.stats import cluster_bootstrap
-from ...metrics.summary import summarise
 from ._study_plots import plot_png
 from .study import ARTEFACTS, BASE, Study
 
@@ -35,6 +38,7 @@ TABLES = {
 _ARTEFACT_ROWS = (BASE, "plain", "hn", "hn-article", "hn-stop")
 _ARTEFACT_HEADS = {"debiased": "debiased negatives", "article": "with a wrong article", "stop": "with a final stop"}
 MEASURES = ("original_accuracy", "augmented_accuracy", "brittleness")
+_CHANCE = {score.name: score.chance or 0.0 for spec in (AUGMENTED, BRITTLE) for score in spec.scores}
 _RESAMPLES = 2000
 # Column of the caption that the true one must outscore.
 _NEGATIVES = {"original_accuracy": 2, "debiased": 1, "artefact": 2}
@@ -231,7 +235,8 @@ def _artefact_row(study: Study, name: str) -> dict[str, Any]:
     credits |= {artefact: credit(study, name, "artefact", artefact) for artefact in ARTEFACTS}
     clusters = [study.examples[row].scene for row in _rows(study, "article")]
     means = {key: each.mean(axis=0) for key, each in credits.items()}
-    result = summarise(means, np.zeros(len(clusters)), clusters=clusters, confidence=0.95, resamples=_RESAMPLES)
+    examples = make_examples(means, np.zeros(len(clusters)), clusters=clusters)
+    result = aggregate(examples, confidence=0.95, resamples=_RESAMPLES)
     return {
         "label": _label(study, name),
         "scores": {key: result[key] for key in credits},
@@ -271,7 +276,7 @@ def write_study(study: Study, folder: Path) -> list[Path]:
 def _sections(found: Mapping[str, Any]) -> Iterator[tuple[str, list[str], list[list[str] | None]]]:
     """Heading, column heads and rows of each table; None for a line between groups."""
     head = ["", *(f"{kind.upper()} {key}" for key in ("original", "augmented", "brittleness ↓") for kind in KINDS)]
-    chance = ["random choice", *(_percent(CHANCE[key]) for key in MEASURES for _ in KINDS)]
+    chance = ["random choice", *(_percent(_CHANCE[key]) for key in MEASURES for _ in KINDS)]
     for table, names in TABLES.items():
         rows: list[list[str] | None] = []
         for name in names:

@@ -6,17 +6,18 @@ import dataclasses
 import json
 import shlex
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vl_assay.hub_datasets import Comparison, compare, judge
-from vl_assay.hub_datasets._comparing import print_comparison, to_json, to_markdown
+from vl_assay.hub_datasets import compare, report
 from vl_assay.metrics._console import main
 from vl_assay.metrics.aro import SYMMETRIC
 from vl_assay.metrics.errors import ScoresError, SheetError, UnknownNameError
+from vl_assay.metrics.evaluation import Comparison
 from vl_assay.metrics.sheet_rows import AnswerRow, DetectionRow, MatchingRow, RetrievalRow
 from vl_assay.metrics.sheets import Sheet, file_hash, write_sheet
 
@@ -102,22 +103,21 @@ def random_sheets(folder, benchmark, task, seed=0, n=24):
 def test_both_models_scores_are_those_of_their_reports(benchmark, task, ties, tmp_path):
     paths = random_sheets(tmp_path, benchmark, task)
     comparison = compare(*paths, ties=ties, **QUICK)
-    reports = [{result.metric: result for result in judge(path, ties=ties, resamples=100)} for path in paths]
-    shown = [(result.metric, score) for result in reports[0].values() for score in result.shown]
+    reports = [{result.metric: result for result in report(path, ties=ties, resamples=100)} for path in paths]
+    shown = [(result.metric, score) for result in reports[0].values() for score in result.table_scores]
     compared = [(difference.metric, difference.score) for difference in comparison.differences]
-    assert compared == [each for each in shown if each[1] not in comparison.not_compared]
+    assert compared == shown
     for difference in comparison.differences:
-        for number, report in enumerate(reports, start=1):
-            scores = report[difference.metric].scores
-            assert difference.result[f"accuracy{number}"] == pytest.approx(scores[difference.score], abs=1e-12)
+        for number, found in enumerate(reports, start=1):
+            scores = found[difference.metric].scores
+            assert difference.result[f"score{number}"] == pytest.approx(scores[difference.score], abs=1e-12)
             for name, part in difference.result["per_category"].items():
                 expected = scores["per_category"][name]
-                assert part[f"accuracy{number}"] == pytest.approx(expected[difference.score], abs=1e-12)
+                assert part[f"score{number}"] == pytest.approx(expected[difference.score], abs=1e-12)
                 assert part["n"] == expected["n"]
                 if "tie_rate" in expected:
                     assert part[f"tie_rate{number}"] == pytest.approx(expected["tie_rate"])
-        assert difference.ties == report[difference.metric].options.get("ties")
-    assert comparison.not_compared == (["macro_f1"] if task == "vqa" else [])
+        assert difference.ties == found[difference.metric].options.get("ties")
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -141,7 +141,7 @@ def test_differences_wins_and_tests_follow_from_the_rows(tmp_path):
     paths = [write(tmp_path / f"{n}.parquet", rows, model=n) for n, rows in (("a", first), ("b", second))]
     [difference] = compare(*paths, **QUICK).differences
     result = difference.result
-    assert (result["accuracy1"], result["accuracy2"]) == (pytest.approx(3 / 5), pytest.approx(2 / 5))
+    assert (result["score1"], result["score2"]) == (pytest.approx(3 / 5), pytest.approx(2 / 5))
     assert result["difference"] == pytest.approx(1 / 5)
     assert (result["wins"], result["losses"], result["n"], result["n_clusters"]) == (2, 1, 5, 3)
     # The images' sums are 1, 1 and -1: all but the two mixed signs of each kind reach 1 in absolute value.
@@ -159,8 +159,8 @@ def test_the_less_brittle_model_wins(tmp_path):
     paths = [write(tmp_path / f"{n}.parquet", rows, task="hard_positives") for n, rows in enumerate(pair)]
     results = {each.score: each for each in compare(*paths, **QUICK).differences}
     assert set(results) == {"original_accuracy", "augmented_accuracy", "gap", "brittleness", "both_wrong"}
-    assert results["brittleness"].lower_is_better
-    assert not results["augmented_accuracy"].lower_is_better
+    assert not results["brittleness"].higher_is_better
+    assert results["augmented_accuracy"].higher_is_better
     for score, difference in (("brittleness", 1), ("gap", 1), ("augmented_accuracy", -1)):
         result = results[score].result
         assert (result["difference"], result["wins"], result["losses"]) == (difference, 0, 6)
@@ -174,9 +174,9 @@ def test_examples_that_one_model_lacks_leave_both_and_are_counted(tmp_path):
     other = [dataclasses.replace(row, images=[""], scores=None) if row.id in "45" else row for row in rows]
     paths = write(tmp_path / "a.parquet", lacking), write(tmp_path / "b.parquet", other)
     comparison = compare(*paths, **QUICK)
-    assert comparison.unscored == 4
+    assert comparison.differences[0].unscored == 4
     assert comparison.differences[0].result["n"] == 5
-    assert "4 examples lack their image in a sheet" in to_markdown(comparison)
+    assert "4 examples lack their image in a file" in comparison.to_markdown()
 
 
 def test_the_order_of_rows_does_not_matter(tmp_path):
@@ -193,13 +193,13 @@ def test_symmetric_relations_are_in_no_difference(tmp_path):
     paths = random_sheets(tmp_path, "aro", "relation")
     comparison = compare(*paths, **QUICK)
     [difference] = comparison.differences
-    assert (difference.left_out, difference.result["n"]) == (8, 16)
+    assert (difference.left_out, difference.result["n"]) == ({"symmetric relation": 8}, 16)
     assert "next to" in SYMMETRIC
     assert set(difference.result["per_category"]) == {"on", "riding"}
-    assert "8 examples of symmetric relations are in no score" in to_markdown(comparison)
+    assert "8 examples are in no score: symmetric relation" in comparison.to_markdown()
     rows = matching([[2, 1]] * 4, ("next to",))
     paths = [write(tmp_path / f"{n}.parquet", rows, "aro", "relation") for n in "ab"]
-    with pytest.raises(SheetError, match="holds nothing but symmetric relations"):
+    with pytest.raises(ScoresError, match="all relations are symmetric"):
         compare(*paths)
 
 
@@ -212,12 +212,6 @@ def test_examples_of_one_image_are_one_cluster_in_both_directions_of_retrieval(t
     assert (results["image_recall_at_1"]["n"], results["image_recall_at_1"]["n_clusters"]) == (25, 12)
 
 
-def detections(path):
-    phrase = {"text": "a", "start": 0, "end": 1}
-    row = DetectionRow("0", "detection", "x", ["i"], True, "p", [phrase], [[[0.0, 0.0, 1.0, 1.0]]], [[]], [[]])
-    return write(path, [row], task="detection")
-
-
 def changed(rows, number, **changes):
     return [dataclasses.replace(row, **changes) if n == number else row for n, row in enumerate(rows)]
 
@@ -228,17 +222,21 @@ ROWS = matching([[2, 1]] * 6)
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        (ROWS, {"task": "order"}, r"is of toy_scenes \(itm\) and .* of toy_scenes \(order\); compare two sheets of"),
-        (ROWS, {"benchmark": "sugarcrepe"}, r"of sugarcrepe \(itm\); compare two sheets of the same task"),
+        (
+            ROWS,
+            {"task": "order"},
+            r"toy_scenes \(itm, matching\); .* toy_scenes \(order, matching\)\); compare predictions of",
+        ),
+        (ROWS, {"benchmark": "sugarcrepe"}, r"sugarcrepe \(itm, matching\)\); compare predictions of the same task"),
         (ROWS, {"fingerprint": "0" * 64}, "different data .fingerprints ffffffffffff and 000000000000"),
-        (ROWS[1:], {}, "1 of the 6 examples of .*a.parquet are not in the other sheet, such as '0'"),
-        (changed(ROWS, 0, id="x"), {}, "1 of the 6 examples of .*a.parquet are not in the other sheet"),
+        (ROWS[1:], {}, "1 of the 6 examples of .*a.parquet are not in the other file, such as '0'"),
+        (changed(ROWS, 0, id="x"), {}, "1 of the 6 examples of .*a.parquet are not in the other file"),
         ([*ROWS, dataclasses.replace(ROWS[0], id="x")], {}, "1 of the 7 examples of .*b.parquet are not in the other"),
         (changed(ROWS, 2, category="x"), {}, "the example '2' is another in"),
         (changed(ROWS, 2, correct=[1]), {}, "the example '2' is another in"),
         (changed(ROWS, 2, scores=[[1.0, 2.0, 3.0]]), {}, "the example '2' is another in"),
         ([dataclasses.replace(row, images=[""], scores=None) for row in ROWS], {}, "share no example that both scored"),
-        (answers([1.0] * 6), {"task": "vqa"}, "compare two sheets of the same task"),
+        (answers([1.0] * 6), {"task": "vqa"}, "compare predictions of the same task"),
     ],
 )
 def test_sheets_that_cannot_be_paired_are_refused(rows, options, message, tmp_path):
@@ -247,15 +245,92 @@ def test_sheets_that_cannot_be_paired_are_refused(rows, options, message, tmp_pa
         compare(first, second)
 
 
-def test_boxes_have_no_paired_difference(tmp_path):
-    paths = [detections(tmp_path / f"{n}.parquet") for n in "ab"]
-    with pytest.raises(SheetError, match=r"average precision .* no means over examples.*`vl-assay report`"):
-        compare(*paths)
+def detection(rng, n=12, pairs=True):
+    """Pairs of a positive row and its distractor with boxes of coarse scores, some on the truth."""
+    truth, phrase = [10.0, 10.0, 30.0, 30.0], {"text": "a", "start": 0, "end": 1}
+    rows = []
+    for number in range(2 * n):
+        positive = number % 2 == 0
+        boxes = [truth if rng.random() < 0.5 else [50.0, 50.0, 60.0, 60.0] for _ in range(3)]
+        scores = rng.integers(1, 6, 3) / 5
+        rows.append(
+            DetectionRow(
+                str(number), "detection", CATEGORIES[number // 2 % 2], [f"i{number}"], positive, f"p{number // 2}",
+                [phrase], [[truth] if positive else []], [boxes], [scores.tolist()],
+            )
+        )  # fmt: skip
+    return rows
+
+
+def test_detectors_are_compared_in_every_score_that_tables_show(tmp_path):
+    rng = np.random.default_rng(3)
+    paths = [write(tmp_path / f"{n}.parquet", detection(rng), task="detection", model=n) for n in "ab"]
+    comparison = compare(*paths, **QUICK)
+    reports = [{result.metric: result for result in report(path, resamples=100)} for path in paths]
+    compared = [(each.metric, each.score) for each in comparison.differences]
+    assert compared == [(r.metric, score) for r in reports[0].values() for score in r.table_scores]
+    for each in comparison.differences:
+        for number, found in enumerate(reports, start=1):
+            assert each.result[f"score{number}"] == pytest.approx(found[each.metric].scores[each.score], abs=1e-12)
+        low, high = each.result["difference_interval"]
+        assert low <= each.result["difference"] <= high
+    assert "ap" in comparison.verdict
+
+
+def test_three_models_are_compared_pair_by_pair_and_folders_are_read(tmp_path):
+    rng = np.random.default_rng(4)
+    for name, right in (("good", 0.9), ("bad", 0.2), ("worse", 0.1)):
+        scores = [[1, 0] if rng.random() < right else [0, 1] for _ in range(120)]
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "toy_scenes.itm.parquet", matching(scores), model=name)
+    comparison = compare(*(tmp_path / name for name in ("good", "bad", "worse")), **QUICK)
+    assert comparison.models == ["good", "bad", "worse"]
+    assert [each.models for each in comparison.differences] == [("good", "bad"), ("good", "worse"), ("bad", "worse")]
+    assert comparison.verdicts[0].startswith("good is better than bad on toy_scenes (itm): accuracy +")
+    assert comparison.verdicts[2].startswith("No evidence of a difference between bad and worse on toy_scenes (itm)")
+    assert comparison.verdict == "Better, of 3 comparisons: good in 2; no evidence of a difference in 1."
+
+
+def test_seeds_of_the_data_and_runs_of_a_model_are_averaged(tmp_path):
+    rng = np.random.default_rng(5)
+    paths, means = [], {"a": [], "b": []}
+    for model in "ab":
+        for seed in range(3):
+            scores = rng.integers(0, 3, (24, 2))
+            means[model].append((scores[:, 0] > scores[:, 1]).mean())
+            path = tmp_path / f"{model}{seed}.parquet"
+            paths.append(write(path, matching(scores), model=model, fingerprint=str(seed) * 64))
+    [difference] = compare(*paths, **QUICK).differences
+    assert (difference.seeds, difference.result["n"], difference.result["n_clusters"]) == (3, 72, 12)
+    assert difference.result["score1"] == pytest.approx(np.mean(means["a"]))
+    assert difference.result["difference"] == pytest.approx(np.mean(means["a"]) - np.mean(means["b"]))
+    # Two runs of one model on the same data against one of another: each example has the mean of the runs.
+    runs = [[[1, 0], [0, 1]], [[1, 0], [1, 0]], [[0, 1], [0, 1]]]
+    paths = [
+        write(tmp_path / f"run{n}.parquet", matching(run), model="a" if n < 2 else "b") for n, run in enumerate(runs)
+    ]
+    [difference] = compare(*paths, **QUICK).differences
+    assert (difference.result["score1"], difference.result["score2"]) == (3 / 4, 0)
+
+
+def test_a_comparison_shows_its_examples_and_numbers_as_frames(tmp_path):
+    paths = random_sheets(tmp_path, "toy_scenes", "itm")
+    comparison = compare(*paths, **QUICK)
+    frame = comparison.per_example()
+    assert list(frame["id"]) == [str(number) for number in range(24)]
+    [difference] = comparison.differences
+    assert (frame["accuracy1"] - frame["accuracy2"]).mean() == pytest.approx(difference.result["difference"])
+    table = comparison.to_pandas().set_index("category")
+    assert table.loc["micro average", "difference"] == pytest.approx(difference.result["difference"])
+    assert {"macro average", *CATEGORIES} <= set(table.index)
+    assert comparison.verdict in comparison._repr_html_()
+    assert comparison.verdict in repr(comparison)
+    assert len(comparison.plot().axes[0].get_yticks()) == 5
 
 
 def test_sheets_of_another_kind_than_their_task_are_refused(tmp_path):
     paths = [write(tmp_path / f"{n}.parquet", answers([1.0] * 6)) for n in "ab"]
-    with pytest.raises(SheetError, match=r"of the kind answers, but toy_scenes \(itm\) is of the kind matching"):
+    with pytest.raises(SheetError, match="of the kind answers, but the task itm of toy_scenes is of the kind matching"):
         compare(*paths)
 
 
@@ -273,12 +348,12 @@ def test_tables_show_names_as_they_are_and_mark_what_is_lower(tmp_path, capsys):
     rows = matching([[3, 1, 2], [3, 2, 1]] * 12, ("[red]sw|ap", "replace"))
     paths = [write(tmp_path / f"{n}.parquet", rows, task="hard_positives", model="clip[v2]") for n in "ab"]
     comparison = compare(*paths, **QUICK)
-    print_comparison(comparison)
+    comparison.print()
     printed = capsys.readouterr().out
     assert "[red]sw|ap" in printed
-    assert "clip[v2] and clip[v2] on toy_scenes (hard_positives): brittleness" in printed
+    assert "clip[v2] and clip[v2] #2 on toy_scenes (hard_positives): brittleness" in printed
     assert all(len(line) <= 80 for line in printed.splitlines())
-    markdown = to_markdown(comparison)
+    markdown = comparison.to_markdown()
     assert "brittleness (brittleness, lower is better)" in markdown
     assert "| [red]sw\\|ap | 100.0 | 100.0 | +0.0 |" in markdown
     assert "| micro average | 50.0 | 50.0 | +0.0 | " in markdown
@@ -301,12 +376,15 @@ def test_the_command_prints_tables_or_json_and_writes_both_files(tmp_path, monke
     assert "micro average" in printed
     assert "written to both: comparison.json, comparison.md" in printed
     written = (tmp_path / "both" / "comparison.json").read_text()
-    assert written == to_json(compare(*paths, ties="half"))
+    assert written == compare(*paths, ties="half").to_json()
     document = json.loads(written)
-    assert (document["schema"], document["version"]) == ("vl-assay/comparison", 1)
-    assert [sheet["sha256"] for sheet in document["sheets"]] == [file_hash(path) for path in paths]
-    assert set(document) == {"schema", "version", "code", *(field.name for field in dataclasses.fields(Comparison))}
-    assert (tmp_path / "both" / "comparison.md").read_text() == to_markdown(compare(*paths, ties="half"))
+    assert (document["schema"], document["version"]) == ("vl-assay/comparison", 2)
+    assert document["files"] == {
+        path.stem: [{"file": path.name, "sha256": file_hash(path)}] for path in map(Path, ("a.parquet", "b.parquet"))
+    }
+    public = {field.name for field in dataclasses.fields(Comparison)} - {"sides"}
+    assert set(document) == {"schema", "version", "code", "verdict", "verdicts", *public}
+    assert (tmp_path / "both" / "comparison.md").read_text() == compare(*paths, ties="half").to_markdown()
     assert run("vl-assay compare a.parquet b.parquet --out both --ties half --json", monkeypatch) == 0
     captured = capsys.readouterr()
     assert captured.out == written

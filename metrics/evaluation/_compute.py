@@ -1,0 +1,319 @@
+"""From predictions to results, through the metrics that the predictions declare."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from ..aggregate import RESAMPLES, aggregate
+from ..contract import Examples, MetricSpec
+from ..errors import SheetError, UnknownNameError
+from ..inputs import option_names
+from ..modules import get_spec, metric_names
+from ..results import Result
+from ..sheet_rows import AnswerRow, DetectionRow, MatchingRow, RetrievalRow, Row
+from ..sheets import Sheet, file_hash, read_sheet
+from ..stats import check_options as check_resampling
+
+DEFAULTS: dict[str, Any] = {"ties": None, "confidence": 0.95, "resamples": None, "seed": 0}
+
+Metrics = Mapping[str, Mapping[str, Any]]
+Declared = Callable[[Sheet], Metrics]
+
+
+def declared_metrics(predictions: Sheet) -> Metrics:
+    """The metrics that evaluate some predictions, each with the settings of the task, as their metadata say.
+
+    Raises:
+        SheetError: the metadata name none, as those of version 0.1, or one that does not exist.
+    """
+    found = predictions.metadata["benchmark"].get("metrics")
+    if not isinstance(found, dict) or not found:
+        raise SheetError(
+            f"the predictions of {predictions.benchmark} ({predictions.task}) name no metrics, as those of version 0.1 "
+            "do not; read them with `vl_assay.hub_datasets.report`, which knows the benchmark's, or predict again"
+        )
+    for name, settings in found.items():
+        if name not in metric_names() or not isinstance(settings, dict):
+            raise SheetError(
+                f"the predictions of {predictions.benchmark} ({predictions.task}) name the metric {name!r:.80}, which "
+                f"is not here; there are {', '.join(metric_names())}"
+            )
+    return found
+
+
+def compute(
+    predictions: str | Path | Iterable[str | Path], *, metrics: Declared = declared_metrics, **options: Any
+) -> list[Result]:
+    """Compute the scores of predictions.
+
+    Args:
+        predictions: path of a file of predictions, or of several.
+        metrics: which metrics evaluate a file, with their settings; by default those that its metadata declare.
+        options: passed on to the metrics that have them: `ties`, `confidence`, `resamples`, `seed` (see `DEFAULTS`).
+            Without `ties` and `resamples` each metric takes its own default, for ties that of its paper; a metric that
+            does not know the policy keeps its own, which the result names.
+
+    Returns:
+        One result for each file and metric, in their order. Examples whose image was missing are in no score; their
+        number is in the result.
+
+    Raises:
+        SheetError: a file holds no predictions, or nothing in it can be evaluated.
+        UnknownNameError, ScoresError: an option or its value does not exist.
+    """
+    check_options(**options)
+    paths = [predictions] if isinstance(predictions, str | Path) else predictions
+    chosen = {**DEFAULTS, **options}
+    return [result for path in paths for result in _compute_file(Path(path), metrics, chosen)]
+
+
+def check_options(**options: Any) -> None:
+    """Refuse options that `compute` would refuse, without a file.
+
+    Raises:
+        UnknownNameError: an option, or a tie policy that no metric knows.
+        ScoresError: a value outside its range.
+    """
+    for name in options:
+        if name not in DEFAULTS:
+            raise UnknownNameError("option of evaluation", name, DEFAULTS)
+    chosen: dict[str, Any] = {**DEFAULTS, **options}
+    policies = dict.fromkeys(policy for name in metric_names() for policy in get_spec(name).tie_policies)
+    if chosen["ties"] is not None and chosen["ties"] not in policies:
+        raise UnknownNameError("tie policy", str(chosen["ties"]), policies)
+    resamples = RESAMPLES if chosen["resamples"] is None else chosen["resamples"]
+    check_resampling(chosen["confidence"], resamples, chosen["seed"])
+
+
+def tie_policy(spec: MetricSpec, ties: str | None) -> str | None:
+    """The tie policy that a metric takes: the one asked for where it knows it, else that of its paper."""
+    return ties if ties in spec.tie_policies and spec.ties is not None else spec.ties
+
+
+def examples_of(
+    rows: Sequence[Row],
+    metric: str,
+    settings: Mapping[str, Any],
+    *,
+    ties: str | None = None,
+    clusters: Sequence[Any] | None = None,
+) -> Examples:
+    """What a metric makes of rows of predictions, before anything is averaged.
+
+    Args:
+        rows: rows with scores, all of one kind.
+        metric: the metric's name.
+        settings: those of the task.
+        ties: the tie policy; by default that of the metric's paper.
+        clusters: one label per row; by default rows that share an image, or their `cluster`.
+
+    Raises:
+        SheetError: the metric cannot evaluate such rows.
+    """
+    spec = get_spec(metric)
+    columns, labels = metric_inputs(rows, spec, metric)
+    per_example = spec.function.per_example
+    accepted = option_names(per_example)
+    columns = columns[: _positional(per_example)]
+    if len(columns) == 1 and any(
+        isinstance(row, MatchingRow) and row.correct != list(range(len(row.images))) for row in rows
+    ):
+        raise SheetError(
+            f"{metric} takes the first caption for the right one; these predictions have rows with another"
+        )
+    if clusters is not None:
+        labels["clusters"] = clusters
+    policy = {"ties": tie_policy(spec, ties)} if "ties" in accepted else {}
+    known = {name: value for name, value in labels.items() if name in accepted}
+    return per_example(*columns, **known, **settings, **policy)
+
+
+def scored_rows(rows: Sequence[Row]) -> list[Row]:
+    """The rows that count: those with scores, and of a caption's image and distractors all or none."""
+    broken = {row.pair for row in rows if isinstance(row, DetectionRow) and not row.is_scored}
+    return [row for row in rows if row.is_scored and not (isinstance(row, DetectionRow) and row.pair in broken)]
+
+
+def cluster_numbers(rows: Sequence[Row]) -> list[int]:
+    """Numbers that are equal for examples that share an image or their `cluster`, be it through others."""
+    numbers: dict[tuple[str, str], int] = {}
+    pairs = []
+    for place, row in enumerate(rows):
+        shared = [("image", image) for image in row.images]
+        if row.cluster is not None:
+            shared.append(("cluster", f"{row.config}/{row.cluster}"))
+        pairs += [(place, numbers.setdefault(key, len(numbers))) for key in shared]
+    examples, shared_by = np.array(pairs).T
+    shape = (len(rows) + len(numbers),) * 2
+    graph = coo_array((np.ones(len(pairs)), (examples, len(rows) + shared_by)), shape=shape)
+    return connected_components(graph, directed=False)[1][: len(rows)].tolist()
+
+
+def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> tuple[list[Any], dict[str, Any]]:
+    """What a metric is given of the rows of predictions.
+
+    Args:
+        rows: rows with scores, all of one kind.
+        spec: the metric's specification.
+        metric: its name, for messages.
+
+    Returns:
+        The columns, predictions and references, and what is known of the rows by the names of options. A metric need
+        not have them all.
+
+    Raises:
+        SheetError: the metric cannot evaluate such rows.
+    """
+    makers: dict[tuple[str, str], Callable[[Any], tuple[list[Any], dict[str, Any]]]] = {
+        (MatchingRow.kind, "groups"): _matrices,
+        (MatchingRow.kind, "matching"): _single_rows,
+        (MatchingRow.kind, "retrieval"): _single_rows,
+        (RetrievalRow.kind, "retrieval"): _shared_pool,
+        (DetectionRow.kind, "detection"): _boxes,
+        (AnswerRow.kind, "vqa"): _answers,
+    }
+    make = makers.get((rows[0].kind, spec.task_type))
+    if make is None:
+        raise SheetError(
+            f"the metric {metric} is for the task type {spec.task_type}; it cannot evaluate predictions of the kind "
+            f"{rows[0].kind}"
+        )
+    columns, labels = make(rows)
+    return columns, {"categories": _categories(rows), "clusters": cluster_numbers(rows), **labels}
+
+
+def _compute_file(path: Path, metrics: Declared, options: dict[str, Any]) -> list[Result]:
+    predictions = read_sheet(path)
+    rows = scored_rows(predictions.rows)
+    if not rows:
+        raise SheetError(f"{path} holds no scores: all of its {len(predictions.rows)} examples lack their image")
+    file = {"file": path.name, "sha256": file_hash(path)}
+    return [
+        compute_metric(predictions, rows, file, metric, settings, options)
+        for metric, settings in metrics(predictions).items()
+    ]
+
+
+def compute_metric(
+    predictions: Sheet,
+    rows: Sequence[Row],
+    file: dict[str, str],
+    metric: str,
+    settings: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> Result:
+    """The result of one metric on the rows of predictions that count.
+
+    Raises:
+        SheetError: the metric cannot evaluate them, or gives no score that tables show.
+    """
+    spec = get_spec(metric)
+    examples = examples_of(rows, metric, settings, ties=options["ties"])
+    accepted = option_names(spec.function)
+    defaults = {name: each.default for name, each in _parameters(spec.function).items()}
+    how = {
+        name: defaults[name] if options[name] is None and name != "confidence" else options[name]
+        for name in ("confidence", "resamples", "seed")
+        if name in accepted
+    }
+    ties = {"ties": tie_policy(spec, options["ties"])} if "ties" in accepted else {}
+    scores = aggregate(examples, **how, subsamples=defaults.get("subsamples", 0))
+    table_scores = spec.table_scores([name for name in scores if not name.endswith(("_interval", "_std"))])
+    if not table_scores:
+        raise SheetError(f"tables would show no score of the metric {metric}; its specification may name some")
+    main = [name for name in table_scores if name == spec.main_score] or table_scores
+    return Result(
+        model=predictions.metadata["model"],
+        benchmark=predictions.metadata["benchmark"],
+        run=predictions.metadata.get("run", {}),
+        sheet=file,
+        metric=metric,
+        options=ties | how,
+        missing=len(predictions.rows) - len(rows),
+        scores=scores,
+        table_scores=table_scores,
+        main_score=main[0],
+        higher_is_better={name: spec.is_higher_better(name) for name in table_scores},
+        chance=chance_levels(spec, examples),
+        rare=dict(examples.rare),
+        left_out=_counted(examples),
+    )
+
+
+def chance_levels(spec: MetricSpec, examples: Examples) -> dict[str, float]:
+    """What random scores would get on these examples, by score."""
+    declared = {score.name: score.chance for score in spec.scores if score.chance is not None}
+    return {name: level for name, level in {**declared, **examples.chance}.items() if name in examples.scores}
+
+
+def _counted(examples: Examples) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for why in examples.left_out.values():
+        found[why] = found.get(why, 0) + 1
+    return found
+
+
+def _parameters(function: Any) -> Mapping[str, Any]:
+    return inspect.signature(function).parameters
+
+
+def _positional(function: Any) -> int:
+    return sum(each.kind is each.POSITIONAL_OR_KEYWORD for each in _parameters(function).values())
+
+
+def _matrices(rows: Sequence[MatchingRow]) -> tuple[list[Any], dict[str, Any]]:
+    return [[row.scores for row in rows]], {}
+
+
+def _single_rows(rows: Sequence[MatchingRow]) -> tuple[list[Any], dict[str, Any]]:
+    for row in rows:
+        if len(row.images) != 1:
+            raise SheetError(f"the example {row.id!r} has {len(row.images)} images; this metric takes one at a time")
+    return [[row.scores[0] for row in rows if row.scores], [row.correct[0] for row in rows]], {}
+
+
+def _shared_pool(rows: Sequence[RetrievalRow]) -> tuple[list[Any], dict[str, Any]]:
+    scores = np.stack([row.scores for row in rows if row.scores is not None])
+    return [scores, [row.correct for row in rows]], {"categories": None}
+
+
+def _boxes(rows: Sequence[DetectionRow]) -> tuple[list[Any], dict[str, Any]]:
+    labels = {
+        "box_format": "xyxy",
+        "positive": [row.positive for row in rows],
+        "pair_ids": [row.pair for row in rows],
+        "phrase_keys": [
+            {number: [phrase["start"], phrase["end"]] for number, phrase in enumerate(row.phrases)} for row in rows
+        ],
+    }
+    predictions = [
+        {**_flat(row.boxes or []), "scores": [s for found in row.scores or [] for s in found]} for row in rows
+    ]
+    return [predictions, [_flat(row.truth) for row in rows]], labels
+
+
+def _flat(boxes: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Boxes by phrase as one list, with the number of each one's phrase."""
+    return {
+        "boxes": [box for found in boxes for box in found],
+        "phrase_ids": [number for number, found in enumerate(boxes) for _ in found],
+    }
+
+
+def _answers(rows: Sequence[AnswerRow]) -> tuple[list[Any], dict[str, Any]]:
+    """Yes above 0, no below; 0 is neither, and so the wrong answer of the two."""
+    said = [row.score > 0 if row.score else not row.correct for row in rows]
+    return [said, [row.correct for row in rows]], {}
+
+
+def _categories(rows: Sequence[Row]) -> list[Any]:
+    if not any(row.tags for row in rows):
+        return [row.category for row in rows]
+    return [list(dict.fromkeys([row.category, *row.tags])) for row in rows]

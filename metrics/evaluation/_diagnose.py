@@ -1,0 +1,266 @@
+"""Why a detector's average precision is what it is: negatives, calibration, and how many negatives there are.
+
+The average precision (AP) of contextual phrase detection mixes finding boxes, knowing which images show what a caption
+says, and confidences that mean the same for every phrase. Each is measured here by what AP becomes without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..contract import Estimator, Examples, Floats
+from ..grounding import grounding_recall, group_recall_at_1
+from ..modules import get_spec
+from ..sheet_rows import DetectionRow, Row
+from ..stats import cluster_bootstrap, percentile_interval, resampled_weights
+from ._compute import examples_of
+from ._diagnosis import CurvePoint, Diagnosis, Measure
+
+DETECTION = "detection"
+RESAMPLES = 200
+# How often each negative row counts in the curve.
+NEGATIVE_WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
+
+_BASIS = "as predicted"
+_POSITIVES = "positive rows alone"
+_CLASSIFIER = "no boxes on negative rows (oracle)"
+_PHRASES = "no boxes of absent phrases (oracle)"
+_RANKS = "calibrated across phrases (ranks)"
+_IMAGE = "Recall@1, image alone"
+_PAIR = "Group-Recall@1, with its distractors"
+
+
+def diagnose(
+    rows: Sequence[Row],
+    metrics: Mapping[str, Mapping[str, Any]],
+    *,
+    ties: str | None = None,
+    confidence: float | None = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Diagnosis | None:
+    """Take the average precision of a detector apart.
+
+    Conditions of AP, all from the boxes and confidences that were predicted:
+
+    - positive rows alone: the rows whose caption is true of the image. Removing the boxes of negative rows, as a
+      perfect classifier of image and caption would, gives the same by definition, since negative rows have no ground
+      truth: without boxes they are no part of any precision or recall;
+    - no boxes of absent phrases: those of phrases without ground truth are removed, on positive rows too. It differs
+      from the former only where a caption that is true has phrases without a box;
+    - ranks within phrases: each confidence is replaced by minus its rank among all boxes of its phrase, over the images
+      of a caption. The order within a phrase, and so its calibration across images, stays; differences of level
+      between phrases go. A gain is what calibration across phrases lacks; a loss says that the levels tell phrases
+      that the model finds from those that it does not.
+
+    Recall of the most confident box, on the image alone and over the image and its distractors: the drop is what
+    calibration within a phrase, across images, lacks.
+
+    The curve counts each negative row 0 to 4 times; at 0 it is AP on positive rows alone, at 1 AP.
+
+    Args:
+        rows: rows with predictions.
+        metrics: the metrics that the predictions declare, with their settings.
+        ties: the tie policy; by default that of each metric's paper.
+        confidence: coverage of the intervals, in (0, 1); None for none.
+        resamples: of whole clusters of images; each computes every measure anew, so that changes are paired.
+        seed: of the resampling.
+
+    Returns:
+        None where no metric of detection with an average precision is declared, or no row is positive or none negative.
+
+    Source: TRICD (Kamath, Price et al., 2023), section 3.2 for AP with negative rows, and appendix A, which tells
+    calibration within phrases (Group-Recall@1) from calibration across phrases (AP).
+    """
+    found = [row for row in rows if isinstance(row, DetectionRow)]
+    flags = np.array([row.positive for row in found], dtype=bool)
+    chosen = _precision_metric(found, metrics, ties) if flags.any() and not flags.all() else None
+    if chosen is None:
+        return None
+    metric, examples = chosen
+    absent = any(row.positive and not all(row.truth) for row in found)
+    precision = _precision(found, metric, metrics[metric], ties, examples)
+    recalls = _recalls(found, metrics, ties)
+    recall = {name: _weighted_mean(each) for name, each in recalls.items()}
+    curve = {_at(weight): _with_negatives(precision, flags, weight) for weight in NEGATIVE_WEIGHTS}
+    values = _all_of(precision | recall | curve, np.ones(len(found)))
+    drawn: dict[str, list[float]] = {name: [] for name in values}
+    if confidence is not None:
+        for weights in resampled_weights(examples.clusters, resamples, seed):
+            for name, value in _all_of(precision | recall | curve, weights).items():
+                drawn[name].append(value)
+    summary = _Summary(values, drawn, confidence)
+    return Diagnosis(
+        metric=metric,
+        score=get_spec(metric).main_score,
+        precision=[summary.measure(name, _BASIS) for name in precision],
+        recall=[
+            replace(summary.measure(name, _IMAGE), interval=_mean_interval(each, confidence, seed))
+            for name, each in recalls.items()
+        ],
+        curve=[
+            CurvePoint(float(weight * (~flags).sum() / flags.sum()), values[_at(weight)], summary.interval(_at(weight)))
+            for weight in NEGATIVE_WEIGHTS
+        ],
+        n_positive=int(flags.sum()),
+        n_negative=int((~flags).sum()),
+        has_absent_phrases=absent,
+        options={"confidence": confidence, "resamples": resamples, "seed": seed},
+    )
+
+
+# A score as a function of how often each row counts.
+_Score = Callable[[Floats], float]
+
+
+class _Summary(NamedTuple):
+    """Values with their resamples, by condition."""
+
+    values: Mapping[str, float]
+    drawn: Mapping[str, list[float]]
+    confidence: float | None
+
+    def interval(self, name: str, basis: str = "") -> list[float] | None:
+        column = np.array(self.drawn[name])
+        if basis:
+            column = column - np.array(self.drawn[basis])
+        column = column[np.isfinite(column)]
+        if self.confidence is None or len(column) < 2 or not np.ptp(column):
+            return None
+        return list(percentile_interval(column, self.confidence))
+
+    def measure(self, name: str, basis: str) -> Measure:
+        value = self.values[name]
+        if name == basis:
+            return Measure(name, value, self.interval(name))
+        return Measure(name, value, self.interval(name), basis, value - self.values[basis], self.interval(name, basis))
+
+
+def _precision_metric(
+    rows: Sequence[DetectionRow], metrics: Mapping[str, Mapping[str, Any]], ties: str | None
+) -> tuple[str, Examples] | None:
+    """The first declared metric of detection whose main score is no mean over examples."""
+    for name, settings in metrics.items():
+        spec = get_spec(name)
+        if spec.task_type == DETECTION:
+            examples = examples_of(rows, name, settings, ties=ties)
+            if any(spec.main_score in estimator.names for estimator in examples.estimators):
+                return name, examples
+    return None
+
+
+def _precision(
+    rows: Sequence[DetectionRow], metric: str, settings: Mapping[str, Any], ties: str | None, examples: Examples
+) -> dict[str, _Score]:
+    """AP by condition. Without its boxes a negative row is no part of it, so that two conditions are one."""
+    score = get_spec(metric).main_score
+    place = examples.estimator(score).names.index(score)
+    flags = np.array([row.positive for row in rows], dtype=bool)
+
+    def of(estimator: Estimator) -> _Score:
+        return lambda weights: float(estimator(weights)[place])
+
+    positives = of(examples.estimator(score).select(np.flatnonzero(flags)))
+    found = {_BASIS: of(examples.estimator(score)), _POSITIVES: lambda weights: positives(weights[flags])}
+    found[_CLASSIFIER] = found[_POSITIVES]
+    if any(row.positive and not all(row.truth) for row in rows):
+        found[_PHRASES] = of(examples_of(_without_absent(rows), metric, settings, ties=ties).estimator(score))
+    return found | {_RANKS: of(examples_of(_ranked(rows), metric, settings, ties=ties).estimator(score))}
+
+
+def _with_negatives(precision: Mapping[str, _Score], positive: NDArray[np.bool_], weight: float) -> _Score:
+    """AP with negative rows that count so often."""
+    known = {0.0: _POSITIVES, 1.0: _BASIS}
+    if weight in known:
+        return precision[known[weight]]
+    return lambda weights: precision[_BASIS](np.where(positive, weights, weight * weights))
+
+
+def _all_of(scores: Mapping[str, _Score], weights: Floats) -> dict[str, float]:
+    """The values of all scores; one that stands under several names is computed once."""
+    known = {id(score): score(weights) for score in dict.fromkeys(scores.values())}
+    return {name: known[id(score)] for name, score in scores.items()}
+
+
+def _recalls(
+    rows: Sequence[DetectionRow], metrics: Mapping[str, Mapping[str, Any]], ties: str | None
+) -> dict[str, Examples]:
+    """Whether the top box of each phrase is right; empty where one of both metrics is not declared."""
+    found = {}
+    for condition, function in ((_IMAGE, grounding_recall), (_PAIR, group_recall_at_1)):
+        for name, settings in metrics.items():
+            if get_spec(name).function is function:
+                top = {**settings, "ks": (1,)} if function is grounding_recall else settings
+                found[condition] = examples_of(rows, name, top, ties=ties)
+    return found if len(found) == 2 else {}
+
+
+def _values(examples: Examples) -> Floats:
+    """The only score of some examples."""
+    [values] = examples.values.values()
+    return values
+
+
+def _weighted_mean(examples: Examples) -> _Score:
+    values = _values(examples)
+
+    def score(weights: Floats) -> float:
+        counts = weights[examples.rows]
+        return float(counts @ values / counts.sum()) if counts.any() else float("nan")
+
+    return score
+
+
+def _mean_interval(examples: Examples, confidence: float | None, seed: int) -> list[float] | None:
+    """The interval of a mean as reports have it."""
+    if confidence is None:
+        return None
+    return list(cluster_bootstrap(_values(examples), examples.clusters, None, confidence, seed=seed).micro)
+
+
+def _ranked(rows: Sequence[DetectionRow]) -> list[DetectionRow]:
+    """The rows with minus its rank among all boxes of its phrase, over a caption's images, for each confidence."""
+    numbers: dict[tuple[str, int, int], int] = {}
+    groups, scores, counts = [], [], []
+    for row in rows:
+        for phrase, found in zip(row.phrases, row.scores or [], strict=True):
+            group = numbers.setdefault((row.pair, phrase["start"], phrase["end"]), len(numbers))
+            groups += [group] * len(found)
+            scores += found
+            counts.append(len(found))
+    ranks = iter(np.split(_ranks(np.array(groups, dtype=np.intp), np.array(scores)), np.cumsum(counts)[:-1]))
+    return [replace(row, scores=[(-next(ranks)).tolist() for _ in row.phrases]) for row in rows]
+
+
+def _ranks(groups: Any, scores: Floats) -> Floats:
+    """The rank of each score within its group, from 1; equal scores share the best of their ranks."""
+    order = np.lexsort((-scores, groups))
+    ordered_groups, ordered_scores = groups[order], scores[order]
+    places = np.arange(len(order))
+    starts = np.ones(len(order), dtype=bool)
+    starts[1:] = ordered_groups[1:] != ordered_groups[:-1]
+    is_new = starts.copy()
+    is_new[1:] |= ordered_scores[1:] != ordered_scores[:-1]
+    group_start = np.maximum.accumulate(np.where(starts, places, 0))
+    tie_start = np.maximum.accumulate(np.where(is_new, places, 0))
+    found = np.empty(len(order))
+    found[order] = tie_start - group_start + 1
+    return found
+
+
+def _without_absent(rows: Sequence[DetectionRow]) -> list[DetectionRow]:
+    """The rows without the boxes of phrases that have no ground truth."""
+
+    def kept(found: list[list[Any]] | None, row: DetectionRow) -> list[list[Any]]:
+        return [each if truth else [] for each, truth in zip(found or [], row.truth, strict=True)]
+
+    return [replace(row, boxes=kept(row.boxes, row), scores=kept(row.scores, row)) for row in rows]
+
+
+def _at(weight: float) -> str:
+    return f"negatives x {weight:g}"

@@ -1,0 +1,81 @@
+"""Numbers and names as people read them: the same digits and the same p-values in tables, pages and cards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+MISSING = "–"
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """A fraction as a number of per cent, without its sign; a dash where there is none.
+
+    >>> percent(0.8428), percent(None)
+    ('84.3', '–')
+    """
+    return MISSING if value is None or value != value else f"{100 * value:.{digits}f}"
+
+
+def points(value: float | None) -> str:
+    """A difference of fractions in points, with its sign.
+
+    >>> points(-0.001)
+    '-0.1'
+    """
+    return MISSING if value is None or value != value else f"{100 * value:+.1f}"
+
+
+def interval(bounds: Sequence[float] | None, signed: bool = False) -> str:
+    """An interval of fractions in per cent, or of differences in points; a dash where there is none.
+
+    >>> interval([0.8337, 0.8512])
+    '83.4 – 85.1'
+    """
+    if bounds is None:
+        return MISSING
+    return " – ".join(points(bound) if signed else percent(bound) for bound in bounds)
+
+
+def p_value(value: float | None) -> str:
+    """A p-value with three decimals.
+
+    >>> p_value(0.0004), p_value(0.25)
+    ('< 0.001', '0.250')
+    """
+    return "" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def words(name: str) -> str:
+    """The name of a score in words.
+
+    >>> words("macro_f1")
+    'macro f1'
+    """
+    return name.replace("_", " ")
+
+
+def distinct_labels(models: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What to call models: their names, and where several share one what distinguishes them.
+
+    Args:
+        models: descriptions with a ``name`` each, such as the model section of predictions.
+
+    Returns:
+        A label each, in their order; of descriptions that are all alike a number tells them apart.
+
+    >>> distinct_labels([{"name": "clip", "dtype": "float32"}, {"name": "clip", "dtype": "float16"}])
+    ['clip (dtype float32)', 'clip (dtype float16)']
+    """
+    labels = []
+    for number, model in enumerate(models):
+        alike = [other for other in models if other["name"] == model["name"]]
+        differ = [
+            key
+            for key in model
+            if isinstance(model[key], str | int | float | bool) and any(o.get(key) != model[key] for o in alike)
+        ]
+        facts = ", ".join(f"{key} {model[key]}" for key in differ)
+        label = f"{model['name']} ({facts})" if facts else str(model["name"])
+        labels.append(label if label not in labels else f"{label} #{number + 1}")
+    return labels

@@ -1,0 +1,70 @@
+"""Predictions as the tests of reports write them: small, of several tasks, models and seeds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vl_assay.metrics.sheet_rows import AnswerRow, DetectionRow, MatchingRow, RetrievalRow
+from vl_assay.metrics.sheets import Sheet, write_sheet
+
+HERE, AWAY = [0.0, 0.0, 4.0, 4.0], [50.0, 50.0, 60.0, 60.0]
+
+
+def write(path, rows, benchmark="toy_scenes", task="itm", model="a", about=None, **facts):
+    """A file of predictions; `about` describes the model further, `facts` the benchmark."""
+    missing = [row.id for row in rows if not row.is_scored]
+    described = {"name": benchmark, "task": task, "rows": len(rows), "missing": missing, "fingerprint": "f" * 64}
+    metadata = {"model": {"name": model} | (about or {}), "benchmark": described | facts, "kind": rows[0].kind}
+    write_sheet(path, Sheet(rows, metadata))
+    return path
+
+
+def matching(scores, categories=("swap_obj", "swap_att"), config="itm"):
+    """Rows of one image each, of which every two are of the same image, from scores of shape (n, captions)."""
+    return [
+        MatchingRow(str(n), config, categories[n % len(categories)], [f"i{n // 2}"], [0], [list(map(float, row))])
+        for n, row in enumerate(scores)
+    ]
+
+
+def groups(rng, n, categories):
+    return [
+        MatchingRow(str(k), "groups", categories[k % len(categories)], [f"i{k}", f"j{k}"], [0, 1], each.tolist())
+        for k, each in enumerate(rng.normal(size=(n, 2, 2)))
+    ]
+
+
+def retrieval(rng, n):
+    return [
+        RetrievalRow(str(k), "retrieval", "retrieval", [f"i{k}"], [k], np.float32(row))
+        for k, row in enumerate(rng.normal(size=(n, n)))
+    ]
+
+
+def answers(rng, n):
+    return [
+        AnswerRow(str(k), "vqa", ("objects", "relations")[k // 2 % 2], [f"i{k}"], "?", k % 2 == 0, float(score))
+        for k, score in enumerate(rng.normal(size=n))
+    ]
+
+
+def detections(rng, pairs, boxes=3, absent=False):
+    """Pairs of a positive and a negative row with two phrases, boxes that are right or not, coarse confidences.
+
+    With `absent` the second phrase of every fourth positive row has no ground truth.
+    """
+    phrases = [{"text": "a", "start": 0, "end": 1}, {"text": "b", "start": 4, "end": 5}]
+    found = []
+    for pair in range(pairs):
+        for positive in (True, False):
+            drawn = [[HERE if right else AWAY for right in rng.random(boxes) < 0.6] for _ in phrases]
+            scores = [(rng.integers(1, 12, boxes) / 12).tolist() for _ in phrases]
+            truth = [[HERE], [] if absent and pair % 4 == 0 else [HERE]] if positive else [[], []]
+            split = ("objects", "relations")[pair % 2]
+            found.append(
+                DetectionRow(
+                    f"{pair}{positive}", "detection", split, [f"i{pair}{positive}"], positive, str(pair), phrases,
+                    truth, drawn, scores, cluster=str(pair),
+                )
+            )  # fmt: skip
+    return found

@@ -1,0 +1,281 @@
+"""The tables and plots of a report: nothing cut, nothing left out; names, notes and levels that can be understood."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from report_support import answers, detections, groups, matching, retrieval, write
+
+from vl_assay.hub_datasets import report
+from vl_assay.metrics.evaluation import lines
+
+QUICK = {"resamples": 100}
+TRIPLES = [[3, 2, 1], [3, 1, 2], [1, 1, 1], [1, 2, 3]]
+
+
+def printed(found, capsys, monkeypatch, width=80):
+    monkeypatch.setenv("COLUMNS", str(width))
+    capsys.readouterr()
+    found.print()
+    return capsys.readouterr().out
+
+
+def markdown(found, folder):
+    found.write(folder)
+    return (folder / "report.md").read_text()
+
+
+def legend(page):
+    """The names of the traces of a page, their colours, and which of them are in the legend."""
+    [content] = re.findall(r"Plotly\.newPlot\(\s*\"[^\"]*\",\s*(\[.*?\]),\s*\{\"", page, flags=re.S)
+    return [(trace["name"], trace["marker"]["color"], trace["showlegend"]) for trace in json.loads(content)]
+
+
+@pytest.mark.parametrize("width", [80, 100, 60])
+def test_no_column_is_cut_in_a_terminal(width, tmp_path, capsys, monkeypatch):
+    long = (
+        "a relation between two objects of which one is hidden",
+        "an_attribute_without_any_space_in_its_name_at_all",
+    )
+    rng = np.random.default_rng(0)
+    paths = [
+        write(tmp_path / "groups.parquet", groups(rng, 1_234, long), task="groups"),
+        write(tmp_path / "retrieval.parquet", retrieval(rng, 30), task="retrieval"),
+        write(tmp_path / "triples.parquet", matching(rng.normal(size=(1_234, 3)), long), task="hard_positives"),
+    ]
+    output = printed(report(paths, **QUICK), capsys, monkeypatch, width)
+    assert "…" not in output
+    assert max(len(line) for line in output.splitlines()) <= width
+    for scores in ("text", "image", "group", "augmented", "brittleness"):
+        assert scores in output
+    # Once a line and metric, and once more for each further part of a table that is too wide.
+    assert output.count("1,234") >= 6
+    assert output.count("617") >= 6
+
+
+def test_scores_that_do_not_fit_side_by_side_come_in_parts_with_all_of_their_rows(tmp_path, capsys, monkeypatch):
+    path = write(tmp_path / "s.parquet", retrieval(np.random.default_rng(0), 30), task="retrieval")
+    [result] = found = report(path, **QUICK)
+    output = printed(found, capsys, monkeypatch)
+    values = [f"{100 * result.scores[name]:.1f} %" for name in result.table_scores]
+    assert len(values) == 6
+    assert all(value in output for value in values)
+    assert len(re.findall(r"^│ all +│", output, flags=re.M)) >= 2
+
+
+def test_models_of_one_name_are_told_apart_everywhere(tmp_path, capsys, monkeypatch):
+    rows = matching(np.random.default_rng(0).normal(size=(20, 2)))
+    paths = [
+        write(tmp_path / f"{dtype}.parquet", rows, model="clip", about={"dtype": dtype})
+        for dtype in ("float32", "float16")
+    ]
+    found = report(paths, **QUICK)
+    names = ["clip (dtype float32)", "clip (dtype float16)"]
+    for name in names:
+        assert f"{name} on toy_scenes (itm)" in printed(found, capsys, monkeypatch)
+        assert f"### {name} on toy_scenes (itm)" in markdown(found, tmp_path / "report")
+        assert name in repr(found)
+        assert name in found._repr_html_()
+    assert list(dict.fromkeys(found.to_pandas()["model"])) == names
+    [shown] = found.plot().legends
+    assert [text.get_text() for text in shown.get_texts()] == [*names, "chance"]
+
+
+def test_a_model_has_one_colour_and_one_entry_in_the_legend_of_all_panels(tmp_path):
+    rng = np.random.default_rng(0)
+    paths = []
+    for model in ("a", "b"):
+        paths.append(write(tmp_path / f"{model}1.parquet", matching(rng.normal(size=(20, 2))), model=model))
+        triples = matching(rng.normal(size=(20, 3)))
+        paths.append(write(tmp_path / f"{model}2.parquet", triples, task="hard_positives", model=model))
+    found = report(paths, **QUICK)
+    figure = found.plot()
+    [shown] = figure.legends
+    assert [text.get_text() for text in shown.get_texts()] == ["a", "b", "chance"]
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == [
+        "toy_scenes (itm): accuracy",
+        "toy_scenes (hard_positives): augmented accuracy",
+        "toy_scenes (hard_positives): brittleness",
+        "toy_scenes (hard_positives): rankings",
+        "toy_scenes (hard_positives): mean scores",
+    ]
+    assert "lower is better" in figure.axes[2].get_ylabel()
+    found.write(tmp_path / "report")
+    traces = legend((tmp_path / "report" / "profile.html").read_text())
+    assert len(traces) == 10
+    assert sorted(name for name, _, is_shown in traces if is_shown) == ["a", "b"]
+    assert len({(name, colour) for name, colour, _ in traces}) == len({colour for _, colour, _ in traces}) == 2
+
+
+def test_two_models_share_a_panel_though_their_categories_differ(tmp_path):
+    rng = np.random.default_rng(0)
+    both = write(tmp_path / "both.parquet", matching(rng.normal(size=(20, 2)), ("swap_obj", "add_att")), model="both")
+    one = write(tmp_path / "one.parquet", matching(rng.normal(size=(20, 2)), ("add_att",)), model="one")
+    [axes] = report([both, one], **QUICK).plot().axes
+    names = [text.get_text() for text in axes.get_xticklabels()]
+    assert names == ["swap\nobj", "add\natt", "micro\naverage", "macro\naverage"]
+    assert len(axes.patches) == 4 + 1
+
+
+def test_metrics_with_scores_of_one_name_have_a_panel_each(tmp_path):
+    path = write(tmp_path / "s.parquet", detections(np.random.default_rng(0), 20), task="detection")
+    titles = [axes.get_title() for axes in report(path, **QUICK).plot().axes]
+    assert titles == [
+        "toy_scenes (detection): CPD ap",
+        "toy_scenes (detection): grounding recall at 1",
+        "toy_scenes (detection): group recall at 1",
+    ]
+
+
+def test_the_note_says_what_a_tie_means_for_the_score(tmp_path):
+    path = write(tmp_path / "s.parquet", matching(TRIPLES), task="hard_positives")
+    text = markdown(report(path, **QUICK), tmp_path / "report")
+    assert "A tie counts as wrong. " in text
+    assert "A tie counts for the model (right): it adds nothing to brittleness. " in text
+    assert "Ties count as" not in text
+    against = markdown(report(path, ties="wrong", **QUICK), tmp_path / "report")
+    assert "A tie counts against the model (wrong): it adds to brittleness. " in against
+    half = markdown(report(path, ties="half", **QUICK), tmp_path / "report")
+    assert "A tie counts with its chance of being right (half). " in half
+
+
+def test_the_note_has_the_chance_levels(tmp_path):
+    path = write(tmp_path / "s.parquet", matching(TRIPLES), task="hard_positives")
+    text = markdown(report(path, **QUICK), tmp_path / "report")
+    assert "Chance: original accuracy 50.0 %, augmented accuracy 33.3 %, gap 16.7 %." in text
+    five = write(tmp_path / "t.parquet", matching(np.eye(5), ("order",)), task="order")
+    assert "Chance: 20.0 %." in markdown(report(five, **QUICK), tmp_path / "report")
+
+
+def test_the_macro_average_says_what_it_goes_over(tmp_path):
+    rows = matching([[1, 0]] * 30 + [[0, 1]] * 4, ["red & big"] * 30 + ["old & wet", "old & dry"] * 2)
+    found = report(write(tmp_path / "s.parquet", rows, "aro", "attribution"), **QUICK)
+    [result] = found
+    macro = lines(result)[-1]
+    assert (macro.name, macro.n, macro.scores["accuracy"].value) == ("macro average", 30, 1.0)
+    text = markdown(found, tmp_path / "report")
+    assert re.search(r"\| macro average \| 100\.0 % \| .* \|  \| 30 \|", text)
+    assert (
+        "The macro average is over 1 of 3 categories, 30 of 34 examples; not in it: old & wet, old & dry "
+        "(fewer than 25 examples)." in text
+    )
+
+
+def test_many_rare_categories_are_counted_and_examples_in_no_score_explained(tmp_path):
+    rare = [f"old & n{k}" for k in range(9)]
+    rows = matching([[1, 0]] * 39, ["red & big"] * 30 + rare)
+    text = markdown(report(write(tmp_path / "s.parquet", rows, "aro", "attribution"), **QUICK), tmp_path / "report")
+    assert "1 of 10 categories, 30 of 39 examples; not in it: 9 categories (fewer than 25 examples)." in text
+    related = matching([[1, 0]] * 6, ("on", "next to", "riding"))
+    text = markdown(report(write(tmp_path / "t.parquet", related, "aro", "relation"), **QUICK), tmp_path / "report")
+    assert "2 examples are in no score: symmetric relation." in text
+
+
+def test_the_blind_level_stands_beside_each_score_where_it_is_known(tmp_path, capsys, monkeypatch):
+    rows = matching([[1, 0], [0, 1]] * 10)
+    levels = {"accuracy": 0.61, "macro_accuracy": 0.6, "per_category": {"swap_obj": {"accuracy": 0.72}}}
+    path = write(tmp_path / "s.parquet", rows, blind={"sugarcrepe_itm": levels})
+    found = report(path, **QUICK)
+    text = markdown(found, tmp_path / "report")
+    assert "|  | accuracy | interval | blind | ties | n |" in text
+    assert re.search(r"\| swap_obj \| 100\.0 % \| [^|]* \| 72\.0 % \|", text)
+    assert re.search(r"\| swap_att \| 0\.0 % \| [^|]* \|  \|", text)
+    assert re.search(r"\| micro average \| 50\.0 % \| [^|]* \| 61\.0 % \|", text)
+    assert "blind 61.0 %" in repr(found)
+    frame = found.to_pandas().set_index("category")["blind"]
+    assert frame.to_dict() == pytest.approx(
+        {"swap_obj": 0.72, "swap_att": np.nan, "micro average": 0.61, "macro average": 0.6}, nan_ok=True
+    )
+    [shown] = found.plot().legends
+    assert [text.get_text() for text in shown.get_texts()] == ["a", "chance", "blind"]
+    unknown = report(write(tmp_path / "t.parquet", rows), **QUICK)
+    assert "|  | accuracy | interval | ties | n |" in markdown(unknown, tmp_path / "report")
+
+
+def test_a_blind_model_among_the_results_is_the_level_of_the_others(tmp_path, capsys, monkeypatch):
+    blind = {"is_baseline": True, "sees_images": False}
+    triples = [[3, 2, 1], [3, 1, 2], [3, 2, 1], [1, 2, 3]]
+    text_model = write(
+        tmp_path / "b.parquet", matching(triples), task="hard_positives", model="text model", about=blind
+    )
+    other = write(tmp_path / "s.parquet", matching([[3, 2, 1]] * 4), task="hard_positives")
+    found = report([text_model, other], **QUICK)
+    frame = found.to_pandas()
+    chosen = frame[(frame["model"] == "a") & (frame["category"] == "micro average")].set_index("score")["blind"]
+    # The text model: c above c_n in 3 of 4; both above in 2 of 4, one in 1 of 4.
+    assert chosen["original_accuracy"] == 0.75
+    assert chosen["augmented_accuracy"] == 0.5
+    assert chosen["brittleness"] == 0.25
+    assert frame[frame["model"] == "text model"]["blind"].isna().all()
+    assert re.search(r"│ +blind 75\.0 │ +blind 50\.0 │", printed(found, capsys, monkeypatch))
+
+
+def test_shares_of_rankings_and_mean_scores_are_tables_by_category(tmp_path, capsys, monkeypatch):
+    rows = matching([*TRIPLES, [3, 2, 1], [3, 1, 2]], ("swap", "replace_att"))
+    found = report(write(tmp_path / "s.parquet", rows, task="hard_positives"), **QUICK)
+    text = markdown(found, tmp_path / "report")
+    rankings = text.partition("#### rankings")[2].partition("####")[0]
+    # swap: c>c_p>c_n, tied, c>c_p>c_n; replace_att: c>c_n>c_p, c_n>c_p>c, c>c_n>c_p.
+    assert re.search(r"\| swap \| 66\.7 % \| .* \| 33\.3 % \| \d+\.\d – \d+\.\d \|$", rankings, flags=re.M)
+    assert re.search(r"\| all \| 33\.3 % \| \d+\.\d – \d+\.\d \| 0\.0 % \|", rankings)
+    means = text.partition("#### mean scores")[2]
+    assert re.search(r"\| swap \| 2\.333 \| [^|]* \| 1\.667 \| [^|]* \| 1\.000 \|", means)
+    output = printed(found, capsys, monkeypatch)
+    assert re.search(r"│ c>c_p>c_n │ 33\.3 % │ [^│]* │ 66\.7 % │ +0\.0 % │", output)
+    figure = found.plot()
+    assert "swap: c>c_p>c_n" in [text.get_text() for text in figure.axes[2].get_xticklabels()]
+
+
+def test_averages_of_groups_of_categories_have_a_table(tmp_path):
+    rows = matching([[1, 0], [1, 0], [0, 1], [1, 0]], ("swap_obj", "add_att", "swap_att", "swap_obj"))
+    text = markdown(report(write(tmp_path / "s.parquet", rows), **QUICK), tmp_path / "report")
+    forms = text.partition("#### per form")[2]
+    assert "|  | accuracy | interval | macro accuracy | interval | ties | n |" in forms
+    assert re.search(r"\| SWAP \| 66\.7 % \| [^|]* \| 50\.0 % \| [^|]* \| 0\.0 % \| 3 \|", forms)
+    related = matching([[1, 0], [0, 1], [1, 0], [1, 0]], ("on", "riding", "under"))
+    path = write(tmp_path / "t.parquet", related, "aro", "relation")
+    parts = markdown(report(path, **QUICK), tmp_path / "report").partition("#### per group")[2]
+    assert re.search(r"\| spatial \| 100\.0 % \| [^|]* \| 100\.0 % \|", parts)
+    assert re.search(r"\| verb \| 0\.0 % \|", parts)
+
+
+def test_shares_of_errors_by_category_and_scores_outside_the_tables_are_shown(tmp_path):
+    path = write(tmp_path / "s.parquet", answers(np.random.default_rng(0), 40), task="vqa")
+    found = report(path, **QUICK)
+    text = markdown(found, tmp_path / "report")
+    assert "#### by category\n\n|  | false positive share | false negative share |" in text
+    [result] = found
+    part = result.scores["per_category"]["objects"]
+    shares = [f"{100 * part[f'false_{kind}_share']:.1f} %" for kind in ("positive", "negative")]
+    assert f"| objects | {' | '.join(shares)} |" in text.partition("#### by category")[2]
+    assert f"{100 * result.scores['f1_yes']:.1f} %" in text.partition("#### further scores")[2]
+
+
+def test_ranks_are_numbers_and_the_spread_over_subsets_is_in_the_note(tmp_path):
+    rng = np.random.default_rng(0)
+    found = report(write(tmp_path / "s.parquet", retrieval(rng, 30), task="retrieval"), **QUICK)
+    text = markdown(found, tmp_path / "report").partition("#### further scores")[2]
+    assert f"| {found[0].scores['text_mean_rank']:#.4g} |" in text
+    boxes = report(write(tmp_path / "t.parquet", detections(rng, 20), task="detection"), **QUICK)
+    deviation = 100 * boxes[0].scores["ap_subsample_std"]
+    text = markdown(boxes, tmp_path / "report")
+    assert f"Standard deviation over 90 % subsets, in points: ap ± {deviation:.1f}, ap50 ± " in text
+
+
+def test_a_report_is_short_as_text_and_has_a_row_for_each_number_as_a_frame(tmp_path):
+    rows = matching([[1, 0]] * 15 + [[0, 1]] * 5)
+    found = report(write(tmp_path / "s.parquet", rows), **QUICK)
+    low, high = (100 * bound for bound in found[0].scores["accuracy_interval"])
+    assert repr(found) == (
+        "Report:\n  a on toy_scenes (itm): sugarcrepe_itm: accuracy 75.0 % "
+        f"[{low:.1f} – {high:.1f}], n 20, chance 50.0 %"
+    )
+    frame = found.to_pandas()
+    assert list(frame["category"]) == ["swap_obj", "swap_att", "micro average", "macro average"]
+    assert list(frame["n"]) == [10, 10, 20, 20]
+    assert frame["value"].iloc[2] == 0.75
+    assert (frame["higher_is_better"]).all()
