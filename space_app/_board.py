@@ -7,6 +7,7 @@ import io
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
@@ -15,11 +16,14 @@ from numpy.typing import NDArray
 
 from ..hub_datasets._benchmarks import benchmark_names, get_card
 from ..metrics.errors import UnknownNameError
-from ..metrics.results import is_lower_better
+from ..metrics.evaluation import words
+from ..metrics.modules import get_spec
 from ._entries import ORIGINS, RECOMPUTED, Entry
 
 if TYPE_CHECKING:
     import pandas
+
+    from ..metrics.contract import MetricSpec
 
 BEST, TIE, APART = "best", "tie", "reference"
 NOT_STATED = "not stated"
@@ -43,9 +47,21 @@ class Column(NamedTuple):
     @property
     def heading(self) -> str:
         """What a reader sees above it, such as "SugarCrepe itm · macro accuracy"; an arrow where lower is better."""
-        what = [f"{_title(self.benchmark)} {_words(self.task)}".strip(), _what(self.metric, self.score)]
-        arrow = " ↓" if is_lower_better(self.score) else ""
-        return " · ".join([*what, *([_words(self.category)] if self.category else [])]) + arrow
+        what = [f"{_title(self.benchmark)} {words(self.task)}".strip(), _what(self.metric, self.score)]
+        arrow = "" if self.is_higher_better else " ↓"
+        return " · ".join([*what, *([words(self.category)] if self.category else [])]) + arrow
+
+    @property
+    def is_higher_better(self) -> bool:
+        """Whether the better model has the higher value; so it is in papers' columns that no metric here computes."""
+        spec = _spec(self.metric)
+        return spec is None or spec.score(self.score) is None or spec.is_higher_better(self.score)
+
+    @property
+    def task_type(self) -> str:
+        """What the metric takes, such as "matching"; empty for what no metric here computes."""
+        spec = _spec(self.metric)
+        return spec.task_type if spec else ""
 
 
 class Choice(TypedDict, total=False):
@@ -172,8 +188,8 @@ class Board:
             frame: what `table` returned for these columns.
             columns: which scores.
             ties: for each column the recomputed models that are not separable from its best recomputed one, as
-                ``_ties.Ties.shared`` tells them. Those that are not `BEST` themselves get `TIE`, where that one is
-                shown, and as the best.
+                ``_paired.PairedTests.shared`` tells them. Those that are not `BEST` themselves get `TIE`, where that
+                one is shown, and as the best.
 
         Returns:
             Texts, of the same shape, index and columns as `frame`.
@@ -188,7 +204,7 @@ class Board:
             values[reference] = math.nan
             if np.isnan(values).all():
                 continue
-            pick = np.nanmin if is_lower_better(column.score) else np.nanmax
+            pick = np.nanmax if column.is_higher_better else np.nanmin
             best = values == pick(values)
             marks.loc[best, column.heading] = BEST
             tied = (ties or {}).get(column, ())
@@ -200,7 +216,7 @@ class Board:
         return marks
 
     def recomputed(self, column: Column) -> dict[str, str]:
-        """SHA-256 of the sheet of each recomputed model of a column, references aside; what ``Ties.shared`` takes."""
+        """SHA-256 of the sheet of each recomputed model of a column, references aside."""
         return {
             model: entry.sheet
             for (model, origin), entry in self._cells.get(column, {}).items()
@@ -262,7 +278,7 @@ class Board:
         rows = np.flatnonzero(kept)
         if isinstance(sort, Column):
             keys = self._values[sort]
-            descending = not is_lower_better(sort.score) if descending is None else descending
+            descending = sort.is_higher_better if descending is None else descending
         elif sort == "parameters":
             keys = np.array([math.nan if row.parameters is None else row.parameters for row in self._rows], dtype=float)
         elif sort == "model":
@@ -296,16 +312,19 @@ def _harmless(value: Any) -> Any:
     return value
 
 
-def _words(name: str) -> str:
-    return name.replace("_", " ")
-
-
 @cache
 def _what(metric: str, score: str) -> str:
     """A score in words; with its metric where the score alone would not tell."""
-    name = {"cpd_ap": "CPD", "grounding_recall": "grounding", "group_recall_at_1": "group"}.get(metric, "")
-    words = re.sub(r"\b(ap\d*|f1)\b", lambda match: match[0].upper(), _words(score)).replace(" at ", "@")
-    return f"{name} {words}".strip()
+    spec = _spec(metric)
+    text = re.sub(r"\b(ap\d*|f1)\b", lambda match: match[0].upper(), words(score)).replace(" at ", "@")
+    return f"{spec.label if spec else ''} {text}".strip()
+
+
+@cache
+def _spec(metric: str) -> MetricSpec | None:
+    with suppress(UnknownNameError):
+        return get_spec(metric)
+    return None
 
 
 @cache
@@ -314,4 +333,4 @@ def _title(benchmark: str) -> str:
     if benchmark not in benchmark_names():
         return benchmark
     [title] = re.findall(r"^pretty_name: (.+)$", get_card(benchmark), re.MULTILINE)
-    return title if len(title) <= 20 else _words(benchmark).capitalize()
+    return title if len(title) <= 20 else words(benchmark).capitalize()

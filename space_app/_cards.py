@@ -12,6 +12,9 @@ from ..hub_datasets import benchmark_names, get_benchmark, load_examples
 from ..hub_datasets._audits import read_audit
 from ..hub_datasets._benchmarks import get_card
 from ..metrics.errors import VLAssayError
+from ..metrics.evaluation import examples_of, interval, percent, words
+from ..metrics.modules import get_spec
+from ..metrics.sheet_rows import MatchingRow
 from ._board import Column
 from ._entries import CHANCE
 from ._html import cell, line, note, table, texts_cell
@@ -52,7 +55,7 @@ def references_html(board: Board, name: str) -> str:
         return ""
     models = dict.fromkeys([CHANCE, *(model for levels in found.values() for model in levels)])
     lines = [
-        line(column._replace(benchmark="").heading, [cell(_percent(levels.get(model))) for model in models])
+        line(column._replace(benchmark="").heading, [cell(percent(levels.get(model))) for model in models])
         for column, levels in found.items()
     ]
     told = note(
@@ -92,17 +95,27 @@ def examples_html(name: str) -> str:
 
 
 class _Look(NamedTuple):
-    """What a look at the data of a task tells: rows of its first examples, and the chance of the right caption."""
+    """What a look at the data of a task tells: rows of its first examples, and for each metric what chance gets."""
 
     rows: list[str]
-    chance: float
+    chance: dict[str, Mapping[str, float]]
 
 
 @lru_cache(maxsize=128)
 def _look(name: str, task: str) -> _Look:
     [data] = load_examples(f"{name}/{task}", needs_images=False)
-    chance = sum(1 / len(example.captions) for example in data.examples) / len(data.examples)
+    chance = {}
+    if data.task.kind == MatchingRow.kind:
+        rows = [_unscored(example) for example in data.examples]
+        chance = {metric: examples_of(rows, metric, how).chance for metric, how in data.task.metrics.items()}
     return _Look([_example(data, example) for example in data.examples[:_MOST_EXAMPLES]], chance)
+
+
+def _unscored(example: Example) -> MatchingRow:
+    """The example's predictions by a model that gives every caption the same score."""
+    images = len(example.images)
+    scores = [[0.0] * len(example.captions)] * images
+    return MatchingRow(example.id, example.config, example.category, ["-"] * images, list(range(images)), scores)
 
 
 def _example(data: TaskData, example: Example) -> str:
@@ -130,34 +143,26 @@ def _references(board: Board, column: Column) -> Iterator[tuple[str, float]]:
 
 
 def _chances(name: str) -> Iterator[tuple[Column, float]]:
-    """What scoring at random gets: what the metrics say, or one over the number of captions where data are at hand."""
-    from ..metrics.modules import load_metric
-
+    """What scoring at random gets, as the metrics say of themselves, or of examples that are on this server."""
     for task in _tasks(name):
         for metric in task.metrics:
-            module: Any = load_metric(metric)
-            levels, shown = getattr(module, "chance", {}), getattr(module, "shown", None)
-            if task.kind == "matching" and not levels and not shown:
+            spec = get_spec(metric)
+            levels = {score.name: score.chance for score in spec.scores if score.chance is not None}
+            if task.kind == "matching" and not levels:
                 with suppress(VLAssayError, OSError):
-                    levels = {"accuracy": _look(name, task.name).chance}
-            for score, level in levels.items():
-                if shown is None or score in shown:
-                    yield Column(name, task.name, metric, score), level
+                    levels = _look(name, task.name).chance[metric]
+            for score in spec.table_scores([*levels]):
+                yield Column(name, task.name, metric, score), levels[score]
 
 
 def _audit_line(part: str, scorer: str, found: Mapping[str, Any], normalised: Mapping[str, Any]) -> str:
-    span = " – ".join(map(_percent, found["interval"] or ()))
-    after = _percent(normalised.get("accuracy"))
-    texts = (_percent(found["accuracy"]), span, after or "–", found["kind"])
-    return line(_words(f"{part}: {scorer}"), map(cell, map(_words, texts)))
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")
-
-
-def _percent(value: Any) -> str:
-    return "" if value is None else f"{100 * value:.1f}"
+    texts = (
+        percent(found["accuracy"]),
+        interval(found["interval"]),
+        percent(normalised.get("accuracy")),
+        words(found["kind"]),
+    )
+    return line(words(f"{part}: {scorer}"), map(cell, texts))
 
 
 def _pretty(name: str) -> str:

@@ -12,8 +12,8 @@ from ..metrics.sheets import Sheet, read_sheet
 from ._board import Board, Column
 from ._entries import Entry, chance_levels, of_results
 from ._launch import published, shipped, shipped_results, shipped_sheets
+from ._paired import PairedTests
 from ._submissions import Submission, results_of, submissions
-from ._ties import Ties
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,6 +26,7 @@ class Catalogue:
 
     Attributes:
         storage: where submissions are.
+        paired: the tests of models against each other.
         board: the models and scores of the accepted submissions, those that ship, and what the papers print.
         problems: what could not be read, in words.
     """
@@ -34,7 +35,7 @@ class Catalogue:
         self.storage = storage
         self._lock = threading.Lock()
         self._homes: dict[str, str] = {}
-        self._ties = Ties(self.sheet)
+        self.paired = PairedTests(self.sheet)
         self._marks: dict[Column, frozenset[str]] = {}
         self._warming = threading.Lock()
         self._warms = False
@@ -65,7 +66,7 @@ class Catalogue:
                     continue
                 try:
                     sheets = board.recomputed(column)
-                    marks[column] = self._ties.shared(sheets, column.metric, column.score, column.category)
+                    marks[column] = self.paired.shared(sheets, column.metric, column.score, column.category)
                 except VLAssayError as error:
                     self.problems.append(f"the ties of {column.heading}: {error}")
 

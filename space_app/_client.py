@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from ..metrics.errors import DataError, SheetError, StorageError
 
-# A server that judges for many others at once is slow to answer.
+# A server that evaluates for many others at once is slow to answer.
 _SECONDS = 60.0
 
 
@@ -20,7 +20,7 @@ def send(address: str, sheets: Sequence[Path], model: Mapping[str, str]) -> dict
 
     Args:
         address: of the page, such as ``"http://127.0.0.1:7860"``, or the name of a Space, ``"owner/name"``.
-        sheets: files that ``vl-assay score`` wrote.
+        sheets: files that ``vl-assay predict`` wrote.
         model: ``name``, ``family``, ``parameters``, ``training_data`` and ``link``, empty where not known.
 
     Returns:
@@ -33,7 +33,7 @@ def send(address: str, sheets: Sequence[Path], model: Mapping[str, str]) -> dict
     """
     for path in sheets:
         if not path.is_file():
-            raise DataError(f"{path} is no file; name score sheets that `vl-assay score` wrote")
+            raise DataError(f"{path} is no file; name score sheets that `vl-assay predict` wrote")
     try:
         from gradio_client import Client, handle_file
         from huggingface_hub import get_token

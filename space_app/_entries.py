@@ -13,8 +13,6 @@ from ..metrics.results import Result
 RECOMPUTED, PUBLISHED, REFERENCE = ORIGINS = ("recomputed", "published", "reference")
 CHANCE = "Chance"
 
-# Families that read no image, and the mock models: what they reach is what a score is worth without seeing.
-_BLIND = ("vera", "cola_grammar", "causal_lm", "mock")
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9}
 
 
@@ -35,6 +33,7 @@ class Entry:
         source: paper, table, row and column; or the id of the submission.
         status: of the submission; ``"published"`` for what a paper prints.
         sheet: SHA-256 of the score sheet, empty where there is none.
+        is_baseline: whether the model is there to show what a score is worth: one that reads no image, or a mock.
     """
 
     model: str
@@ -53,11 +52,12 @@ class Entry:
     source: str
     status: str
     sheet: str
+    is_baseline: bool = False
 
     @property
     def is_reference(self) -> bool:
-        """Whether it is there to compare with: people, chance, or a model that does not see the image."""
-        return self.origin == REFERENCE or self.family in _BLIND
+        """Whether it is there to compare with: people, chance, or a baseline."""
+        return self.origin == REFERENCE or self.is_baseline
 
 
 def of_results(
@@ -70,7 +70,7 @@ def of_results(
     """The entries of recomputed results: each score that tables show, over all, as macro average and by category.
 
     Args:
-        results: what `judge` returned, of one model.
+        results: of one model.
         model: what its submitter typed: ``name``, ``family``, ``parameters`` and ``training_data``; what is empty or
             not there is taken from the sheet.
         source: the id of the submission.
@@ -102,6 +102,7 @@ def of_results(
                 source=source,
                 status=status,
                 sheet=result.sheet["sha256"],
+                is_baseline=result.model.get("is_baseline") is True,
             )
             found.append(entry)
     return found
@@ -111,7 +112,7 @@ def chance_levels(results: Iterable[Result]) -> list[Entry]:
     """What random scores would get, as reference entries: each score once, over all examples."""
     found: dict[tuple[str, ...], Entry] = {}
     for result in results:
-        for score in result.shown:
+        for score in result.table_scores:
             place = (result.benchmark["name"], result.benchmark["task"], result.metric, score)
             if score in result.chance and place not in found:
                 found[place] = Entry(
@@ -145,15 +146,17 @@ def parameter_count(text: Any) -> int | None:
     return count if 0 < count <= 10**15 else None
 
 
-_Value = tuple[str, str, float, tuple[float, float] | None, int | None]
+_Value = tuple[str, str, float, tuple[float, float] | None, int]
 
 
 def _values(result: Result) -> Iterator[_Value]:
     """Score, category, value, interval and n of all lines of a report, and both averages even of one category."""
-    parts = [("", result.scores, ""), ("macro_", result.scores, "")]
-    parts += [("", part, name) for name, part in result.scores.get("per_category", {}).items()]
-    for prefix, part, category in parts:
-        for score in result.shown:
+    categories, n = result.scores.get("per_category", {}), result.scores["n"]
+    in_macro = sum(part["n"] for name, part in categories.items() if name not in result.rare)
+    parts = [("", result.scores, "", n), ("macro_", result.scores, "", min(n, in_macro) if result.rare else n)]
+    parts += [("", part, name, part["n"]) for name, part in categories.items()]
+    for prefix, part, category, counted in parts:
+        for score in result.table_scores:
             value, interval = part.get(prefix + score), part.get(f"{prefix}{score}_interval")
             if isinstance(value, int | float) and math.isfinite(value):
-                yield prefix + score, category, value, interval and (interval[0], interval[1]), part.get("n")
+                yield prefix + score, category, value, interval and (interval[0], interval[1]), counted

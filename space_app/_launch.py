@@ -4,8 +4,8 @@ The tables are those of ``hub_datasets._published``, each value with its address
 their labels, under one name in all papers where the checkpoint is the same, and where on the leaderboard a column
 belongs that no task here scores.
 
-The folder ``launch`` has the score sheets of the demo models, and of two mocks as references, on toy_scenes, and what
-`judge` made of them. ``tests/make_launch_sheets.py`` makes it anew.
+The folder ``launch`` has the score sheets of the demo models, and of two mocks as references, on toy_scenes, and the
+results computed from them. ``tests/make_launch_sheets.py`` makes it anew.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Model(NamedTuple):
     family: str
     parameters: int | None
     training_data: str
+    is_baseline: bool = False
 
 
 class Place(NamedTuple):
@@ -46,8 +47,10 @@ class Place(NamedTuple):
     category: str = ""
 
 
-# Name | family | parameters | training data | labels. The sizes are those of SugarCrepe's Table 6, whose architectures
-# the others share, or stand in a model's name; the data are from that table, TRICD's Table 2 and the papers' texts.
+# These tables, as those of the papers, name families, metrics and scores.
+# Name | family | parameters | training data | labels | "blind" where it reads no image. The sizes are those of
+# SugarCrepe's Table 6, whose architectures the others share, or stand in a model's name; the data are from that table,
+# TRICD's Table 2 and the papers' texts.
 _MODELS = """
 CLIP ViT-B/32 | clip | 151M | WIT 400M | sugarcrepe/ViT-B-32, aro/CLIP, hard-positives/CLIP ViT-B/32
 CLIP ViT-B/16 | clip | 150M | WIT 400M | hard-positives/CLIP ViT-B/16
@@ -99,8 +102,8 @@ OFA | ofa | | 20M image-text, 3.2M grounded, 2.98M detection | tricd/OFA
 FIBER (coarse-grained, VQA) | fiber | | 4M image-text | tricd-4/FIBER
 Flamingo 3B | flamingo | 3B | 1.9B image-text | tricd/Flamingo3B
 Flamingo 80B | flamingo | 80B | 1.9B image-text | tricd/Flamingo80B
-Vera | vera | | | sugarcrepe/Vera [27]
-Grammar model | cola_grammar | | | sugarcrepe/Grammar [31]
+Vera | vera | | | sugarcrepe/Vera [27] | blind
+Grammar model | cola_grammar | | | sugarcrepe/Grammar [31] | blind
 """
 
 _TRAINED = {"demo-clip": "80,000 toy scenes", "demo-owlvit": "19,200 toy scenes"}
@@ -136,7 +139,7 @@ def published() -> list[Entry]:
 
 @cache
 def shipped_results() -> list[Result]:
-    """The results of the sheets that ship with this package, judged with ``_submissions.OPTIONS``."""
+    """The results of the sheets that ship with this package, computed with ``_submissions.OPTIONS``."""
     return read_results(RESULTS)
 
 
@@ -205,7 +208,7 @@ def _entries(table: Table, row: Row) -> Iterator[Entry]:
     for column, printed in zip(table.columns, row.printed, strict=True):
         if printed != NOTHING:
             yield Entry(
-                *model,
+                *model[:4],
                 *place_of(table, column),
                 value=float(printed.partition("±")[0]) / table.unit,
                 interval=None,
@@ -214,6 +217,7 @@ def _entries(table: Table, row: Row) -> Iterator[Entry]:
                 source=_address(table, row, column),
                 status="published",
                 sheet="",
+                is_baseline=model.is_baseline,
             )
 
 
@@ -228,7 +232,7 @@ def _address(table: Table, row: Row, column: Column) -> str:
 def _models() -> dict[str, Model]:
     found = {}
     for line in _MODELS.strip().splitlines():
-        name, family, parameters, data, labels = (part.strip() for part in line.split("|"))
-        model = Model(name, family, parameter_count(parameters), data)
+        name, family, parameters, data, labels, *blind = (part.strip() for part in line.split("|"))
+        model = Model(name, family, parameter_count(parameters), data, is_baseline=bool(blind))
         found |= dict.fromkeys(labels.split(", "), model)
     return found

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..metrics.errors import ScoresError
+from ..metrics.evaluation import words
 from ..metrics.sheet_rows import MatchingRow
 from ..metrics.sheets import Sheet
 from ._board import Column
@@ -150,20 +151,20 @@ def scatter(across: Sequence[Entry], up: Sequence[Entry], *, dark: bool = False)
 
 def ready_pairs(board: Board) -> dict[str, tuple[str, str]]:
     """The headings of scores worth setting against each other (across, up), those that most models have, by a name."""
-    augmented = [column for column in board.columns if column.metric == "augmented_accuracy"]
-    brittleness = [column for column in board.columns if column.metric == "brittleness"]
     recognition = [column for name in _RECOGNITION for column in board.columns if column.benchmark == name]
-    composition = [column for column in board.columns if column.benchmark == "aro"]
+    matching = [column for column in board.columns if column.task_type == "matching" and column.is_higher_better]
+    failures = [column for column in board.columns if not column.is_higher_better]
     pairs = {
-        "accuracy against brittleness": [(x, y) for x in augmented for y in brittleness if x[:2] == y[:2]],
-        "recognition against composition": [(x, y) for x in recognition for y in composition],
+        # Of two metrics: gains and failures of one follow from each other.
+        "": [(x, y) for x in matching for y in failures if x[:2] == y[:2] and x.metric != y.metric],
+        "recognition against composition": [(x, y) for x in recognition for y in matching],
     }
     models = {column: _models(board, column) for both in pairs.values() for pair in both for column in pair}
     found = {}
     for name, both in pairs.items():
         across, up = max(both, key=lambda pair: len(models[pair[0]] & models[pair[1]]), default=(None, None))
         if across and up and models[across] & models[up]:
-            found[name] = across.heading, up.heading
+            found[name or f"{words(across.score)} against {words(up.score)}"] = across.heading, up.heading
     return found
 
 

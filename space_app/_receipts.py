@@ -6,7 +6,7 @@ from dataclasses import asdict
 from html import escape
 from typing import Any
 
-from ..metrics.report import lines, title
+from ..metrics.evaluation import interval, lines, percent, title, words
 from ..metrics.results import Result
 from ._submissions import Receipt
 
@@ -49,13 +49,13 @@ def as_json(receipt: Receipt) -> dict[str, Any]:
 
 
 def _table(result: Result) -> str:
-    heads = "".join(f"<th scope='col'>{escape(name.replace('_', ' '))}</th>" for name in result.shown)
+    heads = "".join(f"<th scope='col'>{escape(words(name))}</th>" for name in result.table_scores)
     rows = []
     for line in lines(result):
         cells = []
         for score in line.scores.values():
-            span = f" [{100 * score.interval[0]:.1f}, {100 * score.interval[1]:.1f}]" if score.interval else ""
-            cells.append("<td></td>" if score.value is None else f"<td>{100 * score.value:.1f} %{span}</td>")
+            span = f" [{interval(score.interval)}]" if score.interval else ""
+            cells.append("<td></td>" if score.value is None else f"<td>{percent(score.value)} %{span}</td>")
         rows.append(f"<tr><th scope='row'>{escape(line.name)}</th>{''.join(cells)}<td>{line.n:,}</td></tr>")
     head = f"<tr><th></th>{heads}<th scope='col'>n</th></tr>"
     return (

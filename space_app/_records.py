@@ -37,7 +37,7 @@ SCHEMA = "vl-assay/submission"
 VERSION = 1
 REVIEW_STATUSES = ("accepted", "flagged", "withdrawn")
 _ID = re.compile("[0-9a-f]{16}")
-_NO_COMPUTING = ("_console.py", "_storage.py", "__init__.py", "citations.py", "errors.py", "page.py", "report.py")
+_NO_COMPUTING = ("_console.py", "_storage.py", "__init__.py", "citations.py", "errors.py", "page.py")
 _PACKAGE = Path(__file__).parents[1]
 _DAMAGE = (StorageError, ValueError, KeyError, TypeError, RecursionError, AttributeError, OverflowError)
 # The fields of a stored record; or what is wrong with it.
@@ -130,9 +130,9 @@ def metrics_version() -> str:
     """12 hexadecimal digits over the code that results depend on, from scores to figures."""
     metrics, datasets = _PACKAGE / "metrics", _PACKAGE / "hub_datasets"
     files = [path for path in metrics.glob("*.py") if path.name not in _NO_COMPUTING]
-    files += [path for path in metrics.glob("*/*.py") if path.stem == path.parent.name]
+    files += [metrics / "evaluation" / "_compute.py", *metrics.glob("*/spec.py")]
     # A task has settings of its own, such as the ranks at which recall is taken.
-    files += [datasets / "_judging.py", *datasets.glob("*/benchmark.py")]
+    files += datasets.glob("*/benchmark.py")
     digest = hashlib.sha256()
     for path in sorted(files):
         digest.update(f"{path.relative_to(_PACKAGE).as_posix()}\0".encode() + path.read_bytes() + b"\0")

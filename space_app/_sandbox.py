@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..metrics.errors import SheetError, VLAssayError
 
@@ -69,9 +69,9 @@ class Sandbox:
         with self._done("read", [content], name, most_rows=most_rows, most_bytes=most_bytes) as (folder, _):
             return read_sheet(folder / "sheet.parquet")
 
-    def judge(self, contents: Sequence[bytes], name: str, **options: Any) -> bytes:
-        """What ``hub_datasets.judge`` computes of sheets, as the results file that ``metrics.results`` writes."""
-        with self._done("judge", contents, name, options=options) as (folder, _):
+    def compute(self, contents: Sequence[bytes], name: str, **options: Any) -> bytes:
+        """The results of sheets by the metrics of their tasks, as the file that ``metrics.results`` writes."""
+        with self._done("compute", contents, name, options=options) as (folder, _):
             return (folder / "results.json").read_bytes()
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class Sandbox:
             self._stop()
             took = f"took longer than {seconds:g} seconds" if late.is_set() else "ended the process that opened it"
             raise SheetError(
-                f"{name} {took}, so it was left unread. Write the sheet again with `vl-assay score`; a sheet of that "
+                f"{name} {took}, so it was left unread. Write the sheet again with `vl-assay predict`; a sheet of that "
                 "kind is small and quick to read"
             ) from None
         finally:
@@ -173,8 +173,6 @@ def _serve() -> None:
     """Answer lines until there are no more. What libraries print must not come between the answers."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    # Where it is installed, `evaluate` would import it, and torch, and use neither.
-    cast(dict[str, Any], sys.modules)["transformers"] = None
     for line in sys.stdin:
         job = json.loads(line)
         answer: dict[str, Any] = {}
@@ -198,7 +196,7 @@ def _serve() -> None:
 
 def _import_for(work: Any) -> None:
     """Import before memory is limited what the work will use."""
-    for name in ("pyarrow.parquet", *(("evaluate", "vl_assay.hub_datasets._judging") if work is _judge else ())):
+    for name in ("pyarrow.parquet", *(("vl_assay.metrics.evaluation",) if work is _compute else ())):
         importlib.import_module(name)
 
 
@@ -233,7 +231,7 @@ def _footer(files: list[Path]) -> dict[str, Any]:
     if text is None or len(text) > _MOST_METADATA:
         found = "no `vl_assay` metadata" if text is None else f"{len(text):,} bytes of metadata"
         raise SheetError(
-            f"{files[0]} is no score sheet: it has {found}; `vl-assay score` writes sheets, with at most "
+            f"{files[0]} is no score sheet: it has {found}; `vl-assay predict` writes sheets, with at most "
             f"{_MOST_METADATA:,} bytes of it"
         )
     size = sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups))
@@ -261,14 +259,19 @@ def _read(files: list[Path], most_rows: int, most_bytes: int) -> None:
     write_sheet(files[0].with_name("sheet.parquet"), read_sheet(files[0]))
 
 
-def _judge(files: list[Path], options: dict[str, Any]) -> None:
-    from ..hub_datasets import judge
+def _compute(files: list[Path], options: dict[str, Any]) -> None:
+    from ..hub_datasets._benchmarks import get_task
+    from ..metrics.evaluation import compute
     from ..metrics.results import write_results
 
-    write_results(files[0].with_name("results.json"), judge(files, **options))
+    results = compute(files, metrics=lambda sheet: get_task(sheet.benchmark, sheet.task).metrics, **options)
+    # What an upload says that rules without images reach, nobody has checked.
+    for result in results:
+        result.benchmark.pop("blind", None)
+    write_results(files[0].with_name("results.json"), results)
 
 
-_WORK = {"footer": _footer, "read": _read, "judge": _judge}
+_WORK = {"footer": _footer, "read": _read, "compute": _compute}
 
 if __name__ == "__main__":
     _serve()

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
 MODEL_FIELDS = ("name", "family", "parameters", "training_data", "link")
 MOST_SHEETS = 50
 # Part of a published figure: the same sheet has the same intervals for ever.
-OPTIONS: dict[str, Any] = {"confidence": 0.95, "resamples": 1000, "seed": 0}
+# Those of `vl-assay report`: the board, the command line and model cards show the same digits.
+OPTIONS: dict[str, Any] = {"confidence": 0.95, "seed": 0}
 _HOUR = timedelta(hours=1)
 _adding = threading.Lock()
 
@@ -67,7 +68,7 @@ class Receipt:
         flags: what a person should look at, a sentence each.
         sheets: of each sheet its `sha256`, `benchmark`, `task`, number of `rows`, the hash of its `scores`, and the
             `model` that the sheet itself names.
-        results: as ``hub_datasets.judge`` gives them with `OPTIONS`.
+        results: as ``metrics.evaluation.compute`` gives them with `OPTIONS`.
     """
 
     id: str
@@ -80,12 +81,12 @@ class Receipt:
 
 @dataclass(frozen=True)
 class _Draft:
-    """A submission that has been checked and judged, and is not stored."""
+    """A submission that has been checked and evaluated, and is not stored."""
 
     model: dict[str, Any]
     sheets: tuple[dict[str, Any], ...]
     flags: tuple[str, ...]
-    judged: bytes
+    results: bytes
 
 
 def utc_now() -> datetime:
@@ -102,7 +103,7 @@ def submit(
     names: Sequence[str] = (),
     now: Callable[[], datetime] = utc_now,
 ) -> Receipt:
-    """Check, judge and store a submission. The same one again changes nothing and has the same receipt.
+    """Check, evaluate and store a submission. The same one again changes nothing and has the same receipt.
 
     Args:
         storage: where to.
@@ -119,21 +120,21 @@ def submit(
         StorageError: the storage failed. The submission is stored or not, and making it again is safe.
     """
     typed, user = _typed(model), check_text(user, "the user's name")
-    id, judged = _id(user, typed, uploads), None
+    id, results = _id(user, typed, uploads), None
     if id not in records(storage):
         _check_rate(records(storage).values(), now())
         draft = _draft(uploads, typed, names)
         _store(storage, id, user, draft, uploads, now)
-        judged = draft.judged
+        results = draft.results
     found = get_submission(storage, id)
     if found.status == "damaged":
         raise SubmissionError(f"this submission is there as {id}, but damaged: {found.problems[0]}; tell a maintainer")
-    judged = judged or _judge_stored(storage, found)
+    results = results or _compute_stored(storage, found)
     with suppress(StorageError):  # the request is what counts; `finish` adds results that are missing
-        storage.add({results_path(id): judged}, f"Results of submission {id}")
+        storage.add({results_path(id): results}, f"Results of submission {id}")
         found = get_submission(storage, id)
     return Receipt(
-        found.id, found.time, found.status, found.flags, found.sheets, parse_results(judged, results_path(id))
+        found.id, found.time, found.status, found.flags, found.sheets, parse_results(results, results_path(id))
     )
 
 
@@ -151,7 +152,7 @@ def preview(
     id, draft = _id(user, typed, uploads), _draft(uploads, typed, names)
     flags = (*draft.flags, *_repeated(draft, user, records(storage)))
     status = "flagged" if flags else "accepted"
-    return Receipt(id, _iso(now()), status, flags, draft.sheets, parse_results(draft.judged, results_path(id)))
+    return Receipt(id, _iso(now()), status, flags, draft.sheets, parse_results(draft.results, results_path(id)))
 
 
 def finish(storage: Storage) -> list[str]:
@@ -159,7 +160,7 @@ def finish(storage: Storage) -> list[str]:
 
     Returns:
         What could not be computed, in words: submissions whose records or sheets are damaged, or can no longer be
-        judged.
+        evaluated.
     """
     problems = []
     there = set(storage.paths("results/"))
@@ -167,8 +168,8 @@ def finish(storage: Storage) -> list[str]:
         problems += [f"the submission {each.id}: {problem}" for problem in each.problems]
         if each.sheets and results_path(each.id) not in there:
             try:
-                judged = _judge_stored(storage, each)
-                storage.add({results_path(each.id): judged}, f"Results of submission {each.id}")
+                results = _compute_stored(storage, each)
+                storage.add({results_path(each.id): results}, f"Results of submission {each.id}")
             except VLAssayError as error:
                 problems.append(f"the submission {each.id}: {error}")
     return problems
@@ -245,7 +246,7 @@ def _draft(uploads: Sequence[bytes], typed: Mapping[str, Any], names: Sequence[s
     flags = [flag for sheet in sheets for flag in find_flags(sheet, expected(sheet.metadata))]
     described = tuple(_describe(sheet, content) for sheet, content in zip(sheets, uploads, strict=True))
     model = {**typed, "name": typed["name"] or sheets[0].model}
-    return _Draft(model, described, tuple(flags), SANDBOX.judge(uploads, "a sheet", **OPTIONS))
+    return _Draft(model, described, tuple(flags), SANDBOX.compute(uploads, "a sheet", **OPTIONS))
 
 
 def _store(
@@ -269,13 +270,13 @@ def _store(
                 raise
 
 
-def _judge_stored(storage: Storage, submission: Submission) -> bytes:
+def _compute_stored(storage: Storage, submission: Submission) -> bytes:
     sheets = []
     for hash in (sheet["sha256"] for sheet in submission.sheets):
         sheets.append(storage.read(f"requests/{submission.id}/{hash}.parquet"))
         if hashlib.sha256(sheets[-1]).hexdigest() != hash:
             raise SheetError(f"the stored sheet {hash} is damaged: its content has another hash")
-    return SANDBOX.judge(sheets, "a stored sheet", **OPTIONS)
+    return SANDBOX.compute(sheets, "a stored sheet", **OPTIONS)
 
 
 def _typed(model: Mapping[str, str]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from ..metrics.results import is_lower_better
 from ._board import APART, BEST, TIE, Board, Column
 from ._entries import PUBLISHED
 
@@ -47,9 +46,8 @@ element.addEventListener('click', (event) => {
 });
 """
 LEGEND = """<p class='assay-legend'><b>Bold</b>: the best of the rows shown. <b>=</b>: cannot be told from the best
-recomputed model at the 5 % level (paired permutation tests over images, corrected by Holm for the number of models;
-scores that are no mean over examples get no mark). <b>†</b>: printed in a paper, not recomputed. Italics: references.
-Point at a number to read where it is from.</p>"""
+recomputed model at the 5 % level (paired permutation tests over images, corrected by Holm for the number of models).
+<b>†</b>: printed in a paper, not recomputed. Italics: references. Point at a number to read where it is from.</p>"""
 
 
 def board_html(
@@ -73,7 +71,7 @@ def board_html(
     """
     heads = [_heading("model", "model", sort == "model")]
     heads += [
-        _heading(str(number), column.heading, column == sort, lower=is_lower_better(column.score))
+        _heading(str(number), column.heading, column == sort, lower=not column.is_higher_better)
         for number, column in enumerate(columns)
     ]
     heads.append(_heading("parameters", "parameters", sort == "parameters"))

@@ -1,7 +1,7 @@
 """Whether an uploaded sheet is whole, honest in form, and about the data that its task has.
 
-What the scores say is judged elsewhere: here each example must be there once, as in the dataset, with scores of the
-right shape. Nothing of an upload is opened outside the sandbox.
+Nothing is computed of the scores here: each example must be there once, as in the dataset, with scores of the right
+shape. Nothing of an upload is opened outside the sandbox.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def check_upload(content: bytes, name: str = "") -> Sheet:
     sheet = SANDBOX.read(content, label, most_rows=len(data.examples), most_bytes=most_bytes)
     # A Parquet file may keep them twice, in its footer and with the schema of its columns.
     if sheet.metadata != metadata:
-        raise SheetError(f"{label} has two different `vl_assay` metadata; upload it as `vl-assay score` wrote it")
+        raise SheetError(f"{label} has two different `vl_assay` metadata; upload it as `vl-assay predict` wrote it")
     _check_benchmark(sheet, data, label)
     _check_rows(sheet, data, label)
     return sheet
@@ -86,7 +86,7 @@ def expected(metadata: Mapping[str, Any], label: str = "the sheet") -> TaskData:
     if metadata.get("kind") != task.kind:
         raise SheetError(
             f"{label} is a sheet of the kind {_shown(metadata.get('kind'))}, but the task {name}/{task_name} is of the "
-            f"kind {task.kind}; score it again with `vl-assay score`"
+            f"kind {task.kind}; score it again with `vl-assay predict`"
         )
     part = _part(task, section.get("configs"))
     if part is None:
@@ -181,7 +181,7 @@ def _check_bytes(content: bytes, label: str) -> None:
     if len(content) < 12 or content[:4] != b"PAR1" or content[-4:] != b"PAR1":
         raise SheetError(
             f"{label} is no Parquet file, or was cut off: it has {len(content):,} bytes and does not begin and end "
-            "with PAR1. Upload the .parquet file that `vl-assay score` wrote"
+            "with PAR1. Upload the .parquet file that `vl-assay predict` wrote"
         )
 
 
@@ -229,7 +229,7 @@ def _check_declared(footer: Footer, rows: int, most_bytes: int, label: str) -> N
     if footer.rows != rows or not 0 <= footer.size <= most_bytes:
         raise SheetError(
             f"{label} declares {footer.rows:,} rows and {footer.size:,} bytes; a sheet of its task has {rows:,} rows, "
-            f"each example once, and at most {most_bytes:,} bytes. Score the whole task with `vl-assay score`"
+            f"each example once, and at most {most_bytes:,} bytes. Score the whole task with `vl-assay predict`"
         )
 
 
@@ -262,6 +262,12 @@ def _check_benchmark(sheet: Sheet, data: TaskData, label: str) -> None:
                 f"{data.benchmark}/{data.task.name} on this server {ours!r}. Score the task again with the published "
                 "dataset and this version of vl-assay"
             )
+    own = json.loads(json.dumps(data.task.metrics))
+    if said.get("metrics", own) != own:
+        raise SheetError(
+            f"{label} declares the metrics {_shown(said['metrics'])}; {data.benchmark}/{data.task.name} is evaluated "
+            f"with {json.dumps(own)} here. Score the task again with this version of vl-assay"
+        )
     lacking = sorted(row.id for row in sheet.rows if "" in row.images)
     if not all(isinstance(each, str) for each in said["missing"]) or sorted(said["missing"]) != lacking:
         raise SheetError(

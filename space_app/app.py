@@ -29,7 +29,7 @@ TITLE = "VL-Assay: what vision-language models understand of composition"
 INTRODUCTION = """# VL-Assay
 Does a model know who does what to whom, and which colour belongs to which object? Every number here is computed from
 raw scores, or names the table of the paper that prints it."""
-SUBMITTING = """Make score sheets with `vl-assay score MODEL BENCHMARK…` and upload them here. They are checked against
+SUBMITTING = """Make predictions with `vl-assay predict MODEL BENCHMARK…` and upload them here. They are checked against
 the benchmark, row by row, and every figure is computed anew. **Check** stores nothing; **Send** does, and gives a
 receipt."""
 CSS = (
@@ -42,8 +42,6 @@ CSS = (
 )
 _FILTERS = {"families": "Family", "sizes": "Size", "training_data": "Training data", "origins": "Origin"}
 _FIRST_COLUMNS = 8
-# They judge a right caption against others, so that their sheets have gaps.
-_GAP_METRICS = ("sugarcrepe_itm", "aro_itm", "augmented_accuracy", "group_match")
 # The file of the theme's own bold, of the weight 600, has but a few letters.
 _FONTS = [LocalFont("Source Sans Pro", weights=(400, 700)), Font("system-ui"), Font("sans-serif")]
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "queue": False, "api_visibility": "private"}
@@ -262,7 +260,7 @@ def _gap_sheets(catalogue: Catalogue) -> dict[str, str]:
     """SHA-256 of each recomputed matching sheet, by model, benchmark and task."""
     found = {}
     for column in catalogue.board.columns:
-        if column.metric in _GAP_METRICS:
+        if column.task_type in ("matching", "groups"):  # the right caption has a gap to the others
             for name, sheet in catalogue.board.recomputed(column).items():
                 found.setdefault(f"{name} on {column.benchmark}/{column.task}", sheet)
     return found
@@ -304,7 +302,7 @@ def _submit(catalogue: Catalogue, page: _Leaderboard) -> tuple[Callable[..., Any
     ) -> Receipt:
         paths = [Path(file) for file in files or ()]
         if not paths:
-            raise SheetError("no score sheet was uploaded; choose one or more files that `vl-assay score` wrote")
+            raise SheetError("no score sheet was uploaded; choose one or more files that `vl-assay predict` wrote")
         model = {key: value.strip() for key, value in zip(MODEL_FIELDS, typed, strict=True) if value}
         contents = [path.read_bytes() for path in paths]
         return function(catalogue.storage, contents, model, user, names=[path.name for path in paths])

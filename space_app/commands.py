@@ -48,7 +48,7 @@ def leaderboard(
 
 @app.command()
 def submit(
-    sheets: Annotated[list[Path], typer.Argument(help="Score sheets of one model, that `vl-assay score` wrote.")],
+    sheets: Annotated[list[Path], typer.Argument(help="Score sheets of one model, that `vl-assay predict` wrote.")],
     to: Annotated[
         str, typer.Option(help="The leaderboard: the address of its page, or OWNER/NAME of its Space.")
     ] = "http://127.0.0.1:7860",

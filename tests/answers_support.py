@@ -11,7 +11,7 @@ import json
 import pytest
 from support import UNVERIFIED
 
-from vl_assay.hub_datasets import get_benchmark, judge, load_examples
+from vl_assay.hub_datasets import get_benchmark, load_examples, report
 from vl_assay.model_wrappers import score
 
 
@@ -73,7 +73,7 @@ WRITERS = {".csv": table, ".jsonl": lines, ".json": json.dumps, ".txt": by_id}
 
 def results_of(path):
     """All results without what names the model, the file and the run."""
-    return [(result.metric, result.scores) for result in judge(path, resamples=100)]
+    return [(result.metric, result.scores) for result in report(path, resamples=100)]
 
 
 def rounded(results):

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 import pyarrow.parquet as pq
 
-from vl_assay.hub_datasets import judge
+from vl_assay.hub_datasets import report
 from vl_assay.metrics.results import write_results
 from vl_assay.model_wrappers import score
 from vl_assay.space_app._launch import RESULTS
@@ -31,7 +31,7 @@ def main() -> None:
                 pq.write_table(
                     pq.read_table(path), sheets[-1], compression="zstd", compression_level=19, use_dictionary=False
                 )
-    write_results(RESULTS, judge(sheets, **OPTIONS))
+    write_results(RESULTS, report(sheets, **OPTIONS))
 
 
 if __name__ == "__main__":

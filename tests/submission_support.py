@@ -84,11 +84,11 @@ def changed(content, metadata=None, rows=None, table=None):
 
 
 def model_sheet(toy, folder, number):
-    """The path of a sheet of questions that is like no other, of the model of that number."""
+    """The path of a sheet of questions that is like no other, of the model of that number, which is no baseline."""
     path = folder / f"{number}.parquet"
 
     def rename(metadata):
-        metadata["model"].update(name=f"model {number}")
+        metadata["model"].update(name=f"model {number}", is_baseline=False)
 
     def answer(rows):
         for bit, row in enumerate(rows[:8]):

@@ -12,7 +12,7 @@ from hypothesis import example as for_example
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.hub_datasets import judge
+from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets._benchmarks import Task
 from vl_assay.hub_datasets._examples import MISSING, Example, Phrase, TaskData
 from vl_assay.metrics.errors import ModelError
@@ -32,7 +32,7 @@ def test_examples_without_an_answer_are_an_error_or_wrong_and_counted(run, sourc
         run(text, "sugarcrepe/swap_obj")
     path = run(text, "sugarcrepe/swap_obj", allow_missing="true")
     assert read_sheet(path).metadata["run"]["missing_answers"] == 2
-    [result] = judge(path, resamples=100)
+    [result] = report(path, resamples=100)
     assert (result.scores["n"], result.scores["accuracy"], result.scores["tie_rate"]) == (6, 4 / 6, 2 / 6)
     assert result.missing == 0
 
@@ -41,10 +41,10 @@ def test_a_missing_row_of_a_retrieval_set_helps_nobody(run, sources):
     task = task_of("retrieval/coco", sources)
     pool = list(dict.fromkeys(caption for example in task.examples for caption in example.captions))
     rows = [{"id": e.id, "scores": [-1.0 - (caption not in e.captions) for caption in pool]} for e in task.examples]
-    perfect = judge(run(lines(rows), "retrieval/coco", ending=".jsonl"), resamples=100)[0].scores
+    perfect = report(run(lines(rows), "retrieval/coco", ending=".jsonl"), resamples=100)[0].scores
     path = run(lines(rows[1:]), "retrieval/coco", out="b", ending=".jsonl", allow_missing="true")
     assert set(read_sheet(path).rows[0].scores) == {-2.0}
-    lacking = judge(path, resamples=100)[0].scores
+    lacking = report(path, resamples=100)[0].scores
     for name in ("image_recall_at_1", "text_recall_at_1"):
         assert lacking[name] < perfect[name] == 1
 
@@ -66,7 +66,7 @@ def test_records_that_answer_nothing_are_an_error_or_counted(run, sources):
     path = run(table(rows), "sugarcrepe/swap_obj", allow_unknown="true")
     facts = read_sheet(path).metadata["run"]
     assert (facts["answers"], facts["unknown_answers"], facts["no_answer"]) == (8, 2, 0)
-    assert judge(path, resamples=100)[0].scores["accuracy"] == 1
+    assert report(path, resamples=100)[0].scores["accuracy"] == 1
 
 
 def test_answers_of_neither_are_counted_and_wrong_whatever_is_right(run, sources):
@@ -76,11 +76,11 @@ def test_answers_of_neither_are_counted_and_wrong_whatever_is_right(run, sources
         "sugarcrepe/swap_obj",
         ending=".jsonl",
     )
-    [result] = judge(path, resamples=100)
+    [result] = report(path, resamples=100)
     assert (result.scores["accuracy"], result.run["no_answer"]) == (4 / 6, 2)
     questions = task_of("tricd/vqa", sources).examples
     path = run(lines([{"id": e.id, "answer": "I cannot tell."} for e in questions]), "tricd/vqa", ending=".jsonl")
-    [result] = judge(path, resamples=100)
+    [result] = report(path, resamples=100)
     assert (result.scores["accuracy"], result.run["no_answer"]) == (0, len(questions))
 
 

@@ -12,7 +12,7 @@ from answers_support import WRITERS, flat, lines, results_of, rounded, swap_obj,
 from support import UNVERIFIED
 from typer.testing import CliRunner
 
-from vl_assay.hub_datasets import build, judge, load_examples
+from vl_assay.hub_datasets import build, load_examples, report
 from vl_assay.metrics._console import build_app
 from vl_assay.metrics.errors import ModelError, UnknownNameError, VLAssayError
 from vl_assay.metrics.sheets import file_hash, read_sheet
@@ -171,7 +171,7 @@ def test_a_build_whose_images_are_partly_missing_is_answered_whole(coco, tmp_pat
     [path] = score(f"answers:{tmp_path}/said.csv", str(repository), out=tmp_path / "out", progress=False)
     sheet = read_sheet(path)
     assert (sheet.metadata["benchmark"]["missing"], sheet.rows[3].images) == ([], ["file:000000000003.jpg"])
-    assert judge(path, resamples=100)[0].scores["n"] == 12
+    assert report(path, resamples=100)[0].scores["n"] == 12
 
 
 def test_models_that_need_images_get_them_as_ever(coco, tmp_path):

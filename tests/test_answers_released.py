@@ -7,7 +7,7 @@ import json
 from answers_support import lines
 from test_sugarcrepe_itm import GPT4V
 
-from vl_assay.hub_datasets import judge
+from vl_assay.hub_datasets import report
 from vl_assay.metrics.sheets import read_sheet
 from vl_assay.model_wrappers import score
 
@@ -27,7 +27,7 @@ def test_gpt4v_is_judged_by_the_files_that_its_authors_released(shared_data, tmp
     assert sheet.model == "gpt4v-swap_obj"
     # The answer of key "108", to an example that is no longer in the release, was right; five said neither.
     assert (sheet.metadata["run"]["unknown_answers"], sheet.metadata["run"]["no_answer"]) == (1, 5)
-    [result] = judge(path, resamples=100)
+    [result] = report(path, resamples=100)
     right, examples = GPT4V["swap_obj"]
     assert (result.scores["n"], result.scores["accuracy"]) == (examples - 1, (right - 1) / (examples - 1))
     assert result.scores["tie_rate"] == 5 / (examples - 1)
@@ -41,7 +41,7 @@ def test_gpt4v_gets_on_all_of_sugarcrepe_what_its_released_answers_say(shared_da
         records += [{"id": f"{category}/{key}", **answer} for key, answer in answers.items()]
     (tmp_path / "gpt-4v.jsonl").write_text(lines(records), encoding="utf-8")
     [path] = gpt4v_run(shared_data, tmp_path, "sugarcrepe", allow_unknown="true")(f"answers:{tmp_path}/gpt-4v.jsonl")
-    [result] = judge(path, resamples=100)
+    [result] = report(path, resamples=100)
     for category, (right, examples) in GPT4V.items():
         part = result.scores["per_category"][category]
         gone = category == "swap_obj"
@@ -58,7 +58,7 @@ def test_the_true_boxes_of_tricd_are_perfect_and_those_on_distractors_are_not(sh
     ]
     (tmp_path / "perfect.json").write_text(json.dumps(perfect), encoding="utf-8")
     [path] = score(f"answers:{tmp_path}/perfect.json", "tricd/val", data_dir=folder, out=tmp_path, progress=False)
-    ap, grounding, group = judge(path, resamples=100)
+    ap, grounding, group = report(path, resamples=100)
     assert (ap.scores["ap"], ap.scores["n"], ap.scores["n_boxes"]) == (1, 204, 315)
     assert (grounding.scores["recall_at_1"], group.scores["recall_at_1"]) == (1, 1)
     assert read_sheet(path).metadata["run"]["without_boxes"] == 102
@@ -70,5 +70,5 @@ def test_the_questions_of_tricd_are_answered_by_number(shared_data, tmp_path):
     said = [{"image_id": entry["image_id"], "answer": entry["answer"]} for entry in released]
     (tmp_path / "right.json").write_text(json.dumps(said), encoding="utf-8")
     [path] = score(f"answers:{tmp_path}/right.json", "tricd/vqa", data_dir=folder, out=tmp_path, progress=False)
-    [result] = judge(path, resamples=100)
+    [result] = report(path, resamples=100)
     assert (result.scores["accuracy"], result.scores["macro_f1"], result.scores["n"]) == (1, 1, 204)

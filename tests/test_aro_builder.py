@@ -19,7 +19,7 @@ import sources_aro
 from builder_support import Small, card_table, paper_text
 from PIL import Image
 
-from vl_assay.hub_datasets import get_benchmark, judge
+from vl_assay.hub_datasets import get_benchmark, report
 from vl_assay.hub_datasets.aro import builder as module
 from vl_assay.hub_datasets.aro import release as release_module
 from vl_assay.hub_datasets.aro.builder import CONFIG_NAMES
@@ -272,7 +272,7 @@ def run(small: Small, model: str, out: Path, **options: Any) -> list[Path]:
 
 
 def test_both_parts_are_judged_with_the_papers_averages(small, tmp_path):
-    relation, attribution = judge(run(small, "mock:shuffled", tmp_path), resamples=100)
+    relation, attribution = report(run(small, "mock:shuffled", tmp_path), resamples=100)
     assert [result.metric for result in (relation, attribution)] == ["aro_itm", "aro_itm"]
     # 12 rows, 3 each of on, eating, to the left of and next to; the last is symmetric.
     assert (relation.scores["n"], relation.scores["n_symmetric"]) == (9, 3)
@@ -282,7 +282,7 @@ def test_both_parts_are_judged_with_the_papers_averages(small, tmp_path):
 
 
 def test_a_bag_of_words_ties_everywhere_as_the_card_says(small, tmp_path):
-    for result in judge(run(small, "mock:bag-of-words", tmp_path), resamples=100):
+    for result in report(run(small, "mock:bag-of-words", tmp_path), resamples=100):
         assert (result.scores["accuracy"], result.scores["tie_rate"]) == (0.0, 1.0)
 
 

@@ -20,7 +20,7 @@ from builder_support import Small, paper_text
 from PIL import Image
 
 from vl_assay.hub_datasets import build as build_repository
-from vl_assay.hub_datasets import judge
+from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.aro import builder as module
 from vl_assay.hub_datasets.aro import karpathy
 from vl_assay.hub_datasets.aro.order import order_rows
@@ -327,7 +327,7 @@ def test_the_order_tasks_are_scored_and_judged(small, config, mock, tmp_path):
         out=tmp_path,
         progress=False,
     )
-    [result] = judge(sheets, resamples=100)
+    [result] = report(sheets, resamples=100)
     assert result.metric == "aro_itm"
     assert result.scores["n"] == {"coco_order": 26, "flickr30k_order": 20}[config]
     untestable = 1 / 26 if config == "coco_order" else 0.0

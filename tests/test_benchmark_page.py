@@ -93,7 +93,7 @@ def test_an_audit_is_a_table_of_what_was_found_best_first(monkeypatch):
     assert cells(html)[1:] == [
         ["itm: final stop", "66.2", "65.0 – 67.0", "50.0", "rule"],
         ["itm: words <b>", "51.0", "49.0 – 53.0", "–", "probe"],
-        ["itm: vera", "50.0", "", "–", "blind model"],
+        ["itm: vera", "50.0", "–", "–", "blind model"],
     ]
     assert "<b>" not in html
     monkeypatch.setattr(_cards, "read_audit", lambda name: None)
@@ -155,6 +155,23 @@ def test_models_that_disagree_are_shown_with_captions_scores_and_images(catalogu
     for name, _, _, said, _ in lines:
         assert said == ", ".join(f"{score:.4g}" for score in rows[name].scores[0])
     assert len(pictures(html)) == len(lines) == 20
+
+
+def test_a_score_that_is_no_mean_has_a_difference_and_no_wins(catalogue):
+    f1, mocks = Column("toy_scenes", "vqa", "yes_no_f1", "macro_f1"), ("mock:bag-of-words", "mock:constant")
+    chosen = [(mock, "recomputed") for mock in mocks]
+    [_, found] = cells(_duels.differences_html(catalogue, f1, chosen))
+    one, two = (catalogue.board.entry(f1, *who).value for who in chosen)
+    assert (found[1], found[3:]) == (f"{100 * (one - two):+.1f}", ["< 0.001", "", "", ""])
+    assert _duels.disagreements_html(catalogue, f1, chosen) == ""
+
+
+def test_detectors_disagree_on_phrases(catalogue):
+    recall = Column("toy_scenes", "detection", "grounding_recall", "macro_recall_at_1")
+    html = _duels.disagreements_html(catalogue, recall, [("demo-owlvit (max_boxes=10)", "recomputed"), CHOSEN[1]])
+    _, *lines = cells(html)
+    assert all(re.search(r", phrase \d$", line[0]) and sorted(line[-2:]) == ["0", "1"] for line in lines)
+    assert lines
 
 
 def test_disagreements_without_the_data_or_without_the_right_say_so(catalogue, monkeypatch):

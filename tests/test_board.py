@@ -68,7 +68,7 @@ def test_the_better_stands_first_whatever_better_means_and_what_is_missing_last(
 
 def test_references_stay_at_the_end_and_are_not_the_best():
     board = Board([
-        entry("Human", 0.99, origin="reference", family=""), entry("Vera", 0.98, origin="published", family="vera"),
+        entry("Human", 0.99, origin="reference", family=""), entry("Vera", 0.98, origin="published", is_baseline=True),
         entry("a", 0.2), entry("b", 0.3),
     ])  # fmt: skip
     frame = board.table([ITM])
@@ -111,7 +111,7 @@ def test_what_a_paper_prints_and_what_was_recomputed_of_a_model_are_two_rows():
 
 def test_a_later_submission_under_the_name_of_another_changes_nothing_of_it():
     board = Board(
-        [entry("a", 0.5, family=""), entry("a", 0.9, source="other", family="vera"), entry("a", 0.2, BRITTLE)]
+        [entry("a", 0.5, family=""), entry("a", 0.9, source="other", is_baseline=True), entry("a", 0.2, BRITTLE)]
     )
     frame = board.table([ITM, BRITTLE])
     assert frame[[ITM.heading, BRITTLE.heading, "family"]].to_numpy().tolist() == [[50, 20, ""]]
@@ -139,6 +139,18 @@ def test_ties_with_a_best_that_is_filtered_out_are_not_marked():
 def test_the_lowest_is_best_where_lower_is_better():
     board = Board([entry("a", 0.1, BRITTLE), entry("b", 0.2, BRITTLE)])
     assert board.marks(board.table([BRITTLE]), [BRITTLE])[BRITTLE.heading].tolist() == [BEST, ""]
+
+
+def test_the_metric_says_which_way_a_score_goes_and_what_no_metric_computes_goes_up():
+    gap = Column("sugarcrepe", "itm", "artifact_gap", "accuracy")  # what captions give away
+    ours, papers = ITM._replace(metric="aro_itm"), Column("ImageNet", "", "", "accuracy")
+    assert [column.is_higher_better for column in (gap, ours, papers)] == [False, True, True]
+    assert [column.heading[-1] for column in (gap, ours, papers)] == ["↓", "y", "y"]
+    board = Board([entry(name, value, column) for name, value in (("a", 0.1), ("b", 0.2)) for column in (gap, papers)])
+    for column, best in ((gap, "a"), (papers, "b")):
+        frame = board.table([column])
+        assert names(frame)[0] == best
+        assert board.marks(frame, [column])[column.heading].tolist() == [BEST, ""]
 
 
 def test_columns_are_whole_tasks_and_categories_are_asked_for():
@@ -195,6 +207,6 @@ def test_filtering_looks_at_no_entry_again():
 
 
 def test_the_board_names_the_sheets_to_compare():
-    board = Board([entry("a"), entry("p", origin="published"), entry("blind", family="vera"), entry("n", sheet="")])
+    board = Board([entry("a"), entry("p", origin="published"), entry("blind", is_baseline=True), entry("n", sheet="")])
     assert board.recomputed(ITM) == {"a": "sheet of a"}
     assert board.recomputed(BRITTLE) == {}

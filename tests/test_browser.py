@@ -195,7 +195,7 @@ def test_a_benchmark_shows_its_card_and_examples(visit):
 
 
 def test_scores_are_drawn_against_each_other_and_gaps_as_they_spread(visit, space, toy):
-    store(space, toy.sheet("itm", "shuffled"))
+    store(space, changed(toy.sheet("itm", "shuffled"), metadata=lambda found: found["model"].update(is_baseline=False)))
     page = visit()
     open_tab(page, "Insights")
     choose(page, "#across", "SugarCrepe itm · macro accuracy")

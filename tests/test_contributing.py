@@ -35,6 +35,34 @@ for command in json.loads(sys.argv[1]):
         build_app()(arguments, standalone_mode=False)
 assert evaluate.load("error_rate").compute(predictions=[[1, 2]], references=[0])["error_rate"] == 1
 assert datasets.load_dataset("plain_colours", "squares", split="test").num_rows == 6
+
+# A lower error rate is better: on the board, in comparisons, in plots and in early stopping.
+from dataclasses import replace
+from vl_assay.hub_datasets import compare, report
+from vl_assay.metrics.sheets import read_sheet, write_sheet
+from vl_assay.model_wrappers.finetune.training import Stopping
+from vl_assay.space_app._board import BEST, Board
+from vl_assay.space_app._entries import of_results
+
+good = "vl-assay-results/mean_colour--rgb/plain_colours.itm.parquet"
+found = read_sheet(good)
+rows = [replace(row, scores=[row.scores[0][::-1]]) if number < 4 else row for number, row in enumerate(found.rows)]
+write_sheet("worse.parquet", replace(found, rows=rows, metadata=found.metadata | {"model": {"name": "worse"}}))
+results = report(["worse.parquet", good])
+board = Board(entry for result in results for entry in of_results([result]))
+[column] = [each for each in board.columns if each.score == "error_rate"]
+table = board.table([column])
+assert list(table["model"]) == ["mean_colour:rgb", "worse"]
+assert list(table[column.heading]) == [0, pytest.approx(200 / 3)]
+assert "↓" in column.heading and list(board.marks(table, [column])[column.heading]) == [BEST, ""]
+[difference] = compare("worse.parquet", good).differences
+assert not difference.higher_is_better and (difference.result["wins"], difference.result["losses"]) == (0, 4)
+assert "error rate (lower is better) +66.7 points" in repr(compare("worse.parquet", good))
+stopping = Stopping("plain_colours/itm/error_rate")
+assert stopping.best([{"scores": {stopping.score: value}} for value in (0.5, 0.1, 0.3)]) == 1
+[axes, *_] = results.plot().axes
+assert "error rate" in axes.get_title() + axes.get_ylabel()
+
 sys.exit(pytest.main([*arguments, *sys.argv[2:]]))
 """
 

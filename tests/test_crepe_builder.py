@@ -15,7 +15,7 @@ from builder_support import Small, card_table
 from datasets.exceptions import DatasetGenerationError
 from PIL import Image
 
-from vl_assay.hub_datasets import get_benchmark, judge, load_examples
+from vl_assay.hub_datasets import get_benchmark, load_examples, report
 from vl_assay.hub_datasets._benchmarks import config_names
 from vl_assay.hub_datasets._repository import build as build_repository
 from vl_assay.hub_datasets._repository import read_build
@@ -288,7 +288,7 @@ def test_the_caption_comes_first_and_rows_have_as_many_candidates_as_negatives(s
 def test_productivity_is_scored_and_judged_by_complexity(small, tmp_path):
     spoil(small.folder, hard_negs=[])
     sheets = score("mock:shuffled", ["crepe"], data_dir=small.folder, out=tmp_path / "sheets", progress=False)
-    results = judge(sheets, resamples=100)
+    results = report(sheets, resamples=100)
     assert [result.scores["n"] for result in results] == [27, 26, 27]
     first = results[0].scores
     assert list(first["per_category"]) == [str(complexity) for complexity in sources.COMPLEXITIES]
@@ -302,7 +302,7 @@ def test_systematicity_is_judged_by_seen_and_unseen_compounds(small, tmp_path):
     sheets = score(
         "mock:constant", ["crepe/systematicity_combined_laion"], data_dir=small.folder, out=tmp_path, progress=False
     )
-    [result] = judge(sheets, resamples=100)
+    [result] = report(sheets, resamples=100)
     assert list(result.scores["per_category"]) == list(sources.COMPOUNDS)
     assert result.scores["recall_at_1"] == 0
     assert result.scores["tie_rate"] == 1

@@ -17,7 +17,7 @@ from builder_support import Small, card_table, image_columns, raw
 from huggingface_hub import DatasetCard
 
 from vl_assay import hub_datasets
-from vl_assay.hub_datasets import benchmark_names, build, get_benchmark, judge
+from vl_assay.hub_datasets import benchmark_names, build, get_benchmark, report
 from vl_assay.hub_datasets._benchmarks import config_names, get_builder, get_card, option_names
 from vl_assay.metrics import citations
 from vl_assay.metrics.errors import DataError
@@ -96,7 +96,7 @@ def test_the_mocks_are_scored_and_judged(name, built, tmp_path):
     for mock in ("shuffled", "constant"):
         sheets = score(f"mock:{mock}", [str(out)], out=tmp_path / mock, progress=False)
         tasks = [task for task in get_benchmark(name).tasks if task.by_default]
-        results = judge(sheets, resamples=100)
+        results = report(sheets, resamples=100)
         assert [result.metric for result in results] == [metric for task in tasks for metric in task.metrics]
         assert all(result.scores["n"] > 0 for result in results)
         assert sum(len(read_sheet(sheet).rows) for sheet in sheets) > 0

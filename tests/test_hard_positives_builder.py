@@ -14,7 +14,7 @@ import sources_hard_positives as sources
 from builder_support import Small, card_lines, paper_text
 from PIL import Image
 
-from vl_assay.hub_datasets import get_benchmark, judge
+from vl_assay.hub_datasets import get_benchmark, report
 from vl_assay.hub_datasets.hard_positives import builder as module
 from vl_assay.hub_datasets.hard_positives.builder import CONFIG_NAMES, RELEASED_ROWS
 from vl_assay.hub_datasets.hard_positives.construct import (
@@ -245,7 +245,7 @@ def test_scores_are_judged_by_both_metrics_and_by_halves(small, tmp_path):
         out=tmp_path / "out",
         progress=False,
     )
-    results = judge(sheets, resamples=100)
+    results = report(sheets, resamples=100)
     assert [result.metric for result in results] == ["augmented_accuracy", "brittleness"] * 4
     replace, swap, clean, kinds = (result.scores for result in results[::2])
     assert (replace["n"], swap["n"], clean["n"]) == (12, 4, 8)

@@ -1,4 +1,4 @@
-"""The score sheets that ship with the leaderboard: judged anew they give the shipped figures, and pages use them."""
+"""The score sheets that ship with the leaderboard: evaluated anew they give the shipped figures, and pages use them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 import pytest
 from submission_support import MemoryStorage
 
-from vl_assay.hub_datasets import judge
+from vl_assay.hub_datasets import report
 from vl_assay.metrics.errors import StorageError
 from vl_assay.metrics.results import Result
 from vl_assay.metrics.sheets import file_hash
@@ -38,8 +38,8 @@ def sheet_files():
 
 
 @pytest.mark.parametrize("path", sheet_files())
-def test_a_sheet_judged_anew_gives_the_shipped_results_to_the_last_digit(path):
-    now = [asdict(result) for result in judge(path, **OPTIONS)]
+def test_a_sheet_evaluated_anew_gives_the_shipped_results_to_the_last_digit(path):
+    now = [asdict(result) for result in report(path, **OPTIONS)]
     assert now == [asdict(result) for result in shipped_results() if result.sheet["file"] == path.name], AGAIN
 
 
@@ -131,8 +131,8 @@ def test_a_submission_of_a_shipped_sheet_takes_its_place_and_one_of_another_shee
 
 def test_a_table_does_not_wait_for_ties_and_has_them_when_they_are_found(catalogue, monkeypatch):
     held = threading.Event()
-    shared = catalogue._ties.shared
-    monkeypatch.setattr(catalogue._ties, "shared", lambda *question: (held.wait(), shared(*question))[1])
+    shared = catalogue.paired.shared
+    monkeypatch.setattr(catalogue.paired, "shared", lambda *question: (held.wait(), shared(*question))[1])
     thread = catalogue.warm()
     assert catalogue.ties([ITM]) == {ITM: frozenset()}
     held.set()

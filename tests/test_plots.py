@@ -162,7 +162,7 @@ def test_a_scatter_pairs_scores_of_one_model_and_one_origin():
 def test_pairs_that_are_ready_to_show_are_those_that_most_models_have():
     found = ready_pairs(Board(published()))
     assert found == {
-        "accuracy against brittleness": (
+        "original accuracy against brittleness": (
             "Hard Positives replace · original accuracy",
             "Hard Positives replace · brittleness ↓",
         ),

@@ -26,7 +26,7 @@ from vl_assay.metrics.errors import DataError
 from vl_assay.metrics.modules import metric_names
 
 ROOT = Path(__file__).parents[1]
-METRIC_TOP = {"README.md", "app.py", "group_match.py", "requirements.txt"}
+METRIC_TOP = {"README.md", "app.py", "group_match.py", "requirements.txt", "spec.py"}
 
 
 def text(planned, path):
@@ -112,7 +112,7 @@ def test_a_space_that_needs_nothing_of_this_package_is_left_as_it_is(tmp_path):
 
 def test_a_space_of_ones_own_may_import_this_package(tmp_path):
     (tmp_path / "README.md").write_text("---\ntitle: x\nsdk: gradio\nsdk_version: 5.0.0\n---\n")
-    (tmp_path / "app.py").write_text("from vl_assay.hub_datasets import judge\n")
+    (tmp_path / "app.py").write_text("from vl_assay.hub_datasets import report\n")
     planned = plan(tmp_path, "me/x")
     assert carried(planned) == {"metrics", "hub_datasets"}
     assert text(planned, "requirements.txt") == text(plan("leaderboard", "me/x"), "requirements.txt")

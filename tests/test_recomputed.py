@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.hub_datasets import judge
-from vl_assay.metrics.errors import UnknownNameError
-from vl_assay.metrics.paired import paired_difference
-from vl_assay.metrics.report import lines
-from vl_assay.metrics.sheet_rows import AnswerRow, MatchingRow
-from vl_assay.metrics.sheets import Sheet, file_hash, read_sheet, write_sheet
+from vl_assay.hub_datasets import report
+from vl_assay.metrics.errors import SheetError
+from vl_assay.metrics.evaluation import lines
+from vl_assay.metrics.modules import get_spec
+from vl_assay.metrics.sheet_rows import AnswerRow, DetectionRow, MatchingRow, RetrievalRow
+from vl_assay.metrics.sheets import Sheet, read_sheet, write_sheet
 from vl_assay.space_app._entries import chance_levels, of_results, parameter_count
-from vl_assay.space_app._ties import Ties, _part, credits, is_mean
+from vl_assay.space_app._paired import PairedTests
 
 
 def sheet_of(rows, benchmark, task, configs, model="some model"):
@@ -32,7 +32,7 @@ def matching_sheet(benchmark, task, categories, shape, seed, n=120, tags=()):
         MatchingRow(
             id=f"{number}",
             config=task,
-            category=str(rng.choice(categories)),
+            category=categories[number % len(categories)],
             images=[f"i{rng.integers(n // 3)}" if number % 7 else "" for _ in range(shape[0])],
             correct=list(range(shape[0])),
             scores=rng.integers(0, 4, shape).astype(float).tolist() if number % 7 else None,
@@ -54,6 +54,29 @@ def answer_sheet(seed, n=120):
     return sheet_of(rows, "toy_scenes", "vqa", ["vqa"])
 
 
+def detection_sheet(seed, n=60):
+    """A phrase with one true box, of which the model finds some, and the same phrase on a distractor."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for number in range(n):
+        truth = [[[0.0, 0.0, 4.0, 4.0]]] if number % 2 == 0 else [[]]
+        boxes = [[0.0, 0.0, 4.0, 4.0], [6.0, 6.0, 9.0, 9.0]]
+        scores = rng.permutation([0.5, 0.75]).tolist() if number % 3 else rng.random(2).tolist()
+        phrases = [{"text": "a cat", "start": 0, "end": 5}]
+        place = (f"{number}", "detection", ["easy", "hard"][number // 2 % 2], [f"i{number}"])
+        rows.append(DetectionRow(*place, number % 2 == 0, f"{number // 2}", phrases, truth, [boxes], [scores]))
+    return sheet_of(rows, "toy_scenes", "detection", ["detection"])
+
+
+def retrieval_sheet(seed, n=30):
+    rng = np.random.default_rng(seed)
+    rows = [
+        RetrievalRow(f"{k}", "coco", "coco", [f"i{k}"], [k], (rng.random(n) + 2 * (np.arange(n) == k)).astype("f4"))
+        for k in range(n)
+    ]
+    return sheet_of(rows, "retrieval", "coco", ["coco"])
+
+
 SHEETS = {
     "sugarcrepe_itm": lambda seed: matching_sheet("sugarcrepe", "itm", ["add_att", "swap_obj"], (1, 2), seed),
     "aro_itm, symmetric relations": lambda seed: matching_sheet(
@@ -65,6 +88,8 @@ SHEETS = {
     "triples": lambda seed: matching_sheet("toy_scenes", "hard_positives", ["x", "y"], (1, 3), seed),
     "group_match": lambda seed: matching_sheet("winoground", "groups", ["x", "y"], (2, 2), seed, tags=("t", "u")),
     "yes_no_f1": answer_sheet,
+    "boxes": detection_sheet,
+    "retrieval_recall": retrieval_sheet,
 }
 
 
@@ -81,13 +106,13 @@ def files(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def judged(files):
-    return {name: judge(paths[0], resamples=100) for name, paths in files.items()}
+def results(files):
+    return {name: report(paths[0], resamples=100) for name, paths in files.items()}
 
 
-def test_entries_hold_every_number_of_the_report_and_no_other(judged):
-    for results in judged.values():
-        for result in results:
+def test_entries_hold_every_number_of_the_report_and_no_other(results):
+    for of_file in results.values():
+        for result in of_file:
             found = {(one.score, one.category): one for one in of_results([result], source="id", status="accepted")}
             for line in lines(result):
                 prefix = "macro_" if line.name == "macro average" else ""
@@ -97,18 +122,19 @@ def test_entries_hold_every_number_of_the_report_and_no_other(judged):
                         one = found[prefix + score, category]
                         assert (one.value, one.interval, one.n) == (shown.value, shown.interval, line.n)
                         assert (one.sheet, one.source) == (result.sheet["sha256"], "id")
-            assert {score for score, _ in found} <= {*result.shown, *(f"macro_{score}" for score in result.shown)}
+            shown = result.table_scores
+            assert {score for score, _ in found} <= {*shown, *(f"macro_{score}" for score in shown)}
 
 
-def test_what_is_typed_goes_before_what_the_sheet_says_where_it_is_not_empty(judged):
+def test_what_is_typed_goes_before_what_the_sheet_says_where_it_is_not_empty(results):
     typed = {"name": "Mine", "family": "", "parameters": "1.5B", "link": "https://x"}
-    first = of_results(judged["sugarcrepe_itm"], model=typed)[0]
+    first = of_results(results["sugarcrepe_itm"], model=typed)[0]
     assert (first.model, first.family, first.parameters, first.training_data) == ("Mine", "clip", 1_500_000_000, "")
-    assert of_results(judged["sugarcrepe_itm"])[0].parameters == 7
+    assert of_results(results["sugarcrepe_itm"])[0].parameters == 7
 
 
-def test_chance_is_a_reference_entry_of_each_score_once(judged):
-    found = chance_levels([*judged["triples"], *judged["triples"]])
+def test_chance_is_a_reference_entry_of_each_score_once(results):
+    found = chance_levels([*results["triples"], *results["triples"]])
     assert {one.score: one.value for one in found} == {
         "original_accuracy": 1 / 2, "augmented_accuracy": 1 / 3, "gap": 1 / 6,
         "brittleness": 1 / 3, "both_wrong": 1 / 3,
@@ -131,43 +157,41 @@ def test_any_parameter_count_is_a_number_in_range_or_none(text):
     assert count is None or 0 < count <= 10**15
 
 
-# Ties.
+# Which models cannot be told from the best.
 
 
-def test_credits_are_what_the_metrics_count(files, judged):
-    compared = 0
+def marks(sheets, metric, score, category=""):
+    """The models that share the mark, of sheets by name."""
+    tests = PairedTests(sheets.__getitem__)
+    return tests.shared({name: name for name in sheets}, metric, score, category)
+
+
+def test_every_score_of_the_board_has_a_difference_and_marks_that_follow_from_it(files, results):
+    compared = set()
     for name, paths in files.items():
-        sheet = read_sheet(paths[0])
-        for result in judged[name]:
-            for score in result.shown:
-                if is_mean(result.metric, score):
-                    earned = credits(sheet, result.metric, score)
-                    assert len(earned) == result.scores["n"]
-                    assert np.mean([*earned.values()]) == pytest.approx(result.scores[score], abs=1e-12), name
-                    compared += 1
-    assert compared == 4 + 1 + 5 + 3 + 1
+        sheets = dict(zip("ab", map(read_sheet, paths), strict=True))
+        tests = PairedTests(sheets.__getitem__)
+        theirs = of_results(report(paths[1], resamples=100))
+        others = {(one.metric, one.score): one.value for one in theirs if not one.category}
+        for one in of_results(results[name]):
+            if one.category:
+                continue
+            place = (one.metric, one.score)
+            found, other = tests.difference("a", "b", *place), others[place]
+            assert found["difference"] == pytest.approx(one.value - other, abs=1e-12), place
+            is_first = (one.value > other) is get_spec(one.metric).is_higher_better(one.score)
+            best = {"a" if is_first else "b"}
+            assert marks(sheets, *place) == (best if found["permutation_p_value"] <= 0.05 else {"a", "b"}), place
+            compared.add(place)
+    assert {("cpd_ap", "ap"), ("yes_no_f1", "macro_f1"), ("group_recall_at_1", "macro_recall_at_1")} <= compared
+    assert len(compared) > 30
 
 
-def test_macro_averages_are_compared_by_weights_that_give_the_metrics_values(files, judged):
-    for name, paths in files.items():
-        ties = Ties({file_hash(path): read_sheet(path) for path in paths}.__getitem__)
-        for result in judged[name]:
-            for score in result.shown:
-                macro = f"macro_{score}"
-                if is_mean(result.metric, macro) and macro in result.scores:
-                    part = _part(ties._read(result.sheet["sha256"], result.metric), macro, "")
-                    assert part.credit @ part.weights == pytest.approx(result.scores[macro], abs=1e-12), name
-
-
-def test_scores_that_are_no_means_get_no_marks_and_are_refused_as_credits(files):
-    sheet = read_sheet(files["yes_no_f1"][0])
-    ties = Ties(lambda sha: pytest.fail("no sheet is needed"))
-    assert ties.shared({"a": "x"}, "yes_no_f1", "macro_f1") == ties.shared({"a": "x"}, "cpd_ap", "ap") == frozenset()
-    assert ties.shared({}, "sugarcrepe_itm", "accuracy") == frozenset()
-    with pytest.raises(
-        UnknownNameError, match=r"unknown mean over examples 'yes_no_f1.macro_f1'; known: sugarcrepe_itm"
-    ):
-        credits(sheet, "yes_no_f1", "macro_f1")
+def test_models_without_scores_share_no_mark():
+    tests = PairedTests(lambda sha: pytest.fail("no sheet is needed"))
+    assert tests.shared({}, "sugarcrepe_itm", "accuracy") == frozenset()
+    assert shared({"a": right_on((), lost=range(200))}) == frozenset()
+    assert shared({"a": right_on(range(150))}, "accuracy", "no category") == frozenset()
 
 
 def right_on(numbers, n=200, category="swap_obj", lost=()):
@@ -184,7 +208,7 @@ def right_on(numbers, n=200, category="swap_obj", lost=()):
 
 
 def shared(sheets, score="accuracy", category=""):
-    return Ties(sheets.__getitem__).shared({name: name for name in sheets}, "sugarcrepe_itm", score, category)
+    return marks(sheets, "sugarcrepe_itm", score, category)
 
 
 def test_models_that_differ_by_chance_share_the_mark_and_those_that_differ_surely_do_not():
@@ -194,12 +218,11 @@ def test_models_that_differ_by_chance_share_the_mark_and_those_that_differ_surel
     assert shared({"only": sheets["far"]}) == {"only"}
 
 
-def test_a_test_is_that_of_paired_difference_with_its_clusters():
+def test_images_are_exchanged_and_not_single_examples():
     # Ten images decide: 2 flips of 2 ** 10 are as extreme, p = .00195; twenty single examples would give 2 / 2 ** 20.
     sheets = {"best": right_on(range(100)), "far": right_on(range(80))}
-    values = [[*credits(sheet, "sugarcrepe_itm", "accuracy").values()] for sheet in sheets.values()]
-    result = paired_difference(*values, clusters=[k // 2 for k in range(200)], resamples=100)
-    assert result["permutation_p_value"] == 2 / 2**10
+    found = PairedTests(sheets.__getitem__).difference("best", "far", "sugarcrepe_itm", "accuracy")
+    assert (found["permutation_p_value"], found["wins"], found["losses"]) == (2 / 2**10, 20, 0)
     assert shared(sheets) == {"best"}
     # Five images: p = 2 / 2 ** 5 = .0625 is not below 5 %, though ten examples would be.
     assert shared({"best": right_on(range(100)), "far": right_on(range(90))}) == {"best", "far"}
@@ -219,7 +242,8 @@ def test_models_are_compared_on_the_examples_that_both_have():
     assert shared({"lost": lost, "whole": right_on(range(50, 200))}) == {"lost"}
     nothing_shared = {"a": right_on(range(200), lost=range(100)), "b": right_on((), lost=range(100, 200))}
     assert shared(nothing_shared) == {"a", "b"}
-    assert shared({"a": right_on((), lost=range(200))}) == frozenset()
+    with pytest.raises(SheetError, match="no example in common"):
+        PairedTests(nothing_shared.__getitem__).pair("a", "b", "sugarcrepe_itm")
 
 
 def test_a_category_is_compared_by_its_own_examples():
@@ -244,19 +268,27 @@ def test_the_least_brittle_model_is_the_best():
         return sheet_of(rows, "toy_scenes", "hard_positives", ["hard_positives"])
 
     sheets = {"brittle": sheet(90), "firm": sheet(10), "firm too": sheet(11)}
-    ties, hashes = Ties(sheets.__getitem__), {name: name for name in sheets}
-    assert ties.shared(hashes, "brittleness", "brittleness") == {"firm", "firm too"}
-    assert ties.shared(hashes, "augmented_accuracy", "augmented_accuracy") == {"firm", "firm too"}
+    assert marks(sheets, "brittleness", "brittleness") == {"firm", "firm too"}
+    assert marks(sheets, "augmented_accuracy", "augmented_accuracy") == {"firm", "firm too"}
+    found = PairedTests(sheets.__getitem__).difference("firm", "brittle", "brittleness", "brittleness")
+    assert (found["wins"], found["losses"]) == (80, 0)
 
 
-def test_each_sheet_is_read_once_and_each_question_answered_once():
+def test_the_smallest_p_value_of_many_detectors_is_significant():
+    rows = detection_sheet(0, n=40).rows
+    blind = [replace(row, boxes=[[] for _ in row.boxes], scores=[[] for _ in row.scores]) for row in rows]
+    right = [replace(row, boxes=row.truth, scores=[[1.0] * len(each) for each in row.truth]) for row in rows]
+    sheets = {"right": sheet_of(right, "toy_scenes", "detection", ["detection"])}
+    sheets |= {f"blind {k}": sheet_of(blind, "toy_scenes", "detection", ["detection"]) for k in range(11)}
+    # With 200 exchanges the smallest p-value is 1 / 201, of 11 models 11 / 201 = .055: eleven get 400.
+    assert marks(sheets, "cpd_ap", "ap") == {"right"}
+
+
+def test_each_sheet_is_read_once():
     sheets = {name: right_on(range(k)) for name, k in (("a", 150), ("b", 149), ("c", 20))}
     read = []
-    ties = Ties(lambda sha: (read.append(sha), sheets[sha])[1])
-    hashes = {name: name for name in sheets}
-    for _ in range(3):
-        assert ties.shared(hashes, "sugarcrepe_itm", "accuracy") == {"a", "b"}
-        ties.shared(hashes, "sugarcrepe_itm", "macro_accuracy")
+    tests = PairedTests(lambda sha: (read.append(sha), sheets[sha])[1])
+    for names in ("ab", "abc", "abc"):
+        assert tests.shared({name: name for name in names}, "sugarcrepe_itm", "accuracy") == {"a", "b"}
+        tests.shared({name: name for name in names}, "sugarcrepe_itm", "macro_accuracy")
     assert sorted(read) == ["a", "b", "c"]
-    parts = [ties._read(sha, "sugarcrepe_itm") for sha in sheets]
-    assert len({id(part.ids) for part in parts}) == 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vl_assay.hub_datasets import judge
+from vl_assay.hub_datasets import report
 from vl_assay.metrics.sheets import read_sheet
 from vl_assay.model_wrappers import score
 
@@ -32,7 +32,7 @@ def test_all_of_sugarcrepe_is_scored_each_image_and_caption_once(stand_in, tmp_p
     sheet = read_sheet(path)
     assert len(sheet.rows) == 7511
     assert (sheet.metadata["run"]["images"], sheet.metadata["run"]["captions"]) == (1560, 11844)
-    [result] = judge([path], resamples=500)
+    [result] = report([path], resamples=500)
     assert {name: s["n"] for name, s in result.scores["per_category"].items()} == {
         "add_att": 692, "add_obj": 2062, "replace_att": 788, "replace_obj": 1652, "replace_rel": 1406,
         "swap_att": 666, "swap_obj": 245,
@@ -46,7 +46,7 @@ def test_all_of_sugarcrepe_is_scored_each_image_and_caption_once(stand_in, tmp_p
 @pytest.mark.parametrize(("ties", "expected"), [("wrong", 0.0), ("half", 0.5), ("right", 1.0)])
 def test_a_constant_model_gets_what_the_tie_policy_says(ties, expected, stand_in, tmp_path):
     [path] = score("mock:constant", ["sugarcrepe/swap_obj"], out=tmp_path, data_dir=stand_in, progress=False)
-    [result] = judge([path], ties=ties, resamples=500)
+    [result] = report([path], ties=ties, resamples=500)
     assert (result.scores["accuracy"], result.scores["tie_rate"]) == (expected, 1.0)
 
 
@@ -61,13 +61,13 @@ def test_the_released_tricd_is_scored_by_a_detector_on_stand_in_images(shared_da
         name = image["file_name"].rsplit("/")[-1]
         Image.fromarray(pixels).resize((image["width"], image["height"])).save(tmp_path / "copy" / "val2017" / name)
     sheets = score("demo-owlvit", ["tricd"], out=tmp_path / "sheets", data_dir=tmp_path / "copy", progress=False)
-    results = {result.metric: result.scores for result in judge(sheets, resamples=100)}
+    results = {result.metric: result.scores for result in report(sheets, resamples=100)}
     assert list(results) == ["cpd_ap", "grounding_recall", "group_recall_at_1"]
     assert (results["cpd_ap"]["n"], results["cpd_ap"]["n_positive"], results["cpd_ap"]["n_boxes"]) == (204, 102, 315)
     # Phrases with boxes on the positive rows; noise shows none of them.
     assert results["grounding_recall"]["n"] == results["group_recall_at_1"]["n"] > 102
     assert 0 <= results["cpd_ap"]["ap"] < 0.2
     answers = score("mock:shuffled", ["tricd/vqa"], out=tmp_path / "vqa", data_dir=tmp_path / "copy", progress=False)
-    [answered] = judge(answers, resamples=100)
+    [answered] = report(answers, resamples=100)
     assert answered.scores["n"] == 204
     assert answered.scores["accuracy"] == pytest.approx(0.5, abs=0.15)

@@ -17,7 +17,7 @@ from builder_support import Small, card_table, paper_text
 from PIL import Image
 
 from vl_assay.hub_datasets import build as build_repository
-from vl_assay.hub_datasets import get_benchmark, judge
+from vl_assay.hub_datasets import get_benchmark, report
 from vl_assay.hub_datasets.authoring import perturb
 from vl_assay.hub_datasets.retrieval import builder as module
 from vl_assay.hub_datasets.retrieval import karpathy
@@ -240,7 +240,7 @@ def test_a_condition_is_scored_by_name_and_judged_as_a_pool_of_its_own(small, co
             out=tmp_path / mock,
             progress=False,
         )
-        [result] = judge(sheets, resamples=100)
+        [result] = report(sheets, resamples=100)
         assert result.metric == "retrieval_recall"
         return result.scores
 

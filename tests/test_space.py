@@ -1,4 +1,4 @@
-"""The leaderboard over its HTTP interface: what is sent is checked, stored, judged and shown; the rest is refused."""
+"""The leaderboard over HTTP: what is sent is checked, stored, evaluated and shown; the rest is refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from space_support import served
 from submission_support import changed, model_sheet
 from typer.testing import CliRunner
 
-from vl_assay.hub_datasets import judge
+from vl_assay.hub_datasets import report
 from vl_assay.metrics._console import build_app
 from vl_assay.metrics.errors import SheetError, StorageError
 from vl_assay.space_app import _duels
@@ -47,17 +47,17 @@ def command(*arguments):
     return CliRunner().invoke(build_app(), list(map(str, arguments)))
 
 
-def test_sheets_that_are_submitted_are_shown_with_the_figures_of_judge(space, toy):
+def test_sheets_that_are_submitted_are_shown_with_the_figures_of_a_report(space, toy):
     paths = [toy.path(task, "shuffled") for task in ("vqa", "groups")]
     result = command("submit", *paths, "--to", space.address, "--name", "A model", "--json")
     assert result.exit_code == 0, result.output
     receipt = json.loads(result.stdout)
     assert receipt["status"] == "accepted"
-    assert [each["scores"] for each in receipt["results"]] == [each.scores for each in judge(paths, **OPTIONS)]
+    assert [each["scores"] for each in receipt["results"]] == [each.scores for each in report(paths, **OPTIONS)]
     [stored] = submissions(space.storage)
     assert (stored.id, stored.model["name"]) == (receipt["id"], "A model")
     entry = space.catalogue.board.entry(VQA, "A model", "recomputed")
-    assert entry.value == judge(paths[0], **OPTIONS)[0].scores["accuracy"]
+    assert entry.value == report(paths[0], **OPTIONS)[0].scores["accuracy"]
     assert entry.source == f"submission {receipt['id']}"
     assert (
         send(space.address, paths, TYPED | {"name": "A model", "family": "", "parameters": "", "training_data": ""})[
@@ -112,7 +112,7 @@ def test_fifty_submissions_at_the_same_time_are_all_stored_and_shown(space, toy,
         assert (stored[receipt["id"]].status, stored[receipt["id"]].time) == ("accepted", receipt["time"])
         entry = space.catalogue.board.entry(VQA, f"model {number}", "recomputed")
         assert (entry.sheet, entry.source) == (hash, f"submission {receipt['id']}")
-        assert result["scores"] == judge(path, **OPTIONS)[0].scores
+        assert result["scores"] == report(path, **OPTIONS)[0].scores
         assert entry.value == result["scores"]["accuracy"]
 
 
@@ -150,8 +150,9 @@ def test_two_models_are_compared_on_the_same_examples(space, toy):
     assert f"<h4>{round(n * (1 - right)):,} of {n:,} examples on which they disagree" in examples
     assert "<oracle>" not in table + examples
     assert examples.count("<tr>") == 21
-    macro = column._replace(score="macro_accuracy")
-    assert "need two recomputed models" in _duels.differences_html(space.catalogue, macro, chosen)
+    macro = _duels.differences_html(space.catalogue, column._replace(score="macro_accuracy"), chosen)
+    values = [board.entry(column._replace(score="macro_accuracy"), *who).value for who in chosen]
+    assert f"<td>{100 * (values[0] - values[1]):+.1f}</td>" in macro
     assert "need two recomputed models" in _duels.differences_html(space.catalogue, column, chosen[:1])
 
 

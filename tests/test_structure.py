@@ -46,7 +46,7 @@ def test_imports_point_one_way(path):
 
 def test_the_import_check_sees_relative_and_absolute_imports():
     found = {path: set(imported_folders(path)) for path in SOURCES}
-    assert "metrics" in found[ROOT / "hub_datasets" / "_judging.py"]
+    assert "metrics" in found[ROOT / "hub_datasets" / "_evaluation.py"]
     assert "metrics" in found[ROOT / "metrics" / "sugarcrepe_itm" / "sugarcrepe_itm.py"]
     assert "hub_datasets" in found[ROOT / "model_wrappers" / "mock.py"]
     assert "hub_datasets" in found[ROOT / "model_wrappers" / "demo_clip" / "train.py"]
@@ -73,7 +73,7 @@ def test_metrics_need_no_torch_and_the_command_line_imports_nothing_heavy():
     show = f"; import sys; print(*[m for m in {heavy} if m in sys.modules])"
     assert run_python("from vl_assay.metrics import kernels, stats, matching" + show) == []
     assert run_python("from vl_assay.metrics._console import build_app; build_app()" + show) == []
-    assert "torch" not in run_python("from vl_assay.hub_datasets import judge, load_examples" + show)
+    assert "torch" not in run_python("from vl_assay.hub_datasets import report, load_examples" + show)
 
 
 @pytest.mark.parametrize("folder", PACKAGES)
@@ -96,7 +96,11 @@ def test_modules_are_public_by_the_lists_or_private_by_name():
     listed = {"metrics": metrics.__all__, "hub_datasets": ["commands"], "model_wrappers": [*family_names(), "commands"]}
     listed["space_app"] = ["app", "commands"]
     for folder in MAY_IMPORT:
-        assert sorted(path.stem for path in (ROOT / folder).glob("[!_]*.py")) == sorted(listed[folder])
+        found = [path.stem for path in (ROOT / folder).glob("[!_]*.py")]
+        found += [
+            path.parent.name for path in (ROOT / folder).glob("*/__init__.py") if path.parent.name in listed[folder]
+        ]
+        assert sorted(found) == sorted(listed[folder])
 
 
 def test_public_functions_of_the_metrics_are_documented_and_typed():
@@ -129,9 +133,9 @@ def test_what_lies_in_the_folders_is_what_is_found():
     from vl_assay.model_wrappers import demo_names, family_names
 
     def folders(folder):
-        return sorted(p.name for p in (ROOT / folder).iterdir() if p.is_dir() and any(p.glob("[!_]*")))
+        return sorted(p.name for p in (ROOT / folder).iterdir() if p.is_dir() and any(p.glob("*.py")))
 
-    assert metric_names() == folders("metrics")
+    assert sorted([*metric_names(), "evaluation"]) == folders("metrics")
     assert sorted([*benchmark_names(), "authoring"]) == folders("hub_datasets")
     files = {path.stem for path in (ROOT / "model_wrappers").glob("[!_]*.py")} - {"commands"}
     assert set(family_names()) == files > {"clip", "mock", "owlvit", "blip", "vqascore", "vera"}
@@ -164,3 +168,46 @@ def test_builders_import_only_siblings_and_one_name_a_line():
 def test_modules_stay_of_readable_length():
     long = {path.name: n for path in SOURCES if (n := len(path.read_text(encoding="utf-8").splitlines())) > 400}
     assert long == {}
+
+
+# Where names of metrics, scores and families may stand beside where they are defined: where benchmarks say which
+# metrics evaluate them, and in the papers' tables. The study prints two of these tables for the toy world.
+NAMED = (
+    *("hub_datasets/*/benchmark.py", "hub_datasets/_published*.py"),
+    *("space_app/_launch.py", "model_wrappers/finetune/_study*.py"),
+)
+# An audit's own record, whose keys are those of the metric that made it.
+AUDITS = ("hub_datasets/authoring/*.py", "space_app/_cards.py")
+
+
+def strings_of(path):
+    """The strings of a source file with their lines; docstrings are none."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.value, node.lineno
+
+
+def test_no_metric_score_or_family_is_named_outside_its_folder():
+    from vl_assay.metrics.modules import get_spec, metric_names
+    from vl_assay.model_wrappers import family_names
+
+    scores = {score.name for name in metric_names() for score in get_spec(name).scores}
+    names = {*metric_names(), *scores, *(f"macro_{score}" for score in scores), *family_names()}
+    # A kind of task and the key of a difference are called so too.
+    names -= {"answers", "difference"}
+    assert {"brittleness", "gap", "macro_accuracy", "vera", "cpd_ap"} <= names
+    audited = {"accuracy", "auc"}
+    found = []
+    for path in SOURCES:
+        relative = path.relative_to(ROOT)
+        text = path.read_text(encoding="utf-8")
+        is_metric = relative.parts[:2] in {("metrics", name) for name in metric_names()}
+        if is_metric or "\n@metric_function" in text or "\n@with_examples" in text:
+            continue
+        if any(relative.match(each) for each in NAMED):
+            continue
+        own = {relative.stem, *relative.parts} | (audited if any(relative.match(each) for each in AUDITS) else set())
+        found += [f"{relative}:{line} {text!r}" for text, line in strings_of(path) if text in names - own]
+    assert found == []

@@ -1,4 +1,4 @@
-"""Submissions: stored whole or not at all, judged as `judge` does, finished after a crash, reviewed and withdrawn."""
+"""Submissions: stored whole or not at all, evaluated as by `report`, finished after a crash, reviewed and withdrawn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from submission_support import MemoryStorage, changed
 
-from vl_assay.hub_datasets import judge
+from vl_assay.hub_datasets import report
 from vl_assay.metrics.errors import RateLimitError, SheetError, StorageError, SubmissionError, UnknownNameError
 from vl_assay.space_app import _records, _submissions
 from vl_assay.space_app._submissions import (
@@ -45,13 +45,15 @@ def noisy(toy, number, task="vqa"):
     return changed(toy.sheet(task, "shuffled"), rows=lambda rows: rows[0].update(score=0.001 * (number + 1)))
 
 
-def test_a_submission_is_stored_with_its_sheets_and_judged_as_by_judge(toy, storage):
+def test_a_submission_is_stored_with_its_sheets_and_evaluated_as_by_report(toy, storage):
     paths = [toy.path(task, "shuffled") for task in TASKS]
     receipt = submit(storage, [path.read_bytes() for path in paths], MODEL, "someone", now=at(0))
-    ours = judge(paths, **OPTIONS)
-    assert [dataclasses.replace(each, sheet={}) for each in receipt.results] == [
-        dataclasses.replace(each, sheet={}) for each in ours
-    ]
+    ours = report(paths, **OPTIONS)
+    for received, computed in zip(receipt.results, ours, strict=True):
+        # Levels of blind rules that a sheet holds are not believed.
+        benchmark = {name: value for name, value in computed.benchmark.items() if name != "blind"}
+        assert received == dataclasses.replace(computed, sheet=received.sheet, benchmark=benchmark)
+        assert received.blind == {}
     assert [each.sheet["sha256"] for each in receipt.results] == [each.sheet["sha256"] for each in ours]
     assert results_of(storage, receipt.id) == receipt.results
     hashes = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
@@ -192,18 +194,24 @@ def test_a_new_version_of_the_metrics_has_everything_computed_again(toy, storage
 
 
 def test_the_version_follows_the_code_that_computes(monkeypatch, tmp_path):
-    judging, others = "hub_datasets/_judging.py", ("metrics/a/app.py", "metrics/page.py")
-    for path in ("metrics/kernels.py", "metrics/a/a.py", judging, *others):
+    computing = (
+        "metrics/kernels.py",
+        "metrics/a/spec.py",
+        "metrics/evaluation/_compute.py",
+        "hub_datasets/b/benchmark.py",
+    )
+    others = ("metrics/a/app.py", "metrics/page.py", "metrics/evaluation/_tables.py")
+    for path in (*computing, *others):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("1")
     assert len(metrics_version()) == 12
     monkeypatch.setattr(_records, "_PACKAGE", tmp_path)
     version = _records.metrics_version.__wrapped__
     seen = [version()]
-    for path in ("metrics/kernels.py", "metrics/a/a.py", judging, "metrics/new.py"):
+    for path in (*computing, "metrics/new.py"):
         (tmp_path / path).write_text("2")
         seen.append(version())
-    assert len(set(seen)) == 5
+    assert len(set(seen)) == 6
     for path in (*others, "metrics/a/README.md"):
         (tmp_path / path).write_text("2")
     assert version() == seen[-1]

@@ -12,7 +12,7 @@ from builder_support import card_table
 from PIL import Image
 from toy_scenes_checker import things_of, word_applies
 
-from vl_assay.hub_datasets import get_benchmark, judge
+from vl_assay.hub_datasets import get_benchmark, report
 from vl_assay.hub_datasets._benchmarks import get_card
 from vl_assay.hub_datasets.toy_scenes.builder import RETRIEVAL_SIZES, SIZES
 from vl_assay.hub_datasets.toy_scenes.render import to_png
@@ -59,7 +59,7 @@ def profiles(tmp_path_factory):
     found = {}
     for mock in MOCKS:
         references = [f"toy_scenes/{task.name}" for task in TASKS]
-        results = judge(
+        results = report(
             score(f"mock:{mock}", references, out=tmp_path_factory.mktemp(mock), progress=False), resamples=100
         )
         found[mock] = {(result.benchmark["task"], result.metric): result.scores for result in results}

@@ -31,6 +31,15 @@ def test_a_good_sheet_is_taken_as_it_is(task, toy):
         assert str(sheet.rows) == str(ours.rows)
 
 
+def test_metrics_are_those_of_the_benchmark_or_not_declared(toy):
+    ours = {"retrieval_recall": {"ks": [1, 5, 10], "pool": "shared"}}
+    for change in (
+        said("benchmark", metrics=ours),
+        lambda metadata: metadata["benchmark"].pop("metrics", None) and None,
+    ):
+        assert check_upload(changed(toy.sheet("retrieval"), metadata=change)).task == "retrieval"
+
+
 def test_the_order_of_rows_does_not_matter(toy):
     assert len(check_upload(changed(toy.sheet("groups"), rows=list.reverse)).rows) == 40
 
@@ -100,6 +109,12 @@ BAD = {
     "no benchmark": ("order", {"metadata": lambda m: m.update(benchmark=[])}, "unknown benchmark 'None'"),
     "other data": ("order", {"metadata": said("benchmark", fingerprint="0")}, "made with other data: its fingerprint"),
     "another split": ("order", {"metadata": said("benchmark", split="train")}, "its split is 'train'"),
+    "other metrics": ("order", {"metadata": said("benchmark", metrics={})}, r"metrics \{\}; .* with .*aro_itm.* again"),
+    "other settings": (
+        "retrieval",
+        {"metadata": said("benchmark", metrics={"retrieval_recall": {"pool": "shared", "ks": [10]}})},
+        r"declares the metrics .*'ks': \[10\].*; toy_scenes/retrieval is evaluated with .*\[1, 5, 10\]",
+    ),
     "a row too few": ("order", {"rows": lambda rows: rows.pop()}, "declares 39 rows .* has 40 rows"),
     "a strange example": ("order", {"rows": renamed}, "lacks 1 of the 40 examples.* has 1 that .*'stranger'"),
     "an example twice": ("order", {"rows": doubled}, "row 1 .*its id came before"),

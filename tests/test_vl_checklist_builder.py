@@ -11,7 +11,7 @@ import pytest
 import sources_vl_checklist as sources
 from builder_support import Small, card_lines
 
-from vl_assay.hub_datasets import get_benchmark, judge
+from vl_assay.hub_datasets import get_benchmark, report
 from vl_assay.hub_datasets._repository import build as build_repository
 from vl_assay.hub_datasets._repository import read_build
 from vl_assay.hub_datasets.vl_checklist import builder as module
@@ -166,7 +166,7 @@ def test_allowed_missing_images_keep_their_rows_and_are_counted(small, tmp_path)
     counts = read_build(out)["configs"]["attribute_color"]["test"]
     assert counts == {"rows": 6, "images": 1, "missing_images": 4, "captions": 12}
     [path] = score("mock:shuffled", [str(out)], out=tmp_path / "sheets", progress=False)
-    [result] = judge([path], resamples=100)
+    [result] = report([path], resamples=100)
     assert (result.missing, result.scores["n"]) == (4, 2)
 
 
@@ -204,7 +204,7 @@ def test_types_are_scored_pairwise_and_averaged_as_categories(small, tmp_path):
     configs = ["attribute_color", "relation_spatial"]
     out = build_repository("vl_checklist", tmp_path / "built", configs=configs, data_dir=small.folder)
     [path] = score("mock:shuffled", [str(out)], out=tmp_path / "sheets", progress=False)
-    [result] = judge([path], resamples=100)
+    [result] = report([path], resamples=100)
     won = {config: [] for config in configs}
     for row in read_sheet(path).rows:
         [[caption, negative]] = row.scores

@@ -19,7 +19,7 @@ import sources_winoground as sources
 from builder_support import Small, card_table, raw
 from huggingface_hub.utils import GatedRepoError, RepositoryNotFoundError
 
-from vl_assay.hub_datasets import judge, load_examples
+from vl_assay.hub_datasets import load_examples, report
 from vl_assay.hub_datasets._repository import build as build_repository
 from vl_assay.hub_datasets.winoground import builder as module
 from vl_assay.metrics.errors import DataError
@@ -352,7 +352,7 @@ def test_damaged_tags_are_an_error(small, tags, found):
 def test_a_repository_is_scored_and_judged_by_both_sets_of_tags(small, tmp_path):
     out = build_repository("winoground", tmp_path / "built", data_dir=small.folder, options={"verify": False})
     [path] = score("mock:shuffled", [str(out)], out=tmp_path / "sheets", progress=False)
-    [result] = judge([path], resamples=100)
+    [result] = report([path], resamples=100)
     assert result.metric == "group_match"
     assert result.scores["n"] == 5
     assert {"text_score", "image_score", "group_score"} <= set(result.scores)
