@@ -68,13 +68,19 @@ def sugarcrepe_accuracy(
     """`matching_accuracy`, and the same for each form of hard negative: REPLACE, SWAP and ADD.
 
     Args:
-        scores, correct, ties, labels: as for `matching_accuracy`.
+        scores: array-like of shape (n, k), k >= 2; higher means a better match. SugarCrepe has k = 2, and [positive,
+            negative] is the usual order.
+        correct: array-like of shape (n,), the column of the correct caption in each row, so 0 in the usual order.
+        ties: what a tie for the highest score earns: ``"wrong"`` 0, as in the authors' code, ``"half"`` 1 over the
+            number of captions that share it, ``"right"`` 1.
         forms: the form of each category that may come; SugarCrepe's seven categories by default.
+        labels: categories, clusters; and further options: see ``aggregate.SummaryOptions``.
 
     Returns:
-        As `matching_accuracy`, with ``per_form``: for each form ``accuracy`` (over its examples, as in the paper's
-        Table 5), ``macro_accuracy`` (over its categories), ``tie_rate``, ``n`` and the intervals; empty without
-        categories.
+        As `matching_accuracy` (``accuracy``, ``macro_accuracy``, "Average" in the paper's Table 6, ``tie_rate``, ``n``,
+        ``per_category`` and with ``confidence`` the intervals), and ``per_form``: for each form ``accuracy`` (over its
+        examples, as in the paper's Table 5), ``macro_accuracy`` (over its categories), ``tie_rate``, ``n`` and the
+        intervals; empty without categories.
 
     Raises:
         ScoresError: as `matching_accuracy`, or a category without a form; the message names its row.

@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import re
 import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from .contract import MetricSpec
+from .aggregate import SummaryOptions
+from .contract import MetricFunction, MetricSpec
 from .errors import UnknownNameError
 
 if TYPE_CHECKING:
@@ -80,11 +82,32 @@ def install_metric(name: str) -> Path:
 
 
 def describe(module_class: type[Any]) -> Texts:
-    """What an `evaluate` module says of itself, from the docstrings of its file and of its class."""
+    """What an `evaluate` module says of itself: the docstrings of its file, of its class and of the metric's function.
+
+    The class says what the metric is, with examples; arguments, results and errors are those of the function, under the
+    names of the module's inputs. A class that describes its own arguments is taken as it is.
+    """
+    own = inspect.cleandoc(module_class.__doc__ or "")
+    if "Args:" not in own:
+        summary, _, examples = own.partition("\n\nExamples:\n")
+        own = f"{summary}\n\n{_described(module_class.spec.function)}\n\nExamples:\n{examples}"
     return {
         "description": inspect.cleandoc(sys.modules[module_class.__module__].__doc__ or ""),
-        "inputs_description": inspect.cleandoc(module_class.__doc__ or ""),
+        "inputs_description": own,
     }
+
+
+def _described(function: MetricFunction) -> str:
+    """Arguments, results, errors and source of a metric's function, with the options that all metrics have."""
+    text = inspect.cleandoc(function.__doc__ or "").partition("\n\n>>>")[0]
+    text = text[text.index("Args:") :]
+    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = [name for name, each in inspect.signature(function).parameters.items() if each.kind is positional]
+    if not names[0].startswith("predictions"):
+        for name, column in zip(names, ("predictions", "references"), strict=False):
+            text = re.sub(rf"^(    (?:\w+, )?){name}\b", rf"\1{column}", text, count=1, flags=re.MULTILINE)
+    options = inspect.cleandoc(SummaryOptions.__doc__ or "").partition("Keys:\n")[2]
+    return text.replace("\n\nReturns:", f"\n{options}\n\nReturns:", 1)
 
 
 def detection_features() -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -305,27 +306,36 @@ def _draw(content: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np
     kinds, members = np.unique(content.round(12), axis=0, return_counts=True)
     draws = int(members.sum())
     generator = np.random.default_rng(seed)
-    return np.concatenate([_draw_sums(generator, kinds, members, n) for n in chunks(resamples, draws)])
+    if _KINDS_WORTH_COUNTING * len(members) <= draws:
+        counts = (generator.multinomial(draws, members / draws, size=n) for n in chunks(resamples, draws))
+        return np.concatenate([each @ kinds for each in counts])
+    # Of many kinds it is faster to draw the clusters one by one, and to count; two chunks are in memory at a time.
+    return _draw_one_by_one(generator, np.repeat(kinds, members, axis=0), list(chunks(resamples, 2 * draws)))
 
 
-def _draw_sums(
-    generator: np.random.Generator, kinds: NDArray[np.float64], members: NDArray[np.intp], resamples: int
+def _draw_one_by_one(
+    generator: np.random.Generator, content: NDArray[np.float64], sizes: list[int]
 ) -> NDArray[np.float64]:
-    # As floats, which hold whole numbers exactly: a product of whole numbers and floats is slow.
-    return _draw_counts(generator, members, resamples).astype(np.float64) @ kinds
+    """Column sums of resamples, of which so many are made at a time; the next are drawn while these are counted."""
+    draws = len(content)
 
+    def draw(resamples: int) -> NDArray[np.int32]:
+        drawn = generator.integers(draws, size=(resamples, draws), dtype=np.int32)
+        drawn += draws * np.arange(resamples, dtype=np.int32)[:, np.newaxis]
+        return drawn
 
-def _draw_counts(generator: np.random.Generator, members: NDArray[np.intp], resamples: int) -> NDArray[np.intp]:
-    """How often each kind comes in resamples of all clusters, shape (resamples, kinds)."""
-    draws, kinds = int(members.sum()), len(members)
-    if _KINDS_WORTH_COUNTING * kinds <= draws:
-        return generator.multinomial(draws, members / draws, size=resamples)
-    # Of many kinds it is faster to draw the clusters one by one, and to count.
-    kind_of = np.repeat(np.arange(kinds, dtype=np.int32), members)
-    drawn = generator.integers(draws, size=(resamples, draws), dtype=np.int32)
-    drawn = kind_of[drawn]
-    drawn += kinds * np.arange(resamples, dtype=np.int32)[:, np.newaxis]
-    return np.bincount(drawn.ravel(), minlength=resamples * kinds).reshape(resamples, kinds)
+    def sums(drawn: NDArray[np.int32]) -> NDArray[np.float64]:
+        counts = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
+        # As floats, which hold whole numbers exactly: a product of whole numbers and floats is slow.
+        return counts.astype(np.float64) @ content
+
+    found = []
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(draw, sizes[0])
+        for size in (*sizes[1:], 0):
+            drawn, coming = coming.result(), pool.submit(draw, size)
+            found.append(sums(drawn))
+    return np.concatenate(found)
 
 
 def _intervals(per_cluster: _Totals, resampled: _Totals, confidence: float) -> tuple[list[Interval], Interval]:

@@ -14,31 +14,6 @@ from vl_assay.metrics.modules import describe
 class AugmentedAccuracy(CheckedInputs, evaluate.Metric):
     """Share of examples in which both true captions outscore the hard negative; higher is better.
 
-    Args:
-        predictions: float64 of shape (n, 3): rows [s(c), s(c_p), s(c_n)], the scores of the original caption, its hard
-            positive and its hard negative with the image, on any scale, higher meaning a better match.
-        ties: what a tie of the hard negative with a true caption earns where it decides: ``"wrong"`` 0 (the paper),
-            ``"half"`` what breaking it at random earns on average, ``"right"`` 1.
-        categories: one label per example, such as ``"swap"`` or ``"replace_att"``.
-        confidence: coverage of confidence intervals, such as 0.95; none are computed without it.
-        clusters: one label per example, its image; without them the intervals are too narrow.
-        resamples: number of bootstrap resamples, at least 100.
-        seed: seed of the resampling.
-
-    Returns:
-        original_accuracy: share with s(c) > s(c_n), in [0, 1].
-        augmented_accuracy: share with s(c) > s(c_n) and s(c_p) > s(c_n), in [0, 1] (equation 1).
-        gap: original minus augmented, in [0, 1]; lower is better.
-        macro_original_accuracy, macro_augmented_accuracy, macro_gap: unweighted means over the categories.
-        tie_rate: share of the examples that a tie decides, in [0, 1].
-        n: number of examples.
-        per_category: the same for each category.
-        confidence, and ``<score>_interval`` beside each score: with ``confidence``; intervals as [low, high].
-
-    Raises:
-        ValueError: a row without three scores, a NaN or infinite score, missing labels or a value that an option does
-            not have; the message names the rows.
-
     Examples:
         >>> import evaluate
         >>> metric = evaluate.load("metrics/augmented_accuracy")

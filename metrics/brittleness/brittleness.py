@@ -14,33 +14,6 @@ from vl_assay.metrics.modules import describe
 class Brittleness(CheckedInputs, evaluate.Metric):
     """Share of examples in which one true caption is above the hard negative and the other below; lower is better.
 
-    Args:
-        predictions: float64 of shape (n, 3): rows [s(c), s(c_p), s(c_n)], the scores of the original caption, its hard
-            positive and its hard negative with the image, on any scale, higher meaning a better match.
-        ties: what a tie of the hard negative with a true caption counts: ``"right"`` not brittle (the paper's strict
-            inequalities), ``"half"`` the chance that breaking it at random makes the example brittle, ``"wrong"``
-            brittle, as breaking it in some way makes it.
-        categories: one label per example, such as ``"swap"`` or ``"replace_att"``.
-        confidence: coverage of confidence intervals, such as 0.95; none are computed without it.
-        clusters: one label per example, its image; without them the intervals are too narrow.
-        resamples: number of bootstrap resamples, at least 100.
-        seed: seed of the resampling.
-
-    Returns:
-        brittleness: share with the hard negative strictly between the true captions, in [0, 1] (equation 2).
-        both_wrong: share with the hard negative strictly above both, in [0, 1]; lower is better.
-        macro_brittleness, macro_both_wrong: unweighted means over the categories.
-        tie_rate: share with the hard negative at the score of a true caption, in [0, 1].
-        rankings: shares of the six rankings, and of rows with any tie, which have none; they sum to 1.
-        mean_scores: the mean scores of c, c_p and c_n.
-        n: number of examples.
-        per_category: brittleness, both_wrong, tie_rate and n for each category.
-        confidence, and ``<score>_interval`` beside each score: with ``confidence``; intervals as [low, high].
-
-    Raises:
-        ValueError: a row without three scores, a NaN or infinite score, missing labels or a value that an option does
-            not have; the message names the rows.
-
     Examples:
         >>> import evaluate
         >>> metric = evaluate.load("metrics/brittleness")

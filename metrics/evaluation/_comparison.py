@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +13,7 @@ from ..contract import Examples
 from ..paired import holm
 from ..results import code_version
 from ..sheet_rows import Row
+from . import _render
 from ._format import interval, p_value, percent, points, words
 
 if TYPE_CHECKING:
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 SCHEMA = "vl-assay/comparison"
 VERSION = 2
 
-_AVERAGE = "micro average"
+_AVERAGE, _MACRO = _AVERAGES = ("micro average", "macro average")
+_COMPACT = ("first, %", "second, %", "difference", "p", "p (Holm)")
 _NESTED = ("per_category", "macro", "difference_interval")
 
 
@@ -113,11 +116,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """The verdict and the tables, as a notebook shows them."""
-        from html import escape
-
-        return f"<p><strong>{escape(self.verdict)}</strong></p>" + "".join(
-            f"<h4>{escape(_title(each))}</h4>{_html_table(each)}" for each in self.differences
-        )
+        return f"<p><strong>{escape(self.verdict)}</strong></p>{_render.to_html(self._tables())}"
 
     def to_pandas(self) -> pandas.DataFrame:
         """Every number of the tables, a row for each difference and category; fractions, NaN where not known."""
@@ -166,29 +165,15 @@ class Comparison:
         return figure
 
     def print(self) -> None:
-        """Print the verdict and a table for each score to the terminal."""
+        """Print the verdicts and a table for each score to the terminal."""
         from rich.console import Console
-        from rich.markup import escape
-        from rich.table import Table
+        from rich.markup import escape as as_it_is
 
         console = Console()
-        console.print(f"[bold]{escape(self.verdict)}[/]")
+        console.print(f"[bold]{as_it_is(self.verdict)}[/]")
         for sentence in self.verdicts if len(self.verdicts) > 1 else ():
-            console.print(f"- {escape(sentence)}")
-        for each in self.differences:
-            title, note = escape(_title(each)), escape(_footnote(each, self.options))
-            table = Table(title=title, caption=note, title_justify="left", caption_justify="left")
-            for header in ("", "first\n%", "second\n%", "difference\ninterval", "p", "p\n(Holm)", "wins\nlosses"):
-                table.add_column(header, justify="right" if header else "left", overflow="fold")
-            for name, part in _lines(each):
-                if name == _AVERAGE:
-                    table.add_section()
-                cells = _cells(part)
-                stacked = [f"{cells['difference']}\n{cells['interval']}", cells["p"], cells["p (Holm)"]]
-                stacked.append(f"{cells['wins']}\n{cells['losses']}")
-                style = "bold" if name == _AVERAGE else None
-                table.add_row(escape(name), cells["first, %"], cells["second, %"], *stacked, style=style)
-            console.print(table)
+            console.print(f"- {as_it_is(sentence)}")
+        _render.print_tables(self._tables())
 
     def to_json(self) -> str:
         """The comparison as JSON: `schema`, `version`, `code`, `verdict`, and the fields of `Comparison`."""
@@ -207,17 +192,8 @@ class Comparison:
 
     def to_markdown(self) -> str:
         """The verdicts, and a table for each score, as Markdown."""
-        blocks = [f"**{self.verdict}**\n"]
-        blocks += [f"- {verdict}" for verdict in self.verdicts if len(self.verdicts) > 1] + [""]
-        for each in self.differences:
-            columns = ["", *_cells(each.result)]
-            table = ["| " + " | ".join(columns) + " |", "|---" + "|---:" * (len(columns) - 1) + "|"]
-            for name, part in _lines(each):
-                cells = [name, *_cells(part).values()]
-                table.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-            note = _footnote(each, self.options)
-            blocks.append(f"### {_title(each)}\n\n" + "\n".join(table) + f"\n\n{note}\n")
-        return "\n".join(blocks)
+        verdicts = "".join(f"- {verdict}\n" for verdict in self.verdicts if len(self.verdicts) > 1)
+        return f"**{self.verdict}**\n\n{verdicts}\n{_render.to_markdown(self._tables())}"
 
     def write(self, out: str | Path) -> list[Path]:
         """Write ``comparison.json`` and ``comparison.md`` to a folder, each whole or not at all; the files' paths."""
@@ -225,6 +201,9 @@ class Comparison:
         for file, text in zip(files, (self.to_json(), self.to_markdown()), strict=True):
             write_text(file, text)
         return files
+
+    def _tables(self) -> list[_render.Table]:
+        return [_table(each, self.options) for each in self.differences]
 
     def _main(self) -> list[Difference]:
         """The main score of the first metric of each task and pair."""
@@ -273,18 +252,42 @@ def _lines(difference: Difference) -> list[tuple[str, dict[str, Any]]]:
     if len(parts) == 1:
         return parts
     macro = difference.result.get("macro")
-    averages = [(_AVERAGE if parts else "all", difference.result), *([("macro average", macro)] if macro else [])]
+    averages = [(_AVERAGE if parts else "all", difference.result), *([(_MACRO, macro)] if macro else [])]
     return [*parts, *averages]
 
 
-def _cells(part: dict[str, Any]) -> dict[str, str]:
+def _table(difference: Difference, options: dict[str, Any]) -> _render.Table:
+    """The table of a difference; a terminal shows the columns that the verdict rests on."""
+    lines = _lines(difference)
+    cells = [_cells(part) for _, part in lines]
+    rows = [
+        _render.TableRow(name, tuple(each.values()), name in _AVERAGES)
+        for (name, _), each in zip(lines, cells, strict=True)
+    ]
+    columns = tuple(_render.Column(name, ("interval",) if cell.details else ()) for name, cell in cells[0].items())
+    table = _render.Table(_title(difference), columns, tuple(rows), _footnote(difference, options))
+    both = [_render.Cell("/".join(filter(None, (each["wins"].value, each["losses"].value)))) for each in cells]
+    compact = replace(
+        table,
+        columns=(
+            *(replace(each, header=each.header.removesuffix(", %")) for each in columns if each.header in _COMPACT),
+            _render.Column("wins/ losses"),
+        ),
+        rows=tuple(
+            replace(row, cells=(*(each[name] for name in _COMPACT), last))
+            for row, each, last in zip(rows, cells, both, strict=True)
+        ),
+    )
+    return replace(table, compact=compact)
+
+
+def _cells(part: dict[str, Any]) -> dict[str, _render.Cell]:
     """The cells of a line by their column, but for its name."""
     least = part["smallest_detectable_difference"]
-    return {
+    texts = {
         "first, %": percent(part["score1"]),
         "second, %": percent(part["score2"]),
         "difference": points(part["difference"]),
-        "interval": interval(part["difference_interval"], signed=True),
         "p": p_value(part["permutation_p_value"]),
         "p (Holm)": p_value(part.get("p_value_holm")),
         "p (McNemar)": p_value(part["mcnemar_p_value"]),
@@ -295,18 +298,8 @@ def _cells(part: dict[str, Any]) -> dict[str, str]:
         "ties of second, %": percent(part["tie_rate2"]),
         "n": f"{part['n']:,}",
     }
-
-
-def _html_table(difference: Difference) -> str:
-    from html import escape
-
-    columns = ["", *_cells(difference.result)]
-    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
-    body = "".join(
-        f"<tr><th>{escape(name)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in _cells(part).values())}</tr>"
-        for name, part in _lines(difference)
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    bounds = interval(part["difference_interval"], signed=True)
+    return {name: _render.Cell(text, (bounds,) if name == "difference" else ()) for name, text in texts.items()}
 
 
 def _title(difference: Difference) -> str:
@@ -317,7 +310,7 @@ def _title(difference: Difference) -> str:
 
 def _footnote(difference: Difference, options: dict[str, Any]) -> str:
     """How the numbers were made and what is not in them."""
-    cells = _cells(difference.result)
+    cells = {name: cell.value for name, cell in _cells(difference.result).items()}
     text = (
         f"Difference: first less second, in points; intervals {100 * options['confidence']:g} %, bootstrap over "
         "images; p by exchanging the models on whole images, then corrected for the number of categories (Holm)."

@@ -14,36 +14,6 @@ from vl_assay.metrics.modules import describe, detection_features
 class GroupRecallAt1(BoxInputs, evaluate.Metric):
     """Recall@1 with the boxes of the positive row and of its distractor pooled, phrase by phrase; higher is better.
 
-    Args:
-        predictions: for each image-caption row ``{"boxes": [[…4], …], "scores": […], "phrase_ids": […]}``; empty lists
-            where the model abstains.
-        references: for each row ``{"boxes": …, "phrase_ids": …}``; empty lists on distractors.
-        pair_ids: one label per row; the positive row of a caption and its distractors share it.
-        positive: one flag per row, true where the caption is true of the image: once in each pair.
-        phrase_keys: for each row a mapping from phrase id to the phrase's place in the caption (TRICD's ``phrases``),
-            where the rows of a pair number their phrases differently; by default they share the ids.
-        box_format: ``"xyxy"`` or ``"xywh"`` for both, or a mapping that gives one to ``"predictions"`` and one to
-            ``"references"``. By default as in TRICD's released files: predictions XYXY, references XYWH.
-        ties: what a phrase earns where boxes share the highest confidence: ``"wrong"`` 1 if all of them are right,
-            ``"right"`` 1 if one of them is, ``"half"`` the right ones' share.
-        categories: one label per row, such as TRICD's splits.
-        confidence: coverage of confidence intervals, such as 0.95; none are computed without it.
-        clusters: one label per row, its image; by default the pair.
-        resamples: number of bootstrap resamples, at least 100.
-        seed: seed of the resampling.
-
-    Returns:
-        recall_at_1: share of phrases, in [0, 1]; ``macro_recall_at_1`` averages over the categories.
-        tie_rate: share of phrases that a tie decides.
-        n, n_pairs, n_abstained: numbers of phrases, of pairs, and of phrases without any predicted box, which are
-            misses.
-        per_category: the same for each category.
-        confidence, and ``<score>_interval`` beside each score: with ``confidence``; intervals as [low, high].
-
-    Raises:
-        ValueError: rows that cannot be read, a pair without exactly one positive row or without a distractor, a phrase
-            without a key, or a value that an option does not have; the message names the rows.
-
     Examples:
         >>> import evaluate
         >>> metric = evaluate.load("metrics/group_recall_at_1")

@@ -16,28 +16,6 @@ from vl_assay.metrics.yes_no_f1.spec import SPEC
 class YesNoF1(CheckedInputs, evaluate.Metric):
     """Accuracy and macro F1 of yes-or-no answers; higher is better.
 
-    Args:
-        predictions: of shape (n,), the answers: 1 or 0, true or false, or "yes" and "no".
-        references: of shape (n,), the right answers, likewise; one list may hold words and the other numbers.
-        categories: one label per question, such as TRICD's splits.
-        confidence: coverage of confidence intervals, such as 0.95; none are computed without it.
-        clusters: one label per question, its image; without them the intervals are too narrow.
-        resamples: number of bootstrap resamples, at least 100.
-        seed: seed of the resampling.
-
-    Returns:
-        accuracy, macro_f1, f1_yes, f1_no: in [0, 1].
-        macro_accuracy: unweighted mean of the categories' accuracies.
-        false_positives, false_negatives: numbers of questions wrongly answered with yes, and with no.
-        n: number of questions.
-        per_category: ``accuracy``, ``macro_f1``, ``n``, and the category's shares of all false positives and of all
-            false negatives: ``false_positive_share``, ``false_negative_share``; ``None`` where there are none.
-        confidence, accuracy_interval, macro_accuracy_interval, macro_f1_interval: with ``confidence``.
-
-    Raises:
-        ValueError: an answer that is neither yes nor no, or right answers all of one kind, for which macro F1 is not
-            defined; the message names the rows.
-
     Examples:
         >>> import evaluate
         >>> metric = evaluate.load("metrics/yes_no_f1")

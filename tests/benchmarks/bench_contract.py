@@ -1,0 +1,72 @@
+"""Time from scores to intervals through the contract of metrics, for a mean and for average precision.
+
+    python tests/benchmarks/bench_contract.py
+
+100,000 matching examples on 20,000 images with 10,000 resamples, and two detectors on a set of TRICD's size, 2,672 rows
+of 100 boxes, with 1,000 paired resamples of AP, AP50, AP75 and AP on positives. Exits with 1 when the first takes more
+than 2 seconds or the second more than 30.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from vl_assay.metrics.aggregate import aggregate
+from vl_assay.metrics.contract import Examples
+from vl_assay.metrics.cpd import cpd_ap
+from vl_assay.metrics.differences import Resampling, differences
+from vl_assay.metrics.matching import FORMS, sugarcrepe_accuracy
+
+EXAMPLES, IMAGES, GOAL = 100_000, 20_000, 2.0
+ROWS, BOXES, PAIRED_GOAL = 2672, 100, 30.0
+
+
+def matching() -> None:
+    """Examples of SugarCrepe's seven categories, averaged with intervals, by form too."""
+    rng = np.random.default_rng(0)
+    scores, clusters = rng.normal(size=(EXAMPLES, 2)), rng.integers(0, IMAGES, EXAMPLES)
+    categories = [[*FORMS][number % len(FORMS)] for number in range(EXAMPLES)]
+    examples = sugarcrepe_accuracy.per_example(scores, np.zeros(EXAMPLES), categories=categories, clusters=clusters)
+    aggregate(examples, confidence=0.95, resamples=10_000)
+
+
+def detector(seed: int) -> Examples:
+    """Random boxes; every other row has five of them, at random, as its ground truth."""
+    rng, truth = np.random.default_rng(seed), np.random.default_rng(0)
+    corners = truth.random((ROWS, BOXES, 2)) * 500  # both detectors draw the same boxes, and differ in their scores
+    boxes = np.concatenate([corners, corners + 5 + 100 * truth.random((ROWS, BOXES, 2))], axis=2)
+    predictions: list[dict[str, Any]] = [
+        {"boxes": row.tolist(), "scores": rng.random(BOXES).tolist(), "phrase_ids": [0] * BOXES} for row in boxes
+    ]
+    found = [row[truth.integers(BOXES, size=5)].tolist() if n % 2 == 0 else [] for n, row in enumerate(boxes)]
+    references = [{"boxes": each, "phrase_ids": [0] * len(each)} for each in found]
+    return cpd_ap.per_example(predictions, references, clusters=np.arange(ROWS) // 2, box_format="xyxy")
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """The least time of two."""
+    times = []
+    for _ in range(2):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def main() -> int:
+    """Measure and print; the exit status."""
+    first, second = detector(1), detector(2)
+    taken = seconds(matching)
+    print(f"{EXAMPLES:,} matching examples, 10,000 resamples of {IMAGES:,} images: {taken:.2f} s")
+    how = Resampling(resamples=1_000, permutations=100)
+    paired = seconds(lambda: differences(first, second, how))
+    print(f"{ROWS:,} rows of {BOXES} boxes, 1,000 paired resamples and 100 exchanges of four scores: {paired:.2f} s")
+    return int(taken > GOAL or paired > PAIRED_GOAL)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
