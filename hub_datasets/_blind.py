@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..metrics.aggregate import aggregate
+from ..metrics.errors import ScoresError
 from ..metrics.evaluation import examples_of
 from ..metrics.modules import get_spec
 from ..metrics.sheet_rows import AnswerRow, MatchingRow, Row
@@ -37,7 +38,10 @@ def blind_levels(task: TaskData) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for metric, settings in task.task.metrics.items():
         spec = get_spec(metric)
-        results = [aggregate(examples_of(each, metric, settings, ties="half")) for each in rows]
+        try:
+            results = [aggregate(examples_of(each, metric, settings, ties="half")) for each in rows]
+        except ScoresError:  # a part without which the score is not defined, such as questions of one kind
+            continue
         scores = spec.table_scores(list(results[0]))
         main = spec.main_score if spec.main_score in scores else scores[0]
         better = max if spec.is_higher_better(main) else min

@@ -83,6 +83,7 @@ def yes_no_f1(answers: ArrayLike, truth: ArrayLike, **labels: Unpack[Described])
         facts=facts,
         chance={"macro_f1": float(_f1(np.array([yes, no, yes, no]) / 2)[0])},  # half of each kind answered with yes
         with_tie_rate=False,
+        has_ties=False,
         **labels,
     )
     for name, members in examples.categories.items():

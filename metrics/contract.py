@@ -131,7 +131,7 @@ class Examples:
             phrases of a caption.
         values: for each score that is a mean over examples an array of shape (n,), in [0, 1]; NaN where an example is
             not of this score, such as an image's query in image retrieval.
-        tied: bool array of shape (n,): whether a tie decides a value.
+        tied: bool array of shape (n,): whether a tie decides a value; or the share of runs in which one does.
         clusters: int array of shape (n,): equal for examples that are not independent.
         membership: the examples that count in a category, and the category of each of these places; None without
             categories.
@@ -146,12 +146,13 @@ class Examples:
         chance: what scoring at random gets on these inputs, by score.
         with_macro: whether means have macro averages.
         with_tie_rate: whether the share of ties is a number of the results.
+        has_ties: whether `tied` says anything; not where there are no ties, or none of single examples.
         category_key: the key of the results by category.
     """
 
     rows: Numbers
     values: Mapping[str, Floats]
-    tied: NDArray[np.bool_]
+    tied: NDArray[Any]
     clusters: Numbers
     membership: tuple[Numbers, list[Any]] | None = None
     names: list[str] | None = None
@@ -164,6 +165,7 @@ class Examples:
     chance: Mapping[str, float] = field(default_factory=dict)
     with_macro: bool = True
     with_tie_rate: bool = True
+    has_ties: bool = True
     category_key: str = "per_category"
 
     def __len__(self) -> int:
@@ -211,6 +213,7 @@ class Examples:
             },
             with_macro=self.with_macro,
             with_tie_rate=self.with_tie_rate,
+            has_ties=self.has_ties,
             category_key=self.category_key,
         )
 

@@ -88,7 +88,7 @@ def cpd_ap(
     everything = AveragePrecision(("ap", "ap50", "ap75"), matched, ties)
     positives = AveragePrecision(("ap_positives",), select_rows(matched, flags), ties)
     examples = make_examples(
-        {}, np.zeros(n), estimators=(everything, positives), facts=facts, with_tie_rate=False, **labels
+        {}, np.zeros(n), estimators=(everything, positives), facts=facts, with_tie_rate=False, has_ties=False, **labels
     )
     places = {"the set": np.arange(n)} | {f"the category {name!r}": each for name, each in examples.categories.items()}
     for what, numbers in places.items():

@@ -151,8 +151,11 @@ def _mean_difference(first: Examples, second: Examples, score: str, how: Resampl
     return result
 
 
-def _tie_rates(first: Examples, second: Examples, numbers: Numbers) -> dict[str, float]:
-    return {f"tie_rate{n}": float(each.tied[numbers].mean()) for n, each in enumerate((first, second), start=1)}
+def _tie_rates(first: Examples, second: Examples, numbers: Numbers) -> dict[str, float | None]:
+    return {
+        f"tie_rate{n}": float(each.tied[numbers].mean()) if each.has_ties else None
+        for n, each in enumerate((first, second), start=1)
+    }
 
 
 def _macro_weights(examples: Examples) -> Floats:
@@ -176,6 +179,8 @@ def _macro_difference(first: Examples, second: Examples, score: str, how: Resamp
     shares = (differences_[numbers] + 1) / 2
     chosen = (how.confidence, how.resamples, how.seed)
     low, high = cluster_bootstrap(shares, first.clusters[numbers], labels, *chosen).macro
+    if len(np.unique(first.clusters)) == 1:
+        low, high = 0.0, 1.0  # one cluster says nothing about others
     residuals = weights * differences_
     for places in first.macro_categories.values():
         share = len(first) / (len(first.macro_categories) * len(places))
@@ -219,8 +224,8 @@ def _result(
         "permutation_p_value": float(p),
         "mcnemar_p_value": None,
         "mcnemar_method": None,
-        "standard_error": error or None,
-        "smallest_detectable_difference": reach * error if error else None,
+        "standard_error": error if error and error > _ROUNDING else None,
+        "smallest_detectable_difference": reach * error if error and error > _ROUNDING else None,
         **_tie_rates(first, second, np.arange(len(first))),
         "confidence": float(how.confidence),
         "per_category": {},
@@ -307,12 +312,13 @@ def _cluster_sums(columns: Floats, clusters: Numbers) -> Floats:
     return sums
 
 
-def pooled(parts: list[Examples], clusters: Numbers) -> Examples:
+def pooled(parts: list[Examples], clusters: Numbers, rows: Numbers) -> Examples:
     """The examples of several seeds as one set, whose scores are the means over the seeds.
 
     Args:
         parts: the examples of each seed, of one metric.
         clusters: of all of them, one after the other: examples that share an image are not independent across seeds.
+        rows: the input row of each of them among the rows of all parts.
 
     Returns:
         One set. Means weigh each example alike, so that seeds of unequal size weigh by it.
@@ -328,7 +334,7 @@ def pooled(parts: list[Examples], clusters: Numbers) -> Examples:
             [label for _, labels in found for label in labels],
         )
     return Examples(
-        rows=np.arange(starts[-1]),
+        rows=rows,
         values={name: np.concatenate([part.values[name] for part in parts]) for name in first.values},
         tied=np.concatenate([part.tied for part in parts]),
         clusters=clusters,
@@ -338,19 +344,24 @@ def pooled(parts: list[Examples], clusters: Numbers) -> Examples:
             MeanOf([part.estimators[place] for part in parts], numbers, int(starts[-1]))
             for place in range(len(first.estimators))
         ),
+        names=[name for part in parts for name in part.names or ()] if first.names is not None else None,
         with_macro=first.with_macro,
         with_tie_rate=first.with_tie_rate,
+        has_ties=first.has_ties,
     )
 
 
 def averaged(runs: list[Examples]) -> Examples:
-    """The mean of several runs of a model on the same examples, in the same order, such as of training seeds."""
+    """The mean of several runs of a model on the same examples, in the same order, such as of training seeds.
+
+    To be compared with a mean of as many runs: the exchange of models in ``differences`` is of means of equal spread.
+    """
     first = runs[0]
     numbers = np.arange(len(first))
     return replace(
         first,
         values={name: np.mean([run.values[name] for run in runs], axis=0) for name in first.values},
-        tied=np.any([run.tied for run in runs], axis=0),
+        tied=np.mean([run.tied for run in runs], axis=0),
         estimators=tuple(
             MeanOf([run.estimators[place] for run in runs], [numbers] * len(runs), len(first))
             for place in range(len(first.estimators))

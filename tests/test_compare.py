@@ -304,13 +304,47 @@ def test_seeds_of_the_data_and_runs_of_a_model_are_averaged(tmp_path):
     assert (difference.seeds, difference.result["n"], difference.result["n_clusters"]) == (3, 72, 12)
     assert difference.result["score1"] == pytest.approx(np.mean(means["a"]))
     assert difference.result["difference"] == pytest.approx(np.mean(means["a"]) - np.mean(means["b"]))
-    # Two runs of one model on the same data against one of another: each example has the mean of the runs.
-    runs = [[[1, 0], [0, 1]], [[1, 0], [1, 0]], [[0, 1], [0, 1]]]
+    assert len(compare(*paths, **QUICK).per_example()) == 72
+    # Two runs of each model on the same data, and a third of one, which has no partner: each example has their mean.
+    runs = [[[1, 0], [0, 1]], [[1, 0], [1, 0]], [[0, 1], [0, 1]], [[0, 1], [1, 0]], [[1, 0], [1, 0]]]
     paths = [
-        write(tmp_path / f"run{n}.parquet", matching(run), model="a" if n < 2 else "b") for n, run in enumerate(runs)
+        write(tmp_path / f"run{n}.parquet", matching(run), model="a" if n in (0, 1, 4) else "b")
+        for n, run in enumerate(runs)
     ]
-    [difference] = compare(*paths, **QUICK).differences
-    assert (difference.result["score1"], difference.result["score2"]) == (3 / 4, 0)
+    comparison = compare(*paths, **QUICK)
+    [difference] = comparison.differences
+    assert (difference.result["score1"], difference.result["score2"], difference.unused) == (3 / 4, 1 / 4, 1)
+    assert "1 files are in no difference" in comparison.to_markdown()
+
+
+def test_other_configurations_are_no_seeds_and_stand_apart(tmp_path):
+    rng = np.random.default_rng(6)
+    paths = []
+    for model in "ab":
+        for name, configs in (("whole", ["swap_obj", "swap_att"]), ("part", ["swap_obj"])):
+            rows = matching(rng.integers(0, 3, (12, 2)), configs)
+            facts = {"configs": configs, "fingerprint": name, "options": {"seed": 0}}
+            paths.append(write(tmp_path / f"{model}-{name}.parquet", rows, model=model, **facts))
+    found = compare(*paths, **QUICK).differences
+    assert [(each.task, each.seeds, each.result["n"]) for each in found] == [
+        ("itm: swap_obj, swap_att", 1, 12),
+        ("itm: swap_obj", 1, 12),
+    ]
+
+
+def test_seeds_keep_their_examples_and_what_was_left_out(tmp_path):
+    paths = []
+    for model in "ab":
+        for seed in range(2):
+            rows = matching([[2, 1], [1, 2]] * 4, ("next to", "on"))
+            facts = {"fingerprint": str(seed) * 64, "model": model}
+            paths.append(write(tmp_path / f"{model}{seed}.parquet", rows, "aro", "relation", **facts))
+    comparison = compare(*paths, **QUICK)
+    [difference] = comparison.differences
+    assert (difference.left_out, difference.seeds) == ({"symmetric relation": 8}, 2)
+    frame = comparison.per_example()
+    assert list(frame["id"]) == ["1", "3", "5", "7"] * 2
+    assert set(frame["category"]) == {"on"}
 
 
 def test_a_comparison_shows_its_examples_and_numbers_as_frames(tmp_path):

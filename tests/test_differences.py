@@ -146,7 +146,7 @@ def test_models_of_equal_predictions_do_not_differ():
 def test_seeds_are_pooled_and_runs_averaged_for_every_kind_of_score():
     first, second, (one, two) = two_detectors()
     clusters = np.concatenate([one.clusters, two.clusters])
-    both = pooled([one, two], clusters)
+    both = pooled([one, two], clusters, np.arange(len(clusters)))
     values = dict(zip(both.estimators[0].names, both.estimators[0](), strict=True))
     assert values["ap"] == pytest.approx((ap_of(first) + ap_of(second)) / 2)
     mean = averaged([one, two])

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from vl_assay.hub_datasets import Example, TaskData, get_benchmark
+from vl_assay.hub_datasets._blind import blind_levels
 from vl_assay.metrics.errors import DataError
 from vl_assay.metrics.sheets import read_sheet
 from vl_assay.model_wrappers import predict, run
@@ -68,3 +70,12 @@ def test_seeds_have_files_of_their_own_and_a_mean_with_its_deviation(tmp_path):
     assert "±" in text
     with pytest.raises(DataError, match="tricd has no seed to choose; give seeds for benchmarks that are drawn at ran"):
         predict("mock:constant", "tricd", out=tmp_path, seeds=[0], **QUIET)
+
+
+def test_a_task_whose_score_is_undefined_without_images_has_no_blind_level():
+    [task] = [task for task in get_benchmark("toy_scenes").tasks if task.name == "vqa"]
+    examples = [Example(str(n), "vqa", "x", ("i",), ("Is it red?",), answer=True) for n in range(3)]
+    assert blind_levels(TaskData("toy_scenes", task, task.configs, "test", examples=examples)) == {}
+    examples += [Example(str(n), "vqa", "x", ("i",), ("Is it red?",), answer=False) for n in range(3, 6)]
+    levels = blind_levels(TaskData("toy_scenes", task, task.configs, "test", examples=examples))
+    assert levels["yes_no_f1"]["accuracy"] == 1 / 2

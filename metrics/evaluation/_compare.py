@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,8 +18,18 @@ from ..modules import get_spec
 from ..sheet_rows import DetectionRow, Row
 from ..sheets import Sheet, file_hash, prediction_files, read_sheet
 from ._comparison import Comparison, Difference, Side
-from ._compute import RESAMPLES, Declared, check_options, cluster_numbers, declared_metrics, examples_of, tie_policy
+from ._compute import (
+    RESAMPLES,
+    Declared,
+    Metrics,
+    check_options,
+    cluster_numbers,
+    declared_metrics,
+    examples_of,
+    tie_policy,
+)
 from ._format import distinct_labels
+from ._seeds import data_variant
 
 if TYPE_CHECKING:
     pass
@@ -98,7 +110,9 @@ def _models(paths: Sequence[Path]) -> dict[str, _Tasks]:
         identities = [f"{identity} {number}" for identity, (_, number) in zip(identities, described, strict=True)]
     groups: dict[str, list[_File]] = {}
     for identity, (file, _) in zip(identities, described, strict=True):
-        groups.setdefault(identity, []).append(file)
+        group = groups.setdefault(identity, [])
+        if all(file.path.resolve() != other.path.resolve() for other in group):
+            group.append(file)
     if len(groups) < 2:
         raise SheetError(f"predictions of {len(groups)} model came; name those of two or more")
     labels = distinct_labels([files[0].predictions.metadata["model"] for files in groups.values()])
@@ -128,18 +142,56 @@ def _compare_task(
     ties: str | None,
     how: Resampling,
 ) -> Iterator[tuple[Difference, Side | None]]:
-    """The differences of one task; with the first of each metric the examples behind them."""
+    """The differences of one task; with the first of each metric the examples behind them.
+
+    Versions of the data that differ in their seed are averaged; others are compared each by themselves.
+    """
     versions = _versions(first, second)
+    used = sum(len(one) + len(two) for one, two in versions)
+    variants: dict[str, list[tuple[list[_File], list[_File]]]] = {}
+    for version in versions:
+        variants.setdefault(data_variant(version[0][0].predictions.metadata["benchmark"]), []).append(version)
+    for same in variants.values():
+        found = _compare_versions(same, labels, metrics, ties, how)
+        where = _where(same[0][0][0].predictions, len(variants) > 1)
+        for difference, side in found:
+            yield replace(difference, task=where, unused=len(first) + len(second) - used), side
+
+
+def _where(predictions: Sheet, with_configs: bool) -> str:
+    """The task, with its configurations where they tell it from others."""
+    configs = predictions.metadata["benchmark"].get("configs")
+    return f"{predictions.task}: {', '.join(map(str, configs))}" if with_configs and configs else predictions.task
+
+
+def _declared(files: Sequence[_File], metrics: Declared) -> Metrics:
+    """The metrics that one of the files declares."""
+    for file in files[:-1]:
+        try:
+            return metrics(file.predictions)
+        except SheetError:
+            continue
+    return metrics(files[-1].predictions)
+
+
+def _compare_versions(
+    versions: list[tuple[list[_File], list[_File]]],
+    labels: tuple[str, str],
+    metrics: Declared,
+    ties: str | None,
+    how: Resampling,
+) -> Iterator[tuple[Difference, Side | None]]:
     runs = [_shared_rows(one, two) for one, two in versions]
     unscored = sum(len(one[0].predictions.rows) for one, _ in versions) - sum(len(each[0][0]) for each in runs)
     rows = [row for each in runs for row in each[0][0]]
     clusters = np.array(cluster_numbers(rows))
     starts = np.cumsum([0, *(len(each[0][0]) for each in runs)])
-    predictions = first[0].predictions
+    predictions = versions[0][0][0].predictions
     about = {"benchmark": predictions.benchmark, "task": predictions.task, "first": labels[0], "second": labels[1]}
-    for metric, settings in metrics(predictions).items():
+    for metric, settings in _declared([files[0] for files in versions[0]], metrics).items():
         spec = get_spec(metric)
         sides = []
+        left_out: Counter[str] = Counter()
         for model in (0, 1):
             parts, numbers = [], []
             for start, each in zip(starts, runs, strict=False):
@@ -147,12 +199,10 @@ def _compare_task(
                 made = [examples_of(run, metric, settings, ties=ties, clusters=own.tolist()) for run in each[model]]
                 parts.append(made[0] if _is_single(runs) else averaged(made))
                 numbers.append(start + parts[-1].rows)
-            both = parts[0] if len(parts) == 1 else pooled(parts, clusters[np.concatenate(numbers)])
-            sides.append(both)
+            places = np.concatenate(numbers)
+            sides.append(parts[0] if len(parts) == 1 else pooled(parts, clusters[places], places))
+            left_out = Counter(why for part in parts for why in part.left_out.values())
         one, two = sides
-        left_out: dict[str, int] = {}
-        for why in one.left_out.values():
-            left_out[why] = left_out.get(why, 0) + 1
         side = Side({**about, "metric": metric}, rows, one, two)
         names = list(differences(one, two, how).items())
         main = [name for name, _ in names if name == spec.main_score] or spec.table_scores([name for name, _ in names])
@@ -172,7 +222,7 @@ def _compare_task(
                 higher_is_better=score.higher_is_better,
                 is_main=name == main[0],
                 ties=tie_policy(spec, ties),
-                left_out=left_out,
+                left_out=dict(left_out),
                 unscored=unscored,
                 seeds=len(versions),
                 result=result,
@@ -193,7 +243,12 @@ def _versions(first: list[_File], second: list[_File]) -> list[tuple[list[_File]
         for file in files:
             found.setdefault(file.predictions.metadata["benchmark"].get("fingerprint"), []).append(file)
         by_data.append(found)
-    shared = [(runs, by_data[1][data]) for data, runs in by_data[0].items() if data in by_data[1]]
+    # As many runs of both: a mean of several has less spread than one, and exchanging them would be no fair test.
+    shared = [
+        (runs[: len(by_data[1][data])], by_data[1][data][: len(runs)])
+        for data, runs in by_data[0].items()
+        if data in by_data[1]
+    ]
     if not shared:
         prints = [next(iter(found)) for found in by_data]
         raise SheetError(

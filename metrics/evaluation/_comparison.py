@@ -42,6 +42,8 @@ class Difference:
         left_out: examples that both models scored and the metric does not count, by why.
         unscored: examples that lack their image in some file, and are in no difference.
         seeds: how many versions of the data, such as seeds of its builder, are averaged.
+        unused: files of both models that are in no difference of the task: of data that the other model lacks, and runs
+            beyond the other's number.
         result: what ``differences.differences`` returns: `difference` is the first less the second; `wins` are the
             examples on which the first model is the better one.
     """
@@ -58,6 +60,7 @@ class Difference:
     unscored: int
     seeds: int
     result: dict[str, Any]
+    unused: int = 0
 
     @property
     def where(self) -> str:
@@ -151,7 +154,8 @@ class Comparison:
         """The differences of the main scores with their intervals, over all examples and by category."""
         from matplotlib.figure import Figure
 
-        shown = [(each, name, part) for each in self._main() for name, part in _lines(each)]
+        every = [(each, name, part) for each in self._main() for name, part in _lines(each)]
+        shown = [(each, name, part) for each, name, part in every if part["difference"] is not None]
         figure = Figure(figsize=(8, 1.2 + 0.3 * len(shown)), layout="constrained")
         axes = figure.subplots()
         for height, (_, _, part) in enumerate(reversed(shown)):
@@ -319,13 +323,15 @@ def _footnote(difference: Difference, options: dict[str, Any]) -> str:
         text += f" Over all {cells['n']} examples McNemar's p is {cells['p (McNemar)']}."
     if cells["detectable"]:
         text += f" A true difference of {cells['detectable']} points would be found in four of five cases."
-    if difference.ties:
+    if difference.ties and difference.result["tie_rate1"] is not None:
         text += (
             f" Ties count as {difference.ties}; they decide {cells['ties of first, %']} % for the first model and "
             f"{cells['ties of second, %']} % for the second."
         )
     if difference.seeds > 1:
         text += f" Means over {difference.seeds} versions of the data."
+    if difference.unused:
+        text += f" {difference.unused:,} files are in no difference: the other model has none to compare them with."
     if difference.unscored:
         text += f" {difference.unscored:,} examples lack their image in a file and are in no score."
     for why, count in difference.left_out.items():

@@ -115,17 +115,24 @@ def over_seeds(results: Sequence[Result], read: Read) -> list[SeedSummary]:
     """
     groups: dict[str, dict[str, Result]] = {}
     for result in results:
-        groups.setdefault(_identity(result), {}).setdefault(result.sheet["sha256"], result)
+        # The same run made again on the same data is no further seed.
+        run = json.dumps([result.benchmark.get("fingerprint"), result.scores], sort_keys=True)
+        groups.setdefault(_identity(result), {}).setdefault(run, result)
     return [_summary(list(group.values()), read) for group in groups.values() if len(group) > 1]
 
 
 def _identity(result: Result) -> str:
     """All that results of one group have in common."""
-    benchmark = result.benchmark
+    about = [result.model, data_variant(result.benchmark), result.metric, result.options]
+    return json.dumps(about, sort_keys=True, default=str)
+
+
+def data_variant(benchmark: Mapping[str, Any]) -> str:
+    """What the data of a task are but for their seed: benchmark, task, configurations, split and builder options."""
     options = benchmark.get("options")
     fixed = {name: value for name, value in options.items() if name != SEED} if isinstance(options, dict) else {}
     about = [benchmark["name"], benchmark["task"], benchmark.get("configs"), benchmark.get("split"), fixed]
-    return json.dumps([result.model, about, result.metric, result.options], sort_keys=True, default=str)
+    return json.dumps(about, sort_keys=True, default=str)
 
 
 def _summary(group: list[Result], read: Read) -> SeedSummary:
@@ -157,18 +164,20 @@ def _pooled(runs: Sequence[Sequence[Row]], first: Result, settings: Sequence[Map
         own = clusters[start : start + len(run)].tolist()
         parts.append(examples_of(run, first.metric, chosen, ties=first.options.get("ties"), clusters=own))
         numbers.append(start + parts[-1].rows)
-    return pooled(parts, clusters[np.concatenate(numbers)])
+    rows = np.concatenate(numbers)
+    return pooled(parts, clusters[rows], rows)
 
 
 def _lines(group: Sequence[Result], sample: Sequence[Line]) -> list[SeedLine]:
     """The lines of the pooled sample, with the values of the single seeds."""
     seeds = [{line.name: line for line in lines(result)} for result in group]
-    return [
-        SeedLine(
-            line.name, _scores(line, [each[line.name] for each in seeds if line.name in each]), line.n, line.is_average
-        )
-        for line in sample
-    ]
+    found = []
+    for line in sample:
+        # A seed of one category has the category's line alone, which is the average too.
+        own = [each.get(line.name) or (next(iter(each.values())) if line.is_average else None) for each in seeds]
+        there = [each for each in own if each is not None]
+        found.append(SeedLine(line.name, _scores(line, there), sum(each.n for each in there), line.is_average))
+    return found
 
 
 def _scores(sample: Line, seeds: Sequence[Line]) -> dict[str, SeedScore]:
