@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from ..metrics.aggregate import aggregate
@@ -66,7 +66,7 @@ def _matching(rule: Callable[[str], float], sign: float) -> Callable[[Example], 
     def row(example: Example) -> Row:
         scores = [sign * rule(caption) for caption in example.captions]
         return MatchingRow(
-            **_common(example), correct=list(range(len(example.images))), scores=[scores for _ in example.images]
+            **example.facts(), correct=list(range(len(example.images))), scores=[scores for _ in example.images]
         )
 
     return row
@@ -74,16 +74,5 @@ def _matching(rule: Callable[[str], float], sign: float) -> Callable[[Example], 
 
 def _answering(sign: float) -> Callable[[Example], Row]:
     return lambda example: AnswerRow(
-        **_common(example), question=example.captions[0], correct=example.answer, score=sign
+        **example.facts(), question=example.captions[0], correct=example.answer, score=sign
     )
-
-
-def _common(example: Example) -> Mapping[str, Any]:
-    return {
-        "id": example.id,
-        "config": example.config,
-        "category": example.category,
-        "images": list(example.images),
-        "tags": list(example.tags),
-        "cluster": example.cluster,
-    }

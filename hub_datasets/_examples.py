@@ -73,6 +73,17 @@ class Example:
     pair: str = ""
     answer: bool = True
 
+    def facts(self) -> dict[str, Any]:
+        """What the rows of predictions of all kinds say of an example."""
+        return {
+            "id": self.id,
+            "config": self.config,
+            "category": self.category,
+            "images": list(self.images),
+            "tags": list(self.tags),
+            "cluster": self.cluster,
+        }
+
 
 @dataclass
 class TaskData:

@@ -25,7 +25,7 @@ from .stats import chunks, cluster_bootstrap, cluster_totals, percentile_interva
 PERMUTATIONS = 10_000
 POWER = 0.8
 MACRO = "macro_"
-# What a score costs whose resamples are no product of matrices; see `Estimator.draws`.
+# Of a score such as AP, whose resamples are no product of matrices, each draw costs milliseconds.
 MOST_WEIGHTED_DRAWS = 1_000
 
 # Values closer than this differ by rounding only.

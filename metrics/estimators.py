@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -13,33 +14,31 @@ Floats = NDArray[np.float64]
 Numbers = NDArray[np.intp]
 
 
-class Estimator:
+class Estimator(ABC):
     """Scores that are no means over examples, such as an average precision, as functions of example weights.
 
     Attributes:
         names: the scores that it estimates.
-        draws: how resamples reach it. "totals": it sees the summed `columns` of the examples, so that many resamples
-            are one product of matrices; "weights": it sees how often each example counts.
         with_interval: whether its scores get intervals.
     """
 
     names: tuple[str, ...]
     with_interval: bool = True
 
+    @abstractmethod
     def __call__(self, weights: Floats | None = None) -> Floats:
         """The scores, of shape (len(names),), with each example counted as often as its weight says, or once.
 
         NaN where a score is undefined, as average precision without any ground truth.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def select(self, numbers: Numbers) -> Estimator:
         """The estimator over these examples alone, in their order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stacked(self, other: Estimator) -> Estimator:
         """The estimator over this one's examples followed by another's of the same kind."""
-        raise NotImplementedError
 
     def edge_interval(self, clusters: Numbers, confidence: float) -> tuple[float, float] | None:
         """The interval of its first score where resamples cannot spread; None where they can."""

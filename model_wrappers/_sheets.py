@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -61,11 +61,11 @@ class Results:
 
     def _matching_row(self, example: Example, place: int | None) -> Row:
         scores = None if place is None else self._work.captions.matrix(self._pairs, place).tolist()
-        return MatchingRow(**_common(example), correct=list(range(len(example.images))), scores=scores)
+        return MatchingRow(**example.facts(), correct=list(range(len(example.images))), scores=scores)
 
     def _answer_row(self, example: Example, place: int | None) -> Row:
         score = None if place is None else self._work.questions.matrix(self._answers, place).item()
-        return AnswerRow(**_common(example), question=example.captions[0], correct=example.answer, score=score)
+        return AnswerRow(**example.facts(), question=example.captions[0], correct=example.answer, score=score)
 
     def _retrieval_rows(self, task: TaskData, place: int | None) -> list[Row]:
         said: Iterator[tuple[list[int], np.ndarray]] = iter(())
@@ -74,7 +74,7 @@ class Results:
         rows: list[Row] = []
         for example in task.examples:
             correct, scores = ([], None) if MISSING in example.images else next(said)
-            rows.append(RetrievalRow(**_common(example), correct=correct, scores=scores))
+            rows.append(RetrievalRow(**example.facts(), correct=correct, scores=scores))
         return rows
 
     def _detection_row(self, example: Example, is_scored: bool) -> Row:
@@ -84,7 +84,7 @@ class Results:
             found = [self._boxes[number, query] for query in queries_of(example)]
             boxes, scores = ([getattr(one, name).tolist() for one in found] for name in ("boxes", "scores"))
         return DetectionRow(
-            **_common(example),
+            **example.facts(),
             positive=example.positive,
             pair=example.pair,
             phrases=[{"text": phrase.text, "start": phrase.start, "end": phrase.end} for phrase in example.phrases],
@@ -113,14 +113,3 @@ def score_work(model: Model, work: Work, stages: Stages, cache: EmbeddingCache) 
     for name in sorted({*captions.facts, *answers.facts}):
         facts[name] = captions.facts.get(name, 0) + answers.facts.get(name, 0)
     return Results(work, captions.pairs, captions.pools, answers.pairs, boxes), facts
-
-
-def _common(example: Example) -> dict[str, Any]:
-    return {
-        "id": example.id,
-        "config": example.config,
-        "category": example.category,
-        "images": list(example.images),
-        "tags": list(example.tags),
-        "cluster": example.cluster,
-    }
