@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,10 +160,8 @@ class MeanOf(Estimator):
         return MeanOf(parts, places, len(numbers))
 
     def stacked(self, other: Estimator) -> MeanOf:
-        """See `Estimator`; of other numbers of runs each is put together with each."""
+        """See `Estimator`; both have as many parts."""
         assert isinstance(other, MeanOf)
-        mine, theirs = (list(zip(each.parts, each.numbers, strict=True)) for each in (self, other))
-        pairs = list(zip(mine, theirs, strict=True)) if len(mine) == len(theirs) else list(product(mine, theirs))
-        parts = [one.stacked(two) for (one, _), (two, _) in pairs]
-        numbers = [np.concatenate([one, two + self.size]) for (_, one), (_, two) in pairs]
+        parts = [one.stacked(two) for one, two in zip(self.parts, other.parts, strict=True)]
+        numbers = [np.concatenate([one, two + self.size]) for one, two in zip(self.numbers, other.numbers, strict=True)]
         return MeanOf(parts, numbers, self.size + other.size)

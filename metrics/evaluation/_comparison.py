@@ -97,9 +97,7 @@ class Comparison:
     @property
     def verdicts(self) -> list[str]:
         """A sentence for each task and pair of models, on the main score of the task's first metric."""
-        main = self._main()
-        p_values = holm([each.result["permutation_p_value"] for each in main]).tolist()
-        return [_sentence(each, p, self.options["confidence"]) for each, p in zip(main, p_values, strict=True)]
+        return [_sentence(each, p, self.options["confidence"]) for each, p in self._tested()]
 
     @property
     def verdict(self) -> str:
@@ -107,9 +105,7 @@ class Comparison:
         verdicts = self.verdicts
         if len(verdicts) == 1:
             return verdicts[0]
-        main = self._main()
-        p_values = holm([each.result["permutation_p_value"] for each in main]).tolist()
-        wins = [_winner(each, p, self.options["confidence"]) for each, p in zip(main, p_values, strict=True)]
+        wins = [_winner(each, p, self.options["confidence"]) for each, p in self._tested()]
         counts = [f"{name} in {wins.count(name)}" for name in self.models if name in wins]
         better = f"Better, of {len(wins)} comparisons: {', '.join(counts)}" if counts else "No model is better"
         return f"{better}; no evidence of a difference in {wins.count(None)}."
@@ -208,6 +204,11 @@ class Comparison:
 
     def _tables(self) -> list[_render.Table]:
         return [_table(each, self.options) for each in self.differences]
+
+    def _tested(self) -> list[tuple[Difference, float]]:
+        """The differences that verdicts are on, with their p-values corrected for the number of verdicts (Holm)."""
+        main = self._main()
+        return list(zip(main, holm([each.result["permutation_p_value"] for each in main]).tolist(), strict=True))
 
     def _main(self) -> list[Difference]:
         """The main score of the first metric of each task and pair."""
