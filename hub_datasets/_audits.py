@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..metrics.errors import DataError
+from ..metrics.common.errors import DataError
 from ._benchmarks import split_reference
 
 AUDIT_FILE = "audit.json"

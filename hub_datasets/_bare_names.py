@@ -6,8 +6,8 @@ import copy
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ..metrics.errors import UnknownNameError
-from ..metrics.modules import install_metric, metric_names
+from ..metrics.common.errors import UnknownNameError
+from ..metrics.modules.discovery import install_metric, metric_names
 from ._benchmarks import benchmark_names, code_hash, config_names, get_benchmark, get_builder
 from ._repository import data_errors
 

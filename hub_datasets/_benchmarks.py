@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..metrics.errors import SheetError, UnknownNameError
+from ..metrics.common.errors import SheetError, UnknownNameError
 
 if TYPE_CHECKING:
-    from ..metrics.sheets import Sheet
+    from ..metrics.records.predictions import Sheet
 
 KINDS = ("matching", "retrieval", "detection", "answers")
 _HERE = Path(__file__).parent
@@ -174,7 +174,7 @@ def is_higher_better(benchmark: str, part: str, score: str) -> bool:
     Raises:
         UnknownNameError: no such benchmark, part, or score of its metrics.
     """
-    from ..metrics.modules import get_spec
+    from ..metrics.modules.discovery import get_spec
 
     known: dict[str, bool] = {}
     for task, _ in get_benchmark(benchmark).select(benchmark, part.partition("+")[0]):

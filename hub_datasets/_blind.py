@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..metrics.aggregate import aggregate
-from ..metrics.errors import ScoresError
+from ..metrics.common.errors import ScoresError
+from ..metrics.contract.aggregate import aggregate
 from ..metrics.evaluation import examples_of
-from ..metrics.modules import get_spec
-from ..metrics.sheet_rows import AnswerRow, MatchingRow, Row
+from ..metrics.modules.discovery import get_spec
+from ..metrics.records.schema import AnswerRow, MatchingRow, Row
 from ._examples import Example, TaskData
 from ._image_keys import MISSING
 from .authoring.audit import RULES

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..metrics.errors import VLAssayError
+from ..metrics.common.errors import VLAssayError
 from ..metrics.evaluation import Comparison, Report
 from ..metrics.evaluation import compare as _compare
 from ..metrics.evaluation import report as _report
-from ..metrics.sheets import Sheet
+from ..metrics.records.predictions import Sheet
 from ._benchmarks import metrics_of
 
 

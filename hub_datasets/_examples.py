@@ -11,7 +11,7 @@ from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..metrics.errors import DataError, VLAssayError
+from ..metrics.common.errors import DataError, VLAssayError
 from ._benchmarks import (
     KINDS,
     Task,

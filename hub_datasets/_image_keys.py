@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..metrics._storage import write_atomically
-from ..metrics.errors import StorageError
+from ..metrics.common.errors import StorageError
+from ..metrics.common.storage import write_atomically
 
 # The key of an image that is not there.
 MISSING = ""

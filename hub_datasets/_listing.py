@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..metrics.errors import DataError, UnknownNameError
-from ..metrics.modules import metric_names
+from ..metrics.common.errors import DataError, UnknownNameError
+from ..metrics.modules.discovery import metric_names
 from ._benchmarks import benchmark_names, config_names, get_benchmark, get_builder, option_names
 from ._examples import cache_folder
 from ._repository import BUILD_FILE, card_counts, is_missing, read_build, sources_folder

@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..metrics._storage import write_atomically
-from ..metrics.errors import DataError
+from ..metrics.common.errors import DataError
+from ..metrics.common.storage import write_atomically
 from ..metrics.evaluation import interval, lines, percent, tie_sentence, words
-from ..metrics.results import Result, code_version
+from ..metrics.records.results import Result, code_version
 from ._benchmarks import get_card, get_task
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from ..metrics.errors import UnknownNameError
+from ..metrics.common.errors import UnknownNameError
 
 NOTHING = "-"  # what stands for a cell without a value
 

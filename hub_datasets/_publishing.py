@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..metrics.errors import DataError, StorageError
-from ..metrics.modules import metric_names
+from ..metrics.common.errors import DataError, StorageError
+from ..metrics.modules.discovery import metric_names
 from ._benchmarks import Benchmark, get_benchmark
 from ._repository import BUILD_FILE, read_build
 from ._spaces import CARRIED, files_in, package_folder, space_files

@@ -31,9 +31,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..metrics._storage import new_folder
-from ..metrics.errors import DataError, StorageError, UnknownNameError, VLAssayError
-from ..metrics.sheets import file_hash
+from ..metrics.common.errors import DataError, StorageError, UnknownNameError, VLAssayError
+from ..metrics.common.storage import new_folder
+from ..metrics.records.predictions import file_hash
 from ._benchmarks import benchmark_names, config_names, get_benchmark, get_builder, get_card, option_names
 
 BUILD_FILE = "build.json"

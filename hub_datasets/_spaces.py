@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..metrics.errors import DataError
+from ..metrics.common.errors import DataError
 
 NAME = "vl-assay"
 CARRIED = ("vl_assay/", "vl_assay-")  # how the paths of what is carried begin

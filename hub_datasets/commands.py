@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..metrics.errors import VLAssayError
+from ..metrics.common.errors import VLAssayError
 
 if TYPE_CHECKING:
     from ..metrics.evaluation import Report
@@ -213,7 +213,7 @@ def report(
     `vl-assay report a/sugarcrepe.itm.parquet b/sugarcrepe.itm.parquet --out both --ties half` ·
     `vl-assay report a/sugarcrepe.itm.parquet --model-card my-model/README.md`
     """
-    from ..metrics.sheets import prediction_files
+    from ..metrics.records.predictions import prediction_files
 
     files = prediction_files(*predictions)
     results = make_report(files, out or files[0].parent, ties=ties, confidence=confidence)

@@ -21,37 +21,33 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import (
-        aggregate,
-        answers,
+    from . import evaluation
+    from .common import errors
+    from .contract import aggregate, estimators
+    from .contract import spec as contract
+    from .functional import (
         aro,
         boxes,
-        citations,
         comparison,
-        contract,
         cpd,
         detection,
-        differences,
-        errors,
-        estimators,
-        evaluation,
         grounding,
         groups,
         hard_positives,
-        inputs,
         kernels,
         matching,
-        modules,
-        page,
-        paired,
         ranking,
-        results,
         retrieval,
-        sheet_rows,
-        sheets,
-        stats,
         symmetry,
     )
+    from .functional import vqa as answers
+    from .modules import citations, inputs, page
+    from .modules import discovery as modules
+    from .records import predictions as sheets
+    from .records import results
+    from .records import schema as sheet_rows
+    from .statistics import bootstrap as stats
+    from .statistics import differences, paired
 
 __all__ = [
     "aggregate",

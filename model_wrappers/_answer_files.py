@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from ..metrics.errors import ModelError
+from ..metrics.common.errors import ModelError
 
 # Characters of a line, and of a file of JSON, which takes ten times as much memory.
 _LINE_LIMIT = 2**26

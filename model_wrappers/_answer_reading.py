@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..hub_datasets._examples import Example, TaskData
-from ..metrics.errors import ModelError
+from ..metrics.common.errors import ModelError
 from ._answer_files import Record, number, read_records, shown, whole_number
 from ._answer_values import boxes, choices, matrix, yes_or_no
 from ._protocol import Found, Query

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from ..hub_datasets._examples import cache_folder
-from ..metrics._storage import write_atomically
-from ..metrics.errors import ModelError, StorageError
+from ..metrics.common.errors import ModelError, StorageError
+from ..metrics.common.storage import write_atomically
 from ._parts import PartStore, choice_key
 from ._processes import Processes
 from ._protocol import ModelInfo

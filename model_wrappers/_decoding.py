@@ -14,7 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Any, NamedTuple
 
-from ..metrics.errors import ModelError
+from ..metrics.common.errors import ModelError
 from ._processes import end_with_parent
 from ._work import DECODING_ERRORS, Work, decode
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..metrics.errors import ModelError
+from ..metrics.common.errors import ModelError
 from ._parts import cut_by_cost, part_size
 from ._protocol import Detector, Found, Query
 from ._stages import Stages

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from ..metrics.errors import ModelError
+from ..metrics.common.errors import ModelError
 from ._protocol import Found, Query
 from ._torch_models import Checkpoint, ImageTextModel
 

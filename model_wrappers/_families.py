@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..metrics.errors import ModelError, UnknownNameError
+from ..metrics.common.errors import ModelError, UnknownNameError
 from ._protocol import LoadOptions, Model
 
 _HERE = Path(__file__).parent

@@ -13,7 +13,7 @@ import torch
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer
 
-from ..metrics.errors import ModelError
+from ..metrics.common.errors import ModelError
 from ._families import checkpoint_path, families_of
 from ._protocol import LoadOptions, ModelInfo
 from ._torch_models import Checkpoint

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..metrics.errors import ModelError
+from ..metrics.common.errors import ModelError
 from ._parts import choice_key, cut_by_cost, part_size
 from ._protocol import Answerer, CrossEncoder, PairScorer
 from ._scoring import IMAGES_PER_PART, Scores, as_column, prepare_texts, settling_facts

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..metrics._storage import write_atomically
-from ..metrics.errors import StorageError
+from ..metrics.common.errors import StorageError
+from ..metrics.common.storage import write_atomically
 from ._processes import Processes
 
 Part = range

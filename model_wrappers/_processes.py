@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from ..metrics.errors import ModelError, VLAssayError
+from ..metrics.common.errors import ModelError, VLAssayError
 
 
 @dataclass(frozen=True)

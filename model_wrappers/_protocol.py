@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from PIL import Image
 
-from ..metrics.errors import UnknownNameError
+from ..metrics.common.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from ._sheets import Results

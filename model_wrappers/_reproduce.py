@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from ..hub_datasets import report
 from ..hub_datasets._benchmarks import get_task
 from ..hub_datasets._published import NOTHING, Row, Table, all_tables, get_table
-from ..metrics.errors import ModelError, SheetError, UnknownNameError
+from ..metrics.common.errors import ModelError, SheetError, UnknownNameError
 from ..metrics.evaluation import check_options
-from ..metrics.results import Result
-from ..metrics.sheets import read_sheet
+from ..metrics.records.predictions import read_sheet
+from ..metrics.records.results import Result
 from ._families import get_family
 from ._processes import join
 from ._reproduce_report import Comparison, Reproduction, write_reproduction

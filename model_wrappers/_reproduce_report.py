@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ..hub_datasets._published import Column, Row, Table, all_tables
-from ..metrics._storage import write_text
-from ..metrics.results import code_version
+from ..metrics.common.storage import write_text
+from ..metrics.records.results import code_version
 
 SCHEMA = "vl-assay/reproduction"
 VERSION = 1

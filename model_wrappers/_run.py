@@ -8,7 +8,7 @@ from typing import Any
 
 from ..hub_datasets import report
 from ..metrics.evaluation import Report, check_options
-from ..metrics.sheets import prediction_files
+from ..metrics.records.predictions import prediction_files
 from ._processes import join
 from ._protocol import Model
 from ._runner import DEFAULT_BENCHMARKS, DEFAULT_MODEL, predict

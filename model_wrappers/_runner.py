@@ -26,11 +26,11 @@ from ..hub_datasets._benchmarks import benchmark_names, metrics_of, option_names
 from ..hub_datasets._blind import blind_levels
 from ..hub_datasets._evaluation import captions_of
 from ..hub_datasets._examples import TaskData, check_reference, load_examples
-from ..metrics.errors import DataError, ModelError, SheetError
+from ..metrics.common.errors import DataError, ModelError, SheetError
 from ..metrics.evaluation import PredictionFiles
-from ..metrics.results import code_version
-from ..metrics.sheet_rows import Row
-from ..metrics.sheets import Sheet, read_sheet, write_sheet
+from ..metrics.records.predictions import Sheet, read_sheet, write_sheet
+from ..metrics.records.results import code_version
+from ..metrics.records.schema import Row
 from ._cache import open_cache
 from ._families import load_model
 from ._parts import PartStore

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..hub_datasets._examples import TaskData
-from ..metrics.sheet_rows import AnswerRow, MatchingRow, Row
+from ..metrics.records.schema import AnswerRow, MatchingRow, Row
 from ._cache import EmbeddingCache
 from ._parts import PartStore
 from ._processes import Processes

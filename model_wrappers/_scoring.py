@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..metrics.errors import ModelError
+from ..metrics.common.errors import ModelError
 from ._cache import EmbeddingCache
 from ._parts import choice_key, cut, cut_by_cost, part_size
 from ._protocol import DualEncoder, TextScorer

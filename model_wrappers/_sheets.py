@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from ..hub_datasets._examples import MISSING, Example, TaskData
-from ..metrics.sheet_rows import AnswerRow, DetectionRow, MatchingRow, RetrievalRow, Row
+from ..metrics.records.schema import AnswerRow, DetectionRow, MatchingRow, RetrievalRow, Row
 from ._cache import EmbeddingCache
 from ._detection import detect
 from ._pairs import score_answers, score_by_crossing, score_by_pairs

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..metrics.errors import ModelError
+from ..metrics.common.errors import ModelError
 from ._decoding import Decoder
 from ._parts import Claims, Part, PartStore, Save, cut, run_parts
 from ._processes import Processes

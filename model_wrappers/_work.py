@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from ..hub_datasets._examples import MISSING, Example, TaskData
-from ..metrics.errors import DataError
+from ..metrics.common.errors import DataError
 from ._protocol import Query
 
 DECODING_ERRORS = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)

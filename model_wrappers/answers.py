@@ -42,8 +42,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..metrics.errors import ModelError
-from ..metrics.sheets import file_hash
+from ..metrics.common.errors import ModelError
+from ..metrics.records.predictions import file_hash
 from ._answer_files import number, read_records, shown
 from ._answer_reading import Reading, form_of
 from ._protocol import LoadOptions, ModelInfo, choose

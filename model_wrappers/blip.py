@@ -26,7 +26,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import BlipForImageTextRetrieval
 from transformers.masking_utils import create_bidirectional_mask
 
-from ..metrics.errors import ModelError
+from ..metrics.common.errors import ModelError
 from ._loading import load_checkpoint
 from ._protocol import LoadOptions, choose
 from ._torch_models import (

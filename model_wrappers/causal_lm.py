@@ -25,7 +25,7 @@ import torch
 from transformers import AutoModelForCausalLM
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from ..metrics.errors import ModelError
+from ..metrics.common.errors import ModelError
 from ._loading import load_checkpoint
 from ._protocol import LoadOptions, choose
 from ._torch_models import Checkpoint, TextModel, cut_tokens, log_likelihoods, pad_right, text_limit

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from transformers import AlignModel, AltCLIPModel, ChineseCLIPModel, CLIPModel, MetaClip2Model
 
-from ..metrics.errors import ModelError
+from ..metrics.common.errors import ModelError
 from ._loading import load_checkpoint
 from ._protocol import LoadOptions, choose
 from ._torch_models import Checkpoint, ImageTextModel, normalised, pooled, precise_convolutions

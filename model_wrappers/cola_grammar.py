@@ -20,7 +20,7 @@ import torch
 from transformers import AutoModelForSequenceClassification
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
-from ..metrics.errors import ModelError
+from ..metrics.common.errors import ModelError
 from ._loading import load_checkpoint
 from ._protocol import LoadOptions, choose
 from ._torch_models import Checkpoint, TextModel, text_limit

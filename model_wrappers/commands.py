@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..hub_datasets.commands import AllowMissing, DataDir, Options, Ties, check_options, make_report, parse_options
-from ..metrics.errors import VLAssayError
+from ..metrics.common.errors import VLAssayError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -159,7 +159,7 @@ def list_(
     from rich.console import Console
 
     from ..hub_datasets import _listing
-    from ..metrics.errors import UnknownNameError
+    from ..metrics.common.errors import UnknownNameError
 
     kinds = {
         "benchmarks": (lambda: _listing.list_benchmarks(data_dir=data_dir), _print_benchmarks),
@@ -200,7 +200,7 @@ class _FamilyEntry:
 
 
 def _families() -> Iterator[_FamilyEntry]:
-    from ..metrics.errors import ModelError
+    from ..metrics.common.errors import ModelError
     from ._families import demo_names, family_names, get_family
 
     yield _FamilyEntry("demo", demo_names())

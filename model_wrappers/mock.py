@@ -25,7 +25,7 @@ from PIL import Image
 from ..hub_datasets.toy_scenes.language import applies, parse
 from ..hub_datasets.toy_scenes.render import box, read_scene
 from ..hub_datasets.toy_scenes.world import Scene
-from ..metrics.errors import ModelError, UnknownNameError
+from ..metrics.common.errors import ModelError, UnknownNameError
 from ._protocol import Found, LoadOptions, ModelInfo, Query
 
 MODEL_TYPES = ()

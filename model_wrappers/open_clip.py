@@ -29,7 +29,7 @@ import torch
 from PIL import Image
 from safetensors.torch import save_model
 
-from ..metrics.errors import ModelError, UnknownNameError
+from ..metrics.common.errors import ModelError, UnknownNameError
 from ._loading import loading_errors, torch_dtype
 from ._protocol import LoadOptions, ModelInfo, choose
 from ._torch_models import TorchModel, normalised, on_device, pad_to, precise_convolutions

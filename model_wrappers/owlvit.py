@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from transformers import Owlv2ForObjectDetection, OwlViTForObjectDetection
 
-from ..metrics.errors import ModelError
+from ..metrics.common.errors import ModelError
 from ._detection_boxes import LIMITS, PhraseDetector, best_boxes, probabilities, read_limits
 from ._loading import load_checkpoint
 from ._protocol import Found, LoadOptions, Query, choose

@@ -22,7 +22,7 @@ import torch
 from PIL import Image
 from transformers import Siglip2Model, SiglipModel
 
-from ..metrics.errors import ModelError
+from ..metrics.common.errors import ModelError
 from ._loading import load_checkpoint
 from ._protocol import LoadOptions, choose
 from ._torch_models import Checkpoint, ImageTextModel, normalised, pad_to, pooled, precise_convolutions

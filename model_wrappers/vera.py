@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from transformers import T5EncoderModel
 
-from ..metrics.errors import ModelError
+from ..metrics.common.errors import ModelError
 from ._loading import load_checkpoint
 from ._protocol import LoadOptions, choose
 from ._torch_models import Checkpoint, TextModel

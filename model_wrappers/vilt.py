@@ -18,7 +18,7 @@ from torch.nn.functional import interpolate
 from torch.nn.utils.rnn import pad_sequence
 from transformers import ViltForImageAndTextRetrieval
 
-from ..metrics.errors import DataError
+from ..metrics.common.errors import DataError
 from ._loading import load_checkpoint
 from ._protocol import LoadOptions, choose
 from ._torch_models import Checkpoint, ImageTextModel, chosen_rows, float64, head_logits, precise_convolutions

@@ -37,7 +37,7 @@ from transformers import AutoModelForImageTextToText
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
-from ..metrics.errors import ModelError
+from ..metrics.common.errors import ModelError
 from ._families import checkpoint_path
 from ._loading import (
     image_preprocessing,

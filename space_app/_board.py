@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..hub_datasets._benchmarks import benchmark_names, get_card
-from ..metrics.errors import UnknownNameError
+from ..metrics.common.errors import UnknownNameError
 from ..metrics.evaluation import words
-from ..metrics.modules import get_spec
+from ..metrics.modules.discovery import get_spec
 from ._entries import ORIGINS, RECOMPUTED, Entry
 
 if TYPE_CHECKING:
     import pandas
 
-    from ..metrics.contract import MetricSpec
+    from ..metrics.contract.spec import MetricSpec
 
 BEST, TIE, APART = "best", "tie", "reference"
 NOT_STATED = "not stated"

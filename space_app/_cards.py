@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..hub_datasets import benchmark_names, get_benchmark, load_examples
 from ..hub_datasets._audits import read_audit
 from ..hub_datasets._benchmarks import get_card
-from ..metrics.errors import VLAssayError
+from ..metrics.common.errors import VLAssayError
 from ..metrics.evaluation import examples_of, interval, percent, words
-from ..metrics.modules import get_spec
-from ..metrics.sheet_rows import MatchingRow
+from ..metrics.modules.discovery import get_spec
+from ..metrics.records.schema import MatchingRow
 from ._board import Column
 from ._entries import CHANCE
 from ._html import cell, line, note, table, texts_cell

@@ -7,8 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from ..metrics.errors import StorageError, VLAssayError
-from ..metrics.sheets import Sheet, read_sheet
+from ..metrics.common.errors import StorageError, VLAssayError
+from ..metrics.records.predictions import Sheet, read_sheet
 from ._board import Board, Column
 from ._entries import Entry, chance_levels, of_results
 from ._launch import published, shipped, shipped_results, shipped_sheets

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..metrics.errors import SheetError, VLAssayError
+from ..metrics.common.errors import SheetError, VLAssayError
 from ..metrics.evaluation import interval, p_value, percent, points
-from ..metrics.sheet_rows import AnswerRow, MatchingRow, Row
+from ..metrics.records.schema import AnswerRow, MatchingRow, Row
 from ._entries import RECOMPUTED, Entry
 from ._html import cell, line, note, table, texts_cell
 from ._paired import base_score

@@ -11,7 +11,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from ..hub_datasets import Example, TaskData
-    from ..metrics.sheets import Sheet
+    from ..metrics.records.predictions import Sheet
 
 MOST_AGREEMENT = 0.99
 FEWEST_EXAMPLES = 30

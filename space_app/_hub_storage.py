@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
 
-from ..metrics.errors import StorageError
+from ..metrics.common.errors import StorageError
 from ._storage import TOP_FOLDERS, check_addition, check_path, folders_of, is_path, other_content
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..hub_datasets._published import NOTHING, Column, Row, Table, all_tables
-from ..metrics.results import Result, read_results
-from ..metrics.sheets import read_sheet
+from ..metrics.records.predictions import read_sheet
+from ..metrics.records.results import Result, read_results
 from ._entries import CHANCE, PUBLISHED, REFERENCE, Entry, of_results, parameter_count
 from ._gates import scores_hash
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 from gradio.utils import get_space
 
-from ..metrics.errors import StorageError, SubmissionError, VLAssayError
+from ..metrics.common.errors import StorageError, SubmissionError, VLAssayError
 from ._receipts import problem
 from ._submissions import submissions, withdraw
 

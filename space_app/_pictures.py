@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..hub_datasets import get_benchmark
 from ..hub_datasets._image_keys import MISSING
-from ..metrics.errors import VLAssayError
+from ..metrics.common.errors import VLAssayError
 
 if TYPE_CHECKING:
     from ..hub_datasets import Example, TaskData

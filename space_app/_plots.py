@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..metrics.errors import ScoresError
+from ..metrics.common.errors import ScoresError
 from ..metrics.evaluation import words
-from ..metrics.sheet_rows import MatchingRow
-from ..metrics.sheets import Sheet
+from ..metrics.records.predictions import Sheet
+from ..metrics.records.schema import MatchingRow
 from ._board import Column
 from ._entries import Entry
 

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from ..metrics.evaluation import interval, lines, percent, title, words
-from ..metrics.results import Result
+from ..metrics.records.results import Result
 from ._submissions import Receipt
 
 

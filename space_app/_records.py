@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from ..metrics.errors import StorageError, SubmissionError
-from ..metrics.results import Result, parse_results
+from ..metrics.common.errors import StorageError, SubmissionError
+from ..metrics.records.results import Result, parse_results
 
 if TYPE_CHECKING:
     from ._storage import Storage

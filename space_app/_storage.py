@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from ..metrics._storage import sync_folder, write_atomically, write_text
-from ..metrics.errors import StorageError
+from ..metrics.common.errors import StorageError
+from ..metrics.common.storage import sync_folder, write_atomically, write_text
 
 TOP_FOLDERS = ("requests", "results")
 _TOP = f"(?:{'|'.join(TOP_FOLDERS)})"

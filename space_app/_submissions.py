@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ..metrics.errors import (
+from ..metrics.common.errors import (
     RateLimitError,
     SheetError,
     StorageError,
@@ -24,7 +24,7 @@ from ..metrics.errors import (
     UnknownNameError,
     VLAssayError,
 )
-from ..metrics.results import Result, parse_results
+from ..metrics.records.results import Result, parse_results
 from ._entries import parameter_count
 from ._gates import find_flags, scores_hash
 from ._launch import SHIPPED, shipped_scores
@@ -45,7 +45,7 @@ from ._records import submissions as submissions
 from ._uploads import SANDBOX, check_link, check_text, check_upload, expected, positive_setting
 
 if TYPE_CHECKING:
-    from ..metrics.sheets import Sheet
+    from ..metrics.records.predictions import Sheet
     from ._storage import Storage
 
 MODEL_FIELDS = ("name", "family", "parameters", "training_data", "link")

@@ -16,13 +16,13 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ..metrics.errors import SheetError, UnknownNameError, VLAssayError
+from ..metrics.common.errors import SheetError, UnknownNameError, VLAssayError
 from ._sandbox import Footer, Sandbox, readable
 
 if TYPE_CHECKING:
     from ..hub_datasets import Example, Task, TaskData
-    from ..metrics.sheet_rows import Row
-    from ..metrics.sheets import Sheet
+    from ..metrics.records.predictions import Sheet
+    from ..metrics.records.schema import Row
 
 SANDBOX = Sandbox()
 # What the detectors here draw by default; as Python objects boxes take much memory.

@@ -17,8 +17,8 @@ import gradio as gr
 from gradio.themes import Default
 from gradio.themes.utils.fonts import Font, LocalFont
 
-from vl_assay.metrics._storage import write_text
-from vl_assay.metrics.errors import ScoresError, SheetError, VLAssayError
+from vl_assay.metrics.common.errors import ScoresError, SheetError, VLAssayError
+from vl_assay.metrics.common.storage import write_text
 from vl_assay.space_app import _cards, _duels, _login, _plots, _receipts, _tables
 from vl_assay.space_app._board import Board, Choice, Column
 from vl_assay.space_app._catalogue import Catalogue

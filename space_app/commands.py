@@ -32,8 +32,8 @@ def leaderboard(
 
     Example: `vl-assay leaderboard`, then open http://127.0.0.1:7860.
     """
-    from ..metrics._serving import check_address
-    from ..metrics.errors import DataError
+    from ..metrics.common.errors import DataError
+    from ..metrics.common.serving import check_address
     from ._storage import open_storage
 
     try:
@@ -90,7 +90,7 @@ def moderate(
 
     Example: `vl-assay moderate`, then `vl-assay moderate 0123456789abcdef accepted --by me`.
     """
-    from ..metrics.errors import SubmissionError
+    from ..metrics.common.errors import SubmissionError
     from ._catalogue import Catalogue
     from ._storage import open_storage
     from ._submissions import review

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from PIL import Image
 
-from vl_assay.metrics.errors import DataError
+from vl_assay.metrics.common.errors import DataError
 from vl_assay.model_wrappers.finetune._reading import Images
 from vl_assay.model_wrappers.finetune.data import Sample, TrainingSet
 from vl_assay.model_wrappers.finetune.recipes import RECIPES

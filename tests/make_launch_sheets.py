@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import pyarrow.parquet as pq
 
 from vl_assay.hub_datasets import report
-from vl_assay.metrics.results import write_results
+from vl_assay.metrics.records.results import write_results
 from vl_assay.model_wrappers import score
 from vl_assay.space_app._launch import RESULTS
 from vl_assay.space_app._submissions import OPTIONS

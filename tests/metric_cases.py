@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vl_assay.metrics.modules import load_metric, metric_names
+from vl_assay.metrics.modules.discovery import load_metric, metric_names
 
 NAMES = metric_names()
 EVERY = pytest.mark.parametrize("name", NAMES)

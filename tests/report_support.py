@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from vl_assay.metrics.sheet_rows import AnswerRow, DetectionRow, MatchingRow, RetrievalRow
-from vl_assay.metrics.sheets import Sheet, write_sheet
+from vl_assay.metrics.records.predictions import Sheet, write_sheet
+from vl_assay.metrics.records.schema import AnswerRow, DetectionRow, MatchingRow, RetrievalRow
 
 HERE, AWAY = [0.0, 0.0, 4.0, 4.0], [50.0, 50.0, 60.0, 60.0]
 

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-from vl_assay.metrics.sheets import read_sheet
+from vl_assay.metrics.records.predictions import read_sheet
 from vl_assay.model_wrappers import ModelInfo, score
 
 REFERENCES = ("sugarcrepe/add_att", "sugarcrepe/swap_obj")
@@ -84,7 +84,7 @@ def command(*arguments, processes=1, **environment):
         launcher += ["torch.distributed.run", "--standalone", "--nproc_per_node", str(processes), "-m"]
     env = os.environ | {"OMP_NUM_THREADS": "1"} | environment
     return subprocess.Popen(
-        [*launcher, "vl_assay.metrics._console", *map(str, arguments)],
+        [*launcher, "vl_assay.metrics.common.command_line", *map(str, arguments)],
         env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.metrics.aggregate import aggregate
-from vl_assay.metrics.contract import make_examples
-from vl_assay.metrics.errors import ScoresError
-from vl_assay.metrics.stats import cluster_bootstrap
+from vl_assay.metrics.common.errors import ScoresError
+from vl_assay.metrics.contract.aggregate import aggregate
+from vl_assay.metrics.contract.spec import make_examples
+from vl_assay.metrics.statistics.bootstrap import cluster_bootstrap
 
 
 def summarise(credit, tied, categories=None, clusters=None, **options):

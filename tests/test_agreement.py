@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from vl_assay.hub_datasets.authoring._agreement import agreement, agreement_html, cells, remarks
 from vl_assay.hub_datasets.authoring._decisions import DECISIONS
 from vl_assay.hub_datasets.authoring.review import Review
-from vl_assay.metrics._console import build_app
+from vl_assay.metrics.common.command_line import build_app
 
 
 def by_question(votes):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vl_assay.metrics.errors import ModelError
+from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import load_model
 from vl_assay.model_wrappers._answer_files import read_records
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets._benchmarks import Task
 from vl_assay.hub_datasets._examples import MISSING, Example, Phrase, TaskData
-from vl_assay.metrics.errors import ModelError
-from vl_assay.metrics.sheets import read_sheet
+from vl_assay.metrics.common.errors import ModelError
+from vl_assay.metrics.records.predictions import read_sheet
 from vl_assay.model_wrappers import LoadOptions, load_model
 from vl_assay.model_wrappers._answer_files import Record, read_records
 from vl_assay.model_wrappers._work import Work

@@ -13,9 +13,9 @@ from support import UNVERIFIED
 from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import build, load_examples, report
-from vl_assay.metrics._console import build_app
-from vl_assay.metrics.errors import ModelError, UnknownNameError, VLAssayError
-from vl_assay.metrics.sheets import file_hash, read_sheet
+from vl_assay.metrics.common.command_line import build_app
+from vl_assay.metrics.common.errors import ModelError, UnknownNameError, VLAssayError
+from vl_assay.metrics.records.predictions import file_hash, read_sheet
 from vl_assay.model_wrappers import LoadOptions, load_model, score
 from vl_assay.model_wrappers._protocol import SheetSource, abilities
 from vl_assay.model_wrappers._runner import plan

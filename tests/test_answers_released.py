@@ -8,7 +8,7 @@ from answers_support import lines
 from test_sugarcrepe_itm import GPT4V
 
 from vl_assay.hub_datasets import report
-from vl_assay.metrics.sheets import read_sheet
+from vl_assay.metrics.records.predictions import read_sheet
 from vl_assay.model_wrappers import score
 
 

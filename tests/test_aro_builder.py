@@ -25,8 +25,8 @@ from vl_assay.hub_datasets.aro import release as release_module
 from vl_assay.hub_datasets.aro.builder import CONFIG_NAMES
 from vl_assay.hub_datasets.aro.karpathy import SOURCES
 from vl_assay.hub_datasets.aro.order import SOURCE_NAMES
-from vl_assay.metrics.aro import SYMMETRIC
-from vl_assay.metrics.sheets import read_sheet
+from vl_assay.metrics.functional.aro import SYMMETRIC
+from vl_assay.metrics.records.predictions import read_sheet
 from vl_assay.model_wrappers import score
 
 FOLDER = Path(module.__file__).parent

@@ -14,10 +14,10 @@ from cards import card_table, card_text, paper_text
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.metrics.aro import SPATIAL, SYMMETRIC, VERBS, aro_accuracy
 from vl_assay.metrics.aro_itm.app import PAGE
-from vl_assay.metrics.errors import ScoresError, UnknownNameError
-from vl_assay.metrics.modules import load_metric
+from vl_assay.metrics.common.errors import ScoresError, UnknownNameError
+from vl_assay.metrics.functional.aro import SPATIAL, SYMMETRIC, VERBS, aro_accuracy
+from vl_assay.metrics.modules.discovery import load_metric
 
 CARD = card_text("aro_itm")
 MODELS = ("CLIP", "NegCLIP", "CLIP-FT", "XVLM", "BLIP", "Flava")

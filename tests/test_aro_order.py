@@ -25,8 +25,8 @@ from vl_assay.hub_datasets.aro import builder as module
 from vl_assay.hub_datasets.aro import karpathy
 from vl_assay.hub_datasets.aro.order import order_rows
 from vl_assay.hub_datasets.authoring.perturb import SHUFFLES, clean_caption, perturb
-from vl_assay.metrics.errors import ModelError, UnknownNameError
-from vl_assay.metrics.kernels import match_credit
+from vl_assay.metrics.common.errors import ModelError, UnknownNameError
+from vl_assay.metrics.functional.kernels import match_credit
 from vl_assay.model_wrappers import score
 
 CARD = (Path(module.__file__).parent / "README.md").read_text(encoding="utf-8")

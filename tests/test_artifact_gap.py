@@ -14,8 +14,8 @@ from cards import card_rows, card_text, paper_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vl_assay.metrics.errors import ScoresError
-from vl_assay.metrics.modules import load_metric
+from vl_assay.metrics.common.errors import ScoresError
+from vl_assay.metrics.modules.discovery import load_metric
 
 CARD = card_text("artifact_gap")
 CATEGORIES = ["replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att"]

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from vl_assay.metrics._storage import write_atomically
-from vl_assay.metrics.errors import StorageError
+from vl_assay.metrics.common.errors import StorageError
+from vl_assay.metrics.common.storage import write_atomically
 
 
 def test_who_reads_while_a_file_is_replaced_reads_the_old_one_to_its_end(tmp_path):

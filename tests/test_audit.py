@@ -21,10 +21,10 @@ from vl_assay.hub_datasets.authoring._audit_report import to_markdown, to_summar
 from vl_assay.hub_datasets.authoring._probes import FOLDS, PROBES
 from vl_assay.hub_datasets.authoring.audit import RULES, audit, failures, write_audit
 from vl_assay.hub_datasets.authoring.pairs import Pair, read_pairs, write_pairs
-from vl_assay.metrics._console import build_app
-from vl_assay.metrics.errors import DataError, ScoresError, SheetError, VLAssayError
-from vl_assay.metrics.sheet_rows import MatchingRow
-from vl_assay.metrics.sheets import Sheet, read_sheet, write_sheet
+from vl_assay.metrics.common.command_line import build_app
+from vl_assay.metrics.common.errors import DataError, ScoresError, SheetError, VLAssayError
+from vl_assay.metrics.records.predictions import Sheet, read_sheet, write_sheet
+from vl_assay.metrics.records.schema import MatchingRow
 
 CARDS = Path(hub_datasets.__file__).parent
 

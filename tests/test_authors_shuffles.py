@@ -20,7 +20,7 @@ from vl_assay.hub_datasets.authoring.perturb import (
     perturb,
     shuffle_image,
 )
-from vl_assay.metrics.errors import UnknownNameError
+from vl_assay.metrics.common.errors import UnknownNameError
 
 FILE = "coco_karpathy_test.json"
 ENTRIES = sources_retrieval.ENTRIES[FILE]

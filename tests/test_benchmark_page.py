@@ -13,7 +13,7 @@ from PIL import Image
 from submission_support import MemoryStorage, small_toy_scenes
 
 from vl_assay.hub_datasets import benchmark_names, get_benchmark, load_examples
-from vl_assay.metrics.errors import DataError, SheetError
+from vl_assay.metrics.common.errors import DataError, SheetError
 from vl_assay.space_app import _cards, _duels, _pictures
 from vl_assay.space_app._board import Column
 from vl_assay.space_app._catalogue import Catalogue

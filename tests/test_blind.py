@@ -11,7 +11,7 @@ import tiny_models
 import torch
 import transformers
 
-from vl_assay.metrics.errors import ModelError
+from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import LoadOptions, load_model
 
 CAPTIONS = [

@@ -8,7 +8,7 @@ import math
 
 import pytest
 
-from vl_assay.metrics.errors import UnknownNameError
+from vl_assay.metrics.common.errors import UnknownNameError
 from vl_assay.space_app._board import APART, BEST, NOT_STATED, SIZES, TIE, Board, Column
 from vl_assay.space_app._entries import Entry
 from vl_assay.space_app._launch import published

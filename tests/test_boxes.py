@@ -13,8 +13,8 @@ from box_rows import iou_by_hand
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.metrics.boxes import box_iou, read_boxes
-from vl_assay.metrics.errors import ScoresError, UnknownNameError, VLAssayError
+from vl_assay.metrics.common.errors import ScoresError, UnknownNameError, VLAssayError
+from vl_assay.metrics.functional.boxes import box_iou, read_boxes
 
 
 def dataset():

@@ -13,7 +13,7 @@ from review_support import draw_image
 
 from vl_assay.hub_datasets.authoring._sources import Captioned, read_captions
 from vl_assay.hub_datasets.authoring.candidates import Candidate, read_candidates, to_pairs, write_candidates
-from vl_assay.metrics.errors import DataError, UnknownNameError
+from vl_assay.metrics.common.errors import DataError, UnknownNameError
 
 ONE = Candidate(
     "1/swap_obj", "images/1.jpg", "a cat on a dog", "a dog on a cat", "swap_obj", False, "m", {"first": "cat"}

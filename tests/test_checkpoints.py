@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 from support import run_quietly, scores_of
 
-from vl_assay.metrics.errors import ModelError
-from vl_assay.metrics.sheets import read_sheet
+from vl_assay.metrics.common.errors import ModelError
+from vl_assay.metrics.records.predictions import read_sheet
 from vl_assay.model_wrappers import LoadOptions, load_model
 
 

@@ -13,9 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import benchmark_names
-from vl_assay.metrics._console import build_app, main
-from vl_assay.metrics.errors import VLAssayError
-from vl_assay.metrics.results import read_results
+from vl_assay.metrics.common.command_line import build_app, main
+from vl_assay.metrics.common.errors import VLAssayError
+from vl_assay.metrics.records.results import read_results
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = (
@@ -244,7 +244,7 @@ def test_errors_are_one_message_and_an_exit_code(arguments, message, tmp_path, m
 
 
 def test_a_process_of_its_own_prints_the_error_and_no_traceback(tmp_path):
-    command = [sys.executable, "-m", "vl_assay.metrics._console", "report", "nowhere.parquet"]
+    command = [sys.executable, "-m", "vl_assay.metrics.common.command_line", "report", "nowhere.parquet"]
     process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert (process.returncode, process.stderr) == (1, "error: nowhere.parquet: no such score sheet\n")
 

@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vl_assay.hub_datasets import compare, report
-from vl_assay.metrics._console import main
-from vl_assay.metrics.aro import SYMMETRIC
-from vl_assay.metrics.errors import ScoresError, SheetError, UnknownNameError
+from vl_assay.metrics.common.command_line import main
+from vl_assay.metrics.common.errors import ScoresError, SheetError, UnknownNameError
 from vl_assay.metrics.evaluation import Comparison
-from vl_assay.metrics.sheet_rows import AnswerRow, DetectionRow, MatchingRow, RetrievalRow
-from vl_assay.metrics.sheets import Sheet, file_hash, write_sheet
+from vl_assay.metrics.functional.aro import SYMMETRIC
+from vl_assay.metrics.records.predictions import Sheet, file_hash, write_sheet
+from vl_assay.metrics.records.schema import AnswerRow, DetectionRow, MatchingRow, RetrievalRow
 
 QUICK = {"resamples": 100, "permutations": 100}
 CATEGORIES = ("swap_obj", "swap_att", "replace_obj")

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
-from vl_assay.metrics.comparison import compare_models
-from vl_assay.metrics.errors import ScoresError
-from vl_assay.metrics.modules import load_metric
+from vl_assay.metrics.common.errors import ScoresError
+from vl_assay.metrics.functional.comparison import compare_models
+from vl_assay.metrics.modules.discovery import load_metric
 
 CARD = card_text("paired_difference")
 CATEGORIES = ["replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att"]

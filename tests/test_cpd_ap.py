@@ -15,10 +15,10 @@ from cards import card_table, paper_text, plain_name, table_before
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.metrics.cpd import cpd_ap
-from vl_assay.metrics.errors import ScoresError
-from vl_assay.metrics.grounding import group_recall_at_1
-from vl_assay.metrics.modules import load_metric
+from vl_assay.metrics.common.errors import ScoresError
+from vl_assay.metrics.functional.cpd import cpd_ap
+from vl_assay.metrics.functional.grounding import group_recall_at_1
+from vl_assay.metrics.modules.discovery import load_metric
 
 SCORES = ("ap", "ap50", "ap75", "ap_positives")
 QUICK = {"subsamples": 0, "box_format": "xyxy"}

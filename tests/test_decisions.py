@@ -23,7 +23,7 @@ from vl_assay.hub_datasets.authoring._journal import Entry, Journal
 from vl_assay.hub_datasets.authoring._review_page import ReviewDesk, mark_changes
 from vl_assay.hub_datasets.authoring.pairs import read_pairs
 from vl_assay.hub_datasets.authoring.review import Review
-from vl_assay.metrics.errors import DataError, StorageError, UnknownNameError
+from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameError
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import pytest
 
 from vl_assay.hub_datasets.toy_scenes.render import render
 from vl_assay.hub_datasets.toy_scenes.tasks import task_rows
-from vl_assay.metrics.boxes import box_iou
-from vl_assay.metrics.cpd import cpd_ap
-from vl_assay.metrics.grounding import grounding_recall, group_recall_at_1
+from vl_assay.metrics.functional.boxes import box_iou
+from vl_assay.metrics.functional.cpd import cpd_ap
+from vl_assay.metrics.functional.grounding import grounding_recall, group_recall_at_1
 from vl_assay.model_wrappers import LoadOptions, load_model
 from vl_assay.model_wrappers._families import checkpoint_path, demo_names
 from vl_assay.model_wrappers._protocol import Query, abilities

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
-from vl_assay.metrics import detection
-from vl_assay.metrics.boxes import read_boxes
-from vl_assay.metrics.detection import any_box_hits, average_precisions, match, tie_rate
-from vl_assay.metrics.errors import ScoresError, UnknownNameError
+from vl_assay.metrics.common.errors import ScoresError, UnknownNameError
+from vl_assay.metrics.functional import detection
+from vl_assay.metrics.functional.boxes import read_boxes
+from vl_assay.metrics.functional.detection import any_box_hits, average_precisions, match, tie_rate
 
 THRESHOLDS = np.linspace(0.5, 0.95, 10).tolist()
 RECALLS = np.linspace(0, 1, 101).tolist()

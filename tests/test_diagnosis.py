@@ -13,7 +13,7 @@ from report_support import AWAY, HERE, detections, matching, write
 
 from vl_assay.hub_datasets import get_benchmark, report
 from vl_assay.metrics.evaluation import diagnose, examples_of
-from vl_assay.metrics.sheet_rows import DetectionRow
+from vl_assay.metrics.records.schema import DetectionRow
 
 [METRICS] = [task.metrics for task in get_benchmark("toy_scenes").tasks if task.kind == "detection"]
 QUICK = {"resamples": 100}

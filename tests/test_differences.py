@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from box_rows import HERE, boxes_of, truth_of
 
-from vl_assay.metrics.aggregate import aggregate
-from vl_assay.metrics.answers import yes_no_f1
-from vl_assay.metrics.aro import aro_accuracy
-from vl_assay.metrics.contract import make_examples
-from vl_assay.metrics.cpd import cpd_ap
-from vl_assay.metrics.differences import Resampling, averaged, differences, p_value, pooled
-from vl_assay.metrics.errors import ScoresError
-from vl_assay.metrics.grounding import group_recall_at_1
-from vl_assay.metrics.matching import matching_accuracy
+from vl_assay.metrics.common.errors import ScoresError
+from vl_assay.metrics.contract.aggregate import aggregate
+from vl_assay.metrics.contract.spec import make_examples
+from vl_assay.metrics.functional.aro import aro_accuracy
+from vl_assay.metrics.functional.cpd import cpd_ap
+from vl_assay.metrics.functional.grounding import group_recall_at_1
+from vl_assay.metrics.functional.matching import matching_accuracy
+from vl_assay.metrics.functional.vqa import yes_no_f1
+from vl_assay.metrics.statistics.differences import Resampling, averaged, differences, p_value, pooled
 
 AWAY = [50, 50, 60, 60]
 QUICK = Resampling(resamples=200, permutations=200)

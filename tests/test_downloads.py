@@ -22,7 +22,7 @@ from vl_assay.hub_datasets import _listing as listing
 from vl_assay.hub_datasets import build
 from vl_assay.hub_datasets.cola import builder as cola
 from vl_assay.hub_datasets.sugarcrepe import builder as sugarcrepe
-from vl_assay.metrics.errors import DataError
+from vl_assay.metrics.common.errors import DataError
 
 
 class Handler(SimpleHTTPRequestHandler):

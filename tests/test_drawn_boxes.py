@@ -13,7 +13,7 @@ from review_support import box_item, draw_image, write_items
 from vl_assay.hub_datasets.authoring._boxes import choose, clip, export, overlap, read_items
 from vl_assay.hub_datasets.authoring._journal import Entry
 from vl_assay.hub_datasets.authoring.review import Review
-from vl_assay.metrics.errors import DataError
+from vl_assay.metrics.common.errors import DataError
 
 
 def drawn(*boxes):

@@ -12,7 +12,7 @@ import tiny_models
 import torch
 from PIL import Image
 
-from vl_assay.metrics.errors import ModelError
+from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import DualEncoder, LoadOptions, load_model
 
 TYPES = ("clip", "metaclip_2", "align", "altclip", "chinese_clip", "siglip", "siglip2")

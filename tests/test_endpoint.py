@@ -7,18 +7,11 @@ from language_model_stand_in import LanguageModelStandIn, Reply
 from tiny_models import bpe_words, ordinary_weights, save_parts
 
 from vl_assay.hub_datasets.authoring import _generate_asking
-from vl_assay.hub_datasets.authoring._endpoint import (
-    Completion,
-    Endpoint,
-    LocalModel,
-    Refused,
-    Unanswered,
-    open_model,
-)
+from vl_assay.hub_datasets.authoring._endpoint import Completion, Endpoint, LocalModel, Refused, Unanswered, open_model
 from vl_assay.hub_datasets.authoring._generate_checks import KINDS
 from vl_assay.hub_datasets.authoring._sources import Captioned
 from vl_assay.hub_datasets.authoring.generate import generate
-from vl_assay.metrics.errors import ModelError
+from vl_assay.metrics.common.errors import ModelError
 
 ASKED = [{"role": "system", "content": "Answer."}, {"role": "user", "content": "a cat"}]
 KEY = "sk-very-secret-0123456789"

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from vl_assay import hub_datasets
-from vl_assay.metrics.errors import SheetError, UnknownNameError
+from vl_assay.metrics.common.errors import SheetError, UnknownNameError
 from vl_assay.metrics.evaluation import check_options, compute, report
-from vl_assay.metrics.sheet_rows import AnswerRow, DetectionRow, MatchingRow
-from vl_assay.metrics.sheets import Sheet, write_sheet
+from vl_assay.metrics.records.predictions import Sheet, write_sheet
+from vl_assay.metrics.records.schema import AnswerRow, DetectionRow, MatchingRow
 
 BOX, AWAY = [10.0, 10.0, 30.0, 30.0], [50.0, 50.0, 60.0, 60.0]
 PHRASE = {"text": "a", "start": 0, "end": 1}

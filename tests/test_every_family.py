@@ -15,7 +15,7 @@ import transformers
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from vl_assay.metrics.errors import ModelError, UnknownNameError
+from vl_assay.metrics.common.errors import ModelError, UnknownNameError
 from vl_assay.model_wrappers import LoadOptions, _loading, family_names, load_model
 from vl_assay.model_wrappers._families import get_family
 from vl_assay.model_wrappers._protocol import (

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from metric_cases import CASES, EVERY, NAMES, compute, rows_of
 
-from vl_assay.metrics.errors import ScoresError, UnknownNameError, VLAssayError
-from vl_assay.metrics.inputs import option_names
-from vl_assay.metrics.modules import load_metric
-from vl_assay.metrics.page import tabulate
+from vl_assay.metrics.common.errors import ScoresError, UnknownNameError, VLAssayError
+from vl_assay.metrics.modules.discovery import load_metric
+from vl_assay.metrics.modules.inputs import option_names
+from vl_assay.metrics.modules.page import tabulate
 
 INTERVALS = {"confidence": 0.9, "resamples": 200}
 # Answers are no scores: they have no ties and no scale.

@@ -16,7 +16,7 @@ import tiny_models
 import torch
 from finetune_support import furthest, make_training_set, same_bits, short, weights
 
-from vl_assay.metrics.errors import (
+from vl_assay.metrics.common.errors import (
     DataError,
     ModelError,
     ScoresError,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vl_assay.metrics.errors import ScoresError
+from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.model_wrappers.finetune._reading import FileImages
 from vl_assay.model_wrappers.finetune.data import Sample, TrainingSet, epoch, steps
 

@@ -15,8 +15,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import report
-from vl_assay.metrics._console import build_app
-from vl_assay.metrics.errors import DataError, ModelError, UnknownNameError, VLAssayError
+from vl_assay.metrics.common.command_line import build_app
+from vl_assay.metrics.common.errors import DataError, ModelError, UnknownNameError, VLAssayError
 from vl_assay.model_wrappers import load_model, score
 from vl_assay.model_wrappers._processes import Processes
 from vl_assay.model_wrappers.finetune import _run

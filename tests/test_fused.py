@@ -13,7 +13,7 @@ import transformers
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from vl_assay.metrics.errors import DataError, ModelError
+from vl_assay.metrics.common.errors import DataError, ModelError
 from vl_assay.model_wrappers import LoadOptions, load_model
 from vl_assay.model_wrappers._protocol import DualEncoder
 

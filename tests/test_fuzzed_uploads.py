@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from submission_support import changed, parquet
 
-from vl_assay.metrics.errors import SheetError
+from vl_assay.metrics.common.errors import SheetError
 from vl_assay.space_app._uploads import SANDBOX, check_upload
 
 TASKS = ("order", "groups", "detection", "vqa", "retrieval")

@@ -9,8 +9,8 @@ import pytest
 
 from vl_assay.hub_datasets import Example, TaskData
 from vl_assay.hub_datasets._benchmarks import get_task
-from vl_assay.metrics.sheet_rows import AnswerRow, DetectionRow, MatchingRow, RetrievalRow
-from vl_assay.metrics.sheets import Sheet
+from vl_assay.metrics.records.predictions import Sheet
+from vl_assay.metrics.records.schema import AnswerRow, DetectionRow, MatchingRow, RetrievalRow
 from vl_assay.space_app._gates import find_flags, scores_hash
 
 WORDS = ("red", "Blue", "ring", "star", "left", "of", "enormous", "a", "cross,", "tiny", "Above", "and,")

@@ -15,7 +15,7 @@ from torch import distributed as dist
 from torch import multiprocessing
 from torch.nn.parallel import DistributedDataParallel
 
-from vl_assay.metrics.errors import VLAssayError
+from vl_assay.metrics.common.errors import VLAssayError
 from vl_assay.model_wrappers.finetune._cached_step import cached_backward
 from vl_assay.model_wrappers.finetune._gathering import gather, gather_embeddings
 from vl_assay.model_wrappers.finetune.losses import Embeddings, Weights, total

@@ -23,8 +23,8 @@ from vl_assay.hub_datasets.authoring._sources import Captioned, read_captions
 from vl_assay.hub_datasets.authoring.candidates import read_candidates
 from vl_assay.hub_datasets.authoring.commands import app
 from vl_assay.hub_datasets.authoring.generate import KINDS, generate, plan
-from vl_assay.metrics._storage import alone_in
-from vl_assay.metrics.errors import DataError, ModelError, ScoresError, StorageError, UnknownNameError
+from vl_assay.metrics.common.errors import DataError, ModelError, ScoresError, StorageError, UnknownNameError
+from vl_assay.metrics.common.storage import alone_in
 
 CAPTIONS = [
     Captioned("0", "a.jpg", "A red cat near a blue dog."),

@@ -14,7 +14,7 @@ import torch
 import transformers
 from PIL import Image
 
-from vl_assay.metrics.errors import ModelError
+from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import LoadOptions, load_model
 
 TYPES = ("llava", "llava_next", "idefics3", "qwen2_vl", "qwen2_5_vl")

@@ -12,9 +12,9 @@ from cards import card_table, paper_text, plain_name, table_before
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vl_assay.metrics.errors import ScoresError, VLAssayError
-from vl_assay.metrics.grounding import grounding_recall, group_recall_at_1
-from vl_assay.metrics.modules import load_metric
+from vl_assay.metrics.common.errors import ScoresError, VLAssayError
+from vl_assay.metrics.functional.grounding import grounding_recall, group_recall_at_1
+from vl_assay.metrics.modules.discovery import load_metric
 
 TIES = ("wrong", "half", "right")
 XYXY = {"box_format": "xyxy"}

@@ -14,11 +14,11 @@ import pytest
 import torch
 from cards import card_table, card_text, paper_text
 
-from vl_assay.metrics import kernels
-from vl_assay.metrics.errors import ScoresError
+from vl_assay.metrics.common.errors import ScoresError
+from vl_assay.metrics.functional import kernels
+from vl_assay.metrics.functional.groups import group_match
 from vl_assay.metrics.group_match import app
-from vl_assay.metrics.groups import group_match
-from vl_assay.metrics.modules import load_metric
+from vl_assay.metrics.modules.discovery import load_metric
 
 CARD = card_text("group_match")
 SCORES = ("text_score", "image_score", "group_score")

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from vl_assay.metrics.augmented_accuracy.app import PAGE as AUGMENTED_PAGE
 from vl_assay.metrics.brittleness.app import PAGE as BRITTLENESS_PAGE
-from vl_assay.metrics.errors import ScoresError
-from vl_assay.metrics.hard_positives import augmented_accuracy, brittleness
-from vl_assay.metrics.modules import load_metric
+from vl_assay.metrics.common.errors import ScoresError
+from vl_assay.metrics.functional.hard_positives import augmented_accuracy, brittleness
+from vl_assay.metrics.modules.discovery import load_metric
 
 TIES = ("wrong", "half", "right")
 BOTH = pytest.mark.parametrize("name", ["augmented_accuracy", "brittleness"])

@@ -17,9 +17,7 @@ from PIL import Image
 from vl_assay.hub_datasets import get_benchmark, report
 from vl_assay.hub_datasets.hard_positives import builder as module
 from vl_assay.hub_datasets.hard_positives.builder import CONFIG_NAMES, RELEASED_ROWS
-from vl_assay.hub_datasets.hard_positives.construct import (
-    LEXICON,
-)
+from vl_assay.hub_datasets.hard_positives.construct import LEXICON
 from vl_assay.hub_datasets.hard_positives.defects import DEFECTS
 from vl_assay.model_wrappers import score
 

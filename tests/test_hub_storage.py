@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from hub_stand_in import HubStandIn
 
-from vl_assay.metrics.errors import StorageError
+from vl_assay.metrics.common.errors import StorageError
 from vl_assay.space_app import _hub_storage
 from vl_assay.space_app._hub_storage import HubStorage
 

@@ -14,7 +14,7 @@ from support import UNVERIFIED, Recorder, run_quietly
 from vl_assay.hub_datasets import _image_keys as module
 from vl_assay.hub_datasets import load_examples
 from vl_assay.hub_datasets._image_keys import MISSING, NO_IMAGE, ImageKey, image_keys
-from vl_assay.metrics.errors import DataError
+from vl_assay.metrics.common.errors import DataError
 
 FILES = [b"one", b"two", None]
 

@@ -11,8 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.metrics import kernels
-from vl_assay.metrics.errors import ScoresError, UnknownNameError
+from vl_assay.metrics.common.errors import ScoresError, UnknownNameError
+from vl_assay.metrics.functional import kernels
 
 
 @st.composite

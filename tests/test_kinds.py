@@ -11,7 +11,7 @@ from support import run_quietly
 
 from vl_assay.hub_datasets._benchmarks import Task
 from vl_assay.hub_datasets._examples import Example, Phrase, TaskData
-from vl_assay.metrics.errors import ModelError
+from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import ModelInfo
 from vl_assay.model_wrappers._detection import detect
 from vl_assay.model_wrappers._pairs import score_answers, score_by_crossing, score_by_pairs

@@ -9,9 +9,9 @@ import pytest
 from submission_support import MemoryStorage
 
 from vl_assay.hub_datasets import report
-from vl_assay.metrics.errors import StorageError
-from vl_assay.metrics.results import Result
-from vl_assay.metrics.sheets import file_hash
+from vl_assay.metrics.common.errors import StorageError
+from vl_assay.metrics.records.predictions import file_hash
+from vl_assay.metrics.records.results import Result
 from vl_assay.space_app import _catalogue, _duels, _submissions
 from vl_assay.space_app._board import Column
 from vl_assay.space_app._catalogue import Catalogue

@@ -18,9 +18,9 @@ from vl_assay.hub_datasets._benchmarks import config_names
 from vl_assay.hub_datasets._examples import cached_build
 from vl_assay.hub_datasets._listing import DAMAGED, DOWNLOADED, MADE, MISSING, OWN, READY, TO_DOWNLOAD
 from vl_assay.hub_datasets._repository import build_all, read_build, sources_folder
-from vl_assay.metrics._console import build_app
-from vl_assay.metrics.errors import StorageError, UnknownNameError
-from vl_assay.metrics.modules import metric_names
+from vl_assay.metrics.common.command_line import build_app
+from vl_assay.metrics.common.errors import StorageError, UnknownNameError
+from vl_assay.metrics.modules.discovery import metric_names
 
 
 def entry(name, **options):

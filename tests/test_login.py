@@ -18,7 +18,7 @@ from huggingface_hub.errors import HfHubHTTPError
 from space_support import served
 from submission_support import changed
 
-from vl_assay.metrics.errors import StorageError, SubmissionError
+from vl_assay.metrics.common.errors import StorageError, SubmissionError
 from vl_assay.space_app import _client, _login, app
 from vl_assay.space_app._catalogue import Catalogue
 from vl_assay.space_app._storage import open_storage

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from vl_assay.metrics.errors import ScoresError
+from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.model_wrappers.finetune import losses
 from vl_assay.model_wrappers.finetune.losses import Embeddings, Weights, total
 

@@ -17,8 +17,8 @@ import yaml
 from cards import METRICS, card_rows, card_text
 from metric_cases import CASES, EVERY, NAMES, compute
 
-from vl_assay.metrics.errors import ScoresError
-from vl_assay.metrics.modules import install_metric, load_metric
+from vl_assay.metrics.common.errors import ScoresError
+from vl_assay.metrics.modules.discovery import install_metric, load_metric
 
 
 def module_of(name, part=None):

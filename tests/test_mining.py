@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from vl_assay.metrics.errors import DataError, ModelError, ScoresError, UnknownNameError
+from vl_assay.metrics.common.errors import DataError, ModelError, ScoresError, UnknownNameError
 from vl_assay.model_wrappers.finetune import mining
 from vl_assay.model_wrappers.finetune._reading import FileImages
 from vl_assay.model_wrappers.finetune.data import Sample, TrainingSet

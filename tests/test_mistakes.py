@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from vl_assay.hub_datasets.authoring._pictures import Pictures
 from vl_assay.hub_datasets.authoring._tables import read_rows
-from vl_assay.metrics._console import build_app
-from vl_assay.metrics._serving import check_address
-from vl_assay.metrics.errors import DataError, ModelError, StorageError, SubmissionError, VLAssayError
+from vl_assay.metrics.common.command_line import build_app
+from vl_assay.metrics.common.errors import DataError, ModelError, StorageError, SubmissionError, VLAssayError
+from vl_assay.metrics.common.serving import check_address
 
 PAIRS = "image,positive,negative\n" + "".join(f"{n}.jpg,a cat on mat {n},a mat on cat {n}\n" for n in range(8))
 

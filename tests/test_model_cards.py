@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from vl_assay.hub_datasets import build, report, write_model_card
 from vl_assay.hub_datasets._model_cards import eval_result_entries, eval_results
 from vl_assay.hub_datasets._publishing import eval_yaml
-from vl_assay.metrics._console import main
-from vl_assay.metrics.errors import DataError
-from vl_assay.metrics.results import Result, code_version
-from vl_assay.metrics.sheet_rows import MatchingRow
-from vl_assay.metrics.sheets import Sheet, file_hash, write_sheet
+from vl_assay.metrics.common.command_line import main
+from vl_assay.metrics.common.errors import DataError
+from vl_assay.metrics.records.predictions import Sheet, file_hash, write_sheet
+from vl_assay.metrics.records.results import Result, code_version
+from vl_assay.metrics.records.schema import MatchingRow
 
 MODEL = "some/model"
 # The last line of front matter, as the Hub reads it, is "---" on a line of its own.

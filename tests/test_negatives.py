@@ -28,7 +28,7 @@ from vl_assay.hub_datasets.authoring.negatives import (
     swaps,
 )
 from vl_assay.hub_datasets.authoring.tagging import Tagged, tag
-from vl_assay.metrics.errors import DataError, ScoresError, UnknownNameError
+from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
 
 HORSES = "The horse is eating the grass and the zebra is drinking the water"
 VOCABULARY = {"colour": ["red", "orange", "sky blue", "blue"], "relation": ["left of", "right of"]}

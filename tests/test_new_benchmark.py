@@ -26,8 +26,8 @@ from vl_assay.hub_datasets.authoring.pairs import read_pairs
 from vl_assay.hub_datasets.authoring.review import Review
 from vl_assay.hub_datasets.toy_scenes.language import parse
 from vl_assay.hub_datasets.toy_scenes.world import Scene
-from vl_assay.metrics._console import build_app
-from vl_assay.metrics.errors import DataError, StorageError, UnknownNameError, VLAssayError
+from vl_assay.metrics.common.command_line import build_app
+from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameError, VLAssayError
 
 make = new_benchmark.new_benchmark
 

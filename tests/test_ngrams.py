@@ -16,7 +16,7 @@ from vl_assay.hub_datasets.authoring import ngrams
 from vl_assay.hub_datasets.authoring.ngrams import BLIND_SCORERS, UNITS, blind_scores, train
 from vl_assay.hub_datasets.authoring.normalising import normalise
 from vl_assay.hub_datasets.authoring.pairs import Pair
-from vl_assay.metrics.errors import DataError, ScoresError, UnknownNameError
+from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
 
 START, END = object(), object()
 CAPTIONS = st.lists(st.text("ab .", max_size=8), min_size=1, max_size=6)

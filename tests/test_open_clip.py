@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from vl_assay.metrics.errors import ModelError, UnknownNameError
+from vl_assay.metrics.common.errors import ModelError, UnknownNameError
 from vl_assay.model_wrappers import DualEncoder, LoadOptions, load_model
 
 CAPTIONS = ["a red cat left of the blue dog", "a dog", "two small stars!!", "the red box " * 12]

@@ -9,9 +9,9 @@ from pathlib import Path
 import gradio as gr
 import pytest
 
-from vl_assay.metrics import page
-from vl_assay.metrics.errors import ScoresError
-from vl_assay.metrics.page import Column
+from vl_assay.metrics.common.errors import ScoresError
+from vl_assay.metrics.modules import page
+from vl_assay.metrics.modules.page import Column
 from vl_assay.metrics.sugarcrepe_itm import app
 
 FOLDER = Path(app.__file__).parent

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from vl_assay.hub_datasets import build, get_benchmark
 from vl_assay.hub_datasets.authoring.normalising import normalise
 from vl_assay.hub_datasets.authoring.pairs import Pair, has_pairs, read_pairs, write_pairs
-from vl_assay.metrics.errors import DataError, UnknownNameError
+from vl_assay.metrics.common.errors import DataError, UnknownNameError
 
 ROWS = [
     {"filename": "a.jpg", "caption": " A cat on a mat.", "negative_caption": "A mat on a cat."},

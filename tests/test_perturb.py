@@ -29,7 +29,7 @@ from vl_assay.hub_datasets.authoring.perturb import (
 )
 from vl_assay.hub_datasets.authoring.tagging import tag, tagger_name
 from vl_assay.hub_datasets.toy_scenes import tasks
-from vl_assay.metrics.errors import DataError, ScoresError, UnknownNameError
+from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
 
 NOUNS_AND_ADJECTIVES, OTHERS, WITHIN_TRIGRAMS, TRIGRAMS, ALL_WORDS = TEXT_SHUFFLES
 # SHA-256 of what all text shuffles make of these captions with seed 0; another digest is another published set.

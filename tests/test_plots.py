@@ -8,9 +8,9 @@ from itertools import combinations
 import pytest
 from plotly.graph_objects import Figure
 
-from vl_assay.metrics.errors import ScoresError
-from vl_assay.metrics.sheet_rows import AnswerRow, MatchingRow
-from vl_assay.metrics.sheets import Sheet
+from vl_assay.metrics.common.errors import ScoresError
+from vl_assay.metrics.records.predictions import Sheet
+from vl_assay.metrics.records.schema import AnswerRow, MatchingRow
 from vl_assay.space_app._board import Board, Column
 from vl_assay.space_app._entries import Entry
 from vl_assay.space_app._launch import published

@@ -15,8 +15,8 @@ from vl_assay.hub_datasets import benchmark_names, build, get_benchmark
 from vl_assay.hub_datasets._benchmarks import config_names, get_card
 from vl_assay.hub_datasets._publishing import eval_yaml, plan, publish
 from vl_assay.hub_datasets._repository import read_build
-from vl_assay.metrics._console import build_app
-from vl_assay.metrics.errors import DataError, StorageError
+from vl_assay.metrics.common.command_line import build_app
+from vl_assay.metrics.common.errors import DataError, StorageError
 
 
 class Hub:

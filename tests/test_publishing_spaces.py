@@ -21,9 +21,9 @@ from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import _spaces
 from vl_assay.hub_datasets._publishing import plan, publish
-from vl_assay.metrics._console import build_app
-from vl_assay.metrics.errors import DataError
-from vl_assay.metrics.modules import metric_names
+from vl_assay.metrics.common.command_line import build_app
+from vl_assay.metrics.common.errors import DataError
+from vl_assay.metrics.modules.discovery import metric_names
 
 ROOT = Path(__file__).parents[1]
 METRIC_TOP = {"README.md", "app.py", "group_match.py", "requirements.txt", "spec.py"}

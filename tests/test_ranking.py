@@ -12,8 +12,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.metrics import kernels, ranking
-from vl_assay.metrics.errors import ScoresError, UnknownNameError
+from vl_assay.metrics.common.errors import ScoresError, UnknownNameError
+from vl_assay.metrics.functional import kernels, ranking
 
 CANDIDATES = st.lists(st.tuples(st.integers(-1, 1), st.booleans()), max_size=6)
 

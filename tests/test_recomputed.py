@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vl_assay.hub_datasets import report
-from vl_assay.metrics.errors import SheetError
+from vl_assay.metrics.common.errors import SheetError
 from vl_assay.metrics.evaluation import lines
-from vl_assay.metrics.modules import get_spec
-from vl_assay.metrics.sheet_rows import AnswerRow, DetectionRow, MatchingRow, RetrievalRow
-from vl_assay.metrics.sheets import Sheet, read_sheet, write_sheet
+from vl_assay.metrics.modules.discovery import get_spec
+from vl_assay.metrics.records.predictions import Sheet, read_sheet, write_sheet
+from vl_assay.metrics.records.schema import AnswerRow, DetectionRow, MatchingRow, RetrievalRow
 from vl_assay.space_app._entries import chance_levels, of_results, parameter_count
 from vl_assay.space_app._paired import PairedTests
 

@@ -26,7 +26,7 @@ from vl_assay.hub_datasets.authoring.refine import (
     refine,
     scale_gaps,
 )
-from vl_assay.metrics.errors import DataError, ScoresError, UnknownNameError
+from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
 
 # Edges of all grids below, the ends and the middle among them, and anything between.
 EDGES = sorted({Fraction(part, grid) for grid in (4, 5, 10, 20, 100) for part in range(-grid, grid + 1)})

@@ -14,10 +14,10 @@ from vl_assay.hub_datasets.authoring._refine_learned import REFINING, WATCHING
 from vl_assay.hub_datasets.authoring._refine_report import to_markdown, write_refinement
 from vl_assay.hub_datasets.authoring.pairs import Pair, read_pairs, write_pairs
 from vl_assay.hub_datasets.authoring.refine import BlindScores, refine
-from vl_assay.metrics._console import build_app
-from vl_assay.metrics.errors import DataError, VLAssayError
-from vl_assay.metrics.sheet_rows import MatchingRow
-from vl_assay.metrics.sheets import Sheet, write_sheet
+from vl_assay.metrics.common.command_line import build_app
+from vl_assay.metrics.common.errors import DataError, VLAssayError
+from vl_assay.metrics.records.predictions import Sheet, write_sheet
+from vl_assay.metrics.records.schema import MatchingRow
 
 WORDS = [f"{first}{second}" for first in ("ba", "lo", "mi", "tu", "se") for second in ("na", "ro", "ti", "ku", "pe")]
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from vl_assay.hub_datasets import report
-from vl_assay.metrics.sheets import read_sheet
+from vl_assay.metrics.records.predictions import read_sheet
 from vl_assay.model_wrappers import score
 
 

@@ -10,13 +10,13 @@ import pytest
 from PIL import Image
 
 from vl_assay.hub_datasets import report
-from vl_assay.metrics.errors import ScoresError, SheetError, UnknownNameError
+from vl_assay.metrics.common.errors import ScoresError, SheetError, UnknownNameError
 from vl_assay.metrics.evaluation import lines, metric_inputs, to_markdown
-from vl_assay.metrics.modules import get_spec
-from vl_assay.metrics.results import read_results, write_results
-from vl_assay.metrics.sheet_rows import AnswerRow
-from vl_assay.metrics.sheet_rows import MatchingRow as Row
-from vl_assay.metrics.sheets import Sheet, file_hash, read_sheet, write_sheet
+from vl_assay.metrics.modules.discovery import get_spec
+from vl_assay.metrics.records.predictions import Sheet, file_hash, read_sheet, write_sheet
+from vl_assay.metrics.records.results import read_results, write_results
+from vl_assay.metrics.records.schema import AnswerRow
+from vl_assay.metrics.records.schema import MatchingRow as Row
 
 MODEL = {"name": "some/model_1 & co", "family": "clip"}
 

@@ -12,7 +12,7 @@ import pytest
 from report_support import answers, detections, matching, write
 
 from vl_assay.hub_datasets import report
-from vl_assay.metrics.cpd import cpd_ap
+from vl_assay.metrics.functional.cpd import cpd_ap
 
 QUICK = {"resamples": 200}
 

@@ -13,7 +13,7 @@ from support import UNVERIFIED
 from vl_assay.hub_datasets import build, load_examples
 from vl_assay.hub_datasets._examples import cached_build
 from vl_assay.hub_datasets._repository import read_build
-from vl_assay.metrics.errors import DataError, StorageError, UnknownNameError
+from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameError
 
 SMALL, CONFIGS = {"train_scenes": 3}, ["detection", "groups"]
 

@@ -9,9 +9,9 @@ import sources_sugarcrepe
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets._published import all_tables, get_table
-from vl_assay.metrics.errors import ModelError, SheetError, UnknownNameError
-from vl_assay.metrics.sheet_rows import MatchingRow
-from vl_assay.metrics.sheets import Sheet, write_sheet
+from vl_assay.metrics.common.errors import ModelError, SheetError, UnknownNameError
+from vl_assay.metrics.records.predictions import Sheet, write_sheet
+from vl_assay.metrics.records.schema import MatchingRow
 from vl_assay.model_wrappers import _reproduce as module
 from vl_assay.model_wrappers._reproduce import reproduce, status
 from vl_assay.model_wrappers._reproduce_report import Comparison, as_json, to_markdown

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets._published import all_tables
-from vl_assay.metrics._console import build_app
-from vl_assay.metrics.errors import DataError
-from vl_assay.metrics.sheets import read_sheet
+from vl_assay.metrics.common.command_line import build_app
+from vl_assay.metrics.common.errors import DataError
+from vl_assay.metrics.records.predictions import read_sheet
 from vl_assay.model_wrappers import _reproduce as module
 from vl_assay.model_wrappers._reproduce import reproduce
 from vl_assay.model_wrappers._reproduce_report import to_markdown

@@ -14,8 +14,8 @@ import pytest
 import tiny_models
 from support import Pairs, Recorder, all_scores, command, finish, run_quietly, score_command
 
-from vl_assay.metrics.errors import ModelError, SheetError, StorageError
-from vl_assay.metrics.sheets import read_sheet
+from vl_assay.metrics.common.errors import ModelError, SheetError, StorageError
+from vl_assay.metrics.records.predictions import read_sheet
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(coco, tmp_path):

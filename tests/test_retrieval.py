@@ -13,9 +13,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.metrics import kernels, retrieval, stats
-from vl_assay.metrics.errors import ScoresError, UnknownNameError
-from vl_assay.metrics.retrieval import retrieval_recall
+from vl_assay.metrics.common.errors import ScoresError, UnknownNameError
+from vl_assay.metrics.functional import kernels, retrieval
+from vl_assay.metrics.functional.retrieval import retrieval_recall
+from vl_assay.metrics.statistics import bootstrap as stats
 
 KS = (1, 2, 4)
 

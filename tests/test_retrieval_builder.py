@@ -22,7 +22,7 @@ from vl_assay.hub_datasets.authoring import perturb
 from vl_assay.hub_datasets.retrieval import builder as module
 from vl_assay.hub_datasets.retrieval import karpathy
 from vl_assay.hub_datasets.retrieval.builder import CONFIG_NAMES, IMAGE_SHUFFLES, PARTS, TEXT_SHUFFLES, Retrieval
-from vl_assay.metrics.errors import DataError, UnknownNameError
+from vl_assay.metrics.common.errors import DataError, UnknownNameError
 from vl_assay.model_wrappers import score
 
 FOLDER = Path(module.__file__).parent

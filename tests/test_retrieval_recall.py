@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from cards import card_table, card_text, paper_text
 
-from vl_assay.metrics.errors import ScoresError
-from vl_assay.metrics.modules import load_metric
-from vl_assay.metrics.retrieval import retrieval_recall
+from vl_assay.metrics.common.errors import ScoresError
+from vl_assay.metrics.functional.retrieval import retrieval_recall
+from vl_assay.metrics.modules.discovery import load_metric
 from vl_assay.metrics.retrieval_recall import app
 
 CARD = card_text("retrieval_recall")

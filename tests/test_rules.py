@@ -15,7 +15,7 @@ from vl_assay.hub_datasets.authoring._rules import ATTRIBUTES, OBJECTS, RELATION
 from vl_assay.hub_datasets.authoring._sources import Captioned
 from vl_assay.hub_datasets.authoring.candidates import read_candidates
 from vl_assay.hub_datasets.authoring.generate import generate_by_rule
-from vl_assay.metrics.errors import ModelError, ScoresError, UnknownNameError
+from vl_assay.metrics.common.errors import ModelError, ScoresError, UnknownNameError
 
 CAT = " A red cat sits left of an old dog. "
 

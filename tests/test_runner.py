@@ -11,8 +11,8 @@ import pytest
 from support import REFERENCES, UNVERIFIED, Pairs, Recorder, all_scores, finish, run_quietly, score_command, scores_of
 
 from vl_assay.hub_datasets import build, load_examples
-from vl_assay.metrics.errors import DataError, ModelError, SheetError, UnknownNameError
-from vl_assay.metrics.sheets import read_sheet
+from vl_assay.metrics.common.errors import DataError, ModelError, SheetError, UnknownNameError
+from vl_assay.metrics.records.predictions import read_sheet
 from vl_assay.model_wrappers import score
 
 

@@ -7,9 +7,9 @@ import pytest
 from support import UNVERIFIED, Recorder
 
 from vl_assay.hub_datasets import load_examples
-from vl_assay.metrics.errors import ModelError
-from vl_assay.metrics.sheet_rows import AnswerRow, MatchingRow
-from vl_assay.metrics.sheets import read_sheet
+from vl_assay.metrics.common.errors import ModelError
+from vl_assay.metrics.records.predictions import read_sheet
+from vl_assay.metrics.records.schema import AnswerRow, MatchingRow
 from vl_assay.model_wrappers import score
 from vl_assay.model_wrappers._runner import plan
 from vl_assay.model_wrappers._sample import _decisions, changed_decisions, predict, sample

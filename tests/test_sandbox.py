@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from submission_support import changed, parquet
 
-from vl_assay.metrics.errors import SheetError
+from vl_assay.metrics.common.errors import SheetError
 from vl_assay.space_app import _uploads
 from vl_assay.space_app._sandbox import Sandbox
 from vl_assay.space_app._uploads import check_upload

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from vl_assay.hub_datasets import report
-from vl_assay.metrics.errors import SheetError
-from vl_assay.metrics.sheet_rows import AnswerRow, DetectionRow, MatchingRow, RetrievalRow
-from vl_assay.metrics.sheets import Sheet, read_sheet, write_sheet
+from vl_assay.metrics.common.errors import SheetError
+from vl_assay.metrics.records.predictions import Sheet, read_sheet, write_sheet
+from vl_assay.metrics.records.schema import AnswerRow, DetectionRow, MatchingRow, RetrievalRow
 
 METADATA = {"model": {"name": "m"}, "run": {}}
 

@@ -8,7 +8,7 @@ from PIL import Image, ImageEnhance
 
 from vl_assay.hub_datasets.authoring._pictures import Pictures
 from vl_assay.hub_datasets.authoring._similar import SimilarImages, histograms, load_embedder, nearest
-from vl_assay.metrics.errors import DataError, ModelError
+from vl_assay.metrics.common.errors import DataError, ModelError
 
 
 @pytest.fixture

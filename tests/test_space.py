@@ -20,8 +20,8 @@ from submission_support import changed, model_sheet
 from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import report
-from vl_assay.metrics._console import build_app
-from vl_assay.metrics.errors import SheetError, StorageError
+from vl_assay.metrics.common.command_line import build_app
+from vl_assay.metrics.common.errors import SheetError, StorageError
 from vl_assay.space_app import _duels
 from vl_assay.space_app._board import Column
 from vl_assay.space_app._client import send
@@ -161,7 +161,7 @@ def test_the_command_serves_the_page(tmp_path):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     process = subprocess.Popen(
-        [sys.executable, "-m", "vl_assay.metrics._console", "leaderboard", "--port", str(port), "--storage", tmp_path],
+        [sys.executable, "-m", "vl_assay.metrics.common.command_line", "leaderboard", "--port", str(port), "--storage", tmp_path],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     try:

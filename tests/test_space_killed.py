@@ -20,7 +20,7 @@ from urllib.request import urlopen
 import pytest
 from submission_support import model_sheet
 
-from vl_assay.metrics.errors import StorageError
+from vl_assay.metrics.common.errors import StorageError
 from vl_assay.space_app._board import Column
 from vl_assay.space_app._catalogue import Catalogue
 from vl_assay.space_app._client import send
@@ -34,7 +34,7 @@ CLIENTS = 4
 SERVER = (
     "from vl_assay.hub_datasets.toy_scenes import builder\n"
     "builder.SIZES = {'validation': 2, 'test': 40}\n"
-    "from vl_assay.metrics._console import main\n"
+    "from vl_assay.metrics.common.command_line import main\n"
     "main()"
 )
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.metrics.errors import ModelError
+from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers._parts import PartStore, cut, cut_by_cost, run_parts
 from vl_assay.model_wrappers._processes import Processes
 from vl_assay.model_wrappers._progress import Progress

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from vl_assay.metrics import stats
-from vl_assay.metrics.errors import ScoresError
+from vl_assay.metrics.common.errors import ScoresError
+from vl_assay.metrics.statistics import bootstrap as stats
 
 
 def example_set(seed, images=60, per_image=5):

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vl_assay.metrics.errors import StorageError
+from vl_assay.metrics.common.errors import StorageError
 from vl_assay.space_app import _storage
 from vl_assay.space_app._hub_storage import HubStorage
 from vl_assay.space_app._storage import FolderStorage, open_storage

@@ -72,7 +72,7 @@ def test_metrics_need_no_torch_and_the_command_line_imports_nothing_heavy():
     ]
     show = f"; import sys; print(*[m for m in {heavy} if m in sys.modules])"
     assert run_python("from vl_assay.metrics import kernels, stats, matching" + show) == []
-    assert run_python("from vl_assay.metrics._console import build_app; build_app()" + show) == []
+    assert run_python("from vl_assay.metrics.common.command_line import build_app; build_app()" + show) == []
     assert "torch" not in run_python("from vl_assay.hub_datasets import report, load_examples" + show)
 
 
@@ -129,7 +129,7 @@ def test_the_distribution_declares_its_command_and_its_entry_points():
 
 def test_what_lies_in_the_folders_is_what_is_found():
     from vl_assay.hub_datasets import benchmark_names
-    from vl_assay.metrics.modules import metric_names
+    from vl_assay.metrics.modules.discovery import metric_names
     from vl_assay.model_wrappers import demo_names, family_names
 
     def folders(folder):
@@ -145,7 +145,7 @@ def test_what_lies_in_the_folders_is_what_is_found():
 
 def test_the_readme_names_every_benchmark_metric_and_family():
     from vl_assay.hub_datasets import benchmark_names
-    from vl_assay.metrics.modules import metric_names
+    from vl_assay.metrics.modules.discovery import metric_names
     from vl_assay.model_wrappers import family_names
 
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -190,7 +190,7 @@ def strings_of(path):
 
 
 def test_no_metric_score_or_family_is_named_outside_its_folder():
-    from vl_assay.metrics.modules import get_spec, metric_names
+    from vl_assay.metrics.modules.discovery import get_spec, metric_names
     from vl_assay.model_wrappers import family_names
 
     scores = {score.name for name in metric_names() for score in get_spec(name).scores}

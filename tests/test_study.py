@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from vl_assay.hub_datasets.toy_scenes.episodes import sample_episode
 from vl_assay.hub_datasets.toy_scenes.language import parse
-from vl_assay.metrics._console import build_app
-from vl_assay.metrics.errors import DataError, ModelError, ScoresError, UnknownNameError
-from vl_assay.metrics.hard_positives import augmented_accuracy, brittleness
+from vl_assay.metrics.common.command_line import build_app
+from vl_assay.metrics.common.errors import DataError, ModelError, ScoresError, UnknownNameError
+from vl_assay.metrics.functional.hard_positives import augmented_accuracy, brittleness
 from vl_assay.model_wrappers import load_model
 from vl_assay.model_wrappers.finetune import study
 from vl_assay.model_wrappers.finetune._study_plots import plot_png
@@ -32,14 +32,7 @@ from vl_assay.model_wrappers.finetune._study_report import (
     to_markdown,
     verdict,
 )
-from vl_assay.model_wrappers.finetune.study import (
-    ARTEFACTS,
-    BASE,
-    VARIANTS,
-    Size,
-    Study,
-    make_examples,
-)
+from vl_assay.model_wrappers.finetune.study import ARTEFACTS, BASE, VARIANTS, Size, Study, make_examples
 
 ROOT = Path(__file__).parents[1]
 TINY = Size(captions=64, scenes=12, seeds=1, epochs=1, batch_size=16, warmup_steps=1)

@@ -12,7 +12,7 @@ import pytest
 from submission_support import MemoryStorage, changed
 
 from vl_assay.hub_datasets import report
-from vl_assay.metrics.errors import RateLimitError, SheetError, StorageError, SubmissionError, UnknownNameError
+from vl_assay.metrics.common.errors import RateLimitError, SheetError, StorageError, SubmissionError, UnknownNameError
 from vl_assay.space_app import _records, _submissions
 from vl_assay.space_app._submissions import (
     OPTIONS,
@@ -195,12 +195,12 @@ def test_a_new_version_of_the_metrics_has_everything_computed_again(toy, storage
 
 def test_the_version_follows_the_code_that_computes(monkeypatch, tmp_path):
     computing = (
-        "metrics/kernels.py",
+        "metrics/functional/kernels.py",
         "metrics/a/spec.py",
         "metrics/evaluation/_compute.py",
         "hub_datasets/b/benchmark.py",
     )
-    others = ("metrics/a/app.py", "metrics/page.py", "metrics/evaluation/_tables.py")
+    others = ("metrics/a/app.py", "metrics/modules/page.py", "metrics/evaluation/_tables.py")
     for path in (*computing, *others):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("1")

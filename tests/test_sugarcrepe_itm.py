@@ -7,9 +7,9 @@ import json
 import pytest
 from cards import card_table, paper_text
 
-from vl_assay.metrics.errors import ScoresError
-from vl_assay.metrics.matching import sugarcrepe_accuracy
-from vl_assay.metrics.modules import load_metric
+from vl_assay.metrics.common.errors import ScoresError
+from vl_assay.metrics.functional.matching import sugarcrepe_accuracy
+from vl_assay.metrics.modules.discovery import load_metric
 
 # The counts of GPT-4V's released answers, negative caption first: right, examples.
 GPT4V = {

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from vl_assay.metrics import stats
-from vl_assay.metrics.symmetry import artifact_gap
+from vl_assay.metrics.functional.symmetry import artifact_gap
+from vl_assay.metrics.statistics import bootstrap as stats
 
 
 def first_column(scores, **options):

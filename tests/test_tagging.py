@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from vl_assay.hub_datasets.authoring import perturb, tagging
 from vl_assay.hub_datasets.authoring.tagging import tag, tagger_name
-from vl_assay.metrics.errors import ModelError
+from vl_assay.metrics.common.errors import ModelError
 
 TAGGED_BY_HAND = [
     "Two/CD men/NNS in/IN wetsuits/NNS carry/VBP surfboards/NNS toward/IN the/DT ocean/NN ./.",

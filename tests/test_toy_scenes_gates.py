@@ -17,7 +17,7 @@ from vl_assay.hub_datasets._benchmarks import get_card
 from vl_assay.hub_datasets.toy_scenes.builder import RETRIEVAL_SIZES, SIZES
 from vl_assay.hub_datasets.toy_scenes.render import to_png
 from vl_assay.hub_datasets.toy_scenes.tasks import CATEGORIES, task_rows
-from vl_assay.metrics.errors import ModelError
+from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import load_model, score
 
 MOCKS = ("constant", "shuffled", "bag-of-words", "oracle")

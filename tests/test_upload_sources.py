@@ -6,7 +6,7 @@ import pytest
 import sources_vl_checklist
 
 from vl_assay.hub_datasets import get_benchmark, load_examples
-from vl_assay.metrics.errors import SheetError
+from vl_assay.metrics.common.errors import SheetError
 from vl_assay.space_app import _uploads
 
 

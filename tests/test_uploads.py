@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from submission_support import changed
 
-from vl_assay.metrics.errors import SheetError, VLAssayError
-from vl_assay.metrics.sheets import read_sheet
+from vl_assay.metrics.common.errors import SheetError, VLAssayError
+from vl_assay.metrics.records.predictions import read_sheet
 from vl_assay.space_app import _uploads
 from vl_assay.space_app._uploads import check_link, check_text, check_upload, expected
 

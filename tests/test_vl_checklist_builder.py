@@ -16,7 +16,7 @@ from vl_assay.hub_datasets._repository import build as build_repository
 from vl_assay.hub_datasets._repository import read_build
 from vl_assay.hub_datasets.vl_checklist import builder as module
 from vl_assay.hub_datasets.vl_checklist.builder import CONFIG_NAMES, VLCheckList, annotation_files
-from vl_assay.metrics.sheets import read_sheet
+from vl_assay.metrics.records.predictions import read_sheet
 from vl_assay.model_wrappers import score
 
 FOLDER = Path(module.__file__).parent

@@ -22,7 +22,7 @@ from huggingface_hub.utils import GatedRepoError, RepositoryNotFoundError
 from vl_assay.hub_datasets import load_examples, report
 from vl_assay.hub_datasets._repository import build as build_repository
 from vl_assay.hub_datasets.winoground import builder as module
-from vl_assay.metrics.errors import DataError
+from vl_assay.metrics.common.errors import DataError
 from vl_assay.model_wrappers import score
 
 FOLDER = Path(module.__file__).parent

@@ -14,9 +14,9 @@ from cards import card_table, card_text, paper_text
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.metrics.answers import yes_no_f1
-from vl_assay.metrics.errors import ScoresError
-from vl_assay.metrics.modules import load_metric
+from vl_assay.metrics.common.errors import ScoresError
+from vl_assay.metrics.functional.vqa import yes_no_f1
+from vl_assay.metrics.modules.discovery import load_metric
 from vl_assay.metrics.yes_no_f1 import app
 
 CARD = card_text("yes_no_f1")

@@ -19,9 +19,9 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...metrics._storage import write_text
-from ...metrics.aro import SYMMETRIC
-from ...metrics.errors import DataError
+from ...metrics.common.errors import DataError
+from ...metrics.common.storage import write_text
+from ...metrics.functional.aro import SYMMETRIC
 from .release import FILES, is_length, is_text
 
 MIN_SHARE = 0.25

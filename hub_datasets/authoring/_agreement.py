@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from itertools import combinations
 from typing import NamedTuple
 
-from ...metrics.errors import DataError
+from ...metrics.common.errors import DataError
 from ._decisions import DECISIONS, FIX, KEEP
 from ._journal import Entry, Key
 

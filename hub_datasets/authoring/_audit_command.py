@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...metrics.errors import DataError, StorageError
-from ...metrics.stats import check_share
+from ...metrics.common.errors import DataError, StorageError
+from ...metrics.statistics.bootstrap import check_share
 from ._audit_report import print_audit, write_card
 from ._probes import PROBES
 from .audit import audit, failures, write_audit

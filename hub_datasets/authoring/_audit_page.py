@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...metrics.errors import DataError
+from ...metrics.common.errors import DataError
 from ._audit_report import accuracy_table, degenerate_table, shortened
 from ._html_report import page, table
 

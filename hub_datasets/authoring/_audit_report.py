@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...metrics._storage import write_text
-from ...metrics.errors import DataError
+from ...metrics.common.errors import DataError
+from ...metrics.common.storage import write_text
 from .._audits import AUDIT_FILE, SCHEMA, VERSION, read_summary
 from ._audit_pairs import MEANINGS
 

@@ -26,8 +26,8 @@ from string import Template
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from ...metrics._storage import new_folder, write_text
-from ...metrics.errors import DataError, StorageError
+from ...metrics.common.errors import DataError, StorageError
+from ...metrics.common.storage import new_folder, write_text
 from .. import _benchmarks, _publishing, _repository
 from ._agreement import Agreement, cells, header, remarks
 from ._audit_report import write_card

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...metrics._storage import write_text
-from ...metrics.errors import DataError
-from ...metrics.sheets import file_hash
+from ...metrics.common.errors import DataError
+from ...metrics.common.storage import write_text
+from ...metrics.records.predictions import file_hash
 from .._benchmarks import benchmark_names, code_hash
 from ._sources import Captioned, read_captions
 from ._stages import STAGE_FILE, Result, Waiting

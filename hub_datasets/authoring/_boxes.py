@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...metrics._storage import write_text
-from ...metrics.boxes import box_iou
-from ...metrics.errors import DataError
+from ...metrics.common.errors import DataError
+from ...metrics.common.storage import write_text
+from ...metrics.functional.boxes import box_iou
 from ._journal import Entry, Journal, Key
 from ._pictures import Pictures
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...metrics.errors import DataError
+from ...metrics.common.errors import DataError
 from ._boxes import ABSENT, DRAWN, BoxItem, clip, is_decided, shown_texts
 from ._journal import Entry, Journal
 from ._page import Desk

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...metrics._storage import write_text
-from ...metrics.errors import DataError, UnknownNameError
+from ...metrics.common.errors import DataError, UnknownNameError
+from ...metrics.common.storage import write_text
 from ._journal import Entry, Journal, Key
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from ...metrics.errors import ModelError
+from ...metrics.common.errors import ModelError
 
 if TYPE_CHECKING:
     from ._prompts import Messages

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...metrics._storage import append_line
-from ...metrics.errors import DataError, ModelError, StorageError
+from ...metrics.common.errors import DataError, ModelError, StorageError
+from ...metrics.common.storage import append_line
 from ._endpoint import Completion, LanguageModel, Refused, Unanswered
 from ._generate_checks import Rejected
 from ._prompts import Messages

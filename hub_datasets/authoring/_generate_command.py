@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...metrics.errors import ModelError, VLAssayError
+from ...metrics.common.errors import ModelError, VLAssayError
 from ._endpoint import open_model
 from ._generate_asking import JOURNAL_FILE, count_answers
 from ._generate_checks import REASONS

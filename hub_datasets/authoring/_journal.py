@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from ...metrics._storage import append_line, sync_folder
-from ...metrics.errors import DataError, StorageError
+from ...metrics.common.errors import DataError, StorageError
+from ...metrics.common.storage import append_line, sync_folder
 
 UNDO = "undo"
 _LOCK_SECONDS = 10.0

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...metrics.errors import DataError, UnknownNameError
+from ...metrics.common.errors import DataError, UnknownNameError
 from ._journal import Entry, Journal, Key
 
 _LONGEST_NAME = 40

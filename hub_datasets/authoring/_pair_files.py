@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...metrics.errors import DataError
+from ...metrics.common.errors import DataError
 from .._benchmarks import benchmark_names
 from .._image_keys import content_key
 from ._tables import HUB, SUFFIXES, Keyed, check_fields, choose_columns, column_names, hub_name, read_rows, row_id

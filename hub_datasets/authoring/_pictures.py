@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from ...metrics.errors import DataError
+from ...metrics.common.errors import DataError
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 _SHOWN_BY_BROWSERS = ("BMP", "GIF", "JPEG", "PNG", "WEBP")

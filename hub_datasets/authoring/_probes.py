@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from ...metrics.errors import DataError, UnknownNameError
+from ...metrics.common.errors import DataError, UnknownNameError
 from ._probe_features import Features, Matrix, Rarity, character_counts, formatting, tag_counts, word_counts
 from .normalising import normalise
 from .pairs import Pair

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...metrics.errors import ScoresError, UnknownNameError
-from ...metrics.kernels import Labels, label_codes, name_rows
-from ...metrics.stats import check_whole
+from ...metrics.common.errors import ScoresError, UnknownNameError
+from ...metrics.functional.kernels import Labels, label_codes, name_rows
+from ...metrics.statistics.bootstrap import check_whole
 
 CELLS = ("paper", "authors")
 SCALES = ("none", "largest", "rank")

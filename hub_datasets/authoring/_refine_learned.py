@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...metrics.errors import DataError
+from ...metrics.common.errors import DataError
 from ._probes import group_pairs, held_out_gaps, widened
 from ._refine_cells import scale_gaps
 from .pairs import Pair

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...metrics._storage import write_text
-from ...metrics.errors import DataError
+from ...metrics.common.errors import DataError
+from ...metrics.common.storage import write_text
 from ._audit_report import in_a_line
 from ._html_report import page, table
 from .pairs import write_pairs

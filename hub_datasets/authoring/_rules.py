@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...metrics.errors import ModelError, UnknownNameError
+from ...metrics.common.errors import ModelError, UnknownNameError
 from ._articles import adapt_articles, article
 from ._generate_checks import KINDS, Rejected, check, conform, find, split
 from .negatives import crepe_negations, crepe_replacements, crepe_swaps, exchange, put_in

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ...metrics.errors import DataError, ModelError
+from ...metrics.common.errors import DataError, ModelError
 from ._pictures import Pictures
 
 HISTOGRAM = "histogram"

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...metrics._storage import write_atomically
-from ...metrics.errors import DataError
+from ...metrics.common.errors import DataError
+from ...metrics.common.storage import write_atomically
 from .._benchmarks import benchmark_names
 from .._image_keys import content_key
 from .._repository import BUILD_FILE, data_errors

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...metrics._storage import new_folder, write_text
-from ...metrics.errors import DataError, StorageError
-from ...metrics.sheets import file_hash
+from ...metrics.common.errors import DataError, StorageError
+from ...metrics.common.storage import new_folder, write_text
+from ...metrics.records.predictions import file_hash
 
 STAGE_FILE = "stage.json"
 SCHEMA = "vl-assay/stage"

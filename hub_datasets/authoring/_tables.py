@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...metrics.errors import DataError, UnknownNameError
+from ...metrics.common.errors import DataError, UnknownNameError
 from .._benchmarks import benchmark_names
 
 HUB = "hf://datasets/"

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...metrics._storage import write_text
-from ...metrics.errors import SheetError, VLAssayError
-from ...metrics.sheet_rows import MatchingRow
-from ...metrics.sheets import Sheet, read_sheet
-from ...metrics.stats import check_share
-from ...metrics.symmetry import artifact_gap
+from ...metrics.common.errors import SheetError, VLAssayError
+from ...metrics.common.storage import write_text
+from ...metrics.functional.symmetry import artifact_gap
+from ...metrics.records.predictions import Sheet, read_sheet
+from ...metrics.records.schema import MatchingRow
+from ...metrics.statistics.bootstrap import check_share
 from .._benchmarks import get_task
 from ._audit_pairs import find_degenerate
 from ._probes import FOLDS, PROBES, Groups, Telling, group_pairs, run_probes, widened

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...metrics._storage import write_text
-from ...metrics.errors import DataError
+from ...metrics.common.errors import DataError
+from ...metrics.common.storage import write_text
 
 if TYPE_CHECKING:
     from .pairs import Pair

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ...metrics.errors import VLAssayError
+from ...metrics.common.errors import VLAssayError
 from ..commands import DataDir, Options, parse_options
 
 app = typer.Typer()

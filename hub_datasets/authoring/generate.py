@@ -24,8 +24,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from ...metrics._storage import alone_in, write_text
-from ...metrics.errors import ScoresError, UnknownNameError
+from ...metrics.common.errors import ScoresError, UnknownNameError
+from ...metrics.common.storage import alone_in, write_text
 from ._endpoint import LanguageModel
 from ._generate_asking import JOURNAL_FILE, Asker, Journal, Stopped, Usage
 from ._generate_checks import KINDS, NEGATIVE_KINDS, POSITIVE_KINDS, Rejected, split

@@ -35,7 +35,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from ...metrics.errors import DataError, ScoresError, UnknownNameError
+from ...metrics.common.errors import DataError, ScoresError, UnknownNameError
 from ._articles import adapt_articles, article
 from .perturb import caption_rng
 from .tagging import Span, Tagged, check_captions, tag

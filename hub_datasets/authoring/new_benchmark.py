@@ -29,9 +29,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...metrics._storage import alone_in
-from ...metrics.errors import DataError, UnknownNameError, VLAssayError
-from ...metrics.stats import check_share
+from ...metrics.common.errors import DataError, UnknownNameError, VLAssayError
+from ...metrics.common.storage import alone_in
+from ...metrics.statistics.bootstrap import check_share
 from ._benchmark_folder import MADE_FILE, check_name
 from ._benchmark_stages import (
     AUDIT_FILE,

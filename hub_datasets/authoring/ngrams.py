@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...metrics.errors import DataError, ScoresError, UnknownNameError
+from ...metrics.common.errors import DataError, ScoresError, UnknownNameError
 from ._probe_features import IDEOGRAPH
 from ._probes import group_pairs
 from .pairs import Pair

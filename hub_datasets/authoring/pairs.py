@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...metrics._storage import write_text
-from ...metrics.errors import DataError
+from ...metrics.common.errors import DataError
+from ...metrics.common.storage import write_text
 from .._benchmarks import Task, benchmark_names
 from .._repository import BUILD_FILE
 from ._tables import check_unicode

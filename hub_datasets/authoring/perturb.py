@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from ...metrics.errors import DataError, ScoresError, UnknownNameError
+from ...metrics.common.errors import DataError, ScoresError, UnknownNameError
 from ._word_tokens import word_tokenize
 from .tagging import Tagged, tag, tagger_name
 

@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...metrics.aggregate import aggregate
-from ...metrics.contract import make_examples
-from ...metrics.errors import DataError, ScoresError
-from ...metrics.kernels import label_codes, match_credit
-from ...metrics.stats import check_share, check_whole
+from ...metrics.common.errors import DataError, ScoresError
+from ...metrics.contract.aggregate import aggregate
+from ...metrics.contract.spec import make_examples
+from ...metrics.functional.kernels import label_codes, match_credit
+from ...metrics.statistics.bootstrap import check_share, check_whole
 from ._probes import group_pairs
 from ._refine_cells import CELLS, GRID, SCALES, balance, find_cells, scale_gaps
 from .pairs import Pair

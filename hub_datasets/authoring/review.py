@@ -7,8 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...metrics._serving import check_address
-from ...metrics.errors import DataError, VLAssayError
+from ...metrics.common.errors import DataError, VLAssayError
+from ...metrics.common.serving import check_address
 from . import _boxes, _decisions
 from ._agreement import READING, Agreement, agreement, agreement_html, cells, header, remarks, votes_of
 from ._boxes_page import BoxDesk

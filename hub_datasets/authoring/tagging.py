@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ...metrics.errors import DataError, ModelError, UnknownNameError
-from ...metrics.kernels import name_rows
+from ...metrics.common.errors import DataError, ModelError, UnknownNameError
+from ...metrics.functional.kernels import name_rows
 
 TAGGERS = ("auto", "spacy", "plain")
 SPACY_MODEL = "en_core_web_sm"

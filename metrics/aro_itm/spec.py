@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..aro import aro_accuracy
-from ..contract import MetricSpec, ScoreSpec
+from ..contract.spec import MetricSpec, ScoreSpec
+from ..functional.aro import aro_accuracy
 
 SPEC = MetricSpec(aro_accuracy, "matching", (ScoreSpec("accuracy"),))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vl_assay.metrics.kernels import TIES
-from vl_assay.metrics.page import Column, Page
-from vl_assay.metrics.symmetry import artifact_gap
+from vl_assay.metrics.functional.kernels import TIES
+from vl_assay.metrics.functional.symmetry import artifact_gap
+from vl_assay.metrics.modules.page import Column, Page
 
 PAGE = Page(
     title="Artefact Gap",

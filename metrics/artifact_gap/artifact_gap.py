@@ -6,9 +6,9 @@ import datasets
 import evaluate
 
 from vl_assay.metrics.artifact_gap.spec import SPEC
-from vl_assay.metrics.citations import SUGARCREPE
-from vl_assay.metrics.inputs import CheckedInputs
-from vl_assay.metrics.modules import describe
+from vl_assay.metrics.modules.citations import SUGARCREPE
+from vl_assay.metrics.modules.discovery import describe
+from vl_assay.metrics.modules.inputs import CheckedInputs
 
 
 class ArtifactGap(CheckedInputs, evaluate.Metric):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..contract import MetricSpec, ScoreSpec
-from ..symmetry import artifact_gap
+from ..contract.spec import MetricSpec, ScoreSpec
+from ..functional.symmetry import artifact_gap
 
 SPEC = MetricSpec(
     artifact_gap,

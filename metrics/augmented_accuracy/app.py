@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vl_assay.metrics.hard_positives import augmented_accuracy
-from vl_assay.metrics.kernels import TIES
-from vl_assay.metrics.page import Column, Page
+from vl_assay.metrics.functional.hard_positives import augmented_accuracy
+from vl_assay.metrics.functional.kernels import TIES
+from vl_assay.metrics.modules.page import Column, Page
 
 PAGE = Page(
     title="Augmented Test Accuracy",

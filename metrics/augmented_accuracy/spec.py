@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..contract import MetricSpec, ScoreSpec
-from ..hard_positives import augmented_accuracy
+from ..contract.spec import MetricSpec, ScoreSpec
+from ..functional.hard_positives import augmented_accuracy
 
 SPEC = MetricSpec(
     augmented_accuracy,

@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 from vl_assay.metrics.augmented_accuracy.app import PAGE as AUGMENTED_ACCURACY
-from vl_assay.metrics.hard_positives import brittleness
+from vl_assay.metrics.functional.hard_positives import brittleness
 
 # The same table judged otherwise; the paper's ties come first.
 PAGE = dataclasses.replace(

@@ -6,9 +6,9 @@ import datasets
 import evaluate
 
 from vl_assay.metrics.brittleness.spec import SPEC
-from vl_assay.metrics.citations import HARD_POSITIVES
-from vl_assay.metrics.inputs import CheckedInputs
-from vl_assay.metrics.modules import describe
+from vl_assay.metrics.modules.citations import HARD_POSITIVES
+from vl_assay.metrics.modules.discovery import describe
+from vl_assay.metrics.modules.inputs import CheckedInputs
 
 
 class Brittleness(CheckedInputs, evaluate.Metric):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..contract import MetricSpec, ScoreSpec
-from ..hard_positives import brittleness
+from ..contract.spec import MetricSpec, ScoreSpec
+from ..functional.hard_positives import brittleness
 
 SPEC = MetricSpec(
     brittleness,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vl_assay.metrics.boxes import FORMATS
-from vl_assay.metrics.cpd import cpd_ap
-from vl_assay.metrics.detection import TIES
-from vl_assay.metrics.page import BOXES, Column, Page
+from vl_assay.metrics.functional.boxes import FORMATS
+from vl_assay.metrics.functional.cpd import cpd_ap
+from vl_assay.metrics.functional.detection import TIES
+from vl_assay.metrics.modules.page import BOXES, Column, Page
 
 # Two captions, each with an image of which it is true and one of which it is false.
 PAGE = Page(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datasets
 import evaluate
 
-from vl_assay.metrics.citations import TRICD
 from vl_assay.metrics.cpd_ap.spec import SPEC
-from vl_assay.metrics.inputs import BoxInputs
-from vl_assay.metrics.modules import describe, detection_features
+from vl_assay.metrics.modules.citations import TRICD
+from vl_assay.metrics.modules.discovery import describe, detection_features
+from vl_assay.metrics.modules.inputs import BoxInputs
 
 
 class CPDAP(BoxInputs, evaluate.Metric):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..contract import MetricSpec, ScoreSpec
-from ..cpd import cpd_ap
-from ..detection import TIES
+from ..contract.spec import MetricSpec, ScoreSpec
+from ..functional.cpd import cpd_ap
+from ..functional.detection import TIES
 
 SPEC = MetricSpec(
     cpd_ap,

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..differences import PERMUTATIONS, POWER, Resampling, averaged, differences, pooled
-from ..errors import SheetError
-from ..modules import get_spec
-from ..sheet_rows import DetectionRow, Row
-from ..sheets import Sheet, file_hash, prediction_files, read_sheet
+from ..common.errors import SheetError
+from ..modules.discovery import get_spec
+from ..records.predictions import Sheet, file_hash, prediction_files, read_sheet
+from ..records.schema import DetectionRow, Row
+from ..statistics.differences import PERMUTATIONS, POWER, Resampling, averaged, differences, pooled
 from ._comparison import Comparison, Difference, Side
 from ._compute import (
     RESAMPLES,

@@ -8,11 +8,11 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .._storage import write_text
-from ..contract import Examples
-from ..paired import holm
-from ..results import code_version
-from ..sheet_rows import Row
+from ..common.storage import write_text
+from ..contract.spec import Examples
+from ..records.results import code_version
+from ..records.schema import Row
+from ..statistics.paired import holm
 from . import _render
 from ._format import interval, p_value, percent, points, words
 

@@ -11,15 +11,15 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..aggregate import RESAMPLES, aggregate
-from ..contract import Examples, MetricSpec
-from ..errors import SheetError, UnknownNameError
-from ..inputs import option_names
-from ..modules import get_spec, metric_names
-from ..results import Result
-from ..sheet_rows import AnswerRow, DetectionRow, MatchingRow, RetrievalRow, Row
-from ..sheets import Sheet, file_hash, read_sheet
-from ..stats import check_options as check_resampling
+from ..common.errors import SheetError, UnknownNameError
+from ..contract.aggregate import RESAMPLES, aggregate
+from ..contract.spec import Examples, MetricSpec
+from ..modules.discovery import get_spec, metric_names
+from ..modules.inputs import option_names
+from ..records.predictions import Sheet, file_hash, read_sheet
+from ..records.results import Result
+from ..records.schema import AnswerRow, DetectionRow, MatchingRow, RetrievalRow, Row
+from ..statistics.bootstrap import check_options as check_resampling
 
 DEFAULTS: dict[str, Any] = {"ties": None, "confidence": 0.95, "resamples": None, "seed": 0}
 

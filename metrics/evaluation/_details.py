@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..results import Result
+from ..records.results import Result
 from ._format import interval, percent, words
 from ._render import INTERVAL, Cell, Column, Table, TableRow, transposed
 

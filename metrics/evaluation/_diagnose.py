@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..contract import Estimator, Examples, Floats
-from ..grounding import grounding_recall, group_recall_at_1
-from ..modules import get_spec
-from ..sheet_rows import DetectionRow, Row
-from ..stats import cluster_bootstrap, percentile_interval, resampled_weights
+from ..contract.spec import Estimator, Examples, Floats
+from ..functional.grounding import grounding_recall, group_recall_at_1
+from ..modules.discovery import get_spec
+from ..records.schema import DetectionRow, Row
+from ..statistics.bootstrap import cluster_bootstrap, percentile_interval, resampled_weights
 from ._compute import examples_of
 from ._diagnosis import CurvePoint, Diagnosis, Measure
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from ..sheets import read_sheet
+from ..records.predictions import read_sheet
 from ._compute import Declared, declared_metrics
 from ._reports import Captions, Report, report
 

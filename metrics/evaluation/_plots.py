@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..results import Result
+from ..records.results import Result
 from ._details import MOST_CATEGORIES, is_share, label_tables
 from ._format import words
 from ._tables import Line, lines, model_labels, variants, whole

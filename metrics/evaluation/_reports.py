@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from .._storage import write_atomically, write_text
-from ..results import Result, code_version, write_results
-from ..sheet_rows import Row
-from ..sheets import Sheet, file_hash, read_sheet
+from ..common.storage import write_atomically, write_text
+from ..records.predictions import Sheet, file_hash, read_sheet
+from ..records.results import Result, code_version, write_results
+from ..records.schema import Row
 from . import _tables
 from ._compute import Declared, compute, declared_metrics, examples_of, scored_rows
 from ._diagnose import DETECTION, diagnose

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..aggregate import RESAMPLES, aggregate
-from ..contract import Examples
-from ..differences import MOST_WEIGHTED_DRAWS, pooled
-from ..results import Result
-from ..sheet_rows import Row
+from ..contract.aggregate import RESAMPLES, aggregate
+from ..contract.spec import Examples
+from ..records.results import Result
+from ..records.schema import Row
+from ..statistics.differences import MOST_WEIGHTED_DRAWS, pooled
 from ._compute import cluster_numbers, examples_of
 from ._details import interval_cell
 from ._format import percent, words

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..results import Result
+from ..records.results import Result
 from . import _render
 from ._details import interval_cell, part_tables, percent_cell
 from ._format import MISSING, distinct_labels, interval, percent, words

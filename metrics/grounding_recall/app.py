@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vl_assay.metrics.boxes import FORMATS
-from vl_assay.metrics.grounding import grounding_recall
-from vl_assay.metrics.kernels import TIES
-from vl_assay.metrics.page import BOXES, Column, Page
+from vl_assay.metrics.functional.boxes import FORMATS
+from vl_assay.metrics.functional.grounding import grounding_recall
+from vl_assay.metrics.functional.kernels import TIES
+from vl_assay.metrics.modules.page import BOXES, Column, Page
 
 PAGE = Page(
     title="Phrase grounding Recall@k",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datasets
 import evaluate
 
-from vl_assay.metrics.citations import COLA, WINOGROUND
 from vl_assay.metrics.group_match.spec import SPEC
-from vl_assay.metrics.inputs import CheckedInputs
-from vl_assay.metrics.modules import describe
+from vl_assay.metrics.modules.citations import COLA, WINOGROUND
+from vl_assay.metrics.modules.discovery import describe
+from vl_assay.metrics.modules.inputs import CheckedInputs
 
 
 class GroupMatch(CheckedInputs, evaluate.Metric):

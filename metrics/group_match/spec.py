@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..contract import MetricSpec, ScoreSpec
-from ..groups import group_match
+from ..contract.spec import MetricSpec, ScoreSpec
+from ..functional.groups import group_match
 
 SPEC = MetricSpec(
     group_match,

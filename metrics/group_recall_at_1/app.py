@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vl_assay.metrics.boxes import FORMATS
-from vl_assay.metrics.grounding import group_recall_at_1
-from vl_assay.metrics.kernels import TIES
-from vl_assay.metrics.page import BOXES, Column, Page
+from vl_assay.metrics.functional.boxes import FORMATS
+from vl_assay.metrics.functional.grounding import group_recall_at_1
+from vl_assay.metrics.functional.kernels import TIES
+from vl_assay.metrics.modules.page import BOXES, Column, Page
 
 # The rows of a pair share a number and their phrase ids; the caption is true of one image and false of the other.
 PAGE = Page(

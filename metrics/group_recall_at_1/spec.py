@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..contract import MetricSpec, ScoreSpec
-from ..grounding import group_recall_at_1
+from ..contract.spec import MetricSpec, ScoreSpec
+from ..functional.grounding import group_recall_at_1
 
 SPEC = MetricSpec(group_recall_at_1, "detection", (ScoreSpec("recall_at_1"),), label="group")

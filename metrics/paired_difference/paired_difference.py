@@ -7,10 +7,10 @@ from typing import Any
 import datasets
 import evaluate
 
-from vl_assay.metrics.citations import MCNEMAR, MILLER
-from vl_assay.metrics.comparison import are_scores, refuse_text
-from vl_assay.metrics.inputs import CheckedInputs
-from vl_assay.metrics.modules import describe
+from vl_assay.metrics.functional.comparison import are_scores, refuse_text
+from vl_assay.metrics.modules.citations import MCNEMAR, MILLER
+from vl_assay.metrics.modules.discovery import describe
+from vl_assay.metrics.modules.inputs import CheckedInputs
 from vl_assay.metrics.paired_difference.spec import SPEC
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..comparison import compare_models
-from ..contract import MetricSpec, ScoreSpec
+from ..contract.spec import MetricSpec, ScoreSpec
+from ..functional.comparison import compare_models
 
 SPEC = MetricSpec(compare_models, "comparison", (ScoreSpec("difference"),))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from vl_assay.metrics.kernels import TIES
-from vl_assay.metrics.page import Column, Page
-from vl_assay.metrics.retrieval import retrieval_recall
+from vl_assay.metrics.functional.kernels import TIES
+from vl_assay.metrics.functional.retrieval import retrieval_recall
+from vl_assay.metrics.modules.page import Column, Page
 
 PAGE = Page(
     title="Retrieval Recall",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import datasets
 import evaluate
 
-from vl_assay.metrics.citations import ARO, CREPE
-from vl_assay.metrics.inputs import CheckedInputs
-from vl_assay.metrics.modules import describe
+from vl_assay.metrics.modules.citations import ARO, CREPE
+from vl_assay.metrics.modules.discovery import describe
+from vl_assay.metrics.modules.inputs import CheckedInputs
 from vl_assay.metrics.retrieval_recall.spec import SPEC
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..contract import MetricSpec, ScoreSpec
-from ..retrieval import retrieval_recall
+from ..contract.spec import MetricSpec, ScoreSpec
+from ..functional.retrieval import retrieval_recall
 
 SPEC = MetricSpec(
     retrieval_recall,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..contract import MetricSpec, ScoreSpec
-from ..matching import sugarcrepe_accuracy
+from ..contract.spec import MetricSpec, ScoreSpec
+from ..functional.matching import sugarcrepe_accuracy
 
 SPEC = MetricSpec(sugarcrepe_accuracy, "matching", (ScoreSpec("accuracy"),))

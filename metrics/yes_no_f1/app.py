@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vl_assay.metrics.answers import yes_no_f1
-from vl_assay.metrics.page import Column, Page
+from vl_assay.metrics.functional.vqa import yes_no_f1
+from vl_assay.metrics.modules.page import Column, Page
 
 PAGE = Page(
     title="Yes-No F1",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..answers import yes_no_f1
-from ..contract import MetricSpec, ScoreSpec
+from ..contract.spec import MetricSpec, ScoreSpec
+from ..functional.vqa import yes_no_f1
 
 SPEC = MetricSpec(
     yes_no_f1,

@@ -7,9 +7,9 @@ from typing import Any
 import datasets
 import evaluate
 
-from vl_assay.metrics.citations import TRICD
-from vl_assay.metrics.inputs import CheckedInputs
-from vl_assay.metrics.modules import describe
+from vl_assay.metrics.modules.citations import TRICD
+from vl_assay.metrics.modules.discovery import describe
+from vl_assay.metrics.modules.inputs import CheckedInputs
 from vl_assay.metrics.yes_no_f1.spec import SPEC
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...hub_datasets._model_cards import write_model_card
-from ...metrics._storage import write_text
+from ...metrics.common.storage import write_text
 from ...metrics.evaluation import to_markdown
-from ...metrics.results import Result, code_version, write_results
+from ...metrics.records.results import Result, code_version, write_results
 from .._families import get_family
 from ._checkpoints import writing
 from ._evaluation import RECOGNITION, evaluate

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...metrics._storage import new_folder, sync_folder
-from ...metrics.errors import DataError, StorageError
+from ...metrics.common.errors import DataError, StorageError
+from ...metrics.common.storage import new_folder, sync_folder
 from .._processes import Processes
 
 _KEPT = 2

@@ -13,9 +13,9 @@ from PIL import Image
 from ...hub_datasets import report
 from ...hub_datasets._benchmarks import is_higher_better
 from ...hub_datasets._repository import data_errors
-from ...metrics.errors import DataError, UnknownNameError, VLAssayError
-from ...metrics.kernels import match_credit
-from ...metrics.results import Result
+from ...metrics.common.errors import DataError, UnknownNameError, VLAssayError
+from ...metrics.functional.kernels import match_credit
+from ...metrics.records.results import Result
 from .._processes import Processes
 from .._runner import predict
 from .._work import DECODING_ERRORS, decode

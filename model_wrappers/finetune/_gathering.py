@@ -16,7 +16,7 @@ from torch import Tensor
 from torch import distributed as dist
 from torch.autograd.function import once_differentiable
 
-from ...metrics.errors import VLAssayError
+from ...metrics.common.errors import VLAssayError
 from .losses import Embeddings
 
 

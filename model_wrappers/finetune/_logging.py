@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...metrics._storage import write_text
-from ...metrics.errors import ModelError, StorageError, UnknownNameError
+from ...metrics.common.errors import ModelError, StorageError, UnknownNameError
+from ...metrics.common.storage import write_text
 
 TRACKERS = {"tensorboard": ("tensorboard", "tensorboardX"), "trackio": ("trackio",)}
 

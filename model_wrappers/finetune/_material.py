@@ -17,7 +17,7 @@ from ...hub_datasets.authoring.candidates import Candidate, read_candidates
 from ...hub_datasets.authoring.generate import POSITIVE_KINDS as _POSITIVE_RULES
 from ...hub_datasets.authoring.negatives import negclip_negatives
 from ...hub_datasets.authoring.perturb import caption_rng
-from ...metrics.errors import DataError, UnknownNameError
+from ...metrics.common.errors import DataError, UnknownNameError
 from ._reading import Images, Row
 
 if TYPE_CHECKING:

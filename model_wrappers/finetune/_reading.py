@@ -26,7 +26,7 @@ from ...hub_datasets.authoring._tables import (
     hub_name,
     read_rows,
 )
-from ...metrics.errors import DataError, UnknownNameError
+from ...metrics.common.errors import DataError, UnknownNameError
 
 if TYPE_CHECKING:
     from ...hub_datasets.toy_scenes.world import Scene

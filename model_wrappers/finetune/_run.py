@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from ...metrics._storage import write_text
-from ...metrics.errors import ModelError, TrainingError
+from ...metrics.common.errors import ModelError, TrainingError
+from ...metrics.common.storage import write_text
 from .._processes import Processes
 from .._progress import Progress
 from ._batches import Preparation

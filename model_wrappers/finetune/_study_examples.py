@@ -10,7 +10,7 @@ import numpy as np
 
 from ...hub_datasets.toy_scenes.render import render
 from ...hub_datasets.toy_scenes.tasks import task_rows
-from ...metrics.errors import ScoresError
+from ...metrics.common.errors import ScoresError
 from .._protocol import DualEncoder
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...hub_datasets.toy_scenes.language import parse
-from ...metrics._storage import write_atomically, write_text
-from ...metrics.aggregate import aggregate
 from ...metrics.augmented_accuracy.spec import SPEC as AUGMENTED
 from ...metrics.brittleness.spec import SPEC as BRITTLE
-from ...metrics.contract import make_examples
-from ...metrics.hard_positives import augmented_accuracy, brittleness
-from ...metrics.results import code_version
-from ...metrics.stats import cluster_bootstrap
+from ...metrics.common.storage import write_atomically, write_text
+from ...metrics.contract.aggregate import aggregate
+from ...metrics.contract.spec import make_examples
+from ...metrics.functional.hard_positives import augmented_accuracy, brittleness
+from ...metrics.records.results import code_version
+from ...metrics.statistics.bootstrap import cluster_bootstrap
 from ._study_plots import plot_png
 from .study import ARTEFACTS, BASE, Study
 

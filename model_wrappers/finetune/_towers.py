@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from ...metrics.errors import ModelError
+from ...metrics.common.errors import ModelError
 from .._protocol import ModelInfo
 from .._torch_models import unit
 

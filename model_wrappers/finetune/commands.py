@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...metrics.errors import UnknownNameError
+from ...metrics.common.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from rich.console import Console

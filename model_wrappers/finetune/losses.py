@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ...metrics.errors import ScoresError
+from ...metrics.common.errors import ScoresError
 
 
 class Embeddings(NamedTuple):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ...hub_datasets._image_keys import content_key
-from ...metrics.errors import ModelError, ScoresError, UnknownNameError
+from ...metrics.common.errors import ModelError, ScoresError, UnknownNameError
 from .._progress import Progress
 from .data import TrainingSet
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from ...metrics.errors import UnknownNameError, VLAssayError
+from ...metrics.common.errors import UnknownNameError, VLAssayError
 from .losses import Weights
 
 _ARO = "ARO (Yuksekgonul et al., ICLR 2023), section 4 and appendix C"

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...metrics._storage import write_text
-from ...metrics.errors import DataError, ModelError, ScoresError
-from ...metrics.results import code_version
+from ...metrics.common.errors import DataError, ModelError, ScoresError
+from ...metrics.common.storage import write_text
+from ...metrics.records.results import code_version
 from .._families import load_model
 from .._processes import default_device, end_with_parent
 from .._progress import Progress

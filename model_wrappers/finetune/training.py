@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...metrics._storage import alone_in, write_text
-from ...metrics.errors import DataError, ModelError
-from ...metrics.results import Result, read_results
+from ...metrics.common.errors import DataError, ModelError
+from ...metrics.common.storage import alone_in, write_text
+from ...metrics.records.results import Result, read_results
 from .._families import load_model
 from .._processes import Processes, default_device, join
 from .._protocol import LoadOptions

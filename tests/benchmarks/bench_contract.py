@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from vl_assay.metrics.aggregate import aggregate
-from vl_assay.metrics.contract import Examples
-from vl_assay.metrics.cpd import cpd_ap
-from vl_assay.metrics.differences import Resampling, differences
-from vl_assay.metrics.matching import FORMS, sugarcrepe_accuracy
+from vl_assay.metrics.contract.aggregate import aggregate
+from vl_assay.metrics.contract.spec import Examples
+from vl_assay.metrics.functional.cpd import cpd_ap
+from vl_assay.metrics.functional.matching import FORMS, sugarcrepe_accuracy
+from vl_assay.metrics.statistics.differences import Resampling, differences
 
 EXAMPLES, IMAGES, GOAL = 100_000, 20_000, 2.0
 ROWS, BOXES, PAIRED_GOAL = 2672, 100, 30.0

@@ -19,8 +19,8 @@ import numpy as np
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
-from vl_assay.metrics.boxes import read_boxes
-from vl_assay.metrics.detection import average_precisions, match
+from vl_assay.metrics.functional.boxes import read_boxes
+from vl_assay.metrics.functional.detection import average_precisions, match
 
 ROWS, BOXES = 2672, 100
 GOAL, RATIO = 2.0, 20

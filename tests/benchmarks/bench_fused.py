@@ -33,7 +33,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers import BertTokenizer, BlipConfig, BlipForImageTextRetrieval, BlipImageProcessor
 
-from vl_assay.metrics.sheets import read_sheet
+from vl_assay.metrics.records.predictions import read_sheet
 from vl_assay.model_wrappers import load_model, score
 
 BATCH = 32  # the runner's own on a CPU

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from metric_cases import CASES
 
-from vl_assay.metrics.modules import load_metric
+from vl_assay.metrics.modules.discovery import load_metric
 
 EXAMPLES, FEW = 100_000, 25_000
 GOAL, TIME_RATIO, MEMORY_RATIO = 5.0, 3.0, 2.5

@@ -58,7 +58,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPTokenizer
 
-from vl_assay.metrics.sheets import read_sheet
+from vl_assay.metrics.records.predictions import read_sheet
 from vl_assay.model_wrappers import LoadOptions, load_model, score
 
 MERGES = 49152 - 256 - 2  # what CLIP uses of the file that open_clip brings

@@ -29,7 +29,7 @@ from rich.table import Table
 from tokenizers.implementations import CharBPETokenizer
 from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPTokenizer
 
-from vl_assay.metrics.sheets import read_sheet
+from vl_assay.metrics.records.predictions import read_sheet
 from vl_assay.model_wrappers import load_model, score
 
 CATEGORIES = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")

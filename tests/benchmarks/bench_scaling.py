@@ -27,7 +27,7 @@ from bench_runner import lay_out, make_checkpoint, read_pairs
 from rich.console import Console
 from rich.table import Table
 
-from vl_assay.metrics.sheets import read_sheet
+from vl_assay.metrics.records.predictions import read_sheet
 from vl_assay.model_wrappers import score
 
 GOAL = 0.6
@@ -36,7 +36,7 @@ GOAL = 0.6
 def run(processes: int, benchmarks: list[str], checkpoint: Path, folder: Path, out: Path) -> dict[str, Any]:
     """What the sheets say of a run with that many processes."""
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", str(processes)]
-    command += ["-m", "vl_assay.metrics._console", "score", str(checkpoint), *benchmarks]
+    command += ["-m", "vl_assay.metrics.common.command_line", "score", str(checkpoint), *benchmarks]
     command += ["--data-dir", str(folder), "--out", str(out), "-o", "verify=false", "--no-cache"]
     done = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
     if done.returncode:

@@ -9,12 +9,12 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .aggregate import metric_function
+from ..common.errors import ScoresError
+from ..contract.aggregate import metric_function
+from ..contract.estimators import Estimator
+from ..contract.spec import Described, Examples, make_examples
 from .boxes import RELEASED_FORMATS, BoxFormat, read_boxes
-from .contract import Described, Examples, make_examples
 from .detection import Matched, average_precisions, match, renumbered, select_rows, stacked, tie_rate
-from .errors import ScoresError
-from .estimators import Estimator
 from .kernels import as_float64, name_rows
 
 Rows = Iterable[Mapping[str, Any]]

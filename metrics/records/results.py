@@ -27,10 +27,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ._storage import write_text
-from .contract import MetricSpec
-from .errors import SheetError, UnknownNameError
-from .modules import get_spec
+from ..common.errors import SheetError, UnknownNameError
+from ..common.storage import write_text
+from ..contract.spec import MetricSpec
+from ..modules.discovery import get_spec
 
 SCHEMA = "vl-assay/results"
 VERSION = 2

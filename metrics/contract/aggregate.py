@@ -15,10 +15,8 @@ from typing import Any, NamedTuple, TypedDict, cast, get_args, get_type_hints
 
 import numpy as np
 
-from .contract import Examples, MetricFunction
-from .estimators import Estimator, Floats, Numbers, OfTotals
-from .kernels import Labels
-from .stats import (
+from ..functional.kernels import Labels
+from ..statistics.bootstrap import (
     check_options,
     check_whole,
     cluster_bootstrap,
@@ -27,6 +25,8 @@ from .stats import (
     resampled_totals,
     resampled_weights,
 )
+from .estimators import Estimator, Floats, Numbers, OfTotals
+from .spec import Examples, MetricFunction
 
 RESAMPLES = 10_000
 _SUBSAMPLE_SHARE = 0.9

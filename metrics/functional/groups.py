@@ -7,9 +7,9 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .aggregate import metric_function
-from .contract import Described, Examples, make_examples
-from .errors import ScoresError
+from ..common.errors import ScoresError
+from ..contract.aggregate import metric_function
+from ..contract.spec import Described, Examples, make_examples
 from .kernels import as_float64, check_ties, name_rows, refuse_not_finite
 
 # Chance that breaking ties at random puts all right pairs above all wrong ones, where a right and b wrong pairs share

@@ -11,12 +11,11 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .aggregate import with_examples
-from .contract import Described, Examples, category_numbers, make_examples
-from .errors import ScoresError
-from .estimators import OfValues, mean, median
-from .kernels import Labels, cluster_codes, match_credit, name_rows, score_matrix
-from .stats import (
+from ..common.errors import ScoresError
+from ..contract.aggregate import with_examples
+from ..contract.estimators import OfValues, mean, median
+from ..contract.spec import Described, Examples, category_numbers, make_examples
+from ..statistics.bootstrap import (
     MIN_RESAMPLES,
     check_options,
     check_whole,
@@ -26,6 +25,7 @@ from .stats import (
     mean_interval,
     unseen_share,
 )
+from .kernels import Labels, cluster_codes, match_credit, name_rows, score_matrix
 
 # The squares of sums of larger scores would soon leave the range of float64.
 _LARGEST_SCORE = 1e100

@@ -7,9 +7,9 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .aggregate import metric_function
-from .contract import Described, Examples, make_examples
-from .errors import ScoresError
+from ..common.errors import ScoresError
+from ..contract.aggregate import metric_function
+from ..contract.spec import Described, Examples, make_examples
 from .kernels import check_ties, match_credit, score_matrix
 
 # From best to worst: c the original caption, c_p its hard positive, c_n the hard negative.

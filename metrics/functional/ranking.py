@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import ScoresError
+from ..common.errors import ScoresError
 from .kernels import as_float64, check_ties, name_rows, refuse_not_finite
 
 # Rows of unequal length too, which are no array.

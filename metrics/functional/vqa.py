@@ -7,12 +7,12 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .aggregate import metric_function
-from .contract import Described, Examples, make_examples
-from .errors import ScoresError
-from .estimators import OfTotals
+from ..common.errors import ScoresError
+from ..contract.aggregate import metric_function
+from ..contract.estimators import OfTotals
+from ..contract.spec import Described, Examples, make_examples
+from ..statistics.bootstrap import unseen_share
 from .kernels import name_rows
-from .stats import unseen_share
 
 _YES = ("yes", "true", "1", "1.0")
 _NO = ("no", "false", "0", "0.0", "-0.0")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import numpy as np
 
-from .boxes import check_keys
-from .contract import MetricFunction, MetricSpec
-from .errors import ScoresError, UnknownNameError, VLAssayError
-from .kernels import refuse_unreal
+from ..common.errors import ScoresError, UnknownNameError, VLAssayError
+from ..contract.spec import MetricFunction, MetricSpec
+from ..functional.boxes import check_keys
+from ..functional.kernels import refuse_unreal
 
 if TYPE_CHECKING:
     from evaluate import EvaluationModule

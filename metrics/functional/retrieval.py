@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from .aggregate import metric_function
-from .contract import Described, Examples, make_examples
-from .errors import ScoresError, UnknownNameError
-from .estimators import OfValues, mean, median
+from ..common.errors import ScoresError, UnknownNameError
+from ..contract.aggregate import metric_function
+from ..contract.estimators import OfValues, mean, median
+from ..contract.spec import Described, Examples, make_examples
 from .kernels import (
     Labels,
     as_float64,

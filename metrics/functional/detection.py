@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..common.errors import ScoresError, UnknownNameError
 from .boxes import Detections, Truths, box_iou
-from .errors import ScoresError, UnknownNameError
 
 TIES = ("wrong", "coco")
 IOU_THRESHOLDS = tuple(np.linspace(0.5, 0.95, 10).tolist())
@@ -78,7 +78,7 @@ def match(detections: Detections, truths: Truths, max_boxes: int = 100, ties: st
     Source: TRICD (Kamath, Price et al., 2023), section 3.2; pycocotools, ``COCOeval.evaluateImg``. The paper says
     IoU "higher than" the threshold; COCO's code and the paper's Table 5 take IoU >= threshold, as here.
 
-    >>> from vl_assay.metrics.boxes import read_boxes
+    >>> from vl_assay.metrics.functional.boxes import read_boxes
     >>> prediction = {"boxes": [[0, 0, 4, 3], [0, 0, 4, 4]], "scores": [0.9, 0.8], "phrase_ids": [1, 1]}
     >>> found = match(*read_boxes([prediction], [{"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}]))
     >>> found.matched.sum(axis=0).tolist()  # IoU 0.75 suffices six times; then the truth is free for the other
@@ -127,7 +127,7 @@ def select_rows(matched: Matched, rows: ArrayLike) -> Matched:
 
     Source: none; a part of a set has a precision-recall curve of its own.
 
-    >>> from vl_assay.metrics.boxes import read_boxes
+    >>> from vl_assay.metrics.functional.boxes import read_boxes
     >>> prediction = {"boxes": [[0, 0, 4, 4]], "scores": [0.9], "phrase_ids": [1]}
     >>> reference = {"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}
     >>> found = match(*read_boxes([prediction] * 2, [reference] * 2))
@@ -149,7 +149,7 @@ def select_rows(matched: Matched, rows: ArrayLike) -> Matched:
 def renumbered(matched: Matched, rows: NDArray[np.intp]) -> Matched:
     """The boxes and the ground truth of some rows alone, which are numbered anew in this order.
 
-    >>> from vl_assay.metrics.boxes import read_boxes
+    >>> from vl_assay.metrics.functional.boxes import read_boxes
     >>> prediction = {"boxes": [[0, 0, 4, 4]], "scores": [0.9], "phrase_ids": [1]}
     >>> reference = {"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}
     >>> renumbered(match(*read_boxes([prediction] * 3, [reference] * 3)), np.array([2])).rows.tolist()
@@ -164,7 +164,7 @@ def renumbered(matched: Matched, rows: NDArray[np.intp]) -> Matched:
 def stacked(first: Matched, second: Matched) -> Matched:
     """The rows of one set of boxes followed by those of another, as if they had been matched together.
 
-    >>> from vl_assay.metrics.boxes import read_boxes
+    >>> from vl_assay.metrics.functional.boxes import read_boxes
     >>> prediction = {"boxes": [[0, 0, 4, 4]], "scores": [0.9], "phrase_ids": [1]}
     >>> found = match(*read_boxes([prediction], [{"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}]))
     >>> stacked(found, found).rows.tolist()
@@ -209,7 +209,7 @@ def average_precisions(
 
     Source: TRICD (Kamath, Price et al., 2023), section 3.2; pycocotools, ``COCOeval.accumulate``.
 
-    >>> from vl_assay.metrics.boxes import read_boxes
+    >>> from vl_assay.metrics.functional.boxes import read_boxes
     >>> prediction = {"boxes": [[0, 0, 4, 4], [9, 9, 11, 11]], "scores": [0.9, 0.9], "phrase_ids": [1, 1]}
     >>> sides = read_boxes([prediction], [{"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}])
     >>> [average_precisions(match(*sides, ties=ties), ties=ties)[0].item() for ties in ("wrong", "coco")]
@@ -252,7 +252,7 @@ def tie_rate(matched: Matched) -> float:
 
     Source: none; the papers do not say how ties are treated.
 
-    >>> from vl_assay.metrics.boxes import read_boxes
+    >>> from vl_assay.metrics.functional.boxes import read_boxes
     >>> prediction = {"boxes": [[0, 0, 4, 4], [9, 9, 11, 11]], "scores": [0.9, 0.9], "phrase_ids": [1, 1]}
     >>> tie_rate(match(*read_boxes([prediction], [{"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}])))
     1.0
@@ -280,7 +280,7 @@ def any_box_hits(detections: Detections, truths: Truths) -> NDArray[np.bool_]:
 
     Source: TRICD (Kamath, Price et al., 2023), section 6.2 with Table 5 (IoU >= 0.5), and appendix A.
 
-    >>> from vl_assay.metrics.boxes import read_boxes
+    >>> from vl_assay.metrics.functional.boxes import read_boxes
     >>> prediction = {"boxes": [[0, 0, 4, 4], [0, 0, 4, 3]], "scores": [0.9, 0.9], "phrase_ids": [1, 1]}
     >>> any_box_hits(*read_boxes([prediction], [{"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}])).tolist()
     [True, True]

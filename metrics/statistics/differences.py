@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .aggregate import RESAMPLES, macro_membership, single_labels
-from .contract import Examples
-from .errors import ScoresError
-from .estimators import Estimator, Floats, MeanOf, Numbers, OfTotals
+from ..common.errors import ScoresError
+from ..contract.aggregate import RESAMPLES, macro_membership, single_labels
+from ..contract.estimators import Estimator, Floats, MeanOf, Numbers, OfTotals
+from ..contract.spec import Examples
+from .bootstrap import chunks, cluster_bootstrap, cluster_totals, percentile_interval, resampled_weights
 from .paired import cluster_permutation_test, holm, paired_difference
-from .stats import chunks, cluster_bootstrap, cluster_totals, percentile_interval, resampled_weights
 
 PERMUTATIONS = 10_000
 POWER = 0.8

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .contract import Described, category_numbers
-from .errors import ScoresError
-from .kernels import Labels, as_float64, check_credit, cluster_codes, name_rows
-from .stats import (
+from ..common.errors import ScoresError
+from ..contract.spec import Described, category_numbers
+from ..functional.kernels import Labels, as_float64, check_credit, cluster_codes, name_rows
+from .bootstrap import (
     MIN_RESAMPLES,
     check_options,
     check_share,

@@ -16,9 +16,9 @@ from typing import Any, Protocol, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import ScoresError
+from ..common.errors import ScoresError
+from ..functional.kernels import TIES, Labels, as_list, check_credit, label_codes
 from .estimators import Estimator, Floats, Numbers
-from .kernels import TIES, Labels, as_list, check_credit, label_codes
 
 TASK_TYPES = ("matching", "groups", "retrieval", "detection", "vqa", "text", "comparison")
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import ScoresError, UnknownNameError
+from ..common.errors import ScoresError, UnknownNameError
 
 TIES = ("wrong", "half", "right")
 Labels = Sequence[Any] | NDArray[Any]

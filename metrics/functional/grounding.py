@@ -9,12 +9,12 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .aggregate import metric_function
+from ..common.errors import ScoresError
+from ..contract.aggregate import metric_function
+from ..contract.spec import Described, Examples, make_examples
 from .boxes import RELEASED_FORMATS, BoxFormat, Detections, Truths, read_boxes
-from .contract import Described, Examples, make_examples
 from .cpd import Rows, positive_flags
 from .detection import any_box_hits
-from .errors import ScoresError
 from .kernels import Labels, as_list, label_codes, name_rows
 from .ranking import HitRanks, check_depths, credit_at, hit_ranks, tied_at
 

@@ -21,9 +21,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ._storage import write_atomically
-from .errors import SheetError
-from .sheet_rows import ROWS, MatchingRow, RetrievalRow, Row
+from ..common.errors import SheetError
+from ..common.storage import write_atomically
+from .schema import ROWS, MatchingRow, RetrievalRow, Row
 
 SCHEMA = "vl-assay/sheet"
 VERSION = 1

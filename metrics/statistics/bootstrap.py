@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import ScoresError
-from .kernels import Labels, check_credit, cluster_codes, label_codes
+from ..common.errors import ScoresError
+from ..functional.kernels import Labels, check_credit, cluster_codes, label_codes
 
 Interval = tuple[float, float]
 

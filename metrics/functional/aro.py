@@ -10,9 +10,9 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .aggregate import metric_function
-from .contract import Described, Examples, make_examples
-from .errors import ScoresError, UnknownNameError
+from ..common.errors import ScoresError, UnknownNameError
+from ..contract.aggregate import metric_function
+from ..contract.spec import Described, Examples, make_examples
 from .kernels import Labels, as_list, cluster_codes, label_codes, match_credit
 
 # For each task, the least number of examples with which a category enters the macro average.

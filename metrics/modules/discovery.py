@@ -15,9 +15,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from .aggregate import SummaryOptions
-from .contract import MetricFunction, MetricSpec
-from .errors import UnknownNameError
+from ..common.errors import UnknownNameError
+from ..contract.aggregate import SummaryOptions
+from ..contract.spec import MetricFunction, MetricSpec
 
 if TYPE_CHECKING:
     import evaluate

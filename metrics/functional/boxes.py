@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import ScoresError, UnknownNameError
+from ..common.errors import ScoresError, UnknownNameError
 from .kernels import name_rows
 
 FORMATS = ("xyxy", "xywh")

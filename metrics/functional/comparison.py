@@ -7,11 +7,11 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .aggregate import with_examples
-from .contract import Described, Examples, category_numbers, make_examples
-from .errors import ScoresError
+from ..common.errors import ScoresError
+from ..contract.aggregate import with_examples
+from ..contract.spec import Described, Examples, category_numbers, make_examples
+from ..statistics.paired import PairedOptions, paired_difference
 from .kernels import MatchCredit, as_float64, check_ties, match_credit, name_rows
-from .paired import PairedOptions, paired_difference
 
 
 def paired_examples(

@@ -9,9 +9,9 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .aggregate import metric_function
-from .contract import Described, Examples, make_examples
-from .errors import ScoresError
+from ..common.errors import ScoresError
+from ..contract.aggregate import metric_function
+from ..contract.spec import Described, Examples, make_examples
 from .kernels import match_credit, name_rows
 
 FORMS = {

@@ -1,0 +1,1 @@
+"""What the whole project shares: errors, atomic storage, the command line, serving pages."""

@@ -1,0 +1,1 @@
+"""The arithmetic of the scores, by task, in plain NumPy."""

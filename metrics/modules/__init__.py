@@ -1,0 +1,1 @@
+"""`evaluate` modules: discovery, inputs, citations and the page of a Space."""

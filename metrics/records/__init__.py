@@ -1,0 +1,1 @@
+"""The two files that carry numbers: predictions and results, with their schemas."""

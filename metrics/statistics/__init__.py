@@ -1,0 +1,1 @@
+"""Cluster bootstrap, paired differences and permutation tests over example weights."""
