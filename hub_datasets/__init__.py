@@ -10,13 +10,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._bare_names import install
-    from ._benchmarks import Benchmark, Task, benchmark_names, get_benchmark
-    from ._evaluation import compare, report
-    from ._examples import Example, Phrase, TaskData, load_examples
-    from ._model_cards import write_model_card
-    from ._publishing import publish
-    from ._repository import build, build_all
+    from .core.benchmarks import Benchmark, Task, benchmark_names, get_benchmark
+    from .core.build import build, build_all
+    from .core.evaluation import compare, report
+    from .core.examples import Example, Phrase, TaskData, load_examples
+    from .hub.install import install
+    from .hub.model_cards import write_model_card
+    from .hub.publish import publish
 
 __all__ = [
     "Benchmark",

@@ -56,8 +56,8 @@ def build(
     Examples: `vl-assay build toy_scenes --out toy` · `vl-assay build toy_scenes --out big -o train_scenes=50000` ·
     `vl-assay build sugarcrepe/swap_obj --out sc --data-dir coco` · `vl-assay build --all --out all --data-dir sources`
     """
-    from . import _repository
-    from ._benchmarks import split_reference
+    from .core import build as _repository
+    from .core.benchmarks import split_reference
 
     if (benchmark is None) != all_:
         given = "both a benchmark and" if all_ else "neither a benchmark nor"
@@ -76,7 +76,7 @@ def build(
 
 def _build_all(out: Path, data_dir: Path | None, options: dict[str, Any]) -> None:
     """Build what can be built, say what could not; `typer.Exit` where that was not for want of a source."""
-    from . import _repository
+    from .core import build as _repository
 
     outcomes = []
     for outcome in _repository.build_all(out, data_dir=data_dir, options=options):
@@ -96,7 +96,7 @@ def _print_build(folder: Path) -> None:
     """Say what a repository holds and how to open it."""
     from rich.console import Console
 
-    from ._repository import read_build
+    from .core.build import read_build
 
     record = read_build(folder)
     console = Console(highlight=False)
@@ -113,7 +113,7 @@ def _print_failures(outcomes: list[Any]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from ._benchmarks import get_benchmark
+    from .core.benchmarks import get_benchmark
 
     table = Table(title="Not built", title_justify="left", show_lines=True)
     for column, share in (("benchmark", 2), ("what is missing", 4), ("where to get it", 3)):
@@ -149,7 +149,7 @@ def install(
 
     Examples: `vl-assay install` · `vl-assay install sugarcrepe_itm` · `vl-assay install sugarcrepe --data-dir coco`
     """
-    from . import _bare_names
+    from .hub import install as _bare_names
 
     for line in _bare_names.install(names or None, data_dir=data_dir):
         typer.echo(line)
@@ -173,7 +173,7 @@ def publish(
     Examples: `vl-assay publish toy me/toy_scenes --dry-run` · `vl-assay publish cpd_ap me/cpd_ap` ·
     `vl-assay publish leaderboard me/leaderboard`
     """
-    from . import _publishing
+    from .hub import publish as _publishing
 
     planned = _publishing.plan(what, repo)
     for path, size in planned.files:
@@ -218,7 +218,7 @@ def report(
     files = prediction_files(*predictions)
     results = make_report(files, out or files[0].parent, ties=ties, confidence=confidence)
     if model_card is not None:
-        from ._model_cards import write_model_card
+        from .hub.model_cards import write_model_card
 
         changed = write_model_card(model_card, results, dataset_owner=dataset_owner)
         typer.echo(f"model card {model_card}: {', '.join(file.name for file in changed) or 'nothing to change'}")
@@ -245,7 +245,7 @@ def compare(
     `vl-assay compare results/clip results/negclip results/blip` ·
     `vl-assay compare a/aro.relation.parquet b/aro.relation.parquet --out a-and-b --json`
     """
-    from ._evaluation import compare as compare_models
+    from .core.evaluation import compare as compare_models
 
     comparison = compare_models(*predictions, ties=ties, confidence=confidence)
     if json:
@@ -273,7 +273,7 @@ def make_report(predictions: Sequence[Path], out: Path, *, new: Sequence[Path] =
         new: those of them that were just written, to be named with the report's files.
         options: `ties` and `confidence`.
     """
-    from ._evaluation import report as evaluate
+    from .core.evaluation import report as evaluate
 
     results = evaluate(predictions, **options)
     results.print()

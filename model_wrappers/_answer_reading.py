@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..hub_datasets._examples import Example, TaskData
+from ..hub_datasets.core.examples import Example, TaskData
 from ..metrics.common.errors import ModelError
 from ._answer_files import Record, number, read_records, shown, whole_number
 from ._answer_values import boxes, choices, matrix, yes_or_no

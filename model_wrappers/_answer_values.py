@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..hub_datasets._examples import Example
+from ..hub_datasets.core.examples import Example
 from ._answer_files import Record, listed, number, shown, whole_number
 from ._protocol import Found
 

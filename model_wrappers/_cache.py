@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ..hub_datasets._examples import cache_folder
+from ..hub_datasets.core.examples import cache_folder
 from ..metrics.common.errors import ModelError, StorageError
 from ..metrics.common.storage import write_atomically
 from ._parts import PartStore, choice_key

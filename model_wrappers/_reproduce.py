@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..hub_datasets import report
-from ..hub_datasets._benchmarks import get_task
-from ..hub_datasets._published import NOTHING, Row, Table, all_tables, get_table
+from ..hub_datasets.core.benchmarks import get_task
+from ..hub_datasets.published.tables import NOTHING, Row, Table, all_tables, get_table
 from ..metrics.common.errors import ModelError, SheetError, UnknownNameError
 from ..metrics.evaluation import check_options
 from ..metrics.records.predictions import read_sheet

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ..hub_datasets._published import Column, Row, Table, all_tables
+from ..hub_datasets.published.tables import Column, Row, Table, all_tables
 from ..metrics.common.storage import write_text
 from ..metrics.records.results import code_version
 

@@ -22,10 +22,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ..hub_datasets._benchmarks import benchmark_names, metrics_of, option_names
-from ..hub_datasets._blind import blind_levels
-from ..hub_datasets._evaluation import captions_of
-from ..hub_datasets._examples import TaskData, check_reference, load_examples
+from ..hub_datasets.core.benchmarks import benchmark_names, metrics_of, option_names
+from ..hub_datasets.core.blind import blind_levels
+from ..hub_datasets.core.evaluation import captions_of
+from ..hub_datasets.core.examples import TaskData, check_reference, load_examples
 from ..metrics.common.errors import DataError, ModelError, SheetError
 from ..metrics.evaluation import PredictionFiles
 from ..metrics.records.predictions import Sheet, read_sheet, write_sheet

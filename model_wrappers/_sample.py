@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..hub_datasets._examples import TaskData
+from ..hub_datasets.core.examples import TaskData
 from ..metrics.records.schema import AnswerRow, MatchingRow, Row
 from ._cache import EmbeddingCache
 from ._parts import PartStore

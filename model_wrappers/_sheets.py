@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from ..hub_datasets._examples import MISSING, Example, TaskData
+from ..hub_datasets.core.examples import MISSING, Example, TaskData
 from ..metrics.records.schema import AnswerRow, DetectionRow, MatchingRow, RetrievalRow, Row
 from ._cache import EmbeddingCache
 from ._detection import detect

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from ..hub_datasets._examples import MISSING, Example, TaskData
+from ..hub_datasets.core.examples import MISSING, Example, TaskData
 from ..metrics.common.errors import DataError
 from ._protocol import Query
 

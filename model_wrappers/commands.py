@@ -15,7 +15,7 @@ from ..metrics.common.errors import VLAssayError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..hub_datasets._listing import BenchmarkEntry
+    from ..hub_datasets.core.listing import BenchmarkEntry
     from ._sample import Prediction
 
 app = typer.Typer()
@@ -158,7 +158,7 @@ def list_(
 
     from rich.console import Console
 
-    from ..hub_datasets import _listing
+    from ..hub_datasets.core import listing as _listing
     from ..metrics.common.errors import UnknownNameError
 
     kinds = {
@@ -180,7 +180,7 @@ def list_(
 def _print_benchmarks(entries: Iterable[BenchmarkEntry], console: Console) -> None:
     from rich.markup import escape
 
-    from ..hub_datasets import _listing
+    from ..hub_datasets.core import listing as _listing
 
     for entry in entries:
         console.print(f"[bold]{entry.name}[/] – {escape(_listing.origin_line(entry))}", soft_wrap=True)

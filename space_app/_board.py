@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from ..hub_datasets._benchmarks import benchmark_names, get_card
+from ..hub_datasets.core.benchmarks import benchmark_names, get_card
 from ..metrics.common.errors import UnknownNameError
 from ..metrics.evaluation import words
 from ..metrics.modules.discovery import get_spec

@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..hub_datasets import benchmark_names, get_benchmark, load_examples
-from ..hub_datasets._audits import read_audit
-from ..hub_datasets._benchmarks import get_card
+from ..hub_datasets.core.audits import read_audit
+from ..hub_datasets.core.benchmarks import get_card
 from ..metrics.common.errors import VLAssayError
 from ..metrics.evaluation import examples_of, interval, percent, words
 from ..metrics.modules.discovery import get_spec

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ..hub_datasets._published import NOTHING, Column, Row, Table, all_tables
+from ..hub_datasets.published.tables import NOTHING, Column, Row, Table, all_tables
 from ..metrics.records.predictions import read_sheet
 from ..metrics.records.results import Result, read_results
 from ._entries import CHANCE, PUBLISHED, REFERENCE, Entry, of_results, parameter_count

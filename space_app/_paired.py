@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..hub_datasets._benchmarks import get_task
+from ..hub_datasets.core.benchmarks import get_task
 from ..metrics.common.errors import SheetError
 from ..metrics.contract.aggregate import aggregate
 from ..metrics.contract.estimators import OfTotals

@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from ..hub_datasets import get_benchmark
-from ..hub_datasets._image_keys import MISSING
+from ..hub_datasets.core.image_keys import MISSING
 from ..metrics.common.errors import VLAssayError
 
 if TYPE_CHECKING:

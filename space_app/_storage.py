@@ -68,7 +68,7 @@ def open_storage(place: str | None = None) -> Storage:
     """
     place = place or os.environ.get("VL_ASSAY_STORAGE")
     if not place:
-        from ..hub_datasets._examples import cache_folder
+        from ..hub_datasets.core.examples import cache_folder
 
         return FolderStorage(cache_folder() / "leaderboard")
     scheme, separator, rest = place.partition("://")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vl_assay.hub_datasets.authoring.pairs import Pair
+from vl_assay.hub_datasets.authoring.data.pairs import Pair
 
 NOUNS = ["dog", "cat", "man", "horse", "tree", "car", "boat", "bench", "child", "bird", "table", "lamp"]
 COLOURS = ["red", "blue", "green", "white", "black", "brown", "yellow", "grey"]

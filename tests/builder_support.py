@@ -17,7 +17,7 @@ import datasets
 import pytest
 
 from vl_assay.hub_datasets import get_benchmark
-from vl_assay.hub_datasets._benchmarks import config_names, get_builder, get_card
+from vl_assay.hub_datasets.core.benchmarks import config_names, get_builder, get_card
 
 
 class Small:

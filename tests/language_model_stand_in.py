@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from vl_assay.hub_datasets.authoring._prompts import PROMPTS, read_template
+from vl_assay.hub_datasets.authoring.generate.prompts import PROMPTS, read_template
 
 NOUNS = ("cat", "dog", "box", "star", "ring", "man", "horse", "lamp", "cup", "boat")
 COLOURS = ("red", "blue", "green", "pink", "small", "large", "old", "wet")

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from PIL import Image, ImageDraw
 
-from vl_assay.hub_datasets.authoring.candidates import Candidate, write_candidates
-from vl_assay.hub_datasets.authoring.review import Review, build, launch
+from vl_assay.hub_datasets.authoring.data.candidates import Candidate, write_candidates
+from vl_assay.hub_datasets.authoring.review.review import Review, build, launch
 
 COLOURS = ("red", "blue", "green", "orange", "purple", "black")
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from vl_assay.hub_datasets._benchmarks import benchmark_names, get_benchmark
+from vl_assay.hub_datasets.core.benchmarks import benchmark_names, get_benchmark
 from vl_assay.space_app import _catalogue, app
 from vl_assay.space_app._catalogue import Catalogue
 from vl_assay.space_app._entries import RECOMPUTED, Entry

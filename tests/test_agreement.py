@@ -7,9 +7,9 @@ import pytest
 from review_support import write_set
 from typer.testing import CliRunner
 
-from vl_assay.hub_datasets.authoring._agreement import agreement, agreement_html, cells, remarks
-from vl_assay.hub_datasets.authoring._decisions import DECISIONS
-from vl_assay.hub_datasets.authoring.review import Review
+from vl_assay.hub_datasets.authoring.review.agreement import agreement, agreement_html, cells, remarks
+from vl_assay.hub_datasets.authoring.review.decisions import DECISIONS
+from vl_assay.hub_datasets.authoring.review.review import Review
 from vl_assay.metrics.common.command_line import build_app
 
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from vl_assay.hub_datasets._examples import Example, Phrase
+from vl_assay.hub_datasets.core.examples import Example, Phrase
 from vl_assay.model_wrappers._answer_files import Record
 from vl_assay.model_wrappers._answer_values import boxes, choices, matrix, yes_or_no
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vl_assay.hub_datasets import report
-from vl_assay.hub_datasets._benchmarks import Task
-from vl_assay.hub_datasets._examples import MISSING, Example, Phrase, TaskData
+from vl_assay.hub_datasets.core.benchmarks import Task
+from vl_assay.hub_datasets.core.examples import MISSING, Example, Phrase, TaskData
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.metrics.records.predictions import read_sheet
 from vl_assay.model_wrappers import LoadOptions, load_model

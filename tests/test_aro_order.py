@@ -24,7 +24,7 @@ from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.aro import builder as module
 from vl_assay.hub_datasets.aro import karpathy
 from vl_assay.hub_datasets.aro.order import order_rows
-from vl_assay.hub_datasets.authoring.perturb import SHUFFLES, clean_caption, perturb
+from vl_assay.hub_datasets.authoring.text.perturb import SHUFFLES, clean_caption, perturb
 from vl_assay.metrics.common.errors import ModelError, UnknownNameError
 from vl_assay.metrics.functional.kernels import match_credit
 from vl_assay.model_wrappers import score

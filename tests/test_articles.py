@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from vl_assay.hub_datasets.authoring import _articles
-from vl_assay.hub_datasets.authoring._articles import adapt_articles, article, wrong_articles
+from vl_assay.hub_datasets.authoring.text import articles as _articles
+from vl_assay.hub_datasets.authoring.text.articles import adapt_articles, article, wrong_articles
 
 
 @pytest.mark.parametrize(

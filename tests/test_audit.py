@@ -15,12 +15,12 @@ from typer.testing import CliRunner
 
 from vl_assay import hub_datasets
 from vl_assay.hub_datasets import benchmark_names
-from vl_assay.hub_datasets._audits import read_audit, read_summary
-from vl_assay.hub_datasets.authoring._audit_pairs import MEANINGS, find_degenerate
-from vl_assay.hub_datasets.authoring._audit_report import to_markdown, to_summary, write_card
-from vl_assay.hub_datasets.authoring._probes import FOLDS, PROBES
-from vl_assay.hub_datasets.authoring.audit import RULES, audit, failures, write_audit
-from vl_assay.hub_datasets.authoring.pairs import Pair, read_pairs, write_pairs
+from vl_assay.hub_datasets.authoring.audit.audit import RULES, audit, failures, write_audit
+from vl_assay.hub_datasets.authoring.audit.probes import FOLDS, PROBES
+from vl_assay.hub_datasets.authoring.audit.report import to_markdown, to_summary, write_card
+from vl_assay.hub_datasets.authoring.audit.sides import MEANINGS, find_degenerate
+from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs, write_pairs
+from vl_assay.hub_datasets.core.audits import read_audit, read_summary
 from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError, ScoresError, SheetError, VLAssayError
 from vl_assay.metrics.records.predictions import Sheet, read_sheet, write_sheet

@@ -11,8 +11,7 @@ import sources_retrieval
 from builder_support import Small
 from PIL import Image
 
-from vl_assay.hub_datasets._benchmarks import get_card
-from vl_assay.hub_datasets.authoring.perturb import (
+from vl_assay.hub_datasets.authoring.text.perturb import (
     IMAGE_SHUFFLES,
     SHUFFLES,
     TEXT_SHUFFLES,
@@ -20,6 +19,7 @@ from vl_assay.hub_datasets.authoring.perturb import (
     perturb,
     shuffle_image,
 )
+from vl_assay.hub_datasets.core.benchmarks import get_card
 from vl_assay.metrics.common.errors import UnknownNameError
 
 FILE = "coco_karpathy_test.json"

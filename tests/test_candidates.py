@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from review_support import draw_image
 
-from vl_assay.hub_datasets.authoring._sources import Captioned, read_captions
-from vl_assay.hub_datasets.authoring.candidates import Candidate, read_candidates, to_pairs, write_candidates
+from vl_assay.hub_datasets.authoring.data.candidates import Candidate, read_candidates, to_pairs, write_candidates
+from vl_assay.hub_datasets.authoring.data.sources import Captioned, read_captions
 from vl_assay.metrics.common.errors import DataError, UnknownNameError
 
 ONE = Candidate(

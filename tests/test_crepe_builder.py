@@ -16,9 +16,9 @@ from datasets.exceptions import DatasetGenerationError
 from PIL import Image
 
 from vl_assay.hub_datasets import get_benchmark, load_examples, report
-from vl_assay.hub_datasets._benchmarks import config_names
-from vl_assay.hub_datasets._repository import build as build_repository
-from vl_assay.hub_datasets._repository import read_build
+from vl_assay.hub_datasets.core.benchmarks import config_names
+from vl_assay.hub_datasets.core.build import build as build_repository
+from vl_assay.hub_datasets.core.build import read_build
 from vl_assay.hub_datasets.crepe import builder as module
 from vl_assay.hub_datasets.crepe import release as layout
 from vl_assay.model_wrappers import score

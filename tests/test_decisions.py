@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from review_support import candidate, write_items, write_set
 
-from vl_assay.hub_datasets.authoring import _generate_asking
-from vl_assay.hub_datasets.authoring._decisions import DECISIONS, decide, export, labels, shown_texts, verdict
-from vl_assay.hub_datasets.authoring._endpoint import Completion
-from vl_assay.hub_datasets.authoring._journal import Entry, Journal
-from vl_assay.hub_datasets.authoring._review_page import ReviewDesk, mark_changes
-from vl_assay.hub_datasets.authoring.pairs import read_pairs
-from vl_assay.hub_datasets.authoring.review import Review
+from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
+from vl_assay.hub_datasets.authoring.generate import asking as _generate_asking
+from vl_assay.hub_datasets.authoring.generate.endpoint import Completion
+from vl_assay.hub_datasets.authoring.review.decisions import DECISIONS, decide, export, labels, shown_texts, verdict
+from vl_assay.hub_datasets.authoring.review.journal import Entry, Journal
+from vl_assay.hub_datasets.authoring.review.review import Review
+from vl_assay.hub_datasets.authoring.review.review_page import ReviewDesk, mark_changes
 from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameError
 
 

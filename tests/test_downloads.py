@@ -18,9 +18,9 @@ import sources_cola
 import sources_sugarcrepe
 from builder_support import Small, raw
 
-from vl_assay.hub_datasets import _listing as listing
 from vl_assay.hub_datasets import build
 from vl_assay.hub_datasets.cola import builder as cola
+from vl_assay.hub_datasets.core import listing as listing
 from vl_assay.hub_datasets.sugarcrepe import builder as sugarcrepe
 from vl_assay.metrics.common.errors import DataError
 

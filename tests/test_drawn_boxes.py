@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from review_support import box_item, draw_image, write_items
 
-from vl_assay.hub_datasets.authoring._boxes import choose, clip, export, overlap, read_items
-from vl_assay.hub_datasets.authoring._journal import Entry
-from vl_assay.hub_datasets.authoring.review import Review
+from vl_assay.hub_datasets.authoring.review.boxes import choose, clip, export, overlap, read_items
+from vl_assay.hub_datasets.authoring.review.journal import Entry
+from vl_assay.hub_datasets.authoring.review.review import Review
 from vl_assay.metrics.common.errors import DataError
 
 

@@ -6,11 +6,18 @@ import pytest
 from language_model_stand_in import LanguageModelStandIn, Reply
 from tiny_models import bpe_words, ordinary_weights, save_parts
 
-from vl_assay.hub_datasets.authoring import _generate_asking
-from vl_assay.hub_datasets.authoring._endpoint import Completion, Endpoint, LocalModel, Refused, Unanswered, open_model
-from vl_assay.hub_datasets.authoring._generate_checks import KINDS
-from vl_assay.hub_datasets.authoring._sources import Captioned
-from vl_assay.hub_datasets.authoring.generate import generate
+from vl_assay.hub_datasets.authoring.data.sources import Captioned
+from vl_assay.hub_datasets.authoring.generate import asking as _generate_asking
+from vl_assay.hub_datasets.authoring.generate.checks import KINDS
+from vl_assay.hub_datasets.authoring.generate.endpoint import (
+    Completion,
+    Endpoint,
+    LocalModel,
+    Refused,
+    Unanswered,
+    open_model,
+)
+from vl_assay.hub_datasets.authoring.generate.generate import generate
 from vl_assay.metrics.common.errors import ModelError
 
 ASKED = [{"role": "system", "content": "Answer."}, {"role": "user", "content": "a cat"}]
@@ -162,10 +169,10 @@ def test_a_local_model_refuses_more_than_it_can_read_and_a_folder_without_one(ti
 def test_a_tiny_real_model_goes_through_all_of_it_by_itself_and_behind_a_server(
     tiny_llama, tmp_path, served, monkeypatch
 ):
-    from vl_assay.hub_datasets.authoring._prompts import PROMPTS
+    from vl_assay.hub_datasets.authoring.generate.prompts import PROMPTS
 
     short = {name: prompt._replace(max_tokens=6) for name, prompt in PROMPTS.items()}
-    monkeypatch.setattr("vl_assay.hub_datasets.authoring._generate_kinds.PROMPTS", short)
+    monkeypatch.setattr("vl_assay.hub_datasets.authoring.generate.kinds.PROMPTS", short)
     captions = [Captioned(str(n), "", caption) for n, caption in enumerate(["a red cat", "two big dogs near a box."])]
     local = LocalModel(tiny_llama)
     with LanguageModelStandIn(model=local) as server:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from vl_assay.hub_datasets import build
-from vl_assay.hub_datasets.authoring.candidates import Candidate, write_candidates
-from vl_assay.hub_datasets.authoring.negatives import negclip_negatives
+from vl_assay.hub_datasets.authoring.data.candidates import Candidate, write_candidates
+from vl_assay.hub_datasets.authoring.text.negatives import negclip_negatives
 from vl_assay.hub_datasets.toy_scenes import render
 from vl_assay.hub_datasets.toy_scenes.language import MEANING, parse, synonym
 from vl_assay.hub_datasets.toy_scenes.tasks import CATEGORIES, task_rows

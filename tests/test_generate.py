@@ -15,14 +15,14 @@ from language_model_stand_in import LanguageModelStandIn, Reply, answer_well, re
 from support import command, finish
 from typer.testing import CliRunner
 
-from vl_assay.hub_datasets.authoring import _generate_asking
-from vl_assay.hub_datasets.authoring._endpoint import Completion, Endpoint, Refused, Unanswered, open_model
-from vl_assay.hub_datasets.authoring._generate_asking import Asker, Journal, Limiter, Question, Stopped
-from vl_assay.hub_datasets.authoring._generate_checks import Rejected
-from vl_assay.hub_datasets.authoring._sources import Captioned, read_captions
-from vl_assay.hub_datasets.authoring.candidates import read_candidates
 from vl_assay.hub_datasets.authoring.commands import app
-from vl_assay.hub_datasets.authoring.generate import KINDS, generate, plan
+from vl_assay.hub_datasets.authoring.data.candidates import read_candidates
+from vl_assay.hub_datasets.authoring.data.sources import Captioned, read_captions
+from vl_assay.hub_datasets.authoring.generate import asking as _generate_asking
+from vl_assay.hub_datasets.authoring.generate.asking import Asker, Journal, Limiter, Question, Stopped
+from vl_assay.hub_datasets.authoring.generate.checks import Rejected
+from vl_assay.hub_datasets.authoring.generate.endpoint import Completion, Endpoint, Refused, Unanswered, open_model
+from vl_assay.hub_datasets.authoring.generate.generate import KINDS, generate, plan
 from vl_assay.metrics.common.errors import DataError, ModelError, ScoresError, StorageError, UnknownNameError
 from vl_assay.metrics.common.storage import alone_in
 

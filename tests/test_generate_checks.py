@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.hub_datasets.authoring import _generate_checks, _prompts
-from vl_assay.hub_datasets.authoring._generate_checks import (
+from vl_assay.hub_datasets.authoring.generate import checks as _generate_checks
+from vl_assay.hub_datasets.authoring.generate import prompts as _prompts
+from vl_assay.hub_datasets.authoring.generate.checks import (
     KINDS,
     NEGATIVE_KINDS,
     REASONS,
@@ -21,8 +22,14 @@ from vl_assay.hub_datasets.authoring._generate_checks import (
     conform,
     locatable,
 )
-from vl_assay.hub_datasets.authoring._generate_kinds import STEPS
-from vl_assay.hub_datasets.authoring._prompts import PROMPTS, find_object, read_answer, read_template, write_messages
+from vl_assay.hub_datasets.authoring.generate.kinds import STEPS
+from vl_assay.hub_datasets.authoring.generate.prompts import (
+    PROMPTS,
+    find_object,
+    read_answer,
+    read_template,
+    write_messages,
+)
 
 DOG = "A black dog and a white cat sit near an old tree."
 

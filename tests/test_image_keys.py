@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import UNVERIFIED, Recorder, run_quietly
 
-from vl_assay.hub_datasets import _image_keys as module
 from vl_assay.hub_datasets import load_examples
-from vl_assay.hub_datasets._image_keys import MISSING, NO_IMAGE, ImageKey, image_keys
+from vl_assay.hub_datasets.core import image_keys as module
+from vl_assay.hub_datasets.core.image_keys import MISSING, NO_IMAGE, ImageKey, image_keys
 from vl_assay.metrics.common.errors import DataError
 
 FILES = [b"one", b"two", None]

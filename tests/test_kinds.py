@@ -9,8 +9,8 @@ import pytest
 import sources_tricd
 from support import run_quietly
 
-from vl_assay.hub_datasets._benchmarks import Task
-from vl_assay.hub_datasets._examples import Example, Phrase, TaskData
+from vl_assay.hub_datasets.core.benchmarks import Task
+from vl_assay.hub_datasets.core.examples import Example, Phrase, TaskData
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import ModelInfo
 from vl_assay.model_wrappers._detection import detect

@@ -7,7 +7,7 @@ import re
 import pytest
 from published_again import AGAIN
 
-from vl_assay.hub_datasets._published import NOTHING, all_tables
+from vl_assay.hub_datasets.published.tables import NOTHING, all_tables
 from vl_assay.space_app._launch import model_of, place_of, published
 
 ENTRIES = published()

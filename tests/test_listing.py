@@ -13,11 +13,11 @@ from builder_support import card_lines
 from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import Benchmark, Task, benchmark_names, build, get_benchmark
-from vl_assay.hub_datasets import _listing as listing
-from vl_assay.hub_datasets._benchmarks import config_names
-from vl_assay.hub_datasets._examples import cached_build
-from vl_assay.hub_datasets._listing import DAMAGED, DOWNLOADED, MADE, MISSING, OWN, READY, TO_DOWNLOAD
-from vl_assay.hub_datasets._repository import build_all, read_build, sources_folder
+from vl_assay.hub_datasets.core import listing as listing
+from vl_assay.hub_datasets.core.benchmarks import config_names
+from vl_assay.hub_datasets.core.build import build_all, read_build, sources_folder
+from vl_assay.hub_datasets.core.examples import cached_build
+from vl_assay.hub_datasets.core.listing import DAMAGED, DOWNLOADED, MADE, MISSING, OWN, READY, TO_DOWNLOAD
 from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import StorageError, UnknownNameError
 from vl_assay.metrics.modules.discovery import metric_names
@@ -310,7 +310,7 @@ def test_a_folder_that_cannot_be_replaced_concerns_its_own_benchmark_only(source
 
 def test_a_task_that_names_a_metric_that_is_not_there_says_so(monkeypatch):
     task = Task("itm", ("squares",), ("image",), ("caption",), {"nonsense": {}})
-    monkeypatch.setattr("vl_assay.hub_datasets._listing.get_benchmark", lambda name: Benchmark((task,)))
+    monkeypatch.setattr("vl_assay.hub_datasets.core.listing.get_benchmark", lambda name: Benchmark((task,)))
     with pytest.raises(UnknownNameError, match=r"unknown metric of aro 'nonsense'; known: aro_itm"):
         listing.list_metrics()
 

@@ -8,8 +8,8 @@ import socket
 import pytest
 from typer.testing import CliRunner
 
-from vl_assay.hub_datasets.authoring._pictures import Pictures
-from vl_assay.hub_datasets.authoring._tables import read_rows
+from vl_assay.hub_datasets.authoring.data.tables import read_rows
+from vl_assay.hub_datasets.authoring.review.pictures import Pictures
 from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError, ModelError, StorageError, SubmissionError, VLAssayError
 from vl_assay.metrics.common.serving import check_address
@@ -59,7 +59,7 @@ def test_a_table_without_rows_is_not_asked_for_its_columns(tmp_path, content):
 
 def test_an_audit_that_could_not_be_written_is_not_begun(tmp_path, monkeypatch):
     (tmp_path / "pairs.csv").write_text(PAIRS)
-    monkeypatch.setattr("vl_assay.hub_datasets.authoring._audit_command.audit", lambda *_, **__: pytest.fail("begun"))
+    monkeypatch.setattr("vl_assay.hub_datasets.authoring.audit.command.audit", lambda *_, **__: pytest.fail("begun"))
     inside = run("audit", tmp_path / "pairs.csv", "--out", tmp_path / "pairs.csv" / "report").exception
     assert isinstance(inside, StorageError)
     assert "give another --out" in str(inside)
@@ -70,7 +70,7 @@ def test_an_audit_that_could_not_be_written_is_not_begun(tmp_path, monkeypatch):
 
 
 def test_a_run_without_any_answer_fails_and_does_not_ask_for_judgement(tmp_path, monkeypatch):
-    monkeypatch.setattr("vl_assay.hub_datasets.authoring._generate_asking._FIRST_WAIT", 0.001)
+    monkeypatch.setattr("vl_assay.hub_datasets.authoring.generate.asking._FIRST_WAIT", 0.001)
     (tmp_path / "a.csv").write_text("caption\na dog on a cat\n")
     words = ("--model", "m", "--base-url", "http://127.0.0.1:9", "--kind", "swap_obj", "--timeout", 1)
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vl_assay.hub_datasets import build, report, write_model_card
-from vl_assay.hub_datasets._model_cards import eval_result_entries, eval_results
-from vl_assay.hub_datasets._publishing import eval_yaml
+from vl_assay.hub_datasets.hub.model_cards import eval_result_entries, eval_results
+from vl_assay.hub_datasets.hub.publish import eval_yaml
 from vl_assay.metrics.common.command_line import main
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.records.predictions import Sheet, file_hash, write_sheet

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.hub_datasets.authoring import negatives
-from vl_assay.hub_datasets.authoring.negatives import (
+from vl_assay.hub_datasets.authoring.text import negatives
+from vl_assay.hub_datasets.authoring.text.negatives import (
     KINDS,
     NEGATIONS,
     NEGCLIP_KINDS,
@@ -27,7 +27,7 @@ from vl_assay.hub_datasets.authoring.negatives import (
     negclip_negatives,
     swaps,
 )
-from vl_assay.hub_datasets.authoring.tagging import Tagged, tag
+from vl_assay.hub_datasets.authoring.text.tagging import Tagged, tag
 from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
 
 HORSES = "The horse is eating the grass and the zebra is drinking the water"

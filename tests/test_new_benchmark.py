@@ -15,15 +15,17 @@ from new_benchmark_support import photos, quick
 from PIL import Image
 from typer.testing import CliRunner
 
-from vl_assay.hub_datasets.authoring import _benchmark_folder, _benchmark_stages, new_benchmark
-from vl_assay.hub_datasets.authoring._audit_report import to_summary
-from vl_assay.hub_datasets.authoring._decisions import decide
-from vl_assay.hub_datasets.authoring._stages import STAGE_FILE
-from vl_assay.hub_datasets.authoring.audit import audit, failures
-from vl_assay.hub_datasets.authoring.generate import NEGATIVE_KINDS
-from vl_assay.hub_datasets.authoring.new_benchmark import STAGES, Settings, progress
-from vl_assay.hub_datasets.authoring.pairs import read_pairs
-from vl_assay.hub_datasets.authoring.review import Review
+from vl_assay.hub_datasets.authoring.audit.audit import audit, failures
+from vl_assay.hub_datasets.authoring.audit.report import to_summary
+from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
+from vl_assay.hub_datasets.authoring.generate.generate import NEGATIVE_KINDS
+from vl_assay.hub_datasets.authoring.pipeline import benchmark_stages as _benchmark_stages
+from vl_assay.hub_datasets.authoring.pipeline import folder as _benchmark_folder
+from vl_assay.hub_datasets.authoring.pipeline import new_benchmark
+from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import STAGES, Settings, progress
+from vl_assay.hub_datasets.authoring.pipeline.stages import STAGE_FILE
+from vl_assay.hub_datasets.authoring.review.decisions import decide
+from vl_assay.hub_datasets.authoring.review.review import Review
 from vl_assay.hub_datasets.toy_scenes.language import parse
 from vl_assay.hub_datasets.toy_scenes.world import Scene
 from vl_assay.metrics.common.command_line import build_app
@@ -143,7 +145,7 @@ def by_kind(settings):
 def test_the_repository_holds_the_rows_and_images_and_can_be_published(judged):
     import datasets
 
-    from vl_assay.hub_datasets._publishing import plan
+    from vl_assay.hub_datasets.hub.publish import plan
 
     settings, _, _, _ = judged
     for kind, pairs in by_kind(settings).items():

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.hub_datasets.authoring import ngrams
-from vl_assay.hub_datasets.authoring.ngrams import BLIND_SCORERS, UNITS, blind_scores, train
-from vl_assay.hub_datasets.authoring.normalising import normalise
-from vl_assay.hub_datasets.authoring.pairs import Pair
+from vl_assay.hub_datasets.authoring.data.pairs import Pair
+from vl_assay.hub_datasets.authoring.refine import ngrams
+from vl_assay.hub_datasets.authoring.refine.ngrams import BLIND_SCORERS, UNITS, blind_scores, train
+from vl_assay.hub_datasets.authoring.text.normalising import normalise
 from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
 
 START, END = object(), object()

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vl_assay.hub_datasets import build, get_benchmark
-from vl_assay.hub_datasets.authoring.normalising import normalise
-from vl_assay.hub_datasets.authoring.pairs import Pair, has_pairs, read_pairs, write_pairs
+from vl_assay.hub_datasets.authoring.data.pairs import Pair, has_pairs, read_pairs, write_pairs
+from vl_assay.hub_datasets.authoring.text.normalising import normalise
 from vl_assay.metrics.common.errors import DataError, UnknownNameError
 
 ROWS = [

@@ -19,15 +19,15 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy.stats import chisquare
 
-from vl_assay.hub_datasets.authoring import perturb
-from vl_assay.hub_datasets.authoring.perturb import (
+from vl_assay.hub_datasets.authoring.text import perturb
+from vl_assay.hub_datasets.authoring.text.perturb import (
     IMAGE_SHUFFLES,
     SHUFFLES,
     TEXT_SHUFFLES,
     clean_caption,
     shuffle_image,
 )
-from vl_assay.hub_datasets.authoring.tagging import tag, tagger_name
+from vl_assay.hub_datasets.authoring.text.tagging import tag, tagger_name
 from vl_assay.hub_datasets.toy_scenes import tasks
 from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
 

@@ -6,11 +6,18 @@ import numpy as np
 import pytest
 from audit_support import LEAKS, clean_pairs, leaking_pairs
 
-from vl_assay.hub_datasets.authoring import _probes
-from vl_assay.hub_datasets.authoring._probe_features import Rarity, character_counts, formatting, words
-from vl_assay.hub_datasets.authoring._probes import FOLDS, PROBES, assign_folds, group_pairs, held_out_gaps, run_probes
-from vl_assay.hub_datasets.authoring.audit import audit
-from vl_assay.hub_datasets.authoring.pairs import Pair
+from vl_assay.hub_datasets.authoring.audit import probes as _probes
+from vl_assay.hub_datasets.authoring.audit.audit import audit
+from vl_assay.hub_datasets.authoring.audit.features import Rarity, character_counts, formatting, words
+from vl_assay.hub_datasets.authoring.audit.probes import (
+    FOLDS,
+    PROBES,
+    assign_folds,
+    group_pairs,
+    held_out_gaps,
+    run_probes,
+)
+from vl_assay.hub_datasets.authoring.data.pairs import Pair
 from vl_assay.metrics.common.errors import DataError, UnknownNameError
 
 

@@ -9,8 +9,8 @@ from itertools import groupby
 import pytest
 
 from vl_assay.hub_datasets import get_benchmark
-from vl_assay.hub_datasets._benchmarks import get_task
-from vl_assay.hub_datasets._published import NOTHING, all_tables, get_table
+from vl_assay.hub_datasets.core.benchmarks import get_task
+from vl_assay.hub_datasets.published.tables import NOTHING, all_tables, get_table
 from vl_assay.metrics.functional.aro import SPATIAL, VERBS
 from vl_assay.model_wrappers import family_names
 

@@ -19,8 +19,8 @@ from packaging.requirements import Requirement
 from test_publishing import Hub
 from typer.testing import CliRunner
 
-from vl_assay.hub_datasets import _spaces
-from vl_assay.hub_datasets._publishing import plan, publish
+from vl_assay.hub_datasets.hub import spaces as _spaces
+from vl_assay.hub_datasets.hub.publish import plan, publish
 from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.modules.discovery import metric_names

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from vl_assay.hub_datasets.authoring import _refine_cells
-from vl_assay.hub_datasets.authoring.ngrams import BLIND_SCORERS
-from vl_assay.hub_datasets.authoring.pairs import Pair, read_pairs
-from vl_assay.hub_datasets.authoring.refine import (
+from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs
+from vl_assay.hub_datasets.authoring.refine import cells as _refine_cells
+from vl_assay.hub_datasets.authoring.refine.ngrams import BLIND_SCORERS
+from vl_assay.hub_datasets.authoring.refine.refine import (
     CELLS,
     SCALES,
     BlindScores,

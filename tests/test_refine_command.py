@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from vl_assay.hub_datasets.authoring import _refine_learned
-from vl_assay.hub_datasets.authoring._refine_learned import REFINING, WATCHING
-from vl_assay.hub_datasets.authoring._refine_report import to_markdown, write_refinement
-from vl_assay.hub_datasets.authoring.pairs import Pair, read_pairs, write_pairs
-from vl_assay.hub_datasets.authoring.refine import BlindScores, refine
+from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs, write_pairs
+from vl_assay.hub_datasets.authoring.refine import learned as _refine_learned
+from vl_assay.hub_datasets.authoring.refine.learned import REFINING, WATCHING
+from vl_assay.hub_datasets.authoring.refine.refine import BlindScores, refine
+from vl_assay.hub_datasets.authoring.refine.report import to_markdown, write_refinement
 from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError, VLAssayError
 from vl_assay.metrics.records.predictions import Sheet, write_sheet

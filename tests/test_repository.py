@@ -11,8 +11,8 @@ import pytest
 from support import UNVERIFIED
 
 from vl_assay.hub_datasets import build, load_examples
-from vl_assay.hub_datasets._examples import cached_build
-from vl_assay.hub_datasets._repository import read_build
+from vl_assay.hub_datasets.core.build import read_build
+from vl_assay.hub_datasets.core.examples import cached_build
 from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameError
 
 SMALL, CONFIGS = {"train_scenes": 3}, ["detection", "groups"]
@@ -143,7 +143,7 @@ def test_what_was_built_by_other_code_is_built_anew(coco, monkeypatch):
     folder = coco(rows=4, images=2)
     first = cached_build("sugarcrepe", "swap_obj", folder, UNVERIFIED)
     assert cached_build("sugarcrepe", "swap_obj", folder, UNVERIFIED) == first
-    monkeypatch.setattr("vl_assay.hub_datasets._examples.code_hash", lambda name: f"another {name}")
+    monkeypatch.setattr("vl_assay.hub_datasets.core.examples.code_hash", lambda name: f"another {name}")
     assert cached_build("sugarcrepe", "swap_obj", folder, UNVERIFIED) != first
 
 

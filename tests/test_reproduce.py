@@ -8,7 +8,7 @@ import pytest
 import sources_sugarcrepe
 
 from vl_assay.hub_datasets import report
-from vl_assay.hub_datasets._published import all_tables, get_table
+from vl_assay.hub_datasets.published.tables import all_tables, get_table
 from vl_assay.metrics.common.errors import ModelError, SheetError, UnknownNameError
 from vl_assay.metrics.records.predictions import Sheet, write_sheet
 from vl_assay.metrics.records.schema import MatchingRow

@@ -16,7 +16,7 @@ from tiny_models import tiny_blip, tiny_owlvit
 from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import report
-from vl_assay.hub_datasets._published import all_tables
+from vl_assay.hub_datasets.published.tables import all_tables
 from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.records.predictions import read_sheet

@@ -18,7 +18,7 @@ from PIL import Image
 
 from vl_assay.hub_datasets import build as build_repository
 from vl_assay.hub_datasets import get_benchmark, report
-from vl_assay.hub_datasets.authoring import perturb
+from vl_assay.hub_datasets.authoring.text import perturb
 from vl_assay.hub_datasets.retrieval import builder as module
 from vl_assay.hub_datasets.retrieval import karpathy
 from vl_assay.hub_datasets.retrieval.builder import CONFIG_NAMES, IMAGE_SHUFFLES, PARTS, TEXT_SHUFFLES, Retrieval

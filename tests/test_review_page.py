@@ -8,8 +8,8 @@ import threading
 import pytest
 from review_support import candidate, served, write_items, write_set
 
-from vl_assay.hub_datasets.authoring._journal import Journal
-from vl_assay.hub_datasets.authoring.review import Review
+from vl_assay.hub_datasets.authoring.review.journal import Journal
+from vl_assay.hub_datasets.authoring.review.review import Review
 
 
 @pytest.fixture

@@ -8,13 +8,20 @@ import types
 
 import pytest
 
-from vl_assay.hub_datasets.authoring import _rules
-from vl_assay.hub_datasets.authoring._articles import wrong_articles
-from vl_assay.hub_datasets.authoring._generate_checks import KINDS, Rejected, check
-from vl_assay.hub_datasets.authoring._rules import ATTRIBUTES, OBJECTS, RELATIONS, RULE_KINDS, SYNONYMS, make_by_rule
-from vl_assay.hub_datasets.authoring._sources import Captioned
-from vl_assay.hub_datasets.authoring.candidates import read_candidates
-from vl_assay.hub_datasets.authoring.generate import generate_by_rule
+from vl_assay.hub_datasets.authoring.data.candidates import read_candidates
+from vl_assay.hub_datasets.authoring.data.sources import Captioned
+from vl_assay.hub_datasets.authoring.generate import rules as _rules
+from vl_assay.hub_datasets.authoring.generate.checks import KINDS, Rejected, check
+from vl_assay.hub_datasets.authoring.generate.generate import generate_by_rule
+from vl_assay.hub_datasets.authoring.generate.rules import (
+    ATTRIBUTES,
+    OBJECTS,
+    RELATIONS,
+    RULE_KINDS,
+    SYNONYMS,
+    make_by_rule,
+)
+from vl_assay.hub_datasets.authoring.text.articles import wrong_articles
 from vl_assay.metrics.common.errors import ModelError, ScoresError, UnknownNameError
 
 CAT = " A red cat sits left of an old dog. "

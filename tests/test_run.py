@@ -7,7 +7,7 @@ import json
 import pytest
 
 from vl_assay.hub_datasets import Example, TaskData, get_benchmark
-from vl_assay.hub_datasets._blind import blind_levels
+from vl_assay.hub_datasets.core.blind import blind_levels
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.records.predictions import read_sheet
 from vl_assay.model_wrappers import predict, run

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageEnhance
 
-from vl_assay.hub_datasets.authoring._pictures import Pictures
-from vl_assay.hub_datasets.authoring._similar import SimilarImages, histograms, load_embedder, nearest
+from vl_assay.hub_datasets.authoring.review.pictures import Pictures
+from vl_assay.hub_datasets.authoring.review.similar import SimilarImages, histograms, load_embedder, nearest
 from vl_assay.metrics.common.errors import DataError, ModelError
 
 
@@ -23,7 +23,7 @@ def folder(tmp_path):
 def test_the_nearest_rows_are_those_of_a_plain_sort_in_any_chunks(monkeypatch):
     rows = np.random.default_rng(0).standard_normal((50, 8)).astype(np.float32)
     rows[7] = rows[3]
-    monkeypatch.setattr("vl_assay.hub_datasets.authoring._similar._CHUNK", 7)
+    monkeypatch.setattr("vl_assay.hub_datasets.authoring.review.similar._CHUNK", 7)
     similarities = rows @ rows[3]
     expected = sorted(range(50), key=lambda row: (-similarities[row], row))[:10]
     found = nearest(rows, rows[3], 10)

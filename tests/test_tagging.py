@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.hub_datasets.authoring import perturb, tagging
-from vl_assay.hub_datasets.authoring.tagging import tag, tagger_name
+from vl_assay.hub_datasets.authoring.text import perturb, tagging
+from vl_assay.hub_datasets.authoring.text.tagging import tag, tagger_name
 from vl_assay.metrics.common.errors import ModelError
 
 TAGGED_BY_HAND = [

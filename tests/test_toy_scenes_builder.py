@@ -14,7 +14,7 @@ from builder_support import card_lines, card_table
 from PIL import Image
 from toy_scenes_checker import LEXICON, understand
 
-from vl_assay.hub_datasets._benchmarks import get_benchmark, get_builder
+from vl_assay.hub_datasets.core.benchmarks import get_benchmark, get_builder
 from vl_assay.hub_datasets.toy_scenes import builder as module
 from vl_assay.hub_datasets.toy_scenes import tasks
 from vl_assay.hub_datasets.toy_scenes.builder import RETRIEVAL_SIZES, SIZES, ToyScenes

@@ -13,7 +13,7 @@ from PIL import Image
 from toy_scenes_checker import things_of, word_applies
 
 from vl_assay.hub_datasets import get_benchmark, report
-from vl_assay.hub_datasets._benchmarks import get_card
+from vl_assay.hub_datasets.core.benchmarks import get_card
 from vl_assay.hub_datasets.toy_scenes.builder import RETRIEVAL_SIZES, SIZES
 from vl_assay.hub_datasets.toy_scenes.render import to_png
 from vl_assay.hub_datasets.toy_scenes.tasks import CATEGORIES, task_rows

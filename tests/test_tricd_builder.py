@@ -15,7 +15,7 @@ import pytest
 import sources_tricd as sources
 from builder_support import Small, card_lines
 
-from vl_assay.hub_datasets._repository import build as build_repository
+from vl_assay.hub_datasets.core.build import build as build_repository
 from vl_assay.hub_datasets.tricd import builder as module
 from vl_assay.hub_datasets.tricd.builder import CONFIG_NAMES
 from vl_assay.hub_datasets.tricd.questions import caption_question

@@ -12,8 +12,8 @@ import sources_vl_checklist as sources
 from builder_support import Small, card_lines
 
 from vl_assay.hub_datasets import get_benchmark, report
-from vl_assay.hub_datasets._repository import build as build_repository
-from vl_assay.hub_datasets._repository import read_build
+from vl_assay.hub_datasets.core.build import build as build_repository
+from vl_assay.hub_datasets.core.build import read_build
 from vl_assay.hub_datasets.vl_checklist import builder as module
 from vl_assay.hub_datasets.vl_checklist.builder import CONFIG_NAMES, VLCheckList, annotation_files
 from vl_assay.metrics.records.predictions import read_sheet

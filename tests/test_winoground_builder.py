@@ -20,7 +20,7 @@ from builder_support import Small, card_table, raw
 from huggingface_hub.utils import GatedRepoError, RepositoryNotFoundError
 
 from vl_assay.hub_datasets import load_examples, report
-from vl_assay.hub_datasets._repository import build as build_repository
+from vl_assay.hub_datasets.core.build import build as build_repository
 from vl_assay.hub_datasets.winoground import builder as module
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.model_wrappers import score

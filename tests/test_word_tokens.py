@@ -9,8 +9,8 @@ import json
 
 import pytest
 
-from vl_assay.hub_datasets.authoring import _word_tokens
-from vl_assay.hub_datasets.authoring._word_tokens import word_tokenize
+from vl_assay.hub_datasets.authoring.text import word_tokens as _word_tokens
+from vl_assay.hub_datasets.authoring.text.word_tokens import word_tokenize
 
 # Of the tokens that nltk 3.10.4's `word_tokenize` made of these captions, with Punkt's English abbreviations.
 NLTK_TOKENS = "8113d6749a8d51358f8b621bd29f1c1947b9cbc1633d0e6cd12fae859dd64b41"

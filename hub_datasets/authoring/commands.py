@@ -81,7 +81,7 @@ def audit(
     `vl-assay audit pairs.csv --column positive=true --column negative=false --max-blind-accuracy 0.55` ·
     `vl-assay audit sugarcrepe --sheet sheets/sugarcrepe.itm.parquet --card README.md`
     """
-    from ._audit_command import run_audit
+    from .audit.command import run_audit
 
     failed = run_audit(
         dataset,
@@ -156,10 +156,10 @@ def refine(
     `vl-assay refine mine.jsonl --sheet vera.parquet --sheet grammar.parquet --cells authors --out refined` ·
     `vl-assay refine mine.csv --column positive=true --scorer words --learned 3 --out refined`
     """
-    from ._audit_command import read_with_notes
-    from ._refine_report import print_refinement, write_refinement
-    from .refine import blind_scorers
-    from .refine import refine as refine_pairs
+    from .audit.command import read_with_notes
+    from .refine.refine import blind_scorers
+    from .refine.refine import refine as refine_pairs
+    from .refine.report import print_refinement, write_refinement
 
     reading = {"columns": parse_columns(column), "options": parse_options(option, allow_missing=False)}
     pairs = read_with_notes(dataset, out, data_dir=data_dir, **reading)
@@ -227,7 +227,7 @@ def review(
     `vl-assay review candidates --summary` · `vl-assay review candidates --export judged.jsonl` ·
     `vl-assay review items.jsonl --boxes --image-model facebook/dinov2-small`
     """
-    from .review import Review, serve
+    from .review.review import Review, serve
 
     names = [name.strip() for name in annotators.split(",") if name.strip()]
     opened = Review(candidates, out=out, images=images, boxes=boxes, annotators=names, image_model=image_model)
@@ -287,7 +287,7 @@ def generate(
     --out made --plan` · `vl-assay generate photos --kind swap_obj --kind swap_att --model local:qwen --out made
     --images` · `vl-assay generate toy_scenes/itm --rules --out made`
     """
-    from ._generate_command import make_candidates
+    from .generate.command import make_candidates
 
     make_candidates(
         source,
@@ -366,8 +366,8 @@ def new_benchmark(
     http://localhost:8000/v1 --annotators ana,ben` · `vl-assay new-benchmark toy_rules toy_scenes/itm --work work
     --rules --no-review --licence cc0-1.0 --copy-images`
     """
-    from .generate import NEGATIVE_KINDS
-    from .new_benchmark import Settings, make_benchmark
+    from .generate.generate import NEGATIVE_KINDS
+    from .pipeline.new_benchmark import Settings, make_benchmark
 
     settings = Settings(
         name=name,

@@ -33,7 +33,7 @@ from .karpathy import read_entries
 
 UNSHUFFLED = "none"
 CLEANED = "cleaned"
-# As in `vl_assay.hub_datasets.authoring.perturb`, which a script may not import.
+# As in `vl_assay.hub_datasets.authoring.text.perturb`, which a script may not import.
 TEXT_SHUFFLES = (
     "shuffle_nouns_and_adjectives",
     "shuffle_all_but_nouns_and_adjectives",

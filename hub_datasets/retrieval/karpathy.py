@@ -202,7 +202,7 @@ def load_authoring() -> Any:
     It is imported when it is needed: a script of `datasets` may import only what lies beside it.
     """
     try:
-        return importlib.import_module("vl_assay.hub_datasets.authoring.perturb")
+        return importlib.import_module("vl_assay.hub_datasets.authoring.text.perturb")
     except ModuleNotFoundError as error:
         raise ImportError(
             "making shuffled captions or images needs the package that shuffles them: pip install vl-assay. Or load a "

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...hub_datasets._model_cards import write_model_card
+from ...hub_datasets.hub.model_cards import write_model_card
 from ...metrics.common.storage import write_text
 from ...metrics.evaluation import to_markdown
 from ...metrics.records.results import Result, code_version, write_results

@@ -11,8 +11,8 @@ import numpy as np
 from PIL import Image
 
 from ...hub_datasets import report
-from ...hub_datasets._benchmarks import is_higher_better
-from ...hub_datasets._repository import data_errors
+from ...hub_datasets.core.benchmarks import is_higher_better
+from ...hub_datasets.core.build import data_errors
 from ...metrics.common.errors import DataError, UnknownNameError, VLAssayError
 from ...metrics.functional.kernels import match_credit
 from ...metrics.records.results import Result

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import track
 
-from ...hub_datasets.authoring._rules import RULE_KINDS, make_by_rule
-from ...hub_datasets.authoring.candidates import Candidate, read_candidates
-from ...hub_datasets.authoring.generate import POSITIVE_KINDS as _POSITIVE_RULES
-from ...hub_datasets.authoring.negatives import negclip_negatives
-from ...hub_datasets.authoring.perturb import caption_rng
+from ...hub_datasets.authoring.data.candidates import Candidate, read_candidates
+from ...hub_datasets.authoring.generate.generate import POSITIVE_KINDS as _POSITIVE_RULES
+from ...hub_datasets.authoring.generate.rules import RULE_KINDS, make_by_rule
+from ...hub_datasets.authoring.text.negatives import negclip_negatives
+from ...hub_datasets.authoring.text.perturb import caption_rng
 from ...metrics.common.errors import DataError, UnknownNameError
 from ._reading import Images, Row
 

@@ -13,11 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...hub_datasets._benchmarks import benchmark_names, get_benchmark, option_names
-from ...hub_datasets._examples import cache_folder, cached_build
-from ...hub_datasets._image_keys import MISSING, image_keys
-from ...hub_datasets._repository import BUILD_FILE, data_errors, read_build
-from ...hub_datasets.authoring._tables import (
+from ...hub_datasets.authoring.data.tables import (
     HUB,
     check_fields,
     choose_columns,
@@ -26,6 +22,10 @@ from ...hub_datasets.authoring._tables import (
     hub_name,
     read_rows,
 )
+from ...hub_datasets.core.benchmarks import benchmark_names, get_benchmark, option_names
+from ...hub_datasets.core.build import BUILD_FILE, data_errors, read_build
+from ...hub_datasets.core.examples import cache_folder, cached_build
+from ...hub_datasets.core.image_keys import MISSING, image_keys
 from ...metrics.common.errors import DataError, UnknownNameError
 
 if TYPE_CHECKING:

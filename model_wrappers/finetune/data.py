@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...hub_datasets.authoring._tables import check_unicode
+from ...hub_datasets.authoring.data.tables import check_unicode
 from ...metrics.common.errors import DataError, ScoresError
 from .._work import DECODING_ERRORS, decode
 from ._material import NEGATIVE_KINDS, POSITIVE_KINDS, add_material, check_kinds

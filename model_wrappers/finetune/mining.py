@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ...hub_datasets._image_keys import content_key
+from ...hub_datasets.core.image_keys import content_key
 from ...metrics.common.errors import ModelError, ScoresError, UnknownNameError
 from .._progress import Progress
 from .data import TrainingSet

@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from vl_assay.hub_datasets.authoring.negatives import crepe_negations, negclip_negatives
-from vl_assay.hub_datasets.authoring.perturb import SHUFFLES, TEXT_SHUFFLES, perturb
-from vl_assay.hub_datasets.authoring.tagging import tag, tagger_name
+from vl_assay.hub_datasets.authoring.text.negatives import crepe_negations, negclip_negatives
+from vl_assay.hub_datasets.authoring.text.perturb import SHUFFLES, TEXT_SHUFFLES, perturb
+from vl_assay.hub_datasets.authoring.text.tagging import tag, tagger_name
 
 CAPTIONS, GOAL = 25_010, 120.0
 TEMPLATES = (

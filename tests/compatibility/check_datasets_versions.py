@@ -106,7 +106,7 @@ def plain(value: Any) -> Any:
 def build_repositories(folder: Path, names: list[str]) -> dict[str, dict[str, Any]]:
     """Build the benchmarks; for each the repository, its configurations and the script that made it."""
     from vl_assay.hub_datasets import build, get_benchmark
-    from vl_assay.hub_datasets._benchmarks import option_names
+    from vl_assay.hub_datasets.core.benchmarks import option_names
 
     made = {}
     for name in names:

@@ -1,0 +1,1 @@
+"""Audit: what a blind model can tell of the labels."""

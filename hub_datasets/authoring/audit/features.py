@@ -1,0 +1,161 @@
+"""What the probes see of a caption: numbers with names, of its form, words, letters, parts of speech and rarity."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..text.tagging import tag
+
+# A sparse matrix of scipy, whose own annotations do not say what indexing one gives.
+Matrix: TypeAlias = Any
+
+# Chinese and Japanese put no blanks between words: each of their characters counts as one.
+IDEOGRAPH = "[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+_WORD = re.compile(rf"{IDEOGRAPH}|(?:(?!{IDEOGRAPH})[\w'])+")
+# The ends of a caption, in n-grams.
+START, END = "⟨", "⟩"
+
+
+class Features(NamedTuple):
+    """Features of captions.
+
+    Attributes:
+        names: of the m features.
+        values: sparse matrix of shape (captions, m).
+        scaled: whether a model should see each in units of its own spread: true of measures, false of counts.
+    """
+
+    names: list[str]
+    values: Matrix
+    scaled: bool
+
+
+def words(caption: str) -> list[str]:
+    """The words of a caption in lower case; equal bags of them are what the audit calls the same bag of words.
+
+    Words are what blanks and signs set apart; of Chinese and Japanese, which have no blanks, each character is one.
+    Other scripts without blanks, such as Thai, are not cut.
+    """
+    return _WORD.findall(caption.lower())
+
+
+def formatting(captions: Sequence[str]) -> Features:
+    """How a caption is typed, and how long it is."""
+    rows = [[float(measure(caption)) for measure in _FORMATS.values()] for caption in captions]
+    return Features(list(_FORMATS), sparse.csr_matrix(rows), scaled=True)
+
+
+def word_counts(captions: Sequence[str]) -> Features:
+    """Words and pairs of neighbouring words, the ends of the caption among them."""
+    return _counted(map(_named_grams, map(words, captions)))
+
+
+def character_counts(captions: Sequence[str]) -> Features:
+    """Two to four neighbouring characters, exactly as typed, the ends of the caption among them."""
+    return _counted(map(_character_grams, captions))
+
+
+def tag_counts(captions: Sequence[str]) -> Features:
+    """Parts of speech and pairs of neighbouring ones, by the plain tagger."""
+    return _counted(_named_grams(list(tagged.tags)) for tagged in tag(captions, "plain"))
+
+
+class Rarity:
+    """How common the words of captions are in the captions of other folds.
+
+    A caption is never counted towards its own frequencies: with fold k held out, the words of fold j are counted in
+    the folds other than j and k, and those of fold k in the folds other than k and the next; so what is learned from
+    and what is predicted stand against equally many captions, and neither against itself.
+
+    Args:
+        captions: the texts.
+        folds: int array, the fold of each, from 0; at least three folds.
+    """
+
+    names = ("mean log frequency of words", "log frequency of the rarest word", "words found nowhere else")
+
+    def __init__(self, captions: Sequence[str], folds: NDArray[np.intp]) -> None:
+        self._counts = _counted(Counter(words(caption)) for caption in captions).values
+        self._folds = folds
+        self._number = int(folds.max()) + 1
+        parts = [self._counts[folds == fold].sum(axis=0) for fold in range(self._number)]
+        self._per_fold = np.asarray(np.vstack(parts), dtype=np.float64)
+
+    def held_out(self, fold: int) -> Features:
+        """The features of all captions where that fold is held out."""
+        values = np.empty((len(self._folds), len(self.names)))
+        for other in range(self._number):
+            excluded = {fold, (fold + 1) % self._number if other == fold else other}
+            rows = np.flatnonzero(self._folds == other)
+            counted = self._per_fold[[each for each in range(self._number) if each not in excluded]].sum(axis=0)
+            values[rows] = _rarity(self._counts[rows], counted)
+        return Features(list(self.names), sparse.csr_matrix(values), scaled=True)
+
+
+def _rarity(counts: Matrix, counted: NDArray[np.float64]) -> NDArray[np.float64]:
+    log_frequency = np.log((counted + 0.5) / (counted.sum() + 1))
+    lengths = np.maximum(np.asarray(counts.sum(axis=1)).ravel(), 1)
+    mean = counts @ log_frequency / lengths
+    unseen = counts @ (counted == 0).astype(np.float64)
+    rarest = np.zeros(counts.shape[0])
+    filled = np.diff(counts.indptr) > 0
+    if filled.any():
+        rarest[filled] = np.minimum.reduceat(log_frequency[counts.indices], counts.indptr[:-1][filled])
+    return np.column_stack([mean, rarest, unseen])
+
+
+def _counted(captions: Iterable[Counter[str]]) -> Features:
+    """A matrix of counts; names in the order in which they first appear."""
+    places: dict[str, int] = {}
+    columns: list[int] = []
+    values: list[int] = []
+    ends = [0]
+    for counts in captions:
+        columns += [places.setdefault(name, len(places)) for name in counts]
+        values += counts.values()
+        ends.append(len(columns))
+    shape = (len(ends) - 1, len(places))
+    matrix: Matrix = sparse.csr_matrix((np.array(values, np.float64), columns, ends), shape=shape)
+    matrix.sort_indices()
+    return Features(list(places), matrix, scaled=False)
+
+
+def _named_grams(tokens: list[str]) -> Counter[str]:
+    bounded = [START, *tokens, END]
+    return Counter([*tokens, *map(" ".join, pairwise(bounded))])
+
+
+def _character_grams(caption: str) -> Counter[str]:
+    text = f"{START}{caption}{END}"
+    return Counter(text[place : place + n] for n in (2, 3, 4) for place in range(len(text) - n + 1))
+
+
+def _signs(caption: str, which: str) -> int:
+    return sum(caption.count(sign) for sign in which)
+
+
+_FORMATS: dict[str, Callable[[str], Any]] = {
+    "full stop at the end": lambda text: text.rstrip().endswith("."),
+    "another sign at the end": lambda text: text.rstrip()[-1:] not in ("", ".") and not text.rstrip()[-1].isalnum(),
+    "white space at the ends": lambda text: text != text.strip(),
+    "irregular white space inside": lambda text: text.strip() != " ".join(text.split()),
+    "capital first letter": lambda text: text.lstrip()[:1].isupper(),
+    "further capital letters": lambda text: sum(letter.isupper() for letter in text.lstrip()[1:]),
+    "digits": lambda text: sum(letter.isdigit() for letter in text),
+    "commas": lambda text: text.count(","),
+    "hyphens": lambda text: text.count("-"),
+    "apostrophes": lambda text: _signs(text, "'’"),
+    "quotation marks": lambda text: _signs(text, '"“”'),
+    "signs beyond ASCII": lambda text: sum(not letter.isascii() for letter in text),
+    "length in characters": lambda text: len(text.strip()),
+    "length in words": lambda text: len(text.split()),
+    "characters per word": lambda text: len("".join(text.split())) / max(len(text.split()), 1),
+}

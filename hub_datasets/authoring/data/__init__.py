@@ -1,0 +1,1 @@
+"""Caption pairs, candidates and the tables that they are read from."""

@@ -1,0 +1,213 @@
+"""Captions with a hard negative each: read from a benchmark of ours, a file, a folder of files, or the Hub; written."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ....metrics.common.errors import DataError
+from ....metrics.common.storage import write_text
+from ...core.benchmarks import Task, benchmark_names
+from ...core.build import BUILD_FILE
+from .tables import check_unicode
+
+if TYPE_CHECKING:
+    from ...core.examples import TaskData
+
+SUFFIXES_WRITTEN = (".jsonl", ".csv", ".json")
+
+
+class Pair(NamedTuple):
+    """A caption that is true of an image, and one that is not.
+
+    Attributes:
+        id: different for each pair.
+        image: equal for the pairs of one image: the key of its content or the name of its file; "" where unknown.
+        positive: the true caption, as released.
+        negative: the hard negative.
+        category: what the pair tests.
+    """
+
+    id: str
+    image: str
+    positive: str
+    negative: str
+    category: str
+
+
+def read_pairs(
+    reference: str | Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    data_dir: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> list[Pair]:
+    """The pairs of a dataset; a row with several negatives gives a pair for each.
+
+    Args:
+        reference: a benchmark or a part of one (``"sugarcrepe"``, ``"sugarcrepe/swap_obj"``, ``"toy_scenes/itm"``), or
+            a folder that ``vl-assay build`` wrote; a file: ``.json`` (an object of rows by key, as SugarCrepe's, or a
+            list of rows), ``.jsonl``, ``.csv``, ``.tsv`` or ``.parquet``; a folder of such files; or a dataset on the
+            Hub, ``"hf://datasets/owner/name"`` or ``"hf://datasets/owner/name/config"``.
+        columns: which column of a file or of a Hub dataset is our `positive`, `negative`, `image`, `category` and
+            `id`, such as ``{"positive": "caption"}``. Common names are found without.
+        data_dir: the user's own copy of a benchmark's sources, see its card.
+        options: fields of the configuration of a benchmark's builder; of a Hub dataset ``{"split": "test"}``.
+
+    Returns:
+        At least one pair, in the order of the source. Without a column of categories the category is the name of the
+        file or configuration; without one of ids an id is that name, ``/`` and the row's key or number from 0. Of a
+        benchmark with several tasks of pairs, ids and categories start with the task. With several negatives in a row
+        (or several true captions, as in hard positives) ``#`` and a number from 0 are added to its id.
+
+    Raises:
+        UnknownNameError: no such benchmark or part of one, or a name in `columns` that is not ours.
+        DataError: nothing is there, it has no pairs (two images with a caption each are no blind task), a column is
+            missing, an id is lacking or comes twice, or a caption is empty or no text; the message names the rows.
+
+    Warns:
+        UserWarning: tasks of a whole benchmark that have no pairs and were left out.
+    """
+    text = str(reference)
+    built = Path(text).expanduser() / BUILD_FILE
+    if text.startswith("hf://") or not (text.partition("/")[0] in benchmark_names() or built.is_file()):
+        from ._pair_files import read_table
+
+        return _check(text, list(read_table(text, columns or {}, options or {})))
+    if columns:
+        raise DataError(f"{text} is a benchmark, whose columns are known; leave out --column {', '.join(columns)}")
+    return _check(text, list(_benchmark_pairs(text, data_dir, options)))
+
+
+def pair_places(task: Task, example: str, captions: int, *, prefixed: bool) -> Iterator[tuple[str, int, int]]:
+    """Which captions of a row of a task make pairs.
+
+    Args:
+        task: a task for which `has_pairs` holds.
+        example: the row's id.
+        captions: how many captions it has.
+        prefixed: whether ids start with the task, as with a benchmark of several tasks of pairs.
+
+    Yields:
+        For each pair its id and the places of its true caption and of its negative among the row's captions.
+    """
+    true_ones = _true_captions(task)
+    places = [(right, wrong) for right in range(true_ones) for wrong in range(true_ones, captions)]
+    for number, (right, wrong) in enumerate(places):
+        suffix = f"#{number}" if len(places) > 1 else ""
+        yield (f"{task.name}/" if prefixed else "") + example + suffix, right, wrong
+
+
+def has_pairs(task: Task) -> bool:
+    """Whether the rows of a task are one image with true captions and captions that are not true of it."""
+    return len(task.images) == 1 and 0 < _true_captions(task) < len(task.captions)
+
+
+def write_pairs(pairs: Sequence[Pair], path: str | Path) -> None:
+    """Write pairs to a file, atomically, so that `read_pairs` reads them again.
+
+    Args:
+        pairs: what to write.
+        path: ``.jsonl`` and ``.csv`` have the columns of `Pair`. ``.json`` has SugarCrepe's layout, for the pairs of
+            one category: an object of `filename`, `caption` and `negative_caption` by id, where an id that starts
+            with the file's name and ``/`` loses these.
+
+    Raises:
+        DataError: another suffix; for ``.json`` pairs of several categories, or ids that come twice.
+        StorageError: it could not be written.
+    """
+    path = Path(path)
+    if path.suffix == ".jsonl":
+        text = "".join(json.dumps(pair._asdict(), ensure_ascii=False) + "\n" for pair in pairs)
+    elif path.suffix == ".csv":
+        buffer = io.StringIO()
+        csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows([Pair._fields, *pairs])
+        text = buffer.getvalue()
+    elif path.suffix == ".json":
+        text = _sugarcrepe_layout(pairs, path)
+    else:
+        raise DataError(f"{path} ends in {path.suffix!r}; pairs are written as {', '.join(SUFFIXES_WRITTEN)}")
+    write_text(path, text)
+
+
+def _sugarcrepe_layout(pairs: Sequence[Pair], path: Path) -> str:
+    categories = {pair.category for pair in pairs}
+    if len(categories) > 1:
+        raise DataError(
+            f"{path}: SugarCrepe's layout has no categories, and {len(categories)} came; write a file for each, or "
+            "a .jsonl file"
+        )
+    rows = {
+        pair.id.removeprefix(f"{path.stem}/"): {
+            "filename": pair.image,
+            "caption": pair.positive,
+            "negative_caption": pair.negative,
+        }
+        for pair in pairs
+    }
+    if len(rows) < len(pairs):
+        raise DataError(f"{path}: {len(pairs)} pairs came with {len(rows)} different ids; give each pair its own")
+    return json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
+
+
+def _true_captions(task: Task) -> int:
+    """How many columns hold true captions: those that do not say that they hold negatives."""
+    if task.kind != "matching":
+        return 0
+    return sum("negative" not in column for column in task.captions)
+
+
+def _benchmark_pairs(reference: str, data_dir: str | Path | None, options: Mapping[str, Any] | None) -> Iterator[Pair]:
+    from ...core.examples import load_examples
+
+    found = load_examples(reference, data_dir=data_dir, options=options, needs_images=False)
+    usable = [data for data in found if has_pairs(data.task)]
+    others = [data.task.name for data in found if not has_pairs(data.task)]
+    if not usable:
+        raise DataError(
+            f"{reference} has no pairs of a caption and a hard negative of one image: {', '.join(others)} "
+            f"{'asks' if len(others) == 1 else 'ask'} something else, which cannot be answered from one caption alone"
+        )
+    if others:
+        warnings.warn(f"{reference}: left out, as they have no pairs: {', '.join(others)}", UserWarning, stacklevel=3)
+    for data in usable:
+        yield from _task_pairs(data, prefixed=len(usable) > 1)
+
+
+def _task_pairs(data: TaskData, *, prefixed: bool) -> Iterator[Pair]:
+    prefix = f"{data.task.name}/" if prefixed else ""
+    for example in data.examples:
+        category = example.category if example.category == data.task.name else prefix + example.category
+        image = example.cluster or example.images[0].removeprefix("file:")
+        for id, right, wrong in pair_places(data.task, example.id, len(example.captions), prefixed=prefixed):
+            yield Pair(id, image, example.captions[right], example.captions[wrong], category)
+
+
+def _check(reference: str, pairs: list[Pair]) -> list[Pair]:
+    """The pairs, where there are any and each has two captions and an id of its own."""
+    if not pairs:
+        raise DataError(f"{reference} has no pairs: no rows came; name a file or a part that has some")
+    check_unicode(reference, pairs)
+    for what in ("positive", "negative"):
+        empty = [pair.id for pair in pairs if not getattr(pair, what).strip()]
+        if empty:
+            raise DataError(
+                f"{reference}: the {what} caption is empty in {_some(empty)}; fill it in or remove these rows"
+            )
+    twice = [id for id, times in Counter(pair.id for pair in pairs).items() if times > 1]
+    if twice:
+        raise DataError(
+            f"{reference}: the id comes more than once in {_some(twice)}; make ids different, or name another column "
+            "with --column id=NAME"
+        )
+    return pairs
+
+
+def _some(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:5]) + (f", … ({len(ids)} rows)" if len(ids) > 5 else "")

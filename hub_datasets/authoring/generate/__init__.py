@@ -1,0 +1,1 @@
+"""Hard negatives and hard positives by rules or by a language model."""

@@ -1,0 +1,1 @@
+"""`new-benchmark`: generate, review, refine, audit and package in one resumable command."""

@@ -1,0 +1,1 @@
+"""Adversarial refinement: remove what blind models can tell."""

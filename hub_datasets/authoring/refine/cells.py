@@ -1,0 +1,211 @@
+"""Cells of score gaps that have a mirror image each, and the rows that make every cell as full as its image."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ....metrics.common.errors import ScoresError, UnknownNameError
+from ....metrics.functional.kernels import Labels, label_codes, name_rows
+from ....metrics.statistics.bootstrap import check_whole
+
+CELLS = ("paper", "authors")
+SCALES = ("none", "largest", "rank")
+GRID = 100
+
+# The authors' grid for pairs of which one gap is zero: 10 cells on each side.
+_GRID_BESIDE_ZERO = 20
+_FINEST_GRID = 1_000_000
+
+
+def balance(
+    gaps: ArrayLike,
+    ids: Sequence[str] | None = None,
+    *,
+    groups: Labels | None = None,
+    grid: int | Sequence[int] = GRID,
+    cells: str = "paper",
+    seed: int = 0,
+) -> NDArray[np.bool_]:
+    """Choose rows so that each cell holds as many as its mirror image through the origin.
+
+    Of a cell and its mirror image the smaller one is kept whole, and as many of the larger one are drawn at random. In
+    what is kept, each column therefore has as many gaps above 0 as below. Rows whose gaps are all exactly 0 are their
+    own mirror image and are kept.
+
+    Args:
+        gaps: array-like of shape (n, m), m >= 1, in [-1, 1]: of each scorer the score of the true caption minus that of
+            the negative.
+        ids: one text per row, each different: a row's chance is made of it and the seed alone, so that the rows may
+            come in any order, and rows of other cells may come or go. None numbers the rows.
+        groups: one label per row, such as its category; each group is balanced by itself. None is one group.
+        grid: how many cells [-1, 1] is cut into, at least 1, for all columns or for each; 100 in the paper. Cells do
+            not reach over 0, so that 1 and 2 balance signs only.
+        cells: see `find_cells`.
+        seed: any integer.
+
+    Returns:
+        bool array of shape (n,): the rows kept.
+
+    Raises:
+        ScoresError: no gaps, another shape, NaN, gaps outside [-1, 1], ids that come twice, labels missing or of
+            another number, or a grid outside its range.
+        UnknownNameError: ``cells`` is not one of ``CELLS``.
+
+    Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), Algorithm 1.
+
+    >>> balance([[0.31], [0.32], [-0.31], [-0.5], [0.0]]).sum()  # one of the first two, the third and the last
+    np.int64(3)
+    """
+    cell = find_cells(gaps, grid, cells)
+    n = len(cell)
+    side = _first_sign(cell)
+    code = np.zeros(n, np.int64) if groups is None else label_codes(groups, n, "groups")[1].astype(np.int64)
+    for column in (cell * side[:, np.newaxis]).T:
+        # Numbered anew each time, so that the product cannot grow out of range.
+        code = np.unique(code * (2 * _FINEST_GRID) + column, return_inverse=True)[1]
+    pile = 2 * code + (side > 0)
+    sizes = np.bincount(pile, minlength=2 * (int(code.max()) + 1))
+    quota = np.repeat(sizes.reshape(-1, 2).min(axis=1), 2)
+    order = np.lexsort((_chances(ids, n, seed), pile))
+    place = np.empty(n, np.int64)
+    place[order] = np.arange(n) - (np.cumsum(sizes) - sizes)[pile[order]]
+    kept = place < quota[pile]
+    return kept | (side == 0)
+
+
+def find_cells(gaps: ArrayLike, grid: int | Sequence[int] = GRID, cells: str = "paper") -> NDArray[np.int64]:
+    """Number the cell of each gap, column by column, so that turning a gap's sign turns that of its cell.
+
+    Cells are made of the sizes of gaps, and a gap's cell has its sign: the mirror image of a cell is then a cell,
+    which it is not where cells (a, b] cover both sides of 0, for its image is [-b, -a). A gap of exactly 0 has no sign;
+    its cell is 0, a cell of nothing else. With an odd grid the cell around 0 is cut there into two.
+
+    ``cells="paper"``: sizes in (a, b], of width 2 / grid.
+
+    ``cells="authors"``, as their code has it: sizes in [a, b), a cell's number being ``int(size * grid / 2) + 1`` in
+    double precision, so that a size on an edge may be rounded into the cell before it (0.58 * 50 is
+    28.999999999999996, which makes cell 29); a size of 1, which their code fails at, goes to the last cell; and in a
+    row in which some gap is 0 and some is not, the cells of those that are not have the width 0.1 whatever the grid.
+
+    Args:
+        gaps, grid, cells: as for `balance`.
+
+    Returns:
+        int64 array of the shape of the gaps.
+
+    Raises:
+        ScoresError, UnknownNameError: as for `balance`.
+
+    >>> find_cells([[0.02, -0.03, 0.0, 1.0]]).tolist(), find_cells([[0.02, -0.03, 0.0, 1.0]], cells="authors").tolist()
+    ([[1, -2, 0, 50]], [[1, -1, 0, 10]])
+    """
+    if cells not in CELLS:
+        raise UnknownNameError("convention of cells", str(cells), CELLS)
+    values = _check_gaps(gaps)
+    grids = np.broadcast_to(np.asarray(grid), values.shape[1:]) if np.ndim(grid) == 0 else np.asarray(grid)
+    if grids.shape != values.shape[1:]:
+        raise ScoresError(f"{grids.size} grids came for {values.shape[1]} columns of gaps; give one, or one for each")
+    for number in grids.tolist():
+        check_whole(grid=(number, 1))
+        if number > _FINEST_GRID:
+            raise ScoresError(f"grid is {number:,}; it must be at most {_FINEST_GRID:,}")
+    sizes = np.abs(values)
+    number = np.column_stack(
+        [_cut(column, count, cells) for column, count in zip(sizes.T, grids.tolist(), strict=True)]
+    )
+    if cells == "authors":
+        beside_zero = (values == 0).any(axis=1)
+        number[beside_zero] = _cut(sizes[beside_zero], _GRID_BESIDE_ZERO, cells)
+    return number * np.sign(values).astype(np.int64)
+
+
+def scale_gaps(gaps: ArrayLike, how: str, *, name: str = "the scorer") -> NDArray[np.float64]:
+    """Bring a scorer's gaps into [-1, 1], each keeping its sign, so that mirror images stay mirror images.
+
+    Probabilities, such as Vera's and the grammar model's, have gaps there by nature. Log-probabilities have not.
+
+    Args:
+        gaps: array-like of shape (n,), finite.
+        how: ``"none"`` leaves them. ``"largest"`` divides by the largest size: cells keep one width in units of the
+            scores, and where one gap is far from the others most of these share a few cells, so that more pairs are
+            kept and sizes are balanced roughly. ``"rank"`` makes a size its rank among all sizes, divided by n (the
+            mean rank for equal ones): all cells of a grid are filled alike, so that sizes are balanced finely, at the
+            cost of more pairs.
+        name: the scorer, for messages.
+
+    Returns:
+        float64 array of shape (n,).
+
+    Raises:
+        ScoresError: gaps that are not finite, of another shape, or outside [-1, 1] with ``"none"``.
+        UnknownNameError: ``how`` is not one of ``SCALES``.
+
+    >>> scale_gaps([4.0, -1.0, 0.0], "largest").tolist(), scale_gaps([4.0, -1.0, 3.0, -5.0], "rank").tolist()
+    ([1.0, -0.25, 0.0], [0.75, -0.25, 0.5, -1.0])
+    """
+    if how not in SCALES:
+        raise UnknownNameError("scale", str(how), SCALES)
+    values = np.asarray(gaps, np.float64)
+    if values.ndim != 1 or not np.isfinite(values).all():
+        raise ScoresError(f"the gaps of {name} must be one finite number for each pair; leave out scores that are NaN")
+    sizes = np.abs(values)
+    if how == "none":
+        if sizes.max(initial=0) > 1:
+            raise ScoresError(
+                f"the gaps of {name} reach {sizes.max():g}, and the grid spans [-1, 1]; choose --scale largest "
+                "(divide by the largest size) or --scale rank (each size becomes its rank)"
+            )
+        return values
+    if how == "rank":
+        ordered = np.sort(sizes)
+        ranks = np.searchsorted(ordered, sizes, "left") + np.searchsorted(ordered, sizes, "right") + 1
+        return np.sign(values) * ranks / max(1, 2 * len(values))
+    # What is divided down to nothing keeps its sign too.
+    small = np.maximum(sizes / max(sizes.max(initial=0), np.finfo(float).tiny), np.finfo(float).tiny)
+    return np.sign(values) * small
+
+
+def _check_gaps(gaps: ArrayLike) -> NDArray[np.float64]:
+    values = np.asarray(gaps, np.float64)
+    if values.ndim != 2 or not values.size:
+        raise ScoresError(
+            f"gaps of shape {values.shape} came; give one row for each pair and one column for each scorer"
+        )
+    outside = ~(np.abs(values) <= 1).all(axis=1)  # NaN too
+    if outside.any():
+        raise ScoresError(
+            f"the gaps are outside [-1, 1] or NaN in {name_rows(outside)}: {values[outside][0].tolist()}; "
+            "`scale_gaps` brings them there"
+        )
+    return values
+
+
+def _cut(sizes: NDArray[np.float64], grid: int, cells: str) -> NDArray[np.int64]:
+    """The number of each size's cell, from 1, among the cells above 0 of a grid over [-1, 1]."""
+    if cells == "paper":
+        edges = np.arange(grid % 2 or 2, grid, 2) / grid
+        return np.searchsorted(edges, sizes, "left") + 1
+    # The authors multiply; an odd grid, which they have not, begins with half a cell.
+    passed = (sizes * (grid / 2) + grid % 2 / 2).astype(np.int64)
+    return np.minimum(passed + 1, (grid + 1) // 2)
+
+
+def _first_sign(cell: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The sign of the first number in each row that is not 0; 0 where all are."""
+    signs = np.sign(cell)
+    return signs[np.arange(len(cell)), (signs != 0).argmax(axis=1)]
+
+
+def _chances(ids: Sequence[str] | None, n: int, seed: int) -> NDArray[np.uint64]:
+    """A random number for each row; those of the lowest numbers in a cell are kept."""
+    names = list(map(str, range(n))) if ids is None else ids
+    if len(names) != n or len(set(names)) != n:
+        raise ScoresError(f"{len(set(names))} different ids came for {n} rows; give each row an id of its own")
+    digests = (
+        hashlib.blake2b(f"{seed}/{name}".encode(errors="surrogatepass"), digest_size=8).digest() for name in names
+    )
+    return np.frombuffer(b"".join(digests), np.uint64)

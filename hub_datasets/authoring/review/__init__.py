@@ -1,0 +1,1 @@
+"""Human review of candidates in a browser, with agreement between annotators."""

@@ -1,0 +1,116 @@
+"""Images for the review page: from one folder and nowhere else, as a browser can show them."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from ....metrics.common.errors import DataError
+
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+_SHOWN_BY_BROWSERS = ("BMP", "GIF", "JPEG", "PNG", "WEBP")
+_THUMBNAIL = 192
+
+
+class Pictures:
+    """The images below a folder.
+
+    Args:
+        folder: nothing outside it is read, whatever a name, ``..`` or a link says.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder).resolve()
+
+    def path(self, image: str) -> Path:
+        """The file of an image that is named relative to the folder, or by a path inside it.
+
+        Raises:
+            DataError: it is not a file inside the folder.
+        """
+        try:
+            path = (self.folder / image).resolve()
+            inside = path.is_relative_to(self.folder)
+            if inside and path.is_file():
+                return path
+        except (OSError, ValueError):  # a name that no file can have
+            inside = True
+        if not inside:
+            raise DataError(
+                f"{image} lies outside {self.folder}, and only images inside it are shown; name a folder that "
+                "holds them with --images, or copy them beside the candidates with `vl-assay generate --images`"
+            )
+        raise DataError(f"there is no image {image} in {self.folder}")
+
+    def name(self, image: str) -> str:
+        """The path of an image relative to the folder, with ``/``."""
+        return PurePosixPath(self.path(image).relative_to(self.folder)).as_posix()
+
+    def names(self) -> list[str]:
+        """All images below the folder, in the order of their names; what is hidden is left out."""
+        found = []
+        for current, folders, files in os.walk(self.folder):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            here = Path(current).relative_to(self.folder)
+            found += [
+                (here / name).as_posix()
+                for name in files
+                if name.lower().endswith(SUFFIXES) and not name.startswith(".")
+            ]
+        return sorted(found)
+
+    def load(self, image: str) -> Image.Image:
+        """The pixels of an image in RGB, turned as its EXIF data say, as browsers and ``datasets`` turn it.
+
+        Raises:
+            DataError: it is not there, or no image.
+        """
+        with self._opened(image) as opened:
+            return ImageOps.exif_transpose(opened).convert("RGB")
+
+    def size(self, image: str) -> tuple[int, int]:
+        """Width and height of an image in pixels, as `load` turns it."""
+        return self.load(image).size
+
+    def shown(self, image: str) -> str:
+        """A ``data:`` address of the whole image: the file's own bytes where browsers know its format.
+
+        Raises:
+            DataError: it is not there, or no image.
+        """
+        with self._opened(image) as opened:
+            kind = opened.format or ""
+        if kind in _SHOWN_BY_BROWSERS:
+            return _address(self.path(image).read_bytes(), kind)
+        return _encoded(self.load(image), "PNG")
+
+    def thumbnail(self, image: str) -> str:
+        """A ``data:`` address of the image, made small."""
+        loaded = self.load(image)
+        loaded.thumbnail((_THUMBNAIL, _THUMBNAIL))
+        return _encoded(loaded, "JPEG")
+
+    @contextmanager
+    def _opened(self, image: str) -> Iterator[Image.Image]:
+        path = self.path(image)
+        try:
+            with Image.open(path) as opened:
+                yield opened
+        except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
+            raise DataError(f"{path} is no image that can be read ({error}); replace it") from error
+
+
+def _encoded(image: Image.Image, kind: str) -> str:
+    file = io.BytesIO()
+    image.save(file, kind)
+    return _address(file.getvalue(), kind)
+
+
+def _address(content: bytes, kind: str) -> str:
+    return f"data:image/{kind.lower()};base64,{base64.b64encode(content).decode('ascii')}"

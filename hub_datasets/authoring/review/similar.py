@@ -1,0 +1,208 @@
+"""The images most similar to one, by an image-only model: what an annotator searches for a contrasting image with.
+
+TRICD (Kamath, Price et al., 2023), section 4.1.1, step 3, shows the 60 nearest images by the embeddings of an image
+model, and "abstains" from multimodal retrieval, whose blind spots the benchmark would inherit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from ....metrics.common.errors import DataError, ModelError
+from .pictures import Pictures
+
+HISTOGRAM = "histogram"
+NEIGHBOURS = 60
+_CHUNK = 4096
+_SIDE = 128
+_CELLS = 4
+_LEVELS = 4
+_DIRECTIONS = 8
+Embedder = Callable[[Sequence[Image.Image]], NDArray[np.float32]]
+
+
+class Neighbour(NamedTuple):
+    """An image, and the cosine of its embedding with that of the one that was asked for, in [-1, 1]."""
+
+    name: str
+    similarity: float
+
+
+class SimilarImages:
+    """Search among the images of a folder; they are embedded at the first question, each once.
+
+    Args:
+        pictures: the images.
+        embed: `histograms`, or what `load_embedder` returned.
+        batch: how many images are embedded at a time.
+    """
+
+    def __init__(self, pictures: Pictures, embed: Embedder, *, batch: int = 16) -> None:
+        self._pictures, self._embed, self._batch = pictures, embed, batch
+        self._lock = threading.Lock()
+        self._names: list[str] = []
+        self._embeddings: NDArray[np.float32] | None = None
+
+    def nearest(self, image: str, count: int = NEIGHBOURS) -> list[Neighbour]:
+        """The images most similar to one of them, the nearest first, without that one.
+
+        Images that cannot be read are left out, and named on the console.
+
+        Raises:
+            DataError: the image is not in the folder or cannot be read.
+        """
+        name = self._pictures.name(image)
+        with self._lock:
+            if self._embeddings is None:
+                self._names, self._embeddings = self._embed_all()
+        if name in self._names:
+            query = self._embeddings[self._names.index(name)]
+        else:  # it came later, or its name ends otherwise
+            query = _unit(self._embed([self._pictures.load(name)]))[0]
+        found = nearest(self._embeddings, query, count + 1)
+        near = [Neighbour(self._names[row], float(similarity)) for row, similarity in found]
+        return [each for each in near if each.name != name][:count]
+
+    def _embed_all(self) -> tuple[list[str], NDArray[np.float32]]:
+        from rich.progress import track
+
+        names, parts = [], []
+        every = self._pictures.names()
+        for start in track(range(0, len(every), self._batch), description="embedding images", transient=True):
+            loaded = dict(self._readable(every[start : start + self._batch]))
+            if loaded:
+                names += loaded
+                parts.append(_unit(self._embed([*loaded.values()])))
+        return names, np.concatenate(parts) if parts else np.zeros((0, 1), np.float32)
+
+    def _readable(self, names: Iterable[str]) -> Iterable[tuple[str, Image.Image]]:
+        for name in names:
+            try:
+                yield name, self._pictures.load(name)
+            except DataError as error:
+                print(f"warning: {error}")
+
+
+def nearest(embeddings: NDArray[np.float32], query: NDArray[np.float32], count: int) -> list[tuple[int, float]]:
+    """The rows with the highest cosine with a query, the highest first; equal ones in the order of the rows.
+
+    Args:
+        embeddings: shape (n, d), rows of length 1; taken a chunk at a time, so that they may be a memory map.
+        query: shape (d,), of length 1.
+        count: how many rows.
+    """
+    similarities = np.concatenate(
+        [np.asarray(embeddings[start : start + _CHUNK]) @ query for start in range(0, len(embeddings), _CHUNK)]
+        or [np.zeros(0, np.float32)]
+    )
+    order = np.argsort(-similarities, kind="stable")[:count]
+    return [(int(row), float(similarities[row])) for row in order]
+
+
+def histograms(images: Sequence[Image.Image]) -> NDArray[np.float32]:
+    """Embeddings that need no weights: what colours and edges are where.
+
+    Each image is made 128 × 128 and cut into 4 × 4 cells. Of each cell a histogram of its colours (4 × 4 × 4 levels of
+    red, green and blue, a pixel shared between the nearest) and one of the directions of its grey gradients (8,
+    weighted by their lengths) are taken. Both parts weigh the same, and square roots are taken, so that the cosine is
+    a Bhattacharyya coefficient.
+
+    Returns:
+        float32 of shape (n, 4 · 4 · (64 + 8)), not negative.
+    """
+    return np.stack([_histogram(image) for image in images])
+
+
+def load_embedder(checkpoint: str) -> Embedder:
+    """Embeddings by an image model of ``transformers``: the mean of its last hidden states over all places.
+
+    Args:
+        checkpoint: a name on the Hub or a folder, such as ``"facebook/dinov2-small"``; ``"histogram"`` is
+            `histograms`.
+
+    Raises:
+        DataError: torch or transformers is not installed.
+        ModelError: it cannot be loaded, lacks weights, has no image processor, or was trained with text: then it would
+            bring the blind spots of a multimodal model into the benchmark that is to measure them.
+    """
+    if checkpoint == HISTOGRAM:
+        return histograms
+    try:
+        import torch
+        from transformers import AutoConfig, AutoImageProcessor, AutoModel
+    except ModuleNotFoundError as error:
+        raise DataError(f"an image model lacks a library ({error.name}): pip install 'vl-assay[models]'") from error
+    try:
+        _refuse_text(checkpoint, AutoConfig.from_pretrained(checkpoint))
+        processor = AutoImageProcessor.from_pretrained(checkpoint, backend="pil")
+        model, told = AutoModel.from_pretrained(checkpoint, dtype=torch.float32, output_loading_info=True)
+    except ModelError:
+        raise
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(
+            f"{checkpoint} cannot be loaded as an image model: {error}. Name a checkpoint of one, such as "
+            f"facebook/dinov2-small, or {HISTOGRAM}, which needs no weights"
+        ) from error
+    missing = [name for name in told["missing_keys"] if not name.startswith("pooler.")]
+    if missing:
+        raise ModelError(f"{checkpoint} lacks {len(missing)} weights, such as {missing[0]}; it is no whole image model")
+    model.eval()
+
+    def embed(images: Sequence[Image.Image]) -> NDArray[np.float32]:
+        with torch.inference_mode():
+            states = model(**processor(images=list(images), return_tensors="pt")).last_hidden_state
+        places = states.flatten(2).mean(2) if states.ndim == 4 else states.mean(1)
+        return places.numpy().astype(np.float32)
+
+    return embed
+
+
+def _refuse_text(checkpoint: str, config: Any) -> None:
+    kind = str(config.model_type)
+    if hasattr(config, "text_config") or kind.endswith("_vision_model"):
+        raise ModelError(
+            f"{checkpoint} is a {kind} model, which was trained with text. Images found by it would carry its blind "
+            "spots into the benchmark (TRICD, section 4.1.1). Name a model of images alone, such as "
+            "facebook/dinov2-small, or facebook/convnext-tiny-224"
+        )
+
+
+def _histogram(image: Image.Image) -> NDArray[np.float32]:
+    small = np.asarray(image.convert("RGB").resize((_SIDE, _SIDE), Image.Resampling.BILINEAR), np.float32)
+    place = np.arange(_SIDE) * _CELLS // _SIDE
+    cell = place[:, None] * _CELLS + place[None, :]
+    down, across = np.gradient(small.mean(axis=2))
+    direction = ((np.arctan2(down, across) / (2 * np.pi) + 0.5) * _DIRECTIONS).astype(np.intp) % _DIRECTIONS
+    parts = [
+        sum(_counts(cell * _LEVELS**3 + colour, _CELLS**2 * _LEVELS**3, share) for colour, share in _colours(small)),
+        _counts(cell * _DIRECTIONS + direction, _CELLS**2 * _DIRECTIONS, np.hypot(down, across)),
+    ]
+    # The square roots of shares; all 0 where there is nothing to share, as in an image of one colour without edges.
+    return np.concatenate([np.sqrt(part / (np.sum(part) or 1.0)) for part in parts]).astype(np.float32)
+
+
+def _colours(pixels: NDArray[np.float32]) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32]]]:
+    """The eight levels of colour around each pixel, with its share in each: a little more light changes little."""
+    place = np.clip(pixels * (_LEVELS / 256) - 0.5, 0, _LEVELS - 1)
+    below = np.minimum(place.astype(np.intp), _LEVELS - 2)
+    rest = place - below
+    for upper in product((0, 1), repeat=3):
+        level = below + np.array(upper)
+        share = np.where(upper, rest, 1 - rest).prod(axis=2)
+        yield (level[..., 0] * _LEVELS + level[..., 1]) * _LEVELS + level[..., 2], share
+
+
+def _counts(bins: NDArray[np.intp], size: int, weights: NDArray[Any]) -> NDArray[np.float64]:
+    return np.bincount(bins.ravel(), weights.ravel(), size).astype(np.float64)
+
+
+def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return (rows / np.where(lengths == 0, 1, lengths)).astype(np.float32)

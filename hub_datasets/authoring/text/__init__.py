@@ -1,0 +1,1 @@
+"""Text of captions: tagging, perturbation, negatives, articles, normalisation."""

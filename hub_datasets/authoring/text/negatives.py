@@ -1,0 +1,353 @@
+"""Hard negatives made by rule: NegCLIP's swaps, and CREPE's replaced, swapped and negated atoms.
+
+Nothing here looks at an image, so a negative may happen to be true of it; and rules make text that a blind model can
+tell from what people write. These are for fine-tuning and for stress tests, and a benchmark made of them needs an
+audit (SugarCrepe, section 3).
+
+How near the swaps come to the captions that NegCLIP's authors released for validation (`valid_neg_clip.tsv`; spaCy
+tagged those), with the plain tagger and `RELEASED_KINDS`: counted on every other row of the file, the rows that were
+out of view when the tagger was written. By kind, the negatives that were released and that are made, and the share of
+the released ones that are among `swaps`; of which kind a released one is, its moved words tell:
+
+    noun_phrase       454    432   84.1%
+    singular_noun   2,319  2,296   95.2%
+    plural_noun       283    296   98.6%
+    gerund            187    207   98.9%
+    adverb              8     20  100.0%
+    adjective         433    447   83.4%
+    all             3,684  3,698   92.9%
+
+The shares of captions by their number of negatives, and of negatives by the words that change place (captions without
+any negative are not in the file, but for those whose negatives exchange nothing):
+
+    negatives of a caption       0      1      2      3     4+
+      released               0.1%  59.0%  30.4%   9.6%   0.9%
+      made                   0.2%  58.5%  30.7%   9.4%   1.2%
+    words that change place      2    3-4    5-6     7+
+      released              88.2%   4.3%   5.5%   2.0%
+      made                  88.3%   4.2%   5.5%   1.9%
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from ....metrics.common.errors import DataError, ScoresError, UnknownNameError
+from .articles import adapt_articles, article
+from .perturb import caption_rng
+from .tagging import Span, Tagged, check_captions, tag
+
+NEGCLIP_KINDS = ("noun_phrase", "noun", "adjective", "adverb", "verb_phrase")
+# What the released captions show: nouns of one number, and gerunds for verb phrases.
+RELEASED_KINDS = ("noun_phrase", "singular_noun", "plural_noun", "gerund", "adverb", "adjective")
+CREPE_KINDS = ("noun", "adjective")
+NEGATIONS = ("caption", "object", "relation")
+
+_TAGS = {
+    "noun": ("NN", "NNS", "NNP", "NNPS"),
+    "singular_noun": ("NN",),
+    "plural_noun": ("NNS",),
+    "adjective": ("JJ", "JJR", "JJS"),
+    "adverb": ("RB", "RBR", "RBS"),
+    "gerund": ("VBG",),
+}
+KINDS = (*_TAGS, "noun_phrase", "verb_phrase")
+_MIN_PHRASE = 3
+
+
+class Negative(NamedTuple):
+    """A negative caption and how it was made."""
+
+    kind: str
+    caption: str
+
+
+def swaps(tagged: Tagged, kind: str) -> list[str]:
+    """Every caption that the exchange of two elements of a kind makes of a caption.
+
+    Case, spacing and punctuation stay: the caption's first letter is a capital afterwards if it was before, and the
+    articles are not adapted ("a umbrella"), as in the released negatives. Exchanges of equal words are left out, and so
+    are exchanges of noun phrases that differ in one word only, which are that word's.
+
+    Args:
+        tagged: from `tagging.tag`.
+        kind: one of ``KINDS``. Noun phrases count from three tokens on, verb phrases from one.
+
+    Returns:
+        Distinct texts, by the places of the elements; empty where there are no two elements.
+
+    Raises:
+        UnknownNameError: a kind that does not exist.
+
+    Source: ARO (Yuksekgonul et al., ICLR 2023), appendix C.1.
+
+    >>> swaps(*tag(["A child petting a big yak."], "plain"), "noun")
+    ['A yak petting a big child.']
+    """
+    words = [word.lower() for word in tagged.words]
+    found: dict[str, str] = {}
+    for first, second in itertools.combinations(_elements(tagged, kind), 2):
+        ours, theirs = words[slice(*first)], words[slice(*second)]
+        differing = sum(a != b for a, b in itertools.zip_longest(ours, theirs))
+        if first[1] <= second[0] and differing > (kind == "noun_phrase"):
+            text = exchange(tagged, first, second)
+            found.setdefault(text.lower(), text)
+    found.pop(tagged.text.lower(), None)
+    return list(found.values())
+
+
+def negclip_negatives(
+    captions: Sequence[str],
+    seed: int = 0,
+    *,
+    kinds: Sequence[str] = NEGCLIP_KINDS,
+    most: int = 5,
+    tagger: str = "auto",
+) -> list[list[Negative]]:
+    """NegCLIP's negative captions: of each kind of element, one exchange of two.
+
+    Args:
+        captions: n texts as released.
+        seed: any integer. A caption's negatives depend on it, on the caption and on the options, on nothing else.
+        kinds: of what the elements are, some of ``KINDS``; the negatives come in this order. ``RELEASED_KINDS``
+            follows the released file, which exchanges singular with singular nouns and plural with plural, and
+            gerunds instead of whole verb phrases.
+        most: how many negatives a caption may have at most, at least 1; of more, a random choice is kept.
+        tagger: as for `tagging.tag`.
+
+    Returns:
+        For each caption its negatives, without repetitions; none for a caption without two elements of any kind, which
+        NegCLIP leaves out of training.
+
+    Raises:
+        DataError: a caption that is no text.
+        UnknownNameError: a kind or tagger that does not exist.
+        ScoresError: ``most`` below 1.
+        ModelError: ``tagger="spacy"`` where spaCy is missing.
+
+    Source: ARO (Yuksekgonul et al., ICLR 2023), section 4 and appendix C.1.
+
+    >>> negclip_negatives(["A child holding a big yak.", "a dog"], tagger="plain")
+    [[Negative(kind='noun', caption='A yak holding a big child.')], []]
+    """
+    _check(kinds, KINDS, "kind of element", most)
+
+    def candidates(tagged: Tagged) -> list[list[Negative]]:
+        return [[Negative(kind, text) for text in swaps(tagged, kind)] for kind in kinds]
+
+    return [_choose(candidates(tagged), tagged.text, "negclip", seed, most) for tagged in tag(captions, tagger)]
+
+
+def crepe_swaps(
+    captions: Sequence[str],
+    seed: int = 0,
+    *,
+    kinds: Sequence[str] = CREPE_KINDS,
+    most: int = 1,
+    tagger: str = "auto",
+) -> list[list[Negative]]:
+    """CREPE's swaps: two atoms of one type, objects or attributes, change places; at most one negative of a type.
+
+    Arguments, result and errors are those of `negclip_negatives`, but "a" and "an" follow the sound of what is put in.
+
+    Source: CREPE (Ma et al., CVPR 2023), productivity, HN-Swap, there on the atoms of a scene graph.
+
+    >>> crepe_swaps(["a red ball on a big box"], kinds=["adjective"], tagger="plain")
+    [[Negative(kind='adjective', caption='a big ball on a red box')]]
+    """
+    found = negclip_negatives(captions, seed, kinds=kinds, most=most, tagger=tagger)
+    return [
+        [negative._replace(caption=adapt_articles(negative.caption, caption)) for negative in own]
+        for caption, own in zip(captions, found, strict=True)
+    ]
+
+
+def crepe_replacements(
+    captions: Sequence[str],
+    vocabulary: Mapping[str, Sequence[str]],
+    seed: int = 0,
+    *,
+    most: int = 1,
+) -> list[list[Negative]]:
+    """CREPE's replacements: an atom of the caption becomes another one of its type that the caption lacks.
+
+    Terms are found as whole words, the longest first, in any case; no tagger decides what a word is. The article
+    "a" or "an" before a replaced term follows the sound of the new one.
+
+    Args:
+        vocabulary: for each type, such as ``"colour"`` or ``"relation"``, the terms that may stand for each other:
+            words or phrases, at least two.
+        captions, seed, most: as for `negclip_negatives`.
+
+    Returns:
+        For each caption its negatives, each of another type; none for a caption in which no term is found. The kind is
+        the type.
+
+    Raises:
+        DataError: a caption that is no text; a type with fewer than two terms, or an empty term.
+        ScoresError: ``most`` below 1.
+
+    Source: CREPE (Ma et al., CVPR 2023), HN-Atom, whose foils come from the scene graphs of Visual Genome.
+
+    >>> crepe_replacements(["A red ball in a car."], {"colour": ["red", "orange"]})
+    [[Negative(kind='colour', caption='An orange ball in a car.')]]
+    """
+    check_captions(captions)
+    _check_most(most)
+    terms = {kind: list(dict.fromkeys(term.strip().lower() for term in words)) for kind, words in vocabulary.items()}
+    for kind, words in terms.items():
+        if len(words) < 2 or "" in words:
+            raise DataError(f"the vocabulary of {kind!r} is {list(vocabulary[kind])}; give at least two terms")
+    patterns = {kind: _pattern(words) for kind, words in terms.items()}
+
+    def candidates(caption: str) -> list[list[Negative]]:
+        groups = []
+        for kind, pattern in patterns.items():
+            found = list(pattern.finditer(caption))
+            present = {match.group().lower() for match in found}
+            foils = [term for term in terms[kind] if term not in present]
+            groups.append([Negative(kind, put_in(caption, match.span(), foil)) for match in found for foil in foils])
+        return groups
+
+    return [_choose(candidates(caption), caption, "replace", seed, most) for caption in captions]
+
+
+def crepe_negations(
+    captions: Sequence[str],
+    seed: int = 0,
+    *,
+    kinds: Sequence[str] = NEGATIONS,
+    most: int = 1,
+    tagger: str = "auto",
+) -> list[list[Negative]]:
+    """CREPE's negations: "not" or "no" in one place.
+
+    - ``caption``: "There is no" before a caption that begins with an article, in its stead;
+    - ``object``: "no" in the place of a noun phrase's article, but for the first words of the caption;
+    - ``relation``: "not" before a gerund, or before a preposition after a noun.
+
+    Arguments and errors are those of `negclip_negatives`, with ``kinds`` some of ``NEGATIONS``.
+
+    Returns:
+        For each caption its negatives, each of another kind; none where no template fits, and none that negates a
+        caption with "not" or "no" in it, whose meaning could become true again.
+
+    Source: after CREPE (Ma et al., CVPR 2023), HN-Neg; the templates are ours, in the form of the examples quoted in
+    SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), Table 1.
+
+    >>> [negatives] = crepe_negations(["A man riding a horse."], most=3, tagger="plain")
+    >>> [negative.caption for negative in negatives]
+    ['There is no man riding a horse.', 'A man riding no horse.', 'A man not riding a horse.']
+    """
+    _check(kinds, NEGATIONS, "kind of negation", most)
+
+    def candidates(tagged: Tagged) -> list[list[Negative]]:
+        if {"not", "no", "n't", "n’t", "without"} & {word.lower() for word in tagged.words}:
+            return []
+        return [[Negative(kind, text) for text in _TEMPLATES[kind](tagged)] for kind in kinds]
+
+    return [_choose(candidates(tagged), tagged.text, "negate", seed, most) for tagged in tag(captions, tagger)]
+
+
+def _check(kinds: Sequence[str], known: Sequence[str], what: str, most: int) -> None:
+    for kind in kinds:
+        if kind not in known:
+            raise UnknownNameError(what, kind, known)
+    _check_most(most)
+
+
+def _check_most(most: int) -> None:
+    if most < 1:
+        raise ScoresError(f"most is {most}; pass how many negatives a caption may have, at least 1")
+
+
+def _choose(groups: list[list[Negative]], caption: str, purpose: str, seed: int, most: int) -> list[Negative]:
+    """One negative of each group, no text twice, and at most so many."""
+    chosen: list[Negative] = []
+    rng = caption_rng(seed, purpose, caption)
+    for group in groups:
+        taken = {negative.caption.lower() for negative in chosen}
+        fresh = [negative for negative in group if negative.caption.lower() not in taken]
+        if fresh:
+            chosen.append(fresh[int(rng.integers(len(fresh)))])
+    kept = sorted(rng.permutation(len(chosen))[:most].tolist())
+    return [chosen[place] for place in kept]
+
+
+def _elements(tagged: Tagged, kind: str) -> list[Span]:
+    """Ranges of tokens, from left to right."""
+    if kind in _TAGS:
+        return [(place, place + 1) for place, name in enumerate(tagged.tags) if name in _TAGS[kind]]
+    if kind == "noun_phrase":
+        return [phrase for phrase in tagged.noun_phrases if phrase[1] - phrase[0] >= _MIN_PHRASE]
+    if kind == "verb_phrase":
+        return tagged.verb_phrases
+    raise UnknownNameError("kind of element", kind, KINDS)
+
+
+def exchange(tagged: Tagged, first: Span, second: Span) -> str:
+    """The caption in which two ranges of tokens have changed places; the capital of its beginning stays there."""
+    text, spans = tagged.text, tagged.spans
+    a, b = spans[first[0]][0], spans[first[1] - 1][1]
+    c, d = spans[second[0]][0], spans[second[1] - 1][1]
+    left, right = text[a:b], text[c:d]
+    if first[0] == 0:
+        left, right = _move_capital(left, right)
+    return text[:a] + right + text[b:c] + left + text[d:]
+
+
+def _move_capital(leaving: str, entering: str) -> tuple[str, str]:
+    """At the start of a sentence the capital is the place's, unless the word has more of them."""
+    if leaving[:1].isupper() and (len(leaving) == 1 or leaving[1:] == leaving[1:].lower()):
+        return leaving[:1].lower() + leaving[1:], entering[:1].upper() + entering[1:]
+    return leaving, entering
+
+
+def _pattern(terms: Sequence[str]) -> re.Pattern[str]:
+    longest_first = sorted(terms, key=len, reverse=True)
+    return re.compile(r"(?<!\w)(?:" + "|".join(map(re.escape, longest_first)) + r")(?!\w)", re.IGNORECASE)
+
+
+def put_in(caption: str, span: Span, foil: str) -> str:
+    """The caption with a range of characters replaced: an article before it and the first letter's case follow."""
+    start, end = span
+    if not caption[:start].strip():
+        _, foil = _move_capital(caption[start:end], foil)
+    before = caption[:start]
+    match = re.search(r"(?<!\w)(an?)(\s+)$", before, re.IGNORECASE)
+    if match:
+        before = before[: match.start()] + match[1][0] + article(foil)[1:] + match[2]
+    return before + foil + caption[end:]
+
+
+def _negate_caption(tagged: Tagged) -> list[str]:
+    match = re.match(r"\s*(?:an?|the|one)\s+(?=\w)", tagged.text, re.IGNORECASE)
+    return ["There is no " + tagged.text[match.end() :]] if match else []
+
+
+def _negate_objects(tagged: Tagged) -> list[str]:
+    texts = []
+    for first, _ in tagged.noun_phrases:
+        start, end = tagged.spans[first]
+        if first and tagged.text[start:end].lower() in ("a", "an", "the"):
+            texts.append(tagged.text[:start] + "no" + tagged.text[end:])
+    return texts
+
+
+def _negate_relations(tagged: Tagged) -> list[str]:
+    texts = []
+    for place, (name, (start, _)) in enumerate(zip(tagged.tags, tagged.spans, strict=True)):
+        relates = name == "IN" and tagged.tags[place - 1].startswith("NN") and tagged.words[place].lower() != "of"
+        if place and (relates or name == "VBG"):
+            texts.append(tagged.text[:start] + "not " + tagged.text[start:])
+    return texts
+
+
+_TEMPLATES: dict[str, Callable[[Tagged], list[str]]] = {
+    "caption": _negate_caption,
+    "object": _negate_objects,
+    "relation": _negate_relations,
+}

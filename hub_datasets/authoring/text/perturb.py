@@ -1,0 +1,320 @@
+"""Captions and images with their order destroyed: ARO's perturbations, each result fixed by seed and caption alone.
+
+No permutation here looks at a second caption, at the row's number or at global random state, so a dataset may be
+built in any order, by any number of processes, and a single row may be made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from ....metrics.common.errors import DataError, ScoresError, UnknownNameError
+from .tagging import Tagged, tag, tagger_name
+from .word_tokens import word_tokenize
+
+SHUFFLES = (
+    "shuffle_nouns_and_adjectives",
+    "shuffle_all_but_nouns_and_adjectives",
+    "shuffle_within_trigrams",
+    "shuffle_trigrams",
+)
+TEXT_SHUFFLES = (*SHUFFLES, "shuffle_all_words")
+# Columns and rows of the grid whose cells are permuted.
+IMAGE_SHUFFLES = {"shuffle_rows_4": (1, 4), "shuffle_columns_4": (4, 1), "shuffle_patches_9": (3, 3)}
+UNITS = ("words", "tokens")
+MAX_WORDS = 30
+
+_NEEDS_TAGS = SHUFFLES[:2]
+_PUNCTUATION = r"""\s!"#$%&()*+,./:;<=>?@\[\\\]^_`{|}~…“”„«»–—"""
+_WORD = re.compile(rf"(?:\d+(?:[.,:]\d+)+|[^'’\-{_PUNCTUATION}]+)(?:['’-]+[^'’\-{_PUNCTUATION}]+)*")
+_Order = Sequence[int]
+
+
+class Perturbed(NamedTuple):
+    """Captions and what the perturbations made of them.
+
+    Attributes:
+        captions: the n captions, cleaned in the same way as their perturbations: the ones to compare with.
+        perturbed: for each perturbation the n results; None where every permutation leaves the caption as it is.
+        tagger: the tagger that told nouns and adjectives from the rest, with its version; None where none was needed.
+    """
+
+    captions: list[str]
+    perturbed: dict[str, list[str | None]]
+    tagger: str | None
+
+
+class _Parts(NamedTuple):
+    """What is permuted, its tags where they decide what is, and how a text is made of the parts again."""
+
+    units: list[str]
+    tags: list[str]
+    finish: Callable[[Sequence[str]], str]
+
+
+def perturb(
+    captions: Sequence[str],
+    perturbations: Sequence[str] = SHUFFLES,
+    seed: int = 0,
+    *,
+    tagger: str = "auto",
+    allow_identity: bool = False,
+    units: str = "words",
+    max_words: int | None = MAX_WORDS,
+) -> Perturbed:
+    """Permute the words of captions in ARO's ways, then clean the results and cut them.
+
+    - ``shuffle_nouns_and_adjectives``: nouns among the places of nouns, adjectives among those of adjectives;
+    - ``shuffle_all_but_nouns_and_adjectives``: all other words among their own places;
+    - ``shuffle_within_trigrams``: words within each run of three, counted from the first word;
+    - ``shuffle_trigrams``: the runs of three as they are; a last run of one or two moves with them;
+    - ``shuffle_all_words``: all words (ARO, section 3.1; not part of the order benchmarks).
+
+    A permutation is drawn uniformly from those that change the cleaned text; another case of the same letters is no
+    change. A caption of more than ``max_words`` words is permuted whole and cut afterwards, so that its result may have
+    words that the cut caption lacks, and the reverse. A result depends on the seed, the perturbation and the caption,
+    and on nothing else; the options only choose what is permuted and kept.
+
+    Args:
+        captions: n texts as released, neither cleaned nor cut: case and punctuation help to tag them.
+        perturbations: some of ``TEXT_SHUFFLES``.
+        seed: any integer; another one makes another set.
+        tagger: as for `tagging.tag`.
+        allow_identity: whether a permutation that changes nothing may be drawn, as in the authors' code. The result
+            may then be the caption itself, and how ties are counted decides whether a model passes.
+        units: ``"words"`` permutes words without their punctuation, hyphens and apostrophes within words kept
+            ("half-pipe", "man's"), and cleans as `clean_caption` does. ``"tokens"`` is the authors' way: punctuation
+            and clitics are tokens of their own and take part; then only ``.!"()*#:;~`` are removed. Trigrams are of
+            NLTK's tokens ("half-pipe" is one); the first two perturbations permute spaCy's, or what the plain tagger
+            takes for them ("half-pipe" is three); ``shuffle_all_words`` what stands between spaces. The result then
+            shows by " ," and " 's" that it was made, which the caption never does.
+        max_words: how many words are kept, at least 1; None keeps all.
+
+    Returns:
+        The cleaned captions and, for each perturbation, n texts or None.
+
+    Raises:
+        DataError: a caption that is no text.
+        UnknownNameError: a perturbation, tagger or kind of units that does not exist.
+        ScoresError: ``max_words`` below 1.
+        ModelError: ``tagger="spacy"`` where spaCy is missing.
+
+    Source: ARO (Yuksekgonul et al., ICLR 2023), sections 2.2 and 3.1, Table 1 and Figure 1; the cut to 30 words is that
+    of the authors' code, and so is where trigrams begin. (Table 1's example of shuffled trigrams has its single word in
+    the middle of the caption, which no count from the first word gives.) The paper repeats its experiment with 5 seeds.
+
+    >>> result = perturb(["A dog, two cats"], ["shuffle_trigrams", "shuffle_within_trigrams"])
+    >>> result.captions, result.perturbed["shuffle_trigrams"]
+    (['a dog two cats'], ['cats a dog two'])
+    >>> perturb(["zebras zebras"], ["shuffle_all_words"]).perturbed
+    {'shuffle_all_words': [None]}
+    """
+    for name in perturbations:
+        if name not in TEXT_SHUFFLES:
+            raise UnknownNameError("perturbation", name, TEXT_SHUFFLES)
+    _check_cleaning(units, max_words)
+    used = tagger_name(tagger) if set(perturbations) & set(_NEEDS_TAGS) else None
+    results: dict[str, list[str | None]] = {name: [] for name in perturbations}
+    cleaned = []
+    for tagged in tag(captions, tagger if used else "plain"):
+        cleaned.append(clean_caption(tagged.text, units, max_words))
+        words = _split_words(tagged, max_words) if units == "words" else None
+        for name, texts in results.items():
+            parts = words or _split_tokens(name, tagged, max_words)
+            texts.append(_perturb_one(name, parts, seed, tagged.text, allow_identity))
+    return Perturbed(cleaned, results, used)
+
+
+def clean_caption(text: str, units: str = "words", max_words: int | None = MAX_WORDS) -> str:
+    """A caption in lower case, without punctuation, cut to its first words.
+
+    Args:
+        text: a caption.
+        units: ``"words"`` removes all punctuation but hyphens and apostrophes within words; ``"tokens"`` removes what
+            the authors' code removes, ``.!"()*#:;~``.
+        max_words: how many words are kept, at least 1; None keeps all.
+
+    Raises:
+        UnknownNameError: ``units`` is not one of ``UNITS``.
+        ScoresError: ``max_words`` below 1.
+
+    Source: the code of ARO (Yuksekgonul et al., ICLR 2023), for ``"tokens"``.
+
+    >>> clean_caption('A man, in "red", on a half-pipe.')
+    'a man in red on a half-pipe'
+    >>> clean_caption('A man, in "red", on a half-pipe.', "tokens", max_words=4)
+    'a man, in red'
+    """
+    _check_cleaning(units, max_words)
+    if units == "words":
+        return " ".join(_WORD.findall(text)[:max_words]).lower()
+    text = re.sub(r"\s{2,}", " ", re.sub(r'[.!"()*#:;~]', " ", text.lower()))
+    return " ".join(text.rstrip("\n").strip(" ").split(" ")[:max_words])
+
+
+def caption_rng(seed: int, purpose: str, caption: str) -> np.random.Generator:
+    """A generator of random numbers for one caption: the same for the same three arguments, on every machine.
+
+    >>> bool(caption_rng(0, "swap", "a dog").random() == caption_rng(0, "swap", "a dog").random())
+    True
+    """
+    digest = hashlib.blake2b(f"{seed}\0{purpose}\0{caption}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return np.random.default_rng(int.from_bytes(digest, "big"))
+
+
+def shuffle_image(
+    image: Image.Image,
+    shuffle: str,
+    key: str,
+    seed: int = 0,
+    *,
+    allow_identity: bool = False,
+    black_edges: bool = False,
+) -> Image.Image:
+    """A copy of an image with its rows, columns or patches in another order.
+
+    Args:
+        image: of any mode, at least as many pixels wide and high as the grid has columns and rows. A remainder that
+            does not fill the grid stays in place at the right and the bottom edge (the authors' code blackens it).
+        shuffle: ``"shuffle_rows_4"``, ``"shuffle_columns_4"`` or ``"shuffle_patches_9"`` (3 by 3).
+        key: what tells the image from others, such as its file name: the order depends on it, on the seed and on the
+            name of the shuffle, not on pixels, which decoders disagree about.
+        seed: any integer.
+        allow_identity: whether the cells may all stay in their places, as in the authors' code.
+        black_edges: whether what does not fill the grid becomes black, as in the authors' code; else it stays.
+
+    Returns:
+        An image of the same size and mode. The permutation is drawn uniformly, from all but the identity by default.
+
+    Raises:
+        UnknownNameError: a shuffle that does not exist.
+        DataError: an image smaller than the grid.
+
+    Source: ARO (Yuksekgonul et al., ICLR 2023), section 3.1.
+
+    >>> flag = Image.new("L", (1, 4)); flag.putdata([1, 2, 3, 4])
+    >>> sorted(shuffle_image(flag, "shuffle_rows_4", "flag.png").tobytes())
+    [1, 2, 3, 4]
+    """
+    if shuffle not in IMAGE_SHUFFLES:
+        raise UnknownNameError("image shuffle", shuffle, IMAGE_SHUFFLES)
+    columns, rows = IMAGE_SHUFFLES[shuffle]
+    width, height = image.width // columns, image.height // rows
+    if not width or not height:
+        raise DataError(
+            f"the image {key!r} has {image.width} × {image.height} pixels, too few for {columns} columns and {rows} "
+            "rows; leave it out or enlarge it"
+        )
+    corners = [(column * width, row * height) for row in range(rows) for column in range(columns)]
+    rng = caption_rng(seed, shuffle, key)
+    order = rng.permutation(len(corners))
+    while not allow_identity and (order == np.arange(len(corners))).all():
+        order = rng.permutation(len(corners))
+    shuffled = _black(image) if black_edges else image.copy()
+    for corner, source in zip(corners, order, strict=True):
+        x, y = corners[source]
+        shuffled.paste(image.crop((x, y, x + width, y + height)), corner)
+    return shuffled
+
+
+def _black(image: Image.Image) -> Image.Image:
+    """A black image of the size and mode of another, as black as its palette is where it has one."""
+    black = Image.new("RGB", image.size)
+    return black.quantize(palette=image) if image.mode == "P" else black.convert(image.mode)
+
+
+def _check_cleaning(units: str, max_words: int | None) -> None:
+    if units not in UNITS:
+        raise UnknownNameError("kind of units", units, UNITS)
+    if max_words is not None and max_words < 1:
+        raise ScoresError(f"max_words is {max_words}; pass how many words to keep, at least 1, or None for all")
+
+
+def _split_tokens(name: str, tagged: Tagged, max_words: int | None) -> _Parts:
+    """What the authors' code permutes: spaCy's tokens, what stands between spaces, or NLTK's tokens."""
+    if name in _NEEDS_TAGS:
+        tokens = tagged.words
+    else:
+        tokens = tagged.text.split() if name == "shuffle_all_words" else word_tokenize(tagged.text)
+    return _Parts(tokens, list(tagged.tags), lambda chosen: clean_caption(" ".join(chosen), "tokens", max_words))
+
+
+def _split_words(tagged: Tagged, max_words: int | None) -> _Parts:
+    """Whole words, each with the tag of its last part that is no clitic: of "half-pipe" and "pipe's", that of pipe."""
+    words, tags, place = [], [], 0
+    for match in _WORD.finditer(tagged.text):
+        kind = ""
+        while place < len(tagged.spans) and tagged.spans[place][0] < match.end():
+            start, end = tagged.spans[place]
+            part = tagged.text[start:end].lower()
+            if part[0] not in "'’-" and part not in ("n't", "n’t"):
+                kind = tagged.tags[place]
+            place += 1
+        words.append(match.group())
+        tags.append(kind)
+    return _Parts(words, tags, lambda chosen: " ".join(chosen[:max_words]).lower())
+
+
+def _perturb_one(name: str, parts: _Parts, seed: int, caption: str, allow_identity: bool) -> str | None:
+    rng = caption_rng(seed, name, caption)
+    blocks = _blocks(name, parts)
+    unchanged = parts.finish(parts.units)
+
+    def result(order: _Order) -> str:
+        return parts.finish([parts.units[place] for place in order])
+
+    text = result(_draw(name, blocks, len(parts.units), rng))
+    if allow_identity or text != unchanged:
+        return text
+    if all(result(order) == unchanged for order in _exchanges(name, blocks, parts.units)):
+        return None
+    while text == unchanged:
+        text = result(_draw(name, blocks, len(parts.units), rng))
+    return text
+
+
+def _blocks(name: str, parts: _Parts) -> list[list[int]]:
+    """The places within which units are permuted; for ``shuffle_trigrams`` the trigrams that are."""
+    places = list(range(len(parts.units)))
+    if name == "shuffle_all_words":
+        return [places]
+    if name in ("shuffle_trigrams", "shuffle_within_trigrams"):
+        return [places[start : start + 3] for start in places[::3]]
+    nouns = [place for place in places if parts.tags[place].startswith("NN")]
+    adjectives = [place for place in places if parts.tags[place].startswith("JJ")]
+    if name == "shuffle_nouns_and_adjectives":
+        return [nouns, adjectives]
+    return [sorted(set(places) - {*nouns, *adjectives})]
+
+
+def _draw(name: str, blocks: list[list[int]], units: int, rng: np.random.Generator) -> _Order:
+    if name == "shuffle_trigrams":
+        return [place for block in rng.permutation(len(blocks)) for place in blocks[block]]
+    order = list(range(units))
+    for block in blocks:
+        for place, source in zip(block, rng.permutation(block).tolist(), strict=True):
+            order[place] = source
+    return order
+
+
+def _exchanges(name: str, blocks: list[list[int]], units: Sequence[str]) -> Iterator[_Order]:
+    """The permutations that exchange two things: when none of them changes the text, none at all does."""
+    if name == "shuffle_trigrams":
+        for first, second in itertools.combinations(range(len(blocks)), 2):
+            swapped = list(blocks)
+            swapped[first], swapped[second] = blocks[second], blocks[first]
+            yield [place for block in swapped for place in block]
+        return
+    for block in blocks:
+        for first, second in itertools.combinations(block, 2):
+            if units[first].lower() != units[second].lower():
+                order = list(range(len(units)))
+                order[first], order[second] = second, first
+                yield order

@@ -1,0 +1,1 @@
+"""Tasks, examples and builds of any benchmark."""

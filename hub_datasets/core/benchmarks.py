@@ -1,0 +1,227 @@
+"""What a benchmark is, and which there are: one folder beside this file each, found by listing.
+
+A folder holds ``builder.py`` (the dataset script), ``README.md`` (the card) and ``benchmark.py`` with a constant
+``BENCHMARK`` that says how the dataset's rows are scored. Nothing else has to be edited to add one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...metrics.common.errors import SheetError, UnknownNameError
+
+if TYPE_CHECKING:
+    from ...metrics.records.predictions import Sheet
+
+KINDS = ("matching", "retrieval", "detection", "answers")
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Task:
+    """One way in which configurations of a dataset are scored.
+
+    - ``"matching"``: a row becomes a matrix of scores, `images` × `captions`; a column that holds a list of captions
+      counts as many. Image number i is described by caption number i: the first caption is the right one of a row with
+      one image.
+    - ``"retrieval"``: the images of all rows of the only configuration are scored with the captions of all rows; a
+      row's own captions are the right ones of its image.
+    - ``"detection"``: a detector draws boxes for the phrases of the only caption; the dataset has the columns `phrases`
+      (text, start, end and boxes as x, y, width, height, of each), `positive` and `pair_id`.
+    - ``"answers"``: the only caption column is a yes-or-no question, and the column `answer` is true for yes.
+
+    Args:
+        name: short name; together with the benchmark's it names the score sheet.
+        configs: the dataset configurations that belong to the task, in the order of reports.
+        images: columns with the images of a row.
+        captions: columns with its captions.
+        metrics: the modules under ``metrics`` that judge the scores, each with the settings that belong to the task.
+        category: column with the category of a row; None takes the configuration's name.
+        kind: one of `KINDS`, see above.
+        tags: column with a list of further labels, which may overlap, such as Winoground's.
+        cluster: column that is equal in rows which are not independent, such as crops of one photograph. Rows that
+            show the same image are clustered in any case.
+        by_default: whether the task is scored when only the benchmark's name is given.
+    """
+
+    name: str
+    configs: tuple[str, ...]
+    images: tuple[str, ...]
+    captions: tuple[str, ...]
+    metrics: Mapping[str, Mapping[str, Any]]
+    category: str | None = None
+    kind: str = "matching"
+    tags: str | None = None
+    cluster: str | None = None
+    by_default: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("configs", "images", "captions"):
+            if isinstance(value := getattr(self, name), str):
+                raise TypeError(f"{name} of the task {self.name} is the text {value!r}; give a tuple: ({value!r},)")
+
+
+# Tasks, each with those of its configurations that are wanted.
+Chosen = list[tuple[Task, tuple[str, ...]]]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark: its tasks, the split that is scored, and how its dataset is built for scoring.
+
+    Args:
+        tasks: the ways to score it.
+        split: the split that is scored.
+        scoring_options: fields of the builder's configuration that a build for scoring sets.
+        source: where a user without a local copy gets the data from; empty when it is made on the spot.
+    """
+
+    tasks: tuple[Task, ...]
+    split: str = "test"
+    scoring_options: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
+
+    def select(self, name: str, part: str | None, kinds: Collection[str] = KINDS) -> Chosen:
+        """The tasks and configurations that `part` (a task, a configuration, or None for the default) names.
+
+        By default these are tasks of the given kinds only; a part is what it is.
+        """
+        if part is None:
+            return [(task, task.configs) for task in self.tasks if task.by_default and task.kind in kinds]
+        for task in self.tasks:
+            if part == task.name:
+                return [(task, task.configs)]
+            if part in task.configs:
+                return [(task, (part,))]
+        known = [known for task in self.tasks for known in (task.name, *task.configs)]
+        raise UnknownNameError(f"part of {name}", part, dict.fromkeys(known))
+
+    def select_built(self, built: Collection[str], kinds: Collection[str] = KINDS) -> Chosen:
+        """The tasks that score some of the configurations `built`: those that do by default, or else all."""
+        chosen = [(task, tuple(config for config in task.configs if config in built)) for task in self.tasks]
+        able = [(task, configs) for task, configs in chosen if configs and task.kind in kinds]
+        return [(task, configs) for task, configs in able if task.by_default] or able
+
+
+def benchmark_names() -> list[str]:
+    """The names of all benchmarks, sorted."""
+    return sorted(path.parent.name for path in _HERE.glob("*/benchmark.py"))
+
+
+def get_benchmark(name: str) -> Benchmark:
+    """The benchmark of that name; `UnknownNameError` lists the known ones."""
+    _check(name)
+    return importlib.import_module(f"{__package__}.{name}.benchmark").BENCHMARK
+
+
+def get_builder(name: str) -> type[Any]:
+    """The `datasets.GeneratorBasedBuilder` subclass of a benchmark."""
+    import datasets
+
+    _check(name)
+    module = importlib.import_module(f"{__package__}.{name}.builder")
+    return next(
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, datasets.GeneratorBasedBuilder)
+        and value.__module__ == module.__name__
+    )
+
+
+def get_card(name: str) -> str:
+    """The text of a benchmark's card, ``README.md``."""
+    _check(name)
+    return (_HERE / name / "README.md").read_text(encoding="utf-8")
+
+
+def get_task(benchmark: str, task: str) -> Task:
+    """The task of a benchmark that a score sheet names."""
+    tasks = {known.name: known for known in get_benchmark(benchmark).tasks}
+    if task not in tasks:
+        raise UnknownNameError(f"task of {benchmark}", task, tasks)
+    return tasks[task]
+
+
+def metrics_of(predictions: Sheet) -> Mapping[str, Mapping[str, Any]]:
+    """The metrics that evaluate some predictions: those that they declare; of version 0.1, which do not, the task's.
+
+    Raises:
+        SheetError: they are of another kind than their task.
+    """
+    from ...metrics.evaluation import declared_metrics
+
+    if "metrics" in predictions.metadata["benchmark"]:
+        return declared_metrics(predictions)
+    task = get_task(predictions.benchmark, predictions.task)
+    if task.kind != predictions.kind:
+        raise SheetError(
+            f"these are predictions of the kind {predictions.kind}, but the task {task.name} of "
+            f"{predictions.benchmark} is of the kind {task.kind}"
+        )
+    return task.metrics
+
+
+def is_higher_better(benchmark: str, part: str, score: str) -> bool:
+    """Whether the better model has the higher value of a score, as the metrics of a task or configuration say.
+
+    Raises:
+        UnknownNameError: no such benchmark, part, or score of its metrics.
+    """
+    from ...metrics.modules.discovery import get_spec
+
+    known: dict[str, bool] = {}
+    for task, _ in get_benchmark(benchmark).select(benchmark, part.partition("+")[0]):
+        for spec in map(get_spec, task.metrics):
+            found = spec.score(score)
+            if found is not None:
+                return found.higher_is_better
+            known |= dict.fromkeys((each.name for each in spec.scores), True)
+    raise UnknownNameError(f"score of {benchmark}/{part}", score, known)
+
+
+def config_names(name: str) -> list[str]:
+    """All configurations of a benchmark's dataset, scored or not."""
+    return [config.name for config in get_builder(name).BUILDER_CONFIGS]
+
+
+def option_names(name: str) -> list[str]:
+    """The fields of a builder's configuration that are its own, beside those that every one has."""
+    import datasets
+
+    common = {field.name for field in dataclasses.fields(datasets.BuilderConfig)}
+    return sorted({field.name for field in dataclasses.fields(get_builder(name).BUILDER_CONFIG_CLASS)} - common)
+
+
+def code_hash(name: str) -> str:
+    """A hash over the builder's code, so that datasets built by other code are not taken for this one's.
+
+    The code that perturbs captions belongs to the builders that use it.
+    """
+    _check(name)
+    files = {f"{path.parent.name}/{path.name}": path.read_bytes() for path in sorted((_HERE / name).glob("*.py"))}
+    if any(b"authoring" in content for content in files.values()):
+        files |= {f"authoring/{path.name}": path.read_bytes() for path in sorted((_HERE / "authoring").glob("*.py"))}
+    digest = hashlib.sha256()
+    for path, content in files.items():
+        digest.update(path.encode() + b"\0" + content)
+    return digest.hexdigest()
+
+
+def _check(name: str) -> None:
+    known = benchmark_names()
+    if name not in known:
+        raise UnknownNameError("benchmark", name, known)
+
+
+def split_reference(reference: str) -> tuple[str, str | None]:
+    """``"sugarcrepe/swap_obj"`` → ``("sugarcrepe", "swap_obj")``, with the benchmark's name checked."""
+    name, _, part = reference.partition("/")
+    _check(name)
+    return name, part or None

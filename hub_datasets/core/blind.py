@@ -1,0 +1,78 @@
+"""The level that a rule reaches which sees captions, or questions, and no image: what blind guessing is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...metrics.common.errors import ScoresError
+from ...metrics.contract.aggregate import aggregate
+from ...metrics.evaluation import examples_of
+from ...metrics.modules.discovery import get_spec
+from ...metrics.records.schema import AnswerRow, MatchingRow, Row
+from ..authoring.audit.audit import RULES
+from .examples import Example, TaskData
+from .image_keys import MISSING
+
+_BOTH_WAYS = (1.0, -1.0)
+
+
+def blind_levels(task: TaskData) -> dict[str, dict[str, Any]]:
+    """What the best of some rules without images reaches in each score of a task.
+
+    The rules are those of the audit (formatting, length), each both ways; for questions, always yes and always no.
+    Ties count half, as breaking them at random would on average.
+
+    Args:
+        task: its examples; those without an image are left out.
+
+    Returns:
+        For each metric of the task, of the rule that is best in its main score: each score, and ``per_category`` with
+        the same by category. Empty for tasks without captions to choose from, such as detection and retrieval.
+    """
+    examples = [example for example in task.examples if MISSING not in example.images]
+    rules = _rules(task.task.kind)
+    if not examples or not rules:
+        return {}
+    rows = [[rule(example) for example in examples] for rule in rules]
+    found: dict[str, dict[str, Any]] = {}
+    for metric, settings in task.task.metrics.items():
+        spec = get_spec(metric)
+        try:
+            results = [aggregate(examples_of(each, metric, settings, ties="half")) for each in rows]
+        except ScoresError:  # a part without which the score is not defined, such as questions of one kind
+            continue
+        scores = spec.table_scores(list(results[0]))
+        main = spec.main_score if spec.main_score in scores else scores[0]
+        better = max if spec.is_higher_better(main) else min
+        best = better(results, key=lambda result: result[main])
+        kept = [name for name in best if {name, name.removeprefix("macro_")} & set(scores)]
+        found[metric] = {name: best[name] for name in kept if best[name] is not None}
+        found[metric]["per_category"] = {
+            name: {score: part[score] for score in scores if score in part}
+            for name, part in best.get("per_category", {}).items()
+        }
+    return found
+
+
+def _rules(kind: str) -> list[Callable[[Example], Row]]:
+    """What makes a row of an example, one for each rule."""
+    if kind == MatchingRow.kind:
+        return [_matching(rule, sign) for _, rule in RULES.values() for sign in _BOTH_WAYS]
+    return [_answering(sign) for sign in _BOTH_WAYS] if kind == AnswerRow.kind else []
+
+
+def _matching(rule: Callable[[str], float], sign: float) -> Callable[[Example], Row]:
+    def row(example: Example) -> Row:
+        scores = [sign * rule(caption) for caption in example.captions]
+        return MatchingRow(
+            **example.facts(), correct=list(range(len(example.images))), scores=[scores for _ in example.images]
+        )
+
+    return row
+
+
+def _answering(sign: float) -> Callable[[Example], Row]:
+    return lambda example: AnswerRow(
+        **example.facts(), question=example.captions[0], correct=example.answer, score=sign
+    )

@@ -1,0 +1,398 @@
+"""The dataset repository: what a build of a benchmark writes, and `load_dataset` and the Hub open.
+
+```
+README.md                                        the card: its YAML has the columns' types and the files, a table
+                                                 between `<!-- counts -->` marks what each split holds
+build.json                                       {"schema": "vl-assay/build", "version": 1, "benchmark": …,
+                                                 "options": {…}, "configs": {config: {split: {"rows": …,
+                                                 "images": …, "missing_images": …, "captions": …}}}}
+<config>/<split>-00000-of-00001-<hash>.parquet   the rows, with the images' files
+```
+
+`build` writes it and `read_build` reads its record; `examples` reads the rows. `datasets` writes its own feature types
+into Parquet's metadata, in a form that older versions cannot read. So the files are rewritten without it and the types
+are declared in the card, which all versions understand.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...metrics.common.errors import DataError, StorageError, UnknownNameError, VLAssayError
+from ...metrics.common.storage import new_folder
+from ...metrics.records.predictions import file_hash
+from .benchmarks import benchmark_names, config_names, get_benchmark, get_builder, get_card, option_names
+
+BUILD_FILE = "build.json"
+_BUILD_SCHEMA = "vl-assay/build"
+# Rows with an image of some 100 kB each: row groups of about 10 MB, so memory stays flat.
+_ROWS_PER_GROUP = 100
+_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG}
+_COUNTS = ("<!-- counts -->", "<!-- /counts -->")
+
+
+def build(
+    benchmark: str,
+    out: str | Path,
+    *,
+    configs: Iterable[str] | None = None,
+    data_dir: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    on_error: Callable[[str, Exception], None] | None = None,
+) -> Path:
+    """Build a benchmark's dataset repository, ready for ``load_dataset(out, config)`` and for the Hub.
+
+    The same sources give the same bytes. The folder appears whole or not at all; one that was there is replaced.
+
+    Args:
+        benchmark: its name.
+        out: the folder of the repository.
+        configs: configurations to build; None for all.
+        data_dir: the user's own copy of the sources; None to download what is not made on the spot.
+        options: fields of the builder's configuration, such as ``{"with_images": False}``.
+        on_error: called with the name and the error of each configuration that cannot be built, which is then left
+            out; without it the first error ends the build, and without any configuration so does the last.
+
+    Returns:
+        `out`.
+
+    Raises:
+        UnknownNameError: no such benchmark, configuration or option.
+        DataError: a source is missing or damaged; the message names it.
+        StorageError: `out` cannot be written.
+    """
+    out = Path(out)
+    options = dict(sorted((options or {}).items()))
+    chosen = config_names(benchmark) if configs is None else list(configs)
+    for kind, names, known in (
+        ("configuration", chosen, config_names(benchmark)),
+        ("option", options, option_names(benchmark)),
+    ):
+        for name in names:
+            if name not in known:
+                raise UnknownNameError(f"{kind} of {benchmark}", name, known)
+    return build_with(
+        get_builder(benchmark), benchmark, get_card(benchmark), out, chosen, data_dir, options, on_error=on_error
+    )
+
+
+def build_with(
+    builder: type[Any],
+    benchmark: str,
+    card: str,
+    out: Path,
+    configs: Sequence[str],
+    data_dir: str | Path | None,
+    options: Mapping[str, Any],
+    *,
+    on_error: Callable[[str, Exception], None] | None = None,
+) -> Path:
+    """`build`, with a builder class and the text of a card that may be of a benchmark which is not among ours."""
+    _refuse_to_overwrite(out)
+    with data_errors(f"the dataset {out}"), new_folder(out) as new:
+        infos, counts = {}, {}
+        for config in configs:
+            try:
+                with data_errors(f"{benchmark}/{config}"):
+                    infos[config], counts[config] = _build_config(builder, benchmark, config, new, data_dir, options)
+            except Exception as error:
+                if on_error is None:
+                    raise
+                shutil.rmtree(new / config, ignore_errors=True)
+                on_error(config, error)
+        if configs and not infos:
+            raise DataError(f"no configuration of {benchmark} could be built")
+        _write_card(card, getattr(builder, "DEFAULT_CONFIG_NAME", None), new, infos, counts)
+        record = {"schema": _BUILD_SCHEMA, "version": 1, "benchmark": benchmark, "options": options, "configs": counts}
+        (new / BUILD_FILE).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return out
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one benchmark in `build_all`.
+
+    Args:
+        benchmark: its name.
+        folder: where its repository lies, if anything was built.
+        built: the configurations in it.
+        errors: what kept the others from being built, by configuration; those after the first error that concerns
+            the folder itself, such as a full disk, are in it with that error.
+    """
+
+    benchmark: str
+    folder: Path
+    built: tuple[str, ...]
+    errors: Mapping[str, Exception]
+
+    @property
+    def damaged(self) -> dict[str, Exception]:
+        """The errors that are not about a source that is not there."""
+        return {config: error for config, error in self.errors.items() if not is_missing(error)}
+
+
+def build_all(
+    out: str | Path, *, data_dir: str | Path | None = None, options: Mapping[str, Any] | None = None
+) -> Iterator[Outcome]:
+    """Build every benchmark into a folder of its name in `out`, as far as its sources are there.
+
+    Nothing that goes wrong with one configuration stops the others. A folder that was there is replaced by one of what
+    could be built now, and left as it is where nothing could.
+
+    Args:
+        out: the folder that takes the repositories.
+        data_dir: the user's own copies of the sources, see `sources_folder`.
+        options: fields of the builders' configurations; each is set where a benchmark has it.
+
+    Yields:
+        One outcome for each benchmark, when it is done.
+
+    Raises:
+        UnknownNameError: an option that no benchmark has.
+        DataError: `data_dir` is not a folder.
+    """
+    known = {name: option_names(name) for name in benchmark_names()}
+    for option in options or ():
+        if not any(option in names for names in known.values()):
+            raise UnknownNameError("option", option, sorted({name for names in known.values() for name in names}))
+    for name, names in known.items():
+        folder, sources = Path(out) / name, sources_folder(name, data_dir)
+        applicable = {option: value for option, value in (options or {}).items() if option in names}
+        errors: dict[str, Exception] = {}
+        configs = config_names(name)
+        try:
+            build(name, folder, data_dir=sources, options=applicable, on_error=errors.__setitem__)
+        except Exception as error:
+            errors = {config: errors.get(config, error) for config in configs}
+        yield Outcome(name, folder, tuple(config for config in configs if config not in errors), errors)
+
+
+def sources_folder(benchmark: str, data_dir: str | Path | None) -> Path | None:
+    """The folder with the sources of one of several benchmarks: ``data_dir/<benchmark>`` if there is one, else
+    `data_dir`; None for a benchmark that is made on the spot.
+
+    Raises:
+        DataError: `data_dir` is not a folder.
+    """
+    if data_dir is None:
+        return None
+    folder = existing_folder(data_dir)
+    if not get_benchmark(benchmark).source:
+        return None
+    return folder / benchmark if (folder / benchmark).is_dir() else folder
+
+
+def existing_folder(data_dir: str | Path) -> Path:
+    """The folder of the user's own sources; `DataError` where there is none."""
+    folder = Path(data_dir).expanduser()
+    if not folder.is_dir():
+        raise DataError(f"the data folder {data_dir} is not there, or is not a folder")
+    return folder
+
+
+def is_missing(error: BaseException) -> bool:
+    """Whether a build failed because a source is not there, cannot be reached or is not open to the user."""
+    from datasets.exceptions import DatasetGenerationError
+
+    while isinstance(error, DataError | DatasetGenerationError) and error.__cause__ is not None:
+        error = error.__cause__
+    return isinstance(error, FileNotFoundError | ConnectionError | PermissionError)
+
+
+def read_build(folder: str | Path) -> dict[str, Any]:
+    """The record of a build: benchmark, options, and rows, images, missing images and captions of each split.
+
+    Raises:
+        DataError: the folder was not written by `build`.
+    """
+    path = Path(folder) / BUILD_FILE
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"{folder} has no {BUILD_FILE}: not a dataset that `vl-assay build` wrote") from None
+    except ValueError as error:
+        raise DataError(f"{path} is damaged ({error}); build the dataset again") from error
+    if not isinstance(record, dict) or record.get("schema") != _BUILD_SCHEMA or record.get("version") != 1:
+        raise DataError(f"{path} is of another version; build the dataset again")
+    return record
+
+
+def _refuse_to_overwrite(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise StorageError(f"{out} is a file; name a folder")
+    if out.exists() and not (out / BUILD_FILE).exists() and any(out.iterdir()):
+        raise StorageError(f"{out} is not empty and was not written by a build; name another folder")
+    if Path.cwd().is_relative_to(out.resolve()):
+        raise StorageError(f"{out} is the folder you are in, or one above it, and cannot be replaced; name another")
+
+
+def _build_config(
+    builder_class: type[Any],
+    benchmark: str,
+    config: str,
+    new: Path,
+    data_dir: str | Path | None,
+    options: Mapping[str, Any],
+) -> tuple[Any, dict[str, Any]]:
+    import datasets
+    from datasets.config import DOWNLOADED_DATASETS_PATH
+
+    work = Path(tempfile.mkdtemp(prefix=".work-", dir=new))
+    try:
+        builder = builder_class(
+            cache_dir=str(work / "cache"),
+            dataset_name=benchmark,
+            config_name=config,
+            data_dir=None if data_dir is None else str(data_dir),
+            writer_batch_size=_ROWS_PER_GROUP,
+            **options,
+        )
+        # Downloads are kept where `datasets` keeps them, and taken from there without a request: builders pin or
+        # check what they download, and a second build works offline.
+        builder.download_and_prepare(
+            str(work / "parquet"),
+            file_format="parquet",
+            download_config=datasets.DownloadConfig(cache_dir=str(DOWNLOADED_DATASETS_PATH), use_etag=False),
+        )
+        counts = {
+            split: _rewrite(work / "parquet", benchmark, split, new / config, builder.info.features)
+            for split in builder.info.splits or ()
+        }
+        # What is true of the files as they were rewritten, and the same for every build.
+        builder.info.download_size = sum(file.stat().st_size for file in (new / config).iterdir())
+        builder.info.download_checksums = builder.info.version = None
+        return builder.info, counts
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _rewrite(source: Path, name: str, split: str, target: Path, features: Any) -> dict[str, int]:
+    """Copy one split's files without the metadata of `datasets`; count what they hold."""
+    files = sorted(source.glob(f"{name}-{split}.parquet")) or sorted(source.glob(f"{name}-{split}-*-of-*.parquet"))
+    target.mkdir(exist_ok=True)
+    tally = _Tally(features)
+    for number, file in enumerate(files):
+        path = target / "part.parquet"
+        with pq.ParquetFile(file) as reader:
+            schema = reader.schema_arrow.remove_metadata()
+            with pq.ParquetWriter(path, schema) as writer:
+                # Group by group: `iter_batches` would keep all that it has read.
+                for group in range(reader.num_row_groups):
+                    table = reader.read_row_group(group).replace_schema_metadata(None)
+                    writer.write_table(table)
+                    tally.add(table)
+        # The cache of `datasets` tells two local repositories apart by folder name, sizes and the paths in the card
+        # alone; without a hash of the content there it would go on serving the rows of an earlier build.
+        content = file_hash(path)[:16]
+        path.rename(target / f"{split}-{number:05d}-of-{len(files):05d}-{content}.parquet")
+    return tally.counts()
+
+
+class _Tally:
+    """Counts rows, different images, images that are missing, and different captions while rows pass by."""
+
+    def __init__(self, features: Any) -> None:
+        import datasets
+
+        self.rows = self.missing = 0
+        self.images: set[bytes] = set()
+        self.captions: set[str] = set()
+        self._image_columns = [name for name, f in features.items() if isinstance(f, datasets.Image)]
+        text = datasets.Value("string")
+        texts = (text, datasets.Sequence(text))
+        self._caption_columns = [name for name, f in features.items() if "caption" in name and f in texts]
+
+    def add(self, table: pa.Table) -> None:
+        self.rows += table.num_rows
+        for column in self._image_columns:
+            for image in table[column].to_pylist():
+                if image is None or image["bytes"] is None:
+                    self.missing += 1
+                else:
+                    self.images.add(hashlib.sha256(image["bytes"]).digest())
+        for column in self._caption_columns:
+            for value in table[column].to_pylist():
+                self.captions.update([value] if isinstance(value, str) else value or ())
+
+    def counts(self) -> dict[str, int]:
+        return {
+            "rows": self.rows,
+            "images": len(self.images),
+            "missing_images": self.missing,
+            "captions": len(self.captions),
+        }
+
+
+def _write_card(
+    text: str, default_config: str | None, folder: Path, infos: Mapping[str, Any], counts: Mapping[str, Any]
+) -> None:
+    from datasets.info import DatasetInfosDict
+    from huggingface_hub import DatasetCard, DatasetCardData
+
+    card = DatasetCard(_with_counts(text, counts), ignore_metadata_errors=False)
+    data = DatasetCardData(**card.data.to_dict())
+    data["configs"] = []
+    for config, info in infos.items():
+        paths = sorted(f"{config}/{path.name}" for path in (folder / config).iterdir())
+        files = [
+            {"split": s, "path": [path for path in paths if path.startswith(f"{config}/{s}-")]} for s in info.splits
+        ]
+        default = {"default": True} if config == default_config else {}
+        data["configs"].append({"config_name": config, "data_files": files, **default})
+    DatasetInfosDict(infos).to_dataset_card_data(data)
+    card.data = data
+    (folder / "README.md").write_text(str(card), encoding="utf-8")
+
+
+def _with_counts(card: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> str:
+    """The card with its table of counts made anew from what was built."""
+    start, end = (card.find(mark) for mark in _COUNTS)
+    if start < 0 or end < start:
+        return card
+    rows = ["| config | split | rows | images | distinct captions |", "|---|---|---|---|---|"]
+    for config, splits in counts.items():
+        for split, n in splits.items():
+            images = f"{n['images']:,}" + (f" ({n['missing_images']:,} missing)" if n["missing_images"] else "")
+            rows.append(f"| {config} | {split} | {n['rows']:,} | {images} | {n['captions']:,} |")
+    return card[: start + len(_COUNTS[0])] + "\n" + "\n".join(rows) + "\n" + card[end:]
+
+
+def card_counts(benchmark: str) -> dict[tuple[str, str], tuple[int | None, int | None]]:
+    """Rows and images by configuration and split, as the table of a benchmark's card tells them; None for a dash."""
+    lines = re.findall(r"^\| (\w+) \| (\w+) \| ([\d,]+|–) \| ([\d,]+|–)", get_card(benchmark), re.MULTILINE)
+    numbers = [[None if cell == "–" else int(cell.replace(",", "")) for cell in cells] for _, _, *cells in lines]
+    return {(line[0], line[1]): (rows, images) for line, (rows, images) in zip(lines, numbers, strict=True)}
+
+
+@contextmanager
+def data_errors(what: str) -> Iterator[None]:
+    """Turn what `datasets` and a builder raise into our errors, with the builder's own message in front.
+
+    Raises:
+        StorageError: the disk is full or not writable.
+        DataError: anything else that went wrong with `what`, such as a missing source or a failed download.
+    """
+    from datasets.exceptions import DatasetGenerationError
+
+    try:
+        yield
+    except VLAssayError:
+        raise
+    except (DatasetGenerationError, OSError, ValueError, NotImplementedError) as error:
+        cause = error.__cause__ if isinstance(error, DatasetGenerationError) and error.__cause__ else error
+        if isinstance(cause, OSError) and cause.errno in _UNWRITABLE:
+            raise StorageError(f"cannot write {what}: {cause.strerror}; what was there is intact") from error
+        raise DataError(f"{what}: {cause}") from error

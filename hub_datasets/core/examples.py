@@ -1,0 +1,345 @@
+"""From a dataset repository to examples that can be scored: ids, captions, and images known by their content."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import astuple, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ...metrics.common.errors import DataError, VLAssayError
+from .benchmarks import (
+    KINDS,
+    Task,
+    benchmark_names,
+    code_hash,
+    get_benchmark,
+    get_builder,
+    option_names,
+    split_reference,
+)
+from .build import build, data_errors, existing_folder, read_build
+from .image_keys import MISSING, NO_IMAGE, ImageKey, content_key, image_keys
+
+_WRITTEN_HERE = {
+    *("results.json", "report.md", "report.tex", "profile.png", "profile.html", "build.json"),
+    *("seeds.json", "diagnosis.json", "diagnosis.png"),
+}
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """A phrase of a caption, the characters `start` to `end` of it, and its true boxes (x1, y1, x2, y2, in pixels).
+
+    Its `number` is the dataset's `phrase_id`, None where there is none.
+    """
+
+    text: str
+    start: int
+    end: int
+    boxes: tuple[tuple[float, float, float, float], ...] = ()
+    number: int | None = None
+
+
+@dataclass(frozen=True)
+class Example:
+    """One thing to score, of whatever kind its task is.
+
+    Args:
+        id, config, category: as in the dataset.
+        images: content keys (SHA-256 of the file's bytes, 32 hexadecimal digits), `MISSING` where there is no image;
+            ``"file:"`` and its name for one that is not here and need not be.
+        captions: the texts: captions of which number i belongs to image number i, all true captions of the only image
+            (retrieval), the caption of the phrases (detection), or the question (answers).
+        tags, cluster: see ``Task``.
+        phrases, positive, pair: detection: what to draw boxes for, whether the caption is true of the image, and what
+            the rows of one caption share.
+        answer: answers: whether yes is right.
+    """
+
+    id: str
+    config: str
+    category: str
+    images: tuple[str, ...]
+    captions: tuple[str, ...]
+    tags: tuple[str, ...] = ()
+    cluster: str | None = None
+    phrases: tuple[Phrase, ...] = ()
+    positive: bool = True
+    pair: str = ""
+    answer: bool = True
+
+    def facts(self) -> dict[str, Any]:
+        """What the rows of predictions of all kinds say of an example."""
+        return {
+            "id": self.id,
+            "config": self.config,
+            "category": self.category,
+            "images": list(self.images),
+            "tags": list(self.tags),
+            "cluster": self.cluster,
+        }
+
+
+@dataclass
+class TaskData:
+    """The examples of one task of one benchmark, and access to their images.
+
+    Without `needs_images` those that are not here are known by the dataset's `filename` columns. `options` are the
+    fields of the builder's configuration that the dataset was built with, such as its seed.
+    """
+
+    benchmark: str
+    task: Task
+    configs: tuple[str, ...]
+    split: str
+    needs_images: bool = True
+    options: dict[str, Any] = field(default_factory=dict)
+    examples: list[Example] = field(default_factory=list)
+    image_names: dict[str, str] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    _places: dict[str, tuple[Any, int, str]] = field(default_factory=dict, repr=False)
+    _digest: Any = field(default_factory=hashlib.sha256, repr=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over ids, categories, captions and image names: what was asked, whatever drew the pixels."""
+        return self._digest.hexdigest()
+
+    def image_bytes(self, key: str) -> bytes:
+        """The file of the image with that content key.
+
+        Raises:
+            DataError: the dataset's files have changed since its keys were taken.
+        """
+        dataset, row, column = self._places[key]
+        content = dataset[row][column]["bytes"]
+        if content is None or content_key(content) != key:
+            raise DataError(
+                f"the images of {self.benchmark} have changed since they were listed; remove {_keys_folder()} and run "
+                "again"
+            )
+        return content
+
+    def add_config(self, config: str, dataset: Any) -> None:
+        """Take in the rows of one configuration; its images stay where they are."""
+        task = self.task
+        named = {} if self.needs_images else _filename_columns(task, dataset)
+        present = [column for column in task.images if column in dataset.features or column not in named]
+        columns = list(dict.fromkeys([*_text_columns(task), *named.values()]))
+        lacking = [column for column in (*columns, *present) if column not in dataset.features]
+        if lacking:
+            raise DataError(
+                f"{self.benchmark}/{config} has no column {lacking[0]!r}, which the task {task.name} scores; it has "
+                f"{', '.join(dataset.features)}. Was it built without images?"
+            )
+        rows = dataset.select_columns(columns).to_list()
+        images, found = _images(dataset, present)
+        for number, (row, files) in enumerate(zip(rows, found, strict=True)):
+            by_column = dict(zip(present, files, strict=True))
+            for column, name in named.items():
+                if by_column.get(column, NO_IMAGE) == NO_IMAGE:
+                    by_column[column] = ImageKey(f"file:{row[name]}", Path(row[name]).name)
+            keys, names = zip(*(by_column[column] for column in task.images), strict=True)
+            for column, key, name in zip(task.images, keys, names, strict=True):
+                if key != MISSING:
+                    self._places.setdefault(key, (images, number, column))
+                    self.image_names.setdefault(key, name)
+            example = Example(
+                id=row["id"],
+                config=config,
+                category=config if task.category is None else row[task.category],
+                images=keys,
+                captions=tuple(_captions(row, task)),
+                tags=tuple(row[task.tags]) if task.tags else (),
+                cluster=row[task.cluster] if task.cluster else None,
+                **_asked(row, task),
+            )
+            self.examples.append(example)
+            if MISSING in keys:
+                self.missing.append(example.id)
+            line = [*astuple(replace(example, images=())), names]
+            self._digest.update(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+
+
+def load_examples(
+    reference: str,
+    *,
+    kinds: Collection[str] = KINDS,
+    data_dir: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    needs_images: bool = True,
+) -> list[TaskData]:
+    """The tasks that `reference` names, built first where that is needed, one `TaskData` each.
+
+    Args:
+        reference: a benchmark (``"sugarcrepe"``), a part of one (``"sugarcrepe/swap_obj"``: a task or a
+            configuration), or the folder of a dataset repository that `build` wrote.
+        kinds: the kinds of tasks that are wanted where `reference` names a whole benchmark or a folder.
+        data_dir: the user's own copy of the sources, see the benchmark's card.
+        options: fields of the builder's configuration, such as ``{"allow_missing": True}``.
+        needs_images: whether examples are of use with their images only. Otherwise a build has none by default.
+
+    Raises:
+        UnknownNameError: no such benchmark or part; the message lists the known ones.
+        DataError: the data are missing or damaged.
+    """
+    if _is_folder(reference):
+        folder = Path(reference).expanduser()
+        record = read_build(folder)
+        name = record["benchmark"]
+        chosen = get_benchmark(name).select_built(record["configs"], kinds)
+        if not chosen:
+            raise DataError(f"{folder} holds no configuration of {name} that can be scored by {' or '.join(kinds)}")
+        folders = dict.fromkeys(record["configs"], folder)
+        options = record["options"]
+    else:
+        name, part = split_reference(reference)
+        chosen = get_benchmark(name).select(name, part, kinds)
+        options = _build_options(name, options or {}, needs_images)
+        folders = {c: cached_build(name, c, data_dir, options) for _, configs in chosen for c in configs}
+    split = get_benchmark(name).split
+    used = _effective_options(name, options or {})
+    tasks = [TaskData(name, task, configs, split, needs_images, used) for task, configs in chosen]
+    for task in tasks:
+        for config in task.configs:
+            task.add_config(config, _open(folders[config], config, split))
+    return tasks
+
+
+def check_reference(reference: str) -> None:
+    """Raise `UnknownNameError` at once where `load_examples` would, before anything is downloaded or built."""
+    if not _is_folder(reference):
+        name, part = split_reference(reference)
+        get_benchmark(name).select(name, part)
+
+
+def _is_folder(reference: str) -> bool:
+    """Whether a reference means a folder; "./sugarcrepe" does, "sugarcrepe" means the benchmark."""
+    if reference.partition("/")[0] in benchmark_names():
+        return False
+    if Path(reference).expanduser().is_dir():
+        return True
+    if reference.startswith((".", "/", "~")):
+        raise DataError(f"there is no folder {reference}; name one that `vl-assay build` wrote, or a benchmark")
+    return False
+
+
+def cached_build(name: str, config: str, data_dir: str | Path | None, options: Mapping[str, Any]) -> Path:
+    """The repository of one configuration in the user's cache, built now where it is not there yet.
+
+    Its place depends on the builder's code, the options and the files of `data_dir` (name, size, time), so that a
+    changed source is built anew.
+    """
+    key = [code_hash(name), config, dict(sorted(options.items())), _listing(data_dir)]
+    digest = hashlib.sha256(json.dumps(key, default=str).encode()).hexdigest()[:16]
+    folder = cache_folder() / "datasets" / name / f"{config}-{digest}"
+    if not folder.exists():
+        try:
+            build(name, folder, configs=[config], data_dir=data_dir, options=options)
+        except VLAssayError:
+            if not folder.exists():  # else another process has built it meanwhile
+                raise
+    return folder
+
+
+def cache_folder() -> Path:
+    """Where built datasets are kept: ``VL_ASSAY_CACHE``, by default ``vl_assay`` in the Hugging Face home."""
+    from huggingface_hub.constants import HF_HOME
+
+    return Path(os.environ.get("VL_ASSAY_CACHE", Path(HF_HOME) / "vl_assay")).expanduser()
+
+
+def _keys_folder() -> Path:
+    return cache_folder() / "image-keys"
+
+
+def _images(dataset: Any, columns: list[str]) -> tuple[Any, list[list[ImageKey]]]:
+    """The image columns of a dataset, not decoded, and the keys of what is in them, row by row."""
+    import datasets
+
+    images = dataset.select_columns(["id", *columns])
+    for column in columns:
+        images = images.cast_column(column, datasets.Image(decode=False))
+    files = [Path(file["filename"]) for file in dataset.cache_files]
+    identity = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return images, image_keys(images, columns, _keys_folder(), identity)
+
+
+def _build_options(name: str, options: Mapping[str, Any], needs_images: bool) -> dict[str, Any]:
+    """What a build for scoring sets, without ``allow_missing`` for a benchmark whose images cannot be missing."""
+    known = option_names(name)
+    unread = {} if needs_images or "with_images" not in known else {"with_images": False}
+    given = {key: value for key, value in options.items() if key != "allow_missing" or key in known}
+    return {**get_benchmark(name).scoring_options, **unread, **given}
+
+
+def _effective_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """All fields of a builder's configuration that JSON can hold, with their defaults: what the data depend on."""
+    fields = dataclasses.fields(get_builder(name).BUILDER_CONFIG_CLASS)
+    own = set(option_names(name)) - {"allow_missing", "with_images"}
+    found = {each.name: each.default for each in fields if each.name in own}
+    chosen = {**found, **{key: value for key, value in options.items() if key in own}}
+    return {key: value for key, value in sorted(chosen.items()) if isinstance(value, str | int | float | bool)}
+
+
+def _open(folder: Path, config: str, split: str) -> Any:
+    import datasets
+
+    with data_errors(f"{folder} cannot be read; remove it to have it built again"):
+        return datasets.load_dataset(str(folder), config, split=split)
+
+
+def _listing(data_dir: str | Path | None) -> list[tuple[str, int, int]]:
+    """Name, size and time of the files of `data_dir`, without what this package itself writes."""
+    if data_dir is None:
+        return []
+    found = []
+    for path in existing_folder(data_dir).rglob("*"):
+        ours = path.name in _WRITTEN_HERE or path.suffix == ".parquet" or ".unfinished" in path.parts
+        if not ours and path.is_file():
+            status = path.stat()
+            found.append((str(path), status.st_size, status.st_mtime_ns))
+    return sorted(found)
+
+
+def _filename_columns(task: Task, dataset: Any) -> dict[str, str]:
+    """The columns with the names of the images' files, by the columns of the images."""
+    named = {column: column.replace("image", "filename") for column in task.images}
+    return {column: name for column, name in named.items() if name in dataset.features}
+
+
+_KIND_COLUMNS = {"detection": ("phrases", "positive", "pair_id"), "answers": ("answer",)}
+
+
+def _text_columns(task: Task) -> list[str]:
+    labels = [column for column in (task.category, task.tags, task.cluster) if column]
+    return list(dict.fromkeys(["id", *task.captions, *labels, *_KIND_COLUMNS.get(task.kind, ())]))
+
+
+def _captions(row: Mapping[str, Any], task: Task) -> Iterator[str]:
+    for column in task.captions:
+        value = row[column]
+        yield from [value] if isinstance(value, str) else value
+
+
+def _asked(row: Mapping[str, Any], task: Task) -> dict[str, Any]:
+    """What examples of one kind have and others have not."""
+    if task.kind == "answers":
+        return {"answer": row["answer"]}
+    if task.kind == "detection":
+        phrases = [
+            Phrase(each["text"], each["start"], each["end"], tuple(map(_corners, each["boxes"])), each.get("phrase_id"))
+            for each in row["phrases"]
+        ]
+        return {"phrases": tuple(phrases), "positive": row["positive"], "pair": row["pair_id"]}
+    return {}
+
+
+def _corners(box: list[float]) -> tuple[float, float, float, float]:
+    x, y, width, height = box
+    return x, y, x + width, y + height

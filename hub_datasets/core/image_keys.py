@@ -1,0 +1,83 @@
+"""The content keys of a dataset's images: taken once, then kept, so that later loads read no image for them.
+
+Images stay in the dataset's memory-mapped files. A process that scores reads those of its own parts of the work alone,
+one at a time, whatever the size of the whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...metrics.common.errors import StorageError
+from ...metrics.common.storage import write_atomically
+
+# The key of an image that is not there.
+MISSING = ""
+_ROWS_AT_ONCE = 200
+
+
+class ImageKey(NamedTuple):
+    """What an image is known by: its content key, `MISSING` where there is none, and the name of its file."""
+
+    key: str
+    name: str
+
+
+NO_IMAGE = ImageKey(MISSING, "")
+
+
+def content_key(content: bytes) -> str:
+    """SHA-256 of an image's file, its first 32 hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
+def image_keys(dataset: Any, columns: Sequence[str], folder: Path, identity: Sequence[Any]) -> list[list[ImageKey]]:
+    """The keys of all images of a dataset, for each row one for each column.
+
+    Args:
+        dataset: a `datasets.Dataset` whose image columns are not decoded.
+        columns: its image columns.
+        folder: where keys are kept.
+        identity: what tells this dataset from every other; keys that were kept under it are taken as they are, and
+            none are kept where it is empty.
+    """
+    if not columns:
+        return [[] for _ in range(len(dataset))]
+    digest = hashlib.sha256(json.dumps([identity, list(columns)]).encode()).hexdigest()[:32]
+    path = folder / f"{digest}.json"
+    kept = _read(path, (len(dataset), len(columns), 2)) if identity else None
+    if kept is not None:
+        return kept
+    keys = [[_key(row[column]) for column in columns] for row in _rows(dataset, columns)]
+    if identity:
+        with suppress(StorageError):  # nothing but time is lost where they cannot be kept
+            write_atomically(path, json.dumps(keys).encode())
+    return keys
+
+
+def _read(path: Path, shape: tuple[int, int, int]) -> list[list[ImageKey]] | None:
+    """The keys in a file; None where there is none, or it is damaged."""
+    with suppress(OSError, ValueError):
+        kept = np.array(json.loads(path.read_bytes()), dtype=object)
+        if kept.shape == shape and all(isinstance(text, str) for text in kept.flat):
+            return [[ImageKey(*image) for image in row] for row in kept.tolist()]
+    return None
+
+
+def _key(file: Mapping[str, Any] | None) -> ImageKey:
+    name = Path((file or {}).get("path") or "").name
+    content = (file or {}).get("bytes")
+    return NO_IMAGE if content is None else ImageKey(content_key(content), name)
+
+
+def _rows(dataset: Any, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    chosen = dataset.select_columns(list(columns)).with_format("arrow")
+    for table in chosen.iter(batch_size=_ROWS_AT_ONCE):
+        yield from table.to_pylist()

@@ -1,0 +1,1 @@
+"""The Hugging Face Hub: publish, install by bare name, Spaces, model cards."""

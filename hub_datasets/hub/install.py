@@ -1,0 +1,54 @@
+"""Make bare names work in ``evaluate.load`` and ``load_dataset``, offline and from any folder."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ...metrics.common.errors import UnknownNameError
+from ...metrics.modules.discovery import install_metric, metric_names
+from ..core.benchmarks import benchmark_names, code_hash, config_names, get_benchmark, get_builder
+from ..core.build import data_errors
+
+
+def install(names: Iterable[str] | None = None, *, data_dir: str | Path | None = None) -> Iterator[str]:
+    """Fill the caches in which `evaluate` and `datasets` look for bare names.
+
+    Args:
+        names: metrics and benchmarks; None for all metrics and all benchmarks that need no download.
+        data_dir: the user's own copy of the benchmarks' sources.
+
+    Yields:
+        A line on each thing installed, with the call that opens it.
+
+    Raises:
+        UnknownNameError: a name that is neither a metric nor a benchmark.
+        DataError: a benchmark's sources are missing or damaged.
+    """
+    if names is None:
+        names = [*metric_names(), *(name for name in benchmark_names() if not get_benchmark(name).source)]
+    for name in names:
+        if name in metric_names():
+            install_metric(name)
+            yield f'evaluate.load("{name}")'
+        elif name in benchmark_names():
+            for config in config_names(name):
+                _install_config(name, config, data_dir)
+                yield f'load_dataset("{name}", "{config}")'
+        else:
+            raise UnknownNameError("metric or benchmark", name, [*metric_names(), *benchmark_names()])
+
+
+def _install_config(name: str, config: str, data_dir: str | Path | None) -> None:
+    with data_errors(f"{name}/{config}"):
+        builder = get_builder(name)(
+            dataset_name=name,
+            config_name=config,
+            hash=code_hash(name),
+        )
+        # Set afterwards, or the configuration would get a name of its own that a bare call does not find. And on a
+        # copy, since `datasets` gives the class's own configuration to all builders of that name.
+        builder.config = copy.copy(builder.config)
+        builder.config.data_dir = None if data_dir is None else str(data_dir)
+        builder.download_and_prepare(download_mode=None if data_dir is None else "force_redownload")

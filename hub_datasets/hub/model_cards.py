@@ -1,0 +1,376 @@
+"""Results in a model's repository: ``model-index`` in the YAML of its card, and ``.eval_results/vl-assay-*.yaml``.
+
+``model-index`` has every score that tables show, with its interval, number of examples and options, and what it takes
+to compute it again. The files in ``.eval_results`` follow the Hub's newer scheme, which has one value for each task of
+a benchmark's ``eval.yaml``: the main score of the task's first metric, for each configuration that has one. Its notes
+say the rest in the words and digits of reports.
+
+Entries are known as ours by the name of their source. All others stay, and of the card everything but the lines of
+``model-index`` stays byte for byte.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...metrics.common.errors import DataError
+from ...metrics.common.storage import write_atomically
+from ...metrics.evaluation import interval, lines, percent, tie_sentence, words
+from ...metrics.records.results import Result, code_version
+from ..core.benchmarks import get_card, get_task
+
+if TYPE_CHECKING:
+    from huggingface_hub import EvalResult, EvalResultEntry
+
+OWNER = "vl-assay"
+SOURCE = "VL-Assay"
+FOLDER = ".eval_results"
+_KEY = "model-index"
+_BOM = "\ufeff"
+_HUB_TASKS = {
+    "matching": "image-text-matching",
+    "retrieval": "image-text-retrieval",
+    "detection": "zero-shot-object-detection",
+    "answers": "visual-question-answering",
+}
+
+
+def write_model_card(path: str | Path, results: Sequence[Result], *, dataset_owner: str = OWNER) -> list[Path]:
+    """Write the results of a model into its repository; a second time with the same results changes nothing.
+
+    Entries of an earlier run are replaced where they are about the same task and configurations. Each file appears
+    whole or not at all.
+
+    Args:
+        path: the model's card, ``README.md``; made where there is none. ``.eval_results`` is the folder beside it.
+        results: what `report` returned, of one model.
+        dataset_owner: who owns the benchmarks' dataset repositories on the Hub, which have the benchmarks' names.
+
+    Returns:
+        The files that were written; none where they held the results already.
+
+    Raises:
+        DataError: no results, those of several models or of two files of one task, an owner that the Hub does not
+            allow, or a file that cannot be read or changed without harm to the rest of it.
+        StorageError: a file could not be written.
+    """
+    card = Path(path)
+    groups = _by_task(results, dataset_owner)
+    files = {card: _with_model_index(card, groups, dataset_owner)}
+    for benchmark in dict.fromkeys(group[0].benchmark["name"] for group in groups):
+        entries = [
+            entry
+            for group in groups
+            if group[0].benchmark["name"] == benchmark
+            for entry in eval_result_entries(group, dataset_owner)
+        ]
+        if entries:
+            file = card.parent / FOLDER / f"vl-assay-{benchmark}.yaml"
+            files[file] = _with_entries(file, entries)
+    changed = {file: content for file, content in files.items() if content != _read(file)}
+    for file, content in changed.items():
+        write_atomically(file, content)
+    return list(changed)
+
+
+def eval_results(group: Sequence[Result], dataset_owner: str = OWNER) -> list[EvalResult]:
+    """The entries of ``model-index`` for the results of one file: the scores of its tables and their macro averages."""
+    from huggingface_hub import DatasetCard, EvalResult
+
+    first = group[0]
+    benchmark, configs = first.benchmark, _configs(first)
+    task = get_task(benchmark["name"], benchmark["task"])
+    pretty = DatasetCard(get_card(benchmark["name"])).data.to_dict().get("pretty_name")
+    data = {"task": task.name, "configs": configs, "fingerprint": benchmark.get("fingerprint")}
+    entries = []
+    for result in group:
+        for score in [name for shown in result.table_scores for name in (shown, f"macro_{shown}")]:
+            if result.scores.get(score) is None:
+                continue
+            entries.append(
+                EvalResult(
+                    task_type=_HUB_TASKS[task.kind],
+                    task_name=task.name,
+                    dataset_type=f"{dataset_owner}/{benchmark['name']}",
+                    dataset_name=pretty or benchmark["name"],
+                    dataset_config=configs[0] if len(configs) == 1 else None,
+                    dataset_split=benchmark.get("split"),
+                    dataset_args=_present(data),
+                    metric_type=score,
+                    metric_value=result.scores[score],
+                    metric_name=f"{result.metric}: {words(score)}",
+                    metric_config=result.metric,
+                    metric_args=_facts(result, score),
+                    source_name=_source(first),
+                    source_url=_address(benchmark["name"], dataset_owner),
+                )
+            )
+    return entries
+
+
+def eval_result_entries(group: Sequence[Result], dataset_owner: str = OWNER) -> list[EvalResultEntry]:
+    """The entries of ``.eval_results`` for the results of one file, one for each configuration that has a value.
+
+    Of predictions for several configurations these are the ones that are categories of their own.
+    """
+    from huggingface_hub import EvalResultEntry
+
+    name = group[0].benchmark["name"]
+    task, configs = get_task(name, group[0].benchmark["task"]), _configs(group[0])
+    order = list(task.metrics)
+    result = min(group, key=lambda each: order.index(each.metric) if each.metric in order else len(order))
+    entries = []
+    for config in configs:
+        part = result.scores if len(configs) == 1 else result.scores.get("per_category", {}).get(config, {})
+        if part.get(result.main_score) is None:
+            continue
+        entries.append(
+            EvalResultEntry(
+                dataset_id=f"{dataset_owner}/{name}",
+                task_id=task.name if task.name == config else f"{task.name}_{config}",
+                value=part[result.main_score],
+                source_url=_address(name, dataset_owner),
+                source_name=_source(result),
+                notes=_notes(result, part),
+            )
+        )
+    return entries
+
+
+def _by_task(results: Sequence[Result], dataset_owner: str) -> list[list[Result]]:
+    """The results of each file of predictions, after the checks that need no card."""
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    models = list(dict.fromkeys(result.model["name"] for result in results))
+    if len(models) != 1:
+        raise DataError(f"results of {len(models)} models came ({', '.join(models)}); a model's card has those of one")
+    groups: dict[tuple[str, ...], list[Result]] = {}
+    for result in results:
+        benchmark = result.benchmark
+        groups.setdefault((benchmark["name"], benchmark["task"], *_configs(result)), []).append(result)
+    for (name, task, *_), group in groups.items():
+        if len({result.sheet["sha256"] for result in group}) > 1 or len({r.metric for r in group}) < len(group):
+            raise DataError(f"two files of predictions of {name} ({task}) came; a model's card has the results of one")
+        try:
+            validate_repo_id(f"{dataset_owner}/{name}")
+        except HFValidationError as error:
+            raise DataError(
+                f"{dataset_owner!r} cannot own a dataset on the Hub; give a user's or an organisation's name"
+            ) from error
+    return list(groups.values())
+
+
+def _with_model_index(card: Path, groups: Sequence[Sequence[Result]], dataset_owner: str) -> bytes:
+    """The card's bytes with our entries in its ``model-index``."""
+    from huggingface_hub.repocard_data import eval_results_to_model_index, model_index_to_eval_results
+
+    content = _text(card)
+    model = groups[0][0].model["name"]
+    index = _metadata(content, card).get(_KEY) or []
+    try:
+        if index:
+            model_index_to_eval_results(index)
+            models = [(each["name"], list(each["results"])) for each in index]
+        else:
+            models = [(model, [])]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise DataError(
+            f"the model-index of {card} cannot be read ({type(error).__name__}: {error}); mend it, or remove it"
+        ) from error
+    home = next((place for place, (name, _) in enumerate(models) if name == model), 0)
+    for group in groups:
+        [entry] = eval_results_to_model_index(model, eval_results(group, dataset_owner))[0]["results"]
+        _put(models[home][1], entry, _index_key)
+    new = [
+        {**(index[place] if index else {}), "name": name, "results": entries}
+        for place, (name, entries) in enumerate(models)
+    ]
+    if new == index:
+        return content.encode()
+    return _with_key(content, new, card).encode()
+
+
+def _with_entries(file: Path, entries: Sequence[EvalResultEntry]) -> bytes:
+    """A file of ``.eval_results`` with our entries in it."""
+    import yaml
+    from huggingface_hub import eval_result_entries_to_yaml, parse_eval_result_entries
+
+    try:
+        old = yaml.safe_load(_text(file)) or []
+        if not isinstance(old, list):
+            raise TypeError("it is no list")
+        parse_eval_result_entries(old)
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError, ValueError) as error:
+        raise DataError(f"{file} is no file of evaluation results ({error}); mend it, or remove it") from error
+    new = list(old)
+    for entry in eval_result_entries_to_yaml(list(entries)):
+        _put(new, entry, _entry_key)
+    if new == old:
+        return _text(file).encode()
+    return yaml.safe_dump(new, sort_keys=False, allow_unicode=True, width=120).encode()
+
+
+def _block(content: str) -> re.Match[str] | None:
+    """The front matter of a card, as the Hub finds it; the second group is its YAML."""
+    from huggingface_hub.repocard import REGEX_YAML_BLOCK
+
+    return REGEX_YAML_BLOCK.search(content.removeprefix(_BOM))
+
+
+def _metadata(content: str, card: Path) -> dict[str, Any]:
+    """The front matter of a card as a dictionary; empty where there is none."""
+    import yaml
+
+    match = _block(content)
+    try:
+        data = yaml.safe_load(match[2]) if match else None
+    except (yaml.YAMLError, ValueError) as error:
+        raise DataError(f"the metadata of {card} are no YAML ({error}); mend them") from error
+    if data is not None and not isinstance(data, dict):
+        raise DataError(f"the metadata of {card} are {data!r:.50}, no keys with values; mend them, or remove them")
+    return data or {}
+
+
+def _with_key(content: str, index: list[dict[str, Any]], card: Path) -> str:
+    """The card with that ``model-index``; all but the lines of this key stays as it is."""
+    import yaml
+
+    match, bom = _block(content), content[: content.startswith(_BOM)]
+    text = content.removeprefix(_BOM)
+    dumped = yaml.safe_dump({_KEY: index}, sort_keys=False, allow_unicode=True, width=120).rstrip("\n").split("\n")
+    if match is None:
+        end = "\r\n" if "\r\n" in text else "\n"
+        new = bom + end.join(["---", *dumped, "---", text])
+    else:
+        end = match[1].lstrip().removeprefix("---")
+        start, stop, indent = _place(match[2])
+        added = end.join(" " * indent + line for line in dumped)
+        lead = end if start == len(match[2]) and start else ""
+        new = bom + text[: match.start(2) + start] + lead + added + text[match.start(2) + stop :]
+    # An anchor in the old lines that others refer to, for example, cannot be kept.
+    try:
+        kept = repr(_metadata(new, card)) == repr({**_metadata(content, card), _KEY: index})
+    except DataError:
+        kept = False
+    if not kept:
+        raise DataError(
+            f"the model-index of {card} cannot be written without harm to the other metadata; write these as one key "
+            "per line, without braces, anchors and document marks around it"
+        )
+    return new
+
+
+def _place(block: str) -> tuple[int, int, int]:
+    """Where ``model-index`` starts and stops in a YAML block, or its end, and how far the keys are indented."""
+    import yaml
+
+    root = yaml.compose(block, yaml.SafeLoader)
+    if not isinstance(root, yaml.MappingNode) or root.flow_style:
+        return len(block), len(block), 0
+    keys = [key.start_mark for key, _ in root.value]
+    starts = [mark.index - mark.column for mark in keys]
+    named = [place for place, (key, _) in enumerate(root.value) if key.value == _KEY]
+    if not named:
+        return len(block), len(block), root.start_mark.column
+    start, stop = starts[named[-1]], [*starts, len(block)][named[-1] + 1]
+    # The end of a node is where the next one starts, behind comments that belong there; tokens have their own.
+    ends = [
+        token.end_mark.index for token in yaml.scan(block, yaml.SafeLoader) if start <= token.start_mark.index < stop
+    ]
+    end = start + len(block[start : max(ends)].rstrip())
+    return start, end + len(re.split(r"[\r\n]", block[end:], maxsplit=1)[0]), root.start_mark.column
+
+
+def _put(entries: list[dict[str, Any]], entry: dict[str, Any], key: Callable[[dict[str, Any]], Any]) -> None:
+    """Replace our entry about the same, or add this one."""
+    places = (place for place, old in enumerate(entries) if _is_ours(old) and key(old) == key(entry))
+    place = next(places, len(entries))
+    entries[place : place + 1] = [entry]
+
+
+def _is_ours(entry: Mapping[str, Any]) -> bool:
+    source = entry.get("source")
+    return isinstance(source, Mapping) and str(source.get("name")).startswith(f"{SOURCE} ")
+
+
+def _index_key(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    dataset = entry["dataset"]
+    args = dataset.get("args")
+    args = args if isinstance(args, Mapping) else {}
+    return str(dataset["type"]).rpartition("/")[2], args.get("task"), args.get("configs")
+
+
+def _entry_key(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    dataset = entry["dataset"]
+    return str(dataset["id"]).rpartition("/")[2], dataset["task_id"]
+
+
+def _configs(result: Result) -> list[str]:
+    """The configurations of the result's predictions; all of its task where these do not say."""
+    benchmark = result.benchmark
+    return list(benchmark.get("configs") or get_task(benchmark["name"], benchmark["task"]).configs)
+
+
+def _source(result: Result) -> str:
+    return f"{SOURCE} {code_version()}, predictions sha256:{result.sheet['sha256']}"
+
+
+def _address(benchmark: str, owner: str) -> str:
+    return f"https://huggingface.co/datasets/{owner}/{benchmark}"
+
+
+def _facts(result: Result, score: str) -> dict[str, Any]:
+    """What it takes to understand a value of ``model-index``, and to compute it again."""
+    bounds = result.scores.get(f"{score}_interval")
+    is_macro = score.startswith("macro_") and score not in result.table_scores
+    facts = {
+        **result.options,
+        "interval": bounds and list(bounds),
+        "n": lines(result)[-1].n if is_macro else result.scores["n"],
+        "missing": result.missing or None,
+        "higher_is_better": None if result.spec.is_higher_better(score) else False,
+    }
+    return _present(facts)
+
+
+def _notes(result: Result, part: Mapping[str, Any]) -> str:
+    """What the scheme has no place for, in words."""
+    score = result.main_score
+    bounds = part.get(f"{score}_interval")
+    lower = "" if result.higher_is_better[score] else " (lower is better)"
+    facts = [
+        f"{words(score)}{lower} by {result.metric}, {percent(part[score])} %",
+        f"{100 * result.options['confidence']:g} % interval {interval(bounds)}" if bounds else "",
+        f"n = {part['n']:,}" if "n" in part else "",
+        f"chance {percent(result.chance[score])} %" if score in result.chance else "",
+        tie_sentence(result).rstrip("."),
+        f"{result.missing:,} examples lack their image and are in no score" if result.missing else "",
+        f"data {result.benchmark['fingerprint']}" if result.benchmark.get("fingerprint") else "",
+    ]
+    return "; ".join(fact for fact in facts if fact)
+
+
+def _present(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _read(file: Path) -> bytes | None:
+    """The file's bytes, None where there is none."""
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        what = "is a folder; name the README.md in it" if file.is_dir() else f"cannot be read ({error.strerror})"
+        raise DataError(f"{file} {what}") from error
+
+
+def _text(file: Path) -> str:
+    try:
+        return (_read(file) or b"").decode()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{file} is no text in UTF-8 ({error}); save it as UTF-8") from error

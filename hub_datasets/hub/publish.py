@@ -1,0 +1,207 @@
+"""Upload a dataset repository, a metric's Space or the leaderboard to the Hub, in one commit.
+
+A dataset gets an ``eval.yaml``, with which the Hub knows a benchmark from other datasets, its tasks and what runs them.
+The Hub shows results only for benchmarks and frameworks on lists that its team keeps (documentation of evaluation
+results, beta): "vl-assay" has to be added there by a pull request first, and each benchmark on request. Without that
+the file does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...metrics.common.errors import DataError, StorageError
+from ...metrics.modules.discovery import metric_names
+from ..core.benchmarks import Benchmark, get_benchmark
+from ..core.build import BUILD_FILE, read_build
+from .spaces import CARRIED, files_in, package_folder, space_files
+
+EVAL_FILE = "eval.yaml"
+LEADERBOARD = "leaderboard"
+FRAMEWORK = "vl-assay"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a publication would do.
+
+    Args:
+        repo: the repository on the Hub, ``owner/name``.
+        kind: "dataset" or "space".
+        contents: by its path in the repository, sorted, each file to copy, or what is written anew: a dataset's
+            ``eval.yaml``, a Space's card and pinned requirements.
+        message: the commit's message.
+    """
+
+    repo: str
+    kind: str
+    contents: Mapping[str, Path | bytes]
+    message: str
+
+    @property
+    def files(self) -> tuple[tuple[str, int], ...]:
+        """Path in the repository and size in bytes of each file, sorted by path."""
+        return tuple(
+            (path, len(content) if isinstance(content, bytes) else content.stat().st_size)
+            for path, content in self.contents.items()
+        )
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(size for _, size in self.files)
+
+
+def plan(what: str | Path, repo: str) -> Plan:
+    """Say what `publish` would upload, without the network.
+
+    Args:
+        what: as for `publish`.
+        repo: where to, ``owner/name``.
+
+    Raises:
+        DataError: as for `publish`.
+    """
+    folder = _folder(what)
+    kind = _kind(folder)
+    _check_repo(repo)
+    contents: dict[str, Path | bytes]
+    if kind == "space":
+        contents = space_files(folder)
+    else:
+        contents = {**files_in(folder)}
+        if EVAL_FILE not in contents and (content := eval_yaml(folder)):
+            contents[EVAL_FILE] = content.encode()
+    return Plan(repo, kind, dict(sorted(contents.items())), f"Publish {folder.resolve().name}")
+
+
+def eval_yaml(folder: str | Path, benchmark: Benchmark | None = None) -> str | None:
+    """The ``eval.yaml`` of a dataset repository: an entry for each configuration in it and task that judges it.
+
+    Tasks are those that are scored when only the benchmark is named, or all where the repository has none of these. An
+    entry's `id` is the task's name, followed by "_" and the configuration's where that is another.
+
+    Args:
+        folder: what ``vl-assay build`` wrote.
+        benchmark: whose tasks these are, where it is not among ours.
+
+    Returns:
+        The file's content, or None where no task judges what is in the repository.
+
+    Raises:
+        DataError: the folder was not written by a build.
+    """
+    import yaml
+    from huggingface_hub import DatasetCard
+
+    record = read_build(folder)
+    benchmark = benchmark or get_benchmark(record["benchmark"])
+    chosen = benchmark.select_built(record["configs"])
+    if not chosen:
+        return None
+    card = DatasetCard.load(Path(folder) / "README.md")
+    what = {
+        "name": card.data.to_dict().get("pretty_name") or record["benchmark"],
+        "description": _first_paragraph(card.text),
+        "evaluation_framework": FRAMEWORK,
+        "tasks": [
+            {
+                "id": task.name if task.name == config else f"{task.name}_{config}",
+                "config": config,
+                "split": benchmark.split,
+            }
+            for task, configs in chosen
+            for config in configs
+        ],
+    }
+    return yaml.safe_dump(what, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _first_paragraph(text: str) -> str:
+    """The first paragraph of a card below its title, on one line."""
+    paragraphs = (paragraph.strip() for paragraph in text.split("\n\n"))
+    return next((" ".join(p.split()) for p in paragraphs if p and not p.startswith(("#", "<!--"))), "")
+
+
+def publish(what: str | Path, repo: str, *, private: bool = False, api: Any = None) -> str:
+    """Upload to the Hub: the repository is made where it is missing, and all files come in one commit.
+
+    A Space carries the parts of this package that it needs, see ``_spaces``; those of an earlier version go with the
+    same commit. Nothing else that lies there is deleted. The login is that of ``hf auth login`` or of ``HF_TOKEN``.
+
+    Args:
+        what: a folder that ``vl-assay build`` wrote or that holds a Space with its card; else the name of a metric, for
+            its Space, or "leaderboard".
+        repo: where to, ``owner/name``.
+        private: whether a new repository is private.
+        api: what speaks to the Hub; a `huggingface_hub.HfApi` by default.
+
+    Returns:
+        The address of the commit; its last part is the revision by which what was published can be pinned.
+
+    Raises:
+        DataError: there is nothing of the kind to publish, something that a Space needs is not installed here, or
+            `repo` is no name on the Hub.
+        StorageError: the Hub cannot be reached, or does not let the user write there.
+    """
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+    from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
+
+    planned = plan(what, repo)
+    api = api or HfApi()
+    operations: list[Any] = [CommitOperationAdd(path, content) for path, content in planned.contents.items()]
+    space = {"space_sdk": "gradio"} if planned.kind == "space" else {}
+    try:
+        api.create_repo(repo, repo_type=planned.kind, private=private, exist_ok=True, **space)
+        if space:
+            there = api.list_repo_files(repo, repo_type="space")
+            old = (path for path in there if path.startswith(CARRIED) and path not in planned.contents)
+            operations += [CommitOperationDelete(path) for path in old]
+        commit = api.create_commit(repo, operations, commit_message=planned.message, repo_type=planned.kind)
+    except (HfHubHTTPError, LocalTokenNotFoundError, OSError) as error:
+        raise StorageError(
+            f"{repo} could not be written on the Hub ({error}); log in with `hf auth login`, and check the network and "
+            "that the repository is yours. Nothing was changed there"
+        ) from error
+    return commit.commit_url
+
+
+def _folder(what: str | Path) -> Path:
+    """The folder that is meant: one that is there, or that of a Space by its name."""
+    if Path(what).is_dir():
+        return Path(what)
+    if str(what) == LEADERBOARD:
+        return package_folder("space_app")
+    if str(what) in metric_names():
+        return package_folder("metrics") / what
+    raise DataError(
+        f"there is no folder {what}; name what `vl-assay build` wrote, a Space's folder, {LEADERBOARD!r}, or a metric: "
+        f"{', '.join(metric_names())}"
+    )
+
+
+def _kind(folder: Path) -> str:
+    if (folder / BUILD_FILE).is_file():
+        return "dataset"
+    card = folder / "README.md"
+    if card.is_file() and "\nsdk: gradio\n" in card.read_text(encoding="utf-8"):
+        return "space"
+    raise DataError(
+        f"{folder} is neither a dataset that `vl-assay build` wrote (it has no {BUILD_FILE}) nor a Space (its card "
+        "names no sdk)"
+    )
+
+
+def _check_repo(repo: str) -> None:
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    try:
+        validate_repo_id(repo)
+    except HFValidationError as error:
+        raise DataError(f"{repo!r} is no repository on the Hub ({error}); write owner/name") from error
+    if repo.count("/") != 1:
+        raise DataError(f"{repo!r} names no owner; write owner/name")

@@ -1,0 +1,116 @@
+"""What a Space is given to run: its own files, the parts of this package that it needs, and pinned requirements.
+
+VL-Assay is on no package index, and a Space installs its requirements before its own files are there. So the package
+travels as a folder beside ``app.py``, where Python finds it without installing, with the few lines of metadata that
+tell its version. Its requirements are pinned to the versions that are installed where the Space is published from.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from ...metrics.common.errors import DataError
+
+NAME = "vl-assay"
+CARRIED = ("vl_assay/", "vl_assay-")  # how the paths of what is carried begin
+_REQUIREMENTS = f"{NAME}[space]\n"
+_FOLDERS = ("metrics", "hub_datasets", "space_app")  # each imports only itself and those before it
+
+
+def package_folder(name: str) -> Path:
+    """Where one of the package's folders is installed, such as "metrics"."""
+    spec = find_spec(f"..{name}", __package__)
+    assert spec is not None
+    assert spec.submodule_search_locations
+    return Path(spec.submodule_search_locations[0])
+
+
+def files_in(folder: Path) -> dict[str, Path]:
+    """The files below a folder by their paths in it, without caches and hidden ones."""
+    paths = ((path, path.relative_to(folder)) for path in sorted(folder.rglob("*")) if path.is_file())
+    return {
+        inside.as_posix(): path
+        for path, inside in paths
+        if not any(part.startswith(".") or part == "__pycache__" for part in inside.parts)
+    }
+
+
+def space_files(folder: Path) -> dict[str, Path | bytes]:
+    """All files of a Space, by their paths in its repository.
+
+    Args:
+        folder: with the Space's card. Where it is itself a part of this package, only its card, ``app.py`` and
+            requirements go to the top of the repository, and the rest goes with the package.
+
+    Returns:
+        For each path the file to copy, or what to write. In the card the versions of gradio and Python become those of
+        this installation; in ``requirements.txt`` a line for vl-assay becomes all that it needs, pinned.
+
+    Raises:
+        DataError: something that the Space needs is not installed here, so that nothing was tested with it.
+    """
+    own = files_in(folder)
+    if "__init__.py" in own:
+        own = {name: path for name, path in own.items() if name in ("README.md", "app.py", "requirements.txt")}
+    carried = _needed([path for path in own.values() if path.suffix == ".py"])
+    if not carried:
+        return {**own}
+    package = {
+        f"vl_assay/{name}/{inside}": path for name in carried for inside, path in files_in(package_folder(name)).items()
+    }
+    requirements = own["requirements.txt"].read_text(encoding="utf-8") if "requirements.txt" in own else _REQUIREMENTS
+    try:
+        written = {
+            "README.md": _as_tested(own["README.md"].read_text(encoding="utf-8")),
+            "requirements.txt": pinned(requirements),
+            f"vl_assay-{version(NAME)}.dist-info/METADATA": (
+                f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {version(NAME)}\n"
+            ),
+        }
+    except PackageNotFoundError as error:
+        raise DataError(
+            f"a Space is pinned to the versions that are installed here, and {error.name} is not; "
+            "pip install 'vl-assay[space]', and try the page before it is published"
+        ) from error
+    return {**own, **package, **{path: text.encode() for path, text in written.items()}}
+
+
+def pinned(requirements: str) -> str:
+    """A ``requirements.txt`` in which a line for vl-assay is replaced by what it needs, as installed here."""
+    lines: list[str] = []
+    for line in requirements.splitlines():
+        lines += sorted(set(_pins(line))) if line.startswith(NAME) else [line]
+    return "\n".join(lines) + "\n"
+
+
+def _needed(sources: list[Path]) -> tuple[str, ...]:
+    """The package's folders that sources import, and those that these may import in turn."""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    named = [number for number, name in enumerate(_FOLDERS, start=1) if re.search(rf"\bvl_assay\.{name}\b", text)]
+    return _FOLDERS[: max(named, default=0)]
+
+
+def _pins(line: str) -> Iterator[str]:
+    from packaging.requirements import Requirement
+
+    asked = Requirement(line)
+    for text in distribution(asked.name).requires or ():
+        each = Requirement(text)
+        if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in asked.extras):
+            extras = f"[{','.join(sorted(each.extras))}]" if each.extras else ""
+            if each.name == asked.name:
+                yield from _pins(each.name + extras)
+            else:
+                yield f"{each.name}{extras}=={version(each.name)}"
+
+
+def _as_tested(card: str) -> str:
+    python = f'"{sys.version_info.major}.{sys.version_info.minor}"'
+    for key, value in (("sdk_version", version("gradio")), ("python_version", python)):
+        card = re.sub(rf"^{key}: .*$", f"{key}: {value}", card, count=1, flags=re.MULTILINE)
+    return card
