@@ -11,8 +11,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._families import demo_names, family_names, load_model
-    from ._protocol import (
+    from .engine.families import demo_names, family_names, load_model
+    from .engine.protocol import (
         Answerer,
         CrossEncoder,
         Detector,
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
         Query,
         TextScorer,
     )
-    from ._run import run
-    from ._runner import plan, predict, score
+    from .engine.run import run
+    from .engine.runner import plan, predict, score
 
 __all__ = [
     "Answerer",

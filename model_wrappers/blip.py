@@ -27,9 +27,9 @@ from transformers import BlipForImageTextRetrieval
 from transformers.masking_utils import create_bidirectional_mask
 
 from ..metrics.common.errors import ModelError
-from ._loading import load_checkpoint
-from ._protocol import LoadOptions, choose
-from ._torch_models import (
+from .engine.protocol import LoadOptions, choose
+from .loading.checkpoints import load_checkpoint
+from .loading.torch_models import (
     Checkpoint,
     ImageTextModel,
     chosen_rows,

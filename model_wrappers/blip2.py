@@ -20,9 +20,9 @@ import numpy as np
 import torch
 from transformers import Blip2ForImageTextRetrieval
 
-from ._loading import load_checkpoint
-from ._protocol import LoadOptions, choose
-from ._torch_models import Checkpoint, ImageTextModel, chosen_rows, float64, log_odds, precise_convolutions, unit
+from .engine.protocol import LoadOptions, choose
+from .loading.checkpoints import load_checkpoint
+from .loading.torch_models import Checkpoint, ImageTextModel, chosen_rows, float64, log_odds, precise_convolutions, unit
 
 _CLASSES = {"blip-2": Blip2ForImageTextRetrieval}
 MODEL_TYPES = tuple(_CLASSES)

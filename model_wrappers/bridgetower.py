@@ -16,9 +16,9 @@ import torch
 from transformers import BridgeTowerForImageAndTextRetrieval
 from transformers.masking_utils import create_bidirectional_mask
 
-from ._loading import load_checkpoint
-from ._protocol import LoadOptions, choose
-from ._torch_models import Checkpoint, ImageTextModel, chosen_rows, float64, log_odds, precise_convolutions
+from .engine.protocol import LoadOptions, choose
+from .loading.checkpoints import load_checkpoint
+from .loading.torch_models import Checkpoint, ImageTextModel, chosen_rows, float64, log_odds, precise_convolutions
 
 _CLASSES = {"bridgetower": BridgeTowerForImageAndTextRetrieval}
 MODEL_TYPES = tuple(_CLASSES)

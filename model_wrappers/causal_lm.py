@@ -26,9 +26,9 @@ from transformers import AutoModelForCausalLM
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from ..metrics.common.errors import ModelError
-from ._loading import load_checkpoint
-from ._protocol import LoadOptions, choose
-from ._torch_models import Checkpoint, TextModel, cut_tokens, log_likelihoods, pad_right, text_limit
+from .engine.protocol import LoadOptions, choose
+from .loading.checkpoints import load_checkpoint
+from .loading.torch_models import Checkpoint, TextModel, cut_tokens, log_likelihoods, pad_right, text_limit
 
 MODEL_TYPES = ()
 CHECKPOINTS = ("openai-community/gpt2", "Qwen/Qwen2.5-0.5B", "EleutherAI/pythia-410m")

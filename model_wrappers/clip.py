@@ -15,9 +15,9 @@ import torch
 from transformers import AlignModel, AltCLIPModel, ChineseCLIPModel, CLIPModel, MetaClip2Model
 
 from ..metrics.common.errors import ModelError
-from ._loading import load_checkpoint
-from ._protocol import LoadOptions, choose
-from ._torch_models import Checkpoint, ImageTextModel, normalised, pooled, precise_convolutions
+from .engine.protocol import LoadOptions, choose
+from .loading.checkpoints import load_checkpoint
+from .loading.torch_models import Checkpoint, ImageTextModel, normalised, pooled, precise_convolutions
 
 _CLASSES: dict[str, Any] = {
     "clip": CLIPModel,

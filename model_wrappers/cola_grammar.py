@@ -21,9 +21,9 @@ from transformers import AutoModelForSequenceClassification
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
 from ..metrics.common.errors import ModelError
-from ._loading import load_checkpoint
-from ._protocol import LoadOptions, choose
-from ._torch_models import Checkpoint, TextModel, text_limit
+from .engine.protocol import LoadOptions, choose
+from .loading.checkpoints import load_checkpoint
+from .loading.torch_models import Checkpoint, TextModel, text_limit
 
 MODEL_TYPES = ("distilbert",)
 CHECKPOINTS = ("textattack/distilbert-base-uncased-CoLA", "textattack/roberta-base-CoLA")

@@ -18,9 +18,17 @@ import numpy as np
 import torch
 from transformers import FlavaForPreTraining, FlavaModel
 
-from ._loading import load_checkpoint
-from ._protocol import LoadOptions, choose
-from ._torch_models import Checkpoint, ImageTextModel, chosen_rows, float64, log_odds, normalised, precise_convolutions
+from .engine.protocol import LoadOptions, choose
+from .loading.checkpoints import load_checkpoint
+from .loading.torch_models import (
+    Checkpoint,
+    ImageTextModel,
+    chosen_rows,
+    float64,
+    log_odds,
+    normalised,
+    precise_convolutions,
+)
 
 MODEL_TYPES = ("flava",)
 CHECKPOINTS = ("facebook/flava-full",)

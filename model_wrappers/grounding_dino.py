@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from transformers import GroundingDinoForObjectDetection, MMGroundingDinoForObjectDetection
 
-from ._detection_boxes import LIMITS, PhraseDetector, best_boxes, probabilities, read_limits
-from ._loading import load_checkpoint
-from ._protocol import Found, LoadOptions, Query, choose
-from ._torch_models import Checkpoint, cut_tokens, precise_convolutions
+from .engine.protocol import Found, LoadOptions, Query, choose
+from .loading.checkpoints import load_checkpoint
+from .loading.detectors import LIMITS, PhraseDetector, best_boxes, probabilities, read_limits
+from .loading.torch_models import Checkpoint, cut_tokens, precise_convolutions
 
 _CLASSES = {
     "grounding-dino": GroundingDinoForObjectDetection,

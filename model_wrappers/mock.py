@@ -26,7 +26,7 @@ from ..hub_datasets.toy_scenes.language import applies, parse
 from ..hub_datasets.toy_scenes.render import box, read_scene
 from ..hub_datasets.toy_scenes.world import Scene
 from ..metrics.common.errors import ModelError, UnknownNameError
-from ._protocol import Found, LoadOptions, ModelInfo, Query
+from .engine.protocol import Found, LoadOptions, ModelInfo, Query
 
 MODEL_TYPES = ()
 _QUESTION = "is there "

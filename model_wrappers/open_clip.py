@@ -30,9 +30,9 @@ from PIL import Image
 from safetensors.torch import save_model
 
 from ..metrics.common.errors import ModelError, UnknownNameError
-from ._loading import loading_errors, torch_dtype
-from ._protocol import LoadOptions, ModelInfo, choose
-from ._torch_models import TorchModel, normalised, on_device, pad_to, precise_convolutions
+from .engine.protocol import LoadOptions, ModelInfo, choose
+from .loading.checkpoints import loading_errors, torch_dtype
+from .loading.torch_models import TorchModel, normalised, on_device, pad_to, precise_convolutions
 
 MODEL_TYPES = ()
 # How a folder that was saved of such a model is named as a model here, and how it is loaded without this package.

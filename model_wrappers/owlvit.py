@@ -17,10 +17,10 @@ import torch
 from transformers import Owlv2ForObjectDetection, OwlViTForObjectDetection
 
 from ..metrics.common.errors import ModelError
-from ._detection_boxes import LIMITS, PhraseDetector, best_boxes, probabilities, read_limits
-from ._loading import load_checkpoint
-from ._protocol import Found, LoadOptions, Query, choose
-from ._torch_models import Checkpoint, precise_convolutions
+from .engine.protocol import Found, LoadOptions, Query, choose
+from .loading.checkpoints import load_checkpoint
+from .loading.detectors import LIMITS, PhraseDetector, best_boxes, probabilities, read_limits
+from .loading.torch_models import Checkpoint, precise_convolutions
 
 _CLASSES = {"owlvit": OwlViTForObjectDetection, "owlv2": Owlv2ForObjectDetection}
 MODEL_TYPES = tuple(_CLASSES)

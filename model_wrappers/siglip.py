@@ -23,9 +23,9 @@ from PIL import Image
 from transformers import Siglip2Model, SiglipModel
 
 from ..metrics.common.errors import ModelError
-from ._loading import load_checkpoint
-from ._protocol import LoadOptions, choose
-from ._torch_models import Checkpoint, ImageTextModel, normalised, pad_to, pooled, precise_convolutions
+from .engine.protocol import LoadOptions, choose
+from .loading.checkpoints import load_checkpoint
+from .loading.torch_models import Checkpoint, ImageTextModel, normalised, pad_to, pooled, precise_convolutions
 
 _CLASSES: dict[str, Any] = {"siglip": SiglipModel, "siglip2": Siglip2Model}
 MODEL_TYPES = tuple(_CLASSES)

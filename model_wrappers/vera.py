@@ -24,9 +24,9 @@ import torch
 from transformers import T5EncoderModel
 
 from ..metrics.common.errors import ModelError
-from ._loading import load_checkpoint
-from ._protocol import LoadOptions, choose
-from ._torch_models import Checkpoint, TextModel
+from .engine.protocol import LoadOptions, choose
+from .loading.checkpoints import load_checkpoint
+from .loading.torch_models import Checkpoint, TextModel
 
 
 class Encoder(T5EncoderModel):

@@ -19,9 +19,9 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import ViltForImageAndTextRetrieval
 
 from ..metrics.common.errors import DataError
-from ._loading import load_checkpoint
-from ._protocol import LoadOptions, choose
-from ._torch_models import Checkpoint, ImageTextModel, chosen_rows, float64, head_logits, precise_convolutions
+from .engine.protocol import LoadOptions, choose
+from .loading.checkpoints import load_checkpoint
+from .loading.torch_models import Checkpoint, ImageTextModel, chosen_rows, float64, head_logits, precise_convolutions
 
 _CLASSES = {"vilt": ViltForImageAndTextRetrieval}
 MODEL_TYPES = tuple(_CLASSES)

@@ -38,8 +38,9 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
 from ..metrics.common.errors import ModelError
-from ._families import checkpoint_path
-from ._loading import (
+from .engine.families import checkpoint_path
+from .engine.protocol import LoadOptions, ModelInfo, choose
+from .loading.checkpoints import (
     image_preprocessing,
     load_config,
     load_image_processor,
@@ -48,8 +49,7 @@ from ._loading import (
     loading_errors,
     model_info,
 )
-from ._protocol import LoadOptions, ModelInfo, choose
-from ._torch_models import TorchModel, log_likelihoods, pad_right, precise_convolutions
+from .loading.torch_models import TorchModel, log_likelihoods, pad_right, precise_convolutions
 
 MODEL_TYPES = ("llava", "llava_next", "idefics3", "qwen2_vl", "qwen2_5_vl")
 CHECKPOINTS = ("llava-hf/llava-1.5-7b-hf", "HuggingFaceTB/SmolVLM-Instruct", "Qwen/Qwen2.5-VL-3B-Instruct")

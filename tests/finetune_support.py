@@ -9,9 +9,9 @@ import numpy as np
 from PIL import Image
 
 from vl_assay.metrics.common.errors import DataError
-from vl_assay.model_wrappers.finetune._reading import Images
-from vl_assay.model_wrappers.finetune.data import Sample, TrainingSet
-from vl_assay.model_wrappers.finetune.recipes import RECIPES
+from vl_assay.model_wrappers.finetune.data.data import Sample, TrainingSet
+from vl_assay.model_wrappers.finetune.data.reading import Images
+from vl_assay.model_wrappers.finetune.train.recipes import RECIPES
 
 COLOURS = {"red": (220, 30, 30), "blue": (30, 30, 220), "green": (30, 200, 30), "black": (10, 10, 10)}
 

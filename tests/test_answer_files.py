@@ -6,7 +6,7 @@ import pytest
 
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import load_model
-from vl_assay.model_wrappers._answer_files import read_records
+from vl_assay.model_wrappers.precomputed.files import read_records
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_other_encodings_folders_and_endless_files_are_refused(tmp_path):
 
 
 def test_lines_and_files_too_long_are_refused(tmp_path, monkeypatch):
-    from vl_assay.model_wrappers import _answer_files
+    from vl_assay.model_wrappers.precomputed import files as _answer_files
 
     monkeypatch.setattr(_answer_files, "_LINE_LIMIT", 100)
     monkeypatch.setattr(_answer_files, "_JSON_LIMIT", 100)

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from vl_assay.hub_datasets.core.examples import Example, Phrase
-from vl_assay.model_wrappers._answer_files import Record
-from vl_assay.model_wrappers._answer_values import boxes, choices, matrix, yes_or_no
+from vl_assay.model_wrappers.precomputed.files import Record
+from vl_assay.model_wrappers.precomputed.values import boxes, choices, matrix, yes_or_no
 
 TEXTS = ("red cat", "blue cat", "cat")
 ONE = Example("e", "c", "c", ("i",), TEXTS)

@@ -18,8 +18,8 @@ from vl_assay.hub_datasets.core.examples import MISSING, Example, Phrase, TaskDa
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.metrics.records.predictions import read_sheet
 from vl_assay.model_wrappers import LoadOptions, load_model
-from vl_assay.model_wrappers._answer_files import Record, read_records
-from vl_assay.model_wrappers._work import Work
+from vl_assay.model_wrappers.engine.plan import Work
+from vl_assay.model_wrappers.precomputed.files import Record, read_records
 
 run, sources = answers_support.run, answers_support.sources  # fixtures
 

@@ -17,8 +17,8 @@ from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import ModelError, UnknownNameError, VLAssayError
 from vl_assay.metrics.records.predictions import file_hash, read_sheet
 from vl_assay.model_wrappers import LoadOptions, load_model, score
-from vl_assay.model_wrappers._protocol import SheetSource, abilities
-from vl_assay.model_wrappers._runner import plan
+from vl_assay.model_wrappers.engine.protocol import SheetSource, abilities
+from vl_assay.model_wrappers.engine.runner import plan
 
 run, sources = answers_support.run, answers_support.sources  # fixtures
 

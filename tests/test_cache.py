@@ -10,9 +10,9 @@ import pytest
 from support import Recorder, all_scores, run_quietly
 
 from vl_assay.model_wrappers import ModelInfo
-from vl_assay.model_wrappers._cache import cached_models, clear_cache, open_cache
-from vl_assay.model_wrappers._parts import PartStore
-from vl_assay.model_wrappers._processes import Processes
+from vl_assay.model_wrappers.engine.cache import cached_models, clear_cache, open_cache
+from vl_assay.model_wrappers.engine.chunks import PartStore
+from vl_assay.model_wrappers.engine.distributed import Processes
 
 INFO = ModelInfo("m", "test", "m", "1", "float32")
 

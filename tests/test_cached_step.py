@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from vl_assay.model_wrappers.finetune._cached_step import cached_backward
-from vl_assay.model_wrappers.finetune.losses import Embeddings, Weights, total
+from vl_assay.model_wrappers.finetune.train.cached_step import cached_backward
+from vl_assay.model_wrappers.finetune.train.losses import Embeddings, Weights, total
 
 KINDS = ("images", "captions", "negatives", "positives")
 EVERY = Weights(contrastive=1, negclip=0.5, hard_negative=0.75, hard_positive=0.25)

@@ -11,8 +11,8 @@ from vl_assay.metrics.functional.boxes import box_iou
 from vl_assay.metrics.functional.cpd import cpd_ap
 from vl_assay.metrics.functional.grounding import grounding_recall, group_recall_at_1
 from vl_assay.model_wrappers import LoadOptions, load_model
-from vl_assay.model_wrappers._families import checkpoint_path, demo_names
-from vl_assay.model_wrappers._protocol import Query, abilities
+from vl_assay.model_wrappers.engine.families import checkpoint_path, demo_names
+from vl_assay.model_wrappers.engine.protocol import Query, abilities
 
 SCENES = 60
 

@@ -15,8 +15,8 @@ from tiny_models import tiny_grounding_dino, tiny_owlvit
 
 from vl_assay.metrics.common.errors import ModelError, UnknownNameError
 from vl_assay.model_wrappers import LoadOptions, load_model
-from vl_assay.model_wrappers._detection_boxes import Limits, best_boxes, probabilities, read_limits
-from vl_assay.model_wrappers._protocol import Detector, Query, abilities
+from vl_assay.model_wrappers.engine.protocol import Detector, Query, abilities
+from vl_assay.model_wrappers.loading.detectors import Limits, best_boxes, probabilities, read_limits
 
 BUILDERS = {
     "owlvit": tiny_owlvit,

@@ -164,7 +164,7 @@ def test_a_tokenizer_whose_end_the_model_would_not_find_is_refused(tiny_clip, tm
 
 
 def test_a_tokenizer_that_lacks_its_library_says_which(folders, monkeypatch):
-    from vl_assay.model_wrappers import _loading
+    from vl_assay.model_wrappers.loading import checkpoints as _loading
 
     def lacking(*_, **__):
         raise ImportError("SiglipTokenizer requires the SentencePiece library")

@@ -16,9 +16,9 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from vl_assay.metrics.common.errors import ModelError, UnknownNameError
-from vl_assay.model_wrappers import LoadOptions, _loading, family_names, load_model
-from vl_assay.model_wrappers._families import get_family
-from vl_assay.model_wrappers._protocol import (
+from vl_assay.model_wrappers import LoadOptions, family_names, load_model
+from vl_assay.model_wrappers.engine.families import get_family
+from vl_assay.model_wrappers.engine.protocol import (
     Answerer,
     CrossEncoder,
     Detector,
@@ -27,7 +27,8 @@ from vl_assay.model_wrappers._protocol import (
     TextScorer,
     abilities,
 )
-from vl_assay.model_wrappers._torch_models import TextModel
+from vl_assay.model_wrappers.loading import checkpoints as _loading
+from vl_assay.model_wrappers.loading.torch_models import TextModel
 
 MATCHES = ("matching", "retrieval")
 DETECTS = ("detection",)

@@ -26,15 +26,15 @@ from vl_assay.metrics.common.errors import (
     VLAssayError,
 )
 from vl_assay.model_wrappers import load_model
-from vl_assay.model_wrappers.finetune import _run
-from vl_assay.model_wrappers.finetune._batches import Preparation
-from vl_assay.model_wrappers.finetune._checkpoints import write_folder
-from vl_assay.model_wrappers.finetune._logging import Log, read_log
-from vl_assay.model_wrappers.finetune._towers import Towers, trainable
-from vl_assay.model_wrappers.finetune.data import read_training_set
-from vl_assay.model_wrappers.finetune.losses import Weights
-from vl_assay.model_wrappers.finetune.recipes import RECIPES, adapt, get_recipe
-from vl_assay.model_wrappers.finetune.training import Running, finetune
+from vl_assay.model_wrappers.finetune.data.batches import Preparation
+from vl_assay.model_wrappers.finetune.data.data import read_training_set
+from vl_assay.model_wrappers.finetune.train import run as _run
+from vl_assay.model_wrappers.finetune.train.checkpoints import write_folder
+from vl_assay.model_wrappers.finetune.train.logging import Log, read_log
+from vl_assay.model_wrappers.finetune.train.losses import Weights
+from vl_assay.model_wrappers.finetune.train.recipes import RECIPES, adapt, get_recipe
+from vl_assay.model_wrappers.finetune.train.towers import Towers, trainable
+from vl_assay.model_wrappers.finetune.train.training import Running, finetune
 
 KINDS = ("clip", "metaclip_2", "align", "altclip", "chinese_clip", "siglip", "siglip2", "flava")
 

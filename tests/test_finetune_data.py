@@ -16,7 +16,7 @@ from vl_assay.hub_datasets.toy_scenes import render
 from vl_assay.hub_datasets.toy_scenes.language import MEANING, parse, synonym
 from vl_assay.hub_datasets.toy_scenes.tasks import CATEGORIES, task_rows
 from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
-from vl_assay.model_wrappers.finetune.data import Sample, read_training_set
+from vl_assay.model_wrappers.finetune.data.data import Sample, read_training_set
 
 SWAP, REPLACE = "scene:swap", "scene:replace"
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.model_wrappers.finetune._reading import FileImages
-from vl_assay.model_wrappers.finetune.data import Sample, TrainingSet, epoch, steps
+from vl_assay.model_wrappers.finetune.data.data import Sample, TrainingSet, epoch, steps
+from vl_assay.model_wrappers.finetune.data.reading import FileImages
 
 
 def made(count, negatives=2, positives=1):

@@ -18,11 +18,11 @@ from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError, ModelError, UnknownNameError, VLAssayError
 from vl_assay.model_wrappers import load_model, score
-from vl_assay.model_wrappers._processes import Processes
-from vl_assay.model_wrappers.finetune import _run
-from vl_assay.model_wrappers.finetune._evaluation import RECOGNITION, recognition
-from vl_assay.model_wrappers.finetune._logging import read_log
-from vl_assay.model_wrappers.finetune.training import Evaluation, Running, Stopping, finetune
+from vl_assay.model_wrappers.engine.distributed import Processes
+from vl_assay.model_wrappers.finetune.train import run as _run
+from vl_assay.model_wrappers.finetune.train.logging import read_log
+from vl_assay.model_wrappers.finetune.train.training import Evaluation, Running, Stopping, finetune
+from vl_assay.model_wrappers.finetune.train.validation import RECOGNITION, recognition
 
 ACCURACY = "sugarcrepe/add_att/accuracy"
 

@@ -19,9 +19,9 @@ import torch
 from finetune_support import furthest, make_training_set, same_bits, short, weights
 
 from vl_assay.metrics.common.errors import DataError, StorageError
-from vl_assay.model_wrappers.finetune import _run
-from vl_assay.model_wrappers.finetune._logging import Log, read_log
-from vl_assay.model_wrappers.finetune.training import Running, finetune
+from vl_assay.model_wrappers.finetune.train import run as _run
+from vl_assay.model_wrappers.finetune.train.logging import Log, read_log
+from vl_assay.model_wrappers.finetune.train.training import Running, finetune
 
 SCRIPT = """
     import os

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from vl_assay.metrics.common.errors import DataError, ModelError
 from vl_assay.model_wrappers import LoadOptions, load_model
-from vl_assay.model_wrappers._protocol import DualEncoder
+from vl_assay.model_wrappers.engine.protocol import DualEncoder
 
 CAPTIONS = (
     "a red cat",

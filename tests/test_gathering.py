@@ -16,9 +16,9 @@ from torch import multiprocessing
 from torch.nn.parallel import DistributedDataParallel
 
 from vl_assay.metrics.common.errors import VLAssayError
-from vl_assay.model_wrappers.finetune._cached_step import cached_backward
-from vl_assay.model_wrappers.finetune._gathering import gather, gather_embeddings
-from vl_assay.model_wrappers.finetune.losses import Embeddings, Weights, total
+from vl_assay.model_wrappers.finetune.train.cached_step import cached_backward
+from vl_assay.model_wrappers.finetune.train.gathering import gather, gather_embeddings
+from vl_assay.model_wrappers.finetune.train.losses import Embeddings, Weights, total
 
 PARTS = {2: [(5, 4), (1, 8), (0, 9)], 3: [(3, 3, 3), (2, 6, 1), (4, 0, 5)]}
 WEIGHTS = {

@@ -13,16 +13,16 @@ from vl_assay.hub_datasets.core.benchmarks import Task
 from vl_assay.hub_datasets.core.examples import Example, Phrase, TaskData
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import ModelInfo
-from vl_assay.model_wrappers._detection import detect
-from vl_assay.model_wrappers._pairs import score_answers, score_by_crossing, score_by_pairs
-from vl_assay.model_wrappers._parts import PartStore
-from vl_assay.model_wrappers._processes import Processes
-from vl_assay.model_wrappers._progress import Progress
-from vl_assay.model_wrappers._protocol import Found, Query, abilities
-from vl_assay.model_wrappers._scoring import score_blindly, score_by_embeddings
-from vl_assay.model_wrappers._sheets import Results
-from vl_assay.model_wrappers._stages import Stages
-from vl_assay.model_wrappers._work import Work
+from vl_assay.model_wrappers.engine.chunks import PartStore
+from vl_assay.model_wrappers.engine.detection import detect
+from vl_assay.model_wrappers.engine.distributed import Processes
+from vl_assay.model_wrappers.engine.embeddings import score_blindly, score_by_embeddings
+from vl_assay.model_wrappers.engine.pairs import score_answers, score_by_crossing, score_by_pairs
+from vl_assay.model_wrappers.engine.pipeline import Stages
+from vl_assay.model_wrappers.engine.plan import Work
+from vl_assay.model_wrappers.engine.progress import Progress
+from vl_assay.model_wrappers.engine.protocol import Found, Query, abilities
+from vl_assay.model_wrappers.engine.rows import Results
 
 INFO = ModelInfo("fake", "test", "fake", "1", "float32")
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.model_wrappers.finetune import losses
-from vl_assay.model_wrappers.finetune.losses import Embeddings, Weights, total
+from vl_assay.model_wrappers.finetune.train import losses
+from vl_assay.model_wrappers.finetune.train.losses import Embeddings, Weights, total
 
 EVERY = Weights(contrastive=0.7, negclip=1.3, hard_negative=0.5, hard_positive=-0.25)
 EXACT = {"rtol": 1e-11, "atol": 1e-11}

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from vl_assay.metrics.common.errors import DataError, ModelError, ScoresError, UnknownNameError
-from vl_assay.model_wrappers.finetune import mining
-from vl_assay.model_wrappers.finetune._reading import FileImages
-from vl_assay.model_wrappers.finetune.data import Sample, TrainingSet
-from vl_assay.model_wrappers.finetune.mining import mine, nearest
+from vl_assay.model_wrappers.finetune.data import mining
+from vl_assay.model_wrappers.finetune.data.data import Sample, TrainingSet
+from vl_assay.model_wrappers.finetune.data.mining import mine, nearest
+from vl_assay.model_wrappers.finetune.data.reading import FileImages
 
 
 class _FlatIndex:

@@ -246,7 +246,7 @@ def test_a_tokenizer_that_fills_captions_in_a_way_of_its_own_is_refused(library,
 
 
 def test_without_the_library_the_family_says_what_to_install(monkeypatch):
-    from vl_assay.model_wrappers._families import get_family
+    from vl_assay.model_wrappers.engine.families import get_family
 
     found = importlib.util.find_spec
 
@@ -262,7 +262,7 @@ def test_without_the_library_the_family_says_what_to_install(monkeypatch):
 
 
 def test_a_library_that_does_not_load_is_told_with_the_reason(library, monkeypatch):
-    from vl_assay.model_wrappers._families import get_family
+    from vl_assay.model_wrappers.engine.families import get_family
 
     family = get_family("open_clip")
     for error, message in (
@@ -281,7 +281,7 @@ def test_a_library_that_does_not_load_is_told_with_the_reason(library, monkeypat
 def test_a_model_is_fine_tuned_and_saved_for_the_library(library, tmp_path):
     from finetune_support import make_training_set, short
 
-    from vl_assay.model_wrappers.finetune.training import finetune
+    from vl_assay.model_wrappers.finetune.train.training import finetune
 
     training_set = make_training_set(16)
     outcome = finetune("open_clip:tiny-quickgelu/openai", training_set, tmp_path / "out", short(), progress=False)
@@ -299,7 +299,7 @@ def test_a_model_is_fine_tuned_and_saved_for_the_library(library, tmp_path):
 def test_a_model_fine_tuned_from_a_file_of_weights_is_scored_as_its_folder(library, coco, tmp_path):
     from finetune_support import make_training_set, short
 
-    from vl_assay.model_wrappers.finetune.training import Evaluation, Running, finetune
+    from vl_assay.model_wrappers.finetune.train.training import Evaluation, Running, finetune
 
     outcome = finetune(
         "open_clip:tiny-quickgelu",

@@ -11,7 +11,7 @@ import time
 import psutil
 import pytest
 
-from vl_assay.model_wrappers._processes import available_cpus
+from vl_assay.model_wrappers.engine.distributed import available_cpus
 
 SCRIPT = """
 import os, time

@@ -12,9 +12,9 @@ from vl_assay.hub_datasets.published.tables import all_tables, get_table
 from vl_assay.metrics.common.errors import ModelError, SheetError, UnknownNameError
 from vl_assay.metrics.records.predictions import Sheet, write_sheet
 from vl_assay.metrics.records.schema import MatchingRow
-from vl_assay.model_wrappers import _reproduce as module
-from vl_assay.model_wrappers._reproduce import reproduce, status
-from vl_assay.model_wrappers._reproduce_report import Comparison, as_json, to_markdown
+from vl_assay.model_wrappers.reproduce import reproduce as module
+from vl_assay.model_wrappers.reproduce.report import Comparison, as_json, to_markdown
+from vl_assay.model_wrappers.reproduce.reproduce import reproduce, status
 
 
 def test_the_tables_of_the_issue_are_there_and_others_are_refused_by_name():

@@ -20,9 +20,9 @@ from vl_assay.hub_datasets.published.tables import all_tables
 from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.records.predictions import read_sheet
-from vl_assay.model_wrappers import _reproduce as module
-from vl_assay.model_wrappers._reproduce import reproduce
-from vl_assay.model_wrappers._reproduce_report import to_markdown
+from vl_assay.model_wrappers.reproduce import reproduce as module
+from vl_assay.model_wrappers.reproduce.report import to_markdown
+from vl_assay.model_wrappers.reproduce.reproduce import reproduce
 
 QUIET = {"progress": False}
 

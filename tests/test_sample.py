@@ -11,8 +11,8 @@ from vl_assay.metrics.common.errors import ModelError
 from vl_assay.metrics.records.predictions import read_sheet
 from vl_assay.metrics.records.schema import AnswerRow, MatchingRow
 from vl_assay.model_wrappers import score
-from vl_assay.model_wrappers._runner import plan
-from vl_assay.model_wrappers._sample import _decisions, changed_decisions, predict, sample
+from vl_assay.model_wrappers.engine.estimate import _decisions, changed_decisions, predict, sample
+from vl_assay.model_wrappers.engine.runner import plan
 
 
 @pytest.fixture

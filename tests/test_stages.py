@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vl_assay.metrics.common.errors import ModelError
-from vl_assay.model_wrappers._parts import PartStore, cut, cut_by_cost, run_parts
-from vl_assay.model_wrappers._processes import Processes
-from vl_assay.model_wrappers._progress import Progress
-from vl_assay.model_wrappers._stages import Stages
+from vl_assay.model_wrappers.engine.chunks import PartStore, cut, cut_by_cost, run_parts
+from vl_assay.model_wrappers.engine.distributed import Processes
+from vl_assay.model_wrappers.engine.pipeline import Stages
+from vl_assay.model_wrappers.engine.progress import Progress
 
 
 class Member(Processes):

@@ -19,9 +19,9 @@ from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError, ModelError, ScoresError, UnknownNameError
 from vl_assay.metrics.functional.hard_positives import augmented_accuracy, brittleness
 from vl_assay.model_wrappers import load_model
-from vl_assay.model_wrappers.finetune import study
-from vl_assay.model_wrappers.finetune._study_plots import plot_png
-from vl_assay.model_wrappers.finetune._study_report import (
+from vl_assay.model_wrappers.finetune.study import study
+from vl_assay.model_wrappers.finetune.study.plots import plot_png
+from vl_assay.model_wrappers.finetune.study.report import (
     KINDS,
     TABLES,
     _sections,
@@ -32,7 +32,7 @@ from vl_assay.model_wrappers.finetune._study_report import (
     to_markdown,
     verdict,
 )
-from vl_assay.model_wrappers.finetune.study import ARTEFACTS, BASE, VARIANTS, Size, Study, make_examples
+from vl_assay.model_wrappers.finetune.study.study import ARTEFACTS, BASE, VARIANTS, Size, Study, make_examples
 
 ROOT = Path(__file__).parents[1]
 TINY = Size(captions=64, scenes=12, seeds=1, epochs=1, batch_size=16, warmup_steps=1)
@@ -151,7 +151,9 @@ def test_a_study_goes_on_where_it_stopped(tiny, monkeypatch):
     finetune, score = study.finetune, study.score_examples
     monkeypatch.setattr(study, "finetune", lambda *a, **k: trained.append(a[2].name) or finetune(*a, **k))
     monkeypatch.setattr(study, "score_examples", lambda *a: scored.append(1) or score(*a))
-    monkeypatch.setattr("vl_assay.model_wrappers.finetune._run.Run.train", lambda run: pytest.fail("trained again"))
+    monkeypatch.setattr(
+        "vl_assay.model_wrappers.finetune.train.run.Run.train", lambda run: pytest.fail("trained again")
+    )
     again = study.run_study(out, TINY, variants=first.variants, progress=False)
     assert (trained, len(scored)) == (["hn"], 1)
     for name, scores in first.scores.items():

@@ -107,13 +107,13 @@ def finetune(
     from rich.console import Console
 
     from ...hub_datasets.commands import parse_options
-    from .._processes import default_device, join
-    from ..commands import parse_settings
+    from ..engine.commands import parse_settings
+    from ..engine.distributed import default_device, join
 
     default_device(0)  # says what to install where torch is not
-    from ._evaluation import Evaluation, Stopping
-    from .recipes import adapt, get_recipe
-    from .training import Running, finetune
+    from .train.recipes import adapt, get_recipe
+    from .train.training import Running, finetune
+    from .train.validation import Evaluation, Stopping
 
     chosen = adapt(get_recipe(recipe), parse_settings(set_))
     evaluation = Evaluation(tuple(evaluate or ()), recognise, tuple(template or Evaluation.templates), data_dir)
@@ -183,13 +183,13 @@ def study(
 
     Example: `vl-assay study hard-positives --quick --out quick-study`
     """
-    from .._processes import available_cpus, default_device
+    from ..engine.distributed import available_cpus, default_device
 
     if name != "hard-positives":
         raise UnknownNameError("study", name, ["hard-positives"])
     device = default_device(0)  # says what to install where torch is not
-    from ._study_report import print_study
-    from .study import FULL, QUICK, run_study
+    from .study.report import print_study
+    from .study.study import FULL, QUICK, run_study
 
     size = QUICK if quick else FULL
     run_study(

@@ -35,12 +35,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from vl_assay.hub_datasets.toy_scenes import tasks
 from vl_assay.model_wrappers import load_model
-from vl_assay.model_wrappers.finetune import _run
-from vl_assay.model_wrappers.finetune._logging import Log
-from vl_assay.model_wrappers.finetune._reading import Images
-from vl_assay.model_wrappers.finetune.data import Sample, TrainingSet
-from vl_assay.model_wrappers.finetune.recipes import RECIPES
-from vl_assay.model_wrappers.finetune.training import Running, finetune
+from vl_assay.model_wrappers.finetune.data.data import Sample, TrainingSet
+from vl_assay.model_wrappers.finetune.data.reading import Images
+from vl_assay.model_wrappers.finetune.train import run as _run
+from vl_assay.model_wrappers.finetune.train.logging import Log
+from vl_assay.model_wrappers.finetune.train.recipes import RECIPES
+from vl_assay.model_wrappers.finetune.train.training import Running, finetune
 
 
 class Photographs(Images):

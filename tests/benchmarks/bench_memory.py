@@ -129,7 +129,7 @@ def child(arguments: argparse.Namespace) -> None:
 
 def _look_before_writing(held: dict[str, float]) -> None:
     """Have the megabytes of Python objects that are alive when the sheet is about to be written put into `held`."""
-    from vl_assay.model_wrappers import _runner
+    from vl_assay.model_wrappers.engine import runner as _runner
 
     write = _runner.write_sheet
 

@@ -1,0 +1,257 @@
+"""Embeddings kept on the disk, so that no image or caption is encoded twice by the same model.
+
+A folder for each model (its name, revision, dtype, preprocessing and settings, the kind of device and the versions of
+the libraries that compute) holds shards: ``.npz`` files with content keys and their embeddings, written whole and never
+changed. So several runs may read and write at once and lose nothing. A shard that is damaged, or does not hold rows of
+length 1 and of the width in its name, is removed and its rows are computed anew. When all shards together exceed the
+limit, those that were not used for longest go.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...hub_datasets.core.examples import cache_folder
+from ...metrics.common.errors import ModelError, StorageError
+from ...metrics.common.storage import write_atomically
+from .chunks import PartStore, choice_key
+from .distributed import Processes
+from .protocol import ModelInfo
+
+# Bytes of all shards; VL_ASSAY_CACHE_LIMIT, in gigabytes, sets another.
+LIMIT = 10.0
+_MODEL_FILE = "model.json"
+# What reading a damaged archive may raise: a bit in a header may ask for another compression, or for all memory.
+_DAMAGED = (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, MemoryError)
+# Half precision leaves a length of 1 within about this.
+_TOLERANCE = 0.02
+
+# Rows for the items at the given places, computed in a stage of the given name.
+Encode = Callable[[Sequence[int], str], np.ndarray]
+
+
+@dataclass(frozen=True)
+class CachedModel:
+    """What the cache holds of one model."""
+
+    name: str
+    revision: str
+    dtype: str
+    folder: Path
+    shards: int
+    bytes: int
+
+
+class EmbeddingCache:
+    """The embeddings of one model, for one run; without a folder nothing is kept."""
+
+    def __init__(self, folder: Path | None, store: PartStore, processes: Processes) -> None:
+        self._folder = folder
+        self._store = store
+        self._processes = processes
+        self._found: dict[str, int] = {}
+
+    def embed(self, kind: str, keys: Sequence[str], encode: Encode) -> np.ndarray:
+        """Rows (n, d) for the items with these content keys: those that are kept, and `encode` for the others.
+
+        Args:
+            kind: "images" or "captions"; also the name of the stage.
+            keys: content keys, each once.
+            encode: computes rows for the places in `keys` that it is given.
+
+        Raises:
+            ModelError: the model's rows have another width than those kept, of the same model.
+        """
+        if self._folder is None:
+            return encode(range(len(keys)), kind)
+        known = self._known(kind, keys)
+        places, rows = known["place"], known["row"]
+        self._found[kind] = len(places)
+        if not len(places):
+            computed = encode(range(len(keys)), kind)
+            self._keep(kind, keys, computed)
+            return computed
+        left = np.setdiff1d(np.arange(len(keys)), places)
+        every = np.empty((len(keys), rows.shape[1]), rows.dtype)
+        every[places] = rows
+        if len(left):
+            computed = encode(left.tolist(), f"{kind}-{choice_key(left)}")
+            if computed.shape[1:] != rows.shape[1:]:
+                raise ModelError(
+                    f"the cache holds embeddings of width {rows.shape[1]} and the model gives {computed.shape[1]}; "
+                    "clear it with `vl-assay cache --clear`"
+                )
+            every[left] = computed
+            self._keep(kind, [keys[int(place)] for place in left], computed)
+        return every
+
+    def facts(self) -> dict[str, int]:
+        """How many embeddings were not computed, for the sheet."""
+        return {f"cached_{kind}": count for kind, count in self._found.items()}
+
+    def _known(self, kind: str, keys: Sequence[str]) -> np.ndarray:
+        """The ``place`` of each key that is kept, and its ``row``.
+
+        The main process looks once and leaves what it found with the parts of the run: other processes, and a run
+        that goes on after an interruption, use the same, whatever the cache holds by then.
+        """
+        with self._processes.together():
+            if self._processes.is_main and self._store.load(f"known-{kind}", 0) is None:
+                self._store.save(f"known-{kind}", 0, self._look_up(kind, keys))
+        known = self._store.load(f"known-{kind}", 0)
+        assert known is not None
+        return known
+
+    def _look_up(self, kind: str, keys: Sequence[str]) -> np.ndarray:
+        assert self._folder is not None
+        wanted = {key: place for place, key in enumerate(keys)}
+        found: dict[int, np.ndarray] = {}
+        for shard in sorted(self._folder.glob(f"{kind}-*.npz")):
+            for key, row in _read_shard(shard, wanted):
+                found[wanted[key]] = row
+        kinds = {(row.dtype, row.shape) for row in found.values()}
+        if len(kinds) != 1:
+            found, kinds = {}, {(np.dtype(np.float32), (0,))}
+        [(dtype, shape)] = kinds
+        return np.array(sorted(found.items()), [("place", np.int64), ("row", dtype, shape)])
+
+    def _keep(self, kind: str, keys: Sequence[str], rows: np.ndarray) -> None:
+        """Write a shard, and make room; a full disk loses the shard but not the run."""
+        if not self._processes.is_main or self._folder is None or not len(keys):
+            return
+        buffer = io.BytesIO()
+        np.savez(buffer, keys=np.array(keys, "S"), rows=rows)
+        name = hashlib.sha256("\n".join(keys).encode()).hexdigest()[:16]
+        with suppress(StorageError):
+            write_atomically(self._folder / f"{kind}-{rows.shape[1]}-{name}.npz", buffer.getvalue())
+        _make_room(self._folder.parent)
+
+
+def open_cache(
+    info: ModelInfo, device: str, libraries: dict[str, str], store: PartStore, processes: Processes, *, keep: bool
+) -> EmbeddingCache:
+    """The cache of a model; one that keeps nothing where `keep` is False."""
+    if not keep:
+        return EmbeddingCache(None, store, processes)
+    _limit()
+    versions = {
+        name: libraries[name] for name in sorted(libraries) if name not in ("vl-assay", "datasets", "accelerate")
+    }
+    identity = {**asdict(info), "device": device.partition(":")[0], "libraries": versions}
+    key = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    folder = _home() / key
+    with processes.together():
+        if processes.is_main:
+            _describe(folder, identity)
+    return EmbeddingCache(folder, store, processes)
+
+
+def _describe(folder: Path, identity: dict[str, Any]) -> None:
+    """Write what a model's folder holds, if it does not say so; a damaged one may hold anything, and is emptied."""
+    description = folder / _MODEL_FILE
+    try:
+        whole = _is_record(description.read_text(encoding="utf-8"))
+    except OSError:
+        whole = None
+    except ValueError:
+        whole = False
+    if whole is False:
+        shutil.rmtree(folder, ignore_errors=True)
+    if not whole:
+        write_atomically(description, json.dumps(identity, default=str).encode())
+
+
+def cached_models() -> list[CachedModel]:
+    """What the cache holds, by model."""
+    models = []
+    for folder in sorted(_home().glob("*")):
+        try:
+            record = json.loads((folder / _MODEL_FILE).read_text(encoding="utf-8"))
+            name, revision, dtype = (str(record[key]) for key in ("name", "revision", "dtype"))
+        except (OSError, ValueError, KeyError, TypeError):
+            name, revision, dtype = "(damaged)", "", ""
+        shards = list(folder.glob("*.npz"))
+        models.append(CachedModel(name, revision, dtype, folder, len(shards), sum(map(_size, shards))))
+    return models
+
+
+def clear_cache() -> int:
+    """Remove all embeddings; returns how many bytes they took."""
+    freed = sum(model.bytes for model in cached_models())
+    shutil.rmtree(_home(), ignore_errors=True)
+    return freed
+
+
+def _limit() -> float:
+    text = os.environ.get("VL_ASSAY_CACHE_LIMIT", str(LIMIT))
+    try:
+        return float(text)
+    except ValueError:
+        raise StorageError(f"VL_ASSAY_CACHE_LIMIT is {text!r}; give gigabytes as a number, such as 10") from None
+
+
+def _home() -> Path:
+    return cache_folder() / "embeddings"
+
+
+def _read_shard(shard: Path, wanted: dict[str, int]) -> list[tuple[str, np.ndarray]]:
+    """The wanted rows of a shard; a shard that is not what it should be is removed."""
+    try:
+        with np.load(shard, allow_pickle=False) as content:
+            keys = [key.decode() for key in content["keys"].tolist()]
+            if not any(key in wanted for key in keys):
+                return []
+            rows = content["rows"]
+        if rows.shape != (len(keys), int(shard.name.split("-")[1])) or rows.dtype.kind != "f":
+            raise ValueError(f"rows of shape {rows.shape}")
+        if not (np.abs(np.linalg.norm(rows.astype(np.float64), axis=1) - 1) < _TOLERANCE).all():
+            raise ValueError("rows not of length 1")
+    except _DAMAGED:
+        shard.unlink(missing_ok=True)
+        return []
+    with suppress(OSError):
+        os.utime(shard)
+    return [(key, row) for key, row in zip(keys, rows, strict=True) if key in wanted]
+
+
+def _make_room(home: Path) -> None:
+    limit = _limit() * 1e9
+    shards = sorted(home.glob("*/*.npz"), key=_time)
+    total = sum(map(_size, shards))
+    for shard in shards:
+        if total <= limit:
+            break
+        total -= _size(shard)
+        shard.unlink(missing_ok=True)
+
+
+def _is_record(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text)["name"], str)
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def _size(path: Path) -> int:
+    with suppress(OSError):
+        return path.stat().st_size
+    return 0
+
+
+def _time(path: Path) -> Any:
+    with suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0

@@ -1,0 +1,70 @@
+"""Detection: the boxes of every phrase, image by image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...metrics.common.errors import ModelError
+from .chunks import cut_by_cost, part_size
+from .pipeline import Stages
+from .plan import Work
+from .protocol import Detector, Found, Query
+
+_QUERIES_PER_PART = 256
+# A box in a part's file: number of its image and of its query, then x1, y1, x2, y2 and the score.
+_WIDTH = 7
+
+
+class _Item(NamedTuple):
+    number: int
+    image: Any
+    size: tuple[int, int]
+    queries: list[Query]
+
+
+def detect(model: Detector, work: Work, stages: Stages) -> dict[tuple[int, Query], Found]:
+    """The boxes of every query of a work, by image number and query; a query that got none is there too."""
+    numbers = list(work.queries)
+    asked = [list(work.queries[number]) for number in numbers]
+
+    def load(place: int) -> _Item:
+        image, size = stages.decoder.prepare(model, work, numbers[place])
+        return _Item(place, image, size, asked[place])
+
+    def compute(batch: Sequence[_Item]) -> np.ndarray:
+        given = model.detect(
+            [item.image for item in batch], [item.size for item in batch], [item.queries for item in batch]
+        )
+        rows = [_rows(model.info.name, item, found) for item, found in zip(batch, given, strict=True)]
+        return np.concatenate(rows)
+
+    costs = [len(queries) for queries in asked]
+    parts = cut_by_cost(costs, part_size(sum(costs), 16, _QUERIES_PER_PART))
+    boxes = stages.run("boxes", parts, load, compute)
+    found = {(number, query): [] for number, queries in zip(numbers, asked, strict=True) for query in queries}
+    for row in boxes:
+        place = int(row[0])
+        found[numbers[place], asked[place][int(row[1])]].append(row[2:])
+    return {key: _found(np.array(rows).reshape(-1, 5)) for key, rows in found.items()}
+
+
+def _found(rows: np.ndarray) -> Found:
+    return Found(rows[:, :4], rows[:, 4])
+
+
+def _rows(model: str, item: _Item, found: Sequence[Found]) -> np.ndarray:
+    if len(found) != len(item.queries):
+        raise ModelError(f"{model} gave boxes for {len(found)} of {len(item.queries)} phrases")
+    rows = [np.empty((0, _WIDTH))]
+    for number, (boxes, scores) in enumerate(found):
+        boxes, scores = np.asarray(boxes, np.float64).reshape(-1, 4), np.asarray(scores, np.float64)
+        if len(boxes) != len(scores):
+            raise ModelError(f"{model} gave {len(boxes)} boxes and {len(scores)} scores for a phrase")
+        if not np.isfinite(boxes).all() or (boxes[:, :2] > boxes[:, 2:]).any():
+            raise ModelError(f"{model} gave a box that is not x1, y1, x2, y2 with x1 <= x2 and y1 <= y2")
+        places = np.broadcast_to([item.number, number], (len(boxes), 2))
+        rows.append(np.column_stack([places, boxes, scores]))
+    return np.concatenate(rows)

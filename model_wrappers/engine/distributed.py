@@ -1,0 +1,128 @@
+"""The processes that share a run: one, or as many as ``torchrun`` or ``accelerate launch`` started."""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import os
+import secrets
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from ...metrics.common.errors import ModelError, VLAssayError
+
+
+@dataclass(frozen=True)
+class Processes:
+    """This process's place among those of the run."""
+
+    rank: int = 0
+    world: int = 1
+    _state: Any = None
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the process that prints and writes the results."""
+        return self.rank == 0
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Go on only when every process has ended the block well; else each leaves with the first one's error.
+
+        So that no process waits for one that has failed.
+        """
+        failure: VLAssayError | None = None
+        try:
+            yield
+        except VLAssayError as error:
+            failure = error
+        failures = [failure] if self._state is None else self._gather(failure)
+        first = next((error for error in failures if error is not None), None)
+        if first is not None:
+            raise failure or first
+
+    def _gather(self, failure: VLAssayError | None) -> list[VLAssayError | None]:
+        from accelerate.utils import gather_object
+
+        texts = gather_object([None if failure is None else str(failure)])
+        return [None if text is None else VLAssayError(text) for text in texts]
+
+    def share_token(self) -> str:
+        """A random text that all processes have in common, and no earlier or other run; they meet here."""
+        tokens = [secrets.token_hex(4)]
+        if self._state is not None:
+            from accelerate.utils import broadcast_object_list
+
+            broadcast_object_list(tokens)
+        return tokens[0]
+
+    def wait(self) -> None:
+        """Wait until every process has come here."""
+        if self._state is not None:
+            self._state.wait_for_everyone()
+
+
+def join() -> Processes:
+    """Join the other processes of this run, if there are any; torch is imported only then."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world == 1:
+        return Processes()
+    import torch
+    from accelerate import PartialState
+
+    # One process may download or build for hours while the others wait for it.
+    state = PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=1))
+    if state.num_processes != world:
+        raise VLAssayError(
+            f"{world} processes were started but only {state.num_processes} found each other; "
+            "on a CPU start them with: torchrun --nproc_per_node N --no-python vl-assay run …"
+        )
+    atexit.register(_leave)
+    return Processes(state.process_index, state.num_processes, state)
+
+
+def _leave() -> None:
+    """Part from the other processes: left to the interpreter's end, torch's threads now and then abort it."""
+    import torch
+
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+def end_with_parent() -> None:
+    """In a worker process: end when the process that started it does, even if killed, and at once at Ctrl-C.
+
+    Workers of a pool would wait for work for ever, or begin with the next.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+
+    def wait() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def available_cpus() -> int:
+    """How many CPUs this process may use, if those that torchrun started on its machine share them."""
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(cpus // int(os.environ.get("LOCAL_WORLD_SIZE", "1")), 1)
+
+
+def default_device(rank: int) -> str:
+    """The device of a process: its GPU, Apple's, or the CPU."""
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise ModelError("models need torch and transformers: pip install 'vl-assay[models]'") from None
+
+    if torch.cuda.is_available():
+        return f"cuda:{int(os.environ.get('LOCAL_RANK', rank)) % torch.cuda.device_count()}"
+    return "mps" if torch.backends.mps.is_available() else "cpu"

@@ -1,0 +1,178 @@
+"""Scoring by models that read images and captions apart: dual encoders, and blind models that see no image."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...metrics.common.errors import ModelError
+from .cache import EmbeddingCache
+from .chunks import choice_key, cut, cut_by_cost, part_size
+from .pipeline import Stages
+from .plan import Work
+from .protocol import DualEncoder, TextScorer
+
+# In single precision a cosine moves by at most 1e-6 with the batch, so the difference of two by at most 2e-6;
+# whatever lies within twice that is settled.
+NEAR_TIE = 4e-6
+IMAGES_PER_PART = 128
+_CAPTIONS_PER_PART = 512
+_SETTLED_PER_PART = 16
+_TOKENISED_AT_ONCE = 1024
+# 2**22 scores, 32 MB in double precision, are computed at a time.
+_BLOCK = 2**22
+
+
+class Scores(NamedTuple):
+    """Scores of pairs (p,), float64; of each pool, float32 (images, texts); and facts for the sheets."""
+
+    pairs: np.ndarray
+    pools: list[np.ndarray]
+    facts: dict[str, int]
+
+
+def score_by_embeddings(model: DualEncoder, work: Work, stages: Stages, cache: EmbeddingCache) -> Scores:
+    """Scores of all captions of a work as dot products of embeddings."""
+    pairs = work.captions
+    tokens = prepare_texts(model.prepare_captions, pairs.texts)
+    wanted = pairs.images()
+
+    def encode_images(left: Sequence[int], stage: str) -> np.ndarray:
+        return stages.run(
+            stage,
+            cut(len(left), math.ceil(part_size(len(left), 8, IMAGES_PER_PART))),
+            lambda place: stages.decoder.prepare(model, work, int(wanted[left[place]])).image,
+            lambda batch: _one_row_each(model, batch, model.encode_images(batch)),
+        )
+
+    def encode_captions(left: Sequence[int], stage: str) -> np.ndarray:
+        return _run_by_length(
+            stages,
+            stage,
+            [tokens[number] for number in left],
+            [pairs.texts[number] for number in left],
+            lambda batch: _one_row_each(model, batch, model.encode_captions(batch)),
+        )
+
+    images = cache.embed("images", [work.images[number] for number in wanted], encode_images)
+    captions = cache.embed("captions", [_text_key(text) for text in pairs.texts], encode_captions)
+    place = np.zeros(len(work.images), np.int64)
+    place[wanted] = np.arange(len(wanted))
+    scores = _dot(images[place[pairs.image]], captions[pairs.text])
+    near = pairs.near_ties(scores, NEAR_TIE)
+    if near.any():
+        exact_images = _settle(
+            stages,
+            "images",
+            pairs.image[near],
+            lambda number: stages.decoder.prepare(model, work, number).image,
+            lambda batch: model.encode_images(batch, exact=True),
+        )
+        exact_captions = _settle(
+            stages,
+            "captions",
+            pairs.text[near],
+            lambda number: tokens[number],
+            lambda batch: model.encode_captions(batch, exact=True),
+        )
+        scores[near] = _dot(exact_images, exact_captions)
+    pools = [_pool_scores(images[place[pool.images]], captions[pool.texts]) for pool in pairs.pools]
+    return Scores(scores, pools, settling_facts(model.max_tokens, tokens, near) | cache.facts())
+
+
+def score_blindly(model: TextScorer, work: Work, stages: Stages) -> Scores:
+    """Scores of all captions of a work by a model that sees none of its images."""
+    pairs = work.captions
+    tokens = prepare_texts(model.prepare_captions, pairs.texts)
+
+    def rows(batch: Sequence[Any], exact: bool = False) -> np.ndarray:
+        return as_column(model.info.name, model.score_captions(batch, exact=exact), len(batch))
+
+    captions = _run_by_length(stages, "captions", tokens, pairs.texts, rows)[:, 0]
+    scores = captions[pairs.text]
+    near = pairs.near_ties(scores, NEAR_TIE, across_images=False)
+    if near.any():
+        exact = _settle(
+            stages, "captions", pairs.text[near], lambda number: tokens[number], lambda batch: rows(batch, exact=True)
+        )
+        scores[near] = exact[:, 0]
+    pools = [np.tile(captions[pool.texts].astype(np.float32), (len(pool.images), 1)) for pool in pairs.pools]
+    return Scores(scores, pools, settling_facts(model.max_tokens, tokens, near))
+
+
+def _run_by_length(
+    stages: Stages,
+    stage: str,
+    tokens: Sequence[Sequence[int]],
+    texts: Sequence[str],
+    compute: Callable[[list[Any]], np.ndarray],
+) -> np.ndarray:
+    """Rows for texts, in their order, computed in batches of like length, which waste little on padding."""
+    # The text itself makes the order total.
+    by_length = sorted(range(len(tokens)), key=lambda i: (len(tokens[i]), texts[i]))
+    costs = np.array([len(tokens[number]) for number in by_length])
+    each = max(costs.mean(), 1.0) if len(costs) else 1.0
+    parts = cut_by_cost(costs, part_size(costs.sum(), 32 * each, _CAPTIONS_PER_PART * each))
+    found = stages.run(stage, parts, lambda place: tokens[by_length[place]], compute)
+    rows = np.empty_like(found)
+    rows[by_length] = found
+    return rows
+
+
+def _settle(
+    stages: Stages,
+    what: str,
+    numbers: np.ndarray,
+    load: Callable[[int], Any],
+    compute: Callable[[list[Any]], np.ndarray],
+) -> np.ndarray:
+    """Rows for items, by their numbers, each different one computed alone and in double precision."""
+    chosen, place = np.unique(numbers, return_inverse=True)
+    parts = cut(len(chosen), _SETTLED_PER_PART)
+    stage = f"settling-{what}-{choice_key(chosen)}"
+    return stages.run(stage, parts, lambda i: load(int(chosen[i])), compute, batch_size=1)[place]
+
+
+def prepare_texts(prepare: Callable[[Sequence[str]], list[list[int]]], texts: Sequence[str]) -> list[list[int]]:
+    """The token ids of each text; some at a time, since tokenizers keep much more of a call than the ids."""
+    return [ids for some in cut(len(texts), _TOKENISED_AT_ONCE) for ids in prepare(texts[some.start : some.stop])]
+
+
+def settling_facts(limit: int, tokens: Sequence[Sequence[int]], near: np.ndarray) -> dict[str, int]:
+    """How many texts are longer than a model reads, and how many pairs were settled, for the sheets."""
+    return {"truncated_captions": sum(len(ids) > limit for ids in tokens), "settled_pairs": int(near.sum())}
+
+
+def as_column(model: str, scores: Any, count: int) -> np.ndarray:
+    """Scores as float64 (n, 1); `ModelError` where there are not as many as were asked for."""
+    column = np.asarray(scores, np.float64)
+    if column.shape != (count,):
+        raise ModelError(f"{model} gave {column.shape} scores for {count} captions")
+    return column[:, None]
+
+
+def _text_key(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _one_row_each(model: DualEncoder, batch: Sequence[Any], rows: np.ndarray) -> np.ndarray:
+    if rows.ndim != 2 or len(rows) != len(batch):
+        raise ModelError(f"{model.info.name} gave embeddings of shape {rows.shape} for {len(batch)} items")
+    return rows
+
+
+def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.einsum("nd,nd->n", a.astype(np.float64), b.astype(np.float64))
+
+
+def _pool_scores(images: np.ndarray, captions: np.ndarray) -> np.ndarray:
+    """All dot products (images, captions), computed in double precision block by block, kept in single precision."""
+    scores = np.empty((len(images), len(captions)), np.float32)
+    transposed = captions.T.astype(np.float64)
+    for rows in cut(len(images), max(_BLOCK // max(len(captions), 1), 1)):
+        scores[rows.start : rows.stop] = images[rows.start : rows.stop].astype(np.float64) @ transposed
+    return scores

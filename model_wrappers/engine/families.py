@@ -1,0 +1,126 @@
+"""Which models there are: families found by listing modules, demo checkpoints by listing folders."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ...metrics.common.errors import ModelError, UnknownNameError
+from .protocol import LoadOptions, Model
+
+_HERE = Path(__file__).parent
+_NOT_FAMILIES = {"commands"}
+
+
+def family_names() -> list[str]:
+    """The names of all families, sorted: the public modules of this package."""
+    return sorted(p.stem for p in _HERE.glob("*.py") if not p.stem.startswith("_") and p.stem not in _NOT_FAMILIES)
+
+
+def get_family(name: str) -> Any:
+    """The module of a family; `UnknownNameError` lists the known ones, `ModelError` says what it lacks."""
+    if name not in family_names():
+        raise UnknownNameError("model family", name, family_names())
+    try:
+        family = importlib.import_module(f"{__package__}.{name}")
+    except ImportError as error:
+        raise ModelError(f"the family {name} lacks a library ({error}): pip install 'vl-assay[models]'") from error
+    except RuntimeError as error:
+        if "torchvision" not in str(error):
+            raise
+        raise ModelError(
+            f"torch and torchvision do not fit together ({error}). Nothing here needs torchvision: "
+            "pip uninstall torchvision, or install the two in matching builds"
+        ) from error
+    for needed in ("load", "MODEL_TYPES", "CHECKPOINTS"):
+        if not hasattr(family, needed):
+            raise ModelError(f"the family {name} has no {needed}; CONTRIBUTING says what a family is made of")
+    return family
+
+
+def families_of(model_type: str) -> list[str]:
+    """The families that answer for a ``model_type``; those whose libraries are not installed cannot be asked."""
+    found = []
+    for name in family_names():
+        with suppress(ModelError):
+            if model_type in get_family(name).MODEL_TYPES:
+                found.append(name)
+    return found
+
+
+def demo_names() -> list[str]:
+    """The names of the checkpoints that come with the package."""
+    return sorted(path.parent.name.replace("_", "-") for path in _HERE.glob("demo_*/config.json"))
+
+
+def checkpoint_path(name: str) -> str:
+    """The folder of a demo checkpoint; any other name or path unchanged."""
+    return str(_HERE / name.replace("-", "_")) if name in demo_names() else name
+
+
+def load_model(name: str, options: LoadOptions | None = None) -> Model:
+    """Load a model by name.
+
+    Args:
+        name: a demo checkpoint (``"demo-clip"``), a local folder, a Hub repository, or any of them after
+            ``family:``, such as ``"clip:openai/clip-vit-base-patch32"`` or ``"mock:oracle"``.
+        options: how to load it.
+
+    Raises:
+        ModelError: not found, incomplete, or of no family here; the message says which.
+    """
+    options = options or LoadOptions()
+    family, separator, checkpoint = name.partition(":")
+    if separator and not Path(name).exists():
+        return get_family(family).load(checkpoint, options)
+    path = checkpoint_path(name)
+    model_type = _model_type(path, options)
+    types: dict[str, str] = {}
+    unusable: list[str] = []
+    for known in family_names():
+        try:
+            module = get_family(known)
+        except ModelError as error:
+            unusable.append(str(error))
+            continue
+        if model_type in module.MODEL_TYPES:
+            return module.load(name, options)
+        types[known] = ", ".join(module.MODEL_TYPES)
+    answers = "; ".join([*(f"{known} ({listed})" for known, listed in types.items() if listed), *unusable])
+    raise ModelError(
+        f"{name} is a {model_type!r} checkpoint and no family answers for that type; families and types: {answers}. "
+        "Name one to try it all the same: family:checkpoint"
+    )
+
+
+def _model_type(path: str, options: LoadOptions) -> str:
+    """The ``model_type`` of a checkpoint's ``config.json``."""
+    folder = Path(path).expanduser()
+    if folder.is_dir():
+        file = folder / "config.json"
+        if not file.is_file():
+            raise ModelError(f"{path} has no config.json: not a transformers checkpoint folder")
+    else:
+        file = _download_config(path, options)
+    try:
+        return str(json.loads(file.read_text(encoding="utf-8"))["model_type"])
+    except (ValueError, KeyError, TypeError):
+        raise ModelError(f"{file} is damaged or names no model_type; download or save the checkpoint again") from None
+
+
+def _download_config(name: str, options: LoadOptions) -> Path:
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    known = f"demo checkpoints: {', '.join(demo_names())}; families: {', '.join(family_names())}"
+    try:
+        return Path(hf_hub_download(name, "config.json", revision=options.revision))
+    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ModelError(
+            f"unknown model {name!r}: no folder of that name here, and not to be had from the Hub ({reason}). "
+            f"Known without the Hub: {known}"
+        ) from error

@@ -1,0 +1,272 @@
+"""What is to be scored: every image and text of a run once, and what the examples want of them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from ...hub_datasets.core.examples import MISSING, Example, TaskData
+from ...metrics.common.errors import DataError
+from .protocol import Query
+
+DECODING_ERRORS = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
+
+
+class Pool(NamedTuple):
+    """A retrieval set: each of its images with each of its texts, by their numbers; both int arrays."""
+
+    images: np.ndarray
+    texts: np.ndarray
+    # For each image the places of its own texts in `texts`.
+    correct: list[list[int]]
+
+
+@dataclass
+class Pairs:
+    """Images with texts: captions to match, or questions to answer.
+
+    Attributes:
+        texts: each once, in order of first use.
+        image, text: for each pair the number of its image in the work and of its text, int (p,).
+        shapes: for each example (images, texts), int (e, 2); its pairs follow one another.
+        starts: for each example the place of its first pair, int (e,).
+        pools: retrieval sets, beside the pairs.
+    """
+
+    texts: list[str]
+    image: np.ndarray
+    text: np.ndarray
+    shapes: np.ndarray
+    pools: list[Pool]
+
+    def __post_init__(self) -> None:
+        sizes = self.shapes.prod(axis=1)
+        self.starts = np.cumsum(sizes) - sizes
+
+    def __len__(self) -> int:
+        """How many scores are wanted, those of the pools included."""
+        return len(self.image) + sum(len(pool.images) * len(pool.texts) for pool in self.pools)
+
+    def images(self) -> np.ndarray:
+        """The numbers of all images that some score wants, ascending."""
+        return np.unique(np.concatenate([self.image, *(pool.images for pool in self.pools)]))
+
+    def everything(self) -> tuple[np.ndarray, np.ndarray]:
+        """Image and text of each pair, those of the pools behind the others, pool by pool and row by row."""
+        images = [self.image, *(np.repeat(pool.images, len(pool.texts)) for pool in self.pools)]
+        texts = [self.text, *(np.tile(pool.texts, len(pool.images)) for pool in self.pools)]
+        return np.concatenate(images), np.concatenate(texts)
+
+    def split(self, scores: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Scores of `everything`: those of the pairs (p,), and float32 (images, texts) of each pool."""
+        sizes = [len(self.image), *(len(pool.images) * len(pool.texts) for pool in self.pools)]
+        pairs, *pools = np.split(scores, np.cumsum(sizes)[:-1])
+        shaped = [own.reshape(len(pool.images), -1) for own, pool in zip(pools, self.pools, strict=True)]
+        return pairs, [own.astype(np.float32) for own in shaped]
+
+    def matrix(self, scores: np.ndarray, example: int) -> np.ndarray:
+        """The scores (images, texts) of one example, of those of the pairs (p,)."""
+        rows, columns = self.shapes[example]
+        start = self.starts[example]
+        return scores[start : start + rows * columns].reshape(rows, columns)
+
+    def near_ties(self, scores: np.ndarray, margin: float, *, across_images: bool = True) -> np.ndarray:
+        """Which pairs belong to an example two of whose scores are within `margin`, bool (p,).
+
+        Compared are the texts of one image and, unless the scores know no images, the images of one text, as the
+        metrics do. The margin grows with scores above 1, as rounding does. Pools are left out: among a hundred million
+        scores there always are some.
+        """
+        near = np.zeros(len(scores), bool)
+        for rows, columns in np.unique(self.shapes, axis=0):
+            of_shape = np.flatnonzero((self.shapes == (rows, columns)).all(axis=1))
+            places = self.starts[of_shape, None] + np.arange(rows * columns)
+            matrices = scores[places].reshape(-1, rows, columns)
+            close = np.zeros(len(of_shape), bool)
+            limits = margin * np.maximum(np.abs(matrices).max(axis=(1, 2)), 1)
+            for axis in (1, 2) if across_images else (2,):
+                if matrices.shape[axis] > 1:
+                    gaps = np.diff(np.sort(matrices, axis=axis), axis=axis)
+                    close |= gaps.reshape(len(of_shape), -1).min(axis=1) <= limits
+            near[places[close].ravel()] = True
+        return near
+
+
+class Work:
+    """The different images and texts of some tasks, and all that their examples want of them.
+
+    Examples with a missing image are left out.
+
+    Attributes:
+        tasks: the tasks, as given.
+        images: content keys, each once, in order of first use.
+        captions: the pairs of matching tasks, and the pools of retrieval tasks.
+        questions: the pairs of tasks that ask questions.
+        places: for each task which of the examples of these pairs are its own; of a retrieval task, which of the pools.
+        queries: for each image number the phrases to find on it, each once, for detection tasks.
+    """
+
+    def __init__(self, tasks: list[TaskData]) -> None:
+        self.tasks = tasks
+        self._numbers: dict[str, int] = {}
+        self._sources: dict[str, TaskData] = {}
+        self.queries: dict[int, dict[Query, int]] = {}
+        self.places: list[range] = []
+        captions, questions = _Collector(), _Collector()
+        for task in tasks:
+            _refuse_repeated_ids(task)
+            examples = scored(task)
+            numbers = [[self._number(key, task) for key in example.images] for example in examples]
+            kind = task.task.kind
+            collector = questions if kind == "answers" else captions
+            filled = collector.pools if kind == "retrieval" else collector.shapes
+            first = len(filled)
+            if kind == "retrieval" and examples:
+                captions.add_pool([row[0] for row in numbers], examples)
+            for row, example in zip(numbers, examples, strict=True):
+                if kind == "detection":
+                    asked = self.queries.setdefault(row[0], {})
+                    for query in queries_of(example):
+                        asked.setdefault(query, len(asked))
+                elif kind != "retrieval":
+                    collector.add(row, example.captions)
+            self.places.append(range(first, len(filled)))
+        self.images = list(self._numbers)
+        self.captions, self.questions = captions.pairs(), questions.pairs()
+
+    def _number(self, key: str, task: TaskData) -> int:
+        self._sources.setdefault(key, task)
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def number(self, key: str) -> int:
+        """The number of the image with that content key."""
+        return self._numbers[key]
+
+    def summary(self) -> str:
+        """What is to be done, in a line."""
+        examples = sum(len(task.examples) for task in self.tasks)
+        written = sum(len(example.captions) for task in self.tasks for example in task.examples)
+        texts = {"captions": len(self.captions.texts), "questions": len(self.questions.texts)}
+        texts["phrases"] = sum(map(len, self.queries.values()))
+        what = " and ".join(
+            [f"{len(self.images):,} images", *(f"{count:,} {name}" for name, count in texts.items() if count)]
+        )
+        text = f"{examples:,} examples: {what} to encode (of {examples:,} and {written:,}, each different one once)"
+        missing = [name for task in self.tasks for name in task.missing]
+        if missing:
+            names = f"{', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}"
+            text += f"; {len(missing):,} examples lack their image: {names}"
+        return text
+
+    def fingerprint(self) -> str:
+        """SHA-256 over all images, texts and what is wanted of them, in order."""
+        queries = [[number, list(asked)] for number, asked in self.queries.items()]
+        content = [self.images, self.captions.texts, self.questions.texts, queries]
+        digest = hashlib.sha256(json.dumps(content).encode())
+        for pairs in (self.captions, self.questions):
+            arrays = [pairs.image, pairs.text, pairs.shapes]
+            for array in (*arrays, *(part for pool in pairs.pools for part in (pool.images, pool.texts))):
+                digest.update(np.ascontiguousarray(array).tobytes() + b"/")
+        return digest.hexdigest()
+
+    def image_bytes(self, number: int) -> bytes:
+        """The file of image number `number`."""
+        key = self.images[number]
+        return self._sources[key].image_bytes(key)
+
+    def open_image(self, number: int) -> Image.Image:
+        """Decode image number `number`.
+
+        Raises:
+            DataError: it cannot be read; see `unreadable`.
+        """
+        try:
+            return decode(self.image_bytes(number))
+        except DECODING_ERRORS as error:
+            raise self.unreadable(number, error) from error
+
+    def unreadable(self, number: int, error: BaseException) -> DataError:
+        """What to say of an image that cannot be decoded: its file, and the examples that want it."""
+        key = self.images[number]
+        task = self._sources[key]
+        users = [example.id for example in task.examples if key in example.images]
+        return DataError(
+            f"the image {task.image_names[key]} of {task.benchmark} cannot be read ({error}); it belongs to "
+            f"{', '.join(users[:3])}{' …' if len(users) > 3 else ''}. Put an intact file in its place, build the "
+            "dataset again if you built it yourself, and run again"
+        )
+
+
+class _Collector:
+    """Gathers pairs while the examples pass by."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, int] = {}
+        self._pairs: list[tuple[int, int]] = []
+        self.shapes: list[tuple[int, int]] = []
+        self.pools: list[Pool] = []
+
+    def add(self, images: Sequence[int], texts: Sequence[str]) -> None:
+        numbers = [self._texts.setdefault(text, len(self._texts)) for text in texts]
+        self._pairs += [(image, text) for image in images for text in numbers]
+        self.shapes.append((len(images), len(texts)))
+
+    def add_pool(self, images: Sequence[int], examples: Sequence[Example]) -> None:
+        # A caption that two images share is one caption, and right for both.
+        places: dict[str, int] = {}
+        correct = [
+            list(dict.fromkeys(places.setdefault(text, len(places)) for text in example.captions))
+            for example in examples
+        ]
+        # So is an image that comes in two rows: what is true of it is right in both.
+        right: dict[int, list[int]] = {}
+        for image, own in zip(images, correct, strict=True):
+            right[image] = list(dict.fromkeys([*right.get(image, ()), *own]))
+        correct = [right[image] for image in images]
+        texts = [self._texts.setdefault(text, len(self._texts)) for text in places]
+        self.pools.append(Pool(np.array(images), np.array(texts), correct))
+
+    def pairs(self) -> Pairs:
+        image, text = np.array(self._pairs, np.int64).reshape(-1, 2).T
+        return Pairs(list(self._texts), image, text, np.array(self.shapes, np.int64).reshape(-1, 2), self.pools)
+
+
+def decode(content: bytes) -> Image.Image:
+    """An image from its file; raises one of `DECODING_ERRORS`."""
+    try:
+        image = Image.open(io.BytesIO(content))
+    except UnidentifiedImageError:  # Pillow names the address of the bytes
+        raise UnidentifiedImageError("it is no image of a kind that Pillow knows") from None
+    image.load()
+    return image
+
+
+def queries_of(example: Example) -> list[Query]:
+    """What a detector is asked for an example: its phrases, in their caption."""
+    return [Query(example.captions[0], phrase.start, phrase.end) for phrase in example.phrases]
+
+
+def scored(task: TaskData) -> list[Example]:
+    """The examples of a task that have all their images."""
+    return [example for example in task.examples if MISSING not in example.images]
+
+
+def run_key(model_info: dict[str, Any], libraries: dict[str, str], work: Work) -> str:
+    """A name for the unfinished parts of a run: the same model, libraries and work give the same."""
+    content = json.dumps([model_info, libraries, work.fingerprint()], sort_keys=True, default=str)
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def _refuse_repeated_ids(task: TaskData) -> None:
+    seen: set[str] = set()
+    for example in task.examples:
+        if example.id in seen:
+            raise DataError(f"{task.benchmark}: the id {example.id!r} is there twice; every example needs its own")
+        seen.add(example.id)

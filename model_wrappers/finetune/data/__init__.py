@@ -1,0 +1,1 @@
+"""Training data: captions, hard negatives, batches, mining."""

@@ -1,0 +1,1 @@
+"""The study of hard positives on the toy world."""

@@ -1,0 +1,196 @@
+"""Recipes of fine-tuning: which losses on which captions, and how long, each with its source and what that leaves open.
+
+``negclip`` and ``coco`` follow ARO (Yuksekgonul et al. 2023, section 4 and appendix C); ``hn``, ``hp+hn``,
+``swap-only`` and ``replace-only`` *Hard Positives* (Kamath et al. 2024, section 5 and appendix D.1). Any number of a
+recipe can be set to another value (`adapt`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from ....metrics.common.errors import UnknownNameError, VLAssayError
+from .losses import Weights
+
+_ARO = "ARO (Yuksekgonul et al., ICLR 2023), section 4 and appendix C"
+_HARD_POSITIVES = "Hard Positives (Kamath et al., 2024), section 5 and appendix D.1"
+_ARO_GAPS = (
+    "The paper sweeps the learning rate over 1e-5, 5e-6 and 1e-6 and picks by retrieval on COCO's validation split; "
+    "the recipe has the first of them. Weight decay, betas and epsilon are not stated: open_clip's defaults. Images "
+    "are prepared as for scoring, where open_clip's training crops them at random. The first step of the warm-up has "
+    "the rate 0, as in transformers' schedule."
+)
+_HARD_POSITIVES_GAPS = (
+    "The paper states 5 epochs and follows SVLC for the rest, without numbers: learning rate, batch, warm-up, schedule "
+    "and optimiser are those of ARO's recipe here."
+)
+_POSITIVES_GAPS = (
+    " The hard positives of the paper were written by Llama 2 70B; those of files can be read, those made by rule are "
+    "other ones."
+)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that decides the result, beside the model, the data and the versions of the libraries.
+
+    Args:
+        name: what it is called.
+        source: paper and section.
+        gaps: what the source leaves open or this recipe does otherwise, in sentences.
+        weights: what each loss counts.
+        negatives: kinds of hard negatives (see `data.read_training_set`) of which each step draws one a caption.
+        positives: kinds of hard positives, likewise.
+        needs_negative: whether captions without a hard negative are left out.
+        neighbours: how many nearest images one is drawn from to join each image, with its caption and negative; 0 for
+            none. The batch that the loss sees is then up to twice `batch_size`.
+        epochs: how often every caption is seen, at most.
+        batch_size: how many captions the loss sees together, over all processes.
+        learning_rate: the highest, which follows on `warmup_steps` of linear rise and falls to 0 by a cosine.
+        warmup_steps: at most half of all steps are warm-up.
+        weight_decay, betas, epsilon: of AdamW; gains, biases and the scale are not decayed, as in open_clip.
+        max_gradient_norm: gradients are scaled down to this norm; None for as they come.
+        ema_decay: of an exponential moving average of the weights, which is then what is evaluated and saved.
+        lora_rank: of LoRA adapters in all linear layers, with alpha twice the rank, merged when saved; 0 for training
+            all weights.
+        seed: of the order of the data, what is drawn of it, and dropout.
+    """
+
+    name: str
+    source: str
+    gaps: str
+    weights: Weights
+    negatives: tuple[str, ...] = ()
+    positives: tuple[str, ...] = ()
+    needs_negative: bool = False
+    neighbours: int = 0
+    epochs: int = 5
+    batch_size: int = 1024
+    learning_rate: float = 1e-5
+    warmup_steps: int = 50
+    weight_decay: float = 0.2
+    betas: tuple[float, float] = (0.9, 0.98)
+    epsilon: float = 1e-6
+    max_gradient_norm: float | None = None
+    ema_decay: float | None = None
+    lora_rank: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        norm, decay = self.max_gradient_norm, self.ema_decay
+        allowed = {
+            "epochs": (self.epochs >= 1, "1 or more"),
+            "batch_size": (self.batch_size >= 2, "2 or more"),
+            "learning_rate": (0 < self.learning_rate < math.inf, "above 0"),
+            "warmup_steps": (self.warmup_steps >= 0, "0 or more"),
+            "weight_decay": (0 <= self.weight_decay < math.inf, "0 or more"),
+            "betas": (all(0 <= beta < 1 for beta in self.betas), "two numbers from 0 to below 1"),
+            "epsilon": (0 < self.epsilon < math.inf, "above 0"),
+            "max_gradient_norm": (norm is None or norm > 0, "above 0, or none"),
+            "ema_decay": (decay is None or 0 < decay < 1, "between 0 and 1, or none"),
+            "lora_rank": (self.lora_rank >= 0, "0 or more"),
+            "neighbours": (self.neighbours >= 0, "0 or more"),
+            "seed": (0 <= self.seed < 2**32, "from 0 to 4294967295"),
+            "weights": (all(map(math.isfinite, self.weights)) and any(self.weights), "finite, and one of them not 0"),
+        }
+        for name, (is_allowed, said) in allowed.items():
+            if not is_allowed:
+                raise VLAssayError(f"{name}={getattr(self, name)!r} cannot be; allowed: {said}")
+
+    @property
+    def uses_negatives(self) -> bool:
+        """Whether a loss looks at hard negatives."""
+        return bool(self.weights.negclip or self.weights.hard_negative)
+
+    @property
+    def uses_positives(self) -> bool:
+        """Whether a loss looks at hard positives."""
+        return bool(self.weights.hard_positive)
+
+    def as_json(self) -> dict[str, Any]:
+        """The recipe for files."""
+        return {**asdict(self), "weights": self.weights._asdict(), "betas": list(self.betas)}
+
+
+_HP_HN = Recipe(
+    name="hp+hn",
+    source=_HARD_POSITIVES,
+    gaps=_HARD_POSITIVES_GAPS + _POSITIVES_GAPS,
+    weights=Weights(contrastive=1, hard_negative=1, hard_positive=1),
+    negatives=("swap", "replace"),
+    positives=("swap", "replace"),
+)
+_COCO = Recipe(name="coco", source=f"{_ARO}: CLIP-FT; Hard Positives, section 5.1", gaps=_ARO_GAPS, weights=Weights())
+
+RECIPES: dict[str, Recipe] = {
+    recipe.name: recipe
+    for recipe in (
+        _COCO,
+        Recipe(
+            name="negclip",
+            source=_ARO,
+            gaps=f"{_ARO_GAPS} The authors' release loads ViT-B-32 with GELU where its weights want QuickGELU.",
+            weights=Weights(contrastive=0, negclip=1),
+            negatives=("negclip",),
+            needs_negative=True,
+            neighbours=3,
+        ),
+        replace(
+            _HP_HN, name="hn", weights=Weights(contrastive=1, hard_negative=1), positives=(), gaps=_HARD_POSITIVES_GAPS
+        ),
+        _HP_HN,
+        replace(_HP_HN, name="swap-only", negatives=("swap",), positives=("swap",)),
+        replace(_HP_HN, name="replace-only", negatives=("replace",), positives=("replace",)),
+    )
+}
+
+
+def get_recipe(name: str) -> Recipe:
+    """A recipe by name; `UnknownNameError` lists the known ones."""
+    if name not in RECIPES:
+        raise UnknownNameError("recipe", name, RECIPES)
+    return RECIPES[name]
+
+
+def adapt(recipe: Recipe, settings: Mapping[str, str]) -> Recipe:
+    """A recipe with other values, such as ``{"epochs": "1", "hard_negative": "0.5", "negatives": "swap,replace"}``.
+
+    Args:
+        recipe: the one to start from.
+        settings: names of its fields, or of its weights, and values as texts; ``none`` where a field may be None.
+
+    Raises:
+        UnknownNameError: no such field.
+        VLAssayError: a value of another type, or outside its range.
+    """
+    known = {field.name: str(field.type) for field in fields(Recipe)}
+    known = {name: kind for name, kind in known.items() if name not in ("name", "source", "gaps", "weights")}
+    weights, changes = recipe.weights, {}
+    for name, text in settings.items():
+        if name in Weights._fields:
+            weights = weights._replace(**{name: _parse(name, text, "float")})
+        elif name in known:
+            changes[name] = _parse(name, text, known[name])
+        else:
+            raise UnknownNameError("setting of a recipe", name, (*known, *Weights._fields))
+    return replace(recipe, weights=weights, **changes)
+
+
+def _parse(name: str, text: str, kind: str) -> Any:
+    """The value that a text means for a field of that type."""
+    try:
+        if text.lower() == "none" and kind.endswith("None"):
+            return None
+        if kind == "bool":
+            return {"true": True, "false": False}[text.lower()]
+        if kind.startswith("tuple[str"):
+            return tuple(part.strip() for part in text.split(",") if part.strip())
+        if kind.startswith("tuple[float"):
+            first, second = map(float, text.split(","))
+            return first, second
+        return int(text) if kind == "int" else float(text)
+    except (ValueError, KeyError):
+        raise VLAssayError(f"{name}={text!r} is no {kind}; write it as in epochs=5, negatives=swap,replace") from None

@@ -1,0 +1,1 @@
+"""What the families of `transformers` share: checkpoints, torch models, detectors."""

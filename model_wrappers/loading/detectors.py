@@ -1,0 +1,84 @@
+"""What detectors share: from a model's boxes and scores to those of a phrase, in pixels of the image as it was."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from ...metrics.common.errors import ModelError
+from ..engine.protocol import Found, Query
+from .torch_models import Checkpoint, ImageTextModel
+
+# Settings of every detector, for `choose`; 100 boxes are what TRICD's average precision looks at.
+LIMITS: Mapping[str, Sequence[str]] = {"max_boxes": ("100", "…"), "threshold": ("0", "…")}
+
+
+class Limits(NamedTuple):
+    """At most how many boxes are drawn for a phrase, and the score, in [0, 1], below which none is."""
+
+    max_boxes: int
+    threshold: float
+
+
+def read_limits(settings: Mapping[str, str]) -> Limits:
+    """The settings `LIMITS` as numbers; `ModelError` where they are none, or out of range."""
+    boxes, threshold = settings["max_boxes"], settings["threshold"]
+    if not boxes.isdecimal() or int(boxes) < 1:
+        raise ModelError(f"max_boxes is {boxes!r}; give a whole number from 1")
+    try:
+        lowest = float(threshold)
+    except ValueError:
+        lowest = math.nan
+    if not 0 <= lowest <= 1:
+        raise ModelError(f"threshold is {threshold!r}; give a number from 0 to 1, such as 0.1")
+    return Limits(int(boxes), lowest)
+
+
+class PhraseDetector(ImageTextModel):
+    """A detector whose settings say what text a phrase is asked in, and limit the boxes."""
+
+    def __init__(self, checkpoint: Checkpoint, max_tokens: int) -> None:
+        super().__init__(checkpoint, max_tokens)
+        self._limits = read_limits(checkpoint.info.settings)
+
+    def _text(self, query: Query) -> str:
+        return query.caption if self.info.settings["context"] == "caption" else query.text
+
+
+def probabilities(logits: NDArray[np.floating]) -> NDArray[np.float64]:
+    """The sigmoid of logits, in double precision: in single precision all beyond 17 would tie at 1."""
+    return expit(np.asarray(logits, dtype=np.float64))
+
+
+def best_boxes(
+    boxes: NDArray[np.floating],
+    scores: NDArray[np.float64],
+    frame: tuple[int, int],
+    size: tuple[int, int],
+    limits: Limits,
+) -> Found:
+    """The boxes of a phrase, the surest first; of equally sure ones the model's first comes first.
+
+    Args:
+        boxes: (n, 4), centre x, centre y, width and height, as shares of `frame`.
+        scores: (n,), in [0, 1].
+        frame: width and height, in pixels of the image, of what the model saw: more than the image where it was padded.
+        size: width and height of the image, to which boxes are clipped.
+        limits: how many boxes, and how sure.
+
+    Raises:
+        ModelError: a score or a box is not a number.
+    """
+    boxes = np.asarray(boxes, dtype=np.float64)
+    if not (np.isfinite(scores).all() and np.isfinite(boxes).all()):
+        raise ModelError("the model's boxes or scores are not all numbers; load it with dtype float32")
+    order = np.argsort(-scores, kind="stable")[: limits.max_boxes]
+    order = order[scores[order] >= limits.threshold]
+    centres, halves = boxes[order, :2], boxes[order, 2:] / 2
+    corners = np.concatenate([centres - halves, centres + halves], axis=1) * np.tile(frame, 2)
+    return Found(np.clip(corners, 0, np.tile(size, 2)), scores[order])

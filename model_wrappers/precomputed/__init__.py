@@ -1,0 +1,1 @@
+"""Predictions read from the files of any system."""
