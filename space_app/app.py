@@ -19,11 +19,16 @@ from gradio.themes.utils.fonts import Font, LocalFont
 
 from vl_assay.metrics.common.errors import ScoresError, SheetError, VLAssayError
 from vl_assay.metrics.common.storage import write_text
-from vl_assay.space_app import _cards, _duels, _login, _plots, _receipts, _tables
-from vl_assay.space_app._board import Board, Choice, Column
-from vl_assay.space_app._catalogue import Catalogue
-from vl_assay.space_app._storage import Storage, open_storage
-from vl_assay.space_app._submissions import MODEL_FIELDS, Receipt, finish, preview, submit
+from vl_assay.space_app.board.board import Board, Choice, Column
+from vl_assay.space_app.board.catalogue import Catalogue
+from vl_assay.space_app.pages import cards as _cards
+from vl_assay.space_app.pages import duels as _duels
+from vl_assay.space_app.pages import plots as _plots
+from vl_assay.space_app.pages import tables as _tables
+from vl_assay.space_app.storage.storage import Storage, open_storage
+from vl_assay.space_app.submissions import login as _login
+from vl_assay.space_app.submissions import receipts as _receipts
+from vl_assay.space_app.submissions.submissions import MODEL_FIELDS, Receipt, finish, preview, submit
 
 TITLE = "VL-Assay: what vision-language models understand of composition"
 INTRODUCTION = """# VL-Assay

@@ -34,7 +34,7 @@ def leaderboard(
     """
     from ..metrics.common.errors import DataError
     from ..metrics.common.serving import check_address
-    from ._storage import open_storage
+    from .storage.storage import open_storage
 
     try:
         from .app import serve
@@ -66,7 +66,7 @@ def submit(
 
     Example: `vl-assay submit vl-assay-results/demo-clip/*.parquet --training-data "rendered scenes"`.
     """
-    from ._client import send
+    from .submissions.client import send
 
     model = {"name": name, "family": family, "parameters": parameters, "training_data": training_data, "link": link}
     receipt = send(to, sheets, model)
@@ -91,9 +91,9 @@ def moderate(
     Example: `vl-assay moderate`, then `vl-assay moderate 0123456789abcdef accepted --by me`.
     """
     from ..metrics.common.errors import SubmissionError
-    from ._catalogue import Catalogue
-    from ._storage import open_storage
-    from ._submissions import review
+    from .board.catalogue import Catalogue
+    from .storage.storage import open_storage
+    from .submissions.submissions import review
 
     opened = open_storage(storage)
     if submission is None:

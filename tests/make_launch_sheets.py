@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.records.results import write_results
 from vl_assay.model_wrappers import score
-from vl_assay.space_app._launch import RESULTS
-from vl_assay.space_app._submissions import OPTIONS
+from vl_assay.space_app.board.launch import RESULTS
+from vl_assay.space_app.submissions.submissions import OPTIONS
 
 # With ten boxes to a phrase a sheet has a fifth of the size, the same recalls, and an AP that differs by 0.003 points.
 MODELS = {"demo-clip": {}, "demo-owlvit": {"max_boxes": "10"}, "mock:bag-of-words": {}, "mock:constant": {}}

@@ -8,10 +8,11 @@ from typing import NamedTuple
 import pytest
 
 from vl_assay.hub_datasets.core.benchmarks import benchmark_names, get_benchmark
-from vl_assay.space_app import _catalogue, app
-from vl_assay.space_app._catalogue import Catalogue
-from vl_assay.space_app._entries import RECOMPUTED, Entry
-from vl_assay.space_app._storage import Storage, open_storage
+from vl_assay.space_app import app
+from vl_assay.space_app.board import catalogue as _catalogue
+from vl_assay.space_app.board.catalogue import Catalogue
+from vl_assay.space_app.board.entries import RECOMPUTED, Entry
+from vl_assay.space_app.storage.storage import Storage, open_storage
 
 
 class Served(NamedTuple):

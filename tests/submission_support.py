@@ -13,7 +13,7 @@ import pytest
 from vl_assay.hub_datasets.toy_scenes import builder
 from vl_assay.metrics.common.errors import StorageError
 from vl_assay.model_wrappers import score
-from vl_assay.space_app import _uploads
+from vl_assay.space_app.submissions import uploads as _uploads
 
 
 class MemoryStorage:

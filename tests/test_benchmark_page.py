@@ -14,9 +14,11 @@ from submission_support import MemoryStorage, small_toy_scenes
 
 from vl_assay.hub_datasets import benchmark_names, get_benchmark, load_examples
 from vl_assay.metrics.common.errors import DataError, SheetError
-from vl_assay.space_app import _cards, _duels, _pictures
-from vl_assay.space_app._board import Column
-from vl_assay.space_app._catalogue import Catalogue
+from vl_assay.space_app.board.board import Column
+from vl_assay.space_app.board.catalogue import Catalogue
+from vl_assay.space_app.pages import cards as _cards
+from vl_assay.space_app.pages import duels as _duels
+from vl_assay.space_app.pages import pictures as _pictures
 
 ITM = Column("toy_scenes", "itm", "sugarcrepe_itm", "accuracy")
 CHOSEN = [("demo-clip", "recomputed"), ("mock:bag-of-words", "recomputed")]

@@ -9,9 +9,9 @@ import math
 import pytest
 
 from vl_assay.metrics.common.errors import UnknownNameError
-from vl_assay.space_app._board import APART, BEST, NOT_STATED, SIZES, TIE, Board, Column
-from vl_assay.space_app._entries import Entry
-from vl_assay.space_app._launch import published
+from vl_assay.space_app.board.board import APART, BEST, NOT_STATED, SIZES, TIE, Board, Column
+from vl_assay.space_app.board.entries import Entry
+from vl_assay.space_app.board.launch import published
 
 ITM = Column("sugarcrepe", "itm", "sugarcrepe_itm", "accuracy")
 BRITTLE = Column("hard_positives", "swap", "brittleness", "brittleness")

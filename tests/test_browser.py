@@ -9,7 +9,7 @@ import pytest
 from space_support import served
 from submission_support import changed
 
-from vl_assay.space_app import _submissions as submissions
+from vl_assay.space_app.submissions import submissions as submissions
 
 ROWS = ".assay-board tbody tr"
 

@@ -18,7 +18,7 @@ import pytest
 from submission_support import changed, parquet
 
 from vl_assay.metrics.common.errors import SheetError
-from vl_assay.space_app._uploads import SANDBOX, check_upload
+from vl_assay.space_app.submissions.uploads import SANDBOX, check_upload
 
 TASKS = ("order", "groups", "detection", "vqa", "retrieval")
 SCRIPT = "<script>alert(1)</script>"

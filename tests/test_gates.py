@@ -11,7 +11,7 @@ from vl_assay.hub_datasets import Example, TaskData
 from vl_assay.hub_datasets.core.benchmarks import get_task
 from vl_assay.metrics.records.predictions import Sheet
 from vl_assay.metrics.records.schema import AnswerRow, DetectionRow, MatchingRow, RetrievalRow
-from vl_assay.space_app._gates import find_flags, scores_hash
+from vl_assay.space_app.submissions.gates import find_flags, scores_hash
 
 WORDS = ("red", "Blue", "ring", "star", "left", "of", "enormous", "a", "cross,", "tiny", "Above", "and,")
 

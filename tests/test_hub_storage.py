@@ -10,8 +10,8 @@ import pytest
 from hub_stand_in import HubStandIn
 
 from vl_assay.metrics.common.errors import StorageError
-from vl_assay.space_app import _hub_storage
-from vl_assay.space_app._hub_storage import HubStorage
+from vl_assay.space_app.storage import hub_storage as _hub_storage
+from vl_assay.space_app.storage.hub_storage import HubStorage
 
 NAME, REQUESTS = "owner/board", "owner/board-requests"
 TWO = {"requests/a/submission.json": b"{}", "requests/a/b.parquet": b"PAR1"}

@@ -8,7 +8,7 @@ import pytest
 from published_again import AGAIN
 
 from vl_assay.hub_datasets.published.tables import NOTHING, all_tables
-from vl_assay.space_app._launch import model_of, place_of, published
+from vl_assay.space_app.board.launch import model_of, place_of, published
 
 ENTRIES = published()
 

@@ -12,13 +12,15 @@ from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.errors import StorageError
 from vl_assay.metrics.records.predictions import file_hash
 from vl_assay.metrics.records.results import Result
-from vl_assay.space_app import _catalogue, _duels, _submissions
-from vl_assay.space_app._board import Column
-from vl_assay.space_app._catalogue import Catalogue
-from vl_assay.space_app._entries import of_results
-from vl_assay.space_app._launch import RESULTS, SHIPPED, shipped, shipped_results, shipped_scores, shipped_sheets
-from vl_assay.space_app._submissions import OPTIONS
-from vl_assay.space_app._uploads import check_upload
+from vl_assay.space_app.board import catalogue as _catalogue
+from vl_assay.space_app.board.board import Column
+from vl_assay.space_app.board.catalogue import Catalogue
+from vl_assay.space_app.board.entries import of_results
+from vl_assay.space_app.board.launch import RESULTS, SHIPPED, shipped, shipped_results, shipped_scores, shipped_sheets
+from vl_assay.space_app.pages import duels as _duels
+from vl_assay.space_app.submissions import submissions as _submissions
+from vl_assay.space_app.submissions.submissions import OPTIONS
+from vl_assay.space_app.submissions.uploads import check_upload
 
 AGAIN = "make the folder anew: python tests/make_launch_sheets.py"
 ITM = Column("toy_scenes", "itm", "sugarcrepe_itm", "accuracy")

@@ -7,9 +7,10 @@ import time
 
 from space_support import many_models
 
-from vl_assay.space_app import _tables, app
-from vl_assay.space_app._catalogue import Catalogue
-from vl_assay.space_app._storage import open_storage
+from vl_assay.space_app import app
+from vl_assay.space_app.board.catalogue import Catalogue
+from vl_assay.space_app.pages import tables as _tables
+from vl_assay.space_app.storage.storage import open_storage
 
 MODELS = 1000
 

@@ -11,10 +11,10 @@ from plotly.graph_objects import Figure
 from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.records.predictions import Sheet
 from vl_assay.metrics.records.schema import AnswerRow, MatchingRow
-from vl_assay.space_app._board import Board, Column
-from vl_assay.space_app._entries import Entry
-from vl_assay.space_app._launch import published
-from vl_assay.space_app._plots import MOST, PALETTE, bars, gap_histogram, radar, ready_pairs, scatter
+from vl_assay.space_app.board.board import Board, Column
+from vl_assay.space_app.board.entries import Entry
+from vl_assay.space_app.board.launch import published
+from vl_assay.space_app.pages.plots import MOST, PALETTE, bars, gap_histogram, radar, ready_pairs, scatter
 
 EVIL = '<a href="javascript:alert(1)">x</a><script>alert(1)</script>&amp;'
 SKILLS = ("replace_obj", "swap_obj", "add_att")

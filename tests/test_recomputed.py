@@ -15,8 +15,8 @@ from vl_assay.metrics.evaluation import lines
 from vl_assay.metrics.modules.discovery import get_spec
 from vl_assay.metrics.records.predictions import Sheet, read_sheet, write_sheet
 from vl_assay.metrics.records.schema import AnswerRow, DetectionRow, MatchingRow, RetrievalRow
-from vl_assay.space_app._entries import chance_levels, of_results, parameter_count
-from vl_assay.space_app._paired import PairedTests
+from vl_assay.space_app.board.entries import chance_levels, of_results, parameter_count
+from vl_assay.space_app.board.paired import PairedTests
 
 
 def sheet_of(rows, benchmark, task, configs, model="some model"):

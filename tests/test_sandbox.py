@@ -13,9 +13,9 @@ import pytest
 from submission_support import changed, parquet
 
 from vl_assay.metrics.common.errors import SheetError
-from vl_assay.space_app import _uploads
-from vl_assay.space_app._sandbox import Sandbox
-from vl_assay.space_app._uploads import check_upload
+from vl_assay.space_app.submissions import uploads as _uploads
+from vl_assay.space_app.submissions.sandbox import Sandbox
+from vl_assay.space_app.submissions.uploads import check_upload
 
 
 def test_bombs_are_refused_by_what_they_declare_or_by_what_they_hold(toy):
@@ -72,7 +72,7 @@ def test_a_process_that_dies_or_hangs_is_replaced(toy):
 
 
 def test_the_process_knows_none_of_the_servers_secrets(monkeypatch):
-    from vl_assay.space_app._sandbox import _environment
+    from vl_assay.space_app.submissions.sandbox import _environment
 
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     monkeypatch.setenv("OAUTH_CLIENT_SECRET", "secret")

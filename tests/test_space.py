@@ -22,10 +22,10 @@ from typer.testing import CliRunner
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import SheetError, StorageError
-from vl_assay.space_app import _duels
-from vl_assay.space_app._board import Column
-from vl_assay.space_app._client import send
-from vl_assay.space_app._submissions import OPTIONS, submissions
+from vl_assay.space_app.board.board import Column
+from vl_assay.space_app.pages import duels as _duels
+from vl_assay.space_app.submissions.client import send
+from vl_assay.space_app.submissions.submissions import OPTIONS, submissions
 
 TYPED = {"name": "", "family": "mock", "parameters": "1.5M", "training_data": "none", "link": ""}
 VQA = Column("toy_scenes", "vqa", "yes_no_f1", "accuracy")

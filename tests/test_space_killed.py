@@ -21,11 +21,11 @@ import pytest
 from submission_support import model_sheet
 
 from vl_assay.metrics.common.errors import StorageError
-from vl_assay.space_app._board import Column
-from vl_assay.space_app._catalogue import Catalogue
-from vl_assay.space_app._client import send
-from vl_assay.space_app._storage import open_storage
-from vl_assay.space_app._submissions import results_of, results_path, submissions
+from vl_assay.space_app.board.board import Column
+from vl_assay.space_app.board.catalogue import Catalogue
+from vl_assay.space_app.storage.storage import open_storage
+from vl_assay.space_app.submissions.client import send
+from vl_assay.space_app.submissions.submissions import results_of, results_path, submissions
 
 TYPED = {"name": "", "family": "clip", "parameters": "1.5M", "training_data": "", "link": ""}
 VQA = Column("toy_scenes", "vqa", "yes_no_f1", "accuracy")

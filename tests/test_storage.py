@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vl_assay.metrics.common.errors import StorageError
-from vl_assay.space_app import _storage
-from vl_assay.space_app._hub_storage import HubStorage
-from vl_assay.space_app._storage import FolderStorage, open_storage
+from vl_assay.space_app.storage import storage as _storage
+from vl_assay.space_app.storage.hub_storage import HubStorage
+from vl_assay.space_app.storage.storage import FolderStorage, open_storage
 
 OLD = {"requests/old/submission.json": b"old"}
 NEW = {f"requests/new/{name}": name.encode() * 100 for name in ("submission.json", "1.parquet", "reviews/2.json")}
@@ -391,6 +391,6 @@ def test_other_places_are_refused(place):
 
 
 def test_a_folder_is_opened_without_heavy_imports():
-    code = "import sys; from vl_assay.space_app._storage import open_storage; open_storage('x'); print(*sys.modules)"
+    code = "import sys; from vl_assay.space_app.storage.storage import open_storage; open_storage('x'); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert {"huggingface_hub", "pandas", "gradio", "datasets", "pyarrow"} & set(loaded.split()) == set()

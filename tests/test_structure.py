@@ -174,10 +174,10 @@ def test_modules_stay_of_readable_length():
 # metrics evaluate them, and in the papers' tables. The study prints two of these tables for the toy world.
 NAMED = (
     *("hub_datasets/*/benchmark.py", "hub_datasets/_published*.py"),
-    *("space_app/_launch.py", "model_wrappers/finetune/_study*.py"),
+    *("space_app/board/launch.py", "model_wrappers/finetune/_study*.py"),
 )
 # An audit's own record, whose keys are those of the metric that made it.
-AUDITS = ("hub_datasets/authoring/*.py", "space_app/_cards.py")
+AUDITS = ("hub_datasets/authoring/*.py", "space_app/pages/cards.py")
 
 
 def strings_of(path):

@@ -13,8 +13,9 @@ from submission_support import MemoryStorage, changed
 
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.errors import RateLimitError, SheetError, StorageError, SubmissionError, UnknownNameError
-from vl_assay.space_app import _records, _submissions
-from vl_assay.space_app._submissions import (
+from vl_assay.space_app.storage import records as _records
+from vl_assay.space_app.submissions import submissions as _submissions
+from vl_assay.space_app.submissions.submissions import (
     OPTIONS,
     finish,
     metrics_version,

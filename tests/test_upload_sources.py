@@ -7,7 +7,7 @@ import sources_vl_checklist
 
 from vl_assay.hub_datasets import get_benchmark, load_examples
 from vl_assay.metrics.common.errors import SheetError
-from vl_assay.space_app import _uploads
+from vl_assay.space_app.submissions import uploads as _uploads
 
 
 @pytest.fixture

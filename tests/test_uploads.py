@@ -14,8 +14,8 @@ from submission_support import changed
 
 from vl_assay.metrics.common.errors import SheetError, VLAssayError
 from vl_assay.metrics.records.predictions import read_sheet
-from vl_assay.space_app import _uploads
-from vl_assay.space_app._uploads import check_link, check_text, check_upload, expected
+from vl_assay.space_app.submissions import uploads as _uploads
+from vl_assay.space_app.submissions.uploads import check_link, check_text, check_upload, expected
 
 TASKS = ("order", "groups", "detection", "vqa", "retrieval")
 SCRIPT = "<script>alert(1)</script>"

@@ -8,21 +8,21 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..hub_datasets import benchmark_names, get_benchmark, load_examples
-from ..hub_datasets.core.audits import read_audit
-from ..hub_datasets.core.benchmarks import get_card
-from ..metrics.common.errors import VLAssayError
-from ..metrics.evaluation import examples_of, interval, percent, words
-from ..metrics.modules.discovery import get_spec
-from ..metrics.records.schema import MatchingRow
-from ._board import Column
-from ._entries import CHANCE
+from ...hub_datasets import benchmark_names, get_benchmark, load_examples
+from ...hub_datasets.core.audits import read_audit
+from ...hub_datasets.core.benchmarks import get_card
+from ...metrics.common.errors import VLAssayError
+from ...metrics.evaluation import examples_of, interval, percent, words
+from ...metrics.modules.discovery import get_spec
+from ...metrics.records.schema import MatchingRow
+from ..board.board import Column
+from ..board.entries import CHANCE
 from ._html import cell, line, note, table, texts_cell
-from ._pictures import NOT_SHOWN, may_show, pictures_html
+from .pictures import NOT_SHOWN, may_show, pictures_html
 
 if TYPE_CHECKING:
-    from ..hub_datasets import Example, Task, TaskData
-    from ._board import Board
+    from ...hub_datasets import Example, Task, TaskData
+    from ..board.board import Board
 
 _MOST_EXAMPLES = 5
 _MOST_TEXTS = 6

@@ -27,11 +27,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from ..metrics.common.errors import StorageError, SubmissionError
-from ..metrics.records.results import Result, parse_results
+from ...metrics.common.errors import StorageError, SubmissionError
+from ...metrics.records.results import Result, parse_results
 
 if TYPE_CHECKING:
-    from ._storage import Storage
+    from .storage import Storage
 
 SCHEMA = "vl-assay/submission"
 VERSION = 1

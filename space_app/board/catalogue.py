@@ -7,18 +7,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from ..metrics.common.errors import StorageError, VLAssayError
-from ..metrics.records.predictions import Sheet, read_sheet
-from ._board import Board, Column
-from ._entries import Entry, chance_levels, of_results
-from ._launch import published, shipped, shipped_results, shipped_sheets
-from ._paired import PairedTests
-from ._submissions import Submission, results_of, submissions
+from ...metrics.common.errors import StorageError, VLAssayError
+from ...metrics.records.predictions import Sheet, read_sheet
+from ..submissions.submissions import Submission, results_of, submissions
+from .board import Board, Column
+from .entries import Entry, chance_levels, of_results
+from .launch import published, shipped, shipped_results, shipped_sheets
+from .paired import PairedTests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ._storage import Storage
+    from ..storage.storage import Storage
 
 
 class Catalogue:

@@ -22,10 +22,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..metrics.common.errors import SheetError, VLAssayError
+from ...metrics.common.errors import SheetError, VLAssayError
 
 if TYPE_CHECKING:
-    from ..metrics.records.predictions import Sheet
+    from ...metrics.records.predictions import Sheet
 
 _MOST_METADATA = 4 << 20
 _MOST_MESSAGE = 600
@@ -64,7 +64,7 @@ class Sandbox:
 
     def read(self, content: bytes, name: str, *, most_rows: int, most_bytes: int) -> Sheet:
         """The sheet in an upload that has at most so many rows, and bytes in memory."""
-        from ..metrics.records.predictions import read_sheet
+        from ...metrics.records.predictions import read_sheet
 
         with self._done("read", [content], name, most_rows=most_rows, most_bytes=most_bytes) as (folder, _):
             return read_sheet(folder / "sheet.parquet")
@@ -242,7 +242,7 @@ def _read(files: list[Path], most_rows: int, most_bytes: int) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from ..metrics.records.predictions import read_sheet, write_sheet
+    from ...metrics.records.predictions import read_sheet, write_sheet
 
     rows = size = 0
     try:
@@ -260,9 +260,9 @@ def _read(files: list[Path], most_rows: int, most_bytes: int) -> None:
 
 
 def _compute(files: list[Path], options: dict[str, Any]) -> None:
-    from ..hub_datasets.core.benchmarks import get_task
-    from ..metrics.evaluation import compute
-    from ..metrics.records.results import write_results
+    from ...hub_datasets.core.benchmarks import get_task
+    from ...metrics.evaluation import compute
+    from ...metrics.records.results import write_results
 
     results = compute(files, metrics=lambda sheet: get_task(sheet.benchmark, sheet.task).metrics, **options)
     # What an upload says that rules without images reach, nobody has checked.

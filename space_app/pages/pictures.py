@@ -8,12 +8,12 @@ from functools import lru_cache
 from html import escape
 from typing import TYPE_CHECKING
 
-from ..hub_datasets import get_benchmark
-from ..hub_datasets.core.image_keys import MISSING
-from ..metrics.common.errors import VLAssayError
+from ...hub_datasets import get_benchmark
+from ...hub_datasets.core.image_keys import MISSING
+from ...metrics.common.errors import VLAssayError
 
 if TYPE_CHECKING:
-    from ..hub_datasets import Example, TaskData
+    from ...hub_datasets import Example, TaskData
 
 NOT_SHOWN = "Its images are others' photographs, whose licences do not let a leaderboard pass them on: none is shown."
 _SIDE = 128

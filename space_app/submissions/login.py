@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 from gradio.utils import get_space
 
-from ..metrics.common.errors import StorageError, SubmissionError, VLAssayError
-from ._receipts import problem
-from ._submissions import submissions, withdraw
+from ...metrics.common.errors import StorageError, SubmissionError, VLAssayError
+from .receipts import problem
+from .submissions import submissions, withdraw
 
 if TYPE_CHECKING:
-    from ._catalogue import Catalogue
-    from ._storage import Storage
+    from ..board.catalogue import Catalogue
+    from ..storage.storage import Storage
 
 _LOG_IN = (
     "nobody is logged in, and a submission here bears the name of who made it; use the button above, or in a program "

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..metrics.common.errors import SheetError, VLAssayError
-from ..metrics.evaluation import interval, p_value, percent, points
-from ..metrics.records.schema import AnswerRow, MatchingRow, Row
-from ._entries import RECOMPUTED, Entry
+from ...metrics.common.errors import SheetError, VLAssayError
+from ...metrics.evaluation import interval, p_value, percent, points
+from ...metrics.records.schema import AnswerRow, MatchingRow, Row
+from ..board.entries import RECOMPUTED, Entry
+from ..board.paired import base_score
+from ..submissions.uploads import expected
 from ._html import cell, line, note, table, texts_cell
-from ._paired import base_score
-from ._pictures import NOT_SHOWN, may_show, pictures_html
-from ._uploads import expected
+from .pictures import NOT_SHOWN, may_show, pictures_html
 
 if TYPE_CHECKING:
-    from ._board import Board, Column
-    from ._catalogue import Catalogue
+    from ..board.board import Board, Column
+    from ..board.catalogue import Catalogue
 
 _MOST_EXAMPLES = 20
 _TEXTS = "captions or question"

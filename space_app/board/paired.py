@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..hub_datasets.core.benchmarks import get_task
-from ..metrics.common.errors import SheetError
-from ..metrics.contract.aggregate import aggregate
-from ..metrics.contract.estimators import OfTotals
-from ..metrics.contract.spec import Examples
-from ..metrics.evaluation import examples_of, scored_rows
-from ..metrics.modules.discovery import get_spec
-from ..metrics.records.predictions import Sheet
-from ..metrics.statistics.differences import differences, p_value
-from ..metrics.statistics.paired import holm
+from ...hub_datasets.core.benchmarks import get_task
+from ...metrics.common.errors import SheetError
+from ...metrics.contract.aggregate import aggregate
+from ...metrics.contract.estimators import OfTotals
+from ...metrics.contract.spec import Examples
+from ...metrics.evaluation import examples_of, scored_rows
+from ...metrics.modules.discovery import get_spec
+from ...metrics.records.predictions import Sheet
+from ...metrics.statistics.differences import differences, p_value
+from ...metrics.statistics.paired import holm
 
 LEVEL = 0.05
 

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from ..hub_datasets.core.benchmarks import benchmark_names, get_card
-from ..metrics.common.errors import UnknownNameError
-from ..metrics.evaluation import words
-from ..metrics.modules.discovery import get_spec
-from ._entries import ORIGINS, RECOMPUTED, Entry
+from ...hub_datasets.core.benchmarks import benchmark_names, get_card
+from ...metrics.common.errors import UnknownNameError
+from ...metrics.evaluation import words
+from ...metrics.modules.discovery import get_spec
+from .entries import ORIGINS, RECOMPUTED, Entry
 
 if TYPE_CHECKING:
     import pandas
 
-    from ..metrics.contract.spec import MetricSpec
+    from ...metrics.contract.spec import MetricSpec
 
 BEST, TIE, APART = "best", "tie", "reference"
 NOT_STATED = "not stated"

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..metrics.common.errors import ScoresError
-from ..metrics.evaluation import words
-from ..metrics.records.predictions import Sheet
-from ..metrics.records.schema import MatchingRow
-from ._board import Column
-from ._entries import Entry
+from ...metrics.common.errors import ScoresError
+from ...metrics.evaluation import words
+from ...metrics.records.predictions import Sheet
+from ...metrics.records.schema import MatchingRow
+from ..board.board import Column
+from ..board.entries import Entry
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from ._board import Board
+    from ..board.board import Board
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A55AFF")
 MOST = len(PALETTE)

@@ -16,13 +16,13 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ..metrics.common.errors import SheetError, UnknownNameError, VLAssayError
-from ._sandbox import Footer, Sandbox, readable
+from ...metrics.common.errors import SheetError, UnknownNameError, VLAssayError
+from .sandbox import Footer, Sandbox, readable
 
 if TYPE_CHECKING:
-    from ..hub_datasets import Example, Task, TaskData
-    from ..metrics.records.predictions import Sheet
-    from ..metrics.records.schema import Row
+    from ...hub_datasets import Example, Task, TaskData
+    from ...metrics.records.predictions import Sheet
+    from ...metrics.records.schema import Row
 
 SANDBOX = Sandbox()
 # What the detectors here draw by default; as Python objects boxes take much memory.
@@ -74,7 +74,7 @@ def expected(metadata: Mapping[str, Any], label: str = "the sheet") -> TaskData:
     Raises:
         SheetError: there is no such task, the sheet is of another kind, or the task's data are not on this server.
     """
-    from ..hub_datasets.core.benchmarks import get_task
+    from ...hub_datasets.core.benchmarks import get_task
 
     section = metadata.get("benchmark")
     section = section if isinstance(section, dict) else {}
@@ -116,8 +116,8 @@ def _part(task: Task, configs: Any) -> str | None:
 
 @lru_cache(maxsize=64)
 def _load(reference: str) -> TaskData:
-    from ..hub_datasets import load_examples
-    from ..hub_datasets.core.build import sources_folder
+    from ...hub_datasets import load_examples
+    from ...hub_datasets.core.build import sources_folder
 
     sources = sources_folder(reference.partition("/")[0], os.environ.get("VL_ASSAY_DATA_DIR") or None)
     return load_examples(reference, data_dir=sources, needs_images=False)[0]

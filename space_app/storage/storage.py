@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from ..metrics.common.errors import StorageError
-from ..metrics.common.storage import sync_folder, write_atomically, write_text
+from ...metrics.common.errors import StorageError
+from ...metrics.common.storage import sync_folder, write_atomically, write_text
 
 TOP_FOLDERS = ("requests", "results")
 _TOP = f"(?:{'|'.join(TOP_FOLDERS)})"
@@ -68,7 +68,7 @@ def open_storage(place: str | None = None) -> Storage:
     """
     place = place or os.environ.get("VL_ASSAY_STORAGE")
     if not place:
-        from ..hub_datasets.core.examples import cache_folder
+        from ...hub_datasets.core.examples import cache_folder
 
         return FolderStorage(cache_folder() / "leaderboard")
     scheme, separator, rest = place.partition("://")
@@ -80,7 +80,7 @@ def open_storage(place: str | None = None) -> Storage:
             f"{place!r} is no place for storage; name a folder, or hf://datasets/owner/name for the Hub's dataset "
             "repositories owner/name-requests and owner/name-results"
         )
-    from ._hub_storage import HubStorage
+    from .hub_storage import HubStorage
 
     return HubStorage(name)
 

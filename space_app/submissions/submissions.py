@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ..metrics.common.errors import (
+from ...metrics.common.errors import (
     RateLimitError,
     SheetError,
     StorageError,
@@ -24,11 +24,10 @@ from ..metrics.common.errors import (
     UnknownNameError,
     VLAssayError,
 )
-from ..metrics.records.results import Result, parse_results
-from ._entries import parameter_count
-from ._gates import find_flags, scores_hash
-from ._launch import SHIPPED, shipped_scores
-from ._records import (
+from ...metrics.records.results import Result, parse_results
+from ..board.entries import parameter_count
+from ..board.launch import SHIPPED, shipped_scores
+from ..storage.records import (
     REVIEW_STATUSES,
     SCHEMA,
     VERSION,
@@ -39,14 +38,15 @@ from ._records import (
     records,
     results_path,
 )
-from ._records import metrics_version as metrics_version
-from ._records import results_of as results_of
-from ._records import submissions as submissions
-from ._uploads import SANDBOX, check_link, check_text, check_upload, expected, positive_setting
+from ..storage.records import metrics_version as metrics_version
+from ..storage.records import results_of as results_of
+from ..storage.records import submissions as submissions
+from .gates import find_flags, scores_hash
+from .uploads import SANDBOX, check_link, check_text, check_upload, expected, positive_setting
 
 if TYPE_CHECKING:
-    from ..metrics.records.predictions import Sheet
-    from ._storage import Storage
+    from ...metrics.records.predictions import Sheet
+    from ..storage.storage import Storage
 
 MODEL_FIELDS = ("name", "family", "parameters", "training_data", "link")
 MOST_SHEETS = 50

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from ..metrics.common.errors import DataError, SheetError, StorageError
+from ...metrics.common.errors import DataError, SheetError, StorageError
 
 # A server that evaluates for many others at once is slow to answer.
 _SECONDS = 60.0

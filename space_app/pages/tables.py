@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from ._board import APART, BEST, TIE, Board, Column
-from ._entries import PUBLISHED
+from ..board.board import APART, BEST, TIE, Board, Column
+from ..board.entries import PUBLISHED
 
 if TYPE_CHECKING:
     import pandas

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from ..hub_datasets import Example, TaskData
-    from ..metrics.records.predictions import Sheet
+    from ...hub_datasets import Example, TaskData
+    from ...metrics.records.predictions import Sheet
 
 MOST_AGREEMENT = 0.99
 FEWEST_EXAMPLES = 30

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from html import escape
 from typing import Any
 
-from ..metrics.evaluation import interval, lines, percent, title, words
-from ..metrics.records.results import Result
-from ._submissions import Receipt
+from ...metrics.evaluation import interval, lines, percent, title, words
+from ...metrics.records.results import Result
+from .submissions import Receipt
 
 
 def problem(text: str) -> str:

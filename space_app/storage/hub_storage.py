@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
 
-from ..metrics.common.errors import StorageError
-from ._storage import TOP_FOLDERS, check_addition, check_path, folders_of, is_path, other_content
+from ...metrics.common.errors import StorageError
+from .storage import TOP_FOLDERS, check_addition, check_path, folders_of, is_path, other_content
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

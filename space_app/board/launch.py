@@ -16,11 +16,11 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ..hub_datasets.published.tables import NOTHING, Column, Row, Table, all_tables
-from ..metrics.records.predictions import read_sheet
-from ..metrics.records.results import Result, read_results
-from ._entries import CHANCE, PUBLISHED, REFERENCE, Entry, of_results, parameter_count
-from ._gates import scores_hash
+from ...hub_datasets.published.tables import NOTHING, Column, Row, Table, all_tables
+from ...metrics.records.predictions import read_sheet
+from ...metrics.records.results import Result, read_results
+from ..submissions.gates import scores_hash
+from .entries import CHANCE, PUBLISHED, REFERENCE, Entry, of_results, parameter_count
 
 HUMAN = "Human"
 SHIPPED = "shipped with VL-Assay"

@@ -1,0 +1,1 @@
+"""The leaderboard's tables: entries, catalogue, launch rows and paired tests."""

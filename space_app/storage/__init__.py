@@ -1,0 +1,1 @@
+"""Where submissions are kept: a folder or a Hub dataset."""

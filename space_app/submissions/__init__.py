@@ -1,0 +1,1 @@
+"""Submissions: uploads, checks, sandbox, login, receipts."""
