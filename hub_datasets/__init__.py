@@ -37,13 +37,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("Benchmark", "Task", "benchmark_names", "get_benchmark"), "_benchmarks"),
-    **dict.fromkeys(("compare", "report"), "_evaluation"),
-    **dict.fromkeys(("Example", "Phrase", "TaskData", "load_examples"), "_examples"),
-    **dict.fromkeys(("build", "build_all"), "_repository"),
-    "install": "_bare_names",
-    "publish": "_publishing",
-    "write_model_card": "_model_cards",
+    **dict.fromkeys(("Benchmark", "Task", "benchmark_names", "get_benchmark"), "core.benchmarks"),
+    **dict.fromkeys(("compare", "report"), "core.evaluation"),
+    **dict.fromkeys(("Example", "Phrase", "TaskData", "load_examples"), "core.examples"),
+    **dict.fromkeys(("build", "build_all"), "core.build"),
+    "install": "hub.install",
+    "publish": "hub.publish",
+    "write_model_card": "hub.model_cards",
 }
 
 

@@ -48,9 +48,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("demo_names", "family_names", "load_model"), "_families"),
-    **dict.fromkeys(("plan", "predict", "score"), "_runner"),
-    "run": "_run",
+    **dict.fromkeys(("demo_names", "family_names", "load_model"), "engine.families"),
+    **dict.fromkeys(("plan", "predict", "score"), "engine.runner"),
+    "run": "engine.run",
 }
 
 
@@ -58,4 +58,4 @@ def __getattr__(name: str) -> Any:
     """Import public names when they are first used: the command line must start at once."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, '_protocol')}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'engine.protocol')}"), name)

@@ -11,12 +11,12 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-CASES = "tests/metric_cases.py"
+CASES = "tests/support/metric_cases.py"
 NEW = (
     "hub_datasets/plain_colours/",
     "metrics/error_rate/",
     "model_wrappers/mean_colour.py",
-    "tests/sources_plain_colours.py",
+    "tests/support/sources_plain_colours.py",
 )
 # What the last command runs, without collecting all other tests. The metric's card and page are still the neighbour's.
 SUITES = ("structure", "every_benchmark", "every_metric", "metric_folders", "publishing")
@@ -25,7 +25,7 @@ CHOSEN = "plain_colours or mean_colour or what_is_found or has_a_case or error_r
 WALK = """
 import json, shlex, sys
 import datasets, evaluate, pytest
-from vl_assay.metrics._console import build_app
+from vl_assay.metrics.common.command_line import build_app
 from vl_assay.model_wrappers import family_names
 
 assert "mean_colour" in family_names()
@@ -39,10 +39,10 @@ assert datasets.load_dataset("plain_colours", "squares", split="test").num_rows 
 # A lower error rate is better: on the board, in comparisons, in plots and in early stopping.
 from dataclasses import replace
 from vl_assay.hub_datasets import compare, report
-from vl_assay.metrics.sheets import read_sheet, write_sheet
-from vl_assay.model_wrappers.finetune.training import Stopping
-from vl_assay.space_app._board import BEST, Board
-from vl_assay.space_app._entries import of_results
+from vl_assay.metrics.records.predictions import read_sheet, write_sheet
+from vl_assay.model_wrappers.finetune.train.training import Stopping
+from vl_assay.space_app.board.board import BEST, Board
+from vl_assay.space_app.board.entries import of_results
 
 good = "vl-assay-results/mean_colour--rgb/plain_colours.itm.parquet"
 found = read_sheet(good)
@@ -87,10 +87,10 @@ def test_what_the_guide_adds_is_found_built_scored_judged_and_installed(tmp_path
     (copy / CASES).write_text((start + files.pop(CASES)).join(cases), encoding="utf-8")
     assert [path for path in files if not path.startswith(NEW) or (copy / path).exists()] == []
     for path, text in files.items():
-        (copy / path).parent.mkdir(exist_ok=True)
+        (copy / path).parent.mkdir(parents=True, exist_ok=True)
         (copy / path).write_text(text, encoding="utf-8")
     subprocess.run(["bash", "-c", copying], cwd=copy, check=True)
-    suites = [f"tests/test_{suite}.py" for suite in SUITES]
+    suites = [str(path.relative_to(copy)) for suite in SUITES for path in (copy / "tests").rglob(f"test_{suite}.py")]
     walk = subprocess.run(
         [sys.executable, "-c", WALK, json.dumps(commands), *suites, "-n", "0", "-p", "no:cacheprovider", "-k", CHOSEN],
         cwd=copy,

@@ -28,7 +28,7 @@ def read_audit(benchmark: str) -> dict[str, Any] | None:
         DataError: the file is damaged or of another version.
     """
     name, _ = split_reference(benchmark)
-    return read_summary(Path(__file__).parent / name / AUDIT_FILE)
+    return read_summary(Path(__file__).parents[1] / name / AUDIT_FILE)
 
 
 def read_summary(path: Path) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""What a benchmark is, and which there are: one folder beside this file each, found by listing.
+"""What a benchmark is, and which there are: one folder each, found by listing.
 
 A folder holds ``builder.py`` (the dataset script), ``README.md`` (the card) and ``benchmark.py`` with a constant
 ``BENCHMARK`` that says how the dataset's rows are scored. Nothing else has to be edited to add one.
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ...metrics.records.predictions import Sheet
 
 KINDS = ("matching", "retrieval", "detection", "answers")
-_HERE = Path(__file__).parent
+_BENCHMARKS = Path(__file__).parents[1]
+_PACKAGE = __package__.rpartition(".")[0]
 
 
 @dataclass(frozen=True)
@@ -111,13 +112,13 @@ class Benchmark:
 
 def benchmark_names() -> list[str]:
     """The names of all benchmarks, sorted."""
-    return sorted(path.parent.name for path in _HERE.glob("*/benchmark.py"))
+    return sorted(path.parent.name for path in _BENCHMARKS.glob("*/benchmark.py"))
 
 
 def get_benchmark(name: str) -> Benchmark:
     """The benchmark of that name; `UnknownNameError` lists the known ones."""
     _check(name)
-    return importlib.import_module(f"{__package__}.{name}.benchmark").BENCHMARK
+    return importlib.import_module(f"{_PACKAGE}.{name}.benchmark").BENCHMARK
 
 
 def get_builder(name: str) -> type[Any]:
@@ -125,7 +126,7 @@ def get_builder(name: str) -> type[Any]:
     import datasets
 
     _check(name)
-    module = importlib.import_module(f"{__package__}.{name}.builder")
+    module = importlib.import_module(f"{_PACKAGE}.{name}.builder")
     return next(
         value
         for value in vars(module).values()
@@ -138,7 +139,7 @@ def get_builder(name: str) -> type[Any]:
 def get_card(name: str) -> str:
     """The text of a benchmark's card, ``README.md``."""
     _check(name)
-    return (_HERE / name / "README.md").read_text(encoding="utf-8")
+    return (_BENCHMARKS / name / "README.md").read_text(encoding="utf-8")
 
 
 def get_task(benchmark: str, task: str) -> Task:
@@ -205,9 +206,12 @@ def code_hash(name: str) -> str:
     The code that perturbs captions belongs to the builders that use it.
     """
     _check(name)
-    files = {f"{path.parent.name}/{path.name}": path.read_bytes() for path in sorted((_HERE / name).glob("*.py"))}
+    files = {f"{path.parent.name}/{path.name}": path.read_bytes() for path in sorted((_BENCHMARKS / name).glob("*.py"))}
     if any(b"authoring" in content for content in files.values()):
-        files |= {f"authoring/{path.name}": path.read_bytes() for path in sorted((_HERE / "authoring").glob("*.py"))}
+        files |= {
+            f"authoring/{path.name}": path.read_bytes()
+            for path in sorted((_BENCHMARKS / "authoring" / "text").glob("*.py"))
+        }
     digest = hashlib.sha256()
     for path, content in files.items():
         digest.update(path.encode() + b"\0" + content)

@@ -106,7 +106,7 @@ def list_metrics() -> list[MetricEntry]:
             if metric not in judged:
                 raise UnknownNameError(f"metric of {benchmark}", metric, judged)
             judged[metric].append(benchmark)
-    folder = Path(__file__).parents[1] / "metrics"
+    folder = Path(__file__).parents[2] / "metrics"
     return [
         MetricEntry(name, _first_line(folder / name / f"{name}.py"), tuple(benchmarks))
         for name, benchmarks in judged.items()

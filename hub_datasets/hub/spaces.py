@@ -24,7 +24,7 @@ _FOLDERS = ("metrics", "hub_datasets", "space_app")  # each imports only itself 
 
 def package_folder(name: str) -> Path:
     """Where one of the package's folders is installed, such as "metrics"."""
-    spec = find_spec(f"..{name}", __package__)
+    spec = find_spec(f"...{name}", __package__)
     assert spec is not None
     assert spec.submodule_search_locations
     return Path(spec.submodule_search_locations[0])

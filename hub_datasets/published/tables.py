@@ -137,7 +137,7 @@ class Table:
 @cache
 def all_tables() -> Mapping[str, Table]:
     """All tables by name, those of a paper together."""
-    homes = sorted(path.stem for path in Path(__file__).parent.glob("_published_*.py"))
+    homes = sorted(path.stem for path in Path(__file__).parent.glob("_[!_]*.py"))
     tables = [table for home in homes for table in importlib.import_module(f"{__package__}.{home}").TABLES]
     return {table.name: table for table in tables}
 

@@ -1,4 +1,4 @@
-"""The metrics: one folder beside this file each, found by listing.
+"""The metrics: one folder each, found by listing.
 
 A folder holds ``spec.py``, with a constant ``SPEC`` that says all that the rest needs to know of the metric (see
 ``contract.MetricSpec``), and the `evaluate` module of the folder's name.
@@ -22,7 +22,8 @@ from ..contract.spec import MetricFunction, MetricSpec
 if TYPE_CHECKING:
     import evaluate
 
-_HERE = Path(__file__).parent
+_METRICS = Path(__file__).parents[1]
+_PACKAGE = __package__.rpartition(".")[0]
 
 
 class Texts(TypedDict):
@@ -34,13 +35,13 @@ class Texts(TypedDict):
 
 def metric_names() -> list[str]:
     """The names of all metric modules, sorted."""
-    return sorted(path.stem for path in _HERE.glob("*/*.py") if path.stem == path.parent.name)
+    return sorted(path.stem for path in _METRICS.glob("*/*.py") if path.stem == path.parent.name)
 
 
 def get_spec(name: str) -> MetricSpec:
     """The specification of a metric; `UnknownNameError` lists the known ones. Imports no `evaluate`."""
     _check(name)
-    return importlib.import_module(f"{__package__}.{name}.spec").SPEC
+    return importlib.import_module(f"{_PACKAGE}.{name}.spec").SPEC
 
 
 def load_metric(name: str) -> evaluate.EvaluationModule:
@@ -52,7 +53,7 @@ def load_metric(name: str) -> evaluate.EvaluationModule:
     import evaluate
 
     _check(name)
-    module = importlib.import_module(f"{__package__}.{name}.{name}")
+    module = importlib.import_module(f"{_PACKAGE}.{name}.{name}")
     module_class = next(
         value
         for value in vars(module).values()
@@ -71,7 +72,7 @@ def install_metric(name: str) -> Path:
     from evaluate.config import HF_MODULES_CACHE
 
     _check(name)
-    script = _HERE / name / f"{name}.py"
+    script = _METRICS / name / f"{name}.py"
     # A comparison too lies under "metrics" there: `evaluate` looks no further for a module without a type.
     home = Path(HF_MODULES_CACHE) / "evaluate_modules" / "metrics" / f"evaluate-metric--{name}"
     target = home / hashlib.sha256(script.read_bytes()).hexdigest()

@@ -246,7 +246,7 @@ def reproduce(
     fetch, and why values may differ. `--sheets` on the folder of earlier results puts several runs together.
 
     Examples: `vl-assay reproduce` · `vl-assay reproduce sugarcrepe-6 --data-dir coco --models RN50 --models ViT-B-32` ·
-    `vl-assay reproduce aro-2 --data-dir aro --use XVLM=answers:xvlm.csv` ·
+    `vl-assay reproduce aro-2 --data-dir aro --use XVLM=precomputed:xvlm.csv` ·
     `vl-assay reproduce aro-5 --sheets vl-assay-results --ties right`
     """
     import json

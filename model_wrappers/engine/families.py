@@ -11,13 +11,14 @@ from typing import Any
 from ...metrics.common.errors import ModelError, UnknownNameError
 from .protocol import LoadOptions, Model
 
-_HERE = Path(__file__).parent
-_NOT_FAMILIES = {"commands"}
+_FAMILIES = Path(__file__).parents[1]
+_PACKAGE = __package__.rpartition(".")[0]
 
 
 def family_names() -> list[str]:
-    """The names of all families, sorted: the public modules of this package."""
-    return sorted(p.stem for p in _HERE.glob("*.py") if not p.stem.startswith("_") and p.stem not in _NOT_FAMILIES)
+    """The names of all families, sorted: the modules of `model_wrappers`, and its folders with a ``family.py``."""
+    modules = [path.stem for path in _FAMILIES.glob("[!_]*.py")]
+    return sorted([*modules, *(path.parent.name for path in _FAMILIES.glob("*/family.py"))])
 
 
 def get_family(name: str) -> Any:
@@ -25,7 +26,8 @@ def get_family(name: str) -> Any:
     if name not in family_names():
         raise UnknownNameError("model family", name, family_names())
     try:
-        family = importlib.import_module(f"{__package__}.{name}")
+        home = f"{name}.family" if (_FAMILIES / name).is_dir() else name
+        family = importlib.import_module(f"{_PACKAGE}.{home}")
     except ImportError as error:
         raise ModelError(f"the family {name} lacks a library ({error}): pip install 'vl-assay[models]'") from error
     except RuntimeError as error:
@@ -53,12 +55,12 @@ def families_of(model_type: str) -> list[str]:
 
 def demo_names() -> list[str]:
     """The names of the checkpoints that come with the package."""
-    return sorted(path.parent.name.replace("_", "-") for path in _HERE.glob("demo_*/config.json"))
+    return sorted(path.parent.name.replace("_", "-") for path in _FAMILIES.glob("demo_*/config.json"))
 
 
 def checkpoint_path(name: str) -> str:
     """The folder of a demo checkpoint; any other name or path unchanged."""
-    return str(_HERE / name.replace("-", "_")) if name in demo_names() else name
+    return str(_FAMILIES / name.replace("-", "_")) if name in demo_names() else name
 
 
 def load_model(name: str, options: LoadOptions | None = None) -> Model:

@@ -1,4 +1,4 @@
-"""Somebody's answers from a file, so that any system outside transformers can be judged: ``answers:FILE``.
+"""Somebody's answers from a file, so that any system outside transformers can be judged: ``precomputed:FILE``.
 
 X-VLM, MDETR, GLIP, an API's model or people: what they said of the examples stands in a CSV file with a line of column
 names, in JSON lines (.jsonl), or in a JSON list of records. Each record has one of these, and nothing of the others:

@@ -1,7 +1,7 @@
 """Reproduce a table of a paper: run its models here and set our values beside those that it prints.
 
 What the tables print is in ``hub_datasets._published``. A model that no family loads is named with the reason; ``use``
-gives such a row a model all the same, such as ``answers:FILE`` with scores that were made elsewhere.
+gives such a row a model all the same, such as ``precomputed:FILE`` with scores that were made elsewhere.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def reproduce(
     Args:
         table: its name, such as ``"sugarcrepe-6"``.
         models: labels of the rows to run, as the table prints them; by default all that can be run here.
-        use: models to score instead of those of the rows, by label: ``{"XVLM": "answers:xvlm.csv"}``. A row's settings
-            hold for a model of the same family.
+        use: models to score instead of those of the rows, by label: ``{"XVLM": "precomputed:xvlm.csv"}``.
+            A row's settings hold for a model of the same family.
         sheets: a folder with sheets to take instead of running any model. A sheet is of a row when it lies in a folder
             of the row's name, or else when its model has the row's name or is the row's.
         out: folder of the results; by default that of the sheets, or ``vl-assay-results/<table>``.
@@ -124,12 +124,12 @@ def status(weights: str | Path = ".") -> dict[str, dict[str, list[str]]]:
 
 
 def parse_use(pairs: Iterable[str] | None) -> dict[str, str]:
-    """``["XVLM=answers:xvlm.csv"]`` → ``{"XVLM": "answers:xvlm.csv"}``."""
+    """``["XVLM=precomputed:xvlm.csv"]`` → ``{"XVLM": "precomputed:xvlm.csv"}``."""
     found = {}
     for pair in pairs or ():
         label, separator, model = (part.strip() for part in pair.partition("="))
         if not (label and separator and model):
-            raise ModelError(f"--use {pair!r} names no model for a row; write LABEL=MODEL, XVLM=answers:xvlm.csv")
+            raise ModelError(f"--use {pair!r} names no model for a row; write LABEL=MODEL, XVLM=precomputed:xvlm.csv")
         found[label] = model
     return found
 
@@ -171,7 +171,7 @@ def _obstacles(rows: Sequence[Row], requests: Mapping[str, Request]) -> dict[str
         name, run = row.name, row.run
         if name not in requests:
             if run.is_model:
-                why = f'{run.reason}; score it elsewhere and say --use "{name}=answers:FILE"'
+                why = f'{run.reason}; score it elsewhere and say --use "{name}=precomputed:FILE"'
                 found[name] = Obstacle("answers", why)
             continue
         model, settings = requests[name]

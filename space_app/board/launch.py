@@ -24,7 +24,7 @@ from .entries import CHANCE, PUBLISHED, REFERENCE, Entry, of_results, parameter_
 
 HUMAN = "Human"
 SHIPPED = "shipped with VL-Assay"
-RESULTS = Path(__file__).parent / "launch" / "results.json"
+RESULTS = Path(__file__).parents[1] / "launch" / "results.json"
 
 
 class Model(NamedTuple):

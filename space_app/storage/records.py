@@ -37,8 +37,8 @@ SCHEMA = "vl-assay/submission"
 VERSION = 1
 REVIEW_STATUSES = ("accepted", "flagged", "withdrawn")
 _ID = re.compile("[0-9a-f]{16}")
-_NO_COMPUTING = ("_console.py", "_storage.py", "__init__.py", "citations.py", "errors.py", "page.py")
-_PACKAGE = Path(__file__).parents[1]
+_COMPUTING = ("contract", "functional", "statistics", "records")
+_PACKAGE = Path(__file__).parents[2]
 _DAMAGE = (StorageError, ValueError, KeyError, TypeError, RecursionError, AttributeError, OverflowError)
 # The fields of a stored record; or what is wrong with it.
 Record = dict[str, Any] | str
@@ -129,8 +129,8 @@ def results_path(id: str) -> str:
 def metrics_version() -> str:
     """12 hexadecimal digits over the code that results depend on, from scores to figures."""
     metrics, datasets = _PACKAGE / "metrics", _PACKAGE / "hub_datasets"
-    files = [path for path in metrics.glob("*.py") if path.name not in _NO_COMPUTING]
-    files += [metrics / "evaluation" / "_compute.py", *metrics.glob("*/spec.py")]
+    files = [path for folder in _COMPUTING for path in (metrics / folder).glob("*.py")]
+    files += [metrics / "modules" / "inputs.py", metrics / "evaluation" / "_compute.py", *metrics.glob("*/spec.py")]
     # A task has settings of its own, such as the ranks at which recall is taken.
     files += datasets.glob("*/benchmark.py")
     digest = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""The prompts of `generate`: template files `prompt_<name>.md` beside this one, how they are asked and read.
+"""The prompts of `generate`: template files `templates/<name>.md`, how they are asked and read.
 
 A file has three parts: what the model is told (`## system`), examples (`## examples`: a line of JSON with what comes,
 and one after an arrow with the answer), and the form of a question (`## user`), whose names with a dollar stand for
@@ -18,7 +18,7 @@ from .checks import Rejected, check_signs
 
 Messages = list[dict[str, str]]
 
-_HERE = Path(__file__).parent
+_TEMPLATES = Path(__file__).parent / "templates"
 _ARROW = "→ "
 # An answer that is longer is not read to its end: a search for JSON in it could take for ever.
 _MOST_CHARACTERS = 20_000
@@ -71,7 +71,7 @@ def write_messages(name: str, **texts: str) -> Messages:
 @functools.cache
 def read_template(name: str) -> TemplateFile:
     """The template file of a prompt."""
-    text = (_HERE / f"prompt_{name}.md").read_text(encoding="utf-8")
+    text = (_TEMPLATES / f"{name}.md").read_text(encoding="utf-8")
     parts = dict(part.split("\n", 1) for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:])
     lines = [line for line in parts["examples"].split("\n") if line]
     examples = tuple(zip(lines[::2], (line.removeprefix(_ARROW) for line in lines[1::2]), strict=True))

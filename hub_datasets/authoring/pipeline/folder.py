@@ -93,7 +93,10 @@ def check_name(name: str, target: Path) -> None:
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name) or name == "authoring":
         raise DataError(f"{name!r} cannot name a benchmark; take small letters, digits and _, such as my_photos")
-    if name in _benchmarks.benchmark_names() and not (Path(_benchmarks.__file__).parent / name / MADE_FILE).exists():
+    if (
+        name in _benchmarks.benchmark_names()
+        and not (Path(_benchmarks.__file__).parents[1] / name / MADE_FILE).exists()
+    ):
         raise DataError(f"there is a benchmark {name} already; take another name")
     if target.exists() and not (target / MADE_FILE).is_file():
         raise StorageError(f"{target} is there and was not written by new-benchmark; take another name or folder")
@@ -134,7 +137,7 @@ def _load(folder: Path, stem: str) -> ModuleType:
     path = folder / f"{stem}.py"
     # Under a name of its own: should the folder be one of ours, importing it later must find what is there then.
     module = ModuleType(f"{__name__}_{stem}")
-    module.__package__ = f"{_benchmarks.__name__.rpartition('.')[0]}.{folder.name}"
+    module.__package__ = f"{_benchmarks.__name__.rsplit('.', 2)[0]}.{folder.name}"
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
     exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), vars(module))
@@ -259,7 +262,7 @@ def _people(told: Mapping[str, Any]) -> str:
 
 def _prompts(kinds: Mapping[str, int]) -> str:
     names = dict.fromkeys(step for kind in kinds for step in STEPS[kind])
-    shown = ", ".join(f"`prompt_{name}.md` ({PROMPTS[name].temperature:g})" for name in names)
+    shown = ", ".join(f"`{name}.md` ({PROMPTS[name].temperature:g})" for name in names)
     return f"Prompts, in `vl_assay.hub_datasets.authoring`, each with its temperature: {shown}."
 
 

@@ -10,7 +10,7 @@ Rules and models do not see images, so that a candidate may be true of its image
 by learned probes, by default three rounds, since it is probes that the audit holds to the limit.
 
 What comes of the 1,000 captioned scenes of toy_scenes with rules, the seven kinds and the default options, with each of
-the seeds 0 to 4 (``tests/test_new_benchmark.py``, slow); in place of people, the scene told what is false of it:
+the seeds 0 to 4 (slow tests); in place of people, the scene told what is false of it:
 
     candidates                    6,529 to 6,546
     judged false and well formed  4,345 to 4,385    without the image: length rule 56 to 58 %, words 58 to 59 %

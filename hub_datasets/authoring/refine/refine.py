@@ -1,7 +1,7 @@
 """Adversarial refinement: a large part of a dataset in which blind scorers are right as often as they are wrong.
 
 On the 17,478 candidates of SugarCrepe before its own refinement, read as the folder of their files (counts by category
-are in ``tests/test_refine.py``), the two language models of `ngrams` prefer the true caption in 66.8 % (words) and
+are in ``test_refine.py``), the two language models of `ngrams` prefer the true caption in 66.8 % (words) and
 61.7 % (characters), and in 50.0 % of the 10,297 pairs that are kept with the default options. Ids decide who is trained
 on what: those of the benchmark ``sugarcrepe/unrefined`` give 66.4 %, 61.7 % and 10,349.
 

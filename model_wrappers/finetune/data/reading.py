@@ -92,6 +92,7 @@ class FileImages(Images):
         self._folder = folder
 
     def read(self, key: str) -> bytes:
+        """The image's bytes."""
         try:
             return (self._folder / key).read_bytes()
         except OSError as error:
@@ -105,6 +106,7 @@ class DatasetImages(Images):
         self._dataset, self._column, self._places = dataset, column, places
 
     def read(self, key: str) -> bytes:
+        """The image's bytes."""
         picture = self._dataset[self._places[key]][self._column]
         return FileImages().read(picture["path"]) if picture["bytes"] is None else picture["bytes"]
 
@@ -116,11 +118,13 @@ class SceneImages(Images):
         self._scenes = scenes
 
     def read(self, key: str) -> bytes:
+        """The scene, rendered as PNG."""
         from ....hub_datasets.toy_scenes.render import to_png
 
         return to_png(self._scenes[key])
 
     def scene(self, key: str) -> Scene:
+        """The scene of a key."""
         return self._scenes[key]
 
 

@@ -34,7 +34,7 @@ from vl_assay.model_wrappers.finetune.study.report import (
 )
 from vl_assay.model_wrappers.finetune.study.study import ARTEFACTS, BASE, VARIANTS, Size, Study, make_examples
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 TINY = Size(captions=64, scenes=12, seeds=1, epochs=1, batch_size=16, warmup_steps=1)
 NAMES = ["plain", "hn", "hn-article"]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from new_benchmark_support import photos
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 COMMANDS = """
 new-benchmark swapped photos --work work --into hub_datasets --rules --no-review --kind swap_att --kind replace_att
     --learned 1 --max-blind-accuracy 0.7 --licence cc0-1.0 --copy-images
@@ -26,7 +26,7 @@ publish work/repository me/swapped --dry-run
 # In one process, as each command would import the same libraries.
 WALK = """
 import json, sys, pytest
-from vl_assay.metrics._console import build_app
+from vl_assay.metrics.common.command_line import build_app
 
 for command in json.loads(sys.argv[1]):
     build_app()(command.split(), standalone_mode=False)
@@ -44,7 +44,15 @@ def test_it_is_built_audited_scored_and_published_by_its_name_and_holds_what_eve
     photos(copy / "photos")
     (copy / "tests" / "sources_swapped.py").write_text("def make(folder):\n    return {}\n", encoding="utf-8")
     commands = re.split(r"\n(?=\S)", COMMANDS.strip())
-    suites = ["tests/test_every_benchmark.py", "tests/test_structure.py", "-n", "0", "-p", "no:cacheprovider", "-k"]
+    suites = [
+        "tests/hub_datasets/core/test_every_benchmark.py",
+        "tests/test_structure.py",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+    ]
     walk = subprocess.run(
         [sys.executable, "-c", WALK, json.dumps(commands), *suites, "swapped or builders_import or one_name_do"],
         cwd=copy,

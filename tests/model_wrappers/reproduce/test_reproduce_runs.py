@@ -169,7 +169,7 @@ def test_answers_from_elsewhere_fill_a_row(tmp_path):
     result = reproduce(
         "aro-2",
         models=["XVLM"],
-        use={"XVLM": f"answers:{tmp_path / 'xvlm.csv'}"},
+        use={"XVLM": f"precomputed:{tmp_path / 'xvlm.csv'}"},
         data_dir=tmp_path / "data",
         options=options,
         out=tmp_path / "out",

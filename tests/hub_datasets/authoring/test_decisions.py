@@ -134,7 +134,7 @@ def test_two_journals_over_one_file_see_each_others_decisions(path):
 
 KILLED = """
 import sys
-from vl_assay.hub_datasets.authoring._journal import Entry, Journal
+from vl_assay.hub_datasets.authoring.review.journal import Entry, Journal
 journal = Journal(sys.argv[1], ["keep"])
 for number in range(100_000):
     journal.decide(Entry("", "ana", sys.argv[2] + str(number), "keep"))

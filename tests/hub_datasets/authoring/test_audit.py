@@ -350,5 +350,5 @@ def test_names_are_shown_as_they_are_and_long_captions_are_cut(tmp_path):
 def test_what_the_readme_says_of_sugarcrepe_is_what_its_audit_found():
     audits = read_audit("sugarcrepe")
     before, after = (audits[part]["scorers"]["all"]["accuracy"] for part in ("sugarcrepe/unrefined", "sugarcrepe"))
-    readme = " ".join((Path(__file__).parents[1] / "README.md").read_text("utf-8").split())
+    readme = " ".join((Path(__file__).parents[3] / "README.md").read_text("utf-8").split())
     assert f"of an unseen image in {100 * before:.0f} % and {100 * after:.0f} % of the pairs" in readme

@@ -270,8 +270,8 @@ def test_rows_of_two_data_sets_are_run_on_their_own(calls, tmp_path):
 @pytest.mark.parametrize(
     ("table", "model", "message"),
     [
-        ("aro-2", "XVLM", r'XVLM of aro-2 cannot be run: X-VLM .* say --use "XVLM=answers:FILE"'),
-        ("tricd-3", "GLIP-L", r'GLIP is in neither .* say --use "GLIP-L=answers:FILE"'),
+        ("aro-2", "XVLM", r'XVLM of aro-2 cannot be run: X-VLM .* say --use "XVLM=precomputed:FILE"'),
+        ("tricd-3", "GLIP-L", r'GLIP is in neither .* say --use "GLIP-L=precomputed:FILE"'),
         ("aro-2", "NegCLIP", r"there is no .*negclip\.pth; fetch negclip\.pth \(from ARO's authors: gdown 1ooVVPx"),
         ("hard-positives-1", "Our HN", r"fetch coco_crepe_negs\.pt \(the authors' code .* ask them\)"),
         ("sugarcrepe-6", "Human", "Human of sugarcrepe-6 cannot be run: people, not a model"),

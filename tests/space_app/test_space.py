@@ -161,7 +161,8 @@ def test_the_command_serves_the_page(tmp_path):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     process = subprocess.Popen(
-        [sys.executable, "-m", "vl_assay.metrics.common.command_line", "leaderboard", "--port", str(port), "--storage", tmp_path],
+        [sys.executable, "-m", "vl_assay.metrics.common.command_line", "leaderboard",
+         "--port", str(port), "--storage", tmp_path],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     try:

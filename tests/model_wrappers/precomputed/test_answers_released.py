@@ -22,7 +22,7 @@ def gpt4v_run(shared_data, tmp_path, name, **settings):
 def test_gpt4v_is_judged_by_the_files_that_its_authors_released(shared_data, tmp_path):
     released = shared_data / "data" / "sugarcrepe" / "gpt4v" / "negative-first"
     run = gpt4v_run(shared_data, tmp_path, "sugarcrepe/swap_obj", allow_unknown="true")
-    [path] = run(f"answers:{released / 'gpt4v-swap_obj.json'}")
+    [path] = run(f"precomputed:{released / 'gpt4v-swap_obj.json'}")
     sheet = read_sheet(path)
     assert sheet.model == "gpt4v-swap_obj"
     # The answer of key "108", to an example that is no longer in the release, was right; five said neither.
@@ -40,7 +40,9 @@ def test_gpt4v_gets_on_all_of_sugarcrepe_what_its_released_answers_say(shared_da
         answers = json.loads((released / f"gpt4v-{category}.json").read_text(encoding="utf-8"))
         records += [{"id": f"{category}/{key}", **answer} for key, answer in answers.items()]
     (tmp_path / "gpt-4v.jsonl").write_text(lines(records), encoding="utf-8")
-    [path] = gpt4v_run(shared_data, tmp_path, "sugarcrepe", allow_unknown="true")(f"answers:{tmp_path}/gpt-4v.jsonl")
+    [path] = gpt4v_run(shared_data, tmp_path, "sugarcrepe", allow_unknown="true")(
+        f"precomputed:{tmp_path}/gpt-4v.jsonl"
+    )
     [result] = report(path, resamples=100)
     for category, (right, examples) in GPT4V.items():
         part = result.scores["per_category"][category]
@@ -57,7 +59,7 @@ def test_the_true_boxes_of_tricd_are_perfect_and_those_on_distractors_are_not(sh
         {key: box[key] for key in kept} | {"id": n, "score": 0.9} for n, box in enumerate(released["annotations"])
     ]
     (tmp_path / "perfect.json").write_text(json.dumps(perfect), encoding="utf-8")
-    [path] = score(f"answers:{tmp_path}/perfect.json", "tricd/val", data_dir=folder, out=tmp_path, progress=False)
+    [path] = score(f"precomputed:{tmp_path}/perfect.json", "tricd/val", data_dir=folder, out=tmp_path, progress=False)
     ap, grounding, group = report(path, resamples=100)
     assert (ap.scores["ap"], ap.scores["n"], ap.scores["n_boxes"]) == (1, 204, 315)
     assert (grounding.scores["recall_at_1"], group.scores["recall_at_1"]) == (1, 1)
@@ -69,6 +71,6 @@ def test_the_questions_of_tricd_are_answered_by_number(shared_data, tmp_path):
     released = json.loads((folder / "TRICD_VQA_val.json").read_text(encoding="utf-8"))["annotations"]
     said = [{"image_id": entry["image_id"], "answer": entry["answer"]} for entry in released]
     (tmp_path / "right.json").write_text(json.dumps(said), encoding="utf-8")
-    [path] = score(f"answers:{tmp_path}/right.json", "tricd/vqa", data_dir=folder, out=tmp_path, progress=False)
+    [path] = score(f"precomputed:{tmp_path}/right.json", "tricd/vqa", data_dir=folder, out=tmp_path, progress=False)
     [result] = report(path, resamples=100)
     assert (result.scores["accuracy"], result.scores["macro_f1"], result.scores["n"]) == (1, 1, 204)

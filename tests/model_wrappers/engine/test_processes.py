@@ -17,7 +17,7 @@ SCRIPT = """
 import os, time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from vl_assay.model_wrappers._processes import end_with_parent
+from vl_assay.model_wrappers.engine.distributed import end_with_parent
 
 if __name__ == "__main__":
     pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=end_with_parent)

@@ -170,7 +170,7 @@ def work_of(kind, *examples, names=()):
 
 def read(records, work, tmp_path):
     (tmp_path / "a.jsonl").write_text(lines(records), encoding="utf-8")
-    results, facts = load_model(f"answers:{tmp_path}/a.jsonl").results(work)
+    results, facts = load_model(f"precomputed:{tmp_path}/a.jsonl").results(work)
     return results.rows(0), facts
 
 
@@ -235,7 +235,7 @@ def test_whatever_stands_in_a_file_it_is_read_or_refused(records, works, tmp_pat
     path.write_text(json.dumps(records), encoding="utf-8")
     settings = {"allow_unknown": "true", "allow_missing": "true"}
     try:
-        model = load_model(f"answers:{path}", LoadOptions(settings=settings))
+        model = load_model(f"precomputed:{path}", LoadOptions(settings=settings))
     except ModelError:
         return
     for work in works:

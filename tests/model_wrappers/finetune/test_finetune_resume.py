@@ -12,6 +12,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+import finetune_support
 import numpy as np
 import pytest
 import tiny_models
@@ -28,9 +29,9 @@ SCRIPT = """
     import sys
     from accelerate import PartialState
     from finetune_support import make_training_set, short
-    from vl_assay.model_wrappers._processes import join
-    from vl_assay.model_wrappers.finetune._logging import Log
-    from vl_assay.model_wrappers.finetune.training import Running, finetune
+    from vl_assay.model_wrappers.engine.distributed import join
+    from vl_assay.model_wrappers.finetune.train.logging import Log
+    from vl_assay.model_wrappers.finetune.train.training import Running, finetune
 
     model, out, epochs, micro_batch, stop = *sys.argv[1:3], *map(int, sys.argv[3:])
     is_sharded = "ACCELERATE_USE_FSDP" in os.environ
@@ -218,7 +219,9 @@ def start(place, model, out, epochs=2, processes=1, micro_batch=4, stop=0, envir
     script.write_text(textwrap.dedent(SCRIPT))
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
     command = [sys.executable, *(torchrun if processes > 1 else []), script, model, out, epochs, micro_batch, stop]
-    paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    paths = os.pathsep.join(
+        [str(Path(finetune_support.__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
     return subprocess.Popen(
         list(map(str, command)),
         env=os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"} | (environment or {}),

@@ -36,9 +36,9 @@ def run(sources, tmp_path):
 
     def run_on(model, reference, *, out="out", ending=".csv", **settings):
         name = reference.partition("/")[0]
-        if not model.startswith(("mock:", "answers:")):
+        if not model.startswith(("mock:", "precomputed:")):
             (tmp_path / f"said{ending}").write_text(model, encoding="utf-8")
-            model = f"answers:{tmp_path}/said{ending}"
+            model = f"precomputed:{tmp_path}/said{ending}"
         folder = sources(name) if get_benchmark(name).source else None
         [path] = score(
             model, reference, out=tmp_path / out, data_dir=folder, options=UNVERIFIED if folder else {},

@@ -188,7 +188,7 @@ CRASHING = """
 import itertools, json, os, shutil, signal, sys
 import filelock
 from pathlib import Path
-from vl_assay.space_app._storage import FolderStorage
+from vl_assay.space_app.storage.storage import FolderStorage
 
 root, old, new = Path(sys.argv[1]), *({k: v.encode() for k, v in json.loads(each).items()} for each in sys.argv[2:])
 CHANGES = {"os.rename", "os.mkdir", "os.remove", "os.rmdir"}
@@ -246,7 +246,7 @@ def test_a_process_killed_before_any_change_on_the_disk_leaves_all_or_nothing(tm
 
 ADDING = """
 import itertools, sys
-from vl_assay.space_app._storage import FolderStorage
+from vl_assay.space_app.storage.storage import FolderStorage
 
 storage, worker = FolderStorage(sys.argv[1]), sys.argv[2]
 for number in itertools.count():
@@ -302,8 +302,8 @@ def test_nothing_accepted_is_lost_and_nothing_is_half_there_after_many_kills(tmp
 
 FULL = """
 import resource, sys
-from vl_assay.metrics.errors import StorageError
-from vl_assay.space_app._storage import FolderStorage
+from vl_assay.metrics.common.errors import StorageError
+from vl_assay.space_app.storage.storage import FolderStorage
 
 storage = FolderStorage(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
@@ -391,6 +391,7 @@ def test_other_places_are_refused(place):
 
 
 def test_a_folder_is_opened_without_heavy_imports():
-    code = "import sys; from vl_assay.space_app.storage.storage import open_storage; open_storage('x'); print(*sys.modules)"
+    code = "import sys; from vl_assay.space_app.storage.storage import open_storage"
+    code += "; open_storage('x'); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert {"huggingface_hub", "pandas", "gradio", "datasets", "pyarrow"} & set(loaded.split()) == set()

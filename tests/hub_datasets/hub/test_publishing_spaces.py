@@ -25,7 +25,7 @@ from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.modules.discovery import metric_names
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 METRIC_TOP = {"README.md", "app.py", "group_match.py", "requirements.txt", "spec.py"}
 
 

@@ -119,7 +119,12 @@ def test_short_ids_do_where_they_are_clear(sources, tmp_path):
 
     def score_on(references, file):
         return score(
-            f"answers:{file}", references, out=tmp_path / file.stem, data_dir=folder, options=UNVERIFIED, progress=False
+            f"precomputed:{file}",
+            references,
+            out=tmp_path / file.stem,
+            data_dir=folder,
+            options=UNVERIFIED,
+            progress=False,
         )
 
     score_on(parts[:1], short)
@@ -143,11 +148,11 @@ def test_without_images_everything_but_their_keys_is_the_same(coco, tmp_path):
     said = tmp_path / "said.csv"
     ids = [example.id for example in load_examples(str(repository))[0].examples]
     said.write_text(table([{"id": i, "score_0": n % 3, "score_1": 1} for n, i in enumerate(ids)]), encoding="utf-8")
-    [with_images] = score(f"answers:{said}", str(repository), out=tmp_path / "a", progress=False)
+    [with_images] = score(f"precomputed:{said}", str(repository), out=tmp_path / "a", progress=False)
     for photograph in (folder / "val2017").iterdir():
         photograph.unlink()
     [without] = score(
-        f"answers:{said}",
+        f"precomputed:{said}",
         "sugarcrepe/swap_obj",
         out=tmp_path / "b",
         data_dir=folder,
@@ -168,7 +173,7 @@ def test_a_build_whose_images_are_partly_missing_is_answered_whole(coco, tmp_pat
     repository = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj"], data_dir=folder, options=options)
     ids = [example.id for example in load_examples(str(repository))[0].examples]
     (tmp_path / "said.csv").write_text(table([{"id": i, "answer": 0} for i in ids]), encoding="utf-8")
-    [path] = score(f"answers:{tmp_path}/said.csv", str(repository), out=tmp_path / "out", progress=False)
+    [path] = score(f"precomputed:{tmp_path}/said.csv", str(repository), out=tmp_path / "out", progress=False)
     sheet = read_sheet(path)
     assert (sheet.metadata["benchmark"]["missing"], sheet.rows[3].images) == ([], ["file:000000000003.jpg"])
     assert report(path, resamples=100)[0].scores["n"] == 12
@@ -194,11 +199,11 @@ def test_models_that_need_images_get_them_as_ever(coco, tmp_path):
 def test_the_model_says_which_file_it_is(tmp_path):
     path = tmp_path / "X-VLM 16M.csv"
     path.write_text("id,answer\na,0\n", encoding="utf-8")
-    model = load_model(f"answers:{path}")
+    model = load_model(f"precomputed:{path}")
     assert isinstance(model, SheetSource)
     assert (model.info.name, model.info.family, model.info.checkpoint) == ("X-VLM 16M", "answers", "X-VLM 16M.csv")
     assert model.info.revision == f"sha256:{file_hash(path)}"
-    named = load_model(f"answers:{path}", LoadOptions(settings={"name": "X-VLM"}))
+    named = load_model(f"precomputed:{path}", LoadOptions(settings={"name": "X-VLM"}))
     assert (named.info.name, named.info.settings["count_from"]) == ("X-VLM", "0")
 
 
@@ -214,7 +219,7 @@ def test_the_model_says_which_file_it_is(tmp_path):
 )
 def test_what_a_file_can_answer_follows_from_its_first_record(text, kinds, tmp_path):
     (tmp_path / "a.jsonl").write_text(text, encoding="utf-8")
-    assert abilities(load_model(f"answers:{tmp_path}/a.jsonl")) == kinds
+    assert abilities(load_model(f"precomputed:{tmp_path}/a.jsonl")) == kinds
 
 
 def test_a_file_is_not_given_what_it_cannot_answer(run):
@@ -235,12 +240,12 @@ def test_a_file_is_not_given_what_it_cannot_answer(run):
 def test_settings_that_do_not_exist_are_refused(settings, error, message, tmp_path):
     (tmp_path / "a.csv").write_text("id,answer\na,0\n", encoding="utf-8")
     with pytest.raises(error, match=message):
-        load_model(f"answers:{tmp_path}/a.csv", LoadOptions(settings=settings))
+        load_model(f"precomputed:{tmp_path}/a.csv", LoadOptions(settings=settings))
 
 
 def test_what_has_no_meaning_for_a_file_is_refused(tmp_path):
     (tmp_path / "a.csv").write_text("id,answer\na,0\n", encoding="utf-8")
-    model = f"answers:{tmp_path}/a.csv"
+    model = f"precomputed:{tmp_path}/a.csv"
     for options in (LoadOptions(dtype="bfloat16"), LoadOptions(revision="main")):
         with pytest.raises(ModelError, match="leave revision and dtype out"):
             load_model(model, options)
@@ -249,14 +254,14 @@ def test_what_has_no_meaning_for_a_file_is_refused(tmp_path):
     with pytest.raises(ModelError, match="a has been computed elsewhere: check_precision cannot"):
         score(model, "toy_scenes/vqa", check_precision=4, out=tmp_path)
     with pytest.raises(ModelError, match=r"there is no file nowhere\.csv"):
-        load_model("answers:nowhere.csv")
+        load_model("precomputed:nowhere.csv")
 
 
 def test_the_command_line_judges_a_file(sources, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ids = swap_obj(sources)
     (tmp_path / "people.csv").write_text(table([{"id": i, "answer": n % 2 + 1} for n, i in enumerate(ids)]))
-    arguments = ["run", "answers:people.csv", "sugarcrepe/swap_obj", "--data-dir", str(sources("sugarcrepe"))]
+    arguments = ["run", "precomputed:people.csv", "sugarcrepe/swap_obj", "--data-dir", str(sources("sugarcrepe"))]
     result = CliRunner().invoke(build_app(), [*arguments, "-o", "verify=false", "-s", "count_from=1"])
     assert result.exit_code == 0, result.output
     assert "people on sugarcrepe" in result.output

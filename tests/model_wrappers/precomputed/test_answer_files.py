@@ -35,16 +35,16 @@ from vl_assay.model_wrappers.precomputed.files import read_records
 def test_files_that_are_not_what_they_say_are_refused(ending, text, message, tmp_path):
     (tmp_path / f"a{ending}").write_text(text, encoding="utf-8")
     with pytest.raises(ModelError, match=rf"a\{ending}.*{message}"):
-        _ = load_model(f"answers:{tmp_path}/a{ending}"), list(read_records(tmp_path / f"a{ending}"))
+        _ = load_model(f"precomputed:{tmp_path}/a{ending}"), list(read_records(tmp_path / f"a{ending}"))
 
 
 def test_other_encodings_folders_and_endless_files_are_refused(tmp_path):
     (tmp_path / "a.csv").write_bytes("id,answer\nä,0".encode("latin-1"))
     with pytest.raises(ModelError, match=r"a\.csv cannot be read: 'utf-8' codec"):
-        load_model(f"answers:{tmp_path}/a.csv")
+        load_model(f"precomputed:{tmp_path}/a.csv")
     for name in (str(tmp_path), "/dev/zero"):
         with pytest.raises(ModelError, match="there is no file"):
-            load_model(f"answers:{name}")
+            load_model(f"precomputed:{name}")
 
 
 def test_lines_and_files_too_long_are_refused(tmp_path, monkeypatch):
