@@ -2,7 +2,7 @@
 
 The public modules of this package are the model families; `run` evaluates any of them on any benchmark, `predict`
 writes its predictions alone (`score` is its older name). A model of your own follows one or more of the protocols:
-`DualEncoder`, `CrossEncoder`, `PairScorer`, `TextScorer`, `Detector`, `Answerer`.
+`DualEncoder`, `CrossEncoder`, `PairScorer`, `TextScorer`, `Detector`, `VQAModel`.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .engine.families import demo_names, family_names, load_model
     from .engine.protocol import (
-        Answerer,
         CrossEncoder,
+        Detections,
         Detector,
         DualEncoder,
-        Found,
         LoadOptions,
         ModelInfo,
         PairScorer,
-        Query,
+        PhraseQuery,
         TextScorer,
+        VQAModel,
     )
     from .engine.run import run
     from .engine.runner import plan, predict, score
 
 __all__ = [
-    "Answerer",
     "CrossEncoder",
+    "Detections",
     "Detector",
     "DualEncoder",
-    "Found",
     "LoadOptions",
     "ModelInfo",
     "PairScorer",
-    "Query",
+    "PhraseQuery",
     "TextScorer",
+    "VQAModel",
     "demo_names",
     "family_names",
     "load_model",

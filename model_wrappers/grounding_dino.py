@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from transformers import GroundingDinoForObjectDetection, MMGroundingDinoForObjectDetection
 
-from .engine.protocol import Found, LoadOptions, Query, choose
+from .engine.protocol import Detections, LoadOptions, PhraseQuery, choose
 from .loading.checkpoints import load_checkpoint
 from .loading.detectors import LIMITS, PhraseDetector, best_boxes, probabilities, read_limits
 from .loading.torch_models import Checkpoint, cut_tokens, precise_convolutions
@@ -57,8 +57,8 @@ class GroundingDino(PhraseDetector):
 
     @torch.inference_mode()
     def detect(
-        self, images: Sequence[np.ndarray], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[Query]]
-    ) -> list[list[Found]]:
+        self, images: Sequence[np.ndarray], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[PhraseQuery]]
+    ) -> list[list[Detections]]:
         """The boxes of each query of each prepared image.
 
         One forward pass reads an image with each of its texts. Passes of images of one shape go together, as many as
@@ -98,14 +98,14 @@ class GroundingDino(PhraseDetector):
         yield from zip(boxes, probabilities(output.logits.float().cpu().numpy()), strict=True)
 
     def _found(
-        self, query: Query, prompt: _Prompt, output: tuple[np.ndarray, np.ndarray], size: tuple[int, int]
-    ) -> Found:
+        self, query: PhraseQuery, prompt: _Prompt, output: tuple[np.ndarray, np.ndarray], size: tuple[int, int]
+    ) -> Detections:
         boxes, scores = output
         whole = self.info.settings["context"] == "caption"
         tokens = prompt.tokens(query.start, query.end) if whole else prompt.tokens(0, len(query.text))
         if not tokens:
             # The phrase stands beyond what the model reads.
-            return Found(np.empty((0, 4)), np.empty(0))
+            return Detections(np.empty((0, 4)), np.empty(0))
         chosen = scores[:, tokens]
         pooled = chosen.max(axis=1) if self.info.settings["tokens"] == "max" else chosen.mean(axis=1)
         return best_boxes(boxes, pooled, size, size, self._limits)

@@ -26,7 +26,7 @@ from ..hub_datasets.toy_scenes.language import applies, parse
 from ..hub_datasets.toy_scenes.render import box, read_scene
 from ..hub_datasets.toy_scenes.world import Scene
 from ..metrics.common.errors import ModelError, UnknownNameError
-from .engine.protocol import Found, LoadOptions, ModelInfo, Query
+from .engine.protocol import Detections, LoadOptions, ModelInfo, PhraseQuery
 
 MODEL_TYPES = ()
 _QUESTION = "is there "
@@ -49,7 +49,7 @@ class Judge:
         """Above 0 for yes, below for no."""
         return 0.0
 
-    def boxes(self, query: Query) -> list[tuple[Box, float]]:
+    def boxes(self, query: PhraseQuery) -> list[tuple[Box, float]]:
         """Boxes for a phrase, with how sure it is."""
         width, height = self.size
         return [((0.0, 0.0, float(width), float(height)), 0.0)]
@@ -66,7 +66,7 @@ class Nan(Judge):
         """NaN."""
         return math.nan
 
-    def boxes(self, query: Query) -> list[tuple[Box, float]]:
+    def boxes(self, query: PhraseQuery) -> list[tuple[Box, float]]:
         """None."""
         return []
 
@@ -86,7 +86,7 @@ class Shuffled(Judge):
         """A number in [-1/2, 1/2)."""
         return _random(self._pixels, question) - 0.5
 
-    def boxes(self, query: Query) -> list[tuple[Box, float]]:
+    def boxes(self, query: PhraseQuery) -> list[tuple[Box, float]]:
         """Ten boxes anywhere."""
         found = []
         for number in range(_RANDOM_BOXES):
@@ -113,7 +113,7 @@ class BagOfWords(Shuffled):
         """Yes where every word applies."""
         return 0.5 if self.score(question.removeprefix(_QUESTION)) == 1 else -0.5
 
-    def boxes(self, query: Query) -> list[tuple[Box, float]]:
+    def boxes(self, query: PhraseQuery) -> list[tuple[Box, float]]:
         """Around everything that the phrase fits, whatever else the caption says."""
         if self._scene is None:
             return super().boxes(query)
@@ -144,7 +144,7 @@ class Oracle(Judge):
         """The truth."""
         return self.score(question.removeprefix(_QUESTION)) - 0.5
 
-    def boxes(self, query: Query) -> list[tuple[Box, float]]:
+    def boxes(self, query: PhraseQuery) -> list[tuple[Box, float]]:
         """Around every thing that plays the phrase's part in the caption, where that is true."""
         statement = parse(query.caption)
         if statement is None:
@@ -193,8 +193,8 @@ class Mock:
         return np.array([features[image].answer(text) for image, text in zip(images, texts, strict=True)])
 
     def detect(
-        self, images: Sequence[Judge], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[Query]]
-    ) -> list[list[Found]]:
+        self, images: Sequence[Judge], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[PhraseQuery]]
+    ) -> list[list[Detections]]:
         """The boxes of each query."""
         return [[_found(judge.boxes(query)) for query in asked] for judge, asked in zip(images, queries, strict=True)]
 
@@ -206,9 +206,11 @@ def load(checkpoint: str, options: LoadOptions) -> Mock:
     return Mock(checkpoint, _JUDGES[checkpoint])
 
 
-def _found(boxes: list[tuple[Box, float]]) -> Found:
+def _found(boxes: list[tuple[Box, float]]) -> Detections:
     boxes = sorted(boxes, key=lambda pair: -pair[1])
-    return Found(np.array([corners for corners, _ in boxes]).reshape(-1, 4), np.array([score for _, score in boxes]))
+    return Detections(
+        np.array([corners for corners, _ in boxes]).reshape(-1, 4), np.array([score for _, score in boxes])
+    )
 
 
 def _digest(content: bytes) -> bytes:

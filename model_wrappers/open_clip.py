@@ -7,7 +7,7 @@
 OpenAI's weights, and those trained on from them, want the activation QuickGELU, which only models whose name ends in
 ``-quickgelu`` have; with GELU they score otherwise. NegCLIP's are such, and its authors' code (ARO, Yuksekgonul et al.
 2023) loads them as ``ViT-B-32``, without. What was named is what runs; a mismatch that can be told is a warning, and
-the sheet's settings keep it.
+the predictions file's settings keep it.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Source(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """How a sheet names it; of what lies on this machine only the last name."""
+        """How a predictions file names it; of what lies on this machine only the last name."""
         if self.model.startswith("local-dir:"):
             return f"local-dir:{Path(self.model.partition(':')[2]).expanduser().resolve().name}"
         weights = f" (pretrained={self.file.name})" if self.file else f"/{self.tag}" if self.tag else ""
@@ -152,8 +152,8 @@ def load(checkpoint: str, options: LoadOptions) -> OpenClip:
     Settings:
         pretrained: a file of weights, for a model without a tag.
 
-    The sheet's settings say besides which ``activation`` was computed, and whether the weights were trained with
-    another (``activation_mismatch``: ``yes``, ``no``, or ``unknown`` for a file whose name does not tell).
+    The predictions file's settings say besides which ``activation`` was computed, and whether the weights were trained
+    with another (``activation_mismatch``: ``yes``, ``no``, or ``unknown`` for a file whose name does not tell).
 
     Raises:
         ModelError: no such model or file, no weights named, or weights that are missing, of another shape or not the

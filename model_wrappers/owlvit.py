@@ -17,7 +17,7 @@ import torch
 from transformers import Owlv2ForObjectDetection, OwlViTForObjectDetection
 
 from ..metrics.common.errors import ModelError
-from .engine.protocol import Found, LoadOptions, Query, choose
+from .engine.protocol import Detections, LoadOptions, PhraseQuery, choose
 from .loading.checkpoints import load_checkpoint
 from .loading.detectors import LIMITS, PhraseDetector, best_boxes, probabilities, read_limits
 from .loading.torch_models import Checkpoint, precise_convolutions
@@ -41,8 +41,8 @@ class OwlVit(PhraseDetector):
 
     @torch.inference_mode()
     def detect(
-        self, images: Sequence[np.ndarray], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[Query]]
-    ) -> list[list[Found]]:
+        self, images: Sequence[np.ndarray], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[PhraseQuery]]
+    ) -> list[list[Detections]]:
         """The boxes of each query of each prepared image; image and text towers run once for what is the same."""
         asked = [[self._text(query) for query in row] for row in queries]
         texts = list(dict.fromkeys(text for row in asked for text in row))

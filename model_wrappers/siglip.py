@@ -7,8 +7,8 @@ Captions are padded to the model's full length (64) without a mask and read at t
 
 The setting ``lower_case`` says whether captions are lower-cased before they are tokenized. ``auto`` (the default): for
 SigLIP 2, which was trained so (section 2 of its paper) while the tokenizer of its fixed-resolution checkpoints keeps
-capitals; SigLIP's own tokenizer does as its checkpoint says. ``yes`` or ``no``: for any checkpoint. The sheet's
-settings say besides whether the tokenizer puts the end token, or it is ``added``, as in training.
+capitals; SigLIP's own tokenizer does as its checkpoint says. ``yes`` or ``no``: for any checkpoint. The predictions
+file's settings say besides whether the tokenizer puts the end token, or it is ``added``, as in training.
 """
 
 from __future__ import annotations

@@ -17,12 +17,12 @@ import gradio as gr
 from gradio.themes import Default
 from gradio.themes.utils.fonts import Font, LocalFont
 
-from vl_assay.metrics.common.errors import ScoresError, SheetError, VLAssayError
+from vl_assay.metrics.common.errors import PredictionsError, ScoresError, VLAssayError
 from vl_assay.metrics.common.storage import write_text
 from vl_assay.space_app.board.board import Board, Choice, Column
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.pages import cards as _cards
-from vl_assay.space_app.pages import duels as _duels
+from vl_assay.space_app.pages import compare as _compare_page
 from vl_assay.space_app.pages import plots as _plots
 from vl_assay.space_app.pages import tables as _tables
 from vl_assay.space_app.storage.storage import Storage, open_storage
@@ -180,18 +180,21 @@ def _compare(catalogue: Catalogue) -> tuple[Callable[[], Any], None, Any]:
 
     def on_score(heading: str | None) -> Any:
         columns = _columns(catalogue.board.columns, [heading] if heading else [])
-        return gr.update(choices=[*_duels.contestants(catalogue.board, columns[0])] if columns else [], value=[])
+        return gr.update(choices=[*_compare_page.contestants(catalogue.board, columns[0])] if columns else [], value=[])
 
     def on_models(heading: str | None, labels: Sequence[str] | None, request: gr.Request) -> list[Any]:
         columns = _columns(catalogue.board.columns, [heading] if heading else [])
-        known = _duels.contestants(catalogue.board, columns[0]) if columns else {}
+        known = _compare_page.contestants(catalogue.board, columns[0]) if columns else {}
         chosen = [known[label] for label in labels or () if label in known]
         if len(chosen) < 2:
             lacking = "<p>One more model makes a comparison.</p>" if chosen else ""
             return [gr.update(visible=False)] * 2 + [lacking, ""]
-        entries = _duels.entries_of(catalogue.board, columns[0], chosen)
+        entries = _compare_page.entries_of(catalogue.board, columns[0], chosen)
         figures = [_figure(draw, entries, dark=_is_dark(request)) for draw in (_plots.bars, _plots.radar)]
-        texts = [write(catalogue, columns[0], chosen) for write in (_duels.differences_html, _duels.disagreements_html)]
+        texts = [
+            write(catalogue, columns[0], chosen)
+            for write in (_compare_page.differences_html, _compare_page.disagreements_html)
+        ]
         return [*figures, *texts]
 
     score.change(on_score, score, models, **_QUIET)
@@ -230,10 +233,10 @@ def _insights(catalogue: Catalogue, tab: gr.Tab) -> None:
 
     def on_open(shown: str | None, one: str | None, two: str | None, label: str | None) -> list[Any]:
         headings = [column.heading for column in catalogue.board.columns]
-        found, sheets = _plots.ready_pairs(catalogue.board), [*_gap_sheets(catalogue)]
+        found, all_predictions = _plots.ready_pairs(catalogue.board), [*_gap_predictions(catalogue)]
         if not (one or two) and found:
             shown, (one, two) = next(iter(found.items()))
-        values = [(one, headings), (two, headings), (label or next(iter(sheets), None), sheets)]
+        values = [(one, headings), (two, headings), (label or next(iter(all_predictions), None), all_predictions)]
         return [gr.update(choices=choices, value=value) for value, choices in [(shown, [*found]), *values]]
 
     def on_ready(shown: str | None) -> Any:
@@ -244,15 +247,18 @@ def _insights(catalogue: Catalogue, tab: gr.Tab) -> None:
         columns = [*_columns(board.columns, [one or ""]), *_columns(board.columns, [two or ""])]
         if len(columns) < 2:
             return gr.update(visible=False)
-        sides = [_duels.entries_of(board, column, [*_duels.contestants(board, column).values()]) for column in columns]
+        sides = [
+            _compare_page.entries_of(board, column, [*_compare_page.contestants(board, column).values()])
+            for column in columns
+        ]
         whole = [[entry for entry in side if not entry.category] for side in sides]
         return _figure(_plots.scatter, *whole, dark=_is_dark(request))
 
     def on_model(label: str | None, request: gr.Request) -> Any:
-        sheet = _gap_sheets(catalogue).get(label or "")
-        if sheet is None:
+        predictions = _gap_predictions(catalogue).get(label or "")
+        if predictions is None:
             return gr.update(visible=False)
-        return _figure(_plots.gap_histogram, catalogue.sheet(sheet), dark=_is_dark(request))
+        return _figure(_plots.gap_histogram, catalogue.predictions(predictions), dark=_is_dark(request))
 
     for score in (across, up):
         score.change(on_scores, [across, up], points, api_visibility="private")
@@ -261,13 +267,13 @@ def _insights(catalogue: Catalogue, tab: gr.Tab) -> None:
     tab.select(on_open, [ready, across, up, model], [ready, across, up, model], **_QUIET)
 
 
-def _gap_sheets(catalogue: Catalogue) -> dict[str, str]:
-    """SHA-256 of each recomputed matching sheet, by model, benchmark and task."""
+def _gap_predictions(catalogue: Catalogue) -> dict[str, str]:
+    """SHA-256 of each recomputed matching predictions, by model, benchmark and task."""
     found = {}
     for column in catalogue.board.columns:
         if column.task_type in ("matching", "groups"):  # the right caption has a gap to the others
-            for name, sheet in catalogue.board.recomputed(column).items():
-                found.setdefault(f"{name} on {column.benchmark}/{column.task}", sheet)
+            for name, predictions in catalogue.board.recomputed(column).items():
+                found.setdefault(f"{name} on {column.benchmark}/{column.task}", predictions)
     return found
 
 
@@ -287,9 +293,11 @@ def _submit(catalogue: Catalogue, page: _Leaderboard) -> tuple[Callable[..., Any
     """The page for submissions; returns what it does when it has just been opened, where visitors can log in."""
     gr.Markdown(SUBMITTING)
     _login.button()
-    uploads = gr.File(label="Score sheets", file_count="multiple", file_types=[".parquet"], elem_id="sheets")
+    uploads = gr.File(label="predictions", file_count="multiple", file_types=[".parquet"], elem_id="predictions")
     with gr.Row():
-        name = gr.Textbox(label="Model's name", placeholder="that of the sheets, unless you type one", elem_id="name")
+        name = gr.Textbox(
+            label="Model's name", placeholder="that of the predictions, unless you type one", elem_id="name"
+        )
         family = gr.Textbox(label="Family", placeholder="such as clip", elem_id="family")
         parameters = gr.Textbox(label="Parameters", placeholder="such as 151M", elem_id="parameters")
     with gr.Row():
@@ -307,7 +315,9 @@ def _submit(catalogue: Catalogue, page: _Leaderboard) -> tuple[Callable[..., Any
     ) -> Receipt:
         paths = [Path(file) for file in files or ()]
         if not paths:
-            raise SheetError("no score sheet was uploaded; choose one or more files that `vl-assay predict` wrote")
+            raise PredictionsError(
+                "no predictions file was uploaded; choose one or more files that `vl-assay predict` wrote"
+            )
         model = {key: value.strip() for key, value in zip(MODEL_FIELDS, typed, strict=True) if value}
         contents = [path.read_bytes() for path in paths]
         return function(catalogue.storage, contents, model, user, names=[path.name for path in paths])
@@ -327,7 +337,7 @@ def _submit(catalogue: Catalogue, page: _Leaderboard) -> tuple[Callable[..., Any
         except VLAssayError as error:
             return _receipts.problem(str(error)), []
         catalogue.refresh()
-        tasks = [(sheet["benchmark"], sheet["task"]) for sheet in receipt.sheets]
+        tasks = [(predictions["benchmark"], predictions["task"]) for predictions in receipt.predictions]
         return _receipts.receipt_html(receipt, is_stored=True), tasks
 
     def on_api(
@@ -345,7 +355,7 @@ def _submit(catalogue: Catalogue, page: _Leaderboard) -> tuple[Callable[..., Any
     sending = send.click(on_send, inputs, [message, sent], api_visibility="private").then(*redraw, **_QUIET)
     # For programs. It takes files through the component above, which lets none be named that was not uploaded.
     gr.Button(visible=False).click(
-        on_api, inputs, gr.JSON(visible=False), api_name="submit", api_description="Submit score sheets of one model."
+        on_api, inputs, gr.JSON(visible=False), api_name="submit", api_description="Submit predictions of one model."
     )
     if not _login.is_offered():
         return None

@@ -48,18 +48,18 @@ def leaderboard(
 
 @app.command()
 def submit(
-    sheets: Annotated[list[Path], typer.Argument(help="Score sheets of one model, that `vl-assay predict` wrote.")],
+    predictions: Annotated[list[Path], typer.Argument(help="predictions of one model, that `vl-assay predict` wrote.")],
     to: Annotated[
         str, typer.Option(help="The leaderboard: the address of its page, or OWNER/NAME of its Space.")
     ] = "http://127.0.0.1:7860",
-    name: Annotated[str, typer.Option(help="The model's name; by default that of the sheets.")] = "",
+    name: Annotated[str, typer.Option(help="The model's name; by default that of the predictions.")] = "",
     family: Annotated[str, typer.Option(help="Its family, such as clip.")] = "",
     parameters: Annotated[str, typer.Option(help="How many parameters it has, such as 151M.")] = "",
     training_data: Annotated[str, typer.Option(help="What it was trained on.")] = "",
     link: Annotated[str, typer.Option(help="Where it is described, an http address.")] = "",
     json_output: Annotated[bool, typer.Option("--json", help="Print the receipt as JSON.")] = False,
 ) -> None:
-    """Send score sheets to a leaderboard, which checks them and computes every figure anew.
+    """Send predictions to a leaderboard, which checks them and computes every figure anew.
 
     A Space is told who you are by the token of `hf auth login` or `HF_TOKEN`, so send to Spaces that you trust; a token
     that may do nothing is enough.
@@ -69,7 +69,7 @@ def submit(
     from .submissions.client import send
 
     model = {"name": name, "family": family, "parameters": parameters, "training_data": training_data, "link": link}
-    receipt = send(to, sheets, model)
+    receipt = send(to, predictions, model)
     if json_output:
         typer.echo(json.dumps(receipt, indent=1, sort_keys=True))
         return

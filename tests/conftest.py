@@ -40,8 +40,8 @@ settings.load_profile("vl_assay")
 
 # The files that take longest come first: begun last, one of them would keep a single process busy at the end.
 _LONGEST = (
-    *("test_commands", "test_browser", "test_runner", "test_toy_scenes_gates", "test_review_page", "test_study"),
-    *("test_publishing_spaces", "test_audit", "test_space", "test_launch_sheets", "test_hub_storage"),
+    *("test_commands", "test_browser", "test_runner", "test_toy_scenes_baselines", "test_review_page", "test_study"),
+    *("test_publishing_spaces", "test_audit", "test_space", "test_launch_predictions", "test_hub_storage"),
     *("test_space_killed", "test_resume", "test_finetune_resume", "test_toy_scenes_blind", "test_generate"),
     *("test_new_benchmark", "test_released_data", "test_contributing", "test_every_benchmark"),
 )

@@ -220,7 +220,7 @@ def test_options_in_the_cards_exist(name):
         ("report .", "error: . is a folder without predictions"),
         ("run mock:oracle toy_scenes -o seed", "error: option 'seed' has no value; write NAME=VALUE"),
         ("build toy_scenes/itm --out new -o sead=1", "error: unknown option of toy_scenes 'sead'"),
-        ("report nowhere.parquet", "error: nowhere.parquet: no such score sheet"),
+        ("report nowhere.parquet", "error: nowhere.parquet: no such predictions file"),
         ("publish nowhere me/x", "error: there is no folder nowhere"),
         ("publish . me/x", "error: . is neither a dataset that `vl-assay build` wrote"),
         ("install nonsense", "error: unknown metric or benchmark 'nonsense'"),
@@ -246,7 +246,7 @@ def test_errors_are_one_message_and_an_exit_code(arguments, message, tmp_path, m
 def test_a_process_of_its_own_prints_the_error_and_no_traceback(tmp_path):
     command = [sys.executable, "-m", "vl_assay.metrics.common.command_line", "report", "nowhere.parquet"]
     process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert (process.returncode, process.stderr) == (1, "error: nowhere.parquet: no such score sheet\n")
+    assert (process.returncode, process.stderr) == (1, "error: nowhere.parquet: no such predictions file\n")
 
 
 def test_ties_count_as_asked_and_the_constant_scorer_wins_nothing(tmp_path):

@@ -39,15 +39,15 @@ assert datasets.load_dataset("plain_colours", "squares", split="test").num_rows 
 # A lower error rate is better: on the board, in comparisons, in plots and in early stopping.
 from dataclasses import replace
 from vl_assay.hub_datasets import compare, report
-from vl_assay.metrics.records.predictions import read_sheet, write_sheet
+from vl_assay.metrics.records.predictions import read_predictions, write_predictions
 from vl_assay.model_wrappers.finetune.train.training import Stopping
 from vl_assay.space_app.board.board import BEST, Board
 from vl_assay.space_app.board.entries import of_results
 
 good = "vl-assay-results/mean_colour--rgb/plain_colours.itm.parquet"
-found = read_sheet(good)
+found = read_predictions(good)
 rows = [replace(row, scores=[row.scores[0][::-1]]) if number < 4 else row for number, row in enumerate(found.rows)]
-write_sheet("worse.parquet", replace(found, rows=rows, metadata=found.metadata | {"model": {"name": "worse"}}))
+write_predictions("worse.parquet", replace(found, rows=rows, metadata=found.metadata | {"model": {"name": "worse"}}))
 results = report(["worse.parquet", good])
 board = Board(entry for result in results for entry in of_results([result]))
 [column] = [each for each in board.columns if each.score == "error_rate"]

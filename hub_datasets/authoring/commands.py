@@ -53,8 +53,9 @@ def audit(
     data_dir: DataDir = None,
     option: Options = None,
     column: Columns = None,
-    sheet: Annotated[
-        list[Path] | None, typer.Option(help="A score sheet of a model that sees no image, such as vera; repeatable.")
+    predictions: Annotated[
+        list[Path] | None,
+        typer.Option(help="A predictions file of a model that sees no image, such as vera; repeatable."),
     ] = None,
     normalised: Annotated[
         bool, typer.Option("--normalise", help="Judge the captions after normalisation, too: how far does it help?")
@@ -71,7 +72,7 @@ def audit(
     """Measure how much of a benchmark can be known without the image.
 
     Two rules of form, and probes of form, words, characters, parts of speech and rarity, trained on other images;
-    blind models by their score sheets; and pairs that are degenerate. Writes audit.json, audit.md and audit.html.
+    blind models by their predictions; and pairs that are degenerate. Writes audit.json, audit.md and audit.html.
 
     `--max-blind-accuracy` holds the accuracy over all pairs to the limit, and in each category the lower end of its
     interval: a small category may lie above by chance. Probes learn from all categories together: name one, as in
@@ -79,7 +80,7 @@ def audit(
 
     Examples: `vl-assay audit toy_scenes/itm` · `vl-assay audit sugarcrepe --data-dir sugarcrepe --normalise` ·
     `vl-assay audit pairs.csv --column positive=true --column negative=false --max-blind-accuracy 0.55` ·
-    `vl-assay audit sugarcrepe --sheet sheets/sugarcrepe.itm.parquet --card README.md`
+    `vl-assay audit sugarcrepe --predictions predictions/sugarcrepe.itm.parquet --card README.md`
     """
     from .audit.command import run_audit
 
@@ -89,7 +90,7 @@ def audit(
         columns=parse_columns(column),
         data_dir=data_dir,
         options=parse_options(option, allow_missing=False),
-        sheets=sheet or [],
+        predictions=predictions or [],
         normalised=normalised,
         max_blind_accuracy=max_blind_accuracy,
         card=card,
@@ -112,11 +113,12 @@ def refine(
         list[str] | None,
         typer.Option(
             help="words or characters: a language model of the true captions of other images; repeatable. Both, where "
-            "neither a sheet nor --learned is given."
+            "neither a predictions file nor --learned is given."
         ),
     ] = None,
-    sheet: Annotated[
-        list[Path] | None, typer.Option(help="A score sheet of a model that sees no image, such as vera; repeatable.")
+    predictions: Annotated[
+        list[Path] | None,
+        typer.Option(help="A predictions file of a model that sees no image, such as vera; repeatable."),
     ] = None,
     learned: Annotated[
         int, typer.Option(help="How many rounds of probes that are trained on the pairs; 0 for none.")
@@ -129,7 +131,7 @@ def refine(
         str | None,
         typer.Option(
             help="How gaps come into [-1, 1]: none, largest (divided by the largest), rank. By default none for "
-            "sheets, largest for --scorer."
+            "predictions, largest for --scorer."
         ),
     ] = None,
     together: Annotated[
@@ -153,7 +155,8 @@ def refine(
     Writes pairs.jsonl (any command reads it as a dataset), report.json, report.md and report.html.
 
     Examples: `vl-assay refine sugarcrepe-unrefined-folder --out refined` ·
-    `vl-assay refine mine.jsonl --sheet vera.parquet --sheet grammar.parquet --cells authors --out refined` ·
+    `vl-assay refine mine.jsonl --predictions vera.parquet --predictions grammar.parquet --cells authors --out refined`
+    ·
     `vl-assay refine mine.csv --column positive=true --scorer words --learned 3 --out refined`
     """
     from .audit.command import read_with_notes
@@ -163,10 +166,10 @@ def refine(
 
     reading = {"columns": parse_columns(column), "options": parse_options(option, allow_missing=False)}
     pairs = read_with_notes(dataset, out, data_dir=data_dir, **reading)
-    names = scorer or ([] if sheet or learned else ["words", "characters"])
+    names = scorer or ([] if predictions or learned else ["words", "characters"])
     result = refine_pairs(
         pairs,
-        blind_scorers(pairs, names, sheet or [], scale),
+        blind_scorers(pairs, names, predictions or [], scale),
         learned=learned,
         grid=grid,
         cells=cells,

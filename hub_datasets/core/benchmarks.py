@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...metrics.common.errors import SheetError, UnknownNameError
+from ...metrics.common.errors import PredictionsError, UnknownNameError
 
 if TYPE_CHECKING:
-    from ...metrics.records.predictions import Sheet
+    from ...metrics.records.predictions import Predictions
 
-KINDS = ("matching", "retrieval", "detection", "answers")
+TASK_TYPES = ("matching", "retrieval", "detection", "vqa")
 _BENCHMARKS = Path(__file__).parents[1]
 _PACKAGE = __package__.rpartition(".")[0]
 
@@ -35,16 +35,16 @@ class Task:
       row's own captions are the right ones of its image.
     - ``"detection"``: a detector draws boxes for the phrases of the only caption; the dataset has the columns `phrases`
       (text, start, end and boxes as x, y, width, height, of each), `positive` and `pair_id`.
-    - ``"answers"``: the only caption column is a yes-or-no question, and the column `answer` is true for yes.
+    - ``"vqa"``: the only caption column is a yes-or-no question, and the column `answer` is true for yes.
 
     Args:
-        name: short name; together with the benchmark's it names the score sheet.
+        name: short name; together with the benchmark's it names the predictions file.
         configs: the dataset configurations that belong to the task, in the order of reports.
         images: columns with the images of a row.
         captions: columns with its captions.
         metrics: the modules under ``metrics`` that judge the scores, each with the settings that belong to the task.
         category: column with the category of a row; None takes the configuration's name.
-        kind: one of `KINDS`, see above.
+        task_type: one of `TASK_TYPES`, see above.
         tags: column with a list of further labels, which may overlap, such as Winoground's.
         cluster: column that is equal in rows which are not independent, such as crops of one photograph. Rows that
             show the same image are clustered in any case.
@@ -57,7 +57,7 @@ class Task:
     captions: tuple[str, ...]
     metrics: Mapping[str, Mapping[str, Any]]
     category: str | None = None
-    kind: str = "matching"
+    task_type: str = "matching"
     tags: str | None = None
     cluster: str | None = None
     by_default: bool = True
@@ -88,13 +88,13 @@ class Benchmark:
     scoring_options: Mapping[str, Any] = field(default_factory=dict)
     source: str = ""
 
-    def select(self, name: str, part: str | None, kinds: Collection[str] = KINDS) -> Chosen:
+    def select(self, name: str, part: str | None, task_types: Collection[str] = TASK_TYPES) -> Chosen:
         """The tasks and configurations that `part` (a task, a configuration, or None for the default) names.
 
-        By default these are tasks of the given kinds only; a part is what it is.
+        By default these are tasks of the given types only; a part is what it is.
         """
         if part is None:
-            return [(task, task.configs) for task in self.tasks if task.by_default and task.kind in kinds]
+            return [(task, task.configs) for task in self.tasks if task.by_default and task.task_type in task_types]
         for task in self.tasks:
             if part == task.name:
                 return [(task, task.configs)]
@@ -103,10 +103,10 @@ class Benchmark:
         known = [known for task in self.tasks for known in (task.name, *task.configs)]
         raise UnknownNameError(f"part of {name}", part, dict.fromkeys(known))
 
-    def select_built(self, built: Collection[str], kinds: Collection[str] = KINDS) -> Chosen:
+    def select_built(self, built: Collection[str], task_types: Collection[str] = TASK_TYPES) -> Chosen:
         """The tasks that score some of the configurations `built`: those that do by default, or else all."""
         chosen = [(task, tuple(config for config in task.configs if config in built)) for task in self.tasks]
-        able = [(task, configs) for task, configs in chosen if configs and task.kind in kinds]
+        able = [(task, configs) for task, configs in chosen if configs and task.task_type in task_types]
         return [(task, configs) for task, configs in able if task.by_default] or able
 
 
@@ -143,28 +143,28 @@ def get_card(name: str) -> str:
 
 
 def get_task(benchmark: str, task: str) -> Task:
-    """The task of a benchmark that a score sheet names."""
+    """The task of a benchmark that a predictions file names."""
     tasks = {known.name: known for known in get_benchmark(benchmark).tasks}
     if task not in tasks:
         raise UnknownNameError(f"task of {benchmark}", task, tasks)
     return tasks[task]
 
 
-def metrics_of(predictions: Sheet) -> Mapping[str, Mapping[str, Any]]:
+def metrics_of(predictions: Predictions) -> Mapping[str, Mapping[str, Any]]:
     """The metrics that evaluate some predictions: those that they declare; of version 0.1, which do not, the task's.
 
     Raises:
-        SheetError: they are of another kind than their task.
+        PredictionsError: they are of another task type.
     """
     from ...metrics.evaluation import declared_metrics
 
     if "metrics" in predictions.metadata["benchmark"]:
         return declared_metrics(predictions)
     task = get_task(predictions.benchmark, predictions.task)
-    if task.kind != predictions.kind:
-        raise SheetError(
-            f"these are predictions of the kind {predictions.kind}, but the task {task.name} of "
-            f"{predictions.benchmark} is of the kind {task.kind}"
+    if task.task_type != predictions.task_type:
+        raise PredictionsError(
+            f"these are predictions of the task type {predictions.task_type}, but the task {task.name} of "
+            f"{predictions.benchmark} is of the type {task.task_type}"
         )
     return task.metrics
 

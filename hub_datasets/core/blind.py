@@ -9,7 +9,7 @@ from ...metrics.common.errors import ScoresError
 from ...metrics.contract.aggregate import aggregate
 from ...metrics.evaluation import examples_of
 from ...metrics.modules.discovery import get_spec
-from ...metrics.records.schema import AnswerRow, MatchingRow, Row
+from ...metrics.records.schema import MatchingRow, Row, VQARow
 from ..authoring.audit.audit import RULES
 from .examples import Example, TaskData
 from .image_keys import MISSING
@@ -31,7 +31,7 @@ def blind_levels(task: TaskData) -> dict[str, dict[str, Any]]:
         the same by category. Empty for tasks without captions to choose from, such as detection and retrieval.
     """
     examples = [example for example in task.examples if MISSING not in example.images]
-    rules = _rules(task.task.kind)
+    rules = _rules(task.task.task_type)
     if not examples or not rules:
         return {}
     rows = [[rule(example) for example in examples] for rule in rules]
@@ -55,11 +55,11 @@ def blind_levels(task: TaskData) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _rules(kind: str) -> list[Callable[[Example], Row]]:
+def _rules(task_type: str) -> list[Callable[[Example], Row]]:
     """What makes a row of an example, one for each rule."""
-    if kind == MatchingRow.kind:
+    if task_type == MatchingRow.task_type:
         return [_matching(rule, sign) for _, rule in RULES.values() for sign in _BOTH_WAYS]
-    return [_answering(sign) for sign in _BOTH_WAYS] if kind == AnswerRow.kind else []
+    return [_answering(sign) for sign in _BOTH_WAYS] if task_type == VQARow.task_type else []
 
 
 def _matching(rule: Callable[[str], float], sign: float) -> Callable[[Example], Row]:
@@ -73,6 +73,4 @@ def _matching(rule: Callable[[str], float], sign: float) -> Callable[[Example], 
 
 
 def _answering(sign: float) -> Callable[[Example], Row]:
-    return lambda example: AnswerRow(
-        **example.facts(), question=example.captions[0], correct=example.answer, score=sign
-    )
+    return lambda example: VQARow(**example.facts(), question=example.captions[0], correct=example.answer, score=sign)

@@ -10,7 +10,7 @@ from ...metrics.common.errors import VLAssayError
 from ...metrics.evaluation import Comparison, Report
 from ...metrics.evaluation import compare as _compare
 from ...metrics.evaluation import report as _report
-from ...metrics.records.predictions import Sheet
+from ...metrics.records.predictions import Predictions
 from .benchmarks import metrics_of
 
 
@@ -26,7 +26,7 @@ def report(predictions: str | Path | Iterable[str | Path], **options: Any) -> Re
         loaded) and plots.
 
     Raises:
-        SheetError: a file holds no predictions, or nothing in it can be evaluated.
+        PredictionsError: a file holds no predictions, or nothing in it can be evaluated.
         UnknownNameError, ScoresError: an option or its value does not exist.
     """
     return _report(predictions, metrics=metrics_of, captions=captions_of, **options)
@@ -43,13 +43,13 @@ def compare(*predictions: str | Path, **options: Any) -> Comparison:
         The differences of every pair of models and score, with a verdict, tables and a plot.
 
     Raises:
-        SheetError: fewer than two models, no task in common, or files of one task with other data or examples.
+        PredictionsError: fewer than two models, no task in common, or files of one task with other data or examples.
         UnknownNameError, ScoresError: an option's value does not exist.
     """
     return _compare(*predictions, metrics=metrics_of, **options)
 
 
-def captions_of(predictions: Sheet) -> Mapping[str, Sequence[str]]:
+def captions_of(predictions: Predictions) -> Mapping[str, Sequence[str]]:
     """The captions, or the question, of each example by its id; empty where the benchmark's data cannot be loaded."""
     from .examples import load_examples
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...metrics.common.errors import DataError, VLAssayError
 from .benchmarks import (
-    KINDS,
+    TASK_TYPES,
     Task,
     benchmark_names,
     code_hash,
@@ -47,7 +47,7 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Example:
-    """One thing to score, of whatever kind its task is.
+    """One thing to score, whatever the type of its task.
 
     Args:
         id, config, category: as in the dataset.
@@ -169,7 +169,7 @@ class TaskData:
 def load_examples(
     reference: str,
     *,
-    kinds: Collection[str] = KINDS,
+    task_types: Collection[str] = TASK_TYPES,
     data_dir: str | Path | None = None,
     options: Mapping[str, Any] | None = None,
     needs_images: bool = True,
@@ -179,7 +179,7 @@ def load_examples(
     Args:
         reference: a benchmark (``"sugarcrepe"``), a part of one (``"sugarcrepe/swap_obj"``: a task or a
             configuration), or the folder of a dataset repository that `build` wrote.
-        kinds: the kinds of tasks that are wanted where `reference` names a whole benchmark or a folder.
+        task_types: the types of tasks that are wanted where `reference` names a whole benchmark or a folder.
         data_dir: the user's own copy of the sources, see the benchmark's card.
         options: fields of the builder's configuration, such as ``{"allow_missing": True}``.
         needs_images: whether examples are of use with their images only. Otherwise a build has none by default.
@@ -192,14 +192,16 @@ def load_examples(
         folder = Path(reference).expanduser()
         record = read_build(folder)
         name = record["benchmark"]
-        chosen = get_benchmark(name).select_built(record["configs"], kinds)
+        chosen = get_benchmark(name).select_built(record["configs"], task_types)
         if not chosen:
-            raise DataError(f"{folder} holds no configuration of {name} that can be scored by {' or '.join(kinds)}")
+            raise DataError(
+                f"{folder} holds no configuration of {name} that can be scored by {' or '.join(task_types)}"
+            )
         folders = dict.fromkeys(record["configs"], folder)
         options = record["options"]
     else:
         name, part = split_reference(reference)
-        chosen = get_benchmark(name).select(name, part, kinds)
+        chosen = get_benchmark(name).select(name, part, task_types)
         options = _build_options(name, options or {}, needs_images)
         folders = {c: cached_build(name, c, data_dir, options) for _, configs in chosen for c in configs}
     split = get_benchmark(name).split
@@ -313,12 +315,12 @@ def _filename_columns(task: Task, dataset: Any) -> dict[str, str]:
     return {column: name for column, name in named.items() if name in dataset.features}
 
 
-_KIND_COLUMNS = {"detection": ("phrases", "positive", "pair_id"), "answers": ("answer",)}
+_TYPE_COLUMNS = {"detection": ("phrases", "positive", "pair_id"), "vqa": ("answer",)}
 
 
 def _text_columns(task: Task) -> list[str]:
     labels = [column for column in (task.category, task.tags, task.cluster) if column]
-    return list(dict.fromkeys(["id", *task.captions, *labels, *_KIND_COLUMNS.get(task.kind, ())]))
+    return list(dict.fromkeys(["id", *task.captions, *labels, *_TYPE_COLUMNS.get(task.task_type, ())]))
 
 
 def _captions(row: Mapping[str, Any], task: Task) -> Iterator[str]:
@@ -328,10 +330,10 @@ def _captions(row: Mapping[str, Any], task: Task) -> Iterator[str]:
 
 
 def _asked(row: Mapping[str, Any], task: Task) -> dict[str, Any]:
-    """What examples of one kind have and others have not."""
-    if task.kind == "answers":
+    """What examples of one task type have and others have not."""
+    if task.task_type == "vqa":
         return {"answer": row["answer"]}
-    if task.kind == "detection":
+    if task.task_type == "detection":
         phrases = [
             Phrase(each["text"], each["start"], each["end"], tuple(map(_corners, each["boxes"])), each.get("phrase_id"))
             for each in row["phrases"]

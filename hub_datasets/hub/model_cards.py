@@ -34,7 +34,7 @@ _HUB_TASKS = {
     "matching": "image-text-matching",
     "retrieval": "image-text-retrieval",
     "detection": "zero-shot-object-detection",
-    "answers": "visual-question-answering",
+    "vqa": "visual-question-answering",
 }
 
 
@@ -92,7 +92,7 @@ def eval_results(group: Sequence[Result], dataset_owner: str = OWNER) -> list[Ev
                 continue
             entries.append(
                 EvalResult(
-                    task_type=_HUB_TASKS[task.kind],
+                    task_type=_HUB_TASKS[task.task_type],
                     task_name=task.name,
                     dataset_type=f"{dataset_owner}/{benchmark['name']}",
                     dataset_name=pretty or benchmark["name"],
@@ -153,7 +153,7 @@ def _by_task(results: Sequence[Result], dataset_owner: str) -> list[list[Result]
         benchmark = result.benchmark
         groups.setdefault((benchmark["name"], benchmark["task"], *_configs(result)), []).append(result)
     for (name, task, *_), group in groups.items():
-        if len({result.sheet["sha256"] for result in group}) > 1 or len({r.metric for r in group}) < len(group):
+        if len({result.predictions["sha256"] for result in group}) > 1 or len({r.metric for r in group}) < len(group):
             raise DataError(f"two files of predictions of {name} ({task}) came; a model's card has the results of one")
         try:
             validate_repo_id(f"{dataset_owner}/{name}")
@@ -316,7 +316,7 @@ def _configs(result: Result) -> list[str]:
 
 
 def _source(result: Result) -> str:
-    return f"{SOURCE} {code_version()}, predictions sha256:{result.sheet['sha256']}"
+    return f"{SOURCE} {code_version()}, predictions sha256:{result.predictions['sha256']}"
 
 
 def _address(benchmark: str, owner: str) -> str:

@@ -34,7 +34,7 @@ class Column:
 
     Args:
         name: its name, unique in the table.
-        task: benchmark and task of the score sheet, such as ``"sugarcrepe/itm"``; empty where there is none.
+        task: benchmark and task of the predictions file, such as ``"sugarcrepe/itm"``; empty where there is none.
         metric: the module that computes it.
         score: where it stands in the module's result, such as ``("per_category", "swap_obj", "accuracy")``.
         average: ``"category"``, the score of one category; ``"micro"``, over all examples; ``"macro"``, the unweighted
@@ -96,7 +96,7 @@ class Row:
 
     @property
     def folder(self) -> str:
-        """The name of the folder with its sheets."""
+        """The name of the folder with its predictions."""
         return re.sub(r"[^\w.+-]+", "-", self.name).strip("-.")
 
 

@@ -18,7 +18,7 @@ _CONDITIONS = (
 def _task(config: str, *, by_default: bool = False) -> Task:
     return Task(
         name=config,
-        kind="retrieval",
+        task_type="retrieval",
         configs=(config,),
         images=("image",),
         captions=("captions",),

@@ -38,7 +38,7 @@ BENCHMARK = Benchmark(
         Task(
             name="detection",
             configs=("detection",),
-            kind="detection",
+            task_type="detection",
             images=("image",),
             captions=("caption",),
             category="type",
@@ -48,7 +48,7 @@ BENCHMARK = Benchmark(
         Task(
             name="vqa",
             configs=("vqa",),
-            kind="answers",
+            task_type="vqa",
             images=("image",),
             captions=("question",),
             category="type",
@@ -58,7 +58,7 @@ BENCHMARK = Benchmark(
         Task(
             name="retrieval",
             configs=("retrieval",),
-            kind="retrieval",
+            task_type="retrieval",
             images=("image",),
             captions=("captions",),
             metrics={"retrieval_recall": {"pool": "shared", "ks": [1, 5, 10]}},

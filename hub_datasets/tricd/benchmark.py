@@ -7,7 +7,7 @@ BENCHMARK = Benchmark(
         Task(
             name="val",
             configs=("val",),
-            kind="detection",
+            task_type="detection",
             images=("image",),
             captions=("caption",),
             category="type",
@@ -17,7 +17,7 @@ BENCHMARK = Benchmark(
         Task(
             name="vqa",
             configs=("vqa",),
-            kind="answers",
+            task_type="vqa",
             images=("image",),
             captions=("question",),
             category="type",

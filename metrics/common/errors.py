@@ -6,8 +6,8 @@ VLAssayError                 anything below: the message says what came, what is
 ├── DataError                a dataset, an image or an annotation file that cannot be used
 ├── ModelError               a checkpoint that cannot be loaded as what it was asked to be
 ├── TrainingError            fine-tuning that cannot go on (the loss is no number any more)
-├── SheetError               a score sheet or results file that does not follow its schema
-├── SubmissionError          sheets that cannot be submitted as they are, or a submission that is not there
+├── PredictionsError               a predictions file or results file that does not follow its schema
+├── SubmissionError          predictions that cannot be submitted as they are, or a submission that is not there
 │   └── RateLimitError       too many submissions for now
 └── StorageError             results that could not be written (disk full, no permission)
 """
@@ -51,8 +51,8 @@ class TrainingError(VLAssayError):
     """Fine-tuning that cannot go on as it is; its last checkpoint is intact."""
 
 
-class SheetError(VLAssayError):
-    """A score sheet or results file that does not follow its documented schema."""
+class PredictionsError(VLAssayError):
+    """A predictions file or results file that does not follow its documented schema."""
 
 
 class SubmissionError(VLAssayError):

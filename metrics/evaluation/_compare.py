@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..common.errors import SheetError
+from ..common.errors import PredictionsError
 from ..modules.discovery import get_spec
-from ..records.predictions import Sheet, file_hash, prediction_files, read_sheet
+from ..records.predictions import Predictions, file_hash, prediction_files, read_predictions
 from ..records.schema import DetectionRow, Row
 from ..statistics.differences import PERMUTATIONS, POWER, Resampling, averaged, differences, pooled
 from ._comparison import Comparison, Difference, Side
@@ -60,7 +60,7 @@ def compare(
         averages and by category, with intervals and tests that take the examples of one image together.
 
     Raises:
-        SheetError: fewer than two models, no task in common, or files of one task with other data or examples.
+        PredictionsError: fewer than two models, no task in common, or files of one task with other data or examples.
         UnknownNameError, ScoresError: an option's value does not exist.
     """
     check_options(ties=ties, confidence=confidence, resamples=resamples, seed=seed)
@@ -94,16 +94,16 @@ def compare(
 
 class _File(NamedTuple):
     path: Path
-    predictions: Sheet
+    predictions: Predictions
 
 
-# The files of a task, by its benchmark, name and kind.
+# The files of a task, by its benchmark, name and type.
 _Tasks = dict[tuple[str, str, str], list[_File]]
 
 
 def _models(paths: Sequence[Path]) -> dict[str, _Tasks]:
     """The files of each model, by its label and task."""
-    arguments = [[_File(file, read_sheet(file)) for file in prediction_files(path)] for path in paths]
+    arguments = [[_File(file, read_predictions(file)) for file in prediction_files(path)] for path in paths]
     described = [(file, number) for number, files in enumerate(arguments) for file in files]
     identities = [json.dumps(file.predictions.metadata["model"], sort_keys=True) for file, _ in described]
     if len(set(identities)) == 1:  # a model with itself: the arguments are what is compared
@@ -114,24 +114,26 @@ def _models(paths: Sequence[Path]) -> dict[str, _Tasks]:
         if all(file.path.resolve() != other.path.resolve() for other in group):
             group.append(file)
     if len(groups) < 2:
-        raise SheetError(f"predictions of {len(groups)} model came; name those of two or more")
+        raise PredictionsError(f"predictions of {len(groups)} model came; name those of two or more")
     labels = distinct_labels([files[0].predictions.metadata["model"] for files in groups.values()])
     found: dict[str, _Tasks] = {}
     for label, files in zip(labels, groups.values(), strict=True):
         tasks: _Tasks = {}
         for file in files:
             each = file.predictions
-            tasks.setdefault((each.benchmark, each.task, each.kind), []).append(file)
+            tasks.setdefault((each.benchmark, each.task, each.task_type), []).append(file)
         found[label] = tasks
     return found
 
 
 def _refuse_without_task(models: dict[str, _Tasks]) -> None:
     said = "; ".join(
-        f"{label}: {', '.join(f'{benchmark} ({task}, {kind})' for benchmark, task, kind in tasks)}"
+        f"{label}: {', '.join(f'{benchmark} ({task}, {task_type})' for benchmark, task, task_type in tasks)}"
         for label, tasks in models.items()
     )
-    raise SheetError(f"no two models were evaluated on the same task ({said}); compare predictions of the same task")
+    raise PredictionsError(
+        f"no two models were evaluated on the same task ({said}); compare predictions of the same task"
+    )
 
 
 def _compare_task(
@@ -158,7 +160,7 @@ def _compare_task(
             yield replace(difference, task=where, unused=len(first) + len(second) - used), side
 
 
-def _where(predictions: Sheet, with_configs: bool) -> str:
+def _where(predictions: Predictions, with_configs: bool) -> str:
     """The task, with its configurations where they tell it from others."""
     configs = predictions.metadata["benchmark"].get("configs")
     return f"{predictions.task}: {', '.join(map(str, configs))}" if with_configs and configs else predictions.task
@@ -169,7 +171,7 @@ def _declared(files: Sequence[_File], metrics: Declared) -> Metrics:
     for file in files[:-1]:
         try:
             return metrics(file.predictions)
-        except SheetError:
+        except PredictionsError:
             continue
     return metrics(files[-1].predictions)
 
@@ -251,7 +253,7 @@ def _versions(first: list[_File], second: list[_File]) -> list[tuple[list[_File]
     ]
     if not shared:
         prints = [next(iter(found)) for found in by_data]
-        raise SheetError(
+        raise PredictionsError(
             f"{first[0].path} and {second[0].path} are of different data (fingerprints {prints[0]!s:.12} and "
             f"{prints[1]!s:.12}); evaluate both models on the same build of the benchmark"
         )
@@ -266,7 +268,7 @@ def _shared_rows(first: list[_File], second: list[_File]) -> tuple[list[list[Row
         for mine, others, path in ((runs[0], rows, leader.path), (rows, runs[0], file.path)):
             alone = [name for name in mine if name not in others]
             if alone:
-                raise SheetError(
+                raise PredictionsError(
                     f"{len(alone):,} of the {len(mine):,} examples of {path} are not in the other file, such as "
                     f"{alone[0]!r}; evaluate both models on the same configurations"
                 )
@@ -274,7 +276,7 @@ def _shared_rows(first: list[_File], second: list[_File]) -> tuple[list[list[Row
     for file, rows in zip((*first, *second), runs, strict=True):
         for name in kept:
             if _question(runs[0][name]) != _question(rows[name]):
-                raise SheetError(
+                raise PredictionsError(
                     f"the example {name!r} is another in {leader.path} than in {file.path} (its category, label or "
                     "number of captions differs); evaluate both models on the same build of the benchmark"
                 )
@@ -282,7 +284,7 @@ def _shared_rows(first: list[_File], second: list[_File]) -> tuple[list[list[Row
     broken = {row.pair for row in runs[0].values() if isinstance(row, DetectionRow) and row.id not in kept_names}
     kept = [name for name in kept if getattr(runs[0][name], "pair", None) not in broken]
     if not kept:
-        raise SheetError(
+        raise PredictionsError(
             f"{first[0].path} and {second[0].path} share no example that both scored; each lacks the other's images"
         )
     chosen = [[rows[name] for name in kept] for rows in runs]

@@ -11,37 +11,37 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..common.errors import SheetError, UnknownNameError
+from ..common.errors import PredictionsError, UnknownNameError
 from ..contract.aggregate import RESAMPLES, aggregate
 from ..contract.spec import Examples, MetricSpec
 from ..modules.discovery import get_spec, metric_names
 from ..modules.inputs import option_names
-from ..records.predictions import Sheet, file_hash, read_sheet
+from ..records.predictions import Predictions, file_hash, read_predictions
 from ..records.results import Result
-from ..records.schema import AnswerRow, DetectionRow, MatchingRow, RetrievalRow, Row
+from ..records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, VQARow
 from ..statistics.bootstrap import check_options as check_resampling
 
 DEFAULTS: dict[str, Any] = {"ties": None, "confidence": 0.95, "resamples": None, "seed": 0}
 
 Metrics = Mapping[str, Mapping[str, Any]]
-Declared = Callable[[Sheet], Metrics]
+Declared = Callable[[Predictions], Metrics]
 
 
-def declared_metrics(predictions: Sheet) -> Metrics:
+def declared_metrics(predictions: Predictions) -> Metrics:
     """The metrics that evaluate some predictions, each with the settings of the task, as their metadata say.
 
     Raises:
-        SheetError: the metadata name none, as those of version 0.1, or one that does not exist.
+        PredictionsError: the metadata name none, as those of version 0.1, or one that does not exist.
     """
     found = predictions.metadata["benchmark"].get("metrics")
     if not isinstance(found, dict) or not found:
-        raise SheetError(
+        raise PredictionsError(
             f"the predictions of {predictions.benchmark} ({predictions.task}) name no metrics, as those of version 0.1 "
             "do not; read them with `vl_assay.hub_datasets.report`, which knows the benchmark's, or predict again"
         )
     for name, settings in found.items():
         if name not in metric_names() or not isinstance(settings, dict):
-            raise SheetError(
+            raise PredictionsError(
                 f"the predictions of {predictions.benchmark} ({predictions.task}) name the metric {name!r:.80}, which "
                 f"is not here; there are {', '.join(metric_names())}"
             )
@@ -65,7 +65,7 @@ def compute(
         number is in the result.
 
     Raises:
-        SheetError: a file holds no predictions, or nothing in it can be evaluated.
+        PredictionsError: a file holds no predictions, or nothing in it can be evaluated.
         UnknownNameError, ScoresError: an option or its value does not exist.
     """
     check_options(**options)
@@ -108,14 +108,14 @@ def examples_of(
     """What a metric makes of rows of predictions, before anything is averaged.
 
     Args:
-        rows: rows with scores, all of one kind.
+        rows: rows with scores, all of one task type.
         metric: the metric's name.
         settings: those of the task.
         ties: the tie policy; by default that of the metric's paper.
         clusters: one label per row; by default rows that share an image, or their `cluster`.
 
     Raises:
-        SheetError: the metric cannot evaluate such rows.
+        PredictionsError: the metric cannot evaluate such rows.
     """
     spec = get_spec(metric)
     columns, labels = metric_inputs(rows, spec, metric)
@@ -125,7 +125,7 @@ def examples_of(
     if len(columns) == 1 and any(
         isinstance(row, MatchingRow) and row.correct != list(range(len(row.images))) for row in rows
     ):
-        raise SheetError(
+        raise PredictionsError(
             f"{metric} takes the first caption for the right one; these predictions have rows with another"
         )
     if clusters is not None:
@@ -160,7 +160,7 @@ def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> tuple[l
     """What a metric is given of the rows of predictions.
 
     Args:
-        rows: rows with scores, all of one kind.
+        rows: rows with scores, all of one task type.
         spec: the metric's specification.
         metric: its name, for messages.
 
@@ -169,31 +169,31 @@ def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> tuple[l
         not have them all.
 
     Raises:
-        SheetError: the metric cannot evaluate such rows.
+        PredictionsError: the metric cannot evaluate such rows.
     """
     makers: dict[tuple[str, str], Callable[[Any], tuple[list[Any], dict[str, Any]]]] = {
-        (MatchingRow.kind, "groups"): _matrices,
-        (MatchingRow.kind, "matching"): _single_rows,
-        (MatchingRow.kind, "retrieval"): _single_rows,
-        (RetrievalRow.kind, "retrieval"): _shared_pool,
-        (DetectionRow.kind, "detection"): _boxes,
-        (AnswerRow.kind, "vqa"): _answers,
+        (MatchingRow.task_type, "groups"): _matrices,
+        (MatchingRow.task_type, "matching"): _single_rows,
+        (MatchingRow.task_type, "retrieval"): _single_rows,
+        (RetrievalRow.task_type, "retrieval"): _shared_pool,
+        (DetectionRow.task_type, "detection"): _boxes,
+        (VQARow.task_type, "vqa"): _answers,
     }
-    make = makers.get((rows[0].kind, spec.task_type))
+    make = makers.get((rows[0].task_type, spec.task_type))
     if make is None:
-        raise SheetError(
-            f"the metric {metric} is for the task type {spec.task_type}; it cannot evaluate predictions of the kind "
-            f"{rows[0].kind}"
+        raise PredictionsError(
+            f"the metric {metric} is for the task type {spec.task_type}; it cannot evaluate predictions of the type "
+            f"{rows[0].task_type}"
         )
     columns, labels = make(rows)
     return columns, {"categories": _categories(rows), "clusters": cluster_numbers(rows), **labels}
 
 
 def _compute_file(path: Path, metrics: Declared, options: dict[str, Any]) -> list[Result]:
-    predictions = read_sheet(path)
+    predictions = read_predictions(path)
     rows = scored_rows(predictions.rows)
     if not rows:
-        raise SheetError(f"{path} holds no scores: all of its {len(predictions.rows)} examples lack their image")
+        raise PredictionsError(f"{path} holds no scores: all of its {len(predictions.rows)} examples lack their image")
     file = {"file": path.name, "sha256": file_hash(path)}
     return [
         compute_metric(predictions, rows, file, metric, settings, options)
@@ -202,7 +202,7 @@ def _compute_file(path: Path, metrics: Declared, options: dict[str, Any]) -> lis
 
 
 def compute_metric(
-    predictions: Sheet,
+    predictions: Predictions,
     rows: Sequence[Row],
     file: dict[str, str],
     metric: str,
@@ -212,7 +212,7 @@ def compute_metric(
     """The result of one metric on the rows of predictions that count.
 
     Raises:
-        SheetError: the metric cannot evaluate them, or gives no score that tables show.
+        PredictionsError: the metric cannot evaluate them, or gives no score that tables show.
     """
     spec = get_spec(metric)
     examples = examples_of(rows, metric, settings, ties=options["ties"])
@@ -227,13 +227,13 @@ def compute_metric(
     scores = aggregate(examples, **how, subsamples=defaults.get("subsamples", 0))
     table_scores = spec.table_scores([name for name in scores if not name.endswith(("_interval", "_std"))])
     if not table_scores:
-        raise SheetError(f"tables would show no score of the metric {metric}; its specification may name some")
+        raise PredictionsError(f"tables would show no score of the metric {metric}; its specification may name some")
     main = [name for name in table_scores if name == spec.main_score] or table_scores
     return Result(
         model=predictions.metadata["model"],
         benchmark=predictions.metadata["benchmark"],
         run=predictions.metadata.get("run", {}),
-        sheet=file,
+        predictions=file,
         metric=metric,
         options=ties | how,
         missing=len(predictions.rows) - len(rows),
@@ -275,7 +275,9 @@ def _matrices(rows: Sequence[MatchingRow]) -> tuple[list[Any], dict[str, Any]]:
 def _single_rows(rows: Sequence[MatchingRow]) -> tuple[list[Any], dict[str, Any]]:
     for row in rows:
         if len(row.images) != 1:
-            raise SheetError(f"the example {row.id!r} has {len(row.images)} images; this metric takes one at a time")
+            raise PredictionsError(
+                f"the example {row.id!r} has {len(row.images)} images; this metric takes one at a time"
+            )
     return [[row.scores[0] for row in rows if row.scores], [row.correct[0] for row in rows]], {}
 
 
@@ -307,7 +309,7 @@ def _flat(boxes: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
     }
 
 
-def _answers(rows: Sequence[AnswerRow]) -> tuple[list[Any], dict[str, Any]]:
+def _answers(rows: Sequence[VQARow]) -> tuple[list[Any], dict[str, Any]]:
     """Yes above 0, no below; 0 is neither, and so the wrong answer of the two."""
     said = [row.score > 0 if row.score else not row.correct for row in rows]
     return [said, [row.correct for row in rows]], {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from ..records.predictions import read_sheet
+from ..records.predictions import read_predictions
 from ._compute import Declared, declared_metrics
 from ._reports import Captions, Report, report
 
@@ -56,7 +56,7 @@ class PredictionFiles(Sequence[Path]):
 
         lines = []
         for path in self.paths:
-            found = read_sheet(path)
+            found = read_predictions(path)
             about = {"file": path.name, "model": found.model, "benchmark": found.benchmark, "task": found.task}
             lines += [{**about, **vars(row)} for row in found.rows]
         return pandas.DataFrame(lines)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ..common.storage import write_atomically, write_text
-from ..records.predictions import Sheet, file_hash, read_sheet
+from ..records.predictions import Predictions, file_hash, read_predictions
 from ..records.results import Result, code_version, write_results
 from ..records.schema import Row
 from . import _tables
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # What was shown of an example, by its id: captions, or a question.
-Captions = Callable[[Sheet], Mapping[str, Sequence[str]]]
+Captions = Callable[[Predictions], Mapping[str, Sequence[str]]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -168,7 +168,7 @@ class Report(Sequence[Result]):
 
     def _read(self, result: Result) -> tuple[list[Row], Mapping[str, Mapping[str, Any]]]:
         """The rows that count of the predictions that a result is of, and their metrics with the settings."""
-        predictions = read_sheet(self._paths[result.sheet["sha256"]])
+        predictions = read_predictions(self._paths[result.predictions["sha256"]])
         return scored_rows(predictions.rows), self.metrics(predictions)
 
 
@@ -243,7 +243,7 @@ def report(
 
 
 def _lines_of_file(path: Path, about: Report, metric: str | None) -> Iterable[dict[str, Any]]:
-    predictions = read_sheet(path)
+    predictions = read_predictions(path)
     rows = scored_rows(predictions.rows)
     shown = about.captions(predictions) if about.captions else {}
     place = {row.id: number for number, row in enumerate(rows)}

@@ -149,7 +149,7 @@ def _summary(group: list[Result], read: Read) -> SeedSummary:
         task=first.benchmark["task"],
         metric=first.metric,
         variants=variants(group),
-        files=[result.sheet for result in group],
+        files=[result.predictions for result in group],
         options={**first.options, **options},
         lines=_lines(group, lines(whole)),
     )

@@ -298,7 +298,7 @@ def _distinguished(group: Sequence[Result]) -> list[str]:
         {"configs": "+".join(map(str, result.benchmark.get("configs") or [])), **_options(result)} for result in group
     ]
     if all(each == facts[0] for each in facts):
-        facts = [{"file": result.sheet["file"]} for result in group]
+        facts = [{"file": result.predictions["file"]} for result in group]
     keys = dict.fromkeys(key for each in facts for key in each)
     differ = [key for key in keys if any(each.get(key) != facts[0].get(key) for each in facts)]
     found = [", ".join(f"{key} {each[key]}" for key in differ if key in each) for each in facts]

@@ -1,10 +1,10 @@
-"""The score sheet: what a model said, raw, one row for each example; a Parquet file.
+"""The predictions file: what a model said, raw, one row for each example; a Parquet file.
 
-Every number that this project prints, plots, publishes or ranks is computed from sheets. The columns of each kind of
-sheet are in ``sheet_rows``.
+Every number that this project prints, plots, publishes or ranks is computed from predictions. The columns of each type
+of predictions are in ``schema``.
 
-The file's metadata holds, under ``vl_assay``, one JSON object: `schema`, `version`, `kind` (one of
-``sheet_rows.ROWS``), `benchmark` (name, task, configs, split, fingerprint, rows, missing), `model` (name, family,
+The file's metadata holds, under ``vl_assay``, one JSON object: `schema`, `version`, `task_type` (one of
+``schema.ROWS``), `benchmark` (name, task, configs, split, fingerprint, rows, missing), `model` (name, family,
 revision, dtype, preprocessing …) and `run` (versions of the code and the libraries, device, processes, seed, counts,
 seconds).
 """
@@ -21,26 +21,29 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..common.errors import SheetError
+from ..common.errors import PredictionsError
 from ..common.storage import write_atomically
 from .schema import ROWS, MatchingRow, RetrievalRow, Row
 
-SCHEMA = "vl-assay/sheet"
-VERSION = 1
+SCHEMA = "vl-assay/predictions"
+VERSION = 2
 _METADATA_KEY = b"vl_assay"
+# Version 1 called predictions "sheets", and the type of a task its "kind".
+_SCHEMA_1 = "vl-assay/sheet"
+_TYPES_1 = {"answers": "vqa"}
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """A score sheet: its rows, in the dataset's order, and its metadata."""
+class Predictions:
+    """A predictions file: its rows, in the dataset's order, and its metadata."""
 
     rows: Sequence[Row]
     metadata: dict[str, Any]
 
     @property
-    def kind(self) -> str:
-        """What the rows are: one of ``sheet_rows.ROWS``."""
-        return self.rows[0].kind if self.rows else self.metadata.get("kind", MatchingRow.kind)
+    def task_type(self) -> str:
+        """What the rows are: one of ``schema.ROWS``."""
+        return self.rows[0].task_type if self.rows else self.metadata.get("task_type", MatchingRow.task_type)
 
     @property
     def model(self) -> str:
@@ -58,17 +61,17 @@ class Sheet:
         return self.metadata["benchmark"]["task"]
 
 
-def write_sheet(path: str | Path, sheet: Sheet) -> None:
-    """Write a sheet atomically, after the same checks as `read_sheet`.
+def write_predictions(path: str | Path, predictions: Predictions) -> None:
+    """Write a predictions file atomically, after the same checks as `read_predictions`.
 
     Raises:
-        SheetError: the sheet does not follow its schema.
+        PredictionsError: the predictions file does not follow its schema.
         StorageError: it could not be written.
     """
-    _check(sheet, "this sheet")
-    columns = ROWS[sheet.kind].columns
-    arrays = [pa.array([getattr(row, field.name) for row in sheet.rows], field.type) for field in columns]
-    metadata = {"schema": SCHEMA, "version": VERSION, "kind": sheet.kind, **sheet.metadata}
+    _check(predictions, "this predictions file")
+    columns = ROWS[predictions.task_type].columns
+    arrays = [pa.array([getattr(row, field.name) for row in predictions.rows], field.type) for field in columns]
+    metadata = {"schema": SCHEMA, "version": VERSION, "task_type": predictions.task_type, **predictions.metadata}
     table = pa.Table.from_arrays(arrays, schema=columns)
     table = table.replace_schema_metadata({_METADATA_KEY: json.dumps(metadata, sort_keys=True).encode()})
     buffer = pa.BufferOutputStream()
@@ -76,42 +79,43 @@ def write_sheet(path: str | Path, sheet: Sheet) -> None:
     write_atomically(Path(path), buffer.getvalue())
 
 
-def read_sheet(path: str | Path) -> Sheet:
-    """Read and check a sheet.
+def read_predictions(path: str | Path) -> Predictions:
+    """Read and check a predictions file.
 
     Raises:
-        SheetError: the file is missing, damaged, of another version, or breaks a rule of the schema; the message
+        PredictionsError: the file is missing, damaged, of another version, or breaks a rule of the schema; the message
             names the file and the row.
     """
     path = Path(path)
     if path.is_dir():
-        raise SheetError(f"{path} is a folder; name the sheets in it")
+        raise PredictionsError(f"{path} is a folder; name the predictions in it")
     try:
         table = pq.read_table(path)
     except FileNotFoundError:
-        raise SheetError(f"{path}: no such score sheet") from None
+        raise PredictionsError(f"{path}: no such predictions file") from None
     except (pa.ArrowException, OSError) as error:
-        raise SheetError(f"{path} is not a readable Parquet file: {error}") from error
+        raise PredictionsError(f"{path} is not a readable Parquet file: {error}") from error
     metadata = _metadata(table, path)
-    row_class = ROWS[metadata["kind"]]
+    row_class = ROWS[metadata["task_type"]]
     if table.schema.remove_metadata() != row_class.columns:
-        raise SheetError(
-            f"{path}: the columns are {table.schema.remove_metadata()}; a sheet of the kind {metadata['kind']} has "
+        raise PredictionsError(
+            f"{path}: the columns are {table.schema.remove_metadata()}; a predictions file of the type "
+            f"{metadata['task_type']} has "
             f"{row_class.columns}"
         )
     try:
-        sheet = Sheet(_rows(table, row_class), metadata)
+        predictions = Predictions(_rows(table, row_class), metadata)
     except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise SheetError(f"{path} holds values that cannot be read: {error}") from error
-    _check(sheet, str(path))
-    return sheet
+        raise PredictionsError(f"{path} holds values that cannot be read: {error}") from error
+    _check(predictions, str(path))
+    return predictions
 
 
 def prediction_files(*paths: str | Path) -> list[Path]:
     """Files of predictions: those named, and of folders all that lie in them, sorted.
 
     Raises:
-        SheetError: a folder holds none.
+        PredictionsError: a folder holds none.
     """
     found: list[Path] = []
     for path in map(Path, paths):
@@ -120,7 +124,9 @@ def prediction_files(*paths: str | Path) -> list[Path]:
             continue
         inside = [file for file in sorted(path.glob("*.parquet")) if _has_metadata(file)]
         if not inside:
-            raise SheetError(f"{path} is a folder without predictions (*.parquet); name one that `vl-assay run` wrote")
+            raise PredictionsError(
+                f"{path} is a folder without predictions (*.parquet); name one that `vl-assay run` wrote"
+            )
         found += inside
     return list(dict.fromkeys(found))
 
@@ -154,16 +160,25 @@ def _metadata(table: pa.Table, path: Path) -> dict[str, Any]:
     try:
         metadata = json.loads((table.schema.metadata or {})[_METADATA_KEY], parse_constant=refuse)
     except (KeyError, ValueError, RecursionError):
-        raise SheetError(f"{path} is a Parquet file but no score sheet: it has no `vl_assay` metadata") from None
+        raise PredictionsError(
+            f"{path} is a Parquet file but no predictions file: it has no `vl_assay` metadata"
+        ) from None
     found = (metadata.get("schema"), metadata.get("version")) if isinstance(metadata, dict) else None
-    if found != (SCHEMA, VERSION):
-        raise SheetError(f"{path} says schema and version {found}; this version reads {(SCHEMA, VERSION)}")
-    if metadata.get("kind") not in ROWS:
-        raise SheetError(f"{path} is a sheet of the kind {metadata.get('kind')!r}; there are {', '.join(ROWS)}")
+    if found == (_SCHEMA_1, 1):
+        name = metadata.pop("kind", None)
+        metadata |= {"schema": SCHEMA, "version": VERSION, "task_type": _TYPES_1.get(name, name)}
+    elif found != (SCHEMA, VERSION):
+        raise PredictionsError(
+            f"{path} says schema and version {found}; this version reads {(SCHEMA, VERSION)} and {(_SCHEMA_1, 1)}"
+        )
+    if metadata.get("task_type") not in ROWS:
+        raise PredictionsError(
+            f"{path} is a predictions file of the type {metadata.get('task_type')!r}; there are {', '.join(ROWS)}"
+        )
     return metadata
 
 
-def _check_metadata(sheet: Sheet, name: str) -> None:
+def _check_metadata(predictions: Predictions, name: str) -> None:
     """What results and reports take from the metadata is there and of its type; names have no control characters."""
     for section, field, kind in (
         ("model", "name", str),
@@ -173,25 +188,31 @@ def _check_metadata(sheet: Sheet, name: str) -> None:
         ("benchmark", "missing", list),
         ("run", "truncated_captions", int),
     ):
-        values = sheet.metadata.get(section, {} if section == "run" else None)
+        values = predictions.metadata.get(section, {} if section == "run" else None)
         if not isinstance(values, dict):
-            raise SheetError(f"{name}: the metadata has no section {section!r}")
+            raise PredictionsError(f"{name}: the metadata has no section {section!r}")
         value = values.get(field, 0 if section == "run" else None)
         if not isinstance(value, kind) or isinstance(value, bool):
-            raise SheetError(f"{name}: {section}.{field} in the metadata is {value!r}, not of type {kind.__name__}")
+            raise PredictionsError(
+                f"{name}: {section}.{field} in the metadata is {value!r}, not of type {kind.__name__}"
+            )
         if isinstance(value, int) and value < 0:
-            raise SheetError(f"{name}: {section}.{field} in the metadata is {value}; it must be 0 or more")
+            raise PredictionsError(f"{name}: {section}.{field} in the metadata is {value}; it must be 0 or more")
         if isinstance(value, str) and not (value.isprintable() and 0 < len(value) <= 200):
-            raise SheetError(f"{name}: {section}.{field} must be 1 to 200 printable characters, not {value[:50]!r}")
-    if sheet.metadata["benchmark"]["rows"] != len(sheet.rows):
-        raise SheetError(f"{name} has {len(sheet.rows)} rows, its metadata say {sheet.metadata['benchmark']['rows']}")
+            raise PredictionsError(
+                f"{name}: {section}.{field} must be 1 to 200 printable characters, not {value[:50]!r}"
+            )
+    if predictions.metadata["benchmark"]["rows"] != len(predictions.rows):
+        raise PredictionsError(
+            f"{name} has {len(predictions.rows)} rows, its metadata say {predictions.metadata['benchmark']['rows']}"
+        )
 
 
-def _check(sheet: Sheet, name: str) -> None:
-    _check_metadata(sheet, name)
+def _check(predictions: Predictions, name: str) -> None:
+    _check_metadata(predictions, name)
     seen: set[str] = set()
     width = None
-    for number, row in enumerate(sheet.rows):
+    for number, row in enumerate(predictions.rows):
         problem = row.problem()
         if problem is None and isinstance(row, RetrievalRow) and row.scores is not None:
             width = width or len(row.scores)
@@ -199,5 +220,5 @@ def _check(sheet: Sheet, name: str) -> None:
         if row.id in seen:
             problem = "its id came before"
         if problem:
-            raise SheetError(f"{name}: row {number} (id {row.id!r}): {problem}")
+            raise PredictionsError(f"{name}: row {number} (id {row.id!r}): {problem}")
         seen.add(row.id)

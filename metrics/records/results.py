@@ -1,9 +1,9 @@
 """Results: what the metrics computed from predictions; one JSON file.
 
 ```
-{"schema": "vl-assay/results", "version": 2, "code": "<version of vl-assay>",
- "results": [{"model": {…}, "benchmark": {…}, "run": {…},        as in the sheet's metadata
-              "sheet": {"file": …, "sha256": …},                 where the numbers come from
+{"schema": "vl-assay/results", "version": 3, "code": "<version of vl-assay>",
+ "results": [{"model": {…}, "benchmark": {…}, "run": {…},        as in the predictions file's metadata
+              "predictions": {"file": …, "sha256": …},                 where the numbers come from
               "metric": "sugarcrepe_itm", "options": {…},        how they were computed
               "missing": 0,                                      examples without an image, not in any score
               "scores": {…},                                     what the metric returned
@@ -15,9 +15,10 @@
                                                                  no score, counted by why
 ```
 
-Version 1 called the first two "shown" and "headline", and did not have the last three; it is still read.
+Version 2 called `predictions` "sheet"; version 1 also called `table_scores` "shown" and `main_score` "headline", and
+had none of `higher_is_better`, `rare` and `left_out`. Both are still read.
 
-The sheet's hash, the metric's name and its options are all that it takes to compute the scores again.
+The predictions file's hash, the metric's name and its options are all that it takes to compute the scores again.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..common.errors import SheetError, UnknownNameError
+from ..common.errors import PredictionsError, UnknownNameError
 from ..common.storage import write_text
 from ..contract.spec import MetricSpec
 from ..modules.discovery import get_spec
 
 SCHEMA = "vl-assay/results"
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Result:
     model: dict[str, Any]
     benchmark: dict[str, Any]
     run: dict[str, Any]
-    sheet: dict[str, str]
+    predictions: dict[str, str]
     metric: str
     options: dict[str, Any]
     missing: int
@@ -83,12 +84,12 @@ def read_results(path: str | Path) -> list[Result]:
     """Read results.
 
     Raises:
-        SheetError: the file is missing, damaged or of another version.
+        PredictionsError: the file is missing, damaged or of another version.
     """
     try:
         content = Path(path).read_bytes()
     except OSError as error:
-        raise SheetError(f"{path} is no results file: {error}") from error
+        raise PredictionsError(f"{path} is no results file: {error}") from error
     return parse_results(content, str(path))
 
 
@@ -96,26 +97,29 @@ def parse_results(content: bytes, name: str) -> list[Result]:
     """The results in the content of a file, called `name` in messages.
 
     Raises:
-        SheetError: it is damaged or of another version.
+        PredictionsError: it is damaged or of another version.
     """
     try:
         document = json.loads(content)
         found = (document["schema"], document["version"])
-        if found not in ((SCHEMA, 1), (SCHEMA, VERSION)):
-            raise SheetError(
-                f"{name} says schema and version {found}; this version reads {SCHEMA}, versions 1 and {VERSION}"
+        if found[0] != SCHEMA or found[1] not in (1, 2, VERSION):
+            raise PredictionsError(
+                f"{name} says schema and version {found}; this version reads {SCHEMA}, versions 1 to {VERSION}"
             )
-        read = _of_version_1 if found[1] == 1 else dict
-        return [Result(**read(result)) for result in document["results"]]
-    except SheetError:
+        return [Result(**_upgraded(result, found[1])) for result in document["results"]]
+    except PredictionsError:
         raise
     except (ValueError, KeyError, TypeError, UnknownNameError) as error:
-        raise SheetError(f"{name} is no results file: {error}") from error
+        raise PredictionsError(f"{name} is no results file: {error}") from error
 
 
-def _of_version_1(result: dict[str, Any]) -> dict[str, Any]:
-    """A result as this version has it."""
+def _upgraded(result: dict[str, Any], version: int) -> dict[str, Any]:
+    """A result of an earlier version as this version has it."""
     found = dict(result)
+    if version < 3:
+        found["predictions"] = found.pop("sheet")
+    if version > 1:
+        return found
     found["table_scores"], found["main_score"] = found.pop("shown"), found.pop("headline")
     spec = get_spec(found["metric"])
     found["higher_is_better"] = {name: spec.is_higher_better(name) for name in found["table_scores"]}

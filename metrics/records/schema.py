@@ -1,4 +1,4 @@
-"""The rows of score sheets: what a model said of one example, one class for each kind of sheet.
+"""The rows of predictions: what a model said of one example, one class for each task type.
 
 Every row starts with
 
@@ -12,9 +12,9 @@ Every row starts with
 | images   | list<string> | content key of each image (SHA-256 of its file, 32 hex digits); "" where missing |
 |          |              | ("file:" and its name where it was not read, as with answers from a file) |
 
-and goes on by its kind. What the model said is null where an image is missing, and only there.
+and goes on by its task type. What the model said is null where an image is missing, and only there.
 
-| kind      | column   | type                       | meaning |
+| task type | column   | type                       | meaning |
 |---|---|---|---|
 | matching  | correct  | list<int32>                | for each image, the index of its right caption |
 |           | scores   | list<list<double>>         | images × captions, higher is a better match |
@@ -26,7 +26,7 @@ and goes on by its kind. What the model said is null where an image is missing, 
 |           | truth    | list<list<list<double>>>   | for each phrase its true boxes |
 |           | boxes    | list<list<list<double>>>   | for each phrase the boxes that the model drew |
 |           | scores   | list<list<double>>         | for each phrase how sure it is of each of them |
-| answers   | question | string                     | what was asked |
+| vqa       | question | string                     | what was asked |
 |           | correct  | bool                       | whether "yes" is the right answer |
 |           | score    | double                     | above 0 for "yes", below for "no"; 0 is no answer, and wrong |
 
@@ -63,9 +63,9 @@ def _schema(**own: pa.DataType) -> pa.Schema:
 
 @dataclass(frozen=True)
 class Row:
-    """What the rows of all kinds have in common; see the module's text."""
+    """What the rows of all task types have in common; see the module's text."""
 
-    kind: ClassVar[str]
+    task_type: ClassVar[str]
     columns: ClassVar[pa.Schema]
 
     id: str
@@ -103,7 +103,7 @@ class Row:
 class MatchingRow(Row):
     """Images with captions, all against all."""
 
-    kind = "matching"
+    task_type = "matching"
     columns = _schema(correct=pa.list_(pa.int32()), scores=pa.list_(_FLOATS))
 
     correct: list[int]
@@ -135,7 +135,7 @@ class MatchingRow(Row):
 class RetrievalRow(Row):
     """One image with all captions of a set."""
 
-    kind = "retrieval"
+    task_type = "retrieval"
     columns = _schema(correct=pa.list_(pa.int32()), scores=pa.list_(pa.float32()))
 
     correct: list[int]
@@ -144,7 +144,7 @@ class RetrievalRow(Row):
     def _problem(self) -> str | None:
         assert self.scores is not None
         if len(self.images) != 1:
-            return f"{len(self.images)} images; a row of a retrieval sheet has one"
+            return f"{len(self.images)} images; a row of a retrieval predictions has one"
         if not self.correct or not all(0 <= index < len(self.scores) for index in self.correct):
             return f"right captions {self.correct} outside the {len(self.scores)} captions"
         return None if np.isfinite(self.scores).all() else _NOT_FINITE
@@ -154,7 +154,7 @@ class RetrievalRow(Row):
 class DetectionRow(Row):
     """The phrases of a caption on one image."""
 
-    kind = "detection"
+    task_type = "detection"
     columns = _schema(
         positive=pa.bool_(),
         pair=pa.string(),
@@ -177,7 +177,7 @@ class DetectionRow(Row):
             if None in phrase.values() or not 0 <= phrase["start"] <= phrase["end"]:
                 return f"the phrase {phrase} has no text, or ends before it starts"
         if len(self.images) != 1:
-            return f"{len(self.images)} images; a row of a detection sheet has one"
+            return f"{len(self.images)} images; a row of a detection predictions has one"
         if not len(boxes) == len(scores) == len(self.truth) == count:
             return (
                 f"boxes, scores and true boxes of {len(boxes)}, {len(scores)} and {len(self.truth)} of {count} phrases"
@@ -191,10 +191,10 @@ class DetectionRow(Row):
 
 
 @dataclass(frozen=True)
-class AnswerRow(Row):
+class VQARow(Row):
     """A question about one image, to be answered by yes or no."""
 
-    kind = "answers"
+    task_type = "vqa"
     columns = _schema(question=pa.string(), correct=pa.bool_(), score=pa.float64())
 
     question: str
@@ -208,11 +208,11 @@ class AnswerRow(Row):
 
     def _problem(self) -> str | None:
         if len(self.images) != 1:
-            return f"{len(self.images)} images; a row of a sheet of answers has one"
+            return f"{len(self.images)} images; a row of a predictions file of answers has one"
         return _not_finite([self.score])
 
 
-ROWS: dict[str, type[Row]] = {row.kind: row for row in (MatchingRow, RetrievalRow, DetectionRow, AnswerRow)}
+ROWS: dict[str, type[Row]] = {row.task_type: row for row in (MatchingRow, RetrievalRow, DetectionRow, VQARow)}
 
 _NOT_FINITE = "a score is NaN, infinite or missing; every score must be a finite number"
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ...metrics.common.errors import ModelError
 from .distributed import end_with_parent
-from .plan import DECODING_ERRORS, Work, decode
+from .plan import DECODING_ERRORS, ScoringPlan, decode
 
 
 class Prepared(NamedTuple):
@@ -38,7 +38,7 @@ class Decoder:
         self._pool: ProcessPoolExecutor | None = None
         self._lock = threading.Lock()
 
-    def prepare(self, model: Any, work: Work, number: int) -> Prepared:
+    def prepare(self, model: Any, work: ScoringPlan, number: int) -> Prepared:
         """Image number `number` of a work, prepared by the model; called from several threads.
 
         Raises:

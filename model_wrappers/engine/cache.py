@@ -99,7 +99,7 @@ class EmbeddingCache:
         return every
 
     def facts(self) -> dict[str, int]:
-        """How many embeddings were not computed, for the sheet."""
+        """How many embeddings were not computed, for the predictions file."""
         return {f"cached_{kind}": count for kind, count in self._found.items()}
 
     def _known(self, kind: str, keys: Sequence[str]) -> np.ndarray:
@@ -108,7 +108,7 @@ class EmbeddingCache:
         The main process looks once and leaves what it found with the parts of the run: other processes, and a run
         that goes on after an interruption, use the same, whatever the cache holds by then.
         """
-        with self._processes.together():
+        with self._processes.raise_on_all_ranks():
             if self._processes.is_main and self._store.load(f"known-{kind}", 0) is None:
                 self._store.save(f"known-{kind}", 0, self._look_up(kind, keys))
         known = self._store.load(f"known-{kind}", 0)
@@ -153,7 +153,7 @@ def open_cache(
     identity = {**asdict(info), "device": device.partition(":")[0], "libraries": versions}
     key = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:16]
     folder = _home() / key
-    with processes.together():
+    with processes.raise_on_all_ranks():
         if processes.is_main:
             _describe(folder, identity)
     return EmbeddingCache(folder, store, processes)

@@ -127,7 +127,7 @@ def run_parts(
             if processes.world == 1 or store.claim(stage, number, session):
                 yield number, parts[number]
 
-    with processes.together():
+    with processes.raise_on_all_ranks():
         compute(claims(), len(left), lambda number, rows: store.save(stage, number, rows))
     return [_finished(store, stage, number) for number in range(len(parts))]
 

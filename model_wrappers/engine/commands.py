@@ -229,7 +229,7 @@ def reproduce(
     use: Annotated[
         list[str] | None, typer.Option(metavar="LABEL=MODEL", help="Another model for a row; repeatable.")
     ] = None,
-    sheets: Annotated[Path | None, typer.Option(help="Take the sheets in this folder; run nothing.")] = None,
+    predictions: Annotated[Path | None, typer.Option(help="Take the predictions in this folder; run nothing.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the results; by default vl-assay-results/TABLE.")] = None,
     data_dir: DataDir = None,
     weights: Annotated[Path, typer.Option(help="Folder with weights that one must fetch (negclip.pth).")] = Path(),
@@ -243,11 +243,11 @@ def reproduce(
     """Run the models of a paper's table and set our values beside those that it prints.
 
     Says of each whether it lies inside our interval, which models need answers from elsewhere or weights that one must
-    fetch, and why values may differ. `--sheets` on the folder of earlier results puts several runs together.
+    fetch, and why values may differ. `--predictions` on the folder of earlier results puts several runs together.
 
     Examples: `vl-assay reproduce` · `vl-assay reproduce sugarcrepe-6 --data-dir coco --models RN50 --models ViT-B-32` ·
     `vl-assay reproduce aro-2 --data-dir aro --use XVLM=precomputed:xvlm.csv` ·
-    `vl-assay reproduce aro-5 --sheets vl-assay-results --ties right`
+    `vl-assay reproduce aro-5 --predictions vl-assay-results --ties right`
     """
     import json
 
@@ -268,7 +268,7 @@ def reproduce(
         table,
         models=models,
         use=_reproduce.parse_use(use),
-        sheets=sheets,
+        predictions=predictions,
         out=out,
         weights=weights,
         ties=ties,

@@ -9,9 +9,9 @@ import numpy as np
 
 from ...metrics.common.errors import ModelError
 from .chunks import cut_by_cost, part_size
-from .pipeline import Stages
-from .plan import Work
-from .protocol import Detector, Found, Query
+from .pipeline import Pipeline
+from .plan import ScoringPlan
+from .protocol import Detections, Detector, PhraseQuery
 
 _QUERIES_PER_PART = 256
 # A box in a part's file: number of its image and of its query, then x1, y1, x2, y2 and the score.
@@ -22,10 +22,10 @@ class _Item(NamedTuple):
     number: int
     image: Any
     size: tuple[int, int]
-    queries: list[Query]
+    queries: list[PhraseQuery]
 
 
-def detect(model: Detector, work: Work, stages: Stages) -> dict[tuple[int, Query], Found]:
+def detect(model: Detector, work: ScoringPlan, stages: Pipeline) -> dict[tuple[int, PhraseQuery], Detections]:
     """The boxes of every query of a work, by image number and query; a query that got none is there too."""
     numbers = list(work.queries)
     asked = [list(work.queries[number]) for number in numbers]
@@ -51,11 +51,11 @@ def detect(model: Detector, work: Work, stages: Stages) -> dict[tuple[int, Query
     return {key: _found(np.array(rows).reshape(-1, 5)) for key, rows in found.items()}
 
 
-def _found(rows: np.ndarray) -> Found:
-    return Found(rows[:, :4], rows[:, 4])
+def _found(rows: np.ndarray) -> Detections:
+    return Detections(rows[:, :4], rows[:, 4])
 
 
-def _rows(model: str, item: _Item, found: Sequence[Found]) -> np.ndarray:
+def _rows(model: str, item: _Item, found: Sequence[Detections]) -> np.ndarray:
     if len(found) != len(item.queries):
         raise ModelError(f"{model} gave boxes for {len(found)} of {len(item.queries)} phrases")
     rows = [np.empty((0, _WIDTH))]

@@ -31,7 +31,7 @@ class Processes:
         return self.rank == 0
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def raise_on_all_ranks(self) -> Iterator[None]:
         """Go on only when every process has ended the block well; else each leaves with the first one's error.
 
         So that no process waits for one that has failed.

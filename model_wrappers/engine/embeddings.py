@@ -12,8 +12,8 @@ import numpy as np
 from ...metrics.common.errors import ModelError
 from .cache import EmbeddingCache
 from .chunks import choice_key, cut, cut_by_cost, part_size
-from .pipeline import Stages
-from .plan import Work
+from .pipeline import Pipeline
+from .plan import ScoringPlan
 from .protocol import DualEncoder, TextScorer
 
 # In single precision a cosine moves by at most 1e-6 with the batch, so the difference of two by at most 2e-6;
@@ -28,14 +28,14 @@ _BLOCK = 2**22
 
 
 class Scores(NamedTuple):
-    """Scores of pairs (p,), float64; of each pool, float32 (images, texts); and facts for the sheets."""
+    """Scores of pairs (p,), float64; of each pool, float32 (images, texts); and facts for the predictions."""
 
     pairs: np.ndarray
     pools: list[np.ndarray]
     facts: dict[str, int]
 
 
-def score_by_embeddings(model: DualEncoder, work: Work, stages: Stages, cache: EmbeddingCache) -> Scores:
+def score_by_embeddings(model: DualEncoder, work: ScoringPlan, stages: Pipeline, cache: EmbeddingCache) -> Scores:
     """Scores of all captions of a work as dot products of embeddings."""
     pairs = work.captions
     tokens = prepare_texts(model.prepare_captions, pairs.texts)
@@ -84,7 +84,7 @@ def score_by_embeddings(model: DualEncoder, work: Work, stages: Stages, cache: E
     return Scores(scores, pools, settling_facts(model.max_tokens, tokens, near) | cache.facts())
 
 
-def score_blindly(model: TextScorer, work: Work, stages: Stages) -> Scores:
+def score_blindly(model: TextScorer, work: ScoringPlan, stages: Pipeline) -> Scores:
     """Scores of all captions of a work by a model that sees none of its images."""
     pairs = work.captions
     tokens = prepare_texts(model.prepare_captions, pairs.texts)
@@ -105,7 +105,7 @@ def score_blindly(model: TextScorer, work: Work, stages: Stages) -> Scores:
 
 
 def _run_by_length(
-    stages: Stages,
+    stages: Pipeline,
     stage: str,
     tokens: Sequence[Sequence[int]],
     texts: Sequence[str],
@@ -124,7 +124,7 @@ def _run_by_length(
 
 
 def _settle(
-    stages: Stages,
+    stages: Pipeline,
     what: str,
     numbers: np.ndarray,
     load: Callable[[int], Any],
@@ -143,7 +143,7 @@ def prepare_texts(prepare: Callable[[Sequence[str]], list[list[int]]], texts: Se
 
 
 def settling_facts(limit: int, tokens: Sequence[Sequence[int]], near: np.ndarray) -> dict[str, int]:
-    """How many texts are longer than a model reads, and how many pairs were settled, for the sheets."""
+    """How many texts are longer than a model reads, and how many pairs were settled, for the predictions."""
     return {"truncated_captions": sum(len(ids) > limit for ids in tokens), "settled_pairs": int(near.sum())}
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from ...hub_datasets.core.examples import TaskData
-from ...metrics.records.schema import AnswerRow, MatchingRow, Row
+from ...metrics.records.schema import MatchingRow, Row, VQARow
 from .cache import EmbeddingCache
 from .chunks import PartStore
 from .distributed import Processes
-from .pipeline import Stages
-from .plan import Work
+from .pipeline import Pipeline
+from .plan import ScoringPlan
 from .progress import Progress
 from .protocol import Model
 from .rows import Results, score_work
@@ -73,7 +73,7 @@ def predict(model: Model, tasks: list[TaskData], *, batch_size: int, devices: in
         devices: how many devices would share the work.
         size: examples of each task to measure on.
     """
-    work, sampled = Work(tasks), Work(sample(tasks, size))
+    work, sampled = ScoringPlan(tasks), ScoringPlan(sample(tasks, size))
     _score(model, sampled, batch_size)
     stages, _ = _score(model, sampled, batch_size)
     factors = {
@@ -110,10 +110,10 @@ def changed_decisions(
     Returns:
         ``precision_sample``, the number of examples compared, and ``precision_changes``, those decided otherwise.
     """
-    tasks = sample([task for task in tasks if task.task.kind in ("matching", "answers")], size)
+    tasks = sample([task for task in tasks if task.task.task_type in ("matching", "vqa")], size)
     sides = []
     for each in (model, exact):
-        _, results = _score(each, Work(tasks), batch_size)
+        _, results = _score(each, ScoringPlan(tasks), batch_size)
         sides.append([_decisions(row) for number in range(len(tasks)) for row in results.rows(number) if row.is_scored])
     changes = sum(ours != theirs for ours, theirs in zip(*sides, strict=True))
     return {"precision_sample": len(sides[0]), "precision_changes": changes}
@@ -133,17 +133,17 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
 
 
-def _score(model: Model, work: Work, batch_size: int) -> tuple[Stages, Results]:
+def _score(model: Model, work: ScoringPlan, batch_size: int) -> tuple[Pipeline, Results]:
     """Score a work by this process alone, keeping nothing."""
     with tempfile.TemporaryDirectory() as folder:
         store = PartStore(Path(folder))
-        stages = Stages(model.info.name, store, Processes(), Progress(show=False), batch_size)
+        stages = Pipeline(model.info.name, store, Processes(), Progress(show=False), batch_size)
         return stages, score_work(model, work, stages, EmbeddingCache(None, store, Processes()))[0]
 
 
 def _decisions(row: Row) -> Any:
     """All that a metric could make of a row: the order of the texts of each image and of the images of each text."""
-    if isinstance(row, AnswerRow):
+    if isinstance(row, VQARow):
         return None if row.score is None else np.sign(row.score)
     if not isinstance(row, MatchingRow) or row.scores is None:
         return None

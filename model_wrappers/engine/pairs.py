@@ -11,9 +11,9 @@ import numpy as np
 from ...metrics.common.errors import ModelError
 from .chunks import choice_key, cut_by_cost, part_size
 from .embeddings import IMAGES_PER_PART, Scores, as_column, prepare_texts, settling_facts
-from .pipeline import Stages
-from .plan import Pairs, Work
-from .protocol import Answerer, CrossEncoder, PairScorer
+from .pipeline import Pipeline
+from .plan import Pairs, ScoringPlan
+from .protocol import CrossEncoder, PairScorer, VQAModel
 
 # Scores here are differences of logits, which may be large and near each other: they lose more digits than cosines.
 NEAR_TIE_OF_LOGITS = 1e-4
@@ -30,7 +30,7 @@ class _Item(NamedTuple):
     texts: list[Any]
 
 
-def score_by_pairs(model: PairScorer, work: Work, stages: Stages) -> Scores:
+def score_by_pairs(model: PairScorer, work: ScoringPlan, stages: Pipeline) -> Scores:
     """Scores of all captions of a work by a model that is shown one image at a time."""
 
     def compute(batch: Sequence[_Item]) -> np.ndarray:
@@ -42,7 +42,7 @@ def score_by_pairs(model: PairScorer, work: Work, stages: Stages) -> Scores:
     return Scores(*pairs.split(found), {})
 
 
-def score_by_crossing(model: CrossEncoder, work: Work, stages: Stages) -> Scores:
+def score_by_crossing(model: CrossEncoder, work: ScoringPlan, stages: Pipeline) -> Scores:
     """Scores of all captions of a work by a model that reads image and caption together; images are encoded once."""
     tokens = prepare_texts(model.prepare_captions, work.captions.texts)
 
@@ -52,7 +52,7 @@ def score_by_crossing(model: CrossEncoder, work: Work, stages: Stages) -> Scores
     return _score_settled(model, work, stages, "pairs", work.captions, tokens, model.match, near)
 
 
-def score_answers(model: Answerer, work: Work, stages: Stages) -> Scores:
+def score_answers(model: VQAModel, work: ScoringPlan, stages: Pipeline) -> Scores:
     """Scores of all questions of a work: above 0 for yes, below for no."""
     tokens = prepare_texts(model.prepare_questions, work.questions.texts)
 
@@ -63,9 +63,9 @@ def score_answers(model: Answerer, work: Work, stages: Stages) -> Scores:
 
 
 def _score_settled(
-    model: CrossEncoder | Answerer,
-    work: Work,
-    stages: Stages,
+    model: CrossEncoder | VQAModel,
+    work: ScoringPlan,
+    stages: Pipeline,
     stage: str,
     pairs: Pairs,
     tokens: Sequence[Sequence[int]],
@@ -101,7 +101,7 @@ def _score_settled(
 
 
 def _run(
-    stages: Stages,
+    stages: Pipeline,
     stage: str,
     pairs: Pairs,
     load: Callable[[int], Any],

@@ -25,7 +25,7 @@ _DECODING_THREADS = 4
 Item = TypeVar("Item")
 
 
-class Stages:
+class Pipeline:
     """Runs stages of work for a scorer: in parts, resumable, shared among processes, with a progress bar each.
 
     Attributes:
@@ -110,7 +110,7 @@ class Stages:
             if not np.isfinite(rows[-1]).all():
                 raise ModelError(
                     f"{self._model} gave NaN or infinity in the stage {name}, first among its items "
-                    f"{part[batch[0]]} to {part[batch[-1]]}; no sheet was written. Half precision may "
+                    f"{part[batch[0]]} to {part[batch[-1]]}; no predictions file was written. Half precision may "
                     "overflow: try --dtype float32; else the checkpoint is broken"
                 )
         return np.concatenate(rows)

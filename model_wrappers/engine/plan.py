@@ -14,12 +14,12 @@ from PIL import Image, UnidentifiedImageError
 
 from ...hub_datasets.core.examples import MISSING, Example, TaskData
 from ...metrics.common.errors import DataError
-from .protocol import Query
+from .protocol import PhraseQuery
 
 DECODING_ERRORS = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
 
 
-class Pool(NamedTuple):
+class RetrievalSet(NamedTuple):
     """A retrieval set: each of its images with each of its texts, by their numbers; both int arrays."""
 
     images: np.ndarray
@@ -44,7 +44,7 @@ class Pairs:
     image: np.ndarray
     text: np.ndarray
     shapes: np.ndarray
-    pools: list[Pool]
+    pools: list[RetrievalSet]
 
     def __post_init__(self) -> None:
         sizes = self.shapes.prod(axis=1)
@@ -99,7 +99,7 @@ class Pairs:
         return near
 
 
-class Work:
+class ScoringPlan:
     """The different images and texts of some tasks, and all that their examples want of them.
 
     Examples with a missing image are left out.
@@ -117,25 +117,25 @@ class Work:
         self.tasks = tasks
         self._numbers: dict[str, int] = {}
         self._sources: dict[str, TaskData] = {}
-        self.queries: dict[int, dict[Query, int]] = {}
+        self.queries: dict[int, dict[PhraseQuery, int]] = {}
         self.places: list[range] = []
         captions, questions = _Collector(), _Collector()
         for task in tasks:
             _refuse_repeated_ids(task)
             examples = scored(task)
             numbers = [[self._number(key, task) for key in example.images] for example in examples]
-            kind = task.task.kind
-            collector = questions if kind == "answers" else captions
-            filled = collector.pools if kind == "retrieval" else collector.shapes
+            task_type = task.task.task_type
+            collector = questions if task_type == "vqa" else captions
+            filled = collector.pools if task_type == "retrieval" else collector.shapes
             first = len(filled)
-            if kind == "retrieval" and examples:
+            if task_type == "retrieval" and examples:
                 captions.add_pool([row[0] for row in numbers], examples)
             for row, example in zip(numbers, examples, strict=True):
-                if kind == "detection":
+                if task_type == "detection":
                     asked = self.queries.setdefault(row[0], {})
                     for query in queries_of(example):
                         asked.setdefault(query, len(asked))
-                elif kind != "retrieval":
+                elif task_type != "retrieval":
                     collector.add(row, example.captions)
             self.places.append(range(first, len(filled)))
         self.images = list(self._numbers)
@@ -211,7 +211,7 @@ class _Collector:
         self._texts: dict[str, int] = {}
         self._pairs: list[tuple[int, int]] = []
         self.shapes: list[tuple[int, int]] = []
-        self.pools: list[Pool] = []
+        self.pools: list[RetrievalSet] = []
 
     def add(self, images: Sequence[int], texts: Sequence[str]) -> None:
         numbers = [self._texts.setdefault(text, len(self._texts)) for text in texts]
@@ -231,7 +231,7 @@ class _Collector:
             right[image] = list(dict.fromkeys([*right.get(image, ()), *own]))
         correct = [right[image] for image in images]
         texts = [self._texts.setdefault(text, len(self._texts)) for text in places]
-        self.pools.append(Pool(np.array(images), np.array(texts), correct))
+        self.pools.append(RetrievalSet(np.array(images), np.array(texts), correct))
 
     def pairs(self) -> Pairs:
         image, text = np.array(self._pairs, np.int64).reshape(-1, 2).T
@@ -248,9 +248,9 @@ def decode(content: bytes) -> Image.Image:
     return image
 
 
-def queries_of(example: Example) -> list[Query]:
+def queries_of(example: Example) -> list[PhraseQuery]:
     """What a detector is asked for an example: its phrases, in their caption."""
-    return [Query(example.captions[0], phrase.start, phrase.end) for phrase in example.phrases]
+    return [PhraseQuery(example.captions[0], phrase.start, phrase.end) for phrase in example.phrases]
 
 
 def scored(task: TaskData) -> list[Example]:
@@ -258,7 +258,7 @@ def scored(task: TaskData) -> list[Example]:
     return [example for example in task.examples if MISSING not in example.images]
 
 
-def run_key(model_info: dict[str, Any], libraries: dict[str, str], work: Work) -> str:
+def run_key(model_info: dict[str, Any], libraries: dict[str, str], work: ScoringPlan) -> str:
     """A name for the unfinished parts of a run: the same model, libraries and work give the same."""
     content = json.dumps([model_info, libraries, work.fingerprint()], sort_keys=True, default=str)
     return hashlib.sha256(content.encode()).hexdigest()[:16]

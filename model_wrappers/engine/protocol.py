@@ -24,7 +24,7 @@ from PIL import Image
 from ...metrics.common.errors import UnknownNameError
 
 if TYPE_CHECKING:
-    from .plan import Work
+    from .plan import ScoringPlan
     from .rows import Results
 
 
@@ -89,7 +89,7 @@ class ModelInfo:
     is_baseline: bool = False
 
 
-class Query(NamedTuple):
+class PhraseQuery(NamedTuple):
     """A phrase to find: the characters `start` to `end` of a caption."""
 
     caption: str
@@ -102,7 +102,7 @@ class Query(NamedTuple):
         return self.caption[self.start : self.end]
 
 
-class Found(NamedTuple):
+class Detections(NamedTuple):
     """The boxes of a phrase, the surest first: float64 (k, 4), x1, y1, x2, y2 in pixels; and (k,) how sure."""
 
     boxes: np.ndarray
@@ -200,8 +200,8 @@ class Detector(Protocol):
         ...
 
     def detect(
-        self, images: Sequence[Any], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[Query]]
-    ) -> list[list[Found]]:
+        self, images: Sequence[Any], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[PhraseQuery]]
+    ) -> list[list[Detections]]:
         """The boxes of each query of each prepared image, in pixels of the image as it was.
 
         Args:
@@ -213,7 +213,7 @@ class Detector(Protocol):
 
 
 @runtime_checkable
-class Answerer(Protocol):
+class VQAModel(Protocol):
     """A model that answers questions about an image by yes or no."""
 
     info: ModelInfo
@@ -239,33 +239,34 @@ class Answerer(Protocol):
 
 
 @runtime_checkable
-class SheetSource(Protocol):
+class PredictionsSource(Protocol):
     """What has been said before, such as a file of somebody's answers: nothing is asked of it, and no image is read.
 
-    Its `kinds` are those of the tasks that it may answer; see ``hub_datasets._benchmarks.KINDS``.
+    Its `task_types` are those of the tasks that it has predictions for; see
+    ``hub_datasets.core.benchmarks.TASK_TYPES``.
     """
 
     info: ModelInfo
-    kinds: tuple[str, ...]
+    task_types: tuple[str, ...]
 
-    def results(self, work: Work) -> tuple[Results, dict[str, int]]:
-        """What was said of everything that a work wants, and facts for the sheets."""
+    def results(self, work: ScoringPlan) -> tuple[Results, dict[str, int]]:
+        """What was said of everything that a work wants, and facts for the predictions."""
         ...
 
 
 Matcher = DualEncoder | CrossEncoder | PairScorer | TextScorer
-Model = Matcher | Detector | Answerer | SheetSource
+Model = Matcher | Detector | VQAModel | PredictionsSource
 
 
 def abilities(model: Model) -> tuple[str, ...]:
-    """The kinds of tasks that a model can be given; see ``hub_datasets._benchmarks.KINDS``."""
-    if isinstance(model, SheetSource):
-        return model.kinds
+    """The types of tasks that a model can be given; see ``hub_datasets.core.benchmarks.TASK_TYPES``."""
+    if isinstance(model, PredictionsSource):
+        return model.task_types
     able = []
     if isinstance(model, DualEncoder | CrossEncoder | PairScorer | TextScorer):
         able += ["matching", "retrieval"]
     if isinstance(model, Detector):
         able.append("detection")
-    if isinstance(model, Answerer):
-        able.append("answers")
+    if isinstance(model, VQAModel):
+        able.append("vqa")
     return tuple(able)

@@ -1,4 +1,4 @@
-"""From a work to the rows of score sheets: each kind of task by the protocol that the model follows."""
+"""From a work to the rows of predictions: each type of task by the protocol that the model follows."""
 
 from __future__ import annotations
 
@@ -8,18 +8,28 @@ from typing import cast
 import numpy as np
 
 from ...hub_datasets.core.examples import MISSING, Example, TaskData
-from ...metrics.records.schema import AnswerRow, DetectionRow, MatchingRow, RetrievalRow, Row
+from ...metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, VQARow
 from .cache import EmbeddingCache
 from .detection import detect
 from .embeddings import Scores, score_blindly, score_by_embeddings
 from .pairs import score_answers, score_by_crossing, score_by_pairs
-from .pipeline import Stages
-from .plan import Work, queries_of
-from .protocol import Answerer, CrossEncoder, Detector, DualEncoder, Found, Model, PairScorer, Query, TextScorer
+from .pipeline import Pipeline
+from .plan import ScoringPlan, queries_of
+from .protocol import (
+    CrossEncoder,
+    Detections,
+    Detector,
+    DualEncoder,
+    Model,
+    PairScorer,
+    PhraseQuery,
+    TextScorer,
+    VQAModel,
+)
 
 
 class Results:
-    """What a model said of all tasks of a work; sheets are made of it.
+    """What a model said of all tasks of a work; predictions are made of it.
 
     Args:
         work: the work.
@@ -31,11 +41,11 @@ class Results:
 
     def __init__(
         self,
-        work: Work,
+        work: ScoringPlan,
         pairs: np.ndarray,
         pools: list[np.ndarray],
         answers: np.ndarray,
-        boxes: dict[tuple[int, Query], Found],
+        boxes: dict[tuple[int, PhraseQuery], Detections],
     ) -> None:
         self._work = work
         self._pairs = pairs
@@ -44,19 +54,19 @@ class Results:
         self._boxes = boxes
 
     def rows(self, number: int) -> list[Row]:
-        """The rows of a task's sheet, by its number in the work, in the order of its examples."""
+        """The rows of a task's predictions, by its number in the work, in the order of its examples."""
         task, places = self._work.tasks[number], iter(self._work.places[number])
-        kind = task.task.kind
-        if kind == "retrieval":
+        task_type = task.task.task_type
+        if task_type == "retrieval":
             return self._retrieval_rows(task, next(places, None))
         rows: list[Row] = []
         for example in task.examples:
             is_scored = MISSING not in example.images
-            if kind == "detection":
+            if task_type == "detection":
                 rows.append(self._detection_row(example, is_scored))
                 continue
             place = next(places) if is_scored else None
-            rows.append((self._matching_row if kind == "matching" else self._answer_row)(example, place))
+            rows.append((self._matching_row if task_type == "matching" else self._answer_row)(example, place))
         return rows
 
     def _matching_row(self, example: Example, place: int | None) -> Row:
@@ -65,7 +75,7 @@ class Results:
 
     def _answer_row(self, example: Example, place: int | None) -> Row:
         score = None if place is None else self._work.questions.matrix(self._answers, place).item()
-        return AnswerRow(**example.facts(), question=example.captions[0], correct=example.answer, score=score)
+        return VQARow(**example.facts(), question=example.captions[0], correct=example.answer, score=score)
 
     def _retrieval_rows(self, task: TaskData, place: int | None) -> list[Row]:
         said: Iterator[tuple[list[int], np.ndarray]] = iter(())
@@ -94,8 +104,10 @@ class Results:
         )
 
 
-def score_work(model: Model, work: Work, stages: Stages, cache: EmbeddingCache) -> tuple[Results, dict[str, int]]:
-    """What a model says of everything that a work wants, and facts for the sheets."""
+def score_work(
+    model: Model, work: ScoringPlan, stages: Pipeline, cache: EmbeddingCache
+) -> tuple[Results, dict[str, int]]:
+    """What a model says of everything that a work wants, and facts for the predictions."""
     captions = answers = Scores(np.empty(0), [], {})
     if len(work.captions):
         if isinstance(model, DualEncoder):
@@ -107,7 +119,7 @@ def score_work(model: Model, work: Work, stages: Stages, cache: EmbeddingCache) 
         else:
             captions = score_by_pairs(cast(PairScorer, model), work, stages)
     if len(work.questions):
-        answers = score_answers(cast(Answerer, model), work, stages)
+        answers = score_answers(cast(VQAModel, model), work, stages)
     boxes = detect(cast(Detector, model), work, stages) if work.queries else {}
     facts = {"truncated_captions": 0}
     for name in sorted({*captions.facts, *answers.facts}):

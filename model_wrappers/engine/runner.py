@@ -1,4 +1,4 @@
-"""The runner: from a model and benchmarks to score sheets.
+"""The runner: from a model and benchmarks to predictions.
 
 Each different image (by content) and text of all benchmarks of a run is encoded once, and kept for later runs; texts
 go in batches of like length; images are decoded in threads while the model works. The work is cut into fixed parts, so
@@ -26,9 +26,9 @@ from ...hub_datasets.core.benchmarks import benchmark_names, metrics_of, option_
 from ...hub_datasets.core.blind import blind_levels
 from ...hub_datasets.core.evaluation import captions_of
 from ...hub_datasets.core.examples import TaskData, check_reference, load_examples
-from ...metrics.common.errors import DataError, ModelError, SheetError
+from ...metrics.common.errors import DataError, ModelError, PredictionsError
 from ...metrics.evaluation import PredictionFiles
-from ...metrics.records.predictions import Sheet, read_sheet, write_sheet
+from ...metrics.records.predictions import Predictions, read_predictions, write_predictions
 from ...metrics.records.results import code_version
 from ...metrics.records.schema import Row
 from .cache import open_cache
@@ -37,10 +37,10 @@ from .distributed import Processes, available_cpus, default_device, join
 from .estimate import Prediction, changed_decisions
 from .estimate import predict as predict_time
 from .families import load_model
-from .pipeline import Stages
-from .plan import Work, run_key
+from .pipeline import Pipeline
+from .plan import ScoringPlan, run_key
 from .progress import Progress
-from .protocol import DualEncoder, LoadOptions, Model, SheetSource, TextScorer, abilities
+from .protocol import DualEncoder, LoadOptions, Model, PredictionsSource, TextScorer, abilities
 from .rows import score_work
 
 DEFAULT_MODEL = "demo-clip"
@@ -95,7 +95,7 @@ def predict(
         cache: whether embeddings are kept on the disk, and those kept are used; by default for models named by a
             text, since others may change without changing what they say of themselves.
         check_precision: of how many examples of each task to count the decisions that differ from float32; the counts
-            stand in the sheets. Needs a model named by a text.
+            stand in the predictions. Needs a model named by a text.
         progress: show progress bars and a summary of the work.
 
     Returns:
@@ -110,29 +110,29 @@ def predict(
     if check_precision and not isinstance(model, str):
         raise ModelError("check_precision loads the model again, in float32: name it by a text")
     processes, clock = join(), _Clock()
-    with processes.together():
+    with processes.raise_on_all_ranks():
         references = _references(benchmarks)
-    with clock("model"), processes.together():
+    with clock("model"), processes.raise_on_all_ranks():
         load_options = _load_options(model, processes, dtype, revision, settings, compile)
         loaded = load_model(model, load_options) if isinstance(model, str) else model
-    if check_precision and isinstance(loaded, SheetSource):
+    if check_precision and isinstance(loaded, PredictionsSource):
         raise ModelError(f"{loaded.info.name} has been computed elsewhere: check_precision cannot compute it again")
     with clock("data"):
         chosen = list(dict.fromkeys(seeds))
         tasks = _load_seeds(references, loaded, data_dir, options, chosen, processes)
-        work = Work(tasks)
+        work = ScoringPlan(tasks)
     out = Path(out) if out is not None else default_folder(loaded.info.name)
-    paths = [out / f"{_sheet_name(task, with_seed=bool(chosen))}.parquet" for task in tasks]
-    with processes.together():
+    paths = [out / f"{_predictions_name(task, with_seed=bool(chosen))}.parquet" for task in tasks]
+    with processes.raise_on_all_ranks():
         _refuse_to_overwrite(paths, tasks, loaded)
     bars = Progress(show=progress and processes.is_main)
     device, libraries = _device(loaded), _libraries()
     store = PartStore(out / ".unfinished" / run_key(asdict(loaded.info), {**libraries, "device": device}, work))
     workers = _default_workers(device) if workers is None else workers
-    stages = Stages(loaded.info.name, store, processes, bars, batch_size or _batch_size(device), workers)
+    stages = Pipeline(loaded.info.name, store, processes, bars, batch_size or _batch_size(device), workers)
     with clock("scores"), closing(stages.decoder):
-        if isinstance(loaded, SheetSource):
-            with processes.together():
+        if isinstance(loaded, PredictionsSource):
+            with processes.raise_on_all_ranks():
                 results, found = loaded.results(work)
             bars.say(", ".join(f"{fact.replace('_', ' ')}: {count:,}" for fact, count in found.items()))
         else:
@@ -141,7 +141,7 @@ def predict(
             embeddings = open_cache(loaded.info, device, libraries, store, processes, keep=keep)
             results, found = score_work(loaded, work, stages, embeddings)
     processes.wait()  # until each has read all parts
-    with processes.together():
+    with processes.raise_on_all_ranks():
         if processes.is_main:
             if check_precision:
                 exact = load_model(str(model), replace(load_options, dtype="float32"))
@@ -150,7 +150,7 @@ def predict(
                 bars.say(f"{changes} of {compared} decisions differ between {dtype} and float32")
             facts = {**found, **_facts(processes, clock, work, stages), "libraries": libraries, "device": device}
             for number, (path, task) in enumerate(zip(paths, tasks, strict=True)):
-                write_sheet(path, _sheet(loaded, task, results.rows(number), facts))
+                write_predictions(path, _one(loaded, task, results.rows(number), facts))
             store.remove()
     return PredictionFiles(paths, metrics_of, captions_of)
 
@@ -186,7 +186,7 @@ def plan(
     references = _references(benchmarks)
     if isinstance(model, str):
         model = load_model(model, _load_options(model, Processes(), dtype, revision, settings, compile))
-    if isinstance(model, SheetSource):
+    if isinstance(model, PredictionsSource):
         raise ModelError(f"{model.info.name} has been computed elsewhere: there is nothing to predict")
     tasks = _load_data(references, model, data_dir, options, Processes())
     return predict_time(model, tasks, batch_size=batch_size or _batch_size(_device(model)), devices=devices)
@@ -264,22 +264,22 @@ def _load_data(
 ) -> list[TaskData]:
     """All tasks that the model can be given; the main process first, so that no two build the same dataset."""
     tasks: list[TaskData] = []
-    kinds, needs_images = abilities(model), not isinstance(model, SheetSource)
-    if not kinds:
+    task_types, needs_images = abilities(model), not isinstance(model, PredictionsSource)
+    if not task_types:
         raise ModelError(
             f"{model.info.name} follows none of the protocols in model_wrappers/engine/protocol.py: a method or an "
             "attribute of theirs is missing"
         )
     for turn in (processes.is_main, not processes.is_main):
-        with processes.together():
+        with processes.raise_on_all_ranks():
             if turn:
                 for reference in references:
                     found = load_examples(
-                        reference, kinds=kinds, data_dir=data_dir, options=options, needs_images=needs_images
+                        reference, task_types=task_types, data_dir=data_dir, options=options, needs_images=needs_images
                     )
-                    _refuse_other_kinds(reference, found, model.info.name, kinds)
+                    _refuse_other_types(reference, found, model.info.name, task_types)
                     tasks += found
-    names = [_sheet_name(task) for task in tasks]
+    names = [_predictions_name(task) for task in tasks]
     for name in names:
         if names.count(name) > 1:
             raise DataError(f"{name} was asked for {names.count(name)} times; name each benchmark once")
@@ -288,26 +288,30 @@ def _load_data(
     return tasks
 
 
-def _refuse_other_kinds(reference: str, found: list[TaskData], model: str, kinds: tuple[str, ...]) -> None:
-    other = [task.task for task in found if task.task.kind not in kinds]
+def _refuse_other_types(reference: str, found: list[TaskData], model: str, task_types: tuple[str, ...]) -> None:
+    other = [task.task for task in found if task.task.task_type not in task_types]
     if other or not found:
-        asks = f"is {other[0].kind}" if other else "has no task of that kind by default"
-        raise ModelError(f"{model} does {' and '.join(kinds)}, but {reference} {asks}; `vl-assay list` shows the tasks")
+        asks = f"is {other[0].task_type}" if other else "has no task of that type by default"
+        raise ModelError(
+            f"{model} does {' and '.join(task_types)}, but {reference} {asks}; `vl-assay list` shows the tasks"
+        )
 
 
 def _refuse_to_overwrite(paths: list[Path], tasks: list[TaskData], model: Model) -> None:
-    """Raise where a sheet of another model, revision or dataset would be replaced."""
+    """Raise where a predictions file of another model, revision or dataset would be replaced."""
     for path, task in zip(paths, tasks, strict=True):
         try:
-            found = read_sheet(path).metadata
-        except SheetError:
+            found = read_predictions(path).metadata
+        except PredictionsError:
             continue  # none there, or one that nobody can read
         ours = {"name": model.info.name, "revision": model.info.revision, "dtype": model.info.dtype}
         theirs = {key: found["model"].get(key) for key in ours}
         data = found["benchmark"].get("fingerprint")
         if theirs != ours or data != task.fingerprint:
             what = f"{theirs}" if theirs != ours else f"another version of the data ({data})"
-            raise SheetError(f"{path} holds scores of {what}; name another folder with --out, or move the sheet away")
+            raise PredictionsError(
+                f"{path} holds scores of {what}; name another folder with --out, or move the predictions file away"
+            )
 
 
 def _load_options(
@@ -323,12 +327,12 @@ def _load_options(
     return LoadOptions(device, dtype, revision, dict(settings or {}), compile)
 
 
-def _sheet_name(task: TaskData, with_seed: bool = False) -> str:
+def _predictions_name(task: TaskData, with_seed: bool = False) -> str:
     name = f"{task.benchmark}.{task.task.name if task.configs == task.task.configs else '+'.join(task.configs)}"
     return f"{name}.seed-{task.options['seed']}" if with_seed else name
 
 
-def _sheet(model: Model, task: TaskData, rows: list[Row], facts: dict[str, Any]) -> Sheet:
+def _one(model: Model, task: TaskData, rows: list[Row], facts: dict[str, Any]) -> Predictions:
     benchmark = {
         "name": task.benchmark,
         "task": task.task.name,
@@ -344,11 +348,11 @@ def _sheet(model: Model, task: TaskData, rows: list[Row], facts: dict[str, Any])
     about = asdict(model.info)
     if isinstance(model, TextScorer):
         about |= {"is_baseline": True, "sees_images": False}
-    return Sheet(rows, {"kind": task.task.kind, "benchmark": benchmark, "model": about, "run": facts})
+    return Predictions(rows, {"task_type": task.task.task_type, "benchmark": benchmark, "model": about, "run": facts})
 
 
-def _facts(processes: Processes, clock: _Clock, work: Work, stages: Stages) -> dict[str, Any]:
-    """Where and how the scores were made, for the sheet's metadata."""
+def _facts(processes: Processes, clock: _Clock, work: ScoringPlan, stages: Pipeline) -> dict[str, Any]:
+    """Where and how the scores were made, for the predictions file's metadata."""
     return {
         "code": code_version(),
         "python": platform.python_version(),

@@ -112,12 +112,12 @@ def finetune(
 
     default_device(0)  # says what to install where torch is not
     from .train.recipes import adapt, get_recipe
-    from .train.training import Running, finetune
+    from .train.training import TrainingConfig, finetune
     from .train.validation import Evaluation, Stopping
 
     chosen = adapt(get_recipe(recipe), parse_settings(set_))
     evaluation = Evaluation(tuple(evaluate or ()), recognise, tuple(template or Evaluation.templates), data_dir)
-    running = Running(
+    running = TrainingConfig(
         precision=precision,
         micro_batch=micro_batch,
         gradient_checkpointing=gradient_checkpointing,

@@ -164,10 +164,10 @@ def model_info(
     settings: Mapping[str, str],
     preprocessing: dict[str, Any],
 ) -> ModelInfo:
-    """What a sheet says of a loaded model.
+    """What a predictions file says of a loaded model.
 
     Args:
-        checkpoint: as the user named it; of a local folder only its name is told, since sheets are published.
+        checkpoint: as the user named it; of a local folder only its name is told, since predictions are published.
         options: as given to ``load``.
         family: the family's name.
         model: the loaded module, for the number of its parameters.
@@ -260,7 +260,7 @@ def revision(path: str, config: Any) -> str:
 
 
 def image_preprocessing(processor: Any) -> dict[str, Any]:
-    """What an image processor does, for the sheet; nothing where there is none."""
+    """What an image processor does, for the predictions file; nothing where there is none."""
     if processor is None:
         return {}
     names = (

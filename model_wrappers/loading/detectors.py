@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from ...metrics.common.errors import ModelError
-from ..engine.protocol import Found, Query
+from ..engine.protocol import Detections, PhraseQuery
 from .torch_models import Checkpoint, ImageTextModel
 
 # Settings of every detector, for `choose`; 100 boxes are what TRICD's average precision looks at.
@@ -46,7 +46,7 @@ class PhraseDetector(ImageTextModel):
         super().__init__(checkpoint, max_tokens)
         self._limits = read_limits(checkpoint.info.settings)
 
-    def _text(self, query: Query) -> str:
+    def _text(self, query: PhraseQuery) -> str:
         return query.caption if self.info.settings["context"] == "caption" else query.text
 
 
@@ -61,7 +61,7 @@ def best_boxes(
     frame: tuple[int, int],
     size: tuple[int, int],
     limits: Limits,
-) -> Found:
+) -> Detections:
     """The boxes of a phrase, the surest first; of equally sure ones the model's first comes first.
 
     Args:
@@ -81,4 +81,4 @@ def best_boxes(
     order = order[scores[order] >= limits.threshold]
     centres, halves = boxes[order, :2], boxes[order, 2:] / 2
     corners = np.concatenate([centres - halves, centres + halves], axis=1) * np.tile(frame, 2)
-    return Found(np.clip(corners, 0, np.tile(size, 2)), scores[order])
+    return Detections(np.clip(corners, 0, np.tile(size, 2)), scores[order])

@@ -11,8 +11,8 @@ import numpy as np
 
 from ...hub_datasets.core.examples import Example, TaskData
 from ...metrics.common.errors import ModelError
-from ..engine.plan import Work, queries_of, scored
-from ..engine.protocol import Found, Query
+from ..engine.plan import ScoringPlan, queries_of, scored
+from ..engine.protocol import Detections, PhraseQuery
 from ..engine.rows import Results
 from .files import Record, number, read_records, shown, whole_number
 from .values import boxes, choices, matrix, yes_or_no
@@ -48,7 +48,7 @@ def form_of(fields: Mapping[str, Any]) -> str:
 class _Examples:
     """The examples of a work by what files call them."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: ScoringPlan) -> None:
         self._whole: dict[str, dict[_Key, None]] = {}
         self._short: dict[str, dict[_Key, None]] = {}
         for task in work.tasks:
@@ -75,7 +75,7 @@ class _Examples:
 class _Pairs:
     """Scores of single pairs, by the example and image, or by the image alone, and the caption."""
 
-    def __init__(self, work: Work, index: _Examples) -> None:
+    def __init__(self, work: ScoringPlan, index: _Examples) -> None:
         self._index = index
         self._asked: dict[_Place, list[Collection[str]]] = {}
         self._names: dict[str, dict[str, None]] = {}
@@ -138,7 +138,7 @@ class _Pairs:
 class Reading:
     """A file that is being read for a work."""
 
-    def __init__(self, path: Path, form: str, settings: dict[str, str], work: Work) -> None:
+    def __init__(self, path: Path, form: str, settings: dict[str, str], work: ScoringPlan) -> None:
         self._path, self._form, self._settings, self._work = path, form, settings, work
         self._facts = Counter({"answers": 0})
         self._problems: list[str] = []
@@ -149,7 +149,7 @@ class Reading:
         self._pairs = _Pairs(work, self._examples) if form == "pair" else None
 
     def results(self) -> tuple[Results, dict[str, int]]:
-        """What the file says, and facts for the sheets; ModelError where it says too little or too much."""
+        """What the file says, and facts for the predictions; ModelError where it says too little or too much."""
         for record in read_records(self._path):
             self._facts["answers"] += 1
             try:
@@ -196,20 +196,20 @@ class Reading:
         """What was said of every example, in the order of the work."""
         pairs, answers = [np.empty(0)], [np.empty(0)]
         pools: list[np.ndarray] = []
-        found: dict[tuple[int, Query], Found] = {}
+        found: dict[tuple[int, PhraseQuery], Detections] = {}
         for task, examples, texts in _asked(self._work):
-            kind = task.task.kind
-            if kind == "detection":
+            task_type = task.task.task_type
+            if task_type == "detection":
                 self._draw(task, examples, found)
                 continue
             said = [self._matrix(task, example, texts or example.captions) for example in examples]
-            if kind == "matching":
+            if task_type == "matching":
                 shapes = [(len(example.images), len(example.captions)) for example in examples]
                 pairs += [
                     np.zeros(shape).ravel() if each is None else each.ravel()
                     for each, shape in zip(said, shapes, strict=True)
                 ]
-            elif kind == "answers":
+            elif task_type == "vqa":
                 answers += [np.zeros(1) if each is None else each.ravel() for each in said]
             elif said:
                 pools.append(_pool(said, len(texts or ())))
@@ -223,9 +223,13 @@ class Reading:
             if self._pairs is not None:
                 said = self._pairs.matrix(key, example, texts)
             else:
-                said = self._value(records[0].fields, task.task.kind, example, texts) if records else None
-            if said is not None and task.task.kind == "retrieval" and np.abs(said).max() > np.finfo(np.float32).max:
-                raise ValueError("its scores do not fit single precision, as retrieval sheets have")
+                said = self._value(records[0].fields, task.task.task_type, example, texts) if records else None
+            if (
+                said is not None
+                and task.task.task_type == "retrieval"
+                and np.abs(said).max() > np.finfo(np.float32).max
+            ):
+                raise ValueError("its scores do not fit single precision, as retrieval predictions have")
         except ValueError as error:
             self._problems.append(f"{records[0].place if records else example.id}: {error}")
             return None
@@ -233,13 +237,13 @@ class Reading:
             self._missing.append(example.id)
         return said
 
-    def _value(self, fields: Mapping[str, Any], kind: str, example: Example, texts: Collection[str]) -> np.ndarray:
+    def _value(self, fields: Mapping[str, Any], task_type: str, example: Example, texts: Collection[str]) -> np.ndarray:
         caption = fields.get("caption", example.captions[0])
-        if kind == "matching" and caption not in example.captions:
+        if task_type == "matching" and caption not in example.captions:
             raise ValueError(f"its caption {shown(caption)} is none of those of {example.id}; is it another example?")
         if self._form == "scores":
             return matrix(fields, len(example.images), len(texts))
-        if kind == "matching":
+        if task_type == "matching":
             said = choices(fields["answer"], example, int(self._settings["count_from"]))
             said = np.zeros((len(example.images), len(texts))) if said is None else said
         elif self._form == "score":
@@ -249,7 +253,7 @@ class Reading:
         self._facts["no_answer"] += not said.any()
         return said
 
-    def _draw(self, task: TaskData, examples: list[Example], found: dict[tuple[int, Query], Found]) -> None:
+    def _draw(self, task: TaskData, examples: list[Example], found: dict[tuple[int, PhraseQuery], Detections]) -> None:
         """Add the boxes of each phrase of each example."""
         records = [self._records.get((task.benchmark, example.id), []) for example in examples]
         if not any(records):
@@ -278,11 +282,11 @@ class Reading:
             raise ModelError(f"{self._path.name}: {what.format(f'{len(found):,}')}: {named}{_more(found)}{cure}")
 
 
-def _asked(work: Work) -> Iterator[tuple[TaskData, list[Example], dict[str, None] | None]]:
+def _asked(work: ScoringPlan) -> Iterator[tuple[TaskData, list[Example], dict[str, None] | None]]:
     """Each task with its examples that are scored and, where it is a retrieval set, all texts in order."""
     for task, places in zip(work.tasks, work.places, strict=True):
         examples, texts = scored(task), None
-        if task.task.kind == "retrieval" and examples:
+        if task.task.task_type == "retrieval" and examples:
             [place] = places
             texts = dict.fromkeys(work.captions.texts[text] for text in work.captions.pools[place].texts)
         yield task, examples, texts

@@ -22,10 +22,10 @@ text, or its number as `phrase_id` (TRICD's) or `category_id`; `phrase_ids` has 
 of records by id is read too, with the answers of GPT-4V to SugarCrepe as their authors released them.
 
 Every example must be answered, once, and everything in the file must answer something. Two things are no error and are
-counted in the sheet: an answer that says neither, which is wrong (`no_answer`; a choice of nothing is a tie of all
-captions, which is wrong by default), and an example without boxes, since detectors may abstain (`without_boxes`). A
-record with an empty list of boxes says so outright. Answers to examples that cannot be scored, since their image is
-missing and nothing tells its name, are counted too (`unneeded_answers`).
+counted in the predictions file: an answer that says neither, which is wrong (`no_answer`; a choice of nothing is a tie
+of all captions, which is wrong by default), and an example without boxes, since detectors may abstain
+(`without_boxes`). A record with an empty list of boxes says so outright. Answers to examples that cannot be scored,
+since their image is missing and nothing tells its name, are counted too (`unneeded_answers`).
 
 | setting | default | meaning |
 |---|---|---|
@@ -35,7 +35,7 @@ missing and nothing tells its name, are counted too (`unneeded_answers`).
 | ``allow_missing`` | false | examples without an answer are counted (`missing_answers`) and wrong |
 | ``allow_unknown`` | false | records of no example are counted (`unknown_answers`) and left out |
 
-Images are not needed: without them sheets know images by their files' names.
+Images are not needed: without them predictions know images by their files' names.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from pathlib import Path
 
 from ...metrics.common.errors import ModelError
 from ...metrics.records.predictions import file_hash
-from ..engine.plan import Work
+from ..engine.plan import ScoringPlan
 from ..engine.protocol import LoadOptions, ModelInfo, choose
 from ..engine.rows import Results
 from ._reading import Reading, form_of
@@ -60,13 +60,13 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "allow_unknown": ("false", "true"),
 }
 
-# By what a record says, the kinds of tasks that it answers.
-_KINDS = {
+# By what a record says, the types of tasks that it answers.
+_TASK_TYPES = {
     "boxes": ("detection",),
-    "answer": ("matching", "answers"),
+    "answer": ("matching", "vqa"),
     "scores": ("matching", "retrieval"),
     "pair": ("matching", "retrieval"),
-    "score": ("answers",),
+    "score": ("vqa",),
 }
 
 
@@ -75,10 +75,10 @@ class Answers:
 
     def __init__(self, path: Path, form: str, info: ModelInfo) -> None:
         self.info = info
-        self.kinds: tuple[str, ...] = _KINDS[form]
+        self.task_types: tuple[str, ...] = _TASK_TYPES[form]
         self._path, self._form = path, form
 
-    def results(self, work: Work) -> tuple[Results, dict[str, int]]:
+    def results(self, work: ScoringPlan) -> tuple[Results, dict[str, int]]:
         """What the file says of everything that a work wants, and how much of it says nothing.
 
         Raises:
@@ -94,7 +94,7 @@ def load(checkpoint: str, options: LoadOptions) -> Answers:
         ModelError: there is no such file, or its first record is none of those above.
         UnknownNameError: an unknown setting.
     """
-    settings = choose("answers", options, SETTINGS)
+    settings = choose("precomputed", options, SETTINGS)
     try:
         number(settings["threshold"])
     except ValueError as error:
@@ -113,4 +113,4 @@ def load(checkpoint: str, options: LoadOptions) -> Answers:
     if not (name.isprintable() and 0 < len(name) <= 200):
         raise ModelError(f"a model's name is 1 to 200 printable characters, not {shown(name)}; set another: name=NAME")
     revision = f"sha256:{file_hash(path)}"
-    return Answers(path, form, ModelInfo(name, "answers", path.name, revision, dtype="float64", settings=settings))
+    return Answers(path, form, ModelInfo(name, "precomputed", path.name, revision, dtype="float64", settings=settings))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...hub_datasets.core.examples import Example
-from ..engine.protocol import Found
+from ..engine.protocol import Detections
 from .files import Record, listed, number, shown, whole_number
 
 _YES, _NO = ("yes", "true", "1", "1.0"), ("no", "false", "0", "0.0")
@@ -58,7 +58,7 @@ def yes_or_no(answer: Any) -> float:
     return float(word in _YES) - float(word in _NO)
 
 
-def boxes(records: Sequence[Record], example: Example) -> list[Found]:
+def boxes(records: Sequence[Record], example: Example) -> list[Detections]:
     """What was found for each phrase of an example, the surest box first; ValueError names the record."""
     found: list[list[list[float]]] = [[] for _ in example.phrases]
     for record in records:
@@ -68,7 +68,7 @@ def boxes(records: Sequence[Record], example: Example) -> list[Found]:
         except ValueError as error:
             raise ValueError(f"{record.place}: {error}") from None
     tables = [np.array(sorted(each, key=lambda box: -box[4])).reshape(-1, 5) for each in found]
-    return [Found(table[:, :4], table[:, 4]) for table in tables]
+    return [Detections(table[:, :4], table[:, 4]) for table in tables]
 
 
 def _numbered(fields: Mapping[str, Any]) -> list[Any]:

@@ -31,7 +31,7 @@ class Comparison:
         rounding: half of its last decimal.
         why: why there is none of ours, where there is none.
         ours, interval, n, tie_rate: our score, its interval, its number of examples, and the share that ties decide.
-        sheet: file and hash of the sheet that ours was computed from.
+        predictions: file and hash of the predictions file that ours was computed from.
     """
 
     row: Row
@@ -44,7 +44,7 @@ class Comparison:
     interval: tuple[float, float] | None = None
     n: int | None = None
     tie_rate: float | None = None
-    sheet: Mapping[str, str] | None = None
+    predictions: Mapping[str, str] | None = None
 
     @property
     def difference(self) -> float | None:
@@ -71,7 +71,7 @@ class Reproduction:
         comparisons: a value each, by row.
         not_run: why rows of models were not run, by name.
         failed: why models could not be loaded, by the row's name.
-        remarks: what is particular about our sheets.
+        remarks: what is particular about our predictions.
     """
 
     table: Table
@@ -203,7 +203,7 @@ def _entry(table: Table, one: Comparison) -> dict[str, Any]:
         "metric": one.column.metric or None,
         "score": list(one.column.score),
         "average": one.column.average,
-        "sheet": one.sheet,
+        "predictions": one.predictions,
     }
 
 
@@ -217,7 +217,7 @@ def _lists(result: Reproduction) -> Iterator[tuple[str, list[str]]]:
         ("Failed", [f"{name}: {why}" for name, why in result.failed.items()]),
         ("Not run", [f"{name}: {why}" for name, why in result.not_run.items()]),
         ("Why values may differ", [*_notes(result)]),
-        ("About our sheets", result.remarks),
+        ("About our predictions", result.remarks),
     ):
         if items:
             yield heading, items

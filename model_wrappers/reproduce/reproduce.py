@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 from ...hub_datasets import report
 from ...hub_datasets.core.benchmarks import get_task
 from ...hub_datasets.published.tables import NOTHING, Row, Table, all_tables, get_table
-from ...metrics.common.errors import ModelError, SheetError, UnknownNameError
+from ...metrics.common.errors import ModelError, PredictionsError, UnknownNameError
 from ...metrics.evaluation import check_options
-from ...metrics.records.predictions import read_sheet
+from ...metrics.records.predictions import read_predictions
 from ...metrics.records.results import Result
 from ..engine.distributed import join
 from ..engine.families import get_family
 from ..engine.runner import default_folder, predict
 from .report import Comparison, Reproduction, write_reproduction
 
-NEEDS = ("nothing", "a library", "weights", "answers")
+NEEDS = ("nothing", "a library", "weights", "predictions")
 
 
 class Request(NamedTuple):
@@ -45,7 +45,7 @@ def reproduce(
     *,
     models: Iterable[str] | None = None,
     use: Mapping[str, str] | None = None,
-    sheets: str | Path | None = None,
+    predictions: str | Path | None = None,
     out: str | Path | None = None,
     weights: str | Path = ".",
     ties: str | None = None,
@@ -54,16 +54,17 @@ def reproduce(
 ) -> Reproduction | None:
     """Score the models of a table and compare with what it prints; writes ``<table>.json`` and ``<table>.md``.
 
-    Each model's sheets go to a folder of its name in `out`. A model that cannot be loaded does not stop the others.
+    Each model's predictions go to a folder of its name in `out`. A model that cannot be loaded does not stop the
+    others.
 
     Args:
         table: its name, such as ``"sugarcrepe-6"``.
         models: labels of the rows to run, as the table prints them; by default all that can be run here.
         use: models to score instead of those of the rows, by label: ``{"XVLM": "precomputed:xvlm.csv"}``.
             A row's settings hold for a model of the same family.
-        sheets: a folder with sheets to take instead of running any model. A sheet is of a row when it lies in a folder
-            of the row's name, or else when its model has the row's name or is the row's.
-        out: folder of the results; by default that of the sheets, or ``vl-assay-results/<table>``.
+        predictions: a folder with predictions to take instead of running any model. A predictions file is of a row
+            when it lies in a folder of the row's name, or else when its model has the row's name or is the row's.
+        out: folder of the results; by default that of the predictions, or ``vl-assay-results/<table>``.
         weights: the folder with files of weights that one must fetch, such as ``negclip.pth``.
         ties, confidence: as for `report`.
         scoring: arguments of `score`: ``data_dir``, ``options``, ``dtype``, ``batch_size``, ``progress``.
@@ -78,10 +79,10 @@ def reproduce(
     found = get_table(table)
     rows = _pick(found, models)
     requests = _requests(found, rows, use or {}, Path(weights).expanduser())
-    folder = Path(out or sheets or default_folder(table)).expanduser()
-    if sheets is not None:
-        paths, failed = _find_sheets(Path(sheets).expanduser(), found, rows, requests), {}
-        not_run = {row.name: "no sheet of it" for row in rows if row.run.is_model and row.name not in paths}
+    folder = Path(out or predictions or default_folder(table)).expanduser()
+    if predictions is not None:
+        paths, failed = _find_predictions(Path(predictions).expanduser(), found, rows, requests), {}
+        not_run = {row.name: "no predictions file of it" for row in rows if row.run.is_model and row.name not in paths}
     else:
         obstacles = _obstacles(rows, requests)
         not_run = {name: obstacle.why for name, obstacle in obstacles.items()}
@@ -172,7 +173,7 @@ def _obstacles(rows: Sequence[Row], requests: Mapping[str, Request]) -> dict[str
         if name not in requests:
             if run.is_model:
                 why = f'{run.reason}; score it elsewhere and say --use "{name}=precomputed:FILE"'
-                found[name] = Obstacle("answers", why)
+                found[name] = Obstacle("predictions", why)
             continue
         model, settings = requests[name]
         if model != run.model:
@@ -199,7 +200,7 @@ def _refuse_what_cannot_run(table: Table, rows: Sequence[Row], not_run: Mapping[
 def _run(
     table: Table, rows: Sequence[Row], requests: Mapping[str, Request], out: Path, scoring: Mapping[str, Any]
 ) -> tuple[dict[str, list[Path]], dict[str, str]]:
-    """The sheets of each row by name, and why models failed."""
+    """The predictions of each row by name, and why models failed."""
     paths, failed = {}, {}
     for row in rows:
         if row.name in requests:
@@ -211,31 +212,33 @@ def _run(
     return paths, failed
 
 
-def _find_sheets(
+def _find_predictions(
     folder: Path, table: Table, rows: Sequence[Row], requests: Mapping[str, Request]
 ) -> dict[str, list[Path]]:
-    """The sheets of each row in a folder, by the row's name."""
+    """The predictions of each row in a folder, by the row's name."""
     if not folder.is_dir():
-        raise SheetError(f"there is no folder {folder} to take sheets from")
+        raise PredictionsError(f"there is no folder {folder} to take predictions from")
     folders = {row.folder for row in table.rows}
     found: dict[str, dict[str, Path]] = {}
     for path in sorted(folder.rglob("*.parquet")):
         if ".unfinished" in path.parts:
             continue
-        sheet = read_sheet(path)
-        task, place = f"{sheet.benchmark}/{sheet.task}", path.parent.name
+        predictions = read_predictions(path)
+        task, place = f"{predictions.benchmark}/{predictions.task}", path.parent.name
         for row in rows:
             if not row.run.is_model or task not in table.tasks(row):
                 continue
-            if place == row.folder if place in folders else _is_of(sheet.metadata["model"], row, requests):
+            if place == row.folder if place in folders else _is_of(predictions.metadata["model"], row, requests):
                 other = found.setdefault(row.name, {}).setdefault(task, path)
                 if other != path:
-                    raise SheetError(f"{other} and {path} are both of {row.name} on {task}; leave one of them there")
+                    raise PredictionsError(
+                        f"{other} and {path} are both of {row.name} on {task}; leave one of them there"
+                    )
     return {name: list(by_task.values()) for name, by_task in found.items()}
 
 
 def _is_of(model: Mapping[str, Any], row: Row, requests: Mapping[str, Request]) -> bool:
-    """Whether a sheet's model, as the sheet names it, is that of a row."""
+    """Whether a predictions file's model, as the predictions file names it, is that of a row."""
     if model["name"] in (row.name, row.label):
         return True
     request = requests.get(row.name)
@@ -271,16 +274,16 @@ def _with_ours(cell: Comparison, results: Sequence[Result]) -> Comparison:
         if (result.benchmark["name"], result.benchmark["task"], result.metric) == (benchmark, task, column.metric):
             break
     else:
-        return replace(cell, why=f"no sheet of {column.task}")
+        return replace(cell, why=f"no predictions file of {column.task}")
     lacking = set(get_task(benchmark, task).configs) - set(result.benchmark.get("configs", ()))
     if lacking and column.average != "category":
-        return replace(cell, why=f"the sheet lacks {', '.join(sorted(lacking))}")
+        return replace(cell, why=f"the predictions file lacks {', '.join(sorted(lacking))}")
     part: Any = result.scores
     *path, name = column.score
     for key in path:
         part = part.get(key, {})
     if part.get(name) is None:
-        return replace(cell, why="the sheet has no such examples")
+        return replace(cell, why="the predictions file has no such examples")
     interval = part.get(f"{name}_interval")
     return replace(
         cell,
@@ -288,12 +291,12 @@ def _with_ours(cell: Comparison, results: Sequence[Result]) -> Comparison:
         interval=interval and (interval[0], interval[1]),
         n=part["n"],
         tie_rate=part.get("tie_rate"),
-        sheet=result.sheet,
+        predictions=result.predictions,
     )
 
 
 def _remarks(judged: Mapping[str, Sequence[Result]], comparisons: Sequence[Comparison]) -> Iterator[str]:
-    """What is particular about our sheets: other examples, missing images, ties, precision, activations."""
+    """What is particular about our predictions: other examples, missing images, ties, precision, activations."""
     counts = {(one.column.name, one.n, one.column.n) for one in comparisons if one.n and one.column.n}
     for column, n, published in sorted(counts):
         if n != published:

@@ -31,7 +31,7 @@ SIZES = ("up to 200 M", "200 M to 1 B", "over 1 B", NOT_STATED)
 _CSV = (
     *("model", "family", "parameters", "training_data"),
     *("benchmark", "task", "metric", "score", "category", "value", "low", "high", "n"),
-    *("origin", "source", "status", "sheet"),
+    *("origin", "source", "status", "predictions"),
 )
 
 
@@ -216,11 +216,11 @@ class Board:
         return marks
 
     def recomputed(self, column: Column) -> dict[str, str]:
-        """SHA-256 of the sheet of each recomputed model of a column, references aside."""
+        """SHA-256 of the predictions file of each recomputed model of a column, references aside."""
         return {
-            model: entry.sheet
+            model: entry.predictions
             for (model, origin), entry in self._cells.get(column, {}).items()
-            if origin == RECOMPUTED and entry.sheet and not self._is_reference[self._number[model, origin]]
+            if origin == RECOMPUTED and entry.predictions and not self._is_reference[self._number[model, origin]]
         }
 
     def entry(self, column: Column, model: str, origin: str) -> Entry | None:

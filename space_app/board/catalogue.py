@@ -8,11 +8,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from ...metrics.common.errors import StorageError, VLAssayError
-from ...metrics.records.predictions import Sheet, read_sheet
+from ...metrics.records.predictions import Predictions, read_predictions
 from ..submissions.submissions import Submission, results_of, submissions
 from .board import Board, Column
 from .entries import Entry, chance_levels, of_results
-from .launch import published, shipped, shipped_results, shipped_sheets
+from .launch import published, shipped, shipped_predictions, shipped_results
 from .paired import PairedTests
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Catalogue:
         self.storage = storage
         self._lock = threading.Lock()
         self._homes: dict[str, str] = {}
-        self.paired = PairedTests(self.sheet)
+        self.paired = PairedTests(self.predictions)
         self._marks: dict[Column, frozenset[str]] = {}
         self._warming = threading.Lock()
         self._warms = False
@@ -58,15 +58,15 @@ class Catalogue:
         return thread
 
     def _find_ties(self, board: Board, marks: dict[Column, frozenset[str]]) -> None:
-        with self._warming:  # two at once would read the same sheets
+        with self._warming:  # two at once would read the same predictions
             for column in board.columns:
                 if self._marks is not marks:
                     return
                 if column in marks:
                     continue
                 try:
-                    sheets = board.recomputed(column)
-                    marks[column] = self.paired.shared(sheets, column.metric, column.score, column.category)
+                    predictions = board.recomputed(column)
+                    marks[column] = self.paired.shared(predictions, column.metric, column.score, column.category)
                 except VLAssayError as error:
                     self.problems.append(f"the ties of {column.heading}: {error}")
 
@@ -79,7 +79,7 @@ class Catalogue:
             problems += [f"the submission {each.id}: {problem}" for problem in each.problems]
             if each.status != "accepted":
                 continue
-            homes |= {sheet["sha256"]: each.id for sheet in each.sheets}
+            homes |= {predictions["sha256"]: each.id for predictions in each.predictions}
             try:
                 results = results_of(self.storage, each.id)
             except VLAssayError as error:
@@ -96,25 +96,25 @@ class Catalogue:
         self.board, self._marks = board, kept
 
     def content(self, sha256: str) -> bytes:
-        """The file of the sheet of an accepted submission, or of one that ships.
+        """The file of the predictions file of an accepted submission, or of one that ships.
 
         Raises:
             StorageError: it is not there.
         """
         if sha256 in self._homes:
             return self.storage.read(f"requests/{self._homes[sha256]}/{sha256}.parquet")
-        path = shipped_sheets().get(sha256)
+        path = shipped_predictions().get(sha256)
         if path is None:
-            raise StorageError(f"no accepted submission has the sheet {sha256[:50]}")
+            raise StorageError(f"no accepted submission has the predictions file {sha256[:50]}")
         return path.read_bytes()
 
-    def sheet(self, sha256: str) -> Sheet:
-        """That sheet; raises as `content`."""
+    def predictions(self, sha256: str) -> Predictions:
+        """That predictions; raises as `content`."""
         content = self.content(sha256)
-        with TemporaryDirectory(prefix="vl-assay-sheet-") as folder:
-            path = Path(folder) / "sheet.parquet"
+        with TemporaryDirectory(prefix="vl-assay-predictions-") as folder:
+            path = Path(folder) / "predictions.parquet"
             path.write_bytes(content)
-            return read_sheet(path)
+            return read_predictions(path)
 
     def ties(self, columns: Iterable[Column]) -> Mapping[Column, frozenset[str]]:
         """For each column the recomputed models that cannot be told from its best one, as far as `warm` has come."""
@@ -127,5 +127,5 @@ class Catalogue:
 
 
 def _is_same(column: Column, board: Board, other: Board) -> bool:
-    """Whether the same sheets are behind a score in two boards, so that its marks hold in both."""
+    """Whether the same predictions are behind a score in two boards, so that its marks hold in both."""
     return board.recomputed(column) == other.recomputed(column)

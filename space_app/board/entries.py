@@ -29,10 +29,11 @@ class Entry:
         value: the score, a fraction in [0, 1].
         interval: its confidence interval (low, high), None where there is none.
         n: number of examples, None where it is not known.
-        origin: one of `ORIGINS`: computed here from a sheet, printed in a paper, or no model at all (people, chance).
+        origin: one of `ORIGINS`: computed here from a predictions file, printed in a paper, or no model at all
+            (people, chance).
         source: paper, table, row and column; or the id of the submission.
         status: of the submission; ``"published"`` for what a paper prints.
-        sheet: SHA-256 of the score sheet, empty where there is none.
+        predictions: SHA-256 of the predictions file, empty where there is none.
         is_baseline: whether the model is there to show what a score is worth: one that reads no image, or a mock.
     """
 
@@ -51,7 +52,7 @@ class Entry:
     origin: str
     source: str
     status: str
-    sheet: str
+    predictions: str
     is_baseline: bool = False
 
     @property
@@ -72,7 +73,7 @@ def of_results(
     Args:
         results: of one model.
         model: what its submitter typed: ``name``, ``family``, ``parameters`` and ``training_data``; what is empty or
-            not there is taken from the sheet.
+            not there is taken from the predictions file.
         source: the id of the submission.
         status: of the submission.
 
@@ -101,7 +102,7 @@ def of_results(
                 origin=RECOMPUTED,
                 source=source,
                 status=status,
-                sheet=result.sheet["sha256"],
+                predictions=result.predictions["sha256"],
                 is_baseline=result.model.get("is_baseline") is True,
             )
             found.append(entry)
@@ -125,7 +126,7 @@ def chance_levels(results: Iterable[Result]) -> list[Entry]:
                     origin=REFERENCE,
                     source="what random scores would get",
                     status="",
-                    sheet="",
+                    predictions="",
                 )
     return [*found.values()]
 

@@ -1,11 +1,11 @@
-"""What the leaderboard opens with: the papers' tables, and results of the demo models, recomputed from their sheets.
+"""What the leaderboard opens with: the papers' tables, and the recomputed results of the demo models.
 
 The tables are those of ``hub_datasets._published``, each value with its address. Here are the models that stand behind
 their labels, under one name in all papers where the checkpoint is the same, and where on the leaderboard a column
 belongs that no task here scores.
 
-The folder ``launch`` has the score sheets of the demo models, and of two mocks as references, on toy_scenes, and the
-results computed from them. ``tests/make_launch_sheets.py`` makes it anew.
+The folder ``launch`` has the predictions of the demo models, and of two mocks as references, on toy_scenes, and the
+results computed from them. ``tests/make_launch_predictions.py`` makes it anew.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...hub_datasets.published.tables import NOTHING, Column, Row, Table, all_tables
-from ...metrics.records.predictions import read_sheet
+from ...metrics.records.predictions import read_predictions
 from ...metrics.records.results import Result, read_results
-from ..submissions.gates import scores_hash
+from ..submissions.plausibility import scores_hash
 from .entries import CHANCE, PUBLISHED, REFERENCE, Entry, of_results, parameter_count
 
 HUMAN = "Human"
@@ -139,31 +139,31 @@ def published() -> list[Entry]:
 
 @cache
 def shipped_results() -> list[Result]:
-    """The results of the sheets that ship with this package, computed with ``_submissions.OPTIONS``."""
+    """The results of the predictions that ship with this package, computed with ``_submissions.OPTIONS``."""
     return read_results(RESULTS)
 
 
-def shipped_sheets() -> dict[str, Path]:
-    """The files of these sheets, by their SHA-256."""
-    return {result.sheet["sha256"]: RESULTS.with_name(result.sheet["file"]) for result in shipped_results()}
+def shipped_predictions() -> dict[str, Path]:
+    """The files of these predictions, by their SHA-256."""
+    return {result.predictions["sha256"]: RESULTS.with_name(result.predictions["file"]) for result in shipped_results()}
 
 
 @cache
 def shipped_scores(benchmark: str, task: str) -> dict[str, str]:
-    """The models of these sheets that belong to a task, by the hash of their scores."""
+    """The models of these predictions that belong to a task, by the hash of their scores."""
     found = {
-        result.sheet["sha256"]: result.model["name"]
+        result.predictions["sha256"]: result.model["name"]
         for result in shipped_results()
         if (result.benchmark["name"], result.benchmark["task"]) == (benchmark, task)
     }
-    return {scores_hash(read_sheet(shipped_sheets()[hash])): name for hash, name in found.items()}
+    return {scores_hash(read_predictions(shipped_predictions()[hash])): name for hash, name in found.items()}
 
 
 def shipped(submitted: Iterable[Entry]) -> list[Entry]:
-    """The entries of these sheets beside those of submissions.
+    """The entries of these predictions beside those of submissions.
 
-    Where a submission bears the name of such a model but has another sheet, nobody knows whether it is the same model,
-    and the shipped one's name says that it is shipped.
+    Where a submission bears the name of such a model but has another predictions file, nobody knows whether it is the
+    same model, and the shipped one's name says that it is shipped.
     """
     found = [
         entry
@@ -172,8 +172,8 @@ def shipped(submitted: Iterable[Entry]) -> list[Entry]:
             [result], model={"training_data": _TRAINED.get(result.model["checkpoint"])}, source=SHIPPED
         )
     ]
-    own = {(entry.model, entry.sheet) for entry in found}
-    taken = {entry.model for entry in submitted if (entry.model, entry.sheet) not in own}
+    own = {(entry.model, entry.predictions) for entry in found}
+    taken = {entry.model for entry in submitted if (entry.model, entry.predictions) not in own}
     return [replace(entry, model=f"{entry.model}, {SHIPPED}") if entry.model in taken else entry for entry in found]
 
 
@@ -216,7 +216,7 @@ def _entries(table: Table, row: Row) -> Iterator[Entry]:
                 origin=PUBLISHED if row.run.is_model else REFERENCE,
                 source=_address(table, row, column),
                 status="published",
-                sheet="",
+                predictions="",
                 is_baseline=model.is_baseline,
             )
 

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...hub_datasets.core.benchmarks import get_task
-from ...metrics.common.errors import SheetError
+from ...metrics.common.errors import PredictionsError
 from ...metrics.contract.aggregate import aggregate
 from ...metrics.contract.estimators import OfTotals
 from ...metrics.contract.spec import Examples
 from ...metrics.evaluation import examples_of, scored_rows
 from ...metrics.modules.discovery import get_spec
-from ...metrics.records.predictions import Sheet
+from ...metrics.records.predictions import Predictions
 from ...metrics.statistics.differences import differences, p_value
 from ...metrics.statistics.paired import holm
 
@@ -24,7 +24,7 @@ LEVEL = 0.05
 
 
 class Scored(NamedTuple):
-    """What a metric makes of the predictions in a sheet.
+    """What a metric makes of the predictions in a predictions file.
 
     Attributes:
         ids: of each example the id of its row, and what tells the examples of one row apart, such as a phrase.
@@ -55,13 +55,13 @@ def base_score(examples: Examples, score: str) -> str:
 
 
 class PairedTests:
-    """Paired tests of models; what was read and tested is kept. Sheets are named by their SHA-256.
+    """Paired tests of models; what was read and tested is kept. Predictions are named by their SHA-256.
 
     Args:
-        load: reads a sheet.
+        load: reads a predictions file.
     """
 
-    def __init__(self, load: Callable[[str], Sheet]) -> None:
+    def __init__(self, load: Callable[[str], Predictions]) -> None:
         self._load = load
         # A detector's boxes may take 25 MB for each model; values and p-values are small.
         self._scored = lru_cache(maxsize=256)(self._read)
@@ -69,7 +69,7 @@ class PairedTests:
         self._p_value = lru_cache(maxsize=1 << 16)(self._test)
         self.difference = lru_cache(maxsize=1 << 12)(self._difference)
 
-    def shared(self, sheets: Mapping[str, str], metric: str, score: str, category: str = "") -> frozenset[str]:
+    def shared(self, all_predictions: Mapping[str, str], metric: str, score: str, category: str = "") -> frozenset[str]:
         """The models that share the mark of the best: the best itself, and those that do not differ significantly.
 
         Each model is compared with the best on the examples that both have, by the permutation test of
@@ -77,56 +77,62 @@ class PairedTests:
         are corrected by Holm's method for the number of models; what stays above 5 % shares the mark.
 
         Args:
-            sheets: each model's sheet; all of one task.
+            predictions: each model's predictions; all of one task.
             metric, score: which score, or the macro average of one.
             category: the part of the examples that counts; empty for all of them.
 
         Returns:
             Names of models; empty where none has the score.
         """
-        found = {name: self._values(sheet, metric).get((score, category)) for name, sheet in sorted(sheets.items())}
+        found = {
+            name: self._values(predictions, metric).get((score, category))
+            for name, predictions in sorted(all_predictions.items())
+        }
         values = {name: value for name, value in found.items() if value is not None}
         if not values:
             return frozenset()
         pick = max if get_spec(metric).is_higher_better(score) else min
         best = pick(values, key=lambda name: values[name])
         others = [name for name in values if name != best]
-        permutations = self._permutations(sheets[best], metric, score, len(others))
-        p_values = [self._p_value(sheets[best], sheets[each], metric, score, category, permutations) for each in others]
+        permutations = self._permutations(all_predictions[best], metric, score, len(others))
+        p_values = [
+            self._p_value(all_predictions[best], all_predictions[each], metric, score, category, permutations)
+            for each in others
+        ]
         return frozenset({best, *(name for name, p in zip(others, holm(p_values), strict=True) if p > LEVEL)})
 
     def pair(self, first: str, second: str, metric: str) -> tuple[Scored, Scored]:
-        """The examples that two sheets have in common.
+        """The examples that two predictions have in common.
 
         Raises:
-            SheetError: there are none.
+            PredictionsError: there are none.
         """
         one, two = self._scored(first, metric), self._scored(second, metric)
         found = align(one, two) if one and two else None
         if found is None or not found[0].ids:
-            raise SheetError("they have no example in common; each lacks the other's images")
+            raise PredictionsError("they have no example in common; each lacks the other's images")
         return found
 
     def _read(self, name: str, metric: str) -> Scored | None:
-        """The examples of a sheet, by the settings of its task and the metric's own tie policy; None without scores."""
-        sheet = self._load(name)
-        rows = scored_rows(sheet.rows)
+        """The examples of a predictions file, by the task's settings and the metric's tie policy; None without scores."""
+        predictions = self._load(name)
+        rows = scored_rows(predictions.rows)
         if not rows:
             return None
-        examples = examples_of(rows, metric, get_task(sheet.benchmark, sheet.task).metrics[metric])
+        examples = examples_of(rows, metric, get_task(predictions.benchmark, predictions.task).metrics[metric])
         names = [""] * len(examples) if examples.names is None else examples.names
         return Scored(tuple((rows[row].id, part) for row, part in zip(examples.rows, names, strict=True)), examples)
 
-    def _average(self, sheet: str, metric: str) -> dict[tuple[str, str], float]:
+    def _average(self, predictions: str, metric: str) -> dict[tuple[str, str], float]:
         """The value of each score and category; over all examples the category is empty."""
-        scored = self._scored(sheet, metric)
+        scored = self._scored(predictions, metric)
         if scored is None:
             return {}
         found = aggregate(scored.examples)
         parts = {"": found, **found[scored.examples.category_key]}
         return {(name, part): parts[part][name] for part in parts for name in parts[part]}
 
-    def _permutations(self, sheet: str, metric: str, score: str, models: int) -> int:
+    def _permutations(self, predictions: str, metric: str, score: str, models: int) -> int:
         """How many random exchanges to make, enough for Holm's method to find the smallest p-value significant.
 
         That is 1 / (permutations + 1); times the number of models it has to stay below `LEVEL`, for which 20 for each
@@ -134,7 +140,7 @@ class PairedTests:
         an average precision, which every exchange computes anew (in 12 ms for 2,672 images of 100 boxes), gets at least
         200, and 20 for each model. Numbers are doubled, so that a further model seldom has the others tested again.
         """
-        scored = self._scored(sheet, metric)
+        scored = self._scored(predictions, metric)
         assert scored is not None
         name = base_score(scored.examples, score)
         is_costly = name not in scored.examples.values and not isinstance(scored.examples.estimator(name), OfTotals)
@@ -146,7 +152,7 @@ class PairedTests:
     def _test(self, best: str, other: str, metric: str, score: str, category: str, permutations: int) -> float:
         try:
             one, two = self.pair(best, other, metric)
-        except SheetError:
+        except PredictionsError:
             return 1.0
         return p_value(one.examples, two.examples, score, category, permutations)
 
@@ -154,7 +160,7 @@ class PairedTests:
         """What ``differences.differences`` says of one score over all examples; wins are those of the first model.
 
         Raises:
-            SheetError: the sheets have no example in common.
+            PredictionsError: the predictions have no example in common.
         """
         pair = [each.examples for each in self.pair(first, second, metric)]
         name = base_score(pair[0], score)

@@ -105,7 +105,7 @@ class _Look(NamedTuple):
 def _look(name: str, task: str) -> _Look:
     [data] = load_examples(f"{name}/{task}", needs_images=False)
     chance = {}
-    if data.task.kind == MatchingRow.kind:
+    if data.task.task_type == MatchingRow.task_type:
         rows = [_unscored(example) for example in data.examples]
         chance = {metric: examples_of(rows, metric, how).chance for metric, how in data.task.metrics.items()}
     return _Look([_example(data, example) for example in data.examples[:_MOST_EXAMPLES]], chance)
@@ -148,7 +148,7 @@ def _chances(name: str) -> Iterator[tuple[Column, float]]:
         for metric in task.metrics:
             spec = get_spec(metric)
             levels = {score.name: score.chance for score in spec.scores if score.chance is not None}
-            if task.kind == "matching" and not levels:
+            if task.task_type == "matching" and not levels:
                 with suppress(VLAssayError, OSError):
                     levels = _look(name, task.name).chance[metric]
             for score in spec.table_scores([*levels]):

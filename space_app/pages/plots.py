@@ -19,7 +19,7 @@ import numpy as np
 
 from ...metrics.common.errors import ScoresError
 from ...metrics.evaluation import words
-from ...metrics.records.predictions import Sheet
+from ...metrics.records.predictions import Predictions
 from ...metrics.records.schema import MatchingRow
 from ..board.board import Column
 from ..board.entries import Entry
@@ -168,18 +168,18 @@ def ready_pairs(board: Board) -> dict[str, tuple[str, str]]:
     return found
 
 
-def gap_histogram(sheet: Sheet, *, dark: bool = False) -> go.Figure:
-    """How far the right caption is above the best other one, over the examples of a matching sheet.
+def gap_histogram(predictions: Predictions, *, dark: bool = False) -> go.Figure:
+    """How far the right caption is above the best other one, over the examples of a matching predictions.
 
     An example with several images counts once for each. Left of zero the model is wrong; the units are the model's own,
     so that two models' gaps do not compare. What is beyond the lowest or highest half per cent is in the outer bins.
 
     Raises:
-        ScoresError: the sheet is of another kind, or has no scores.
+        ScoresError: the predictions file is of another type, or has no scores.
     """
     import plotly.graph_objects as go
 
-    gaps = _gaps(sheet)
+    gaps = _gaps(predictions)
     reach = float(np.abs(np.quantile(gaps, [0.005, 0.995])).max()) or 1.0
     edges = reach * np.arange(_BINS + 1) / _BINS
     centres = (edges[:-1] + edges[1:]) / 2
@@ -197,22 +197,25 @@ def gap_histogram(sheet: Sheet, *, dark: bool = False) -> go.Figure:
     figure.update_xaxes(title=_wrapped("score of the right caption minus that of the best other one"))
     figure.update_yaxes(title="examples")
     share = 100 * float((gaps > 0).mean())
-    title = f"{sheet.model} on {sheet.benchmark} ({sheet.task}): {share:.1f} % above zero"
+    title = f"{predictions.model} on {predictions.benchmark} ({predictions.task}): {share:.1f} % above zero"
     return _finish(figure, title, dark).update_layout(barmode="overlay", bargap=0)
 
 
-def _gaps(sheet: Sheet) -> np.ndarray:
-    if sheet.kind != MatchingRow.kind:
-        raise ScoresError(f"this is a sheet of the kind {sheet.kind}; only those of the kind matching have score gaps")
+def _gaps(predictions: Predictions) -> np.ndarray:
+    if predictions.task_type != MatchingRow.task_type:
+        raise ScoresError(
+            f"this is a predictions file of the type {predictions.task_type}; only those of the type matching have "
+            f"score gaps"
+        )
     gaps = [
         scores[right] - max(other for number, other in enumerate(scores) if number != right)
-        for row in sheet.rows
+        for row in predictions.rows
         if isinstance(row, MatchingRow) and row.scores
         for scores, right in zip(row.scores, row.correct, strict=True)
         if len(scores) > 1
     ]
     if not gaps:
-        raise ScoresError("no example of this sheet has scores of two captions; its images were missing")
+        raise ScoresError("no example of this predictions file has scores of two captions; its images were missing")
     # Scores of up to 1e308 are finite, and their difference need not be.
     return np.clip(np.array(gaps), -1e300, 1e300)
 

@@ -3,14 +3,14 @@
 ```
 requests/<id>/submission.json    {"schema": "vl-assay/submission", "version": 1, "id", "time" (UTC), "user",
                                   "model": {"name", "family", "parameters", "training_data", "link"},
-                                  "sheets": [{"sha256", "benchmark", "task", "rows", "scores", "model"}],
+                                  "predictions": [{"sha256", "benchmark", "task", "rows", "scores", "model"}],
                                   "flags": […]}
-requests/<id>/<sha256>.parquet   each sheet, as it was uploaded
+requests/<id>/<sha256>.parquet   each predictions file, as it was uploaded
 requests/<id>/reviews/….json     {"time", "by", "status", "reason"}; the latest counts
 results/<id>/<version>.json      what ``metrics.results`` writes, recomputed by the metrics of that version
 ```
 
-Nothing is ever changed. The id is a hash of user, model and sheets, so that the same submission is the same again.
+Nothing is ever changed. The id is a hash of user, model and predictions, so that the same submission is the same again.
 Without a review a submission is "flagged" where it has flags, "pending" while it has no results, else "accepted".
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .storage import Storage
 
 SCHEMA = "vl-assay/submission"
-VERSION = 1
+VERSION = 2
 REVIEW_STATUSES = ("accepted", "flagged", "withdrawn")
 _ID = re.compile("[0-9a-f]{16}")
 _COMPUTING = ("contract", "functional", "statistics", "records")
@@ -52,7 +52,7 @@ class Submission:
     """A stored submission.
 
     Attributes:
-        id, time, flags, sheets: as in `Receipt`.
+        id, time, flags, predictions: as in `Receipt`.
         status: as in `Receipt`, or "damaged" where its record cannot be read; then nothing else is known.
         user: the verified name of who made it, or "".
         model: what was typed: `MODEL_FIELDS`, "" or None (parameters) where nothing was.
@@ -65,7 +65,7 @@ class Submission:
     status: str = "damaged"
     user: str = ""
     model: Mapping[str, Any] | None = None
-    sheets: tuple[dict[str, Any], ...] = ()
+    predictions: tuple[dict[str, Any], ...] = ()
     flags: tuple[str, ...] = ()
     reason: str = ""
     problems: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ def results_of(storage: Storage, id: str) -> list[Result]:
     """The results of a submission by this version of the metrics; none where they are yet to be computed.
 
     Raises:
-        SheetError: they are damaged.
+        PredictionsError: they are damaged.
     """
     path, known = results_path(id), _known.setdefault(storage, {})
     if path not in known:
@@ -143,11 +143,13 @@ def _record(storage: Storage, id: str) -> Record:
     path = record_path(id)
     try:
         record = _load(storage, path)
+        if record["version"] == 1:  # which called them sheets
+            record = {**record, "version": VERSION, "predictions": record["sheets"]}
         if (record["schema"], record["version"], record["id"]) != (SCHEMA, VERSION, id):
             raise ValueError(f"schema {record['schema']!r}, version {record['version']!r}, id {record['id']!r}")
         texts = [record["user"], record["time"], record["model"]["name"], *record["flags"]]
-        texts += [sheet[key] for sheet in record["sheets"] for key in ("sha256", "benchmark", "task")]
-        if not all(isinstance(text, str) for text in texts) or not record["sheets"]:
+        texts += [predictions[key] for predictions in record["predictions"] for key in ("sha256", "benchmark", "task")]
+        if not all(isinstance(text, str) for text in texts) or not record["predictions"]:
             raise ValueError("a field of another type")
         datetime.fromisoformat(record["time"]).astimezone(UTC)
     except _DAMAGE as error:
@@ -172,7 +174,7 @@ def _submission(storage: Storage, id: str, paths: Sequence[str]) -> Submission:
         status=status,
         user=record["user"],
         model=record["model"],
-        sheets=tuple(record["sheets"]),
+        predictions=tuple(record["predictions"]),
         flags=tuple(record["flags"]),
         reason=str(latest.get("reason", "")),
         problems=tuple(problems),

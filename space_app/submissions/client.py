@@ -1,4 +1,4 @@
-"""Sending sheets to a leaderboard over its HTTP interface."""
+"""Sending predictions to a leaderboard over its HTTP interface."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from ...metrics.common.errors import DataError, SheetError, StorageError
+from ...metrics.common.errors import DataError, PredictionsError, StorageError
 
 # A server that evaluates for many others at once is slow to answer.
 _SECONDS = 60.0
 
 
-def send(address: str, sheets: Sequence[Path], model: Mapping[str, str]) -> dict[str, Any]:
-    """Submit the score sheets of one model to the leaderboard at an address.
+def send(address: str, predictions: Sequence[Path], model: Mapping[str, str]) -> dict[str, Any]:
+    """Submit the predictions of one model to the leaderboard at an address.
 
     A Space, and nothing else, is sent the token of ``HF_TOKEN`` or ``hf auth login``: it learns from it who submits.
 
     Args:
         address: of the page, such as ``"http://127.0.0.1:7860"``, or the name of a Space, ``"owner/name"``.
-        sheets: files that ``vl-assay predict`` wrote.
+        predictions: files that ``vl-assay predict`` wrote.
         model: ``name``, ``family``, ``parameters``, ``training_data`` and ``link``, empty where not known.
 
     Returns:
-        The receipt: ``id``, ``time``, ``status``, ``flags``, ``sheets`` and the recomputed ``results``.
+        The receipt: ``id``, ``time``, ``status``, ``flags``, ``predictions`` and the recomputed ``results``.
 
     Raises:
         DataError: a file is not there, or the library for the connection.
-        SheetError: the leaderboard refuses the sheets; the message is its own.
+        PredictionsError: the leaderboard refuses the predictions; the message is its own.
         StorageError: the leaderboard cannot be reached. Sending the same again is safe.
     """
-    for path in sheets:
+    for path in predictions:
         if not path.is_file():
-            raise DataError(f"{path} is no file; name score sheets that `vl-assay predict` wrote")
+            raise DataError(f"{path} is no file; name predictions that `vl-assay predict` wrote")
     try:
         from gradio_client import Client, handle_file
         from huggingface_hub import get_token
@@ -46,14 +46,14 @@ def send(address: str, sheets: Sequence[Path], model: Mapping[str, str]) -> dict
         client = Client(
             address, verbose=False, token=cast(Any, token or False), oauth_token=token, httpx_kwargs=patience
         )
-        answer = client.predict([handle_file(path) for path in sheets], *model.values(), api_name="/submit")
+        answer = client.predict([handle_file(path) for path in predictions], *model.values(), api_name="/submit")
     except Exception as error:  # gradio_client raises whatever httpx, the server or the Hub gave it
         raise StorageError(
-            f"the leaderboard at {address} did not take the sheets ({type(error).__name__}: {error}); check the "
+            f"the leaderboard at {address} did not take the predictions ({type(error).__name__}: {error}); check the "
             "address and send the same again, which is safe"
         ) from error
     if "error" in answer:
-        raise SheetError(f"the leaderboard refuses the submission: {answer['error']}")
+        raise PredictionsError(f"the leaderboard refuses the submission: {answer['error']}")
     return answer
 
 

@@ -24,17 +24,17 @@ def receipt_html(receipt: Receipt, *, is_stored: bool) -> str:
         head = f"Nothing is wrong with it. Sent, it would be {escape(receipt.status)}; nothing is stored yet."
     flags = "".join(f"<li>{escape(flag)}</li>" for flag in receipt.flags)
     look = f"<p>A person will look at this first:</p><ul>{flags}</ul>" if flags else ""
-    sheets = "".join(
-        f"<li>{escape(sheet['benchmark'])}/{escape(sheet['task'])}: {sheet['rows']:,} rows, SHA-256 "
-        f"{escape(sheet['sha256'][:16])}…</li>"
-        for sheet in receipt.sheets
+    files = "".join(
+        f"<li>{escape(predictions['benchmark'])}/{escape(predictions['task'])}: {predictions['rows']:,} rows, SHA-256 "
+        f"{escape(predictions['sha256'][:16])}…</li>"
+        for predictions in receipt.predictions
     )
     tables = "".join(map(_table, receipt.results))
-    return f"<div class='assay-message' role='status'><p>{head}</p>{look}<ul>{sheets}</ul></div>{tables}"
+    return f"<div class='assay-message' role='status'><p>{head}</p>{look}<ul>{files}</ul></div>{tables}"
 
 
 def as_json(receipt: Receipt) -> dict[str, Any]:
-    """A receipt for a program: its id, time, status, flags, sheets and the scores by benchmark, task and metric."""
+    """A receipt as JSON: id, time, status, flags, predictions, and scores by benchmark, task and metric."""
     fields = asdict(receipt)
     fields["results"] = [
         {

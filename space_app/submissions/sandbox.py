@@ -1,9 +1,9 @@
 """Uploaded files are opened in a process of their own, so that no file can harm the server.
 
 The process is started once and kept; it has a limit of memory, each file has a limit of time, and a process that dies
-or takes too long is replaced. Server and process exchange lines of JSON; sheets and results come back as files that the
-process wrote itself in the formats of ``metrics.sheets`` and ``metrics.results``. Where the system knows no such
-limits (other than POSIX) there is the limit of time alone.
+or takes too long is replaced. Server and process exchange lines of JSON; predictions and results come back as files
+that the process wrote itself in the formats of ``metrics.predictions`` and ``metrics.results``. Where the system knows
+no such limits (other than POSIX) there is the limit of time alone.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...metrics.common.errors import SheetError, VLAssayError
+from ...metrics.common.errors import PredictionsError, VLAssayError
 
 if TYPE_CHECKING:
-    from ...metrics.records.predictions import Sheet
+    from ...metrics.records.predictions import Predictions
 
 _MOST_METADATA = 4 << 20
 _MOST_MESSAGE = 600
@@ -57,20 +57,20 @@ class Sandbox:
         """What a Parquet file declares of itself.
 
         Raises:
-            SheetError: it cannot be read; so for all methods.
+            PredictionsError: it cannot be read; so for all methods.
         """
         with self._done("footer", [content], name) as (_, answer):
             return Footer(**answer)
 
-    def read(self, content: bytes, name: str, *, most_rows: int, most_bytes: int) -> Sheet:
-        """The sheet in an upload that has at most so many rows, and bytes in memory."""
-        from ...metrics.records.predictions import read_sheet
+    def read(self, content: bytes, name: str, *, most_rows: int, most_bytes: int) -> Predictions:
+        """The predictions file in an upload that has at most so many rows, and bytes in memory."""
+        from ...metrics.records.predictions import read_predictions
 
         with self._done("read", [content], name, most_rows=most_rows, most_bytes=most_bytes) as (folder, _):
-            return read_sheet(folder / "sheet.parquet")
+            return read_predictions(folder / "predictions.parquet")
 
     def compute(self, contents: Sequence[bytes], name: str, **options: Any) -> bytes:
-        """The results of sheets by the metrics of their tasks, as the file that ``metrics.results`` writes."""
+        """The results of predictions by the metrics of their tasks, as the file that ``metrics.results`` writes."""
         with self._done("compute", contents, name, options=options) as (folder, _):
             return (folder / "results.json").read_bytes()
 
@@ -97,7 +97,7 @@ class Sandbox:
                 message = answer["error"]
                 for file in files:
                     message = message.replace(str(file), name)
-                raise SheetError(readable(message, _MOST_MESSAGE))
+                raise PredictionsError(readable(message, _MOST_MESSAGE))
             yield folder, answer.get("answer")
 
     def _ask(self, line: str, name: str, seconds: float) -> dict[str, Any]:
@@ -119,8 +119,9 @@ class Sandbox:
         except (OSError, ValueError):
             self._stop()
             took = f"took longer than {seconds:g} seconds" if late.is_set() else "ended the process that opened it"
-            raise SheetError(
-                f"{name} {took}, so it was left unread. Write the sheet again with `vl-assay predict`; a sheet of that "
+            raise PredictionsError(
+                f"{name} {took}, so it was left unread. Write the predictions file again with `vl-assay predict`; a "
+                f"predictions file of that "
                 "kind is small and quick to read"
             ) from None
         finally:
@@ -183,11 +184,14 @@ def _serve() -> None:
             _limit(job.pop("memory"), job.pop("seconds"))
             answer["answer"] = work([Path(file) for file in job.pop("files")], **job)
         except MemoryError:
-            answer, spent = {"error": "the sheet needs more memory than an upload may take; write fewer boxes"}, True
+            answer, spent = (
+                {"error": "the predictions file needs more memory than an upload may take; write fewer boxes"},
+                True,
+            )
         except VLAssayError as error:
             answer = {"error": str(error)}
         except Exception as error:  # whatever an untrusted file leads to is an error of that file
-            answer = {"error": f"the sheet cannot be used ({type(error).__name__}: {error})"}
+            answer = {"error": f"the predictions file cannot be used ({type(error).__name__}: {error})"}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
         if spent:
@@ -226,12 +230,12 @@ def _footer(files: list[Path]) -> dict[str, Any]:
     try:
         footer = pq.read_metadata(files[0])
     except (pa.ArrowException, OSError) as error:
-        raise SheetError(f"{files[0]} is not a readable Parquet file: {error}") from error
+        raise PredictionsError(f"{files[0]} is not a readable Parquet file: {error}") from error
     text = (footer.metadata or {}).get(b"vl_assay")
     if text is None or len(text) > _MOST_METADATA:
         found = "no `vl_assay` metadata" if text is None else f"{len(text):,} bytes of metadata"
-        raise SheetError(
-            f"{files[0]} is no score sheet: it has {found}; `vl-assay predict` writes sheets, with at most "
+        raise PredictionsError(
+            f"{files[0]} is no predictions file: it has {found}; `vl-assay predict` writes predictions, with at most "
             f"{_MOST_METADATA:,} bytes of it"
         )
     size = sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups))
@@ -242,7 +246,7 @@ def _read(files: list[Path], most_rows: int, most_bytes: int) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from ...metrics.records.predictions import read_sheet, write_sheet
+    from ...metrics.records.predictions import read_predictions, write_predictions
 
     rows = size = 0
     try:
@@ -250,13 +254,14 @@ def _read(files: list[Path], most_rows: int, most_bytes: int) -> None:
         for batch in pq.ParquetFile(files[0]).iter_batches(batch_size=16):
             rows, size = rows + batch.num_rows, size + batch.nbytes
             if rows > most_rows or size > most_bytes:
-                raise SheetError(
-                    f"{files[0]} holds more than a sheet of its task may: its first {rows:,} rows have {size:,} bytes, "
+                raise PredictionsError(
+                    f"{files[0]} holds more than a predictions file of its task may: its first {rows:,} rows have "
+                    f"{size:,} bytes, "
                     f"and there can be {most_rows:,} rows of {most_bytes:,} bytes"
                 )
     except (pa.ArrowException, OSError) as error:
-        raise SheetError(f"{files[0]} is not a readable Parquet file: {error}") from error
-    write_sheet(files[0].with_name("sheet.parquet"), read_sheet(files[0]))
+        raise PredictionsError(f"{files[0]} is not a readable Parquet file: {error}") from error
+    write_predictions(files[0].with_name("predictions.parquet"), read_predictions(files[0]))
 
 
 def _compute(files: list[Path], options: dict[str, Any]) -> None:
@@ -264,7 +269,9 @@ def _compute(files: list[Path], options: dict[str, Any]) -> None:
     from ...metrics.evaluation import compute
     from ...metrics.records.results import write_results
 
-    results = compute(files, metrics=lambda sheet: get_task(sheet.benchmark, sheet.task).metrics, **options)
+    results = compute(
+        files, metrics=lambda predictions: get_task(predictions.benchmark, predictions.task).metrics, **options
+    )
     # What an upload says that rules without images reach, nobody has checked.
     for result in results:
         result.benchmark.pop("blind", None)

@@ -1,4 +1,4 @@
-"""Submissions: from uploaded sheets to a stored request, results computed anew, and a status.
+"""Submissions: from uploaded predictions to a stored request, results computed anew, and a status.
 
 A request is stored in one addition, and with that it counts; results are derived from it, and `finish` computes those
 that a crash or a change of the metrics has left missing. Records never change: whatever is said later of a submission
@@ -17,8 +17,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ...metrics.common.errors import (
+    PredictionsError,
     RateLimitError,
-    SheetError,
     StorageError,
     SubmissionError,
     UnknownNameError,
@@ -41,16 +41,16 @@ from ..storage.records import (
 from ..storage.records import metrics_version as metrics_version
 from ..storage.records import results_of as results_of
 from ..storage.records import submissions as submissions
-from .gates import find_flags, scores_hash
+from .plausibility import find_flags, scores_hash
 from .uploads import SANDBOX, check_link, check_text, check_upload, expected, positive_setting
 
 if TYPE_CHECKING:
-    from ...metrics.records.predictions import Sheet
+    from ...metrics.records.predictions import Predictions
     from ..storage.storage import Storage
 
 MODEL_FIELDS = ("name", "family", "parameters", "training_data", "link")
-MOST_SHEETS = 50
-# Part of a published figure: the same sheet has the same intervals for ever.
+MOST_FILES = 50
+# Part of a published figure: the same predictions has the same intervals for ever.
 # Those of `vl-assay report`: the board, the command line and model cards show the same digits.
 OPTIONS: dict[str, Any] = {"confidence": 0.95, "seed": 0}
 _HOUR = timedelta(hours=1)
@@ -62,12 +62,13 @@ class Receipt:
     """What is known of a submission when it has been made, or previewed.
 
     Attributes:
-        id: 16 hexadecimal digits, fixed by user, model and sheets.
+        id: 16 hexadecimal digits, fixed by user, model and predictions.
         time: when it was first made, UTC, ISO 8601.
         status: "pending" (no results yet), "accepted", "flagged" or "withdrawn".
         flags: what a person should look at, a sentence each.
-        sheets: of each sheet its `sha256`, `benchmark`, `task`, number of `rows`, the hash of its `scores`, and the
-            `model` that the sheet itself names.
+        predictions: of each predictions file its `sha256`, `benchmark`, `task`, number of `rows`, the hash of its
+            `scores`, and the
+            `model` that the predictions file itself names.
         results: as ``metrics.evaluation.compute`` gives them with `OPTIONS`.
     """
 
@@ -75,7 +76,7 @@ class Receipt:
     time: str
     status: str
     flags: tuple[str, ...]
-    sheets: tuple[dict[str, Any], ...]
+    predictions: tuple[dict[str, Any], ...]
     results: list[Result]
 
 
@@ -84,7 +85,7 @@ class _Draft:
     """A submission that has been checked and evaluated, and is not stored."""
 
     model: dict[str, Any]
-    sheets: tuple[dict[str, Any], ...]
+    predictions: tuple[dict[str, Any], ...]
     flags: tuple[str, ...]
     results: bytes
 
@@ -107,14 +108,14 @@ def submit(
 
     Args:
         storage: where to.
-        uploads: score sheets of one model, each of another task.
-        model: `MODEL_FIELDS` as they were typed; without a name the sheets' own counts.
+        uploads: predictions of one model, each of another task.
+        model: `MODEL_FIELDS` as they were typed; without a name the predictions' own counts.
         user: the verified name of who submits, "" where there is no login.
         names: what the user calls the uploads, for messages.
         now: the clock.
 
     Raises:
-        SheetError: an upload or a typed field is refused; the message says why, and nothing is stored.
+        PredictionsError: an upload or a typed field is refused; the message says why, and nothing is stored.
         SubmissionError: the uploads do not belong together; nothing is stored.
         RateLimitError: too many submissions in an hour; nothing is stored.
         StorageError: the storage failed. The submission is stored or not, and making it again is safe.
@@ -134,7 +135,7 @@ def submit(
         storage.add({results_path(id): results}, f"Results of submission {id}")
         found = get_submission(storage, id)
     return Receipt(
-        found.id, found.time, found.status, found.flags, found.sheets, parse_results(results, results_path(id))
+        found.id, found.time, found.status, found.flags, found.predictions, parse_results(results, results_path(id))
     )
 
 
@@ -152,21 +153,21 @@ def preview(
     id, draft = _id(user, typed, uploads), _draft(uploads, typed, names)
     flags = (*draft.flags, *_repeated(draft, user, records(storage)))
     status = "flagged" if flags else "accepted"
-    return Receipt(id, _iso(now()), status, flags, draft.sheets, parse_results(draft.results, results_path(id)))
+    return Receipt(id, _iso(now()), status, flags, draft.predictions, parse_results(draft.results, results_path(id)))
 
 
 def finish(storage: Storage) -> list[str]:
     """Compute what results are missing: after a crash, and of all submissions when the metrics have changed.
 
     Returns:
-        What could not be computed, in words: submissions whose records or sheets are damaged, or can no longer be
+        What could not be computed, in words: submissions whose records or predictions are damaged, or can no longer be
         evaluated.
     """
     problems = []
     there = set(storage.paths("results/"))
     for each in submissions(storage):
         problems += [f"the submission {each.id}: {problem}" for problem in each.problems]
-        if each.sheets and results_path(each.id) not in there:
+        if each.predictions and results_path(each.id) not in there:
             try:
                 results = _compute_stored(storage, each)
                 storage.add({results_path(each.id): results}, f"Results of submission {each.id}")
@@ -197,7 +198,7 @@ def review(
     Raises:
         SubmissionError: there is no such submission, or no name.
         UnknownNameError: there is no such status.
-        SheetError: the reason or the name cannot be shown.
+        PredictionsError: the reason or the name cannot be shown.
         StorageError: it could not be stored.
     """
     get_submission(storage, id)
@@ -220,7 +221,7 @@ def withdraw(
 
     Raises:
         SubmissionError: there is none of that id, or it is not this user's.
-        SheetError, StorageError: as for `review`.
+        PredictionsError, StorageError: as for `review`.
     """
     if not user or get_submission(storage, id).user != user:
         raise SubmissionError(
@@ -236,32 +237,36 @@ def _id(user: str, typed: Mapping[str, Any], uploads: Sequence[bytes]) -> str:
 
 
 def _draft(uploads: Sequence[bytes], typed: Mapping[str, Any], names: Sequence[str]) -> _Draft:
-    if not 1 <= len(uploads) <= MOST_SHEETS:
-        raise SubmissionError(f"{len(uploads)} sheets came; a submission has 1 to {MOST_SHEETS}")
+    if not 1 <= len(uploads) <= MOST_FILES:
+        raise SubmissionError(f"{len(uploads)} predictions came; a submission has 1 to {MOST_FILES}")
     if len(names) not in (0, len(uploads)):
-        raise SubmissionError(f"{len(uploads)} sheets came with {len(names)} names; give each one or none")
-    labels = names or [f"sheet {number}" for number in range(1, len(uploads) + 1)]
-    sheets = [check_upload(content, label) for content, label in zip(uploads, labels, strict=True)]
-    _check_together(sheets)
-    flags = [flag for sheet in sheets for flag in find_flags(sheet, expected(sheet.metadata))]
-    described = tuple(_describe(sheet, content) for sheet, content in zip(sheets, uploads, strict=True))
-    model = {**typed, "name": typed["name"] or sheets[0].model}
-    return _Draft(model, described, tuple(flags), SANDBOX.compute(uploads, "a sheet", **OPTIONS))
+        raise SubmissionError(f"{len(uploads)} predictions came with {len(names)} names; give each one or none")
+    labels = names or [f"predictions {number}" for number in range(1, len(uploads) + 1)]
+    all_predictions = [check_upload(content, label) for content, label in zip(uploads, labels, strict=True)]
+    _check_together(all_predictions)
+    flags = [
+        flag for predictions in all_predictions for flag in find_flags(predictions, expected(predictions.metadata))
+    ]
+    described = tuple(
+        _describe(predictions, content) for predictions, content in zip(all_predictions, uploads, strict=True)
+    )
+    model = {**typed, "name": typed["name"] or all_predictions[0].model}
+    return _Draft(model, described, tuple(flags), SANDBOX.compute(uploads, "a predictions file", **OPTIONS))
 
 
 def _store(
     storage: Storage, id: str, user: str, draft: _Draft, uploads: Sequence[bytes], now: Callable[[], datetime]
 ) -> None:
     """Store a request, unless it has been stored meanwhile, or too many others have."""
-    sheets = zip(draft.sheets, uploads, strict=True)
-    files = {f"requests/{id}/{sheet['sha256']}.parquet": content for sheet, content in sheets}
+    all_predictions = zip(draft.predictions, uploads, strict=True)
+    files = {f"requests/{id}/{predictions['sha256']}.parquet": content for predictions, content in all_predictions}
     with _adding:
         earlier = records(storage)
         if id in earlier:
             return
         _check_rate(earlier.values(), now())
         flags = [*draft.flags, *_repeated(draft, user, earlier)]
-        content = {"id": id, "time": _iso(now()), "user": user, "model": draft.model, "sheets": draft.sheets}
+        content = {"id": id, "time": _iso(now()), "user": user, "model": draft.model, "predictions": draft.predictions}
         files[record_path(id)] = _json({"schema": SCHEMA, "version": VERSION, **content, "flags": flags})
         try:
             storage.add(files, f"Submission {id}")
@@ -271,12 +276,12 @@ def _store(
 
 
 def _compute_stored(storage: Storage, submission: Submission) -> bytes:
-    sheets = []
-    for hash in (sheet["sha256"] for sheet in submission.sheets):
-        sheets.append(storage.read(f"requests/{submission.id}/{hash}.parquet"))
-        if hashlib.sha256(sheets[-1]).hexdigest() != hash:
-            raise SheetError(f"the stored sheet {hash} is damaged: its content has another hash")
-    return SANDBOX.compute(sheets, "a stored sheet", **OPTIONS)
+    all_predictions = []
+    for hash in (predictions["sha256"] for predictions in submission.predictions):
+        all_predictions.append(storage.read(f"requests/{submission.id}/{hash}.parquet"))
+        if hashlib.sha256(all_predictions[-1]).hexdigest() != hash:
+            raise PredictionsError(f"the stored predictions {hash} is damaged: its content has another hash")
+    return SANDBOX.compute(all_predictions, "a stored predictions", **OPTIONS)
 
 
 def _typed(model: Mapping[str, str]) -> dict[str, Any]:
@@ -288,50 +293,61 @@ def _typed(model: Mapping[str, str]) -> dict[str, Any]:
     size = typed["parameters"]
     typed["parameters"] = parameter_count(size)
     if size and typed["parameters"] is None:
-        raise SheetError(f"the model's parameters are {size[:50]!r}; give a number, such as 151000000, 151M or 1.2B")
+        raise PredictionsError(
+            f"the model's parameters are {size[:50]!r}; give a number, such as 151000000, 151M or 1.2B"
+        )
     return typed
 
 
-def _check_together(sheets: Sequence[Sheet]) -> None:
-    models = sorted({sheet.model for sheet in sheets})
+def _check_together(all_predictions: Sequence[Predictions]) -> None:
+    models = sorted({predictions.model for predictions in all_predictions})
     if len(models) > 1:
-        raise SubmissionError(f"the sheets are of {len(models)} models, {', '.join(models)}; submit one at a time")
-    tasks = [f"{sheet.benchmark}/{sheet.task}" for sheet in sheets]
+        raise SubmissionError(f"the predictions are of {len(models)} models, {', '.join(models)}; submit one at a time")
+    tasks = [f"{predictions.benchmark}/{predictions.task}" for predictions in all_predictions]
     for task in tasks:
         if tasks.count(task) > 1:
-            raise SubmissionError(f"{tasks.count(task)} sheets of {task} came; leave one, which may cover all of it")
+            raise SubmissionError(
+                f"{tasks.count(task)} predictions of {task} came; leave one, which may cover all of it"
+            )
 
 
-def _describe(sheet: Sheet, content: bytes) -> dict[str, Any]:
-    own = {key: sheet.metadata["model"].get(key, "") for key in ("name", "family", "revision", "dtype")}
+def _describe(predictions: Predictions, content: bytes) -> dict[str, Any]:
+    own = {key: predictions.metadata["model"].get(key, "") for key in ("name", "family", "revision", "dtype")}
     return {
         "sha256": hashlib.sha256(content).hexdigest(),
-        "benchmark": sheet.benchmark,
-        "task": sheet.task,
-        "rows": len(sheet.rows),
-        "scores": scores_hash(sheet),
+        "benchmark": predictions.benchmark,
+        "task": predictions.task,
+        "rows": len(predictions.rows),
+        "scores": scores_hash(predictions),
         "model": own,
     }
 
 
 def _repeated(draft: _Draft, user: str, stored: Mapping[str, Record]) -> list[str]:
-    """Sheets whose scores came before, from another user or for another model, or ship under another name."""
+    """Predictions whose scores came before, from another user or for another model, or ship under another name."""
     flags = []
-    for sheet in draft.sheets:
-        name = shipped_scores(sheet["benchmark"], sheet["task"]).get(sheet["scores"], draft.model["name"])
+    for predictions in draft.predictions:
+        name = shipped_scores(predictions["benchmark"], predictions["task"]).get(
+            predictions["scores"], draft.model["name"]
+        )
         if name != draft.model["name"]:
             flags.append(
-                f"{sheet['benchmark']}/{sheet['task']}: The scores are the same as those of {name}, {SHIPPED}."
+                f"{predictions['benchmark']}/{predictions['task']}: The scores are the same as those of {name}, "
+                f"{SHIPPED}."
             )
     for id, earlier in stored.items():
         if isinstance(earlier, str) or (earlier["user"], earlier["model"]["name"]) == (user, draft.model["name"]):
             continue
-        known = {(sheet["benchmark"], sheet["task"], sheet.get("scores")) for sheet in earlier["sheets"]}
+        known = {
+            (predictions["benchmark"], predictions["task"], predictions.get("scores"))
+            for predictions in earlier["predictions"]
+        }
         flags += [
-            f"{sheet['benchmark']}/{sheet['task']}: The scores are the same as those of {earlier['model']['name']} in "
+            f"{predictions['benchmark']}/{predictions['task']}: The scores are the same as those of "
+            f"{earlier['model']['name']} in "
             f"the submission {id}."
-            for sheet in draft.sheets
-            if (sheet["benchmark"], sheet["task"], sheet["scores"]) in known
+            for predictions in draft.predictions
+            if (predictions["benchmark"], predictions["task"], predictions["scores"]) in known
         ]
     return flags
 

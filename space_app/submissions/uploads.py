@@ -1,4 +1,4 @@
-"""Whether an uploaded sheet is whole, honest in form, and about the data that its task has.
+"""Whether an uploaded predictions is whole, honest in form, and about the data that its task has.
 
 Nothing is computed of the scores here: each example must be there once, as in the dataset, with scores of the right
 shape. Nothing of an upload is opened outside the sandbox.
@@ -16,12 +16,12 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ...metrics.common.errors import SheetError, UnknownNameError, VLAssayError
+from ...metrics.common.errors import PredictionsError, UnknownNameError, VLAssayError
 from .sandbox import Footer, Sandbox, readable
 
 if TYPE_CHECKING:
     from ...hub_datasets import Example, Task, TaskData
-    from ...metrics.records.predictions import Sheet
+    from ...metrics.records.predictions import Predictions
     from ...metrics.records.schema import Row
 
 SANDBOX = Sandbox()
@@ -31,24 +31,24 @@ _MEGABYTE = 1 << 20
 _MOST_TEXT = 1000
 _DEEPEST = 8
 _IMAGE_KEY = re.compile(r"[0-9a-f]{32}|file:.{1,300}")
-# The scheme of the sheet, its structure beside the values, and slack for what the writer adds.
+# The scheme of the predictions file, its structure beside the values, and slack for what the writer adds.
 _ROW_BYTES, _IMAGE_BYTES, _SPARE_BYTES = 200, 320, 4 * _MEGABYTE
 _loading = threading.Lock()
 
 
-def check_upload(content: bytes, name: str = "") -> Sheet:
-    """Read an uploaded sheet and hold it against the examples of its task.
+def check_upload(content: bytes, name: str = "") -> Predictions:
+    """Read an uploaded predictions and hold it against the examples of its task.
 
     Args:
         content: the file.
         name: what the user calls it, for messages only.
 
     Returns:
-        The sheet, of which only what the model said is the user's own.
+        The predictions file, of which only what the model said is the user's own.
 
     Raises:
-        SheetError: it is too large, damaged, of no known task, of other data, or incomplete; the message says what
-            came, what is allowed and what to do.
+        PredictionsError: it is too large, damaged, of no known task, of other data, or incomplete; the message says
+            what came, what is allowed and what to do.
     """
     label = _label(name)
     _check_bytes(content, label)
@@ -57,22 +57,25 @@ def check_upload(content: bytes, name: str = "") -> Sheet:
     data = expected(metadata, label)
     most_bytes = _most_bytes(data)
     _check_declared(footer, len(data.examples), most_bytes, label)
-    sheet = SANDBOX.read(content, label, most_rows=len(data.examples), most_bytes=most_bytes)
+    predictions = SANDBOX.read(content, label, most_rows=len(data.examples), most_bytes=most_bytes)
     # A Parquet file may keep them twice, in its footer and with the schema of its columns.
-    if sheet.metadata != metadata:
-        raise SheetError(f"{label} has two different `vl_assay` metadata; upload it as `vl-assay predict` wrote it")
-    _check_benchmark(sheet, data, label)
-    _check_rows(sheet, data, label)
-    return sheet
+    if predictions.metadata != metadata:
+        raise PredictionsError(
+            f"{label} has two different `vl_assay` metadata; upload it as `vl-assay predict` wrote it"
+        )
+    _check_benchmark(predictions, data, label)
+    _check_rows(predictions, data, label)
+    return predictions
 
 
-def expected(metadata: Mapping[str, Any], label: str = "the sheet") -> TaskData:
-    """The data of the task that a sheet's metadata name; kept in memory.
+def expected(metadata: Mapping[str, Any], label: str = "the predictions file") -> TaskData:
+    """The data of the task that a predictions file's metadata name; kept in memory.
 
     ``VL_ASSAY_DATA_DIR`` names a folder with the sources of what is not downloaded, in a folder for each benchmark.
 
     Raises:
-        SheetError: there is no such task, the sheet is of another kind, or the task's data are not on this server.
+        PredictionsError: there is no such task, the predictions file is of another type, or the task's data are not on
+            this server.
     """
     from ...hub_datasets.core.benchmarks import get_task
 
@@ -82,28 +85,32 @@ def expected(metadata: Mapping[str, Any], label: str = "the sheet") -> TaskData:
     try:
         task = get_task(str(name), str(task_name))
     except UnknownNameError as error:
-        raise SheetError(f"{label}: {readable(str(error), 400)}; choose a task that `vl-assay list` shows") from None
-    if metadata.get("kind") != task.kind:
-        raise SheetError(
-            f"{label} is a sheet of the kind {_shown(metadata.get('kind'))}, but the task {name}/{task_name} is of the "
-            f"kind {task.kind}; score it again with `vl-assay predict`"
+        raise PredictionsError(
+            f"{label}: {readable(str(error), 400)}; choose a task that `vl-assay list` shows"
+        ) from None
+    if metadata.get("task_type") != task.task_type:
+        raise PredictionsError(
+            f"{label} is a predictions file of the type {_shown(metadata.get('task_type'))}, but the task "
+            f"{name}/{task_name} is of the "
+            f"type {task.task_type}; score it again with `vl-assay predict`"
         )
     part = _part(task, section.get("configs"))
     if part is None:
-        raise SheetError(
-            f"{label} has the configurations {_shown(section.get('configs'))}; a sheet of {name}/{task_name} has all "
+        raise PredictionsError(
+            f"{label} has the configurations {_shown(section.get('configs'))}; a predictions file of "
+            f"{name}/{task_name} has all "
             f"of {', '.join(task.configs)}, or one of them"
         )
     try:
         with _loading:
             data = _load(f"{name}/{part}")
     except (VLAssayError, OSError) as error:
-        raise SheetError(
+        raise PredictionsError(
             f"{label} cannot be checked: the data of {name}/{part} are not on this server "
             f"({readable(str(error), 300)}). Submit it where they are, or ask the maintainers to put them there"
         ) from error
     if data.task.name != task.name:
-        raise SheetError(f"{label} has only {part}, which is another task too; score all of {name}/{task_name}")
+        raise PredictionsError(f"{label} has only {part}, which is another task too; score all of {name}/{task_name}")
     return data
 
 
@@ -139,10 +146,10 @@ def check_text(value: Any, what: str, most: int = 200) -> str:
     """A text from outside, without blanks around it.
 
     Raises:
-        SheetError: it is no text, too long, or has characters that cannot be shown.
+        PredictionsError: it is no text, too long, or has characters that cannot be shown.
     """
     if not isinstance(value, str) or not value.isprintable() or len(value) > most:
-        raise SheetError(f"{what} is {_shown(value)}; give at most {most:,} printable characters on one line")
+        raise PredictionsError(f"{what} is {_shown(value)}; give at most {most:,} printable characters on one line")
     return value.strip()
 
 
@@ -150,7 +157,7 @@ def check_link(value: Any, what: str) -> str:
     """A web address, or nothing.
 
     Raises:
-        SheetError: it is neither.
+        PredictionsError: it is neither.
     """
     link = check_text(value, what, 300)
     try:
@@ -159,12 +166,12 @@ def check_link(value: Any, what: str) -> str:
     except ValueError:
         is_link = False
     if link and not is_link:
-        raise SheetError(f"{what} is {_shown(link)}; give an address that begins with https:// or http://")
+        raise PredictionsError(f"{what} is {_shown(link)}; give an address that begins with https:// or http://")
     return link
 
 
 def _label(name: str) -> str:
-    return readable(PurePosixPath(name.replace("\\", "/")).name, 80) or "the sheet"
+    return readable(PurePosixPath(name.replace("\\", "/")).name, 80) or "the predictions file"
 
 
 def _shown(value: Any) -> str:
@@ -174,12 +181,13 @@ def _shown(value: Any) -> str:
 def _check_bytes(content: bytes, label: str) -> None:
     limit = positive_setting("VL_ASSAY_UPLOAD_LIMIT", 64)
     if len(content) > limit * _MEGABYTE:
-        raise SheetError(
-            f"{label} has {len(content) / _MEGABYTE:,.1f} MB; a sheet may have {limit} MB. Detectors: draw fewer boxes "
+        raise PredictionsError(
+            f"{label} has {len(content) / _MEGABYTE:,.1f} MB; a predictions file may have {limit} MB. Detectors: "
+            f"draw fewer boxes "
             "with max_boxes"
         )
     if len(content) < 12 or content[:4] != b"PAR1" or content[-4:] != b"PAR1":
-        raise SheetError(
+        raise PredictionsError(
             f"{label} is no Parquet file, or was cut off: it has {len(content):,} bytes and does not begin and end "
             "with PAR1. Upload the .parquet file that `vl-assay predict` wrote"
         )
@@ -191,26 +199,30 @@ def _metadata(footer: Footer, label: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         metadata = None
     if not isinstance(metadata, dict):
-        raise SheetError(f"{label} is no score sheet: its `vl_assay` metadata are no JSON object; write it again")
+        raise PredictionsError(
+            f"{label} is no predictions file: its `vl_assay` metadata are no JSON object; write it again"
+        )
     for problem in _problems(metadata, "the metadata"):
-        raise SheetError(f"{label}: {problem}")
+        raise PredictionsError(f"{label}: {problem}")
     model = metadata.get("model")
     for key in ("name", "family", "checkpoint", "revision", "dtype"):
         if not isinstance(model, dict) or not check_text(model.get(key, "unknown"), f"{label}: model.{key}"):
-            raise SheetError(f"{label}: model.{key} in the metadata is empty; name the model that gave the scores")
+            raise PredictionsError(
+                f"{label}: model.{key} in the metadata is empty; name the model that gave the scores"
+            )
     assert isinstance(model, dict)
     for key in ("link", "url"):
         check_link(model.get(key, ""), f"{label}: model.{key}")
     parameters = model.get("parameters", 0)
     if not isinstance(parameters, int) or isinstance(parameters, bool) or parameters < 0:
-        raise SheetError(f"{label}: model.parameters is {_shown(parameters)}; give a number of parameters, or 0")
+        raise PredictionsError(f"{label}: model.parameters is {_shown(parameters)}; give a number of parameters, or 0")
     return metadata
 
 
 def _problems(value: Any, where: str, depth: int = 0) -> Iterable[str]:
     """What in metadata nobody should have to show or to store, in words."""
     if depth > _DEEPEST:
-        yield f"{where[:200]} is nested more than {_DEEPEST} levels deep; sheets are flatter"
+        yield f"{where[:200]} is nested more than {_DEEPEST} levels deep; predictions are flatter"
     elif isinstance(value, str) and not (value.isprintable() and len(value) <= _MOST_TEXT):
         yield f"{where} is {_shown(value)}; a text has at most {_MOST_TEXT:,} printable characters"
     elif isinstance(value, int | float) and not abs(value) < 2**63:
@@ -227,22 +239,23 @@ def _problems(value: Any, where: str, depth: int = 0) -> Iterable[str]:
 def _check_declared(footer: Footer, rows: int, most_bytes: int, label: str) -> None:
     """Before anything is read; what is really there is counted again where it is read."""
     if footer.rows != rows or not 0 <= footer.size <= most_bytes:
-        raise SheetError(
-            f"{label} declares {footer.rows:,} rows and {footer.size:,} bytes; a sheet of its task has {rows:,} rows, "
+        raise PredictionsError(
+            f"{label} declares {footer.rows:,} rows and {footer.size:,} bytes; a predictions file of its task has "
+            f"{rows:,} rows, "
             f"each example once, and at most {most_bytes:,} bytes. Score the whole task with `vl-assay predict`"
         )
 
 
 def _most_bytes(data: TaskData) -> int:
-    """A generous bound on what the columns of a sheet take in memory."""
+    """A generous bound on what the columns of a predictions file take in memory."""
     columns = sum(len(example.captions) for example in data.examples)
     total = _SPARE_BYTES
     for example in data.examples:
         texts = [example.id, example.config, example.category, example.cluster or "", example.pair, *example.tags]
         texts += [phrase.text for phrase in example.phrases]
-        if data.task.kind == "matching":
+        if data.task.task_type == "matching":
             numbers = len(example.images) * (len(example.captions) + 2)
-        elif data.task.kind == "retrieval":
+        elif data.task.task_type == "retrieval":
             numbers = columns + len(example.captions)
         else:
             texts.append(example.captions[0])
@@ -253,60 +266,62 @@ def _most_bytes(data: TaskData) -> int:
     return total
 
 
-def _check_benchmark(sheet: Sheet, data: TaskData, label: str) -> None:
-    said = sheet.metadata["benchmark"]
+def _check_benchmark(predictions: Predictions, data: TaskData, label: str) -> None:
+    said = predictions.metadata["benchmark"]
     for key, ours in (("split", data.split), ("fingerprint", data.fingerprint)):
         if said.get(key) != ours:
-            raise SheetError(
+            raise PredictionsError(
                 f"{label} was made with other data: its {key} is {_shown(said.get(key))}, that of "
                 f"{data.benchmark}/{data.task.name} on this server {ours!r}. Score the task again with the published "
                 "dataset and this version of vl-assay"
             )
     own = json.loads(json.dumps(data.task.metrics))
     if said.get("metrics", own) != own:
-        raise SheetError(
+        raise PredictionsError(
             f"{label} declares the metrics {_shown(said['metrics'])}; {data.benchmark}/{data.task.name} is evaluated "
             f"with {json.dumps(own)} here. Score the task again with this version of vl-assay"
         )
-    lacking = sorted(row.id for row in sheet.rows if "" in row.images)
+    lacking = sorted(row.id for row in predictions.rows if "" in row.images)
     if not all(isinstance(each, str) for each in said["missing"]) or sorted(said["missing"]) != lacking:
-        raise SheetError(
+        raise PredictionsError(
             f"{label}: its metadata name {len(said['missing']):,} examples without an image, its rows are "
             f"{len(lacking):,}; both must be the same"
         )
-    if not any(row.is_scored for row in sheet.rows):
-        raise SheetError(f"{label} holds no scores: all images are missing; see the benchmark's card for its images")
+    if not any(row.is_scored for row in predictions.rows):
+        raise PredictionsError(
+            f"{label} holds no scores: all images are missing; see the benchmark's card for its images"
+        )
 
 
-def _check_rows(sheet: Sheet, data: TaskData, label: str) -> None:
-    by_id = {row.id: row for row in sheet.rows}
+def _check_rows(predictions: Predictions, data: TaskData, label: str) -> None:
+    by_id = {row.id: row for row in predictions.rows}
     lacking = [example.id for example in data.examples if example.id not in by_id]
     if lacking:
         strange = by_id.keys() - {example.id for example in data.examples}
-        raise SheetError(
+        raise PredictionsError(
             f"{label} lacks {len(lacking):,} of the {len(data.examples):,} examples, such as {_shown(lacking[0])}, and "
             f"has {len(strange):,} that the task has not{f', such as {_shown(min(strange))}' if strange else ''}; a "
-            "sheet has each example once"
+            "predictions has each example once"
         )
     rows = [by_id[example.id] for example in data.examples]
-    pool = _pool(data.examples, rows) if data.task.kind == "retrieval" else ({}, 0)
+    pool = _pool(data.examples, rows) if data.task.task_type == "retrieval" else ({}, 0)
     images: dict[str, str] = {}
     for example, row in zip(data.examples, rows, strict=True):
         problem = _other_values(example, row, pool[0]) or _other_shape(row, example, pool[1])
         problem = problem or _other_images(example, row, images)
         if problem:
-            raise SheetError(f"{label}: the example {_shown(row.id)}: {problem}")
+            raise PredictionsError(f"{label}: the example {_shown(row.id)}: {problem}")
 
 
 def _other_values(example: Example, row: Row, correct: Mapping[str, list[int]]) -> str | None:
     """Where a row differs from the dataset in what is not the model's to say."""
     ours: dict[str, Any] = {name: getattr(example, name) for name in ("config", "category", "cluster")}
     ours["tags"] = list(example.tags)
-    if row.kind == "matching":
+    if row.task_type == "matching":
         ours["correct"] = list(range(len(example.images)))
-    elif row.kind == "retrieval":
+    elif row.task_type == "retrieval":
         ours["correct"] = correct.get(example.id, [])
-    elif row.kind == "answers":
+    elif row.task_type == "vqa":
         ours |= {"question": example.captions[0], "correct": example.answer}
     else:
         phrases = [{"text": each.text, "start": each.start, "end": each.end} for each in example.phrases]
@@ -323,11 +338,11 @@ def _other_values(example: Example, row: Row, correct: Mapping[str, list[int]]) 
 def _other_shape(row: Any, example: Example, columns: int) -> str | None:
     if not row.is_scored:
         return None
-    if row.kind == "matching" and len(row.scores[0]) != len(example.captions):
+    if row.task_type == "matching" and len(row.scores[0]) != len(example.captions):
         return f"{len(row.scores[0])} scores of an image; it has {len(example.captions)} captions, each with a score"
-    if row.kind == "retrieval" and len(row.scores) != columns:
+    if row.task_type == "retrieval" and len(row.scores) != columns:
         return f"{len(row.scores):,} scores; the set has {columns:,} different captions, each with a score"
-    if row.kind == "detection" and any(len(found) > MOST_BOXES for found in row.scores):
+    if row.task_type == "detection" and any(len(found) > MOST_BOXES for found in row.scores):
         return f"more than {MOST_BOXES} boxes for a phrase; set max_boxes to {MOST_BOXES} or fewer"
     return None
 

@@ -40,7 +40,7 @@ from vl_assay.model_wrappers.finetune.data.reading import Images
 from vl_assay.model_wrappers.finetune.train import run as _run
 from vl_assay.model_wrappers.finetune.train.logging import Log
 from vl_assay.model_wrappers.finetune.train.recipes import RECIPES
-from vl_assay.model_wrappers.finetune.train.training import Running, finetune
+from vl_assay.model_wrappers.finetune.train.training import TrainingConfig, finetune
 
 
 class Photographs(Images):
@@ -113,7 +113,7 @@ def measure_speed(
             training_set,
             out / "speed",
             recipe,
-            running=Running(precision=precision, micro_batch=batch),
+            running=TrainingConfig(precision=precision, micro_batch=batch),
             progress=False,
         )
     finally:

@@ -5,7 +5,7 @@
 `DIR` holds the released annotations (``swap_obj.json`` …). The fused model is BLIP with its image-text matching head,
 of the base size, at 384 pixels, with random weights; pairs and images are those of ``bench_runner.py``, with 4.8 pairs
 to an image, so 9.6 captions. Its rival is the loop of the model's own documentation: one forward of image and caption
-for each caption. Total times, from the built dataset to the sheets, are compared with the forwards alone over the
+for each caption. Total times, from the built dataset to the predictions, are compared with the forwards alone over the
 different images and captions, batched, inputs ready in memory: for BLIP and for ``bench_runner.py``'s ViT-B/32 CLIP.
 Of the rounds, which take turns, the quickest of each counts. Exits with 1 when a ratio misses its goal.
 """
@@ -33,7 +33,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers import BertTokenizer, BlipConfig, BlipForImageTextRetrieval, BlipImageProcessor
 
-from vl_assay.metrics.records.predictions import read_sheet
+from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import load_model, score
 
 BATCH = 32  # the runner's own on a CPU
@@ -107,14 +107,14 @@ class Runner:
         self.scores = np.empty(0)
 
     def __call__(self) -> float:
-        """Seconds from the built dataset to the sheets on the disk."""
+        """Seconds from the built dataset to the predictions on the disk."""
         self.rounds += 1
         start = time.perf_counter()
         paths = score(self.model, self.benchmarks, out=self.out / str(self.rounds), **self.settings)
         seconds = time.perf_counter() - start
-        sheets = {path.stem.split(".")[-1]: read_sheet(path) for path in paths}
-        self.facts = next(iter(sheets.values())).metadata["run"]
-        rows = {name: iter(sheet.rows) for name, sheet in sheets.items()}
+        all_predictions = {path.stem.split(".")[-1]: read_predictions(path) for path in paths}
+        self.facts = next(iter(all_predictions.values())).metadata["run"]
+        rows = {name: iter(predictions.rows) for name, predictions in all_predictions.items()}
         self.scores = np.array([next(rows[category]).scores[0] for category, _ in self.pairs]).ravel()
         return seconds
 

@@ -10,7 +10,7 @@ by more than 15 % and by more than 60 MB.
 
 Beside it stand what the process had in private memory before `score` began and at the most after (looked at every
 10 ms), and from another run, under `tracemalloc`, what Python had allocated at its peak, and by file what it still
-held when the sheet was about to be written.
+held when the predictions file was about to be written.
 """
 
 from __future__ import annotations
@@ -128,10 +128,10 @@ def child(arguments: argparse.Namespace) -> None:
 
 
 def _look_before_writing(held: dict[str, float]) -> None:
-    """Have the megabytes of Python objects that are alive when the sheet is about to be written put into `held`."""
+    """Put the megabytes of Python objects that are alive just before predictions are written into `held`."""
     from vl_assay.model_wrappers.engine import runner as _runner
 
-    write = _runner.write_sheet
+    write = _runner.write_predictions
 
     def look_and_write(*args: Any) -> None:
         statistics = tracemalloc.take_snapshot().statistics("filename")
@@ -139,7 +139,7 @@ def _look_before_writing(held: dict[str, float]) -> None:
         held.update({f"held: {name}": size for name, size in found.items() if size >= _SHOWN})
         write(*args)
 
-    _runner.write_sheet = look_and_write
+    _runner.write_predictions = look_and_write
 
 
 def measure(what: str, data: Path, out: Path, model: Path) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def main() -> int:
         for count in arguments.images:
             data = lay_out(count, work / f"coco-{count}")
             measure("build", data, work / f"built-{count}", model)
-            figures = measure("score", data, work / f"sheets-{count}", model)
+            figures = measure("score", data, work / f"predictions-{count}", model)
             found.append(figures | measure("trace", data, work / f"traced-{count}", model))
     small, large = found
     table = Table("MB", *(f"{count:,} images" for count in arguments.images), "difference", "ratio")

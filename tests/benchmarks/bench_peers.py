@@ -10,9 +10,9 @@ torchvision, of the same build as torch:
 
 Pairs and images are those of ``bench_runner.py``; every model is a ViT-B/32 CLIP with random weights and the tokenizer
 of CLIP, already in memory, and all have the same number of threads. A time goes from the built dataset on the disk to
-the metrics (ours: to the sheets); of the rounds, which take turns, the quickest of each counts. Beside it stand the
-time inside the encoders alone, and the processors' time, workers included, which tells more where other programs run
-(with ``OMP_NUM_THREADS=1``: threads that wait for each other use time too). Each peer has its own defaults:
+the metrics (ours: to the predictions); of the rounds, which take turns, the quickest of each counts. Beside it stand
+the time inside the encoders alone, and the processors' time, workers included, which tells more where other programs
+run (with ``OMP_NUM_THREADS=1``: threads that wait for each other use time too). Each peer has its own defaults:
 
 - `mteb`: ``mteb.evaluate`` of its task ``SugarCrepe`` by its ``CLIPModel``, with a local dataset in place of the Hub's;
   texts in batches of 32, images one at a time, no worker processes.
@@ -58,7 +58,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPTokenizer
 
-from vl_assay.metrics.records.predictions import read_sheet
+from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import LoadOptions, load_model, score
 
 MERGES = 49152 - 256 - 2  # what CLIP uses of the file that open_clip brings
@@ -195,12 +195,12 @@ def prepare_ours(checkpoint: Path, pairs: list, folder: Path, work: Path, dtype:
     rounds = iter(range(1000))
 
     def measure() -> Times:
-        out = work / f"sheets-{dtype}-{next(rounds)}"
+        out = work / f"predictions-{dtype}-{next(rounds)}"
         times, paths = watch.measure(
             lambda: score(model, benchmarks, out=out, data_dir=folder, options=options, progress=False)
         )
-        scores = [row.scores[0] for path in paths for row in read_sheet(path).rows]
-        settled = read_sheet(paths[0]).metadata["run"]["settled_pairs"]
+        scores = [row.scores[0] for path in paths for row in read_predictions(path).rows]
+        settled = read_predictions(paths[0]).metadata["run"]["settled_pairs"]
         if settled:
             print(f"{settled} pairs were settled in double precision, which no peer does", flush=True)
         return times._replace(accuracy=sum(true > false for true, false in scores) / len(scores))

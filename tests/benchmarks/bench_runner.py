@@ -29,7 +29,7 @@ from rich.table import Table
 from tokenizers.implementations import CharBPETokenizer
 from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPTokenizer
 
-from vl_assay.metrics.records.predictions import read_sheet
+from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import load_model, score
 
 CATEGORIES = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
@@ -120,14 +120,14 @@ def bare_forwards(model, pairs, images: Path, batch_size: int) -> float:
 
 
 def ours(model, folder: Path, out: Path) -> float:
-    """Seconds of `score`, from the built dataset to the sheet on the disk."""
+    """Seconds of `score`, from the built dataset to the predictions file on the disk."""
     options = {"verify": False}
     benchmarks = [f"sugarcrepe/{c}" for c in CATEGORIES if json.loads((folder / "data" / f"{c}.json").read_text())]
     score("mock:constant", benchmarks, out=out / "warm", data_dir=folder, options=options, progress=False)
     start = time.perf_counter()
-    paths = score(model, benchmarks, out=out / "sheets", data_dir=folder, options=options, progress=False)
+    paths = score(model, benchmarks, out=out / "predictions", data_dir=folder, options=options, progress=False)
     total = time.perf_counter() - start
-    print(f"runner {total:.1f} s, of which {read_sheet(paths[0]).metadata['run']['seconds']}", flush=True)
+    print(f"runner {total:.1f} s, of which {read_predictions(paths[0]).metadata['run']['seconds']}", flush=True)
     return total
 
 

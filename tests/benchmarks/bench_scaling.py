@@ -4,7 +4,7 @@
 
 `DIR` holds the released annotations (``swap_obj.json`` …). The model is a ViT-B/32 CLIP with random weights; pairs and
 images are those of ``bench_runner.py``. The processes are started by ``torchrun``; the time is that of the phase
-``scores`` in the sheets, so starting, loading the model and opening the data are not in it. Exits with 1 when two
+``scores`` in the predictions, so starting, loading the model and opening the data are not in it. Exits with 1 when two
 processes take more than 0.6 of the time of one.
 
 A process decodes images in threads beside the one that computes, so one process alone keeps more than one core busy.
@@ -27,21 +27,21 @@ from bench_runner import lay_out, make_checkpoint, read_pairs
 from rich.console import Console
 from rich.table import Table
 
-from vl_assay.metrics.records.predictions import read_sheet
+from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import score
 
 GOAL = 0.6
 
 
 def run(processes: int, benchmarks: list[str], checkpoint: Path, folder: Path, out: Path) -> dict[str, Any]:
-    """What the sheets say of a run with that many processes."""
+    """What the predictions say of a run with that many processes."""
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", str(processes)]
     command += ["-m", "vl_assay.metrics.common.command_line", "score", str(checkpoint), *benchmarks]
     command += ["--data-dir", str(folder), "--out", str(out), "-o", "verify=false", "--no-cache"]
     done = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-    facts = read_sheet(min(out.glob("*.parquet"))).metadata["run"]
+    facts = read_predictions(min(out.glob("*.parquet"))).metadata["run"]
     if (facts["processes"], facts["threads"]) != (processes, 1):
         raise SystemExit(f"ran {facts['processes']} processes of {facts['threads']} threads, not {processes} of 1")
     stages = {name: stage["total"] for name, stage in facts["stages"].items()}

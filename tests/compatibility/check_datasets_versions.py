@@ -3,10 +3,10 @@
     python tests/compatibility/check_datasets_versions.py [--versions 2.14.7 3.6.0] [--only toy_scenes] [--work DIR]
 
 Every benchmark is built by this environment, from the small files of `tests/support/sources_<name>.py`; where images
-may be missing, one is. An environment is made for each version; it opens every configuration and split offline, plain and
-streaming, and must read the rows that this environment reads: text, numbers, nesting, nulls and pixels. Where dataset
-scripts still run (3.6.0), each `builder.py` runs as one and must give the same rows; configurations that need this
-package must say so there. Prints a table and exits with 1 when a check fails.
+may be missing, one is. An environment is made for each version; it opens every configuration and split offline, plain
+and streaming, and must read the rows that this environment reads: text, numbers, nesting, nulls and pixels. Where
+dataset scripts still run (3.6.0), each `builder.py` runs as one and must give the same rows; configurations that need
+this package must say so there. Prints a table and exits with 1 when a check fails.
 
 `DIR` keeps the environments for the next time (some 400 MB each); by default they go with the run.
 """

@@ -13,11 +13,11 @@ from PIL import Image
 from submission_support import MemoryStorage, small_toy_scenes
 
 from vl_assay.hub_datasets import benchmark_names, get_benchmark, load_examples
-from vl_assay.metrics.common.errors import DataError, SheetError
+from vl_assay.metrics.common.errors import DataError, PredictionsError
 from vl_assay.space_app.board.board import Column
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.pages import cards as _cards
-from vl_assay.space_app.pages import duels as _duels
+from vl_assay.space_app.pages import compare as _compare
 from vl_assay.space_app.pages import pictures as _pictures
 
 ITM = Column("toy_scenes", "itm", "sugarcrepe_itm", "accuracy")
@@ -149,11 +149,11 @@ def test_examples_that_are_not_here_are_told_of():
 
 
 def test_models_that_disagree_are_shown_with_captions_scores_and_images(catalogue):
-    html = _duels.disagreements_html(catalogue, ITM, CHOSEN)
+    html = _compare.disagreements_html(catalogue, ITM, CHOSEN)
     head, *lines = cells(html)
     assert head == ["example", "image", "captions or question", "demo-clip", "mock:bag-of-words"]
     assert "of 7,000 examples on which they disagree, the first 20" in html
-    rows = {row.id: row for row in catalogue.sheet(catalogue.board.recomputed(ITM)["demo-clip"]).rows}
+    rows = {row.id: row for row in catalogue.predictions(catalogue.board.recomputed(ITM)["demo-clip"]).rows}
     for name, _, _, said, _ in lines:
         assert said == ", ".join(f"{score:.4g}" for score in rows[name].scores[0])
     assert len(pictures(html)) == len(lines) == 20
@@ -162,28 +162,28 @@ def test_models_that_disagree_are_shown_with_captions_scores_and_images(catalogu
 def test_a_score_that_is_no_mean_has_a_difference_and_no_wins(catalogue):
     f1, mocks = Column("toy_scenes", "vqa", "yes_no_f1", "macro_f1"), ("mock:bag-of-words", "mock:constant")
     chosen = [(mock, "recomputed") for mock in mocks]
-    [_, found] = cells(_duels.differences_html(catalogue, f1, chosen))
+    [_, found] = cells(_compare.differences_html(catalogue, f1, chosen))
     one, two = (catalogue.board.entry(f1, *who).value for who in chosen)
     assert (found[1], found[3:]) == (f"{100 * (one - two):+.1f}", ["< 0.001", "", "", ""])
-    assert _duels.disagreements_html(catalogue, f1, chosen) == ""
+    assert _compare.disagreements_html(catalogue, f1, chosen) == ""
 
 
 def test_detectors_disagree_on_phrases(catalogue):
     recall = Column("toy_scenes", "detection", "grounding_recall", "macro_recall_at_1")
-    html = _duels.disagreements_html(catalogue, recall, [("demo-owlvit (max_boxes=10)", "recomputed"), CHOSEN[1]])
+    html = _compare.disagreements_html(catalogue, recall, [("demo-owlvit (max_boxes=10)", "recomputed"), CHOSEN[1]])
     _, *lines = cells(html)
     assert all(re.search(r", phrase \d$", line[0]) and sorted(line[-2:]) == ["0", "1"] for line in lines)
     assert lines
 
 
 def test_disagreements_without_the_data_or_without_the_right_say_so(catalogue, monkeypatch):
-    monkeypatch.setattr(_duels, "may_show", lambda name: False)
-    html = _duels.disagreements_html(catalogue, ITM, CHOSEN)
+    monkeypatch.setattr(_compare, "may_show", lambda name: False)
+    html = _compare.disagreements_html(catalogue, ITM, CHOSEN)
     assert pictures(html) == []
     assert _pictures.NOT_SHOWN.split(",")[1] in html
 
     def refuse(metadata):
-        raise SheetError("the data are not on this server")
+        raise PredictionsError("the data are not on this server")
 
-    monkeypatch.setattr(_duels, "expected", refuse)
-    assert "the data are not on this server" in _duels.disagreements_html(catalogue, ITM, CHOSEN)
+    monkeypatch.setattr(_compare, "expected", refuse)
+    assert "the data are not on this server" in _compare.disagreements_html(catalogue, ITM, CHOSEN)

@@ -19,7 +19,7 @@ BRITTLE = Column("hard_positives", "swap", "brittleness", "brittleness")
 
 def entry(model="a", value=0.5, column=ITM, origin="recomputed", **other):
     facts = {"family": "clip", "parameters": 10**8, "training_data": "LAION 2B", "interval": None, "n": 10}
-    facts |= {"source": "id", "status": "accepted", "sheet": f"sheet of {model}"}
+    facts |= {"source": "id", "status": "accepted", "predictions": f"predictions of {model}"}
     return Entry(model=model, value=value, origin=origin, **column._asdict(), **{**facts, **other})
 
 
@@ -206,7 +206,9 @@ def test_filtering_looks_at_no_entry_again():
     assert len(board.table(columns[:1], search="99", intervals=True)) == Watched.looked == 19
 
 
-def test_the_board_names_the_sheets_to_compare():
-    board = Board([entry("a"), entry("p", origin="published"), entry("blind", is_baseline=True), entry("n", sheet="")])
-    assert board.recomputed(ITM) == {"a": "sheet of a"}
+def test_the_board_names_the_predictions_to_compare():
+    board = Board(
+        [entry("a"), entry("p", origin="published"), entry("blind", is_baseline=True), entry("n", predictions="")]
+    )
+    assert board.recomputed(ITM) == {"a": "predictions of a"}
     assert board.recomputed(BRITTLE) == {}

@@ -41,10 +41,10 @@ def visit(browser, space):
     assert errors == []
 
 
-def store(space, *sheets):
+def store(space, *all_predictions):
     """Have submissions there before anybody looks."""
-    for sheet in sheets:
-        submissions.submit(space.storage, [sheet], {"family": "clip"})
+    for predictions in all_predictions:
+        submissions.submit(space.storage, [predictions], {"family": "clip"})
     space.catalogue.refresh()
 
 
@@ -61,9 +61,9 @@ def open_tab(page, name):
 
 
 def upload(page, *paths):
-    page.locator("#sheets input[type=file]").set_input_files([str(path) for path in paths])
+    page.locator("#predictions input[type=file]").set_input_files([str(path) for path in paths])
     for path in paths:
-        page.locator("#sheets").get_by_text(path.stem).first.wait_for()
+        page.locator("#predictions").get_by_text(path.stem).first.wait_for()
 
 
 def submit(page, *paths):
@@ -96,7 +96,7 @@ def test_the_board_can_be_searched_and_sorted_and_fits_the_window(visit, width, 
     assert all("NegCLIP" in name for name in names(page) if name not in ("Human", "Chance"))
 
 
-def test_a_good_sheet_is_received_and_its_row_appears(visit, toy):
+def test_a_good_predictions_is_received_and_its_row_appears(visit, toy):
     page = visit()
     text = submit(page, toy.path("vqa", "shuffled"))
     assert "Received as" in text
@@ -131,8 +131,8 @@ BAD = {
 }
 
 
-def test_a_bad_sheet_is_answered_with_what_is_wrong(visit, toy, tmp_path):
-    good = toy.sheet("vqa", "shuffled")
+def test_a_bad_predictions_is_answered_with_what_is_wrong(visit, toy, tmp_path):
+    good = toy.predictions("vqa", "shuffled")
     page = visit()
     open_tab(page, "Submit")
     for name, (change, message) in BAD.items():
@@ -144,13 +144,15 @@ def test_a_bad_sheet_is_answered_with_what_is_wrong(visit, toy, tmp_path):
         answer.wait_for()
         assert message in answer.inner_text()
         assert answer.is_visible()
-        page.locator("#sheets [aria-label='Clear']").click()
+        page.locator("#predictions [aria-label='Clear']").click()
 
 
 def test_no_markup_of_a_submission_becomes_part_of_the_page(visit, toy, tmp_path):
     name = "<img src=x onerror=alert(1)><script>alert(2)</script>"
     path = tmp_path / "markup.parquet"
-    path.write_bytes(changed(toy.sheet("vqa", "shuffled"), metadata=lambda found: found["model"].update(name=name)))
+    path.write_bytes(
+        changed(toy.predictions("vqa", "shuffled"), metadata=lambda found: found["model"].update(name=name))
+    )
     page = visit()
     text = submit(page, path)
     assert name in text
@@ -168,7 +170,7 @@ def choose(page, element, text):
 
 @pytest.mark.parametrize(("width", "dark"), [(1440, False), (390, True)])
 def test_models_are_set_side_by_side(visit, space, toy, width, dark):
-    store(space, toy.sheet("itm", "shuffled"), toy.sheet("itm", "bag-of-words"))
+    store(space, toy.predictions("itm", "shuffled"), toy.predictions("itm", "bag-of-words"))
     page = visit(width, dark)
     open_tab(page, "Compare")
     choose(page, "#compare-score", "Toy Scenes itm · accuracy")
@@ -195,7 +197,10 @@ def test_a_benchmark_shows_its_card_and_examples(visit):
 
 
 def test_scores_are_drawn_against_each_other_and_gaps_as_they_spread(visit, space, toy):
-    store(space, changed(toy.sheet("itm", "shuffled"), metadata=lambda found: found["model"].update(is_baseline=False)))
+    store(
+        space,
+        changed(toy.predictions("itm", "shuffled"), metadata=lambda found: found["model"].update(is_baseline=False)),
+    )
     page = visit()
     open_tab(page, "Insights")
     choose(page, "#across", "SugarCrepe itm · macro accuracy")

@@ -1,4 +1,4 @@
-"""Broken, odd and hostile versions of good sheets: none is taken wrongly, and none harms the server."""
+"""Broken, odd and hostile versions of good predictions: none is taken wrongly, and none harms the server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from submission_support import changed, parquet
 
-from vl_assay.metrics.common.errors import SheetError
+from vl_assay.metrics.common.errors import PredictionsError
 from vl_assay.space_app.submissions.uploads import SANDBOX, check_upload
 
 TASKS = ("order", "groups", "detection", "vqa", "retrieval")
@@ -52,7 +52,7 @@ NAMES = ("s.parquet", "../../etc/passwd", "/dev/zero", f"{SCRIPT}.parquet", "a\x
 
 
 def mutated(rng, goods):
-    """A broken, odd or hostile version of a good sheet, and its name."""
+    """A broken, odd or hostile version of a good predictions, and its name."""
     content = rng.choice(goods)
     how = rng.choice(HOW)
     return how(rng, content), rng.choice(NAMES)
@@ -154,18 +154,18 @@ HOW = (
 )
 
 
-def is_right(sheet, goods):
-    """Whether a sheet that was taken says of its task what a good one says, by other code than the check."""
-    [good] = [good for good in map(described, goods) if good["benchmark"]["task"] == sheet.task]
+def is_right(predictions, goods):
+    """Whether a predictions file that was taken says of its task what a good one says, by other code than the check."""
+    [good] = [good for good in map(described, goods) if good["benchmark"]["task"] == predictions.task]
     ours = {row["id"]: row for row in good["rows"]}
     said_by_model = {"scores", "score", "boxes", "images"}
-    for row in sheet.rows:
+    for row in predictions.rows:
         for key in ours[row.id].keys() - said_by_model:
             assert getattr(row, key) == ours[row.id][key], (row.id, key)
         numbers = re.findall(r"nan|inf", str([getattr(row, key, None) for key in ("scores", "score", "boxes")]))
         assert numbers == []
-    assert sheet.metadata["benchmark"]["fingerprint"] == good["benchmark"]["fingerprint"]
-    return sorted(row.id for row in sheet.rows) == sorted(ours)
+    assert predictions.metadata["benchmark"]["fingerprint"] == good["benchmark"]["fingerprint"]
+    return sorted(row.id for row in predictions.rows) == sorted(ours)
 
 
 def described(content):
@@ -183,10 +183,10 @@ def fuzz(goods, seeds):
         content, name = mutated(random.Random(seed), goods)
         told = ""
         try:
-            sheet = check_upload(content, name)
+            predictions = check_upload(content, name)
             taken += 1
-            assert is_right(sheet, goods), seed
-        except SheetError as error:
+            assert is_right(predictions, goods), seed
+        except PredictionsError as error:
             told = str(error)
         assert told.isprintable(), seed
         assert len(told) < 1500, seed
@@ -207,10 +207,10 @@ def peak(process):
 
 
 def test_hostile_uploads_are_refused_and_harm_nothing(toy):
-    taken = fuzz([toy.sheet(task) for task in TASKS], range(300))
+    taken = fuzz([toy.predictions(task) for task in TASKS], range(300))
     assert taken < 100  # such as those with a flipped bit in a score
 
 
 @pytest.mark.slow
 def test_ten_thousand_hostile_uploads_are_refused_and_harm_nothing(toy):
-    fuzz([toy.sheet(task) for task in TASKS], range(1000, 11_000))
+    fuzz([toy.predictions(task) for task in TASKS], range(1000, 11_000))

@@ -57,7 +57,7 @@ def test_no_entry_is_of_nothing_and_all_say_that_they_are_not_recomputed():
     assert len(ENTRIES) == sum(len(typed_again(table)) for table in all_tables().values())
     for entry in ENTRIES:
         assert 0 <= entry.value <= 1
-        assert (entry.interval, entry.sheet, entry.status) == (None, "", "published")
+        assert (entry.interval, entry.predictions, entry.status) == (None, "", "published")
         assert re.fullmatch(r".+ \(.+\), Table \d, row .+, column .+", entry.source)
         assert entry.origin == ("reference" if entry.model in ("Human", "Chance") else "published")
 

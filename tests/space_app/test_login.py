@@ -79,10 +79,12 @@ def cookie(name, secret=SECRET):
     return "session=" + signer.sign(base64.b64encode(json.dumps(session).encode())).decode()
 
 
-def sheet(toy, folder, number):
-    """The path of a sheet like no other."""
+def predictions(toy, folder, number):
+    """The path of a predictions file like no other."""
     path = folder / f"{number}.parquet"
-    path.write_bytes(changed(toy.sheet("vqa", "shuffled"), rows=lambda rows: rows[0].update(score=0.001 * number)))
+    path.write_bytes(
+        changed(toy.predictions("vqa", "shuffled"), rows=lambda rows: rows[0].update(score=0.001 * number))
+    )
     return path
 
 
@@ -112,13 +114,13 @@ def test_a_space_has_a_button_to_log_in(space):
 
 
 def test_a_submission_bears_the_name_of_who_is_logged_in(space, toy, tmp_path):
-    receipt = call(space, sheet(toy, tmp_path, 1), {"cookie": cookie("grace")})
+    receipt = call(space, predictions(toy, tmp_path, 1), {"cookie": cookie("grace")})
     assert receipt["status"] == "accepted"
     assert users(space)[-1] == "grace"
 
 
 def test_a_submission_bears_the_name_of_whose_token_a_program_sends(space, toy, tmp_path):
-    receipt = call(space, sheet(toy, tmp_path, 2), oauth_token="hf_adas_own_token")
+    receipt = call(space, predictions(toy, tmp_path, 2), oauth_token="hf_adas_own_token")
     assert receipt["status"] == "accepted"
     assert users(space)[-1] == "ada"
 
@@ -140,7 +142,7 @@ def test_a_submission_bears_the_name_of_whose_token_a_program_sends(space, toy, 
 )
 def test_who_does_not_log_in_is_refused_and_nothing_is_stored(space, toy, tmp_path, headers, token, message):
     before = space.storage.paths()
-    answer = call(space, sheet(toy, tmp_path, 3), headers, oauth_token=token)
+    answer = call(space, predictions(toy, tmp_path, 3), headers, oauth_token=token)
     assert message in answer["error"]
     assert space.storage.paths() == before
 
@@ -175,14 +177,14 @@ def test_no_request_can_say_who_sends_it(space, body, private):
     assert space.storage.paths() == before
 
 
-def test_anyone_may_check_a_sheet(space, toy, tmp_path):
+def test_anyone_may_check_a_predictions(space, toy, tmp_path):
     check = handler(app.build(space.catalogue), "on_check")
-    assert "Nothing is wrong with it" in check([str(sheet(toy, tmp_path, 4))], None, *TYPED)
+    assert "Nothing is wrong with it" in check([str(predictions(toy, tmp_path, 4))], None, *TYPED)
 
 
 def test_users_withdraw_their_own_submissions_and_no_others(space, toy, tmp_path):
     receipts = {
-        name: call(space, sheet(toy, tmp_path, number), {"cookie": cookie(name)})["id"]
+        name: call(space, predictions(toy, tmp_path, number), {"cookie": cookie(name)})["id"]
         for number, name in ((5, "eve"), (6, "mallory"))
     }
     blocks = app.build(space.catalogue)
@@ -206,7 +208,7 @@ def test_users_withdraw_their_own_submissions_and_no_others(space, toy, tmp_path
 
 
 def test_a_user_withdraws_a_submission_in_the_browser(space, toy, tmp_path, browser):
-    id = call(space, sheet(toy, tmp_path, 7), {"cookie": cookie("trent")})["id"]
+    id = call(space, predictions(toy, tmp_path, 7), {"cookie": cookie("trent")})["id"]
     context = browser.new_context()
     name, _, value = cookie("trent").partition("=")
     context.add_cookies([{"name": name, "value": value, "url": space.address}])

@@ -9,8 +9,8 @@ import pytest
 from plotly.graph_objects import Figure
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.metrics.records.predictions import Sheet
-from vl_assay.metrics.records.schema import AnswerRow, MatchingRow
+from vl_assay.metrics.records.predictions import Predictions
+from vl_assay.metrics.records.schema import MatchingRow, VQARow
 from vl_assay.space_app.board.board import Board, Column
 from vl_assay.space_app.board.entries import Entry
 from vl_assay.space_app.board.launch import published
@@ -29,16 +29,16 @@ def profile(*models, skills=SKILLS, **other):
     return [entry(model, (k + 1) / 10, skill, **other) for model in models for k, skill in enumerate(skills)]
 
 
-def sheet_of(*scores, right=0, model="some model"):
+def predictions_of(*scores, right=0, model="some model"):
     rows = [MatchingRow(f"{n}", "c", "c", ["i"], [right], [list(row)]) for n, row in enumerate(scores)]
-    return Sheet(rows, {"benchmark": {"name": "sugarcrepe", "task": "itm"}, "model": {"name": model}})
+    return Predictions(rows, {"benchmark": {"name": "sugarcrepe", "task": "itm"}, "model": {"name": model}})
 
 
 FIGURES = {
     "radar": lambda dark=False: radar(profile("a", EVIL), dark=dark),
     "bars": lambda dark=False: bars(profile("a", EVIL), chance=0.5, dark=dark),
     "scatter": lambda dark=False: scatter([entry(EVIL)], [entry(EVIL, score="macro_accuracy")], dark=dark),
-    "gaps": lambda dark=False: gap_histogram(sheet_of((1, 0), (0, 1), model=EVIL), dark=dark),
+    "gaps": lambda dark=False: gap_histogram(predictions_of((1, 0), (0, 1), model=EVIL), dark=dark),
 }
 every_figure = pytest.mark.parametrize("make", FIGURES.values(), ids=FIGURES)
 
@@ -183,7 +183,7 @@ def place_of(entry):
 
 
 def test_the_histogram_counts_every_example_once_and_a_tie_as_wrong():
-    figure = gap_histogram(sheet_of((3, 1, 2), (0, 0, 0), (1, 2, 0), (5, 0, 0), (0, 0, 9)))
+    figure = gap_histogram(predictions_of((3, 1, 2), (0, 0, 0), (1, 2, 0), (5, 0, 0), (0, 0, 9)))
     right, wrong = figure.data
     assert (right.name, sum(right.y), wrong.name, sum(wrong.y)) == ("right", 2, "wrong, or a tie", 3)
     assert min(right.x) > 0 > max(wrong.x)
@@ -195,16 +195,16 @@ def test_the_histogram_counts_every_example_once_and_a_tie_as_wrong():
 
 
 def test_the_histogram_takes_scores_of_any_size_and_all_ties():
-    assert sum(gap_histogram(sheet_of((1e308, -1e308), (-1e308, 1e308))).data[0].y) == 1
-    assert sum(gap_histogram(sheet_of((1, 1), (2, 2))).data[1].y) == 2
-    assert sum(gap_histogram(sheet_of((0, 5), right=1)).data[0].y) == 1
+    assert sum(gap_histogram(predictions_of((1e308, -1e308), (-1e308, 1e308))).data[0].y) == 1
+    assert sum(gap_histogram(predictions_of((1, 1), (2, 2))).data[1].y) == 2
+    assert sum(gap_histogram(predictions_of((0, 5), right=1)).data[0].y) == 1
 
 
 def test_the_histogram_refuses_what_has_no_gaps():
-    row = AnswerRow("0", "c", "c", ["i"], "is it?", True, 1.0)
+    row = VQARow("0", "c", "c", ["i"], "is it?", True, 1.0)
     with pytest.raises(
-        ScoresError, match="a sheet of the kind answers; only those of the kind matching have score gaps"
+        ScoresError, match="a predictions file of the kind answers; only those of the kind matching have score gaps"
     ):
-        gap_histogram(Sheet([row], {}))
-    with pytest.raises(ScoresError, match="no example of this sheet has scores of two captions"):
-        gap_histogram(sheet_of((1,)))
+        gap_histogram(Predictions([row], {}))
+    with pytest.raises(ScoresError, match="no example of this predictions file has scores of two captions"):
+        gap_histogram(predictions_of((1,)))

@@ -1,4 +1,4 @@
-"""What is made of score sheets: the entries of the leaderboard, and the models that cannot be told from the best."""
+"""What is made of predictions: the entries of the leaderboard, and the models that cannot be told from the best."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vl_assay.hub_datasets import report
-from vl_assay.metrics.common.errors import SheetError
+from vl_assay.metrics.common.errors import PredictionsError
 from vl_assay.metrics.evaluation import lines
 from vl_assay.metrics.modules.discovery import get_spec
-from vl_assay.metrics.records.predictions import Sheet, read_sheet, write_sheet
-from vl_assay.metrics.records.schema import AnswerRow, DetectionRow, MatchingRow, RetrievalRow
+from vl_assay.metrics.records.predictions import Predictions, read_predictions, write_predictions
+from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, VQARow
 from vl_assay.space_app.board.entries import chance_levels, of_results, parameter_count
 from vl_assay.space_app.board.paired import PairedTests
 
 
-def sheet_of(rows, benchmark, task, configs, model="some model"):
+def predictions_of(rows, benchmark, task, configs, model="some model"):
     said = {"name": benchmark, "task": task, "configs": configs, "rows": len(rows), "missing": []}
     said["missing"] = [row.id for row in rows if not row.is_scored]
-    return Sheet(rows, {"benchmark": said, "model": {"name": model, "family": "clip", "parameters": 7}, "run": {}})
+    return Predictions(
+        rows, {"benchmark": said, "model": {"name": model, "family": "clip", "parameters": 7}, "run": {}}
+    )
 
 
-def matching_sheet(benchmark, task, categories, shape, seed, n=120, tags=()):
+def matching_predictions(benchmark, task, categories, shape, seed, n=120, tags=()):
     """Random scores of few values, so that some tie; every seventh example lacks its image."""
     rng = np.random.default_rng(seed)
     rows = [
@@ -40,21 +42,19 @@ def matching_sheet(benchmark, task, categories, shape, seed, n=120, tags=()):
         )
         for number in range(n)
     ]
-    return sheet_of(rows, benchmark, task, [task])
+    return predictions_of(rows, benchmark, task, [task])
 
 
-def answer_sheet(seed, n=120):
+def answer_predictions(seed, n=120):
     rng = np.random.default_rng(seed)
     rows = [
-        AnswerRow(
-            f"{number}", "vqa", "object", [f"i{number // 2}"], "is it?", number % 2 == 0, float(rng.integers(-1, 2))
-        )
+        VQARow(f"{number}", "vqa", "object", [f"i{number // 2}"], "is it?", number % 2 == 0, float(rng.integers(-1, 2)))
         for number in range(n)
     ]
-    return sheet_of(rows, "toy_scenes", "vqa", ["vqa"])
+    return predictions_of(rows, "toy_scenes", "vqa", ["vqa"])
 
 
-def detection_sheet(seed, n=60):
+def detection_predictions(seed, n=60):
     """A phrase with one true box, of which the model finds some, and the same phrase on a distractor."""
     rng = np.random.default_rng(seed)
     rows = []
@@ -65,43 +65,45 @@ def detection_sheet(seed, n=60):
         phrases = [{"text": "a cat", "start": 0, "end": 5}]
         place = (f"{number}", "detection", ["easy", "hard"][number // 2 % 2], [f"i{number}"])
         rows.append(DetectionRow(*place, number % 2 == 0, f"{number // 2}", phrases, truth, [boxes], [scores]))
-    return sheet_of(rows, "toy_scenes", "detection", ["detection"])
+    return predictions_of(rows, "toy_scenes", "detection", ["detection"])
 
 
-def retrieval_sheet(seed, n=30):
+def retrieval_predictions(seed, n=30):
     rng = np.random.default_rng(seed)
     rows = [
         RetrievalRow(f"{k}", "coco", "coco", [f"i{k}"], [k], (rng.random(n) + 2 * (np.arange(n) == k)).astype("f4"))
         for k in range(n)
     ]
-    return sheet_of(rows, "retrieval", "coco", ["coco"])
+    return predictions_of(rows, "retrieval", "coco", ["coco"])
 
 
-SHEETS = {
-    "sugarcrepe_itm": lambda seed: matching_sheet("sugarcrepe", "itm", ["add_att", "swap_obj"], (1, 2), seed),
-    "aro_itm, symmetric relations": lambda seed: matching_sheet(
+PREDICTIONS = {
+    "sugarcrepe_itm": lambda seed: matching_predictions("sugarcrepe", "itm", ["add_att", "swap_obj"], (1, 2), seed),
+    "aro_itm, symmetric relations": lambda seed: matching_predictions(
         "aro", "relation", ["on", "near", "eating"], (1, 2), seed
     ),
-    "aro_itm, rare pairs": lambda seed: matching_sheet("aro", "attribution", ["a & b"] * 9 + ["c & d"], (1, 2), seed),
-    "aro_itm, orders": lambda seed: matching_sheet("toy_scenes", "order", ["order"], (1, 5), seed),
-    "aro_itm, no rare ones": lambda seed: matching_sheet("vl_checklist", "itm", ["a"] * 9 + ["b"], (1, 2), seed),
-    "triples": lambda seed: matching_sheet("toy_scenes", "hard_positives", ["x", "y"], (1, 3), seed),
-    "group_match": lambda seed: matching_sheet("winoground", "groups", ["x", "y"], (2, 2), seed, tags=("t", "u")),
-    "yes_no_f1": answer_sheet,
-    "boxes": detection_sheet,
-    "retrieval_recall": retrieval_sheet,
+    "aro_itm, rare pairs": lambda seed: matching_predictions(
+        "aro", "attribution", ["a & b"] * 9 + ["c & d"], (1, 2), seed
+    ),
+    "aro_itm, orders": lambda seed: matching_predictions("toy_scenes", "order", ["order"], (1, 5), seed),
+    "aro_itm, no rare ones": lambda seed: matching_predictions("vl_checklist", "itm", ["a"] * 9 + ["b"], (1, 2), seed),
+    "triples": lambda seed: matching_predictions("toy_scenes", "hard_positives", ["x", "y"], (1, 3), seed),
+    "group_match": lambda seed: matching_predictions("winoground", "groups", ["x", "y"], (2, 2), seed, tags=("t", "u")),
+    "yes_no_f1": answer_predictions,
+    "boxes": detection_predictions,
+    "retrieval_recall": retrieval_predictions,
 }
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """For each kind of sheet the paths of two of them."""
-    folder = tmp_path_factory.mktemp("sheets")
+    """For each kind of predictions the paths of two of them."""
+    folder = tmp_path_factory.mktemp("predictions")
     found = {}
-    for name, make in SHEETS.items():
+    for name, make in PREDICTIONS.items():
         found[name] = [folder / f"{name}.{seed}.parquet" for seed in (0, 1)]
         for seed, path in enumerate(found[name]):
-            write_sheet(path, make(seed))
+            write_predictions(path, make(seed))
     return found
 
 
@@ -121,12 +123,12 @@ def test_entries_hold_every_number_of_the_report_and_no_other(results):
                     if shown.value is not None:
                         one = found[prefix + score, category]
                         assert (one.value, one.interval, one.n) == (shown.value, shown.interval, line.n)
-                        assert (one.sheet, one.source) == (result.sheet["sha256"], "id")
+                        assert (one.predictions, one.source) == (result.predictions["sha256"], "id")
             shown = result.table_scores
             assert {score for score, _ in found} <= {*shown, *(f"macro_{score}" for score in shown)}
 
 
-def test_what_is_typed_goes_before_what_the_sheet_says_where_it_is_not_empty(results):
+def test_what_is_typed_goes_before_what_the_predictions_says_where_it_is_not_empty(results):
     typed = {"name": "Mine", "family": "", "parameters": "1.5B", "link": "https://x"}
     first = of_results(results["sugarcrepe_itm"], model=typed)[0]
     assert (first.model, first.family, first.parameters, first.training_data) == ("Mine", "clip", 1_500_000_000, "")
@@ -160,17 +162,17 @@ def test_any_parameter_count_is_a_number_in_range_or_none(text):
 # Which models cannot be told from the best.
 
 
-def marks(sheets, metric, score, category=""):
-    """The models that share the mark, of sheets by name."""
-    tests = PairedTests(sheets.__getitem__)
-    return tests.shared({name: name for name in sheets}, metric, score, category)
+def marks(predictions, metric, score, category=""):
+    """The models that share the mark, of predictions by name."""
+    tests = PairedTests(predictions.__getitem__)
+    return tests.shared({name: name for name in predictions}, metric, score, category)
 
 
 def test_every_score_of_the_board_has_a_difference_and_marks_that_follow_from_it(files, results):
     compared = set()
     for name, paths in files.items():
-        sheets = dict(zip("ab", map(read_sheet, paths), strict=True))
-        tests = PairedTests(sheets.__getitem__)
+        predictions = dict(zip("ab", map(read_predictions, paths), strict=True))
+        tests = PairedTests(predictions.__getitem__)
         theirs = of_results(report(paths[1], resamples=100))
         others = {(one.metric, one.score): one.value for one in theirs if not one.category}
         for one in of_results(results[name]):
@@ -181,21 +183,21 @@ def test_every_score_of_the_board_has_a_difference_and_marks_that_follow_from_it
             assert found["difference"] == pytest.approx(one.value - other, abs=1e-12), place
             is_first = (one.value > other) is get_spec(one.metric).is_higher_better(one.score)
             best = {"a" if is_first else "b"}
-            assert marks(sheets, *place) == (best if found["permutation_p_value"] <= 0.05 else {"a", "b"}), place
+            assert marks(predictions, *place) == (best if found["permutation_p_value"] <= 0.05 else {"a", "b"}), place
             compared.add(place)
     assert {("cpd_ap", "ap"), ("yes_no_f1", "macro_f1"), ("group_recall_at_1", "macro_recall_at_1")} <= compared
     assert len(compared) > 30
 
 
 def test_models_without_scores_share_no_mark():
-    tests = PairedTests(lambda sha: pytest.fail("no sheet is needed"))
+    tests = PairedTests(lambda sha: pytest.fail("no predictions file is needed"))
     assert tests.shared({}, "sugarcrepe_itm", "accuracy") == frozenset()
     assert shared({"a": right_on((), lost=range(200))}) == frozenset()
     assert shared({"a": right_on(range(150))}, "accuracy", "no category") == frozenset()
 
 
 def right_on(numbers, n=200, category="swap_obj", lost=()):
-    """A sheet that is right on the examples of these numbers; each image has two examples."""
+    """A predictions file that is right on the examples of these numbers; each image has two examples."""
     numbers, lost = set(numbers), set(lost)
     rows = [
         MatchingRow(
@@ -204,26 +206,26 @@ def right_on(numbers, n=200, category="swap_obj", lost=()):
         )
         for k in range(n)
     ]  # fmt: skip
-    return sheet_of(rows, "sugarcrepe", "itm", [category])
+    return predictions_of(rows, "sugarcrepe", "itm", [category])
 
 
-def shared(sheets, score="accuracy", category=""):
-    return marks(sheets, "sugarcrepe_itm", score, category)
+def shared(predictions, score="accuracy", category=""):
+    return marks(predictions, "sugarcrepe_itm", score, category)
 
 
 def test_models_that_differ_by_chance_share_the_mark_and_those_that_differ_surely_do_not():
-    sheets = {"best": right_on(range(150)), "near": right_on(range(148)), "far": right_on(range(90))}
-    assert shared(sheets) == {"best", "near"}
-    assert shared(sheets, "macro_accuracy") == {"best", "near"}
-    assert shared({"only": sheets["far"]}) == {"only"}
+    predictions = {"best": right_on(range(150)), "near": right_on(range(148)), "far": right_on(range(90))}
+    assert shared(predictions) == {"best", "near"}
+    assert shared(predictions, "macro_accuracy") == {"best", "near"}
+    assert shared({"only": predictions["far"]}) == {"only"}
 
 
 def test_images_are_exchanged_and_not_single_examples():
     # Ten images decide: 2 flips of 2 ** 10 are as extreme, p = .00195; twenty single examples would give 2 / 2 ** 20.
-    sheets = {"best": right_on(range(100)), "far": right_on(range(80))}
-    found = PairedTests(sheets.__getitem__).difference("best", "far", "sugarcrepe_itm", "accuracy")
+    predictions = {"best": right_on(range(100)), "far": right_on(range(80))}
+    found = PairedTests(predictions.__getitem__).difference("best", "far", "sugarcrepe_itm", "accuracy")
     assert (found["permutation_p_value"], found["wins"], found["losses"]) == (2 / 2**10, 20, 0)
-    assert shared(sheets) == {"best"}
+    assert shared(predictions) == {"best"}
     # Five images: p = 2 / 2 ** 5 = .0625 is not below 5 %, though ten examples would be.
     assert shared({"best": right_on(range(100)), "far": right_on(range(90))}) == {"best", "far"}
 
@@ -242,7 +244,7 @@ def test_models_are_compared_on_the_examples_that_both_have():
     assert shared({"lost": lost, "whole": right_on(range(50, 200))}) == {"lost"}
     nothing_shared = {"a": right_on(range(200), lost=range(100)), "b": right_on((), lost=range(100, 200))}
     assert shared(nothing_shared) == {"a", "b"}
-    with pytest.raises(SheetError, match="no example in common"):
+    with pytest.raises(PredictionsError, match="no example in common"):
         PairedTests(nothing_shared.__getitem__).pair("a", "b", "sugarcrepe_itm")
 
 
@@ -255,39 +257,41 @@ def test_a_category_is_compared_by_its_own_examples():
         *right_on((), 100).rows,
         *(replace(row, id=f"x{row.id}", category="add_obj") for row in right_on((), 100).rows),
     ]
-    sheets = {name: sheet_of(rows, "sugarcrepe", "itm", ["swap_obj"]) for name, rows in (("a", mixed), ("b", other))}
-    assert shared(sheets) == shared(sheets, category="swap_obj") == {"a"}
-    assert shared(sheets, category="add_obj") == {"a", "b"}
-    assert shared(sheets, category="add_att") == frozenset()
+    predictions = {
+        name: predictions_of(rows, "sugarcrepe", "itm", ["swap_obj"]) for name, rows in (("a", mixed), ("b", other))
+    }
+    assert shared(predictions) == shared(predictions, category="swap_obj") == {"a"}
+    assert shared(predictions, category="add_obj") == {"a", "b"}
+    assert shared(predictions, category="add_att") == frozenset()
 
 
 def test_the_least_brittle_model_is_the_best():
-    def sheet(brittle):
+    def predictions(brittle):
         triples = [[2.0, 0.0, 1.0] if k < brittle else [2.0, 2.0, 1.0] for k in range(100)]
         rows = [MatchingRow(f"{k}", "c", "c", [f"i{k}"], [0], [scores]) for k, scores in enumerate(triples)]
-        return sheet_of(rows, "toy_scenes", "hard_positives", ["hard_positives"])
+        return predictions_of(rows, "toy_scenes", "hard_positives", ["hard_positives"])
 
-    sheets = {"brittle": sheet(90), "firm": sheet(10), "firm too": sheet(11)}
-    assert marks(sheets, "brittleness", "brittleness") == {"firm", "firm too"}
-    assert marks(sheets, "augmented_accuracy", "augmented_accuracy") == {"firm", "firm too"}
-    found = PairedTests(sheets.__getitem__).difference("firm", "brittle", "brittleness", "brittleness")
+    all_predictions = {"brittle": predictions(90), "firm": predictions(10), "firm too": predictions(11)}
+    assert marks(all_predictions, "brittleness", "brittleness") == {"firm", "firm too"}
+    assert marks(all_predictions, "augmented_accuracy", "augmented_accuracy") == {"firm", "firm too"}
+    found = PairedTests(all_predictions.__getitem__).difference("firm", "brittle", "brittleness", "brittleness")
     assert (found["wins"], found["losses"]) == (80, 0)
 
 
 def test_the_smallest_p_value_of_many_detectors_is_significant():
-    rows = detection_sheet(0, n=40).rows
+    rows = detection_predictions(0, n=40).rows
     blind = [replace(row, boxes=[[] for _ in row.boxes], scores=[[] for _ in row.scores]) for row in rows]
     right = [replace(row, boxes=row.truth, scores=[[1.0] * len(each) for each in row.truth]) for row in rows]
-    sheets = {"right": sheet_of(right, "toy_scenes", "detection", ["detection"])}
-    sheets |= {f"blind {k}": sheet_of(blind, "toy_scenes", "detection", ["detection"]) for k in range(11)}
+    predictions = {"right": predictions_of(right, "toy_scenes", "detection", ["detection"])}
+    predictions |= {f"blind {k}": predictions_of(blind, "toy_scenes", "detection", ["detection"]) for k in range(11)}
     # With 200 exchanges the smallest p-value is 1 / 201, of 11 models 11 / 201 = .055: eleven get 400.
-    assert marks(sheets, "cpd_ap", "ap") == {"right"}
+    assert marks(predictions, "cpd_ap", "ap") == {"right"}
 
 
-def test_each_sheet_is_read_once():
-    sheets = {name: right_on(range(k)) for name, k in (("a", 150), ("b", 149), ("c", 20))}
+def test_each_predictions_is_read_once():
+    predictions = {name: right_on(range(k)) for name, k in (("a", 150), ("b", 149), ("c", 20))}
     read = []
-    tests = PairedTests(lambda sha: (read.append(sha), sheets[sha])[1])
+    tests = PairedTests(lambda sha: (read.append(sha), predictions[sha])[1])
     for names in ("ab", "abc", "abc"):
         assert tests.shared({name: name for name in names}, "sugarcrepe_itm", "accuracy") == {"a", "b"}
         tests.shared({name: name for name in names}, "sugarcrepe_itm", "macro_accuracy")

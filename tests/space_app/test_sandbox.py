@@ -12,24 +12,24 @@ import pyarrow.parquet as pq
 import pytest
 from submission_support import changed, parquet
 
-from vl_assay.metrics.common.errors import SheetError
+from vl_assay.metrics.common.errors import PredictionsError
 from vl_assay.space_app.submissions import uploads as _uploads
 from vl_assay.space_app.submissions.sandbox import Sandbox
 from vl_assay.space_app.submissions.uploads import check_upload
 
 
 def test_bombs_are_refused_by_what_they_declare_or_by_what_they_hold(toy):
-    good = toy.sheet("groups")
+    good = toy.predictions("groups")
     metadata = pq.read_schema(io.BytesIO(good)).metadata
     many = parquet(pa.table({"id": pa.nulls(3_000_000)}).replace_schema_metadata(metadata))
     assert len(many) < 100_000
-    with pytest.raises(SheetError, match="declares 3,000,000 rows"):
+    with pytest.raises(PredictionsError, match="declares 3,000,000 rows"):
         check_upload(many)
     # A text that a dictionary keeps once takes its place in every row when it is read.
     heavy = changed(good, rows=lambda rows: [row.update(category="x" * 1_000_000) for row in rows])
     assert len(heavy) < 1_000_000
     assert _uploads.SANDBOX.footer(heavy, "x").size < 4_000_000
-    with pytest.raises(SheetError, match=r"its first 16 rows have 16,\d+,\d+ bytes"):
+    with pytest.raises(PredictionsError, match=r"its first 16 rows have 16,\d+,\d+ bytes"):
         check_upload(heavy)
 
 
@@ -39,15 +39,15 @@ def test_memory_is_limited_by_the_system_too(toy):
     assert len(bomb) < 1_000_000
     sandbox = Sandbox(memory=200 << 20)
     try:
-        with pytest.raises(SheetError, match=r"^x (is not a readable Parquet file: .*alloc|ended the process)"):
+        with pytest.raises(PredictionsError, match=r"^x (is not a readable Parquet file: .*alloc|ended the process)"):
             sandbox.read(bomb, "x", most_rows=10**9, most_bytes=10**12)
-        assert sandbox.footer(toy.sheet("groups"), "x").rows == 40
+        assert sandbox.footer(toy.predictions("groups"), "x").rows == 40
     finally:
         sandbox.close()
 
 
 def test_a_process_that_dies_or_hangs_is_replaced(toy):
-    good = toy.sheet("groups")
+    good = toy.predictions("groups")
     sandbox = Sandbox()
     try:
         assert sandbox.footer(good, "x").rows == 40
@@ -57,14 +57,14 @@ def test_a_process_that_dies_or_hangs_is_replaced(toy):
         assert sandbox.footer(good, "x").rows == 40
         sandbox.seconds = 0.2
         os.kill(sandbox._process.pid, signal.SIGSTOP)  # as one that never comes to an end
-        with pytest.raises(SheetError, match=r"x took longer than 0\.2 seconds"):
+        with pytest.raises(PredictionsError, match=r"x took longer than 0\.2 seconds"):
             sandbox.footer(good, "x")
         sandbox.seconds = 60
         assert sandbox.footer(good, "x").rows == 40
         stopped = sandbox._process
         os.kill(stopped.pid, signal.SIGSTOP)
         threading.Timer(0.2, stopped.kill).start()
-        with pytest.raises(SheetError, match="x ended the process that opened it"):
+        with pytest.raises(PredictionsError, match="x ended the process that opened it"):
             sandbox.footer(good, "x")
         assert sandbox.footer(good, "x").rows == 40
     finally:

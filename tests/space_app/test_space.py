@@ -16,14 +16,14 @@ from urllib.request import urlopen
 
 import pytest
 from space_support import served
-from submission_support import changed, model_sheet
+from submission_support import changed, model_predictions
 from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.command_line import build_app
-from vl_assay.metrics.common.errors import SheetError, StorageError
+from vl_assay.metrics.common.errors import PredictionsError, StorageError
 from vl_assay.space_app.board.board import Column
-from vl_assay.space_app.pages import duels as _duels
+from vl_assay.space_app.pages import compare as _compare
 from vl_assay.space_app.submissions.client import send
 from vl_assay.space_app.submissions.submissions import OPTIONS, submissions
 
@@ -47,7 +47,7 @@ def command(*arguments):
     return CliRunner().invoke(build_app(), list(map(str, arguments)))
 
 
-def test_sheets_that_are_submitted_are_shown_with_the_figures_of_a_report(space, toy):
+def test_predictions_that_are_submitted_are_shown_with_the_figures_of_a_report(space, toy):
     paths = [toy.path(task, "shuffled") for task in ("vqa", "groups")]
     result = command("submit", *paths, "--to", space.address, "--name", "A model", "--json")
     assert result.exit_code == 0, result.output
@@ -69,9 +69,9 @@ def test_sheets_that_are_submitted_are_shown_with_the_figures_of_a_report(space,
 
 
 def test_what_cannot_be_taken_is_refused_with_a_reason_and_not_stored(space, toy, tmp_path):
-    good = toy.sheet("vqa", "shuffled")
+    good = toy.predictions("vqa", "shuffled")
     bad = {
-        "no Parquet": b"PK\x03\x04 no sheet",
+        "no Parquet": b"PK\x03\x04 no predictions file",
         "truncated": good[: len(good) // 2],
         "a row too few": changed(good, rows=lambda rows: rows.pop()),
         "an id twice": changed(good, rows=lambda rows: rows[1].update(id=rows[0]["id"])),
@@ -84,12 +84,12 @@ def test_what_cannot_be_taken_is_refused_with_a_reason_and_not_stored(space, toy
     for name, content in bad.items():
         path = tmp_path / f"{name}.parquet"
         path.write_bytes(content)
-        with pytest.raises(SheetError, match=r"^the leaderboard refuses the submission: .{20}") as caught:
+        with pytest.raises(PredictionsError, match=r"^the leaderboard refuses the submission: .{20}") as caught:
             send(space.address, [path], TYPED)
         messages.add(str(caught.value))
     assert len(messages) == len(bad)
     assert space.storage.paths() == []
-    with pytest.raises(StorageError, match=r"http://127\.0\.0\.1:9 did not take the sheets .* safe"):
+    with pytest.raises(StorageError, match=r"http://127\.0\.0\.1:9 did not take the predictions .* safe"):
         send("http://127.0.0.1:9", [path], TYPED)
     result = command("submit", tmp_path / "nowhere.parquet")
     assert "nowhere.parquet is no file" in str(result.exception)
@@ -97,7 +97,7 @@ def test_what_cannot_be_taken_is_refused_with_a_reason_and_not_stored(space, toy
 
 def test_fifty_submissions_at_the_same_time_are_all_stored_and_shown(space, toy, tmp_path, monkeypatch):
     monkeypatch.setenv("VL_ASSAY_RATE_LIMIT", "100")
-    paths = [model_sheet(toy, tmp_path, number) for number in range(50)]
+    paths = [model_predictions(toy, tmp_path, number) for number in range(50)]
     with ThreadPoolExecutor(50) as pool:
         receipts = list(pool.map(lambda path: send(space.address, [path], TYPED | {"family": "clip"}), paths))
     stored = {each.id: each for each in submissions(space.storage)}
@@ -105,13 +105,17 @@ def test_fifty_submissions_at_the_same_time_are_all_stored_and_shown(space, toy,
     shown = space.catalogue.board.recomputed(VQA)
     assert {model for model in shown if model.startswith("model ")} == {f"model {number}" for number in range(50)}
     for number, (path, receipt) in enumerate(zip(paths, receipts, strict=True)):
-        hash, [sheet], [result] = hashlib.sha256(path.read_bytes()).hexdigest(), receipt["sheets"], receipt["results"]
-        assert (sheet["sha256"], receipt["status"]) == (hash, "accepted")
+        hash, [predictions], [result] = (
+            hashlib.sha256(path.read_bytes()).hexdigest(),
+            receipt["predictions"],
+            receipt["results"],
+        )
+        assert (predictions["sha256"], receipt["status"]) == (hash, "accepted")
         assert space.storage.read(f"requests/{receipt['id']}/{hash}.parquet") == path.read_bytes()
         assert stored[receipt["id"]].model["name"] == f"model {number}"
         assert (stored[receipt["id"]].status, stored[receipt["id"]].time) == ("accepted", receipt["time"])
         entry = space.catalogue.board.entry(VQA, f"model {number}", "recomputed")
-        assert (entry.sheet, entry.source) == (hash, f"submission {receipt['id']}")
+        assert (entry.predictions, entry.source) == (hash, f"submission {receipt['id']}")
         assert result["scores"] == report(path, **OPTIONS)[0].scores
         assert entry.value == result["scores"]["accuracy"]
 
@@ -138,22 +142,22 @@ def test_two_models_are_compared_on_the_same_examples(space, toy):
         send(space.address, [toy.path("itm", mock)], TYPED | {"name": f"<{mock}>", "family": "clip"})
     board = space.catalogue.board
     column = Column("toy_scenes", "itm", "sugarcrepe_itm", "accuracy")
-    known = _duels.contestants(board, column)
+    known = _compare.contestants(board, column)
     chosen = [known[f"<{mock}> (recomputed)"] for mock in ("oracle", "shuffled")]
-    entries = _duels.entries_of(board, column, chosen)
+    entries = _compare.entries_of(board, column, chosen)
     assert [entry.value for entry in entries if entry.model == "<oracle>"] == [1.0] * 8
     right = next(entry.value for entry in entries if (entry.model, entry.category) == ("<shuffled>", ""))
-    table = _duels.differences_html(space.catalogue, column, chosen)
+    table = _compare.differences_html(space.catalogue, column, chosen)
     assert f"&lt;oracle&gt; − &lt;shuffled&gt;</th><td>{100 * (1 - right):+.1f}</td>" in table
-    examples = _duels.disagreements_html(space.catalogue, column, chosen)
+    examples = _compare.disagreements_html(space.catalogue, column, chosen)
     n = board.entry(column, "<oracle>", "recomputed").n
     assert f"<h4>{round(n * (1 - right)):,} of {n:,} examples on which they disagree" in examples
     assert "<oracle>" not in table + examples
     assert examples.count("<tr>") == 21
-    macro = _duels.differences_html(space.catalogue, column._replace(score="macro_accuracy"), chosen)
+    macro = _compare.differences_html(space.catalogue, column._replace(score="macro_accuracy"), chosen)
     values = [board.entry(column._replace(score="macro_accuracy"), *who).value for who in chosen]
     assert f"<td>{100 * (values[0] - values[1]):+.1f}</td>" in macro
-    assert "need two recomputed models" in _duels.differences_html(space.catalogue, column, chosen[:1])
+    assert "need two recomputed models" in _compare.differences_html(space.catalogue, column, chosen[:1])
 
 
 def test_the_command_serves_the_page(tmp_path):

@@ -18,7 +18,7 @@ from functools import cache, partial
 from urllib.request import urlopen
 
 import pytest
-from submission_support import model_sheet
+from submission_support import model_predictions
 
 from vl_assay.metrics.common.errors import StorageError
 from vl_assay.space_app.board.board import Column
@@ -77,16 +77,16 @@ def served_apart(folder):
 
 
 class Clients:
-    """Clients that send one sheet after the other; each ends when the server does not answer.
+    """Clients that send one predictions file after the other; each ends when the server does not answer.
 
     Attributes:
-        receipts: by the sheet's path.
-        open: the sheets whose answer never came.
+        receipts: by the predictions file's path.
+        open: the predictions whose answer never came.
     """
 
     def __init__(self, toy, folder):
         toy.path("vqa", "shuffled")  # now, for the clients must not make it at the same time
-        self._sheet, self._numbers = partial(model_sheet, toy, folder), itertools.count()
+        self._one, self._numbers = partial(model_predictions, toy, folder), itertools.count()
         self.receipts, self.open = {}, []
 
     def start(self, pool, address):
@@ -95,7 +95,7 @@ class Clients:
         return [pool.submit(self._work, address, again[one::CLIENTS]) for one in range(CLIENTS)]
 
     def _work(self, address, again):
-        for path in itertools.chain(again, map(self._sheet, self._numbers)):
+        for path in itertools.chain(again, map(self._one, self._numbers)):
             try:
                 self.receipts[path] = send(address, [path], TYPED)
             except StorageError:
@@ -108,12 +108,14 @@ def check_nothing_is_lost_or_half_there(storage, clients):
     there = {each.id: each for each in submissions(storage)}
     assert {path.split("/")[1] for path in storage.paths()} == set(there)
     for each in there.values():
-        for sheet in each.sheets:
-            content = storage.read(f"requests/{each.id}/{sheet['sha256']}.parquet")
-            assert hashlib.sha256(content).hexdigest() == sheet["sha256"]
+        for predictions in each.predictions:
+            content = storage.read(f"requests/{each.id}/{predictions['sha256']}.parquet")
+            assert hashlib.sha256(content).hexdigest() == predictions["sha256"]
     for path, receipt in clients.receipts.items():
         found = there[receipt["id"]]
-        assert [sheet["sha256"] for sheet in found.sheets] == [hashlib.sha256(path.read_bytes()).hexdigest()]
+        assert [predictions["sha256"] for predictions in found.predictions] == [
+            hashlib.sha256(path.read_bytes()).hexdigest()
+        ]
         assert (found.status, found.time) == ("accepted", receipt["time"])
         [result] = results_of(storage, receipt["id"])
         assert result.scores == receipt["results"][0]["scores"]
@@ -158,7 +160,7 @@ def kill_again_and_again(toy, tmp_path, kills, seed=0):
         check_all_are_judged(storage)
         for path, receipt in [*clients.receipts.items()][:5]:
             again = send(address, [path], TYPED)
-            assert all(again[key] == receipt[key] for key in ("id", "time", "sheets", "results"))
+            assert all(again[key] == receipt[key] for key in ("id", "time", "predictions", "results"))
         for path in clients.open:
             clients.receipts[path] = send(address, [path], TYPED)
     there = check_nothing_is_lost_or_half_there(storage, clients)

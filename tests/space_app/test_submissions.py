@@ -12,7 +12,13 @@ import pytest
 from submission_support import MemoryStorage, changed
 
 from vl_assay.hub_datasets import report
-from vl_assay.metrics.common.errors import RateLimitError, SheetError, StorageError, SubmissionError, UnknownNameError
+from vl_assay.metrics.common.errors import (
+    PredictionsError,
+    RateLimitError,
+    StorageError,
+    SubmissionError,
+    UnknownNameError,
+)
 from vl_assay.space_app.storage import records as _records
 from vl_assay.space_app.submissions import submissions as _submissions
 from vl_assay.space_app.submissions.submissions import (
@@ -42,20 +48,20 @@ def at(minutes):
 
 
 def noisy(toy, number, task="vqa"):
-    """A sheet like no other: the first answer tells its number."""
-    return changed(toy.sheet(task, "shuffled"), rows=lambda rows: rows[0].update(score=0.001 * (number + 1)))
+    """A predictions file like no other: the first answer tells its number."""
+    return changed(toy.predictions(task, "shuffled"), rows=lambda rows: rows[0].update(score=0.001 * (number + 1)))
 
 
-def test_a_submission_is_stored_with_its_sheets_and_evaluated_as_by_report(toy, storage):
+def test_a_submission_is_stored_with_its_predictions_and_evaluated_as_by_report(toy, storage):
     paths = [toy.path(task, "shuffled") for task in TASKS]
     receipt = submit(storage, [path.read_bytes() for path in paths], MODEL, "someone", now=at(0))
     ours = report(paths, **OPTIONS)
     for received, computed in zip(receipt.results, ours, strict=True):
-        # Levels of blind rules that a sheet holds are not believed.
+        # Levels of blind rules that a predictions file holds are not believed.
         benchmark = {name: value for name, value in computed.benchmark.items() if name != "blind"}
-        assert received == dataclasses.replace(computed, sheet=received.sheet, benchmark=benchmark)
+        assert received == dataclasses.replace(computed, predictions=received.predictions, benchmark=benchmark)
         assert received.blind == {}
-    assert [each.sheet["sha256"] for each in receipt.results] == [each.sheet["sha256"] for each in ours]
+    assert [each.predictions["sha256"] for each in receipt.results] == [each.predictions["sha256"] for each in ours]
     assert results_of(storage, receipt.id) == receipt.results
     hashes = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
     assert set(storage.files) == {
@@ -66,46 +72,46 @@ def test_a_submission_is_stored_with_its_sheets_and_evaluated_as_by_report(toy, 
     record = json.loads(storage.read(f"requests/{receipt.id}/submission.json"))
     assert record["model"] == MODEL | {"parameters": 1_500_000}
     assert (record["user"], record["time"], record["flags"]) == ("someone", "2026-01-02T12:00:00.000000+00:00", [])
-    assert [sheet["model"]["name"] for sheet in record["sheets"]] == ["mock:shuffled"] * 4
-    assert [sheet["rows"] for sheet in record["sheets"]] == [40, 80, 80, 100]
+    assert [predictions["model"]["name"] for predictions in record["predictions"]] == ["mock:shuffled"] * 4
+    assert [predictions["rows"] for predictions in record["predictions"]] == [40, 80, 80, 100]
     [found] = submissions(storage)
     assert (found.id, found.status, found.user, found.problems) == (receipt.id, "accepted", "someone", ())
     assert receipt.status == "accepted"
 
 
 def test_the_same_submission_again_changes_nothing_even_when_the_hour_is_full(toy, storage, monkeypatch):
-    sheets = [toy.sheet("groups", "shuffled"), toy.sheet("vqa", "shuffled")]
-    first = submit(storage, sheets, MODEL, "someone", now=at(0))
+    predictions = [toy.predictions("groups", "shuffled"), toy.predictions("vqa", "shuffled")]
+    first = submit(storage, predictions, MODEL, "someone", now=at(0))
     files = dict(storage.files)
     monkeypatch.setenv("VL_ASSAY_RATE_LIMIT", "1")
-    again = submit(storage, sheets[::-1], dict(reversed(MODEL.items())), "someone", now=at(5))
+    again = submit(storage, predictions[::-1], dict(reversed(MODEL.items())), "someone", now=at(5))
     assert again == first
     assert storage.files == files
     monkeypatch.undo()
-    assert submit(storage, sheets, MODEL, "another", now=at(6)).id != first.id
-    assert submit(storage, sheets[:1], MODEL, "someone", now=at(6)).id != first.id
-    assert submit(storage, sheets, MODEL | {"link": ""}, "someone", now=at(6)).id != first.id
+    assert submit(storage, predictions, MODEL, "another", now=at(6)).id != first.id
+    assert submit(storage, predictions[:1], MODEL, "someone", now=at(6)).id != first.id
+    assert submit(storage, predictions, MODEL | {"link": ""}, "someone", now=at(6)).id != first.id
 
 
 def test_a_preview_tells_what_a_submission_would_and_stores_nothing(toy, storage):
-    shown = preview(storage, [toy.sheet("groups", "constant")], MODEL, "someone", now=at(0))
+    shown = preview(storage, [toy.predictions("groups", "constant")], MODEL, "someone", now=at(0))
     assert storage.files == {}
-    assert shown == submit(storage, [toy.sheet("groups", "constant")], MODEL, "someone", now=at(0))
+    assert shown == submit(storage, [toy.predictions("groups", "constant")], MODEL, "someone", now=at(0))
     assert shown.status == "flagged"
     assert shown.flags == ("toy_scenes/groups: All 160 scores are the same, 0.",)
 
 
-def test_a_model_without_a_typed_name_has_the_sheets_own(toy, storage):
-    submit(storage, [toy.sheet("vqa", "shuffled")], {}, now=at(0))
+def test_a_model_without_a_typed_name_has_the_predictions_own(toy, storage):
+    submit(storage, [toy.predictions("vqa", "shuffled")], {}, now=at(0))
     [found] = submissions(storage)
     assert found.model == {"name": "mock:shuffled", "family": "", "parameters": None, "training_data": "", "link": ""}
 
 
 def test_the_scores_of_another_user_or_model_are_flagged_and_ones_own_are_not(toy, storage):
-    sheets = [toy.sheet("vqa", "shuffled")]
-    first = submit(storage, sheets, MODEL, "someone", now=at(0))
-    assert submit(storage, sheets, MODEL | {"link": ""}, "someone", now=at(1)).flags == ()
-    renamed = changed(sheets[0], metadata=lambda m: m["model"].update(name="mine"), rows=list.reverse)
+    predictions = [toy.predictions("vqa", "shuffled")]
+    first = submit(storage, predictions, MODEL, "someone", now=at(0))
+    assert submit(storage, predictions, MODEL | {"link": ""}, "someone", now=at(1)).flags == ()
+    renamed = changed(predictions[0], metadata=lambda m: m["model"].update(name="mine"), rows=list.reverse)
     for model, user in ((MODEL, "another"), (MODEL | {"name": "Other"}, "someone")):
         receipt = submit(storage, [renamed], model, user, now=at(2))
         assert receipt.status == "flagged"
@@ -115,11 +121,11 @@ def test_the_scores_of_another_user_or_model_are_flagged_and_ones_own_are_not(to
 @pytest.mark.parametrize(
     ("model", "error", "message"),
     [
-        ({"name": "a\nb"}, SheetError, "the model's name is .*printable"),
-        ({"family": "x" * 201}, SheetError, "the model's family is .*200"),
-        ({"link": "javascript:alert(1)"}, SheetError, "the model's link is .*https://"),
-        ({"parameters": "lots"}, SheetError, "the model's parameters are 'lots'; give a number, such as"),
-        ({"parameters": "9" * 30}, SheetError, "the model's parameters are"),
+        ({"name": "a\nb"}, PredictionsError, "the model's name is .*printable"),
+        ({"family": "x" * 201}, PredictionsError, "the model's family is .*200"),
+        ({"link": "javascript:alert(1)"}, PredictionsError, "the model's link is .*https://"),
+        ({"parameters": "lots"}, PredictionsError, "the model's parameters are 'lots'; give a number, such as"),
+        ({"parameters": "9" * 30}, PredictionsError, "the model's parameters are"),
         ({"colour": "red"}, UnknownNameError, "unknown field of a model 'colour'; known: name, family"),
     ],
 )
@@ -134,19 +140,19 @@ def test_sizes_are_read_as_people_write_them(text, number):
     assert _submissions._typed({"parameters": text})["parameters"] == number
 
 
-def test_sheets_that_do_not_belong_together_are_refused(toy, storage):
-    vqa, other = toy.sheet("vqa", "shuffled"), toy.sheet("groups")
+def test_predictions_that_do_not_belong_together_are_refused(toy, storage):
+    vqa, other = toy.predictions("vqa", "shuffled"), toy.predictions("groups")
     for uploads, message in (
-        ([], "0 sheets came; a submission has 1 to 50"),
-        ([vqa] * 51, "51 sheets came"),
-        ([vqa, other], "the sheets are of 2 models, mock:bag-of-words, mock:shuffled"),
-        ([vqa, noisy(toy, 0)], "2 sheets of toy_scenes/vqa came"),
+        ([], "0 predictions came; a submission has 1 to 50"),
+        ([vqa] * 51, "51 predictions came"),
+        ([vqa, other], "the predictions are of 2 models, mock:bag-of-words, mock:shuffled"),
+        ([vqa, noisy(toy, 0)], "2 predictions of toy_scenes/vqa came"),
     ):
         with pytest.raises(SubmissionError, match=message):
             submit(storage, uploads, MODEL)
-    with pytest.raises(SheetError, match=r"^sheet 2 is no Parquet file"):
+    with pytest.raises(PredictionsError, match=r"^predictions 2 is no Parquet file"):
         submit(storage, [vqa, b"x"], MODEL)
-    with pytest.raises(SheetError, match=r"^b\.txt is no Parquet file"):
+    with pytest.raises(PredictionsError, match=r"^b\.txt is no Parquet file"):
         submit(storage, [vqa, b"x"], MODEL, names=["a.parquet", "b.txt"])
     assert storage.files == {}
 
@@ -166,24 +172,24 @@ class Failing(MemoryStorage):
 
 @pytest.mark.parametrize("error", [StorageError("the disk is full"), KeyboardInterrupt()])
 def test_results_that_could_not_be_stored_are_computed_later(toy, error):
-    storage, sheets = Failing(error), [toy.sheet("vqa", "shuffled"), toy.sheet("groups", "shuffled")]
+    storage, predictions = Failing(error), [toy.predictions("vqa", "shuffled"), toy.predictions("groups", "shuffled")]
     if isinstance(error, StorageError):
-        assert submit(storage, sheets, MODEL, now=at(0)).status == "pending"
+        assert submit(storage, predictions, MODEL, now=at(0)).status == "pending"
     else:
         with pytest.raises(KeyboardInterrupt):
-            submit(storage, sheets, MODEL, now=at(0))
+            submit(storage, predictions, MODEL, now=at(0))
     [found] = submissions(storage)
     assert found.status == "pending"
     assert results_of(storage, found.id) == []
     storage.error = None
     assert finish(storage) == []
-    receipt = submit(storage, sheets, MODEL, now=at(9))
+    receipt = submit(storage, predictions, MODEL, now=at(9))
     assert (receipt.status, receipt.time) == ("accepted", found.time)
     assert results_of(storage, found.id) == receipt.results
 
 
 def test_a_new_version_of_the_metrics_has_everything_computed_again(toy, storage, monkeypatch):
-    receipt = submit(storage, [toy.sheet("vqa", "shuffled")], MODEL, now=at(0))
+    receipt = submit(storage, [toy.predictions("vqa", "shuffled")], MODEL, now=at(0))
     old = metrics_version()
     monkeypatch.setattr(_records, "metrics_version", lambda: "0123456789ab")
     assert finish(storage) == []
@@ -255,29 +261,29 @@ def test_the_same_submission_from_another_process_meanwhile_is_taken_for_this_on
                 super().add(files | {record: json.dumps(theirs).encode()}, message)
             super().add(files, message)
 
-    receipt = submit(Other(), [toy.sheet("vqa", "shuffled")], MODEL, now=at(0))
+    receipt = submit(Other(), [toy.predictions("vqa", "shuffled")], MODEL, now=at(0))
     assert (receipt.time, receipt.status) == ("2026-01-02T11:59:59.000000+00:00", "accepted")
 
 
 def test_the_latest_review_counts(toy, storage):
-    receipt = submit(storage, [toy.sheet("groups", "constant")], MODEL, "someone", now=at(0))
+    receipt = submit(storage, [toy.predictions("groups", "constant")], MODEL, "someone", now=at(0))
     assert receipt.status == "flagged"
     assert review(storage, receipt.id, "accepted", "a baseline", "maintainer", now=at(2)).status == "accepted"
     assert review(storage, receipt.id, "flagged", "entered late", "maintainer", now=at(1)).status == "accepted"
     withdrawn = withdraw(storage, receipt.id, "someone", "a mistake", now=at(3))
     assert (withdrawn.status, withdrawn.reason) == ("withdrawn", "a mistake")
-    assert submit(storage, [toy.sheet("groups", "constant")], MODEL, "someone", now=at(4)).status == "withdrawn"
+    assert submit(storage, [toy.predictions("groups", "constant")], MODEL, "someone", now=at(4)).status == "withdrawn"
     assert finish(storage) == []
 
 
 def test_reviews_that_say_nothing_or_of_nothing_are_refused(toy, storage):
-    id = submit(storage, [toy.sheet("vqa", "shuffled")], MODEL, "someone", now=at(0)).id
+    id = submit(storage, [toy.predictions("vqa", "shuffled")], MODEL, "someone", now=at(0)).id
     files = dict(storage.files)
     for arguments, error, message in (
         (("0" * 16, "accepted", "", "m"), SubmissionError, "there is no submission '0000000000000000'"),
         (("../" + id, "accepted", "", "m"), SubmissionError, "there is no submission"),
         ((id, "pending", "", "m"), UnknownNameError, "unknown status of a review 'pending'; known: accepted, flagged"),
-        ((id, "accepted", "a\nb", "m"), SheetError, "the reason is"),
+        ((id, "accepted", "a\nb", "m"), PredictionsError, "the reason is"),
         ((id, "accepted", "", " "), SubmissionError, "a review says who made it"),
     ):
         with pytest.raises(error, match=message):
@@ -301,7 +307,7 @@ DAMAGE = (
 
 @pytest.mark.parametrize("content", DAMAGE)
 def test_a_damaged_record_is_told_of_and_harms_no_other(content, toy, storage):
-    receipt = submit(storage, [toy.sheet("vqa", "shuffled")], MODEL, "someone", now=at(0))
+    receipt = submit(storage, [toy.predictions("vqa", "shuffled")], MODEL, "someone", now=at(0))
     storage.files["requests/0000000000000000/submission.json"] = content
     storage.files[f"requests/{receipt.id}/reviews/20260102T120000.000000Z-00000000.json"] = content
     damaged, ours = submissions(storage)
@@ -320,25 +326,25 @@ def test_a_damaged_record_is_told_of_and_harms_no_other(content, toy, storage):
         {"user": None},
         {"flags": [1]},
         {"model": {}},
-        {"sheets": []},
-        {"sheets": [{}]},
+        {"predictions": []},
+        {"predictions": [{}]},
     ],
 )
 def test_a_record_with_fields_of_other_types_is_damaged(change, toy):
     storage = MemoryStorage()
-    submit(storage, [toy.sheet("vqa", "shuffled")], MODEL, now=at(0))
+    submit(storage, [toy.predictions("vqa", "shuffled")], MODEL, now=at(0))
     [path] = [path for path in storage.files if path.endswith("submission.json")]
     other = MemoryStorage()
     other.files = storage.files | {path: json.dumps(json.loads(storage.files[path]) | change).encode()}
     [found] = submissions(other)
     assert found.status == "damaged"
     with pytest.raises(SubmissionError, match=r"damaged: requests/.*tell a maintainer"):
-        submit(other, [toy.sheet("vqa", "shuffled")], MODEL, now=at(0))
+        submit(other, [toy.predictions("vqa", "shuffled")], MODEL, now=at(0))
 
 
-def test_a_damaged_sheet_is_told_of(toy, monkeypatch):
+def test_a_damaged_predictions_is_told_of(toy, monkeypatch):
     storage = Failing(StorageError("full"))
-    submit(storage, [toy.sheet("vqa", "shuffled")], MODEL, now=at(0))
+    submit(storage, [toy.predictions("vqa", "shuffled")], MODEL, now=at(0))
     storage.error = None
     [path] = storage.paths("requests/")[:1]
     storage.files[path] = storage.files[path][:-5]

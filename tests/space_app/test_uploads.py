@@ -1,4 +1,4 @@
-"""Uploads: good sheets are taken as they are, bad ones refused with their own message, and no file harms the server."""
+"""Uploads: good predictions are accepted, bad ones refused with a message, and no file harms the server."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from submission_support import changed
 
-from vl_assay.metrics.common.errors import SheetError, VLAssayError
-from vl_assay.metrics.records.predictions import read_sheet
+from vl_assay.metrics.common.errors import PredictionsError, VLAssayError
+from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.space_app.submissions import uploads as _uploads
 from vl_assay.space_app.submissions.uploads import check_link, check_text, check_upload, expected
 
@@ -22,13 +22,13 @@ SCRIPT = "<script>alert(1)</script>"
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_good_sheet_is_taken_as_it_is(task, toy):
+def test_a_good_predictions_is_taken_as_it_is(task, toy):
     for mock in ("bag-of-words", "shuffled"):
         path = toy.path(task, mock)
-        sheet, ours = check_upload(path.read_bytes(), path.name), read_sheet(path)
-        assert sheet.metadata == ours.metadata
-        assert [row.id for row in sheet.rows] == [row.id for row in ours.rows]
-        assert str(sheet.rows) == str(ours.rows)
+        predictions, ours = check_upload(path.read_bytes(), path.name), read_predictions(path)
+        assert predictions.metadata == ours.metadata
+        assert [row.id for row in predictions.rows] == [row.id for row in ours.rows]
+        assert str(predictions.rows) == str(ours.rows)
 
 
 def test_metrics_are_those_of_the_benchmark_or_not_declared(toy):
@@ -37,22 +37,22 @@ def test_metrics_are_those_of_the_benchmark_or_not_declared(toy):
         said("benchmark", metrics=ours),
         lambda metadata: metadata["benchmark"].pop("metrics", None) and None,
     ):
-        assert check_upload(changed(toy.sheet("retrieval"), metadata=change)).task == "retrieval"
+        assert check_upload(changed(toy.predictions("retrieval"), metadata=change)).task == "retrieval"
 
 
 def test_the_order_of_rows_does_not_matter(toy):
-    assert len(check_upload(changed(toy.sheet("groups"), rows=list.reverse)).rows) == 40
+    assert len(check_upload(changed(toy.predictions("groups"), rows=list.reverse)).rows) == 40
 
 
 def test_examples_without_their_image_may_be_unscored_where_the_metadata_name_them(toy):
     def lose(rows):
         rows[3] |= {"images": ["", ""], "scores": None}
 
-    ids = [row.id for row in read_sheet(toy.path("groups")).rows]
-    named = changed(toy.sheet("groups"), rows=lose, metadata=said("benchmark", missing=[ids[3]]))
+    ids = [row.id for row in read_predictions(toy.path("groups")).rows]
+    named = changed(toy.predictions("groups"), rows=lose, metadata=said("benchmark", missing=[ids[3]]))
     assert sum(not row.is_scored for row in check_upload(named).rows) == 1
-    with pytest.raises(SheetError, match="name 0 examples without an image, its rows are 1"):
-        check_upload(changed(toy.sheet("groups"), rows=lose))
+    with pytest.raises(PredictionsError, match="name 0 examples without an image, its rows are 1"):
+        check_upload(changed(toy.predictions("groups"), rows=lose))
 
 
 def said(section, **values):
@@ -164,10 +164,10 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_sheet_is_refused_with_its_own_message(name, toy):
+def test_a_bad_predictions_is_refused_with_its_own_message(name, toy):
     task, changes, message = BAD[name]
-    with pytest.raises(SheetError, match=message) as caught:
-        check_upload(changed(toy.sheet(task), **changes), "mine.parquet")
+    with pytest.raises(PredictionsError, match=message) as caught:
+        check_upload(changed(toy.predictions(task), **changes), "mine.parquet")
     told = str(caught.value)
     assert told.startswith("mine.parquet")
     assert told.isprintable()
@@ -175,15 +175,15 @@ def test_a_bad_sheet_is_refused_with_its_own_message(name, toy):
 
 
 def test_metadata_that_say_two_things_are_refused(toy):
-    good = toy.sheet("vqa")
+    good = toy.predictions("vqa")
     text = pq.read_schema(io.BytesIO(good)).metadata[b"vl_assay"]
     assert good.count(text) == 1  # the other is in the schema, in base64
-    with pytest.raises(SheetError, match="has two different `vl_assay` metadata"):
+    with pytest.raises(PredictionsError, match="has two different `vl_assay` metadata"):
         check_upload(good.replace(text, text.replace(b"bag-of-words", b"bag_of_words")))
 
 
 def test_what_is_no_parquet_file_is_refused_before_it_is_opened(toy, monkeypatch):
-    good = toy.sheet("order")
+    good = toy.predictions("order")
     monkeypatch.setattr(_uploads, "SANDBOX", None)
     for content in (
         b"",
@@ -194,10 +194,10 @@ def test_what_is_no_parquet_file_is_refused_before_it_is_opened(toy, monkeypatch
         pickle.dumps(SCRIPT),
         b"PARE" + good[4:],
     ):
-        with pytest.raises(SheetError, match=r"mine\.parquet is no Parquet file, or was cut off"):
+        with pytest.raises(PredictionsError, match=r"mine\.parquet is no Parquet file, or was cut off"):
             check_upload(content, "mine.parquet")
     monkeypatch.setenv("VL_ASSAY_UPLOAD_LIMIT", "1")
-    with pytest.raises(SheetError, match=r"has 2\.0 MB; a sheet may have 1 MB"):
+    with pytest.raises(PredictionsError, match=r"has 2\.0 MB; a predictions file may have 1 MB"):
         check_upload(bytes(2 << 20))
     monkeypatch.setenv("VL_ASSAY_UPLOAD_LIMIT", "much")
     with pytest.raises(VLAssayError, match="VL_ASSAY_UPLOAD_LIMIT is 'much'; give a whole number from 1"):
@@ -210,36 +210,39 @@ def test_what_is_no_parquet_file_is_refused_before_it_is_opened(toy, monkeypatch
         ("../../etc/passwd", "passwd"),
         ("C:\\temp\\a.parquet", "a.parquet"),
         ("a\nb\x00.parquet", "a b .parquet"),
-        ("", "the sheet"),
+        ("", "the predictions file"),
         ("..", ".."),
         ("x" * 500, "x" * 78 + " …"),
     ],
 )
 def test_names_are_for_messages_only(name, label):
-    with pytest.raises(SheetError) as caught:
+    with pytest.raises(PredictionsError) as caught:
         check_upload(b"nothing", name)
     assert str(caught.value).startswith(f"{label} is no Parquet file")
 
 
 def test_a_task_whose_sources_are_not_here_is_named():
-    metadata = {"kind": "matching", "benchmark": {"name": "winoground", "task": "groups", "configs": ["winoground"]}}
-    with pytest.raises(SheetError, match="the data of winoground/groups are not on this server"):
+    metadata = {
+        "task_type": "matching",
+        "benchmark": {"name": "winoground", "task": "groups", "configs": ["winoground"]},
+    }
+    with pytest.raises(PredictionsError, match="the data of winoground/groups are not on this server"):
         expected(metadata)
 
 
 def test_one_of_several_configurations_is_a_part_and_two_of_three_are_not():
     benchmark = {"name": "sugarcrepe", "task": "itm", "configs": ["add_att", "add_obj"]}
-    with pytest.raises(SheetError, match=r"has all of .*, or one of them"):
-        expected({"kind": "matching", "benchmark": benchmark})
-    with pytest.raises(SheetError, match="the data of sugarcrepe/add_att are not on this server"):
-        expected({"kind": "matching", "benchmark": benchmark | {"configs": ["add_att"]}})
+    with pytest.raises(PredictionsError, match=r"has all of .*, or one of them"):
+        expected({"task_type": "matching", "benchmark": benchmark})
+    with pytest.raises(PredictionsError, match="the data of sugarcrepe/add_att are not on this server"):
+        expected({"task_type": "matching", "benchmark": benchmark | {"configs": ["add_att"]}})
 
 
 @pytest.mark.parametrize(
     "link", ["javascript:alert(1)", "ftp://x", "https://", 'https://x/"onload=', "//x", "https://[", 3]
 )
 def test_links_that_are_no_web_addresses_are_refused(link):
-    with pytest.raises(SheetError, match="the link is"):
+    with pytest.raises(PredictionsError, match="the link is"):
         check_link(link, "the link")
 
 
@@ -248,5 +251,5 @@ def test_links_and_texts_are_taken_without_blanks_around_them():
     assert check_link("", "the link") == ""
     assert check_text(f" {SCRIPT} ", "a name") == SCRIPT
     for text in ("a\tb", "x" * 201, None, "\ud800"):
-        with pytest.raises(SheetError, match=r"a name is .*; give at most 200 printable"):
+        with pytest.raises(PredictionsError, match=r"a name is .*; give at most 200 printable"):
             check_text(text, "a name")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from vl_assay.metrics.records.predictions import Sheet, write_sheet
-from vl_assay.metrics.records.schema import AnswerRow, DetectionRow, MatchingRow, RetrievalRow
+from vl_assay.metrics.records.predictions import Predictions, write_predictions
+from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, VQARow
 
 HERE, AWAY = [0.0, 0.0, 4.0, 4.0], [50.0, 50.0, 60.0, 60.0]
 
@@ -14,8 +14,12 @@ def write(path, rows, benchmark="toy_scenes", task="itm", model="a", about=None,
     """A file of predictions; `about` describes the model further, `facts` the benchmark."""
     missing = [row.id for row in rows if not row.is_scored]
     described = {"name": benchmark, "task": task, "rows": len(rows), "missing": missing, "fingerprint": "f" * 64}
-    metadata = {"model": {"name": model} | (about or {}), "benchmark": described | facts, "kind": rows[0].kind}
-    write_sheet(path, Sheet(rows, metadata))
+    metadata = {
+        "model": {"name": model} | (about or {}),
+        "benchmark": described | facts,
+        "task_type": rows[0].task_type,
+    }
+    write_predictions(path, Predictions(rows, metadata))
     return path
 
 
@@ -43,7 +47,7 @@ def retrieval(rng, n):
 
 def answers(rng, n):
     return [
-        AnswerRow(str(k), "vqa", ("objects", "relations")[k // 2 % 2], [f"i{k}"], "?", k % 2 == 0, float(score))
+        VQARow(str(k), "vqa", ("objects", "relations")[k // 2 % 2], [f"i{k}"], "?", k % 2 == 0, float(score))
         for k, score in enumerate(rng.normal(size=n))
     ]
 

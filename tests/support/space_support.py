@@ -37,7 +37,7 @@ def served(folder):
 
 @contextmanager
 def many_models(models, tasks):
-    """For every catalogue that is made now: so many models more, each with scores of so many tasks, of no sheet."""
+    """For every catalogue made from now on: more models, with scores of so many tasks but no predictions."""
     every = [
         (name, task.name, next(iter(task.metrics))) for name in benchmark_names() for task in get_benchmark(name).tasks
     ]
@@ -58,7 +58,7 @@ def many_models(models, tasks):
             origin=RECOMPUTED,
             source="made for a test",
             status="accepted",
-            sheet="",
+            predictions="",
         )
         for number in range(models)
         for place, (benchmark, task, metric) in enumerate(every[:tasks])

@@ -1,4 +1,4 @@
-"""What the tests of uploads and submissions share: small toy sheets, changed copies of them, a storage in memory."""
+"""Shared by tests of uploads and submissions: small predictions, changed copies of them, a storage in memory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MemoryStorage:
 
 
 class SmallToyScenes:
-    """toy_scenes with 40 scenes in a cache of its own, and sheets of mocks on it."""
+    """toy_scenes with 40 scenes in a cache of its own, and predictions of mocks on it."""
 
     def __init__(self, folder, patch):
         self.folder = folder
@@ -47,15 +47,15 @@ class SmallToyScenes:
         _uploads._load.cache_clear()
 
     def path(self, task, mock="bag-of-words"):
-        """The path of a mock's sheet on a task."""
+        """The path of a mock's predictions on a task."""
         out = self.folder / mock
-        sheet = out / f"toy_scenes.{task}.parquet"
-        if not sheet.exists():
+        predictions = out / f"toy_scenes.{task}.parquet"
+        if not predictions.exists():
             score(f"mock:{mock}", [f"toy_scenes/{task}"], out=out, progress=False)
-        return sheet
+        return predictions
 
-    def sheet(self, task, mock="bag-of-words"):
-        """The bytes of a mock's sheet on a task."""
+    def predictions(self, task, mock="bag-of-words"):
+        """The bytes of a mock's predictions on a task."""
         return self.path(task, mock).read_bytes()
 
 
@@ -68,7 +68,7 @@ def small_toy_scenes(folder):
 
 
 def changed(content, metadata=None, rows=None, table=None):
-    """A sheet with other metadata or rows (functions change them in place), or columns (a function returns a table)."""
+    """Predictions with other metadata or rows (functions change them in place), or columns (a function returns a table)."""
     found = pq.read_table(io.BytesIO(content))
     described = json.loads(found.schema.metadata[b"vl_assay"])
     if rows:
@@ -83,8 +83,8 @@ def changed(content, metadata=None, rows=None, table=None):
     return parquet(table(found) if table else found)
 
 
-def model_sheet(toy, folder, number):
-    """The path of a sheet of questions that is like no other, of the model of that number, which is no baseline."""
+def model_predictions(toy, folder, number):
+    """The path of unique predictions of the task type vqa, of the model of that number."""
     path = folder / f"{number}.parquet"
 
     def rename(metadata):
@@ -95,7 +95,7 @@ def model_sheet(toy, folder, number):
             row.update(score=0.9 if number >> bit & 1 else 0.1)
         rows[8].update(score=0.001 * (number % 900 + 1))
 
-    path.write_bytes(changed(toy.sheet("vqa", "shuffled"), rows=answer, metadata=rename))
+    path.write_bytes(changed(toy.predictions("vqa", "shuffled"), rows=answer, metadata=rename))
     return path
 
 

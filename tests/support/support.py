@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-from vl_assay.metrics.records.predictions import read_sheet
+from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import ModelInfo, score
 
 REFERENCES = ("sugarcrepe/add_att", "sugarcrepe/swap_obj")
@@ -16,7 +16,7 @@ UNVERIFIED = {"verify": False}
 
 
 def scores_of(path):
-    return {row.id: row.scores for row in read_sheet(path).rows}
+    return {row.id: row.scores for row in read_predictions(path).rows}
 
 
 def all_scores(paths):

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....metrics.common.errors import SheetError, VLAssayError
+from ....metrics.common.errors import PredictionsError, VLAssayError
 from ....metrics.common.storage import write_text
 from ....metrics.functional.symmetry import artifact_gap
-from ....metrics.records.predictions import Sheet, read_sheet
+from ....metrics.records.predictions import Predictions, read_predictions
 from ....metrics.records.schema import MatchingRow
 from ....metrics.statistics.bootstrap import check_share
 from ...core.benchmarks import get_task
@@ -70,7 +70,7 @@ def audit(
     pairs: Sequence[Pair],
     dataset: str,
     *,
-    sheets: Sequence[str | Path] = (),
+    predictions: Sequence[str | Path] = (),
     normalised: bool = False,
     confidence: float = 0.95,
     seed: int = 0,
@@ -81,7 +81,7 @@ def audit(
     Args:
         pairs: what to audit, of at least five images.
         dataset: its name, for the record.
-        sheets: score sheets of models that do not see the image, of the same rows.
+        predictions: predictions of models that do not see the image, of the same rows.
         normalised: whether rules and probes also judge the captions after `normalising.normalise`.
         confidence: coverage of the intervals, strictly between 0 and 1.
         seed: of folds, resamples and permutations, a whole number from 0.
@@ -91,8 +91,9 @@ def audit(
         An `Audit` whose record has `schema`, `version`, `dataset`, `pairs` and `images` (how many), `categories`
         (pairs of each), `settings`, `degenerate` (see `_audit_pairs.find_degenerate`), `scorers` and, with
         `normalised`, `normalised`: rules and probes anew. A scorer has `kind` (``"rule"``, ``"probe"`` or
-        ``"sheet"``), what `metrics.symmetry.artifact_gap` says of its scores with half credit for a tie (`accuracy`
-        with `accuracy_interval`, `tie_rate`, `auc`, `asymmetry` …, also `per_category`) and, if it is a probe,
+        ``"predictions"``), what `metrics.symmetry.artifact_gap` says of its scores with half credit for a tie
+        (`accuracy` with `accuracy_interval`, `tie_rate`, `auc`, `asymmetry` …, also `per_category`) and, if it is a
+        probe,
         `telling`: features with their weights and examples. 0.5 is chance, and higher is worse for the benchmark.
 
         Every pair is judged by a probe that learned from other images only. Intervals are from resampling groups of
@@ -102,7 +103,8 @@ def audit(
     Raises:
         DataError: pairs of fewer than five independent images.
         ScoresError: an option outside its range.
-        SheetError: a sheet that cannot be read, is of a model that sees the image, or lacks some of the pairs.
+        PredictionsError: a predictions file that cannot be read, is of a model that sees the image, or lacks some of
+            the pairs.
 
     Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), section 3, for blind models as a test of
     a benchmark.
@@ -110,13 +112,13 @@ def audit(
     pairs = list(pairs)
     groups = group_pairs(pairs)
     judge = _Judge(pairs, groups, confidence, seed)
-    said = blind_sheets(sheets, pairs)
+    said = blind_predictions(predictions, pairs)
     progress("rules")
     scorers, scores = _rules(judge, pairs)
     for name, of_model in said.items():
         progress(name)
         scores[name] = of_model
-        scorers[name] = {"kind": "sheet", **judge(of_model)}
+        scorers[name] = {"kind": "predictions", **judge(of_model)}
     for name, found in run_probes(pairs, groups, seed):
         progress(f"probe {name}")
         scores[name] = found.scores
@@ -197,49 +199,54 @@ def write_audit(result: Audit, folder: str | Path) -> list[Path]:
     return [folder / name for name in contents]
 
 
-def blind_sheets(paths: Sequence[str | Path], pairs: Sequence[Pair]) -> dict[str, Scores]:
+def blind_predictions(paths: Sequence[str | Path], pairs: Sequence[Pair]) -> dict[str, Scores]:
     """What blind models said of the captions of pairs, by the model's name."""
     said: dict[str, Scores] = {}
     for path in paths:
-        sheet = read_sheet(path)
-        if sheet.model in said or sheet.model in (*RULES, *PROBES):
-            raise SheetError(f"{path} is of {sheet.model}, which is there already; give one sheet of each model")
-        said[sheet.model] = _sheet_scores(sheet, path, pairs)
+        predictions = read_predictions(path)
+        if predictions.model in said or predictions.model in (*RULES, *PROBES):
+            raise PredictionsError(
+                f"{path} is of {predictions.model}, which is there already; give one predictions file of each model"
+            )
+        said[predictions.model] = _scores_of(predictions, path, pairs)
     return said
 
 
-def _sheet_scores(sheet: Sheet, path: str | Path, pairs: Sequence[Pair]) -> Scores:
+def _scores_of(predictions: Predictions, path: str | Path, pairs: Sequence[Pair]) -> Scores:
     """The scores of the captions of pairs, matched by id."""
-    model = sheet.metadata["model"]
+    model = predictions.metadata["model"]
     # The mocks too, which the tests need.
     if model.get("sees_images", True) and not model.get("is_baseline"):
-        raise SheetError(
-            f"{path} is of {sheet.model}, of the family {model.get('family')!r}, which sees the image as far as its "
+        raise PredictionsError(
+            f"{path} is of {predictions.model}, of the family {model.get('family')!r}, which sees the image as far "
+            f"as its "
             "predictions say; an audit takes those of models that see captions alone"
         )
     try:
-        task = get_task(sheet.benchmark, sheet.task)
+        task = get_task(predictions.benchmark, predictions.task)
     except VLAssayError as error:
-        raise SheetError(f"{path}: {error}") from error
+        raise PredictionsError(f"{path}: {error}") from error
     if not has_pairs(task):
-        raise SheetError(f"{path} is of {sheet.benchmark}/{sheet.task}, which has no pairs of captions of one image")
+        raise PredictionsError(
+            f"{path} is of {predictions.benchmark}/{predictions.task}, which has no pairs of captions of one image"
+        )
     said = {
         id: (row.scores[0][right], row.scores[0][wrong])
         for prefixed in (True, False)
-        for row in _scored(sheet)
+        for row in _scored(predictions)
         for id, right, wrong in pair_places(task, row.id, len(row.scores[0]), prefixed=prefixed)
     }
     lacking = [pair.id for pair in pairs if pair.id not in said]
     if lacking:
-        raise SheetError(
+        raise PredictionsError(
             f"{path} has no scores for {len(lacking):,} of {len(pairs):,} pairs, such as {lacking[0]!r}; it is of "
-            f"{sheet.benchmark}/{sheet.task}: audit the same part, or score all of it"
+            f"{predictions.benchmark}/{predictions.task}: audit the same part, or score all of it"
         )
     return np.array([said[pair.id] for pair in pairs], dtype=np.float64)
 
 
-def _scored(sheet: Sheet) -> list[Any]:
-    return [row for row in sheet.rows if isinstance(row, MatchingRow) and row.scores is not None]
+def _scored(predictions: Predictions) -> list[Any]:
+    return [row for row in predictions.rows if isinstance(row, MatchingRow) and row.scores is not None]
 
 
 class _Judge:
@@ -278,7 +285,7 @@ def _rules(judge: _Judge, pairs: Sequence[Pair]) -> tuple[dict[str, Any], dict[s
 def _after_normalisation(
     pairs: Sequence[Pair], groups: Groups, confidence: float, seed: int, progress: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Rules and probes on captions of one form; sheets would have to be scored anew."""
+    """Rules and probes on captions of one form; predictions would have to be scored anew."""
     changed = [pair._replace(positive=normalise(pair.positive), negative=normalise(pair.negative)) for pair in pairs]
     judge = _Judge(changed, groups, confidence, seed)
     progress("rules, normalised")

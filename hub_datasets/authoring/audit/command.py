@@ -44,7 +44,7 @@ def run_audit(
     columns: Mapping[str, str],
     data_dir: Path | None,
     options: Mapping[str, Any],
-    sheets: Sequence[Path],
+    predictions: Sequence[Path],
     normalised: bool,
     max_blind_accuracy: float | None,
     card: Path | None,
@@ -60,13 +60,13 @@ def run_audit(
     folder = out or Path("vl-assay-results") / "audit" / re.sub(r"[^\w.-]+", "-", dataset).strip("-.")
     _check_places(folder, card)
     pairs = read_with_notes(dataset, folder, columns=columns, data_dir=data_dir, options=options)
-    steps = 1 + len(sheets) + len(PROBES) + normalised * (1 + len(PROBES))
+    steps = 1 + len(predictions) + len(PROBES) + normalised * (1 + len(PROBES))
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("audit", total=steps)
         result = audit(
             pairs,
             dataset,
-            sheets=sheets,
+            predictions=predictions,
             normalised=normalised,
             confidence=confidence,
             seed=seed,

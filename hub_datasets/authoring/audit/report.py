@@ -204,7 +204,7 @@ def _figures(part: Record) -> dict[str, Any]:
 
 
 def _label(name: str, scorer: Record) -> str:
-    plain = name if scorer["kind"] == "sheet" else name.replace("_", " ")
+    plain = name if scorer["kind"] == "predictions" else name.replace("_", " ")
     return plain if scorer["kind"] == "rule" else f"{scorer['kind']}: {plain}"
 
 

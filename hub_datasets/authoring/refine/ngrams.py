@@ -187,7 +187,7 @@ def _parts(pairs: Sequence[Pair]) -> Iterator[tuple[_Integers, _Integers]]:
     if len(first) < 2:
         raise DataError(
             f"the {len(pairs)} pairs are of one image, so no language model can be trained on captions of another; add "
-            "pairs of other images, or refine on score sheets with --sheet"
+            "pairs of other images, or refine on predictions with --predictions"
         )
     in_order = sorted(first, key=lambda group: hashlib.sha256(first[group].encode()).digest())
     part_of = np.empty(len(first), np.int64)

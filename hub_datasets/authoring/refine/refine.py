@@ -227,28 +227,28 @@ def blind_accuracy(
 def blind_scorers(
     pairs: Sequence[Pair],
     names: Sequence[str] = (),
-    sheets: Sequence[str | Path] = (),
+    predictions: Sequence[str | Path] = (),
     scale: str | None = None,
 ) -> list[BlindScores]:
-    """Scorers by name and from score sheets.
+    """Scorers by name and from predictions.
 
     Args:
         pairs: what they score.
         names: some of ``ngrams.BLIND_SCORERS``.
-        sheets: score sheets of models that do not see the image, of the same pairs; each is called by its model.
-        scale: how gaps are brought into [-1, 1]. By default those of sheets are left as they are, and those of the
+        predictions: predictions of models that do not see the image, of the same pairs; each is called by its model.
+        scale: how gaps are brought into [-1, 1]. By default those of predictions are left as they are, and those of the
             scorers by name, which are log-probabilities, are divided by the largest.
 
     Raises:
         UnknownNameError: no such scorer.
         DataError: all pairs are of one image, so that no language model can be trained.
-        SheetError: see ``audit.audit``.
+        PredictionsError: see ``audit.audit``.
     """
-    from ..audit.audit import blind_sheets
+    from ..audit.audit import blind_predictions
     from .ngrams import blind_scores
 
     found = [BlindScores(name, *blind_scores(pairs, name), scale or "largest") for name in names]
-    for name, scores in blind_sheets(sheets, pairs).items():
+    for name, scores in blind_predictions(predictions, pairs).items():
         found.append(BlindScores(name, scores[:, 0], scores[:, 1], scale or "none"))
     return found
 

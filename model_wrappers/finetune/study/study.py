@@ -36,7 +36,7 @@ from ..data.data import TrainingSet, read_training_set
 from ..train.checkpoints import read_json
 from ..train.losses import Weights
 from ..train.recipes import Recipe, get_recipe
-from ..train.training import Running, finetune
+from ..train.training import TrainingConfig, finetune
 from ._examples import ARTEFACTS, Example, make_examples, score_examples
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def _scores_of(job: Job) -> NDArray[np.float64]:
     scores = _read_scores(file, facts)
     if scores is not None:
         return scores
-    running = Running(micro_batch=size.batch_size, workers=1)
+    running = TrainingConfig(micro_batch=size.batch_size, workers=1)
     finetune(MODEL, _planted(recipe, size, variant.artefact), folder, recipe, running=running, progress=False)
     return _scored(file, facts, str(folder), examples)
 

@@ -35,7 +35,7 @@ def finish_folder(run: Run, out: Path, facts: Mapping[str, Any], settings: Mappi
     source = folder / "best" if stopping.score else folder / "model"
     if not stopping.score:
         run.save_model(source)
-    with run.processes.together():
+    with run.processes.raise_on_all_ranks():
         if run.processes.is_main:
             with writing(out):
                 for file in source.iterdir():
@@ -47,8 +47,8 @@ def finish_folder(run: Run, out: Path, facts: Mapping[str, Any], settings: Mappi
     if hasattr(family, "SAVED_AS"):
         name = family.SAVED_AS.format(name)
         settings = {key: value for key, value in (settings or {}).items() if key != "pretrained"}
-    _, results = evaluate(name, run.running.evaluation, folder / "sheets", run.processes, settings=settings)
-    with run.processes.together():
+    _, results = evaluate(name, run.running.evaluation, folder / "predictions", run.processes, settings=settings)
+    with run.processes.raise_on_all_ranks():
         if run.processes.is_main:
             write_results(folder / "results.json", results)
             write_text(out / "README.md", model_card(out, facts, run, results, best))

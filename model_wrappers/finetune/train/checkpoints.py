@@ -72,7 +72,7 @@ class Checkpoints:
             return
         temporary = self._folder / f".{final.name}"
         self._on_main(final, lambda: _fresh(temporary))
-        with self._processes.together(), writing(final, temporary):
+        with self._processes.raise_on_all_ranks(), writing(final, temporary):
             # Torch's own format: the other one does not take tensors that share memory.
             self._accelerator.save_state(str(temporary), safe_serialization=False)
         self._on_main(final, lambda: self._publish(temporary, final))
@@ -85,7 +85,7 @@ class Checkpoints:
         """
         found = self.found()
         if found:
-            with self._processes.together():
+            with self._processes.raise_on_all_ranks():
                 self._check(found)
             self._accelerator.load_state(str(found[-1]))
         return bool(found)
@@ -110,7 +110,7 @@ class Checkpoints:
         return sorted(path for path in self._folder.glob("step-*") if re.fullmatch(r"step-\d{8,}", path.name))
 
     def _on_main(self, final: Path, change: Callable[[], None]) -> None:
-        with self._processes.together(), writing(final):
+        with self._processes.raise_on_all_ranks(), writing(final):
             if self._processes.is_main:
                 change()
 

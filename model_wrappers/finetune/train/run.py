@@ -32,7 +32,7 @@ from .towers import Batch, Towers, Trainable, add_lora, freeze_unused, merged, p
 from .validation import evaluate, named
 
 if TYPE_CHECKING:
-    from .training import Running
+    from .training import TrainingConfig
 
 # On a CPU larger parts leave the cache and are slower.
 _MICRO_BATCHES = {"cpu": 32, "mps": 32, "cuda": 256}
@@ -59,7 +59,7 @@ class Run:
         load: Callable[[], Trainable],
         training_set: TrainingSet,
         recipe: Recipe,
-        running: Running,
+        running: TrainingConfig,
         folder: Path,
         facts: Mapping[str, Any],
         processes: Processes,
@@ -96,7 +96,7 @@ class Run:
         towers = Towers(self.encoder, negatives=recipe.uses_negatives, positives=recipe.uses_positives, **groups)
         if self.is_sharded:
             towers.widen_scale()
-        with self.processes.together():
+        with self.processes.raise_on_all_ranks():
             frozen = freeze_unused(towers.train(), self.preparation.now(next(self._draws(0, 0))[:2]))
         if self.running.gradient_checkpointing:
             use_checkpointing(module, self.encoder.info.name)
@@ -130,7 +130,7 @@ class Run:
         """The nearest images by the model as it is before training: found by the main process, once for a run."""
         encoder: Any = self.encoder
         file = self.folder / "neighbours.json"
-        with self.processes.together():
+        with self.processes.raise_on_all_ranks():
             if self.processes.is_main and not file.exists():
                 found = mine(
                     self.training_set,
@@ -140,7 +140,7 @@ class Run:
                     progress=progress,
                 )
                 write_text(file, json.dumps(found))
-        with self.processes.together():
+        with self.processes.raise_on_all_ranks():
             return {key: tuple(near) for key, near in read_json(file, self.folder.parent).items()}
 
     def train(self) -> None:
@@ -172,7 +172,7 @@ class Run:
         batches = self.preparation.ahead(self._draws(position.epoch, position.batch), self._share)
         while True:
             started = time.perf_counter()
-            with self.processes.together():  # an image that one of them cannot read ends all, with its name
+            with self.processes.raise_on_all_ranks():  # an image that one of them cannot read ends all, with its name
                 found = next(batches, None)
             if found is None:
                 break
@@ -306,12 +306,12 @@ class Run:
     def save_model(self, folder: Path) -> None:
         """Write the model as a folder to load it from. Every process calls it."""
         weights = self._weights()
-        with self.processes.together():
+        with self.processes.raise_on_all_ranks():
             if self.processes.is_main:
                 write_folder(folder, self.encoder.holding(weights, self.encoder.info).save)
 
 
-def _accelerator(running: Running, device: str, folder: Path) -> Any:
+def _accelerator(running: TrainingConfig, device: str, folder: Path) -> Any:
     from accelerate import Accelerator, DistributedDataParallelKwargs
     from accelerate.state import AcceleratorState
 

@@ -30,13 +30,13 @@ from .run import PRECISIONS, Run
 from .towers import Trainable, trainable
 from .validation import Evaluation, Stopping
 
-__all__ = ["Evaluation", "Outcome", "Running", "Stopping", "finetune"]
+__all__ = ["Evaluation", "Outcome", "Stopping", "TrainingConfig", "finetune"]
 
 _MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
-class Running:
+class TrainingConfig:
     """How a recipe is run; of these only the precision and the stopping change what comes out, beyond rounding.
 
     A model with dropout is an exception: what it drops depends on how many captions are encoded at once, and by how
@@ -100,7 +100,7 @@ def finetune(
     out: str | Path,
     recipe: str | Recipe = "negclip",
     *,
-    running: Running | None = None,
+    running: TrainingConfig | None = None,
     revision: str | None = None,
     settings: Mapping[str, str] | None = None,
     progress: bool = True,
@@ -115,7 +115,7 @@ def finetune(
         model: a model's name (see `load_model`), of a dual encoder.
         data: captions and images (see `data.read_training_set`), or a set that has been read.
         out: the folder of the new model; beside the model it has a folder ``training`` with the log, the evaluations'
-            score sheets and, until the end, checkpoints.
+            predictions and, until the end, checkpoints.
         recipe: a recipe, or the name of one.
         running: how to run it.
         revision, settings: of the model, see `LoadOptions`.
@@ -129,13 +129,13 @@ def finetune(
         StorageError: no space is left. The last checkpoint stays as it was.
     """
     recipe = get_recipe(recipe) if isinstance(recipe, str) else recipe
-    running, out, processes = running or Running(), Path(out), join()
+    running, out, processes = running or TrainingConfig(), Path(out), join()
 
     def load() -> Trainable:
         options = LoadOptions(default_device(processes.rank), "float32", revision, dict(settings or {}))
         return trainable(load_model(model, options))
 
-    with processes.together():
+    with processes.raise_on_all_ranks():
         running.check()
         encoder = load()
     training_set = _read(data, recipe, processes, source)
@@ -149,7 +149,7 @@ def finetune(
     }
     folder = out / "training"
     with ExitStack() as held:
-        with processes.together():
+        with processes.raise_on_all_ranks():
             if processes.is_main:
                 _refuse_foreign(out)
                 held.enter_context(alone_in(folder))
@@ -193,7 +193,7 @@ def _read(
     """The training set; the main process first, so that no two build the same dataset."""
     found: TrainingSet | None = data if isinstance(data, TrainingSet) else None
     for turn in (processes.is_main, not processes.is_main):
-        with processes.together():
+        with processes.raise_on_all_ranks():
             if turn and found is None:
                 found = read_training_set(
                     str(data),

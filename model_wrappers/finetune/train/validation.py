@@ -90,7 +90,7 @@ def evaluate(
     Args:
         model: a dual encoder, or the name of one.
         evaluation: what to measure.
-        out: the folder of its score sheets.
+        out: the folder of its predictions.
         processes: those of the run, which share the work.
         settings: of the model's family, for one that is named.
 
@@ -120,9 +120,9 @@ def evaluate(
 
 
 def flat_scores(results: Sequence[Result]) -> dict[str, float]:
-    """The scores that tables show, averaged over examples, by their sheet: ``toy_scenes/itm/accuracy``."""
+    """The scores that tables show, averaged over examples, by their predictions: ``toy_scenes/itm/accuracy``."""
     return {
-        f"{Path(result.sheet['file']).stem.replace('.', '/', 1)}/{name}": result.scores[name]
+        f"{Path(result.predictions['file']).stem.replace('.', '/', 1)}/{name}": result.scores[name]
         for result in results
         for name in result.table_scores
         if isinstance(result.scores.get(name), float)
@@ -135,7 +135,7 @@ def recognition(encoder: Any, source: str, templates: Sequence[str], processes: 
     Raises:
         DataError: no labels or images there, or an image that cannot be read.
     """
-    with processes.together():
+    with processes.raise_on_all_ranks():
         labels, images = labelled_images(source)
         if any("{}" not in template for template in templates):
             raise VLAssayError("a template has no {} for the label, as in 'a photo of a {}.'")
@@ -144,7 +144,7 @@ def recognition(encoder: Any, source: str, templates: Sequence[str], processes: 
     words = np.concatenate(parts).astype(np.float64).reshape(len(labels), len(templates), -1).mean(axis=1)
     words /= np.linalg.norm(words, axis=1, keepdims=True)
     credits: list[float] = []
-    with processes.together():
+    with processes.raise_on_all_ranks():
         mine = images[processes.rank :: processes.world]
         for start in range(0, len(mine), _AT_ONCE):
             part = mine[start : start + _AT_ONCE]

@@ -1,4 +1,4 @@
-"""The audit: what stands in its record, sheets, degenerate pairs, the limit for CI, report, page, card."""
+"""The audit: what stands in its record, predictions, degenerate pairs, the limit for CI, report, page, card."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from vl_assay.hub_datasets.authoring.audit.sides import MEANINGS, find_degenerat
 from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs, write_pairs
 from vl_assay.hub_datasets.core.audits import read_audit, read_summary
 from vl_assay.metrics.common.command_line import build_app
-from vl_assay.metrics.common.errors import DataError, ScoresError, SheetError, VLAssayError
-from vl_assay.metrics.records.predictions import Sheet, read_sheet, write_sheet
+from vl_assay.metrics.common.errors import DataError, PredictionsError, ScoresError, VLAssayError
+from vl_assay.metrics.records.predictions import Predictions, read_predictions, write_predictions
 from vl_assay.metrics.records.schema import MatchingRow
 
 CARDS = Path(hub_datasets.__file__).parent
@@ -34,8 +34,8 @@ def leaking():
     return audit(leaking_pairs("formatting", 200, 0.6, seed=0), "made/up", normalised=True)
 
 
-def write_blind_sheet(path, pairs, name="vera:vera", family="vera", task="itm"):
-    """A sheet of random scores, as of a blind model on SugarCrepe."""
+def write_blind_predictions(path, pairs, name="vera:vera", family="vera", task="itm"):
+    """A predictions file of random scores, as of a blind model on SugarCrepe."""
     rng = np.random.default_rng(0)
     rows = [MatchingRow(p.id, p.category, p.category, ["1" * 32], [0], [rng.random(2).tolist()]) for p in pairs]
     metadata = {
@@ -43,7 +43,7 @@ def write_blind_sheet(path, pairs, name="vera:vera", family="vera", task="itm"):
         "benchmark": {"name": "sugarcrepe", "task": task, "rows": len(rows), "missing": []},
         "run": {},
     }
-    write_sheet(path, Sheet(rows, metadata))
+    write_predictions(path, Predictions(rows, metadata))
     return path
 
 
@@ -121,27 +121,27 @@ def test_degenerate_pairs_are_counted_by_kind():
     assert found["same_bag_of_words"]["per_category"] == {"x": 2, "y": 2}
 
 
-def test_a_blind_sheet_is_matched_by_id_and_judged(tmp_path):
+def test_a_blind_predictions_is_matched_by_id_and_judged(tmp_path):
     pairs = clean_pairs(200, 0)
-    sheet = write_blind_sheet(tmp_path / "vera.parquet", pairs)
-    found = audit(pairs[:100][::-1], "x", sheets=[sheet]).record["scorers"]["vera:vera"]
-    said = {row.id: row.scores[0] for row in read_sheet(sheet).rows}
+    predictions = write_blind_predictions(tmp_path / "vera.parquet", pairs)
+    found = audit(pairs[:100][::-1], "x", predictions=[predictions]).record["scorers"]["vera:vera"]
+    said = {row.id: row.scores[0] for row in read_predictions(predictions).rows}
     right = np.mean([said[pair.id][0] > said[pair.id][1] for pair in pairs[:100]])
-    assert (found["kind"], found["accuracy"]) == ("sheet", pytest.approx(right))
+    assert (found["kind"], found["accuracy"]) == ("predictions", pytest.approx(right))
     assert {"auc", "asymmetry", "symmetry_p_value", "accuracy_interval", "auc_interval"} <= set(found)
 
 
-def test_sheets_that_do_not_fit_are_refused(tmp_path):
+def test_predictions_that_do_not_fit_are_refused(tmp_path):
     pairs = clean_pairs(60, 0)
-    sheet = write_blind_sheet(tmp_path / "vera.parquet", pairs)
-    with pytest.raises(SheetError, match="no scores for 1 of 60 pairs, such as 'another'"):
-        audit([*pairs[:59], pairs[59]._replace(id="another")], "x", sheets=[sheet])
-    with pytest.raises(SheetError, match="which is there already"):
-        audit(pairs, "x", sheets=[sheet, sheet])
-    with pytest.raises(SheetError, match="family 'clip', which sees the image as far as its predictions say"):
-        audit(pairs, "x", sheets=[write_blind_sheet(tmp_path / "clip.parquet", pairs, "clip:x", "clip")])
-    with pytest.raises(SheetError, match="unknown task of sugarcrepe 'other'"):
-        audit(pairs, "x", sheets=[write_blind_sheet(tmp_path / "other.parquet", pairs, task="other")])
+    predictions = write_blind_predictions(tmp_path / "vera.parquet", pairs)
+    with pytest.raises(PredictionsError, match="no scores for 1 of 60 pairs, such as 'another'"):
+        audit([*pairs[:59], pairs[59]._replace(id="another")], "x", predictions=[predictions])
+    with pytest.raises(PredictionsError, match="which is there already"):
+        audit(pairs, "x", predictions=[predictions, predictions])
+    with pytest.raises(PredictionsError, match="family 'clip', which sees the image as far as its predictions say"):
+        audit(pairs, "x", predictions=[write_blind_predictions(tmp_path / "clip.parquet", pairs, "clip:x", "clip")])
+    with pytest.raises(PredictionsError, match="unknown task of sugarcrepe 'other'"):
+        audit(pairs, "x", predictions=[write_blind_predictions(tmp_path / "other.parquet", pairs, task="other")])
 
 
 def test_scores_of_a_row_with_several_negatives_go_to_its_pairs(tmp_path):
@@ -154,9 +154,9 @@ def test_scores_of_a_row_with_several_negatives_go_to_its_pairs(tmp_path):
         "benchmark": {"name": "toy_scenes", "task": "order", "rows": 100, "missing": []},
         "run": {},
     }
-    write_sheet(tmp_path / "lm.parquet", Sheet(rows, metadata))
+    write_predictions(tmp_path / "lm.parquet", Predictions(rows, metadata))
     for chosen in (pairs, [pair._replace(id=f"order/{pair.id}") for pair in pairs]):
-        found = audit(chosen, "x", sheets=[tmp_path / "lm.parquet"]).scores["lm"]
+        found = audit(chosen, "x", predictions=[tmp_path / "lm.parquet"]).scores["lm"]
         expected = [[said[0], said[negative]] for said in scores.values() for negative in range(1, 5)]
         np.testing.assert_array_equal(found, expected)
 

@@ -130,7 +130,7 @@ def test_damaged_and_unknown_files_are_errors(tmp_path):
         read_pairs(tmp_path / "x.json", columns={"caption": "a"})
 
 
-def test_a_benchmark_gives_its_pairs_with_the_ids_of_its_sheets():
+def test_a_benchmark_gives_its_pairs_with_the_ids_of_its_predictions():
     pairs = read_pairs("toy_scenes/itm")
     assert len(pairs) == 7000
     assert pairs[0].id == "test-000000/add_att"

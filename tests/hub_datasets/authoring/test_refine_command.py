@@ -16,7 +16,7 @@ from vl_assay.hub_datasets.authoring.refine.refine import BlindScores, refine
 from vl_assay.hub_datasets.authoring.refine.report import to_markdown, write_refinement
 from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError, VLAssayError
-from vl_assay.metrics.records.predictions import Sheet, write_sheet
+from vl_assay.metrics.records.predictions import Predictions, write_predictions
 from vl_assay.metrics.records.schema import MatchingRow
 
 WORDS = [f"{first}{second}" for first in ("ba", "lo", "mi", "tu", "se") for second in ("na", "ro", "ti", "ku", "pe")]
@@ -42,17 +42,17 @@ def learned():
     return pairs, refine(pairs, [BlindScores("noise", noise, np.zeros(len(pairs)))], learned=3, grid=10)
 
 
-def write_random_sheet(path, pairs, family="vera"):
-    """A score sheet of SugarCrepe's pairs."""
+def write_random_predictions(path, pairs, family="vera"):
+    """A predictions file of SugarCrepe's pairs."""
     rng = np.random.default_rng(0)
     rows = [
         MatchingRow(pair.id, pair.category, pair.category, ["0" * 32], correct=[0], scores=[rng.random(2).tolist()])
         for pair in pairs
     ]
     benchmark = {"name": "sugarcrepe", "task": "itm", "rows": len(rows), "missing": []}
-    write_sheet(
+    write_predictions(
         path,
-        Sheet(
+        Predictions(
             rows,
             {
                 "model": {"name": f"{family}:test", "family": family, "sees_images": family == "clip"},
@@ -170,12 +170,23 @@ def test_the_command_refines_a_file_on_language_models_and_says_so(tmp_path):
     assert len(read_pairs(tmp_path / "out" / "pairs.jsonl")) == record["kept"]
 
 
-def test_the_command_takes_sheets_of_blind_models_and_no_others(coco, tmp_path):
+def test_the_command_takes_predictions_of_blind_models_and_no_others(coco, tmp_path):
     folder, out = coco(rows=40), tmp_path / "out"
-    options = ("sugarcrepe/swap_obj", "--data-dir", folder, "-o", "verify=false", "--out", out, "--grid", 10, "--sheet")
+    options = (
+        "sugarcrepe/swap_obj",
+        "--data-dir",
+        folder,
+        "-o",
+        "verify=false",
+        "--out",
+        out,
+        "--grid",
+        10,
+        "--predictions",
+    )
     pairs = read_pairs("sugarcrepe/swap_obj", data_dir=folder, options={"verify": False})
     for name, family, rows in (("vera", "vera", pairs), ("clip", "clip", pairs), ("few", "vera", pairs[1:])):
-        write_random_sheet(tmp_path / f"{name}.parquet", rows, family)
+        write_random_predictions(tmp_path / f"{name}.parquet", rows, family)
     found = run(*options, tmp_path / "vera.parquet")
     assert found.exit_code == 0, found.output
     figures = json.loads((out / "report.json").read_text())["scorers"]

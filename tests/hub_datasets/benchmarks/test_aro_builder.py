@@ -26,7 +26,7 @@ from vl_assay.hub_datasets.aro.builder import CONFIG_NAMES
 from vl_assay.hub_datasets.aro.karpathy import SOURCES
 from vl_assay.hub_datasets.aro.order import SOURCE_NAMES
 from vl_assay.metrics.functional.aro import SYMMETRIC
-from vl_assay.metrics.records.predictions import read_sheet
+from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import score
 
 FOLDER = Path(module.__file__).parent
@@ -286,9 +286,9 @@ def test_a_bag_of_words_ties_everywhere_as_the_card_says(small, tmp_path):
         assert (result.scores["accuracy"], result.scores["tie_rate"]) == (0.0, 1.0)
 
 
-def test_a_sheet_of_crops_is_not_taken_for_one_of_whole_images(small, tmp_path):
-    sheets = [run(small, "mock:shuffled", tmp_path / str(crop), crop=crop) for crop in (True, False)]
-    crops, wholes = (read_sheet(paths[0]) for paths in sheets)
+def test_a_predictions_of_crops_is_not_taken_for_one_of_whole_images(small, tmp_path):
+    predictions = [run(small, "mock:shuffled", tmp_path / str(crop), crop=crop) for crop in (True, False)]
+    crops, wholes = (read_predictions(paths[0]) for paths in predictions)
     assert [row.id for row in crops.rows] == [row.id for row in wholes.rows]
     assert [row.scores for row in crops.rows] != [row.scores for row in wholes.rows]
     assert crops.metadata["benchmark"] != wholes.metadata["benchmark"]

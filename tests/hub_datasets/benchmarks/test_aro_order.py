@@ -319,7 +319,7 @@ def test_files_of_the_released_size_are_accepted(small, monkeypatch):
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("mock", ["constant", "shuffled"])
 def test_the_order_tasks_are_scored_and_judged(small, config, mock, tmp_path):
-    sheets = score(
+    predictions = score(
         f"mock:{mock}",
         [f"aro/{config}"],
         data_dir=small.folder,
@@ -327,7 +327,7 @@ def test_the_order_tasks_are_scored_and_judged(small, config, mock, tmp_path):
         out=tmp_path,
         progress=False,
     )
-    [result] = report(sheets, resamples=100)
+    [result] = report(predictions, resamples=100)
     assert result.metric == "aro_itm"
     assert result.scores["n"] == {"coco_order": 26, "flickr30k_order": 20}[config]
     untestable = 1 / 26 if config == "coco_order" else 0.0

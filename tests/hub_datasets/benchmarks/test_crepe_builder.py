@@ -287,8 +287,8 @@ def test_the_caption_comes_first_and_rows_have_as_many_candidates_as_negatives(s
 
 def test_productivity_is_scored_and_judged_by_complexity(small, tmp_path):
     spoil(small.folder, hard_negs=[])
-    sheets = score("mock:shuffled", ["crepe"], data_dir=small.folder, out=tmp_path / "sheets", progress=False)
-    results = report(sheets, resamples=100)
+    predictions = score("mock:shuffled", ["crepe"], data_dir=small.folder, out=tmp_path / "predictions", progress=False)
+    results = report(predictions, resamples=100)
     assert [result.scores["n"] for result in results] == [27, 26, 27]
     first = results[0].scores
     assert list(first["per_category"]) == [str(complexity) for complexity in sources.COMPLEXITIES]
@@ -299,10 +299,10 @@ def test_productivity_is_scored_and_judged_by_complexity(small, tmp_path):
 
 
 def test_systematicity_is_judged_by_seen_and_unseen_compounds(small, tmp_path):
-    sheets = score(
+    predictions = score(
         "mock:constant", ["crepe/systematicity_combined_laion"], data_dir=small.folder, out=tmp_path, progress=False
     )
-    [result] = report(sheets, resamples=100)
+    [result] = report(predictions, resamples=100)
     assert list(result.scores["per_category"]) == list(sources.COMPOUNDS)
     assert result.scores["recall_at_1"] == 0
     assert result.scores["tie_rate"] == 1

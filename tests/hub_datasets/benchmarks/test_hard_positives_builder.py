@@ -235,7 +235,7 @@ def test_damaged_files_are_an_error_that_names_file_and_record(small, part, cont
 
 
 def test_scores_are_judged_by_both_metrics_and_by_halves(small, tmp_path):
-    sheets = score(
+    predictions = score(
         "mock:shuffled",
         ["hard_positives", "hard_positives/replace_clean", "hard_positives/replace_kinds"],
         data_dir=small.folder,
@@ -243,7 +243,7 @@ def test_scores_are_judged_by_both_metrics_and_by_halves(small, tmp_path):
         out=tmp_path / "out",
         progress=False,
     )
-    results = report(sheets, resamples=100)
+    results = report(predictions, resamples=100)
     assert [result.metric for result in results] == ["augmented_accuracy", "brittleness"] * 4
     replace, swap, clean, kinds = (result.scores for result in results[::2])
     assert (replace["n"], swap["n"], clean["n"]) == (12, 4, 8)

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from vl_assay.hub_datasets import report
-from vl_assay.metrics.records.predictions import read_sheet
+from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import score
 
 
@@ -29,9 +29,9 @@ def stand_in(shared_data, tmp_path_factory):
 def test_all_of_sugarcrepe_is_scored_each_image_and_caption_once(stand_in, tmp_path, capfd):
     [path] = score("mock:bag-of-words", ["sugarcrepe"], out=tmp_path, data_dir=stand_in)
     assert "7,511 examples: 1,560 images and 11,844 captions to encode" in capfd.readouterr().err
-    sheet = read_sheet(path)
-    assert len(sheet.rows) == 7511
-    assert (sheet.metadata["run"]["images"], sheet.metadata["run"]["captions"]) == (1560, 11844)
+    predictions = read_predictions(path)
+    assert len(predictions.rows) == 7511
+    assert (predictions.metadata["run"]["images"], predictions.metadata["run"]["captions"]) == (1560, 11844)
     [result] = report([path], resamples=500)
     assert {name: s["n"] for name, s in result.scores["per_category"].items()} == {
         "add_att": 692, "add_obj": 2062, "replace_att": 788, "replace_obj": 1652, "replace_rel": 1406,
@@ -60,8 +60,10 @@ def test_the_released_tricd_is_scored_by_a_detector_on_stand_in_images(shared_da
         pixels = rng.integers(0, 256, (image["height"] // 8, image["width"] // 8, 3), dtype=np.uint8)
         name = image["file_name"].rsplit("/")[-1]
         Image.fromarray(pixels).resize((image["width"], image["height"])).save(tmp_path / "copy" / "val2017" / name)
-    sheets = score("demo-owlvit", ["tricd"], out=tmp_path / "sheets", data_dir=tmp_path / "copy", progress=False)
-    results = {result.metric: result.scores for result in report(sheets, resamples=100)}
+    predictions = score(
+        "demo-owlvit", ["tricd"], out=tmp_path / "predictions", data_dir=tmp_path / "copy", progress=False
+    )
+    results = {result.metric: result.scores for result in report(predictions, resamples=100)}
     assert list(results) == ["cpd_ap", "grounding_recall", "group_recall_at_1"]
     assert (results["cpd_ap"]["n"], results["cpd_ap"]["n_positive"], results["cpd_ap"]["n_boxes"]) == (204, 102, 315)
     # Phrases with boxes on the positive rows; noise shows none of them.

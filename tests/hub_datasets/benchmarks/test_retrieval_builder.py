@@ -224,7 +224,7 @@ def test_conditions_are_the_shuffles_that_there_are():
 def test_each_configuration_is_a_task_of_its_own_and_the_plain_ones_are_the_default():
     tasks = get_benchmark("retrieval").tasks
     assert [(task.name, task.configs) for task in tasks] == [(name, (name,)) for name in CONFIG_NAMES]
-    assert {task.kind for task in tasks} == {"retrieval"}
+    assert {task.task_type for task in tasks} == {"retrieval"}
     assert [task.name for task in tasks if task.by_default] == ["coco", "flickr30k"]
     assert all(task.metrics == {"retrieval_recall": {"pool": "shared", "ks": [1, 5, 10]}} for task in tasks)
 
@@ -232,7 +232,7 @@ def test_each_configuration_is_a_task_of_its_own_and_the_plain_ones_are_the_defa
 @pytest.mark.parametrize("config", ["flickr30k", "coco_shuffle_trigrams", "coco_shuffle_rows_4"])
 def test_a_condition_is_scored_by_name_and_judged_as_a_pool_of_its_own(small, config, tmp_path):
     def scores(mock):
-        sheets = score(
+        predictions = score(
             f"mock:{mock}",
             [f"retrieval/{config}"],
             data_dir=small.folder,
@@ -240,7 +240,7 @@ def test_a_condition_is_scored_by_name_and_judged_as_a_pool_of_its_own(small, co
             out=tmp_path / mock,
             progress=False,
         )
-        [result] = report(sheets, resamples=100)
+        [result] = report(predictions, resamples=100)
         assert result.metric == "retrieval_recall"
         return result.scores
 

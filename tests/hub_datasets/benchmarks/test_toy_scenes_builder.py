@@ -229,7 +229,7 @@ def test_columns_that_a_benchmark_of_photographs_has_too_are_of_its_types(task, 
 @EVERY
 def test_what_is_scored_has_the_same_names_as_there(task, benchmark, config):
     ours, theirs = (
-        {(each.kind, each.images, each.captions) for each in get_benchmark(name).tasks if chosen in each.configs}
+        {(each.task_type, each.images, each.captions) for each in get_benchmark(name).tasks if chosen in each.configs}
         for name, chosen in (("toy_scenes", task), (benchmark, config))
     )
     assert ours == theirs

@@ -16,7 +16,7 @@ from vl_assay.hub_datasets.core.build import build as build_repository
 from vl_assay.hub_datasets.core.build import read_build
 from vl_assay.hub_datasets.vl_checklist import builder as module
 from vl_assay.hub_datasets.vl_checklist.builder import CONFIG_NAMES, VLCheckList, annotation_files
-from vl_assay.metrics.records.predictions import read_sheet
+from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import score
 
 FOLDER = Path(module.__file__).parent
@@ -165,7 +165,7 @@ def test_allowed_missing_images_keep_their_rows_and_are_counted(small, tmp_path)
     )
     counts = read_build(out)["configs"]["attribute_color"]["test"]
     assert counts == {"rows": 6, "images": 1, "missing_images": 4, "captions": 12}
-    [path] = score("mock:shuffled", [str(out)], out=tmp_path / "sheets", progress=False)
+    [path] = score("mock:shuffled", [str(out)], out=tmp_path / "predictions", progress=False)
     [result] = report([path], resamples=100)
     assert (result.missing, result.scores["n"]) == (4, 2)
 
@@ -203,10 +203,10 @@ def test_benchmark_scores_every_type_of_the_builder():
 def test_types_are_scored_pairwise_and_averaged_as_categories(small, tmp_path):
     configs = ["attribute_color", "relation_spatial"]
     out = build_repository("vl_checklist", tmp_path / "built", configs=configs, data_dir=small.folder)
-    [path] = score("mock:shuffled", [str(out)], out=tmp_path / "sheets", progress=False)
+    [path] = score("mock:shuffled", [str(out)], out=tmp_path / "predictions", progress=False)
     [result] = report([path], resamples=100)
     won = {config: [] for config in configs}
-    for row in read_sheet(path).rows:
+    for row in read_predictions(path).rows:
         [[caption, negative]] = row.scores
         won[row.category].append(caption > negative)
     per_category = {name: sum(wins) / len(wins) for name, wins in won.items()}

@@ -351,7 +351,7 @@ def test_damaged_tags_are_an_error(small, tags, found):
 
 def test_a_repository_is_scored_and_judged_by_both_sets_of_tags(small, tmp_path):
     out = build_repository("winoground", tmp_path / "built", data_dir=small.folder, options={"verify": False})
-    [path] = score("mock:shuffled", [str(out)], out=tmp_path / "sheets", progress=False)
+    [path] = score("mock:shuffled", [str(out)], out=tmp_path / "predictions", progress=False)
     [result] = report([path], resamples=100)
     assert result.metric == "group_match"
     assert result.scores["n"] == 5

@@ -21,7 +21,7 @@ from vl_assay.hub_datasets import benchmark_names, build, get_benchmark, report
 from vl_assay.hub_datasets.core.benchmarks import config_names, get_builder, get_card, option_names
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.modules import citations
-from vl_assay.metrics.records.predictions import read_sheet
+from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import score
 
 ROOT = Path(hub_datasets.__file__).parent
@@ -94,15 +94,15 @@ def test_two_processes_give_the_rows_of_one(small):
 def test_the_mocks_are_scored_and_judged(name, built, tmp_path):
     _, out = built(name)
     for mock in ("shuffled", "constant"):
-        sheets = score(f"mock:{mock}", [str(out)], out=tmp_path / mock, progress=False)
+        all_predictions = score(f"mock:{mock}", [str(out)], out=tmp_path / mock, progress=False)
         tasks = [task for task in get_benchmark(name).tasks if task.by_default]
-        results = report(sheets, resamples=100)
+        results = report(all_predictions, resamples=100)
         assert [result.metric for result in results] == [metric for task in tasks for metric in task.metrics]
         assert all(result.scores["n"] > 0 for result in results)
-        assert sum(len(read_sheet(sheet).rows) for sheet in sheets) > 0
+        assert sum(len(read_predictions(predictions).rows) for predictions in all_predictions) > 0
         if mock == "constant":
             # A box around everything is right or wrong, and no answer is wrong, without a tie.
-            kinds = {task.name: task.kind for task in tasks}
+            kinds = {task.name: task.task_type for task in tasks}
             pairs = [each for each in results if kinds[each.benchmark["task"]] in ("matching", "retrieval")]
             rates = [value for result in pairs for key, value in result.scores.items() if key.endswith("tie_rate")]
             assert set(rates) == {1.0}

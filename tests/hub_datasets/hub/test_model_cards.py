@@ -18,7 +18,7 @@ from vl_assay.hub_datasets.hub.model_cards import eval_result_entries, eval_resu
 from vl_assay.hub_datasets.hub.publish import eval_yaml
 from vl_assay.metrics.common.command_line import main
 from vl_assay.metrics.common.errors import DataError
-from vl_assay.metrics.records.predictions import Sheet, file_hash, write_sheet
+from vl_assay.metrics.records.predictions import Predictions, file_hash, write_predictions
 from vl_assay.metrics.records.results import Result, code_version
 from vl_assay.metrics.records.schema import MatchingRow
 
@@ -51,7 +51,7 @@ def result_of(sha="a" * 64, value=0.75, model=MODEL, task="itm", metric="sugarcr
         model={"name": model},
         benchmark=benchmark | {"rows": 8, "missing": []},
         run={},
-        sheet={"file": "s.parquet", "sha256": sha},
+        predictions={"file": "s.parquet", "sha256": sha},
         metric=metric,
         options={"ties": "wrong", "confidence": 0.95, "resamples": 10_000, "seed": 0},
         missing=0,
@@ -96,9 +96,9 @@ def parsed(path):
 
 
 @pytest.fixture(scope="module")
-def sheets(tmp_path_factory):
-    """Sheets of the seven categories of sugarcrepe, and of hard positives, which two metrics judge."""
-    folder = tmp_path_factory.mktemp("sheets")
+def predictions(tmp_path_factory):
+    """Predictions of the seven categories of sugarcrepe, and of hard positives, which two metrics judge."""
+    folder = tmp_path_factory.mktemp("predictions")
     tasks = {
         ("sugarcrepe", "itm"): ("add_att", "add_obj", "replace_att"),
         ("hard_positives", "replace"): ("replace_relations", "replace_attributes"),
@@ -112,14 +112,16 @@ def sheets(tmp_path_factory):
         ]
         benchmark = {"name": name, "task": task, "configs": list(configs), "split": "test", "fingerprint": name}
         benchmark |= {"rows": len(rows), "missing": []}
-        write_sheet(folder / f"{name}.parquet", Sheet(rows, {"model": {"name": MODEL}, "benchmark": benchmark}))
+        write_predictions(
+            folder / f"{name}.parquet", Predictions(rows, {"model": {"name": MODEL}, "benchmark": benchmark})
+        )
     return folder
 
 
-def test_the_hubs_own_readers_give_the_same_values_back(sheets, tmp_path):
+def test_the_hubs_own_readers_give_the_same_values_back(predictions, tmp_path):
     path = tmp_path / "README.md"
-    sugarcrepe = report(sheets / "sugarcrepe.parquet", resamples=200)
-    positives = report(sheets / "hard_positives.parquet", resamples=200)
+    sugarcrepe = report(predictions / "sugarcrepe.parquet", resamples=200)
+    positives = report(predictions / "hard_positives.parquet", resamples=200)
     written = write_model_card(path, [*sugarcrepe, *positives], dataset_owner="me")
     names = ["README.md", "vl-assay-sugarcrepe.yaml", "vl-assay-hard_positives.yaml"]
     assert [file.name for file in written] == names
@@ -128,8 +130,8 @@ def test_the_hubs_own_readers_give_the_same_values_back(sheets, tmp_path):
         assert parsed(tmp_path / ".eval_results" / f"vl-assay-{name}.yaml") == eval_result_entries(results, "me")
 
 
-def test_an_entry_has_all_that_it_takes_to_compute_it_again(sheets, tmp_path):
-    [result] = report(sheets / "sugarcrepe.parquet", resamples=200)
+def test_an_entry_has_all_that_it_takes_to_compute_it_again(predictions, tmp_path):
+    [result] = report(predictions / "sugarcrepe.parquet", resamples=200)
     write_model_card(tmp_path / "README.md", [result])
     accuracy, macro = entries_of(tmp_path / "README.md")
     assert (accuracy.metric_value, macro.metric_value) == (result.scores["accuracy"], result.scores["macro_accuracy"])
@@ -138,7 +140,7 @@ def test_an_entry_has_all_that_it_takes_to_compute_it_again(sheets, tmp_path):
     assert (accuracy.dataset_type, accuracy.dataset_name) == ("vl-assay/sugarcrepe", "SugarCrepe")
     configs = ["add_att", "add_obj", "replace_att"]
     assert accuracy.dataset_args == {"task": "itm", "configs": configs, "fingerprint": "sugarcrepe"}
-    sha = file_hash(sheets / "sugarcrepe.parquet")
+    sha = file_hash(predictions / "sugarcrepe.parquet")
     assert accuracy.source_name == f"VL-Assay {code_version()}, predictions sha256:{sha}"
 
 
@@ -149,8 +151,8 @@ def test_examples_in_no_score_are_counted_beside_the_scores():
     assert "missing" not in eval_results([RESULT])[0].metric_args
 
 
-def test_each_configuration_has_the_headline_of_the_tasks_first_metric(sheets, tmp_path):
-    augmented, brittle = report(sheets / "hard_positives.parquet", resamples=200)
+def test_each_configuration_has_the_headline_of_the_tasks_first_metric(predictions, tmp_path):
+    augmented, brittle = report(predictions / "hard_positives.parquet", resamples=200)
     write_model_card(tmp_path / "README.md", [brittle, augmented])
     entries = parsed(tmp_path / ".eval_results" / "vl-assay-hard_positives.yaml")
     parts = augmented.scores["per_category"]
@@ -165,8 +167,8 @@ def test_each_configuration_has_the_headline_of_the_tasks_first_metric(sheets, t
     )
 
 
-def test_a_card_has_the_numbers_and_the_words_of_the_report(sheets, tmp_path):
-    _, brittle = found = report(sheets / "hard_positives.parquet", resamples=200)
+def test_a_card_has_the_numbers_and_the_words_of_the_report(predictions, tmp_path):
+    _, brittle = found = report(predictions / "hard_positives.parquet", resamples=200)
     [macro] = [entry for entry in eval_results([brittle]) if entry.metric_type == "macro_brittleness"]
     assert macro.metric_args["higher_is_better"] is False
     assert macro.metric_args["n"] == 12
@@ -179,11 +181,11 @@ def test_a_card_has_the_numbers_and_the_words_of_the_report(sheets, tmp_path):
         assert notes.partition("A tie")[2].partition(";")[0] in text
 
 
-def test_task_ids_and_names_are_those_of_the_dataset_that_is_published(sheets, coco, tmp_path):
+def test_task_ids_and_names_are_those_of_the_dataset_that_is_published(predictions, coco, tmp_path):
     configs = ["add_att", "swap_obj"]
     build("sugarcrepe", tmp_path / "sc", configs=configs, data_dir=coco(4, 4), options={"verify": False})
     tasks = {task["config"]: task["id"] for task in yaml.safe_load(eval_yaml(tmp_path / "sc"))["tasks"]}
-    [result] = report(sheets / "sugarcrepe.parquet", resamples=200)
+    [result] = report(predictions / "sugarcrepe.parquet", resamples=200)
     added, *_ = eval_result_entries([result])
     assert added.task_id == tasks["add_att"] == "itm_add_att"
     pretty = DatasetCard.load(tmp_path / "sc" / "README.md").data.pretty_name
@@ -347,16 +349,20 @@ def test_a_folder_and_a_damaged_file_of_results_are_named(tmp_path):
     assert not (tmp_path / "README.md").exists()
 
 
-def test_the_command_writes_the_card_beside_the_report(sheets, tmp_path, monkeypatch, capsys):
+def test_the_command_writes_the_card_beside_the_report(predictions, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    command = f"vl-assay report {sheets}/sugarcrepe.parquet --out out --model-card model/README.md --dataset-owner me"
+    command = (
+        f"vl-assay report {predictions}/sugarcrepe.parquet --out out --model-card model/README.md --dataset-owner me"
+    )
     for outcome in ("README.md, vl-assay-sugarcrepe.yaml", "nothing to change"):
         monkeypatch.setattr(sys, "argv", shlex.split(command))
         with pytest.raises(SystemExit) as left:
             main()
         assert not left.value.code
         assert f"model card model/README.md: {outcome}" in capsys.readouterr().out
-    assert entries_of(tmp_path / "model" / "README.md") == eval_results(report(sheets / "sugarcrepe.parquet"), "me")
+    assert entries_of(tmp_path / "model" / "README.md") == eval_results(
+        report(predictions / "sugarcrepe.parquet"), "me"
+    )
 
 
 # What a text file can hold, with the characters that YAML and Markdown care about made frequent.

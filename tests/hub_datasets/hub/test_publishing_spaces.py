@@ -190,10 +190,10 @@ def started(python, tmp_path):
         process.wait(30)
 
 
-def test_the_leaderboard_runs_where_nothing_is_installed_and_judges_a_sheet(started, tmp_path):
+def test_the_leaderboard_runs_where_nothing_is_installed_and_judges_a_predictions(started, tmp_path):
     client = started("leaderboard")
-    sheet = ROOT / "space_app" / "launch" / "mock-constant.toy_scenes.vqa.parquet"
-    receipt = client.predict([handle_file(sheet)], "", "mock", "", "", "", api_name="/submit")
+    predictions = ROOT / "space_app" / "launch" / "mock-constant.toy_scenes.vqa.parquet"
+    receipt = client.predict([handle_file(predictions)], "", "mock", "", "", "", api_name="/submit")
     assert receipt["status"] == "flagged"
     assert receipt["results"][0]["scores"]["n"] == 2000
     assert list((tmp_path / "storage" / "requests" / receipt["id"]).glob("*.parquet"))

@@ -1,4 +1,4 @@
-"""Two models on the same examples: `vl-assay compare`, held to what `report` says of each sheet."""
+"""Two models on the same examples: `vl-assay compare`, held to what `report` says of each predictions file."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from vl_assay.hub_datasets import compare, report
 from vl_assay.metrics.common.command_line import main
-from vl_assay.metrics.common.errors import ScoresError, SheetError, UnknownNameError
+from vl_assay.metrics.common.errors import PredictionsError, ScoresError, UnknownNameError
 from vl_assay.metrics.evaluation import Comparison
 from vl_assay.metrics.functional.aro import SYMMETRIC
-from vl_assay.metrics.records.predictions import Sheet, file_hash, write_sheet
-from vl_assay.metrics.records.schema import AnswerRow, DetectionRow, MatchingRow, RetrievalRow
+from vl_assay.metrics.records.predictions import Predictions, file_hash, write_predictions
+from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, VQARow
 
 QUICK = {"resamples": 100, "permutations": 100}
 CATEGORIES = ("swap_obj", "swap_att", "replace_obj")
@@ -28,7 +28,10 @@ CATEGORIES = ("swap_obj", "swap_att", "replace_obj")
 def write(path, rows, benchmark="toy_scenes", task="itm", model="a", **changes):
     missing = [row.id for row in rows if not row.is_scored]
     facts = {"name": benchmark, "task": task, "rows": len(rows), "missing": missing, "fingerprint": "f" * 64}
-    write_sheet(path, Sheet(rows, {"model": {"name": model}, "benchmark": facts | changes, "kind": rows[0].kind}))
+    write_predictions(
+        path,
+        Predictions(rows, {"model": {"name": model}, "benchmark": facts | changes, "task_type": rows[0].task_type}),
+    )
     return path
 
 
@@ -58,7 +61,7 @@ def groups(scores):
 
 def answers(scores):
     return [
-        AnswerRow(str(n), "vqa", CATEGORIES[n % 2], [f"i{n // 2}"], "?", n % 4 < 2, float(score))
+        VQARow(str(n), "vqa", CATEGORIES[n % 2], [f"i{n // 2}"], "?", n % 4 < 2, float(score))
         for n, score in enumerate(scores)
     ]
 
@@ -88,8 +91,8 @@ TASKS = {
 }
 
 
-def random_sheets(folder, benchmark, task, seed=0, n=24):
-    """Two sheets of coarse scores, so that many are tied."""
+def random_predictions(folder, benchmark, task, seed=0, n=24):
+    """Two predictions of coarse scores, so that many are tied."""
     make, shape = TASKS[benchmark, task]
     rng = np.random.default_rng(seed)
     return [
@@ -101,7 +104,7 @@ def random_sheets(folder, benchmark, task, seed=0, n=24):
 @pytest.mark.parametrize("ties", [None, "wrong", "half", "right"])
 @pytest.mark.parametrize(("benchmark", "task"), TASKS)
 def test_both_models_scores_are_those_of_their_reports(benchmark, task, ties, tmp_path):
-    paths = random_sheets(tmp_path, benchmark, task)
+    paths = random_predictions(tmp_path, benchmark, task)
     comparison = compare(*paths, ties=ties, **QUICK)
     reports = [{result.metric: result for result in report(path, ties=ties, resamples=100)} for path in paths]
     shown = [(result.metric, score) for result in reports[0].values() for score in result.table_scores]
@@ -123,7 +126,7 @@ def test_both_models_scores_are_those_of_their_reports(benchmark, task, ties, tm
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1), name=st.sampled_from(sorted(TASKS)), n=st.integers(8, 24))
 def test_exchanging_the_models_turns_the_difference_round(seed, name, n, tmp_path):
-    paths = random_sheets(tmp_path, *name, seed, n if name[1] != "retrieval" else 24)
+    paths = random_predictions(tmp_path, *name, seed, n if name[1] != "retrieval" else 24)
     one, two = compare(*paths, **QUICK), compare(*reversed(paths), **QUICK)
     for there, back in zip(one.differences, two.differences, strict=True):
         assert there.result["difference"] == pytest.approx(-back.result["difference"], abs=1e-12)
@@ -180,7 +183,7 @@ def test_examples_that_one_model_lacks_leave_both_and_are_counted(tmp_path):
 
 
 def test_the_order_of_rows_does_not_matter(tmp_path):
-    paths = random_sheets(tmp_path, "toy_scenes", "itm")
+    paths = random_predictions(tmp_path, "toy_scenes", "itm")
     expected = compare(*paths, **QUICK).differences
     make, shape = TASKS["toy_scenes", "itm"]
     rng = np.random.default_rng(0)
@@ -190,7 +193,7 @@ def test_the_order_of_rows_does_not_matter(tmp_path):
 
 
 def test_symmetric_relations_are_in_no_difference(tmp_path):
-    paths = random_sheets(tmp_path, "aro", "relation")
+    paths = random_predictions(tmp_path, "aro", "relation")
     comparison = compare(*paths, **QUICK)
     [difference] = comparison.differences
     assert (difference.left_out, difference.result["n"]) == ({"symmetric relation": 8}, 16)
@@ -204,7 +207,7 @@ def test_symmetric_relations_are_in_no_difference(tmp_path):
 
 
 def test_examples_of_one_image_are_one_cluster_in_both_directions_of_retrieval(tmp_path):
-    paths = random_sheets(tmp_path, "toy_scenes", "retrieval")
+    paths = random_predictions(tmp_path, "toy_scenes", "retrieval")
     results = {each.score: each.result for each in compare(*paths, **QUICK).differences}
     assert list(results) == [f"{side}_recall_at_{k}" for side in ("text", "image") for k in (1, 5, 10)]
     # 24 images of which two and two are alike; 26 captions, the last of no image, and two shared by one photograph.
@@ -239,9 +242,9 @@ ROWS = matching([[2, 1]] * 6)
         (answers([1.0] * 6), {"task": "vqa"}, "compare predictions of the same task"),
     ],
 )
-def test_sheets_that_cannot_be_paired_are_refused(rows, options, message, tmp_path):
+def test_predictions_that_cannot_be_paired_are_refused(rows, options, message, tmp_path):
     first, second = write(tmp_path / "a.parquet", ROWS), write(tmp_path / "b.parquet", rows, **options)
-    with pytest.raises(SheetError, match=message):
+    with pytest.raises(PredictionsError, match=message):
         compare(first, second)
 
 
@@ -348,7 +351,7 @@ def test_seeds_keep_their_examples_and_what_was_left_out(tmp_path):
 
 
 def test_a_comparison_shows_its_examples_and_numbers_as_frames(tmp_path):
-    paths = random_sheets(tmp_path, "toy_scenes", "itm")
+    paths = random_predictions(tmp_path, "toy_scenes", "itm")
     comparison = compare(*paths, **QUICK)
     frame = comparison.per_example()
     assert list(frame["id"]) == [str(number) for number in range(24)]
@@ -362,14 +365,16 @@ def test_a_comparison_shows_its_examples_and_numbers_as_frames(tmp_path):
     assert len(comparison.plot().axes[0].get_yticks()) == 5
 
 
-def test_sheets_of_another_kind_than_their_task_are_refused(tmp_path):
+def test_predictions_of_another_kind_than_their_task_are_refused(tmp_path):
     paths = [write(tmp_path / f"{n}.parquet", answers([1.0] * 6)) for n in "ab"]
-    with pytest.raises(SheetError, match="of the kind answers, but the task itm of toy_scenes is of the kind matching"):
+    with pytest.raises(
+        PredictionsError, match="of the task type vqa, but the task itm of toy_scenes is of the type matching"
+    ):
         compare(*paths)
 
 
 def test_options_that_do_not_exist_are_refused(tmp_path):
-    paths = random_sheets(tmp_path, "toy_scenes", "itm")
+    paths = random_predictions(tmp_path, "toy_scenes", "itm")
     with pytest.raises(UnknownNameError, match="unknown tie policy 'maybe'"):
         compare(*paths, ties="maybe")
     with pytest.raises(ScoresError, match="confidence"):
@@ -404,7 +409,7 @@ def run(command, monkeypatch):
 
 def test_the_command_prints_tables_or_json_and_writes_both_files(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    paths = random_sheets(tmp_path, "toy_scenes", "itm")
+    paths = random_predictions(tmp_path, "toy_scenes", "itm")
     assert run("vl-assay compare a.parquet b.parquet --out both --ties half", monkeypatch) == 0
     printed = capsys.readouterr().out
     assert "micro average" in printed
@@ -424,4 +429,4 @@ def test_the_command_prints_tables_or_json_and_writes_both_files(tmp_path, monke
     assert captured.out == written
     assert "written to both" in captured.err
     assert run("vl-assay compare a.parquet nowhere.parquet", monkeypatch) == 1
-    assert capsys.readouterr().err.startswith("error: nowhere.parquet: no such score sheet")
+    assert capsys.readouterr().err.startswith("error: nowhere.parquet: no such predictions file")

@@ -15,7 +15,7 @@ from vl_assay.hub_datasets import get_benchmark, report
 from vl_assay.metrics.evaluation import diagnose, examples_of
 from vl_assay.metrics.records.schema import DetectionRow
 
-[METRICS] = [task.metrics for task in get_benchmark("toy_scenes").tasks if task.kind == "detection"]
+[METRICS] = [task.metrics for task in get_benchmark("toy_scenes").tasks if task.task_type == "detection"]
 QUICK = {"resamples": 100}
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from vl_assay import hub_datasets
-from vl_assay.metrics.common.errors import SheetError, UnknownNameError
+from vl_assay.metrics.common.errors import PredictionsError, UnknownNameError
 from vl_assay.metrics.evaluation import check_options, compute, report
-from vl_assay.metrics.records.predictions import Sheet, write_sheet
-from vl_assay.metrics.records.schema import AnswerRow, DetectionRow, MatchingRow
+from vl_assay.metrics.records.predictions import Predictions, write_predictions
+from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, VQARow
 
 BOX, AWAY = [10.0, 10.0, 30.0, 30.0], [50.0, 50.0, 60.0, 60.0]
 PHRASE = {"text": "a", "start": 0, "end": 1}
@@ -19,7 +19,9 @@ def write(path, rows, metrics=None, task="itm"):
     missing = [row.id for row in rows if not row.is_scored]
     about = {"name": "toy_scenes", "task": task, "rows": len(rows), "missing": missing, "fingerprint": "f" * 64}
     about |= {} if metrics is None else {"metrics": metrics}
-    write_sheet(path, Sheet(rows, {"model": {"name": "a"}, "benchmark": about, "kind": rows[0].kind}))
+    write_predictions(
+        path, Predictions(rows, {"model": {"name": "a"}, "benchmark": about, "task_type": rows[0].task_type})
+    )
     return path
 
 
@@ -46,7 +48,9 @@ DETECTION = {"cpd_ap": {}, "grounding_recall": {"ks": [1]}, "group_recall_at_1":
 def test_predictions_are_evaluated_by_the_metrics_that_they_declare(tmp_path):
     rows = matching([[2, 1], [1, 2], [1, 1]], ("on", "next to"))
     path = write(tmp_path / "a.parquet", rows, {"aro_itm": {"task": "order"}, "artifact_gap": {}} | {})
-    with pytest.raises(SheetError, match="artifact_gap is for the task type text; it cannot evaluate predictions of"):
+    with pytest.raises(
+        PredictionsError, match="artifact_gap is for the task type text; it cannot evaluate predictions of"
+    ):
         compute(path)
     path = write(tmp_path / "a.parquet", rows, {"aro_itm": {"task": "relation"}})
     [result] = compute(path)
@@ -59,14 +63,16 @@ def test_predictions_are_evaluated_by_the_metrics_that_they_declare(tmp_path):
 def test_predictions_of_version_0_1_are_evaluated_by_the_metrics_of_their_benchmark(tmp_path):
     path = write(tmp_path / "a.parquet", matching([[2, 1]]))
     assert [result.metric for result in hub_datasets.report(path)] == ["sugarcrepe_itm"]
-    with pytest.raises(SheetError, match=r"name no metrics, as those of version 0.1 do not; read them with `vl_assay"):
+    with pytest.raises(
+        PredictionsError, match=r"name no metrics, as those of version 0.1 do not; read them with `vl_assay"
+    ):
         report(path)
 
 
 @pytest.mark.parametrize("declared", [{}, {"brittle": {}}, {"aro_itm": 3}, [], "aro_itm"])
 def test_declared_metrics_that_are_none_are_refused(tmp_path, declared):
     path = write(tmp_path / "a.parquet", matching([[2, 1]]), declared)
-    with pytest.raises(SheetError, match=r"name no metrics|which is not here; there are .*aro_itm"):
+    with pytest.raises(PredictionsError, match=r"name no metrics|which is not here; there are .*aro_itm"):
         compute(path)
 
 
@@ -110,7 +116,7 @@ def test_boxes_and_answers_have_examples_of_their_own(tmp_path):
     path = write(tmp_path / "a.parquet", tied_boxes(), DETECTION, task="detection")
     frame = report(path, resamples=100).per_example("group_recall_at_1")
     assert frame[["id", "example", "recall_at_1", "tied"]].values.tolist() == [["0", "phrase 0", 0.0, True]]
-    rows = [AnswerRow(str(n), "vqa", "x", [f"i{n}"], "?", n % 2 == 0, 1.0) for n in range(4)]
+    rows = [VQARow(str(n), "vqa", "x", [f"i{n}"], "?", n % 2 == 0, 1.0) for n in range(4)]
     path = write(tmp_path / "b.parquet", rows, {"yes_no_f1": {}}, task="vqa")
     assert report(path).per_example()["accuracy"].tolist() == [1, 0, 1, 0]
 

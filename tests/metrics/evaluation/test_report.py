@@ -10,22 +10,22 @@ import pytest
 from PIL import Image
 
 from vl_assay.hub_datasets import report
-from vl_assay.metrics.common.errors import ScoresError, SheetError, UnknownNameError
+from vl_assay.metrics.common.errors import PredictionsError, ScoresError, UnknownNameError
 from vl_assay.metrics.evaluation import lines, metric_inputs, to_markdown
 from vl_assay.metrics.modules.discovery import get_spec
-from vl_assay.metrics.records.predictions import Sheet, file_hash, read_sheet, write_sheet
+from vl_assay.metrics.records.predictions import Predictions, file_hash, read_predictions, write_predictions
 from vl_assay.metrics.records.results import read_results, write_results
-from vl_assay.metrics.records.schema import AnswerRow
 from vl_assay.metrics.records.schema import MatchingRow as Row
+from vl_assay.metrics.records.schema import VQARow
 
 MODEL = {"name": "some/model_1 & co", "family": "clip"}
 
 
-def sheet_of(*rows, **model):
+def predictions_of(*rows, **model):
     """Predictions of these rows and the metadata that go with them."""
     missing = [row.id for row in rows if row.scores is None]
     benchmark = {"name": "sugarcrepe", "task": "itm", "rows": len(rows), "missing": missing}
-    return Sheet(list(rows), {"model": MODEL | model, "benchmark": benchmark, "run": {}})
+    return Predictions(list(rows), {"model": MODEL | model, "benchmark": benchmark, "run": {}})
 
 
 def row(name, category, scores, image="i"):
@@ -44,34 +44,34 @@ ROWS = [
 
 
 @pytest.fixture
-def sheet(tmp_path):
-    write_sheet(tmp_path / "sugarcrepe.itm.parquet", sheet_of(*ROWS))
+def predictions(tmp_path):
+    write_predictions(tmp_path / "sugarcrepe.itm.parquet", predictions_of(*ROWS))
     return tmp_path / "sugarcrepe.itm.parquet"
 
 
-def test_scores_follow_from_the_predictions_and_missing_rows_are_counted(sheet):
-    [result] = report([sheet])
+def test_scores_follow_from_the_predictions_and_missing_rows_are_counted(predictions):
+    [result] = report([predictions])
     assert result.scores["accuracy"] == pytest.approx(3 / 5)
     assert result.scores["macro_accuracy"] == pytest.approx((1 / 2 + 2 / 3) / 2)
     assert result.scores["per_category"]["add_att"]["tie_rate"] == pytest.approx(1 / 3)
     assert (result.missing, result.scores["n"]) == (1, 5)
-    [half] = report([sheet], ties="half")
+    [half] = report([predictions], ties="half")
     assert half.scores["accuracy"] == pytest.approx(3.5 / 5)
 
 
-def test_results_name_the_file_the_metric_and_the_options_that_give_them_again(sheet, tmp_path):
-    results = report([sheet], resamples=500)
+def test_results_name_the_file_the_metric_and_the_options_that_give_them_again(predictions, tmp_path):
+    results = report([predictions], resamples=500)
     write_results(tmp_path / "results.json", list(results))
     [again] = read_results(tmp_path / "results.json")
     assert again == results[0]
-    assert again.sheet["sha256"] == file_hash(sheet)
-    [recomputed] = report([tmp_path / again.sheet["file"]], **again.options)
+    assert again.predictions["sha256"] == file_hash(predictions)
+    [recomputed] = report([tmp_path / again.predictions["file"]], **again.options)
     assert recomputed.scores == again.scores
 
 
-def test_a_report_has_the_same_numbers_in_every_format(sheet, tmp_path):
+def test_a_report_has_the_same_numbers_in_every_format(predictions, tmp_path):
     folder = tmp_path / "report"
-    files = report([sheet, sheet]).write(folder)
+    files = report([predictions, predictions]).write(folder)
     assert [file.name for file in files] == ["results.json", "report.md", "report.tex", "profile.png", "profile.html"]
     assert sorted(file.name for file in folder.iterdir()) == sorted(file.name for file in files)
     markdown, latex = (folder / name for name in ("report.md", "report.tex"))
@@ -89,24 +89,24 @@ def test_a_report_has_the_same_numbers_in_every_format(sheet, tmp_path):
     assert (document["schema"], document["version"]) == ("vl-assay/results", 2)
 
 
-def test_files_of_an_earlier_report_that_this_one_does_not_have_are_removed(sheet, tmp_path):
+def test_files_of_an_earlier_report_that_this_one_does_not_have_are_removed(predictions, tmp_path):
     (tmp_path / "diagnosis.json").write_text("{}")
     (tmp_path / "notes.txt").write_text("mine")
-    files = report([sheet], resamples=100).write(tmp_path)
+    files = report([predictions], resamples=100).write(tmp_path)
     there = {file.name for file in tmp_path.iterdir()}
-    assert there == {file.name for file in files} | {"notes.txt", sheet.name}
+    assert there == {file.name for file in files} | {"notes.txt", predictions.name}
 
 
-def test_without_the_plots_libraries_no_plot_is_named(sheet, tmp_path, monkeypatch):
+def test_without_the_plots_libraries_no_plot_is_named(predictions, tmp_path, monkeypatch):
     for name in ("matplotlib", "matplotlib.figure", "plotly", "plotly.graph_objects"):
         monkeypatch.setitem(__import__("sys").modules, name, None)
-    files = report([sheet], resamples=100).write(tmp_path / "report")
+    files = report([predictions], resamples=100).write(tmp_path / "report")
     assert [file.name for file in files] == ["results.json", "report.md", "report.tex"]
     assert all(file.exists() for file in files)
 
 
-def test_lines_end_with_the_two_averages(sheet):
-    found = lines(report([sheet])[0])
+def test_lines_end_with_the_two_averages(predictions):
+    found = lines(report([predictions])[0])
     assert [line.name for line in found] == ["swap_obj", "add_att", "micro average", "macro average"]
     for line in found:
         score = line.scores["accuracy"]
@@ -114,25 +114,25 @@ def test_lines_end_with_the_two_averages(sheet):
         assert score.interval[0] <= score.value <= score.interval[1]
 
 
-def test_options_that_no_metric_knows_are_refused(sheet):
+def test_options_that_no_metric_knows_are_refused(predictions):
     with pytest.raises(UnknownNameError, match="unknown tie policy 'maybe'; known: wrong, half, right"):
-        report([sheet], ties="maybe")
+        report([predictions], ties="maybe")
     with pytest.raises(ScoresError, match="confidence"):
-        report([sheet], confidence=95)
+        report([predictions], confidence=95)
     with pytest.raises(UnknownNameError, match="unknown option of evaluation 'resample'; known: ties, confidence"):
-        report([sheet], resample=5)
+        report([predictions], resample=5)
 
 
 def test_names_from_predictions_are_shown_as_they_are(tmp_path, capsys):
-    write_sheet(tmp_path / "s.parquet", sheet_of(*ROWS, name="clip[v2] [red]tuned"))
+    write_predictions(tmp_path / "s.parquet", predictions_of(*ROWS, name="clip[v2] [red]tuned"))
     report([tmp_path / "s.parquet"], resamples=100).print()
     assert "clip[v2] [red]tuned" in capsys.readouterr().out
-    with pytest.raises(SheetError, match=r"model\.name must be 1 to 200 printable characters"):
-        write_sheet(tmp_path / "t.parquet", sheet_of(*ROWS, name="two\nlines"))
+    with pytest.raises(PredictionsError, match=r"model\.name must be 1 to 200 printable characters"):
+        write_predictions(tmp_path / "t.parquet", predictions_of(*ROWS, name="two\nlines"))
 
 
 def test_a_notebook_escapes_names(tmp_path):
-    write_sheet(tmp_path / "s.parquet", sheet_of(*ROWS, name="<b>bold</b>"))
+    write_predictions(tmp_path / "s.parquet", predictions_of(*ROWS, name="<b>bold</b>"))
     html = report([tmp_path / "s.parquet"], resamples=100)._repr_html_()
     assert "&lt;b&gt;bold" in html
     assert "<b>" not in html
@@ -141,25 +141,25 @@ def test_a_notebook_escapes_names(tmp_path):
 
 def test_an_example_with_two_images_is_not_taken_by_a_metric_for_one(tmp_path):
     pair = Row("a", "c", "c", ["i", "j"], [0, 1], [[0.9, 0.1], [0.9, 0.1]])
-    write_sheet(tmp_path / "s.parquet", sheet_of(pair))
-    with pytest.raises(SheetError, match="the example 'a' has 2 images"):
+    write_predictions(tmp_path / "s.parquet", predictions_of(pair))
+    with pytest.raises(PredictionsError, match="the example 'a' has 2 images"):
         report([tmp_path / "s.parquet"])
 
 
-def toy_sheet(path, task, *rows):
+def toy_predictions(path, task, *rows):
     """Predictions of a task of toy_scenes: rows of (category, scores), the first caption right for the first image."""
     examples = [
         Row(str(number), task, category, [f"i{number}-{j}" for j in range(len(scores))], [*range(len(scores))], scores)
         for number, (category, scores) in enumerate(rows)
     ]
     benchmark = {"name": "toy_scenes", "task": task, "rows": len(rows), "missing": []}
-    write_sheet(path, Sheet(examples, {"model": MODEL, "benchmark": benchmark, "run": {}}))
+    write_predictions(path, Predictions(examples, {"model": MODEL, "benchmark": benchmark, "run": {}}))
     return path
 
 
 def test_triples_are_evaluated_for_accuracy_and_brittleness(tmp_path):
     rows = [("swap", [[3.0, 2.0, 1.0]]), ("swap", [[3.0, 1.0, 2.0]]), ("replace_att", [[1.0, 1.0, 1.0]])]
-    augmented, brittle = report(toy_sheet(tmp_path / "s.parquet", "hard_positives", *rows), resamples=100)
+    augmented, brittle = report(toy_predictions(tmp_path / "s.parquet", "hard_positives", *rows), resamples=100)
     assert (augmented.metric, brittle.metric) == ("augmented_accuracy", "brittleness")
     assert augmented.scores["original_accuracy"] == pytest.approx(2 / 3)
     assert augmented.scores["augmented_accuracy"] == pytest.approx(1 / 3)
@@ -173,7 +173,7 @@ def test_triples_are_evaluated_for_accuracy_and_brittleness(tmp_path):
 
 def test_orders_are_evaluated_among_five_captions(tmp_path):
     rows = [("order", [[5.0, 1.0, 2.0, 3.0, 4.0]]), ("order", [[1.0, 5.0, 2.0, 3.0, 4.0]])]
-    [result] = report(toy_sheet(tmp_path / "s.parquet", "order", *rows), resamples=100)
+    [result] = report(toy_predictions(tmp_path / "s.parquet", "order", *rows), resamples=100)
     assert (result.metric, result.scores["accuracy"]) == ("aro_itm", 0.5)
     assert result.chance == {"accuracy": pytest.approx(0.2)}
     assert [line.name for line in lines(result)] == ["order"]
@@ -181,7 +181,7 @@ def test_orders_are_evaluated_among_five_captions(tmp_path):
 
 def test_groups_are_evaluated_as_matrices_and_shown_with_three_scores(tmp_path):
     rows = [("swap_att", [[0.9, 0.1], [0.2, 0.8]]), ("swap_obj", [[0.5, 0.4], [0.6, 0.7]])]
-    results = report(toy_sheet(tmp_path / "s.parquet", "groups", *rows), resamples=100)
+    results = report(toy_predictions(tmp_path / "s.parquet", "groups", *rows), resamples=100)
     [result] = results
     assert (result.scores["text_score"], result.scores["image_score"], result.scores["group_score"]) == (1, 0.5, 0.5)
     results.write(tmp_path / "report")
@@ -206,13 +206,13 @@ def test_examples_that_share_an_image_are_one_cluster():
 
 
 def test_a_metric_of_another_task_type_is_refused():
-    with pytest.raises(SheetError, match="the metric cpd_ap is for the task type detection; it cannot evaluate"):
+    with pytest.raises(PredictionsError, match="the metric cpd_ap is for the task type detection; it cannot evaluate"):
         metric_inputs(ROWS[:1], get_spec("cpd_ap"), "cpd_ap")
 
 
 def test_an_answer_between_yes_and_no_is_wrong_whatever_is_right():
     rows = [
-        AnswerRow(f"{score}{correct}", "c", "c", ["i"], "is it?", correct, score)
+        VQARow(f"{score}{correct}", "c", "c", ["i"], "is it?", correct, score)
         for score in (-0.5, 0.0, 0.5)
         for correct in (True, False)
     ]
@@ -221,8 +221,8 @@ def test_an_answer_between_yes_and_no_is_wrong_whatever_is_right():
     assert said == [False, False, False, True, True, True]
 
 
-def test_a_score_that_is_not_there_stays_empty_in_the_tables(sheet, tmp_path):
-    found = report([sheet], resamples=100)
+def test_a_score_that_is_not_there_stays_empty_in_the_tables(predictions, tmp_path):
+    found = report([predictions], resamples=100)
     scores = {**found[0].scores, "macro_accuracy": None, "macro_accuracy_interval": None}
     scores["per_category"] = {name: {**part, "tie_rate": None} for name, part in scores["per_category"].items()}
     without = dataclasses.replace(found, results=[dataclasses.replace(found[0], scores=scores)])
@@ -233,9 +233,11 @@ def test_a_score_that_is_not_there_stays_empty_in_the_tables(sheet, tmp_path):
     assert json.loads(heights)[-1] is None
 
 
-def test_metrics_of_different_shapes_share_a_report(sheet, tmp_path):
-    triples = toy_sheet(tmp_path / "t.parquet", "hard_positives", ("swap", [[3.0, 1.0, 2.0]]), ("x", [[3.0, 2.0, 1.0]]))
-    files = report([sheet, triples], resamples=100).write(tmp_path / "report")
+def test_metrics_of_different_shapes_share_a_report(predictions, tmp_path):
+    triples = toy_predictions(
+        tmp_path / "t.parquet", "hard_positives", ("swap", [[3.0, 1.0, 2.0]]), ("x", [[3.0, 2.0, 1.0]])
+    )
+    files = report([predictions, triples], resamples=100).write(tmp_path / "report")
     assert len(files) == 5
     markdown = (tmp_path / "report" / "report.md").read_text()
     titles = re.findall(r"^### (.*)", markdown, flags=re.M)
@@ -248,8 +250,8 @@ def test_metrics_of_different_shapes_share_a_report(sheet, tmp_path):
 
 def test_predictions_without_any_score_are_refused(tmp_path):
     path = tmp_path / "empty.parquet"
-    write_sheet(path, sheet_of(row("e", "add_att", None, "")))
-    with pytest.raises(SheetError, match="all of its 1 examples lack their image"):
+    write_predictions(path, predictions_of(row("e", "add_att", None, "")))
+    with pytest.raises(PredictionsError, match="all of its 1 examples lack their image"):
         report([path])
 
 
@@ -271,29 +273,31 @@ def test_predictions_without_any_score_are_refused(tmp_path):
     ],
 )
 def test_rows_that_break_the_schema_are_named(bad, message, tmp_path):
-    with pytest.raises(SheetError, match=rf"row 1 \(id 'a'\): {message}"):
-        write_sheet(tmp_path / "s.parquet", sheet_of(ROWS[1], bad))
+    with pytest.raises(PredictionsError, match=rf"row 1 \(id 'a'\): {message}"):
+        write_predictions(tmp_path / "s.parquet", predictions_of(ROWS[1], bad))
     assert not (tmp_path / "s.parquet").exists()
 
 
-def test_other_files_are_not_taken_for_sheets_or_results(sheet, tmp_path):
+def test_other_files_are_not_taken_for_predictions_or_results(predictions, tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     pq.write_table(pa.table({"id": ["a"]}), tmp_path / "plain.parquet")
-    with pytest.raises(SheetError, match="no score sheet: it has no `vl_assay` metadata"):
-        read_sheet(tmp_path / "plain.parquet")
-    table = pq.read_table(sheet)
+    with pytest.raises(PredictionsError, match="no predictions file: it has no `vl_assay` metadata"):
+        read_predictions(tmp_path / "plain.parquet")
+    table = pq.read_table(predictions)
     pq.write_table(table.drop_columns(["scores"]), tmp_path / "lacking.parquet")
-    with pytest.raises(SheetError, match="the columns are"):
-        read_sheet(tmp_path / "lacking.parquet")
-    newer = table.replace_schema_metadata({"vl_assay": json.dumps({"schema": "vl-assay/sheet", "version": 9})})
+    with pytest.raises(PredictionsError, match="the columns are"):
+        read_predictions(tmp_path / "lacking.parquet")
+    newer = table.replace_schema_metadata({"vl_assay": json.dumps({"schema": "vl-assay/predictions", "version": 9})})
     pq.write_table(newer, tmp_path / "newer.parquet")
-    with pytest.raises(SheetError, match=r"\('vl-assay/sheet', 9\); this version reads \('vl-assay/sheet', 1\)"):
-        read_sheet(tmp_path / "newer.parquet")
+    with pytest.raises(
+        PredictionsError, match=r"\('vl-assay/predictions', 9\); this version reads \('vl-assay/predictions', 1\)"
+    ):
+        read_predictions(tmp_path / "newer.parquet")
     (tmp_path / "results.json").write_text('{"schema": "other", "version": 1}')
-    with pytest.raises(SheetError, match="this version reads"):
+    with pytest.raises(PredictionsError, match="this version reads"):
         read_results(tmp_path / "results.json")
     (tmp_path / "results.json").write_text("[")
-    with pytest.raises(SheetError, match="is no results file"):
+    with pytest.raises(PredictionsError, match="is no results file"):
         read_results(tmp_path / "results.json")

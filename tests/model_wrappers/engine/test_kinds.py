@@ -1,4 +1,4 @@
-"""Every kind of task, from a model of each protocol through the runner to the rows of a sheet."""
+"""Every kind of task, from a model of each protocol through the runner to the rows of a predictions file."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from vl_assay.model_wrappers.engine.detection import detect
 from vl_assay.model_wrappers.engine.distributed import Processes
 from vl_assay.model_wrappers.engine.embeddings import score_blindly, score_by_embeddings
 from vl_assay.model_wrappers.engine.pairs import score_answers, score_by_crossing, score_by_pairs
-from vl_assay.model_wrappers.engine.pipeline import Stages
-from vl_assay.model_wrappers.engine.plan import Work
+from vl_assay.model_wrappers.engine.pipeline import Pipeline
+from vl_assay.model_wrappers.engine.plan import ScoringPlan
 from vl_assay.model_wrappers.engine.progress import Progress
-from vl_assay.model_wrappers.engine.protocol import Found, Query, abilities
+from vl_assay.model_wrappers.engine.protocol import Detections, PhraseQuery, abilities
 from vl_assay.model_wrappers.engine.rows import Results
 
 INFO = ModelInfo("fake", "test", "fake", "1", "float32")
 
 
-class Images(Work):
+class Images(ScoringPlan):
     """A work whose images are drawn from their number."""
 
     def open_image(self, number):
@@ -36,8 +36,8 @@ class Images(Work):
         return Image.new("RGB", (40 + number, 30), (number, 0, 0))
 
 
-def task(kind, examples, name="task"):
-    data = TaskData("bench", Task(name, ("c",), ("image",), ("caption",), {}, kind=kind), ("c",), "test")
+def task(task_type, examples, name="task"):
+    data = TaskData("bench", Task(name, ("c",), ("image",), ("caption",), {}, task_type=task_type), ("c",), "test")
     data.examples += examples
     return data
 
@@ -47,7 +47,7 @@ def matching(count=7):
 
 
 def stages(tmp_path, batch_size=3):
-    return Stages("fake", PartStore(tmp_path), Processes(), Progress(show=False), batch_size)
+    return Pipeline("fake", PartStore(tmp_path), Processes(), Progress(show=False), batch_size)
 
 
 def text_value(text):
@@ -136,7 +136,7 @@ class Boxes:
             counts = [len(query.text) if len(query.text) > 1 else 0 for query in asked]
             found.append(
                 [
-                    Found(np.array([[0, 0, width, i + 1] for i in range(n)]).reshape(-1, 4), 1 - np.arange(n) / 99)
+                    Detections(np.array([[0, 0, width, i + 1] for i in range(n)]).reshape(-1, 4), 1 - np.arange(n) / 99)
                     for n in counts
                 ]
             )
@@ -228,7 +228,7 @@ def test_a_blind_model_settles_only_texts_that_are_near(tmp_path):
 
 
 def test_a_blind_model_is_shown_no_image_and_reads_each_caption_once(tmp_path):
-    class Unseen(Work):
+    class Unseen(ScoringPlan):
         def open_image(self, number):
             raise AssertionError("a blind model opened an image")
 
@@ -257,12 +257,12 @@ def detections():
 
 
 def test_boxes_and_answers_reach_their_rows(tmp_path):
-    work = Images([task("detection", detections()), task("answers", answers(), "asked")])
+    work = Images([task("detection", detections()), task("vqa", answers(), "asked")])
     model = Boxes()
     boxes = detect(model, work, stages(tmp_path / "boxes"))
     said = score_answers(Cross(), work, stages(tmp_path / "answers"))
     assert sorted(model.calls) == [2, 3]  # the phrases of two captions of one image in one go
-    assert len(boxes[0, Query("a red cat and x", 14, 15)].boxes) == 0
+    assert len(boxes[0, PhraseQuery("a red cat and x", 14, 15)].boxes) == 0
     results = Results(work, np.empty(0), [], said.pairs, boxes)
     first, second, third = results.rows(0)
     assert [len(found) for found in first.boxes] == [7, 0]
@@ -277,7 +277,7 @@ def test_boxes_and_answers_reach_their_rows(tmp_path):
 
 def test_what_a_model_can_do_follows_from_its_methods():
     assert abilities(Boxes()) == ("detection",)
-    assert abilities(Cross()) == ("matching", "retrieval", "answers")
+    assert abilities(Cross()) == ("matching", "retrieval", "vqa")
     assert abilities(Blind()) == abilities(Pairwise()) == ("matching", "retrieval")
 
 

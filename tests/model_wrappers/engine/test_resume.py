@@ -14,8 +14,8 @@ import pytest
 import tiny_models
 from support import Pairs, Recorder, all_scores, command, finish, run_quietly, score_command
 
-from vl_assay.metrics.common.errors import ModelError, SheetError, StorageError
-from vl_assay.metrics.records.predictions import read_sheet
+from vl_assay.metrics.common.errors import ModelError, PredictionsError, StorageError
+from vl_assay.metrics.records.predictions import read_predictions
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(coco, tmp_path):
@@ -60,7 +60,7 @@ def wait_for_a_part(folder, process):
 
 
 def kill_and_resume(model, folder, tmp_path, rounds, processes=1, seed=0):
-    """Start a run and kill it at random moments, `rounds` times; then let it end. Returns the sheets' scores."""
+    """Start a run and kill it at random moments, `rounds` times; then let it end. Returns the predictions' scores."""
     rng = np.random.default_rng(seed)
     started = time.monotonic()
     finish(score_command(model, folder, tmp_path / "undisturbed", processes=processes))
@@ -141,7 +141,7 @@ def test_runs_of_every_protocol_killed_at_random_end_with_the_same_bits(family, 
     finish(command(*arguments, "--out", tmp_path / "killed"))
     assert killed >= 2
     [name] = [path.name for path in (tmp_path / "undisturbed").glob("*.parquet")]
-    ours, theirs = (read_sheet(tmp_path / run / name).rows for run in ("undisturbed", "killed"))
+    ours, theirs = (read_predictions(tmp_path / run / name).rows for run in ("undisturbed", "killed"))
     assert ours == theirs
 
 
@@ -208,17 +208,17 @@ def test_a_full_disk_is_one_message_and_leaves_earlier_results_intact(small_disk
     assert not list((small_disk / "second").glob("*.parquet"))
     filler.unlink()
     [second, _] = run_quietly(Recorder(name="second"), folder, small_disk / "second")
-    assert read_sheet(second).model == "second"
+    assert read_predictions(second).model == "second"
 
 
-def test_the_sheet_of_another_model_or_of_other_data_is_not_replaced(coco, tmp_path):
+def test_the_predictions_of_another_model_or_of_other_data_is_not_replaced(coco, tmp_path):
     folder = coco()
     [path, _] = run_quietly(Recorder(), folder, tmp_path / "out")
     before = path.read_bytes()
-    with pytest.raises(SheetError, match=r"holds scores of .*'recorder'.*name another folder with --out"):
+    with pytest.raises(PredictionsError, match=r"holds scores of .*'recorder'.*name another folder with --out"):
         run_quietly(Recorder(name="second"), folder, tmp_path / "out")
     file = folder / "data" / "add_att.json"
     file.write_text(file.read_text().replace("number 1", "number one"))
-    with pytest.raises(SheetError, match="another version of the data"):
+    with pytest.raises(PredictionsError, match="another version of the data"):
         run_quietly(Recorder(), folder, tmp_path / "out")
     assert path.read_bytes() == before

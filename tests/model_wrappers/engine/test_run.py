@@ -9,7 +9,7 @@ import pytest
 from vl_assay.hub_datasets import Example, TaskData, get_benchmark
 from vl_assay.hub_datasets.core.blind import blind_levels
 from vl_assay.metrics.common.errors import DataError
-from vl_assay.metrics.records.predictions import read_sheet
+from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import predict, run
 
 QUIET = {"progress": False}
@@ -28,7 +28,7 @@ def test_a_second_run_into_a_folder_keeps_what_is_there_and_reports_all_of_it(fo
     files = ["toy_scenes.groups.parquet", "toy_scenes.vqa.parquet"]
     assert sorted(path.name for path in folder.glob("*.parquet")) == files
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))["results"]
-    assert sorted({result["sheet"]["file"] for result in results}) == files
+    assert sorted({result["predictions"]["file"] for result in results}) == files
     markdown = (folder / "report.md").read_text(encoding="utf-8")
     assert "toy_scenes (vqa)" in markdown
     assert "toy_scenes (groups)" in markdown
@@ -50,7 +50,7 @@ def test_what_run_returns_can_be_looked_into(folder):
 
 
 def test_predictions_say_how_they_are_to_be_evaluated_and_what_is_reached_without_seeing(folder):
-    described = read_sheet(folder / "toy_scenes.vqa.parquet").metadata
+    described = read_predictions(folder / "toy_scenes.vqa.parquet").metadata
     assert described["benchmark"]["metrics"] == {"yes_no_f1": {}}
     assert described["benchmark"]["options"] == {"seed": 0, "train_scenes": 0}
     # Always yes, on as many questions of each kind: F1 of yes 2/3, of no 0.
@@ -61,8 +61,8 @@ def test_predictions_say_how_they_are_to_be_evaluated_and_what_is_reached_withou
 def test_seeds_have_files_of_their_own_and_a_mean_with_its_deviation(tmp_path):
     files = predict("mock:constant", "toy_scenes/vqa", out=tmp_path, seeds=[0, 1], **QUIET)
     assert [path.name for path in files] == ["toy_scenes.vqa.seed-0.parquet", "toy_scenes.vqa.seed-1.parquet"]
-    assert [read_sheet(path).metadata["benchmark"]["options"]["seed"] for path in files] == [0, 1]
-    assert len(files.to_pandas()) == sum(len(read_sheet(path).rows) for path in files)
+    assert [read_predictions(path).metadata["benchmark"]["options"]["seed"] for path in files] == [0, 1]
+    assert len(files.to_pandas()) == sum(len(read_predictions(path).rows) for path in files)
     report = run("mock:constant", "toy_scenes/vqa", out=tmp_path, seeds=[0, 1], **QUIET)
     assert len(report) == 2
     text = (tmp_path / "report.md").read_text(encoding="utf-8")

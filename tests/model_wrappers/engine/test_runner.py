@@ -1,4 +1,4 @@
-"""The runner: what it encodes, what its sheets say, and that nothing changes a decision."""
+"""The runner: what it encodes, what its predictions say, and that nothing changes a decision."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from support import REFERENCES, UNVERIFIED, Pairs, Recorder, all_scores, finish, run_quietly, score_command, scores_of
 
 from vl_assay.hub_datasets import build, load_examples
-from vl_assay.metrics.common.errors import DataError, ModelError, SheetError, UnknownNameError
-from vl_assay.metrics.records.predictions import read_sheet
+from vl_assay.metrics.common.errors import DataError, ModelError, PredictionsError, UnknownNameError
+from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import score
 
 
@@ -29,7 +29,7 @@ def test_every_different_image_and_caption_is_encoded_once(coco, tmp_path):
         for c in (r["caption"], r["negative_caption"])
     }
     assert (model.images, model.captions) == (4, len(captions))
-    assert len(read_sheet(one).rows) + len(read_sheet(two).rows) == 60
+    assert len(read_predictions(one).rows) + len(read_predictions(two).rows) == 60
 
 
 def test_batch_size_changes_no_score_beyond_1e_6_and_no_decision(tiny_clip, coco, tmp_path):
@@ -63,15 +63,15 @@ def test_two_processes_give_the_scores_of_one(tiny_clip, coco, tmp_path):
     finish(score_command(tiny_clip, folder, tmp_path / "two", processes=2))
     two_paths = [tmp_path / "two" / path.name for path in paths]
     two = all_scores(two_paths)
-    assert read_sheet(two_paths[0]).metadata["run"]["processes"] == 2
+    assert read_predictions(two_paths[0]).metadata["run"]["processes"] == 2
     assert np.abs(one - two).max() <= 1e-6
     assert (np.sign(one[::2] - one[1::2]) == np.sign(two[::2] - two[1::2])).all()
 
 
-def test_a_sheet_says_what_model_scored_what_data_with_which_code(tiny_clip, coco, tmp_path):
+def test_a_predictions_says_what_model_scored_what_data_with_which_code(tiny_clip, coco, tmp_path):
     folder = coco()
     [path, _] = run_quietly(str(tiny_clip), folder, tmp_path / "out")
-    metadata = read_sheet(path).metadata
+    metadata = read_predictions(path).metadata
     assert metadata["model"]["name"] == "tiny-clip"
     assert metadata["model"]["revision"].startswith("sha256:")
     assert metadata["model"]["dtype"] == "float32"
@@ -86,7 +86,7 @@ def test_a_sheet_says_what_model_scored_what_data_with_which_code(tiny_clip, coc
     ]  # fmt: skip
 
 
-def test_nan_scores_are_refused_and_earlier_sheets_stay(coco, tmp_path):
+def test_nan_scores_are_refused_and_earlier_predictions_stay(coco, tmp_path):
     folder = coco()
     [path, _] = run_quietly("mock:constant", folder, tmp_path / "out")
     before = path.read_bytes()
@@ -105,10 +105,10 @@ def test_a_missing_image_fails_by_name_or_is_kept_unscored_and_counted(coco, tmp
     [path] = score(
         "mock:shuffled", ["sugarcrepe/swap_obj"], out=tmp_path / "out", data_dir=folder, options=options, progress=False
     )
-    sheet = read_sheet(path)
-    unscored = [row.id for row in sheet.rows if row.scores is None]
-    assert (len(sheet.rows), len(unscored)) == (24, 3)
-    assert sheet.metadata["benchmark"]["missing"] == unscored
+    predictions = read_predictions(path)
+    unscored = [row.id for row in predictions.rows if row.scores is None]
+    assert (len(predictions.rows), len(unscored)) == (24, 3)
+    assert predictions.metadata["benchmark"]["missing"] == unscored
 
 
 def test_an_unreadable_image_is_named_and_mending_it_is_enough(coco, tmp_path):
@@ -144,7 +144,7 @@ def test_a_folder_that_build_wrote_can_be_scored(coco, tmp_path):
     [direct] = run_quietly("mock:bag-of-words", folder, tmp_path / "a", ["sugarcrepe/swap_obj"])
     [built] = score("mock:bag-of-words", [str(repository)], out=tmp_path / "b", progress=False)
     assert scores_of(direct) == scores_of(built)
-    assert read_sheet(direct).metadata["benchmark"] == read_sheet(built).metadata["benchmark"]
+    assert read_predictions(direct).metadata["benchmark"] == read_predictions(built).metadata["benchmark"]
 
 
 def test_a_model_that_gives_too_few_scores_is_refused(coco, tmp_path):
@@ -168,20 +168,20 @@ def test_a_damaged_dataset_is_named(coco, tmp_path):
         score("mock:constant", str(repository), out=tmp_path / "out", progress=False)
 
 
-def test_a_sheet_with_a_broken_rule_is_refused_by_row(coco, tmp_path):
+def test_a_predictions_with_a_broken_rule_is_refused_by_row(coco, tmp_path):
     [path, _] = run_quietly("mock:constant", coco(), tmp_path / "out")
     table = pq.read_table(path)
     doubled = table.slice(0, len(table) // 2)
     import pyarrow as pa
 
     pq.write_table(pa.concat_tables([doubled, doubled]), tmp_path / "double.parquet")
-    with pytest.raises(SheetError, match=r"double\.parquet: row 12 \(id 'add_att/0'\): its id came before"):
-        read_sheet(tmp_path / "double.parquet")
+    with pytest.raises(PredictionsError, match=r"double\.parquet: row 12 \(id 'add_att/0'\): its id came before"):
+        read_predictions(tmp_path / "double.parquet")
     (tmp_path / "text.parquet").write_text("no")
-    with pytest.raises(SheetError, match="not a readable Parquet file"):
-        read_sheet(tmp_path / "text.parquet")
-    with pytest.raises(SheetError, match="no such score sheet"):
-        read_sheet(Path("nowhere.parquet"))
+    with pytest.raises(PredictionsError, match="not a readable Parquet file"):
+        read_predictions(tmp_path / "text.parquet")
+    with pytest.raises(PredictionsError, match="no such predictions file"):
+        read_predictions(Path("nowhere.parquet"))
 
 
 def test_worker_processes_prepare_the_same_images(tiny_clip, coco, tmp_path):

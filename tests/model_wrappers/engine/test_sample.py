@@ -8,8 +8,8 @@ from support import UNVERIFIED, Recorder
 
 from vl_assay.hub_datasets import load_examples
 from vl_assay.metrics.common.errors import ModelError
-from vl_assay.metrics.records.predictions import read_sheet
-from vl_assay.metrics.records.schema import AnswerRow, MatchingRow
+from vl_assay.metrics.records.predictions import read_predictions
+from vl_assay.metrics.records.schema import MatchingRow, VQARow
 from vl_assay.model_wrappers import score
 from vl_assay.model_wrappers.engine.estimate import _decisions, changed_decisions, predict, sample
 from vl_assay.model_wrappers.engine.runner import plan
@@ -69,9 +69,9 @@ def test_decisions_change_with_who_is_first_and_not_with_by_how_much():
     assert _decisions(row([3, 4, 2])) != _decisions(row([3, 4, 5]))
     # Both images prefer their captions; in the second case one caption prefers the wrong image.
     assert _decisions(row([0.9, 0.1], [0.2, 0.8])) != _decisions(row([0.3, 0.1], [0.4, 0.8]))
-    answer = AnswerRow("a", "c", "c", ["i"], "is it", True, 0.5)
+    answer = VQARow("a", "c", "c", ["i"], "is it", True, 0.5)
     assert _decisions(answer) == 1
-    assert np.sign(-0.1) == _decisions(AnswerRow("a", "c", "c", ["i"], "is it", True, -0.1))
+    assert np.sign(-0.1) == _decisions(VQARow("a", "c", "c", ["i"], "is it", True, -0.1))
 
 
 def test_changes_are_counted_against_the_exact_model(tasks):
@@ -81,13 +81,13 @@ def test_changes_are_counted_against_the_exact_model(tasks):
     assert 0 < noisy["precision_changes"] <= 50
 
 
-def test_the_sheet_says_how_many_decisions_half_precision_changed(tiny_clip, coco, tmp_path):
+def test_the_predictions_says_how_many_decisions_half_precision_changed(tiny_clip, coco, tmp_path):
     folder = coco(rows=60, images=20)
     [path] = score(
         str(tiny_clip), "sugarcrepe/add_att", data_dir=folder, options=UNVERIFIED, out=tmp_path, dtype="bfloat16",
         check_precision=40, progress=False,
     )  # fmt: skip
-    facts = read_sheet(path).metadata["run"]
+    facts = read_predictions(path).metadata["run"]
     assert facts["precision_sample"] == 40
     assert 0 <= facts["precision_changes"] <= 40
     with pytest.raises(ModelError, match="name it by a text"):

@@ -9,7 +9,7 @@ from PIL import Image
 from support import run_quietly, scores_of
 
 from vl_assay.metrics.common.errors import ModelError
-from vl_assay.metrics.records.predictions import read_sheet
+from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import LoadOptions, load_model
 
 
@@ -58,13 +58,13 @@ def test_long_captions_are_cut_as_the_tokenizer_would_and_counted(tiny_clip, coc
     records = json.loads(path.read_text())
     records["0"]["caption"] = "a red box " * 30
     path.write_text(json.dumps(records))
-    [sheet] = run_quietly(str(tiny_clip), folder, tmp_path / "out", ["sugarcrepe/swap_obj"])
+    [predictions] = run_quietly(str(tiny_clip), folder, tmp_path / "out", ["sugarcrepe/swap_obj"])
     model = load_model(str(tiny_clip))
     [cut] = model.encode_captions(model.prepare_captions([records["0"]["caption"]]))
     ids = model._tokenizer(records["0"]["caption"], truncation=True, max_length=32)["input_ids"]
     [expected] = model.encode_captions([ids])
     assert (cut == expected).all()
-    facts = read_sheet(sheet).metadata["run"]
+    facts = read_predictions(predictions).metadata["run"]
     longer = [
         ids
         for ids in model.prepare_captions([r[c] for r in records.values() for c in ("caption", "negative_caption")])

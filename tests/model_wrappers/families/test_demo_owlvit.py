@@ -12,7 +12,7 @@ from vl_assay.metrics.functional.cpd import cpd_ap
 from vl_assay.metrics.functional.grounding import grounding_recall, group_recall_at_1
 from vl_assay.model_wrappers import LoadOptions, load_model
 from vl_assay.model_wrappers.engine.families import checkpoint_path, demo_names
-from vl_assay.model_wrappers.engine.protocol import Query, abilities
+from vl_assay.model_wrappers.engine.protocol import PhraseQuery, abilities
 
 SCENES = 60
 
@@ -27,7 +27,7 @@ def judged(demo):
     """The first test scenes' rows of phrase detection, what the demo draws on them, and the references."""
     rows = [row | {"pair": i} for i in range(SCENES) for row in task_rows("detection", 0, "test", i)[1]]
     pictures = [render(row["image"]) for row in rows]
-    queries = [[Query(row["caption"], p["start"], p["end"]) for p in row["phrases"]] for row in rows]
+    queries = [[PhraseQuery(row["caption"], p["start"], p["end"]) for p in row["phrases"]] for row in rows]
     found = demo.detect([demo.prepare_image(p) for p in pictures], [p.size for p in pictures], queries)
     return rows, [as_row(row, boxes) for row, boxes in zip(rows, found, strict=True)], [as_truth(row) for row in rows]
 
@@ -86,7 +86,7 @@ def test_a_phrase_of_absent_things_gets_lower_scores(demo):
     )
     caption = "a red star and a green triangle"
     [[star, triangle]] = demo.detect(
-        [demo.prepare_image(picture)], [picture.size], [[Query(caption, 0, 10), Query(caption, 15, 31)]]
+        [demo.prepare_image(picture)], [picture.size], [[PhraseQuery(caption, 0, 10), PhraseQuery(caption, 15, 31)]]
     )
     assert star.scores[0] > 2 * triangle.scores[0]
     assert box_iou(star.boxes[:1], [[45, 45, 83, 83]])[0] > 0.5
@@ -95,7 +95,7 @@ def test_a_phrase_of_absent_things_gets_lower_scores(demo):
 def test_boxes_grow_with_the_picture(demo):
     picture = render(task_rows("detection", 0, "test", 0)[0].scene)
     large = picture.resize((640, 384))
-    query = [Query("a star", 0, 6)]
+    query = [PhraseQuery("a star", 0, 6)]
     found = [demo.detect([demo.prepare_image(p)], [p.size], [query])[0][0] for p in (picture, large)]
     assert found[0].boxes.shape == found[1].boxes.shape == (64, 4)
     best = found[0].boxes[0] * [5, 3, 5, 3]
@@ -152,6 +152,6 @@ def test_a_step_of_the_recipe_lowers_the_loss_and_its_scenes_are_its_own():
 def test_it_can_be_asked_with_settings():
     model = load_model("demo-owlvit", LoadOptions(settings={"max_boxes": "5", "threshold": "0.2"}))
     picture = render(task_rows("detection", 0, "test", 0)[0].scene)
-    [[found]] = model.detect([model.prepare_image(picture)], [picture.size], [[Query("a star", 0, 6)]])
+    [[found]] = model.detect([model.prepare_image(picture)], [picture.size], [[PhraseQuery("a star", 0, 6)]])
     assert len(found.boxes) <= 5
     assert (found.scores >= 0.2).all()

@@ -15,7 +15,7 @@ from tiny_models import tiny_grounding_dino, tiny_owlvit
 
 from vl_assay.metrics.common.errors import ModelError, UnknownNameError
 from vl_assay.model_wrappers import LoadOptions, load_model
-from vl_assay.model_wrappers.engine.protocol import Detector, Query, abilities
+from vl_assay.model_wrappers.engine.protocol import Detector, PhraseQuery, abilities
 from vl_assay.model_wrappers.loading.detectors import Limits, best_boxes, probabilities, read_limits
 
 BUILDERS = {
@@ -29,10 +29,10 @@ CAPTION = "a big red cat left of a dog"
 OTHER = "the small cats"
 # Lists of unlike lengths for images of unlike shapes.
 QUERIES = [
-    [Query(CAPTION, 0, 13), Query(CAPTION, 22, 27)],
-    [Query(OTHER, 0, 14)],
-    [Query(CAPTION, 22, 27), Query(OTHER, 10, 14), Query(CAPTION, 2, 5)],
-    [Query(CAPTION, 10, 13)],
+    [PhraseQuery(CAPTION, 0, 13), PhraseQuery(CAPTION, 22, 27)],
+    [PhraseQuery(OTHER, 0, 14)],
+    [PhraseQuery(CAPTION, 22, 27), PhraseQuery(OTHER, 10, 14), PhraseQuery(CAPTION, 2, 5)],
+    [PhraseQuery(CAPTION, 10, 13)],
 ]
 SIZES = [(120, 80), (80, 120), (64, 64), (120, 80)]
 
@@ -154,7 +154,7 @@ def test_dino_can_be_asked_for_phrases_alone_and_for_the_mean_of_their_tokens(ki
 def test_dino_tells_equal_words_apart_by_their_place(checkpoints, images):
     caption = "a cat left of a cat"
     [[first, second]] = detect(
-        load(checkpoints["grounding-dino"]), images[:1], [[Query(caption, 0, 5), Query(caption, 14, 19)]]
+        load(checkpoints["grounding-dino"]), images[:1], [[PhraseQuery(caption, 0, 5), PhraseQuery(caption, 14, 19)]]
     )
     assert_same(first, bare_dino(checkpoints["grounding-dino"], "grounding-dino", images[0], f"{caption}.", [1, 2]))
     assert_same(second, bare_dino(checkpoints["grounding-dino"], "grounding-dino", images[0], f"{caption}.", [5, 6]))
@@ -164,7 +164,7 @@ def test_dino_tells_equal_words_apart_by_their_place(checkpoints, images):
 def test_dino_reads_one_full_stop_at_the_end_and_no_white_space_after_it(checkpoints, images):
     model = load(checkpoints["grounding-dino"])
     [[plain, stopped, spaced]] = detect(
-        model, images[:1], [[Query("a cat", 0, 5), Query("a cat.", 0, 5), Query("a cat. \n", 0, 5)]]
+        model, images[:1], [[PhraseQuery("a cat", 0, 5), PhraseQuery("a cat.", 0, 5), PhraseQuery("a cat. \n", 0, 5)]]
     )
     assert (plain.scores == stopped.scores).all()
     assert (plain.scores == spaced.scores).all()
@@ -175,7 +175,7 @@ def test_a_long_phrase_is_cut_as_the_tokenizer_would(checkpoints, images):
     for kind in OWLS:
         model = load(checkpoints[kind])
         assert len(model._tokenizer(text)["input_ids"]) > model.max_tokens == 12
-        [[found]] = detect(model, images[:1], [[Query(text, 0, len(text))]])
+        [[found]] = detect(model, images[:1], [[PhraseQuery(text, 0, len(text))]])
         assert_same(found, bare_owl(checkpoints[kind], kind, images[0], text))
 
 
@@ -183,7 +183,9 @@ def test_a_phrase_beyond_what_dino_reads_has_no_boxes(checkpoints, images):
     text = "a red box left of " * 6
     model = load(checkpoints["grounding-dino"])
     assert model.max_tokens == 24
-    [[read, unread]] = detect(model, images[:1], [[Query(text, 0, 9), Query(text, len(text) - 9, len(text) - 1)]])
+    [[read, unread]] = detect(
+        model, images[:1], [[PhraseQuery(text, 0, 9), PhraseQuery(text, len(text) - 9, len(text) - 1)]]
+    )
     assert_same(read, bare_dino(checkpoints["grounding-dino"], "grounding-dino", images[0], f"{text}.", [1, 2, 3]))
     assert unread.boxes.shape == (0, 4)
     assert unread.scores.shape == (0,)
@@ -195,7 +197,7 @@ def test_owlv2_boxes_are_put_back_from_the_padded_square(checkpoints, images):
     with torch.no_grad():
         model._model.box_head.dense2.weight.zero_()
         model._model.box_head.dense2.bias.zero_()
-    [[found]] = detect(model, images[:1], [[Query("a cat", 0, 5)]])
+    [[found]] = detect(model, images[:1], [[PhraseQuery("a cat", 0, 5)]])
     # 6 × 6 cells of 20 pixels over the square of 120; the image is its upper 80.
     sides = np.unique(np.round(found.boxes[:, 3]).astype(int))
     assert sides.tolist() == [30, 50, 70, 80]

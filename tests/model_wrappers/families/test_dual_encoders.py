@@ -105,7 +105,7 @@ def test_scores_equal_the_bare_forward_one_pair_at_a_time(kind, folders, models,
     assert np.min(np.ptp(expected, axis=0)) > 1e-3
 
 
-def test_a_sheet_says_what_was_done_to_images(models):
+def test_a_predictions_says_what_was_done_to_images(models):
     assert models["align"].info.preprocessing["rescale_offset"] is True
     assert models["siglip2"].info.preprocessing["max_num_patches"] == 16
     for kind, model in models.items():

@@ -19,12 +19,12 @@ from vl_assay.metrics.common.errors import ModelError, UnknownNameError
 from vl_assay.model_wrappers import LoadOptions, family_names, load_model
 from vl_assay.model_wrappers.engine.families import get_family
 from vl_assay.model_wrappers.engine.protocol import (
-    Answerer,
     CrossEncoder,
     Detector,
     DualEncoder,
-    Query,
+    PhraseQuery,
     TextScorer,
+    VQAModel,
     abilities,
 )
 from vl_assay.model_wrappers.loading import checkpoints as _loading
@@ -32,7 +32,7 @@ from vl_assay.model_wrappers.loading.torch_models import TextModel
 
 MATCHES = ("matching", "retrieval")
 DETECTS = ("detection",)
-ANSWERS = ("matching", "retrieval", "answers")
+ANSWERS = ("matching", "retrieval", "vqa")
 
 
 class Tiny(NamedTuple):
@@ -123,7 +123,7 @@ def load(name, folder, **options):
 def score(model, images, captions, pairs, exact=False):
     """The scores of pairs in one batch by whichever protocol the model follows; of a detector those of its boxes."""
     if isinstance(model, Detector):
-        queries = [[Query(captions[j], 0, len(captions[j]))] for _, j in pairs]
+        queries = [[PhraseQuery(captions[j], 0, len(captions[j]))] for _, j in pairs]
         chosen = [images[i] for i, _ in pairs]
         found = model.detect([model.prepare_image(image) for image in chosen], [i.size for i in chosen], queries)
         return np.array([one.scores for [one] in found])
@@ -178,7 +178,7 @@ def test_exact_scores_come_from_double_precision_and_leave_the_model_as_it_was(n
 def test_a_model_follows_its_protocols_and_says_what_it_is(name, folders):
     tiny, model = CHECKPOINTS[name], load(name, folders[name])
     assert abilities(model) == tiny.abilities
-    assert isinstance(model, Answerer) == (tiny.abilities == ANSWERS)
+    assert isinstance(model, VQAModel) == (tiny.abilities == ANSWERS)
     assert not (isinstance(model, DualEncoder) and isinstance(model, CrossEncoder))
     assert model.info.family == tiny.family
     assert model.info.parameters > 1000

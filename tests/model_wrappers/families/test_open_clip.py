@@ -165,7 +165,7 @@ def test_negclip_s_weights_are_known_to_want_quickgelu_and_others_are_unknown(li
     assert np.abs(embeddings(without, images, CAPTIONS)[0] - embeddings(within, images, CAPTIONS)[0]).max() > 1e-4
 
 
-def test_a_sheet_names_no_folder_of_this_machine_and_tells_weights_apart(library, tmp_path):
+def test_a_predictions_names_no_folder_of_this_machine_and_tells_weights_apart(library, tmp_path):
     info = load_negclip(tmp_path).info
     assert str(tmp_path) not in repr(info)
     assert (info.family, info.checkpoint) == ("open_clip", "tiny-quickgelu (pretrained=negclip.pth)")
@@ -299,14 +299,16 @@ def test_a_model_is_fine_tuned_and_saved_for_the_library(library, tmp_path):
 def test_a_model_fine_tuned_from_a_file_of_weights_is_scored_as_its_folder(library, coco, tmp_path):
     from finetune_support import make_training_set, short
 
-    from vl_assay.model_wrappers.finetune.train.training import Evaluation, Running, finetune
+    from vl_assay.model_wrappers.finetune.train.training import Evaluation, TrainingConfig, finetune
 
     outcome = finetune(
         "open_clip:tiny-quickgelu",
         make_training_set(16),
         tmp_path / "out",
         short(),
-        running=Running(evaluation=Evaluation(("sugarcrepe/add_att",), data_dir=coco(), options={"verify": False})),
+        running=TrainingConfig(
+            evaluation=Evaluation(("sugarcrepe/add_att",), data_dir=coco(), options={"verify": False})
+        ),
         settings={"pretrained": str(tmp_path / "negclip.pth")},
         progress=False,
     )

@@ -34,7 +34,7 @@ from vl_assay.model_wrappers.finetune.train.logging import Log, read_log
 from vl_assay.model_wrappers.finetune.train.losses import Weights
 from vl_assay.model_wrappers.finetune.train.recipes import RECIPES, adapt, get_recipe
 from vl_assay.model_wrappers.finetune.train.towers import Towers, trainable
-from vl_assay.model_wrappers.finetune.train.training import Running, finetune
+from vl_assay.model_wrappers.finetune.train.training import TrainingConfig, finetune
 
 KINDS = ("clip", "metaclip_2", "align", "altclip", "chinese_clip", "siglip", "siglip2", "flava")
 
@@ -49,7 +49,7 @@ def folders(tiny_clip, tmp_path_factory):
 
 def train(folder, out, recipe=None, training_set=None, **running):
     data = training_set or make_training_set()
-    return finetune(str(folder), data, out, recipe or short(), running=Running(**running), progress=False)
+    return finetune(str(folder), data, out, recipe or short(), running=TrainingConfig(**running), progress=False)
 
 
 def embeddings(model, training_set):

@@ -21,14 +21,16 @@ from vl_assay.model_wrappers import load_model, score
 from vl_assay.model_wrappers.engine.distributed import Processes
 from vl_assay.model_wrappers.finetune.train import run as _run
 from vl_assay.model_wrappers.finetune.train.logging import read_log
-from vl_assay.model_wrappers.finetune.train.training import Evaluation, Running, Stopping, finetune
+from vl_assay.model_wrappers.finetune.train.training import Evaluation, Stopping, TrainingConfig, finetune
 from vl_assay.model_wrappers.finetune.train.validation import RECOGNITION, recognition
 
 ACCURACY = "sugarcrepe/add_att/accuracy"
 
 
 def train(model, out, recipe=None, **running):
-    return finetune(str(model), make_training_set(), out, recipe or short(), running=Running(**running), progress=False)
+    return finetune(
+        str(model), make_training_set(), out, recipe or short(), running=TrainingConfig(**running), progress=False
+    )
 
 
 @pytest.fixture
@@ -70,7 +72,7 @@ def test_each_epoch_is_measured_and_the_model_before(evaluated, tiny_clip, sourc
     assert [entry["epoch"] for entry in history] == [0, 1, 2]
     assert [entry["step"] for entry in history] == [0, 3, 6]
     assert all({*entry["scores"]} == {ACCURACY, RECOGNITION} for entry in history)
-    [sheet] = score(
+    [predictions] = score(
         str(tiny_clip),
         ["sugarcrepe/add_att"],
         out=tmp_path,
@@ -78,14 +80,14 @@ def test_each_epoch_is_measured_and_the_model_before(evaluated, tiny_clip, sourc
         options={"verify": False},
         progress=False,
     )
-    [before] = report(sheet)
+    [before] = report(predictions)
     assert history[0]["scores"][ACCURACY] == before.scores["accuracy"]
     logged = [line for line in read_log(evaluated.folder / "training" / "log.jsonl") if "scores" in line]
     assert [line["scores"] for line in logged] == [entry["scores"] for entry in history]
 
 
 def test_the_figures_on_the_card_are_those_that_a_run_of_the_folder_gives(evaluated, sources, tmp_path):
-    [sheet] = score(
+    [predictions] = score(
         str(evaluated.folder),
         ["sugarcrepe/add_att"],
         out=tmp_path,
@@ -93,7 +95,7 @@ def test_the_figures_on_the_card_are_those_that_a_run_of_the_folder_gives(evalua
         options={"verify": False},
         progress=False,
     )
-    [result] = report(sheet)
+    [result] = report(predictions)
     assert result.scores == evaluated.results[0].scores
     assert result.scores["accuracy"] == evaluated.history[-1]["scores"][ACCURACY]
     card = (evaluated.folder / "README.md").read_text("utf-8")

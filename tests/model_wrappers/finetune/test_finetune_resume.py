@@ -22,7 +22,7 @@ from finetune_support import furthest, make_training_set, same_bits, short, weig
 from vl_assay.metrics.common.errors import DataError, StorageError
 from vl_assay.model_wrappers.finetune.train import run as _run
 from vl_assay.model_wrappers.finetune.train.logging import Log, read_log
-from vl_assay.model_wrappers.finetune.train.training import Running, finetune
+from vl_assay.model_wrappers.finetune.train.training import TrainingConfig, finetune
 
 SCRIPT = """
     import os
@@ -31,7 +31,7 @@ SCRIPT = """
     from finetune_support import make_training_set, short
     from vl_assay.model_wrappers.engine.distributed import join
     from vl_assay.model_wrappers.finetune.train.logging import Log
-    from vl_assay.model_wrappers.finetune.train.training import Running, finetune
+    from vl_assay.model_wrappers.finetune.train.training import TrainingConfig, finetune
 
     model, out, epochs, micro_batch, stop = *sys.argv[1:3], *map(int, sys.argv[3:])
     is_sharded = "ACCELERATE_USE_FSDP" in os.environ
@@ -49,7 +49,7 @@ SCRIPT = """
     Log.write = write_and_stop
     recipe = short(epochs=epochs, ema_decay=None if is_sharded else 0.9, epsilon=1e-2, learning_rate=1e-2)
     trackers = tuple(filter(None, os.environ.get("TRACKER", "").split()))
-    running = Running(save_steps=2, micro_batch=micro_batch, trackers=trackers)
+    running = TrainingConfig(save_steps=2, micro_batch=micro_batch, trackers=trackers)
     training_set = make_training_set()
     if "BROKEN" in os.environ:
         training_set.images.broken = os.environ["BROKEN"]
@@ -78,7 +78,7 @@ def train(model, out, **changes):
         make_training_set(),
         out,
         recipe,
-        running=Running(save_steps=2, micro_batch=4),
+        running=TrainingConfig(save_steps=2, micro_batch=4),
         progress=False,
     )
 

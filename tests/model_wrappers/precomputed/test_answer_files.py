@@ -62,7 +62,7 @@ def test_lines_and_files_too_long_are_refused(tmp_path, monkeypatch):
             list(read_records(tmp_path / f"a{ending}"))
 
 
-def test_what_spreadsheets_and_other_systems_write_is_read(tmp_path):
+def test_what_spreadpredictions_and_other_systems_write_is_read(tmp_path):
     expected = [{"id": "a", "answer": "yes, \nit is"}]
     for name, text in {
         "bom.csv": '\ufeffid,answer\r\na,"yes, \nit is"\r\n\r\n',

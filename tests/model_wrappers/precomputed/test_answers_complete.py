@@ -16,9 +16,9 @@ from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.core.benchmarks import Task
 from vl_assay.hub_datasets.core.examples import MISSING, Example, Phrase, TaskData
 from vl_assay.metrics.common.errors import ModelError
-from vl_assay.metrics.records.predictions import read_sheet
+from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import LoadOptions, load_model
-from vl_assay.model_wrappers.engine.plan import Work
+from vl_assay.model_wrappers.engine.plan import ScoringPlan
 from vl_assay.model_wrappers.precomputed.files import Record, read_records
 
 run, sources = answers_support.run, answers_support.sources  # fixtures
@@ -31,7 +31,7 @@ def test_examples_without_an_answer_are_an_error_or_wrong_and_counted(run, sourc
     with pytest.raises(ModelError, match=r"said.csv: no answer to 2 of 6 examples: swap_obj/0; swap_obj/1\. allow_mis"):
         run(text, "sugarcrepe/swap_obj")
     path = run(text, "sugarcrepe/swap_obj", allow_missing="true")
-    assert read_sheet(path).metadata["run"]["missing_answers"] == 2
+    assert read_predictions(path).metadata["run"]["missing_answers"] == 2
     [result] = report(path, resamples=100)
     assert (result.scores["n"], result.scores["accuracy"], result.scores["tie_rate"]) == (6, 4 / 6, 2 / 6)
     assert result.missing == 0
@@ -43,7 +43,7 @@ def test_a_missing_row_of_a_retrieval_set_helps_nobody(run, sources):
     rows = [{"id": e.id, "scores": [-1.0 - (caption not in e.captions) for caption in pool]} for e in task.examples]
     perfect = report(run(lines(rows), "retrieval/coco", ending=".jsonl"), resamples=100)[0].scores
     path = run(lines(rows[1:]), "retrieval/coco", out="b", ending=".jsonl", allow_missing="true")
-    assert set(read_sheet(path).rows[0].scores) == {-2.0}
+    assert set(read_predictions(path).rows[0].scores) == {-2.0}
     lacking = report(path, resamples=100)[0].scores
     for name in ("image_recall_at_1", "text_recall_at_1"):
         assert lacking[name] < perfect[name] == 1
@@ -64,7 +64,7 @@ def test_records_that_answer_nothing_are_an_error_or_counted(run, sources):
     with pytest.raises(ModelError, match=message):
         run(table(rows), "sugarcrepe/swap_obj")
     path = run(table(rows), "sugarcrepe/swap_obj", allow_unknown="true")
-    facts = read_sheet(path).metadata["run"]
+    facts = read_predictions(path).metadata["run"]
     assert (facts["answers"], facts["unknown_answers"], facts["no_answer"]) == (8, 2, 0)
     assert report(path, resamples=100)[0].scores["accuracy"] == 1
 
@@ -88,7 +88,7 @@ def test_a_detector_may_abstain_but_not_from_everything(run, sources):
     [one, *rest] = task_of("tricd/val", sources).examples
     record = {"id": one.id, "phrase": one.phrases[0].text, "boxes": [[0, 0, 9, 9]], "score": 1}
     path = run(json.dumps([record]), "tricd/val", ending=".json")
-    assert read_sheet(path).metadata["run"]["without_boxes"] == len(rest)
+    assert read_predictions(path).metadata["run"]["without_boxes"] == len(rest)
     other = {"id": "vqa/1", "phrase": "dog", "boxes": [[0, 0, 9, 9]], "score": 1}
     message = f"no answer to {len(rest) + 1} of {len(rest) + 1} examples: val/1; val/2; val/3 …"
     with pytest.raises(ModelError, match=message):
@@ -161,11 +161,11 @@ def test_a_pair_that_comes_twice_is_refused(run, sources):
         run(lines([record, {"id": "0", **record}]), "sugarcrepe/swap_obj", ending=".jsonl")
 
 
-def work_of(kind, *examples, names=()):
-    data = TaskData("bench", Task("t", ("c",), ("image",), ("caption",), {}, kind=kind), ("c",), "test")
+def work_of(task_type, *examples, names=()):
+    data = TaskData("bench", Task("t", ("c",), ("image",), ("caption",), {}, task_type=task_type), ("c",), "test")
     data.examples += examples
     data.image_names |= dict(names)
-    return Work([data])
+    return ScoringPlan([data])
 
 
 def read(records, work, tmp_path):
@@ -185,9 +185,7 @@ def test_where_images_share_a_name_the_example_must_be_named(tmp_path):
 
 
 def test_answers_to_examples_without_image_and_name_stay_out(tmp_path):
-    work = work_of(
-        "answers", Example("e0", "c", "c", ("k",), ("is it",)), Example("e1", "c", "c", (MISSING,), ("is it",))
-    )
+    work = work_of("vqa", Example("e0", "c", "c", ("k",), ("is it",)), Example("e1", "c", "c", (MISSING,), ("is it",)))
     rows, facts = read([{"id": "e0", "answer": "no"}, {"id": "e1", "answer": "no"}], work, tmp_path)
     assert [row.score for row in rows] == [-1, None]
     assert facts == {"answers": 2, "no_answer": 0, "unneeded_answers": 1}
@@ -223,7 +221,7 @@ COLUMNS = st.sampled_from(
 @pytest.fixture(scope="module")
 def works(sources):
     names = ("sugarcrepe/swap_obj", "cola", "retrieval/coco", "tricd/val", "tricd/vqa")
-    return [Work([task_of(name, sources)]) for name in names]
+    return [ScoringPlan([task_of(name, sources)]) for name in names]
 
 
 @given(
@@ -240,7 +238,7 @@ def test_whatever_stands_in_a_file_it_is_read_or_refused(records, works, tmp_pat
         return
     for work in works:
         try:
-            if work.tasks[0].task.kind not in model.kinds:
+            if work.tasks[0].task.task_type not in model.task_types:
                 continue
             results, facts = model.results(work)
         except ModelError:

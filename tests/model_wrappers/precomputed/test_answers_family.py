@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from vl_assay.hub_datasets import build, load_examples, report
 from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import ModelError, UnknownNameError, VLAssayError
-from vl_assay.metrics.records.predictions import file_hash, read_sheet
+from vl_assay.metrics.records.predictions import file_hash, read_predictions
 from vl_assay.model_wrappers import LoadOptions, load_model, score
-from vl_assay.model_wrappers.engine.protocol import SheetSource, abilities
+from vl_assay.model_wrappers.engine.protocol import PredictionsSource, abilities
 from vl_assay.model_wrappers.engine.runner import plan
 
 run, sources = answers_support.run, answers_support.sources  # fixtures
@@ -27,11 +27,11 @@ run, sources = answers_support.run, answers_support.sources  # fixtures
 @pytest.mark.parametrize("reference", ["sugarcrepe/swap_obj", "cola", "aro/coco_order", "retrieval/coco"])
 def test_scores_come_back_as_they_were_given(reference, ending, run):
     original = run("mock:shuffled", reference)
-    sheet = read_sheet(original)
-    rows = [{"id": row.id, "scores": np.asarray(row.scores).tolist()} for row in sheet.rows]
+    predictions = read_predictions(original)
+    rows = [{"id": row.id, "scores": np.asarray(row.scores).tolist()} for row in predictions.rows]
     again = run(WRITERS[ending](rows[::-1]), reference, out="again", ending=ending)
-    assert [row.id for row in read_sheet(again).rows] == [row.id for row in sheet.rows]
-    for ours, theirs in zip(read_sheet(again).rows, sheet.rows, strict=True):
+    assert [row.id for row in read_predictions(again).rows] == [row.id for row in predictions.rows]
+    for ours, theirs in zip(read_predictions(again).rows, predictions.rows, strict=True):
         assert np.array_equal(ours.scores, theirs.scores)
         assert ours.correct == theirs.correct
     assert results_of(again) == results_of(original)
@@ -40,7 +40,7 @@ def test_scores_come_back_as_they_were_given(reference, ending, run):
 @pytest.mark.parametrize("ending", WRITERS)
 def test_answers_and_yes_no_scores_come_back_too(ending, run):
     original = run("mock:shuffled", "tricd/vqa")
-    rows = read_sheet(original).rows
+    rows = read_predictions(original).rows
     said = WRITERS[ending]([{"id": row.id, "answer": "Yes." if row.score > 0 else "no"} for row in rows])
     assert results_of(run(said, "tricd/vqa", out="words", ending=ending)) == results_of(original)
     said = WRITERS[ending]([{"id": row.id, "score": row.score + 0.5} for row in rows])
@@ -60,7 +60,7 @@ def test_boxes_come_back_too(form, ending, run, sources):
         example.id: [phrase.number for phrase in example.phrases] for example in task_of("tricd/val", sources).examples
     }
     records = []
-    for row in read_sheet(original).rows:
+    for row in read_predictions(original).rows:
         phrases = zip(numbers[row.id], row.phrases, row.boxes, row.scores, strict=True)
         if form == "all boxes of an example":
             ids = [number for number, found in zip(numbers[row.id], row.boxes, strict=True) for _ in found]
@@ -76,7 +76,7 @@ def test_boxes_come_back_too(form, ending, run, sources):
                     for (x, y, x2, y2), s in zip(found, sure, strict=True)
                 ]
     again = run(WRITERS[ending](records), "tricd/val", out="again", ending=ending)
-    for ours, theirs in zip(read_sheet(again).rows, read_sheet(original).rows, strict=True):
+    for ours, theirs in zip(read_predictions(again).rows, read_predictions(original).rows, strict=True):
         assert ours.scores == theirs.scores
         assert np.allclose(flat(ours.boxes), flat(theirs.boxes), atol=1e-9)
     assert rounded(results_of(again)) == rounded(results_of(original))
@@ -85,19 +85,19 @@ def test_boxes_come_back_too(form, ending, run, sources):
 def test_columns_of_numbers_are_scores_of_one_image(run, sources):
     ids = [example.id for example in task_of("sugarcrepe/swap_obj", sources).examples]
     path = run(table([{"id": i, "score_0": n, "score_1": 2.5} for n, i in enumerate(ids)]), "sugarcrepe/swap_obj")
-    assert [row.scores for row in read_sheet(path).rows] == [[[float(n), 2.5]] for n in range(len(ids))]
+    assert [row.scores for row in read_predictions(path).rows] == [[[float(n), 2.5]] for n in range(len(ids))]
 
 
 @pytest.mark.parametrize("reference", ["sugarcrepe/swap_obj", "cola", "retrieval/coco"])
 @pytest.mark.parametrize("named", ["file", "example and file", "example and number"])
 def test_single_pairs_are_put_together(reference, named, run, sources):
     original = run("mock:shuffled", reference)
-    rows, task = read_sheet(original).rows, task_of(reference, sources)
+    rows, task = read_predictions(original).rows, task_of(reference, sources)
     pool = list(dict.fromkeys(caption for example in task.examples for caption in example.captions))
     pairs = {}
     for row, example in zip(rows, task.examples, strict=True):
         matrix_ = np.asarray(row.scores).reshape(len(row.images), -1)
-        texts = pool if row.kind == "retrieval" else example.captions
+        texts = pool if row.task_type == "retrieval" else example.captions
         for (i, j), value in np.ndenumerate(matrix_):
             name = task.image_names[example.images[i]]
             who = {
@@ -108,7 +108,7 @@ def test_single_pairs_are_put_together(reference, named, run, sources):
             pairs[(*who.values(), texts[j])] = {**who, "caption": texts[j], "score": float(value)}
     again = run(table(list(pairs.values())), reference, out="again")
     assert results_of(again) == results_of(original)
-    assert all(np.array_equal(a.scores, b.scores) for a, b in zip(read_sheet(again).rows, rows, strict=True))
+    assert all(np.array_equal(a.scores, b.scores) for a, b in zip(read_predictions(again).rows, rows, strict=True))
 
 
 def test_short_ids_do_where_they_are_clear(sources, tmp_path):
@@ -159,7 +159,7 @@ def test_without_images_everything_but_their_keys_is_the_same(coco, tmp_path):
         options=UNVERIFIED,
         progress=False,
     )
-    ours, theirs = read_sheet(without), read_sheet(with_images)
+    ours, theirs = read_predictions(without), read_predictions(with_images)
     assert ours.metadata["benchmark"] == theirs.metadata["benchmark"]
     assert [row.images for row in ours.rows][:2] == [["file:000000000000.jpg"], ["file:000000000001.jpg"]]
     assert all(len(row.images[0]) == 32 for row in theirs.rows)
@@ -174,8 +174,8 @@ def test_a_build_whose_images_are_partly_missing_is_answered_whole(coco, tmp_pat
     ids = [example.id for example in load_examples(str(repository))[0].examples]
     (tmp_path / "said.csv").write_text(table([{"id": i, "answer": 0} for i in ids]), encoding="utf-8")
     [path] = score(f"precomputed:{tmp_path}/said.csv", str(repository), out=tmp_path / "out", progress=False)
-    sheet = read_sheet(path)
-    assert (sheet.metadata["benchmark"]["missing"], sheet.rows[3].images) == ([], ["file:000000000003.jpg"])
+    predictions = read_predictions(path)
+    assert (predictions.metadata["benchmark"]["missing"], predictions.rows[3].images) == ([], ["file:000000000003.jpg"])
     assert report(path, resamples=100)[0].scores["n"] == 12
 
 
@@ -200,8 +200,8 @@ def test_the_model_says_which_file_it_is(tmp_path):
     path = tmp_path / "X-VLM 16M.csv"
     path.write_text("id,answer\na,0\n", encoding="utf-8")
     model = load_model(f"precomputed:{path}")
-    assert isinstance(model, SheetSource)
-    assert (model.info.name, model.info.family, model.info.checkpoint) == ("X-VLM 16M", "answers", "X-VLM 16M.csv")
+    assert isinstance(model, PredictionsSource)
+    assert (model.info.name, model.info.family, model.info.checkpoint) == ("X-VLM 16M", "precomputed", "X-VLM 16M.csv")
     assert model.info.revision == f"sha256:{file_hash(path)}"
     named = load_model(f"precomputed:{path}", LoadOptions(settings={"name": "X-VLM"}))
     assert (named.info.name, named.info.settings["count_from"]) == ("X-VLM", "0")
@@ -211,10 +211,10 @@ def test_the_model_says_which_file_it_is(tmp_path):
     ("text", "kinds"),
     [
         ('{"id": 1, "boxes": []}', ("detection",)),
-        ('{"id": 1, "answer": "A"}', ("matching", "answers")),
+        ('{"id": 1, "answer": "A"}', ("matching", "vqa")),
         ('{"id": 1, "scores": [1, 2]}', ("matching", "retrieval")),
         ('{"image": "x", "caption": "y", "score": 1}', ("matching", "retrieval")),
-        ('{"id": 1, "score": 1}', ("answers",)),
+        ('{"id": 1, "score": 1}', ("vqa",)),
     ],
 )
 def test_what_a_file_can_answer_follows_from_its_first_record(text, kinds, tmp_path):
@@ -223,7 +223,7 @@ def test_what_a_file_can_answer_follows_from_its_first_record(text, kinds, tmp_p
 
 
 def test_a_file_is_not_given_what_it_cannot_answer(run):
-    with pytest.raises(ModelError, match="said does detection, but cola has no task of that kind"):
+    with pytest.raises(ModelError, match="said does detection, but cola has no task of that type"):
         run('{"id": 1, "boxes": []}', "cola", ending=".jsonl")
 
 

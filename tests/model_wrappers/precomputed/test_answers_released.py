@@ -8,7 +8,7 @@ from answers_support import lines
 from test_sugarcrepe_itm import GPT4V
 
 from vl_assay.hub_datasets import report
-from vl_assay.metrics.records.predictions import read_sheet
+from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import score
 
 
@@ -23,10 +23,10 @@ def test_gpt4v_is_judged_by_the_files_that_its_authors_released(shared_data, tmp
     released = shared_data / "data" / "sugarcrepe" / "gpt4v" / "negative-first"
     run = gpt4v_run(shared_data, tmp_path, "sugarcrepe/swap_obj", allow_unknown="true")
     [path] = run(f"precomputed:{released / 'gpt4v-swap_obj.json'}")
-    sheet = read_sheet(path)
-    assert sheet.model == "gpt4v-swap_obj"
+    predictions = read_predictions(path)
+    assert predictions.model == "gpt4v-swap_obj"
     # The answer of key "108", to an example that is no longer in the release, was right; five said neither.
-    assert (sheet.metadata["run"]["unknown_answers"], sheet.metadata["run"]["no_answer"]) == (1, 5)
+    assert (predictions.metadata["run"]["unknown_answers"], predictions.metadata["run"]["no_answer"]) == (1, 5)
     [result] = report(path, resamples=100)
     right, examples = GPT4V["swap_obj"]
     assert (result.scores["n"], result.scores["accuracy"]) == (examples - 1, (right - 1) / (examples - 1))
@@ -63,7 +63,7 @@ def test_the_true_boxes_of_tricd_are_perfect_and_those_on_distractors_are_not(sh
     ap, grounding, group = report(path, resamples=100)
     assert (ap.scores["ap"], ap.scores["n"], ap.scores["n_boxes"]) == (1, 204, 315)
     assert (grounding.scores["recall_at_1"], group.scores["recall_at_1"]) == (1, 1)
-    assert read_sheet(path).metadata["run"]["without_boxes"] == 102
+    assert read_predictions(path).metadata["run"]["without_boxes"] == 102
 
 
 def test_the_questions_of_tricd_are_answered_by_number(shared_data, tmp_path):

@@ -9,8 +9,8 @@ import sources_sugarcrepe
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.published.tables import all_tables, get_table
-from vl_assay.metrics.common.errors import ModelError, SheetError, UnknownNameError
-from vl_assay.metrics.records.predictions import Sheet, write_sheet
+from vl_assay.metrics.common.errors import ModelError, PredictionsError, UnknownNameError
+from vl_assay.metrics.records.predictions import Predictions, write_predictions
 from vl_assay.metrics.records.schema import MatchingRow
 from vl_assay.model_wrappers.reproduce import reproduce as module
 from vl_assay.model_wrappers.reproduce.report import Comparison, as_json, to_markdown
@@ -31,8 +31,8 @@ CATEGORIES = sources_sugarcrepe.CATEGORIES
 RIGHT = {"replace_obj": 4, "replace_att": 3, "replace_rel": 2, "swap_obj": 2, "swap_att": 0, "add_obj": 3, "add_att": 3}
 
 
-def sugarcrepe_sheet(path, right=RIGHT, benchmark=None, tied=(), lost=(), **model):
-    """A sheet of four examples of each category, of which the first `right` are right."""
+def sugarcrepe_predictions(path, right=RIGHT, benchmark=None, tied=(), lost=(), **model):
+    """A predictions file of four examples of each category, of which the first `right` are right."""
     rows = [
         MatchingRow(
             f"{category}/{n}",
@@ -51,16 +51,16 @@ def sugarcrepe_sheet(path, right=RIGHT, benchmark=None, tied=(), lost=(), **mode
     missing = [row.id for row in rows if row.scores is None]
     metadata = {"benchmark": {**said, "rows": len(rows), "missing": missing}, "model": model, "run": {}}
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_sheet(path, Sheet(rows, metadata))
+    write_predictions(path, Predictions(rows, metadata))
 
 
 def cells_of(result):
     return {(one.row.name, one.column.name): one for one in result.comparisons}
 
 
-def test_a_sheet_is_compared_as_worked_out_by_hand(tmp_path):
-    sugarcrepe_sheet(tmp_path / "ViT-B-32" / "any.parquet")
-    result = reproduce("sugarcrepe-6", sheets=tmp_path)
+def test_a_predictions_is_compared_as_worked_out_by_hand(tmp_path):
+    sugarcrepe_predictions(tmp_path / "ViT-B-32" / "any.parquet")
+    result = reproduce("sugarcrepe-6", predictions=tmp_path)
     assert {one.row.name for one in result.comparisons} == {"ViT-B-32"}
     cells = {column: one for (_, column), one in cells_of(result).items()}
     relation = cells["REPLACE Relation"]
@@ -76,13 +76,13 @@ def test_a_sheet_is_compared_as_worked_out_by_hand(tmp_path):
     assert cells["Average"].ours == pytest.approx(17 / 28)
     assert cells["Average"].difference == pytest.approx(17 / 28 - 0.7308)
     assert "SWAP Object: 4 examples here, 246 in the paper." in result.remarks
-    assert result.not_run["RN50"] == "no sheet of it"
+    assert result.not_run["RN50"] == "no predictions file of it"
     assert "Human" not in result.not_run
 
 
 def test_what_is_written_says_where_every_number_is_from(tmp_path):
-    sugarcrepe_sheet(tmp_path / "ViT-B-32" / "any.parquet")
-    result = reproduce("sugarcrepe-6", sheets=tmp_path, out=tmp_path / "out")
+    sugarcrepe_predictions(tmp_path / "ViT-B-32" / "any.parquet")
+    result = reproduce("sugarcrepe-6", predictions=tmp_path, out=tmp_path / "out")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["sugarcrepe-6.json", "sugarcrepe-6.md"]
     document = json.loads((tmp_path / "out" / "sugarcrepe-6.json").read_text())
     assert document == json.loads(as_json(result))
@@ -93,8 +93,8 @@ def test_what_is_written_says_where_every_number_is_from(tmp_path):
     }  # fmt: skip
     assert entry["score"] == ["per_category", "replace_rel", "accuracy"]
     assert (entry["ours"], entry["n"], entry["published_n"], entry["average"]) == (0.5, 4, 1406, "category")
-    [sheet] = report([tmp_path / "ViT-B-32" / "any.parquet"])
-    assert entry["sheet"] == sheet.sheet
+    [predictions] = report([tmp_path / "ViT-B-32" / "any.parquet"])
+    assert entry["predictions"] == predictions.predictions
     text = (tmp_path / "out" / "sugarcrepe-6.md").read_text()
     assert text == to_markdown(result).rstrip() + "\n"
     assert "| SWAP Attribute | 63.96 | 0.000 | 0.000 – 60.236 | -63.960 | no |" in text
@@ -111,8 +111,8 @@ def test_in_aros_table_2_rows_are_relations_and_columns_models(tmp_path):
     ]
     benchmark = {"name": "aro", "task": "relation", "configs": ["vg_relation"], "rows": 6, "missing": []}
     model = {"name": "openai/clip-vit-base-patch32", "family": "clip", "checkpoint": "openai/clip-vit-base-patch32"}
-    write_sheet(tmp_path / "a.parquet", Sheet(rows, {"benchmark": benchmark, "model": model, "run": {}}))
-    result = reproduce("aro-2", sheets=tmp_path)
+    write_predictions(tmp_path / "a.parquet", Predictions(rows, {"benchmark": benchmark, "model": model, "run": {}}))
+    result = reproduce("aro-2", predictions=tmp_path)
     cells = {column: one for (_, column), one in cells_of(result).items()}
     # on 1 of 4, riding 1 of 1; "near" is symmetric and in no average. Spatial: on; verbs: riding.
     assert cells["on"].ours == 1 / 4
@@ -120,7 +120,7 @@ def test_in_aros_table_2_rows_are_relations_and_columns_models(tmp_path):
     assert cells["Spatial Relationships Accuracy"].ours == pytest.approx(1 / 4)
     assert cells["Verbs Accuracy"].ours == 1
     assert cells["wearing"].ours is None
-    assert cells["wearing"].why == "the sheet has no such examples"
+    assert cells["wearing"].why == "the predictions file has no such examples"
     # The table prints fractions: .52 is known to .005.
     assert (cells["on"].published, cells["on"].rounding) == (0.52, pytest.approx(0.005))
     entry = next(e for e in json.loads(as_json(result))["comparisons"] if e["score"][1:2] == ["on"])
@@ -146,52 +146,54 @@ def test_a_published_value_stands_for_all_that_round_to_it(interval, inside):
 
 
 def test_the_average_of_a_part_is_not_compared_with_that_of_the_whole(tmp_path):
-    sugarcrepe_sheet(tmp_path / "RN50" / "part.parquet", {"swap_obj": 2, "add_att": 4})
-    cells = {column: one for (_, column), one in cells_of(reproduce("sugarcrepe-6", sheets=tmp_path)).items()}
+    sugarcrepe_predictions(tmp_path / "RN50" / "part.parquet", {"swap_obj": 2, "add_att": 4})
+    cells = {column: one for (_, column), one in cells_of(reproduce("sugarcrepe-6", predictions=tmp_path)).items()}
     assert cells["SWAP Object"].ours == 0.5
     assert cells["Average"].ours is None
-    assert cells["Average"].why == "the sheet lacks add_obj, replace_att, replace_obj, replace_rel, swap_att"
-    assert cells["ADD Object"].why == "the sheet has no such examples"
+    assert cells["Average"].why == "the predictions file lacks add_obj, replace_att, replace_obj, replace_rel, swap_att"
+    assert cells["ADD Object"].why == "the predictions file has no such examples"
 
 
 def test_remarks_tell_ties_missing_images_precision_and_activation(tmp_path):
-    sugarcrepe_sheet(
+    sugarcrepe_predictions(
         tmp_path / "RN50" / "a.parquet",
         tied={("add_att", 0), ("add_att", 1)},
         lost={"swap_obj/0"},
         dtype="float16",
         settings={"activation_mismatch": "yes", "activation": "gelu"},
     )
-    [remark] = [remark for remark in reproduce("sugarcrepe-6", sheets=tmp_path).remarks if remark.startswith("RN50")]
+    [remark] = [
+        remark for remark in reproduce("sugarcrepe-6", predictions=tmp_path).remarks if remark.startswith("RN50")
+    ]
     # 2 of 27 examples
     assert remark == (
         "RN50: 1 of 28 examples of sugarcrepe/itm lack their image; ties decide 7.4 % of sugarcrepe/itm and count as "
         "wrong (sugarcrepe_itm); scored in float16; computed with gelu, which its weights were not trained with."
     )
-    half = reproduce("sugarcrepe-6", sheets=tmp_path, ties="right")
+    half = reproduce("sugarcrepe-6", predictions=tmp_path, ties="right")
     assert cells_of(half)["RN50", "ADD Attribute"].ours == 3 / 4
-    assert cells_of(reproduce("sugarcrepe-6", sheets=tmp_path))["RN50", "ADD Attribute"].ours == 1 / 4
+    assert cells_of(reproduce("sugarcrepe-6", predictions=tmp_path))["RN50", "ADD Attribute"].ours == 1 / 4
 
 
-def test_sheets_are_known_by_folder_then_by_name_or_model(tmp_path):
-    sugarcrepe_sheet(tmp_path / "GPT-4V-33" / "x.parquet", name="answers")  # the folder of its row
-    sugarcrepe_sheet(tmp_path / "runs" / "a.parquet", name="Vera [27]", family="answers")
-    sugarcrepe_sheet(tmp_path / "runs" / "b.parquet", family="open_clip", checkpoint="RN101-quickgelu/openai")
-    sugarcrepe_sheet(
+def test_predictions_are_known_by_folder_then_by_name_or_model(tmp_path):
+    sugarcrepe_predictions(tmp_path / "GPT-4V-33" / "x.parquet", name="precomputed")  # the folder of its row
+    sugarcrepe_predictions(tmp_path / "runs" / "a.parquet", name="Vera [27]", family="precomputed")
+    sugarcrepe_predictions(tmp_path / "runs" / "b.parquet", family="open_clip", checkpoint="RN101-quickgelu/openai")
+    sugarcrepe_predictions(
         tmp_path / "runs" / "c.parquet", family="open_clip", checkpoint="ViT-B-32 (pretrained=negclip.pth)"
     )
-    sugarcrepe_sheet(tmp_path / "runs" / "d.parquet", family="open_clip", checkpoint="RN101/openai")  # of no row
+    sugarcrepe_predictions(tmp_path / "runs" / "d.parquet", family="open_clip", checkpoint="RN101/openai")  # of no row
     # In the folder of another row: of that row, whatever its model.
-    sugarcrepe_sheet(tmp_path / "RN50" / "e.parquet", family="open_clip", checkpoint="ViT-H-14/laion2b_s32b_b79k")
-    result = reproduce("sugarcrepe-6", sheets=tmp_path)
+    sugarcrepe_predictions(tmp_path / "RN50" / "e.parquet", family="open_clip", checkpoint="ViT-H-14/laion2b_s32b_b79k")
+    result = reproduce("sugarcrepe-6", predictions=tmp_path)
     assert {one.row.name for one in result.comparisons} == {
         "GPT-4V [33]", "Vera [27]", "RN101", "ViT-B-32-negclip", "RN50",
     }  # fmt: skip
-    sugarcrepe_sheet(tmp_path / "again" / "RN101" / "b.parquet")
-    with pytest.raises(SheetError, match=r"b\.parquet and .*b\.parquet are both of RN101 on sugarcrepe/itm"):
-        reproduce("sugarcrepe-6", sheets=tmp_path)
-    with pytest.raises(SheetError, match=r"there is no folder .*nowhere"):
-        reproduce("sugarcrepe-6", sheets=tmp_path / "nowhere")
+    sugarcrepe_predictions(tmp_path / "again" / "RN101" / "b.parquet")
+    with pytest.raises(PredictionsError, match=r"b\.parquet and .*b\.parquet are both of RN101 on sugarcrepe/itm"):
+        reproduce("sugarcrepe-6", predictions=tmp_path)
+    with pytest.raises(PredictionsError, match=r"there is no folder .*nowhere"):
+        reproduce("sugarcrepe-6", predictions=tmp_path / "nowhere")
 
 
 def test_settings_tell_rows_of_one_checkpoint_apart(tmp_path):
@@ -203,12 +205,14 @@ def test_settings_tell_rows_of_one_checkpoint_apart(tmp_path):
         "checkpoint": "Salesforce/blip-itm-base-coco",
         "settings": {"head": "itm"},
     }
-    write_sheet(tmp_path / "a.parquet", Sheet(rows, {"benchmark": benchmark, "model": model, "run": {}}))
-    with pytest.raises(ModelError, match=r"no model of aro-5 to compare with\. BLIP \(Flickr30k-PRC\): no sheet of it"):
-        reproduce("aro-5", sheets=tmp_path)
+    write_predictions(tmp_path / "a.parquet", Predictions(rows, {"benchmark": benchmark, "model": model, "run": {}}))
+    with pytest.raises(
+        ModelError, match=r"no model of aro-5 to compare with\. BLIP \(Flickr30k-PRC\): no predictions file of it"
+    ):
+        reproduce("aro-5", predictions=tmp_path)
     model["settings"] = {"head": "aro", "first": "enc"}
-    write_sheet(tmp_path / "a.parquet", Sheet(rows, {"benchmark": benchmark, "model": model, "run": {}}))
-    result = reproduce("aro-5", sheets=tmp_path)
+    write_predictions(tmp_path / "a.parquet", Predictions(rows, {"benchmark": benchmark, "model": model, "run": {}}))
+    result = reproduce("aro-5", predictions=tmp_path)
     [cell] = result.comparisons
     assert (cell.row.name, cell.printed, cell.published, cell.ours) == ("BLIP (COCO-PRC)", "0.321±0.001", 0.321, 1.0)
     [entry] = json.loads(as_json(result))["comparisons"]
@@ -300,7 +304,8 @@ def test_status_sorts_all_models_by_what_they_need(monkeypatch, tmp_path):
     found = status(tmp_path)
     assert list(found) == list(all_tables())
     assert found["aro-2"] == {
-        "nothing": ["CLIP", "BLIP", "Flava"], "a library": [], "weights": ["NegCLIP"], "answers": ["CLIP-FT", "XVLM"],
+        "nothing": ["CLIP", "BLIP", "Flava"], "a library": [], "weights": ["NegCLIP"],
+        "predictions": ["CLIP-FT", "XVLM"],
     }  # fmt: skip
     assert found["sugarcrepe-6"]["nothing"] == ["Vera [27]", "Grammar [31]", "ViT-B-32", "ViT-L-14"]
     assert len(found["sugarcrepe-6"]["a library"]) == 15

@@ -19,7 +19,7 @@ from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.published.tables import all_tables
 from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError
-from vl_assay.metrics.records.predictions import read_sheet
+from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers.reproduce import reproduce as module
 from vl_assay.model_wrappers.reproduce.report import to_markdown
 from vl_assay.model_wrappers.reproduce.reproduce import reproduce
@@ -27,8 +27,8 @@ from vl_assay.model_wrappers.reproduce.reproduce import reproduce
 QUIET = {"progress": False}
 
 
-def assert_is_what_the_sheets_give(result, folder):
-    """Every value of ours is in what `judge` says of the sheets, and none is missing that could be there."""
+def assert_is_what_the_predictions_give(result, folder):
+    """Every value of ours is in what `judge` says of the predictions, and none is missing that could be there."""
     assert_is_what_they_give(result, report(sorted(folder.rglob("*.parquet"))))
 
 
@@ -55,15 +55,15 @@ def test_a_clip_checkpoint_on_sugarcrepe(tiny_clip, tmp_path):
         **QUIET,
     )
     assert len(result.comparisons) == 16
-    assert_is_what_the_sheets_give(result, tmp_path / "out" / "RN50")
+    assert_is_what_the_predictions_give(result, tmp_path / "out" / "RN50")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "RN101", "RN50", "sugarcrepe-6.json", "sugarcrepe-6.md",
     ]  # fmt: skip
-    # The sheets give the same comparison again, without a model.
-    again = reproduce("sugarcrepe-6", sheets=tmp_path / "out", models=["RN50", "RN101"])
+    # The predictions give the same comparison again, without a model.
+    again = reproduce("sugarcrepe-6", predictions=tmp_path / "out", models=["RN50", "RN101"])
     assert again.comparisons == result.comparisons
     by_model = reproduce(
-        "sugarcrepe-6", models=["RN50"], sheets=tmp_path / "out" / "RN50", use={"RN50": str(tiny_clip)}
+        "sugarcrepe-6", models=["RN50"], predictions=tmp_path / "out" / "RN50", use={"RN50": str(tiny_clip)}
     )
     assert len(by_model.comparisons) == 8
 
@@ -106,7 +106,7 @@ def test_a_detector_on_tricd_says_that_it_is_not_the_papers_test_set(table, dete
     model, folder, said = detections
     monkeypatch.setattr(module, "report", lambda *_, **__: said)
     owl = "OWL-ViT" if table == "tricd-3" else "OWL-VIT"
-    result = reproduce(table, models=[owl], use={owl: model}, sheets=folder, out=tmp_path)
+    result = reproduce(table, models=[owl], use={owl: model}, predictions=folder, out=tmp_path)
     assert_is_what_they_give(result, said)
     cells = {column: one for (_, column), one in cells_of(result).items()}
     text = to_markdown(result)
@@ -120,7 +120,9 @@ def test_a_detector_on_tricd_says_that_it_is_not_the_papers_test_set(table, dete
 
 def test_a_tie_policy_reaches_the_metrics_that_know_it_and_no_other(detections, tmp_path):
     model, folder, _ = detections
-    result = reproduce("tricd-6", models=["OWL-VIT"], use={"OWL-VIT": model}, sheets=folder, out=tmp_path, ties="right")
+    result = reproduce(
+        "tricd-6", models=["OWL-VIT"], use={"OWL-VIT": model}, predictions=folder, out=tmp_path, ties="right"
+    )
     assert any(one.ours is not None for one in result.comparisons)
     assert result.options["ties"] == "right"
 
@@ -138,7 +140,7 @@ def test_a_clip_checkpoint_on_hard_positives(table, tiny_clip, tmp_path):
         **QUIET,
     )
     assert len(result.comparisons) == 6
-    assert_is_what_the_sheets_give(result, tmp_path / "out")
+    assert_is_what_the_predictions_give(result, tmp_path / "out")
     assert [path.parent.name for path in (tmp_path / "out").rglob("*.parquet")][:1] == ["CLIP-ViT-B-32"]
 
 
@@ -157,8 +159,8 @@ def test_blip_on_aro_is_scored_as_its_authors_do(tmp_path):
         )
         assert list(dict.fromkeys(one.row.name for one in result.comparisons)) == rows
         for path in (tmp_path / table).rglob("*.parquet"):
-            assert read_sheet(path).metadata["model"]["settings"]["head"] == "aro"
-    assert_is_what_the_sheets_give(result, tmp_path / "aro-5")
+            assert read_predictions(path).metadata["model"]["settings"]["head"] == "aro"
+    assert_is_what_the_predictions_give(result, tmp_path / "aro-5")
 
 
 def test_answers_from_elsewhere_fill_a_row(tmp_path):
@@ -191,7 +193,7 @@ def test_the_command_lists_the_tables():
     assert code == 0
     assert all(name in output for name in all_tables())
     code, output, _ = invoke("--json")
-    assert json.loads(output)["tricd-3"]["answers"] == ["MDETR", "GLIP-T", "GLIP-L", "FIBER", "DETIC"]
+    assert json.loads(output)["tricd-3"]["predictions"] == ["MDETR", "GLIP-T", "GLIP-L", "FIBER", "DETIC"]
 
 
 def test_the_command_compares_and_prints(tiny_clip, tmp_path):
@@ -203,7 +205,7 @@ def test_the_command_compares_and_prints(tiny_clip, tmp_path):
     assert "published values lie inside our intervals (95 %, over images)" in output
     assert re.search(r"Failed\n- RN101: unknown model 'no-such-model'", output)
     assert "REPLACE Attribute" in output
-    code, output, _ = invoke("sugarcrepe-6", "--sheets", tmp_path / "out", "--json")
+    code, output, _ = invoke("sugarcrepe-6", "--predictions", tmp_path / "out", "--json")
     assert code == 0
     document = json.loads(output)
     assert document["schema"] == "vl-assay/reproduction"

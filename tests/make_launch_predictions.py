@@ -1,4 +1,4 @@
-"""Make anew the score sheets and results that ship with the leaderboard: ``python tests/make_launch_sheets.py``."""
+"""Make anew the predictions and results that ship with the leaderboard: ``python tests/make_launch_predictions.py``."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from vl_assay.model_wrappers import score
 from vl_assay.space_app.board.launch import RESULTS
 from vl_assay.space_app.submissions.submissions import OPTIONS
 
-# With ten boxes to a phrase a sheet has a fifth of the size, the same recalls, and an AP that differs by 0.003 points.
+# Ten boxes per phrase keep a fifth of the size and the recalls; AP differs by 0.003 points.
 MODELS = {"demo-clip": {}, "demo-owlvit": {"max_boxes": "10"}, "mock:bag-of-words": {}, "mock:constant": {}}
 
 
 def main() -> None:
-    """Score the models on toy_scenes, write their sheets as small as Parquet can be, and judge these."""
+    """Score the models on toy_scenes, write their predictions as small as Parquet can be, and judge these."""
     RESULTS.parent.mkdir(exist_ok=True)
     for old in RESULTS.parent.iterdir():
         old.unlink()
-    sheets = []
+    predictions = []
     with TemporaryDirectory() as folder:
         for model, settings in MODELS.items():
             name = model.replace(":", "-")
             for path in score(model, ["toy_scenes"], out=Path(folder) / name, settings=settings, cache=False):
-                sheets.append(RESULTS.parent / f"{name}.{path.name}")
+                predictions.append(RESULTS.parent / f"{name}.{path.name}")
                 pq.write_table(
-                    pq.read_table(path), sheets[-1], compression="zstd", compression_level=19, use_dictionary=False
+                    pq.read_table(path), predictions[-1], compression="zstd", compression_level=19, use_dictionary=False
                 )
-    write_results(RESULTS, report(sheets, **OPTIONS))
+    write_results(RESULTS, report(predictions, **OPTIONS))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The score sheets that ship with the leaderboard: evaluated anew they give the shipped figures, and pages use them."""
+"""The predictions that ship with the leaderboard: evaluated anew they give the shipped figures, and pages use them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,20 @@ from vl_assay.space_app.board import catalogue as _catalogue
 from vl_assay.space_app.board.board import Column
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.entries import of_results
-from vl_assay.space_app.board.launch import RESULTS, SHIPPED, shipped, shipped_results, shipped_scores, shipped_sheets
-from vl_assay.space_app.pages import duels as _duels
+from vl_assay.space_app.board.launch import (
+    RESULTS,
+    SHIPPED,
+    shipped,
+    shipped_predictions,
+    shipped_results,
+    shipped_scores,
+)
+from vl_assay.space_app.pages import compare as _compare
 from vl_assay.space_app.submissions import submissions as _submissions
 from vl_assay.space_app.submissions.submissions import OPTIONS
 from vl_assay.space_app.submissions.uploads import check_upload
 
-AGAIN = "make the folder anew: python tests/make_launch_sheets.py"
+AGAIN = "make the folder anew: python tests/make_launch_predictions.py"
 ITM = Column("toy_scenes", "itm", "sugarcrepe_itm", "accuracy")
 MODELS = {"demo-clip", "demo-owlvit (max_boxes=10)", "mock:bag-of-words", "mock:constant"}
 
@@ -32,29 +39,29 @@ def catalogue():
     return Catalogue(MemoryStorage())
 
 
-def sheet_files():
+def predictions_files():
     """The files; AP of two mocks takes long to resample, and that of a model shows as much."""
-    for path in sorted(shipped_sheets().values()):
+    for path in sorted(shipped_predictions().values()):
         is_long = path.name.startswith("mock") and "detection" in path.name
         yield pytest.param(path, id=path.name, marks=[pytest.mark.slow] if is_long else [])
 
 
-@pytest.mark.parametrize("path", sheet_files())
-def test_a_sheet_evaluated_anew_gives_the_shipped_results_to_the_last_digit(path):
+@pytest.mark.parametrize("path", predictions_files())
+def test_a_predictions_evaluated_anew_gives_the_shipped_results_to_the_last_digit(path):
     now = [asdict(result) for result in report(path, **OPTIONS)]
-    assert now == [asdict(result) for result in shipped_results() if result.sheet["file"] == path.name], AGAIN
+    assert now == [asdict(result) for result in shipped_results() if result.predictions["file"] == path.name], AGAIN
 
 
 @pytest.mark.slow  # it builds all of toy_scenes
-@pytest.mark.parametrize("path", sorted(shipped_sheets().values()), ids=lambda path: path.name)
-def test_a_sheet_passes_as_an_upload(path):
+@pytest.mark.parametrize("path", sorted(shipped_predictions().values()), ids=lambda path: path.name)
+def test_a_predictions_passes_as_an_upload(path):
     check_upload(path.read_bytes(), path.name)
 
 
-def test_the_folder_is_small_and_holds_the_sheets_and_their_results():
+def test_the_folder_is_small_and_holds_the_predictions_and_their_results():
     there = {path.name: path.stat().st_size for path in RESULTS.parent.iterdir()}
-    assert set(there) == {RESULTS.name, *(path.name for path in shipped_sheets().values())}
-    assert {file_hash(path) for path in shipped_sheets().values()} == set(shipped_sheets()), AGAIN
+    assert set(there) == {RESULTS.name, *(path.name for path in shipped_predictions().values())}
+    assert {file_hash(path) for path in shipped_predictions().values()} == set(shipped_predictions()), AGAIN
     assert sum(there.values()) < 2_000_000
 
 
@@ -86,23 +93,23 @@ def entries(board, column):
     return [entry for entry in found if entry]
 
 
-def test_their_sheets_are_found_and_compared(catalogue):
+def test_their_predictions_are_found_and_compared(catalogue):
     assert catalogue.board.recomputed(ITM).keys() == {"demo-clip"}
-    sheet = catalogue.sheet(catalogue.board.recomputed(ITM)["demo-clip"])
-    assert (sheet.model, len(sheet.rows)) == ("demo-clip", 7000)
-    with pytest.raises(StorageError, match="no accepted submission has the sheet abc"):
-        catalogue.sheet("abc")
+    predictions = catalogue.predictions(catalogue.board.recomputed(ITM)["demo-clip"])
+    assert (predictions.model, len(predictions.rows)) == ("demo-clip", 7000)
+    with pytest.raises(StorageError, match="no accepted submission has the predictions file abc"):
+        catalogue.predictions("abc")
     chosen = [("demo-clip", "recomputed"), ("mock:bag-of-words", "recomputed")]
     one, two = (catalogue.board.entry(ITM, *who).value for who in chosen)
-    table = _duels.differences_html(catalogue, ITM, chosen)
+    table = _compare.differences_html(catalogue, ITM, chosen)
     assert f"demo-clip − mock:bag-of-words</th><td>{100 * (one - two):+.1f}</td>" in table
 
 
-def submitted(file, name="demo-clip", sheet=None):
-    """What the board has of a submission of a shipped sheet, or of one of another hash."""
-    results = [result for result in shipped_results() if result.sheet["file"] == file]
-    if sheet:
-        results = [replace(result, sheet={"file": "x", "sha256": sheet}) for result in results]
+def submitted(file, name="demo-clip", predictions=None):
+    """What the board has of a submission of a shipped predictions, or of one of another hash."""
+    results = [result for result in shipped_results() if result.predictions["file"] == file]
+    if predictions:
+        results = [replace(result, predictions={"file": "x", "sha256": predictions}) for result in results]
     return of_results(results, model={"name": name}, source="submission 1")
 
 
@@ -110,7 +117,7 @@ def names(entries):
     return {entry.model for entry in entries}
 
 
-def test_a_submission_of_a_shipped_sheet_takes_its_place_and_one_of_another_sheet_stands_beside_it():
+def test_a_submission_of_a_shipped_predictions_takes_its_place_and_one_of_another_predictions_stands_beside_it():
     file = "demo-clip.toy_scenes.itm.parquet"
     same = submitted(file)
     assert names(shipped(same)) == MODELS
@@ -118,7 +125,7 @@ def test_a_submission_of_a_shipped_sheet_takes_its_place_and_one_of_another_shee
     assert board.entry(ITM, "demo-clip", "recomputed").source == "submission 1"
     assert board.table([ITM])["model"].tolist().count("demo-clip") == 1
 
-    for other in (submitted(file, sheet="0" * 64), submitted("mock-constant.toy_scenes.itm.parquet")):
+    for other in (submitted(file, predictions="0" * 64), submitted("mock-constant.toy_scenes.itm.parquet")):
         board = _catalogue.Board([*other, *shipped(other)])
         apart = f"demo-clip, {SHIPPED}"
         assert names(shipped(other)) == MODELS - {"demo-clip"} | {apart}
@@ -142,7 +149,7 @@ def test_a_table_does_not_wait_for_ties_and_has_them_when_they_are_found(catalog
     assert catalogue.ties([ITM]) == {ITM: {"demo-clip"}}
 
 
-def test_marks_outlast_a_refresh_only_where_the_same_sheets_are_compared(monkeypatch):
+def test_marks_outlast_a_refresh_only_where_the_same_predictions_are_compared(monkeypatch):
     catalogue, added = Catalogue(MemoryStorage()), []
     catalogue.warm().join()
     order = Column("toy_scenes", "order", "aro_itm", "accuracy")
@@ -171,7 +178,7 @@ def test_a_refresh_finds_the_marks_of_what_is_new_and_ends_the_search_for_what_w
     assert all(thread.daemon for thread in threads)
 
 
-def test_a_sheet_that_cannot_be_read_is_told_of_and_keeps_no_other_mark_back(monkeypatch):
+def test_a_predictions_that_cannot_be_read_is_told_of_and_keeps_no_other_mark_back(monkeypatch):
     catalogue = Catalogue(MemoryStorage())
     bad = catalogue.board.recomputed(ITM)["demo-clip"]
     content = catalogue.content
@@ -182,12 +189,12 @@ def test_a_sheet_that_cannot_be_read_is_told_of_and_keeps_no_other_mark_back(mon
     assert catalogue.ties([ITM, order]) == {ITM: frozenset(), order: {"demo-clip"}}
 
 
-def test_a_copy_of_a_shipped_sheet_under_another_name_waits_for_a_person():
+def test_a_copy_of_a_shipped_predictions_under_another_name_waits_for_a_person():
     scores, name = next(iter(shipped_scores("toy_scenes", "groups").items()))
-    sheet = {"benchmark": "toy_scenes", "task": "groups", "scores": scores}
+    predictions = {"benchmark": "toy_scenes", "task": "groups", "scores": scores}
 
     def flags(called):
-        return _submissions._repeated(_submissions._Draft({"name": called}, (sheet,), (), b""), "", {})
+        return _submissions._repeated(_submissions._Draft({"name": called}, (predictions,), (), b""), "", {})
 
     assert flags("a copy") == [f"toy_scenes/groups: The scores are the same as those of {name}, {SHIPPED}."]
     assert flags(name) == []

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers.engine.chunks import PartStore, cut, cut_by_cost, run_parts
 from vl_assay.model_wrappers.engine.distributed import Processes
-from vl_assay.model_wrappers.engine.pipeline import Stages
+from vl_assay.model_wrappers.engine.pipeline import Pipeline
 from vl_assay.model_wrappers.engine.progress import Progress
 
 
@@ -41,7 +41,7 @@ class Member(Processes):
 
 
 def stages(tmp_path, batch_size=8, processes=None):
-    return Stages("model", PartStore(tmp_path / "parts"), processes or Processes(), Progress(show=False), batch_size)
+    return Pipeline("model", PartStore(tmp_path / "parts"), processes or Processes(), Progress(show=False), batch_size)
 
 
 def double(batch):
@@ -164,7 +164,7 @@ def test_no_part_but_the_next_is_claimed(tmp_path):
         ahead.append(len(claimed) - len(set(begun)))
         return double(batch)
 
-    many = Stages("model", Counting(tmp_path), Member(0, 2, threading.Barrier(1)), Progress(show=False), 32)
+    many = Pipeline("model", Counting(tmp_path), Member(0, 2, threading.Barrier(1)), Progress(show=False), 32)
     many.run("stage", cut(80, 4), int, compute)
     assert len(claimed) == 20
     assert max(ahead) <= 1

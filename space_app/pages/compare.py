@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...metrics.common.errors import SheetError, VLAssayError
+from ...metrics.common.errors import PredictionsError, VLAssayError
 from ...metrics.evaluation import interval, p_value, percent, points
-from ...metrics.records.schema import AnswerRow, MatchingRow, Row
+from ...metrics.records.schema import MatchingRow, Row, VQARow
 from ..board.entries import RECOMPUTED, Entry
 from ..board.paired import base_score
 from ..submissions.uploads import expected
@@ -43,10 +43,10 @@ def entries_of(board: Board, column: Column, chosen: Sequence[tuple[str, str]]) 
 
 def differences_html(catalogue: Catalogue, column: Column, chosen: Sequence[tuple[str, str]]) -> str:
     """A table of the paired differences of all pairs of the chosen models that were recomputed."""
-    sheets = _sheets(catalogue.board, column, chosen)
-    if len(sheets) < 2:
+    predictions = _predictions(catalogue.board, column, chosen)
+    if len(predictions) < 2:
         return note("Paired differences need two recomputed models; what a paper prints has no predictions.")
-    lines = [_difference_line(catalogue, column, *pair, sheets) for pair in combinations(sheets, 2)]
+    lines = [_difference_line(catalogue, column, *pair, predictions) for pair in combinations(predictions, 2)]
     heads = ("models", "difference, points", "95 % interval", "p", "wins", "losses", "agreement, %")
     return table(heads, lines) + note(
         "First less second, over all examples; intervals by bootstrap over images, p by exchanging the models on whole "
@@ -60,12 +60,12 @@ def disagreements_html(catalogue: Catalogue, column: Column, chosen: Sequence[tu
 
     Images are shown where their licence allows; see ``_pictures``.
     """
-    sheets = _sheets(catalogue.board, column, chosen)
-    names = [*sheets][:2]
+    all_predictions = _predictions(catalogue.board, column, chosen)
+    names = [*all_predictions][:2]
     if len(names) < 2:
         return ""
     try:
-        pair = catalogue.paired.pair(sheets[names[0]], sheets[names[1]], column.metric)
+        pair = catalogue.paired.pair(all_predictions[names[0]], all_predictions[names[1]], column.metric)
     except VLAssayError as error:
         return note(str(error))
     examples = pair[0].examples
@@ -77,13 +77,13 @@ def disagreements_html(catalogue: Catalogue, column: Column, chosen: Sequence[tu
     differ = np.flatnonzero((values[0] != values[1]) & counted).tolist()
     if not differ:
         return note("They agree on every example.")
-    first, second = (catalogue.sheet(sheets[name]) for name in names)
+    first, second = (catalogue.predictions(all_predictions[name]) for name in names)
     try:
         data = expected(first.metadata)
-    except SheetError as error:
+    except PredictionsError as error:
         return note(str(error))
     known = {example.id: example for example in data.examples}
-    rows = [{row.id: row for row in sheet.rows} for sheet in (first, second)]
+    rows = [{row.id: row for row in predictions.rows} for predictions in (first, second)]
     is_shown = may_show(column.benchmark)
     lines = []
     for number in differ[:_MOST_EXAMPLES]:
@@ -102,15 +102,15 @@ def disagreements_html(catalogue: Catalogue, column: Column, chosen: Sequence[tu
     )
 
 
-def _sheets(board: Board, column: Column, chosen: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """SHA-256 of the sheets of the chosen models that were recomputed, references too, by model."""
+def _predictions(board: Board, column: Column, chosen: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """SHA-256 of the predictions of the chosen models that were recomputed, references too, by model."""
     found = ((model, board.entry(column, model, origin)) for model, origin in chosen if origin == RECOMPUTED)
-    return {model: entry.sheet for model, entry in found if entry and entry.sheet}
+    return {model: entry.predictions for model, entry in found if entry and entry.predictions}
 
 
-def _difference_line(catalogue: Catalogue, column: Column, one: str, two: str, sheets: dict[str, str]) -> str:
+def _difference_line(catalogue: Catalogue, column: Column, one: str, two: str, predictions: dict[str, str]) -> str:
     try:
-        found = catalogue.paired.difference(sheets[one], sheets[two], column.metric, column.score)
+        found = catalogue.paired.difference(predictions[one], predictions[two], column.metric, column.score)
     except VLAssayError as error:
         return line(f"{one} − {two}", [f"<td colspan='6' class='wide'>{escape(str(error))}</td>"])
     counts = ("" if found[name] is None else f"{found[name]:,}" for name in ("wins", "losses"))
@@ -121,7 +121,7 @@ def _difference_line(catalogue: Catalogue, column: Column, one: str, two: str, s
 
 def _predicted(row: Row, value: float) -> str:
     """A cell with the scores that a model gave, or the example's value where there are too many to show."""
-    if isinstance(row, AnswerRow) and row.score is not None:
+    if isinstance(row, VQARow) and row.score is not None:
         return cell(f"{row.score:.4g}")
     if isinstance(row, MatchingRow) and row.scores is not None:
         return f"<td>{'<br>'.join(', '.join(f'{score:.4g}' for score in scores) for scores in row.scores)}</td>"

@@ -1,4 +1,4 @@
-"""Plausibility: what a blind rule, a constant or another's sheet would look like is told, and honest sheets are not."""
+"""Plausibility: blind rules, constants and copies are flagged, honest predictions are not."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from vl_assay.hub_datasets import Example, TaskData
 from vl_assay.hub_datasets.core.benchmarks import get_task
-from vl_assay.metrics.records.predictions import Sheet
-from vl_assay.metrics.records.schema import AnswerRow, DetectionRow, MatchingRow, RetrievalRow
-from vl_assay.space_app.submissions.gates import find_flags, scores_hash
+from vl_assay.metrics.records.predictions import Predictions
+from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, VQARow
+from vl_assay.space_app.submissions.plausibility import find_flags, scores_hash
 
 WORDS = ("red", "Blue", "ring", "star", "left", "of", "enormous", "a", "cross,", "tiny", "Above", "and,")
 
@@ -27,8 +27,8 @@ def data(rows=100, captions=2, images=1, task="itm", seed=0):
     return found
 
 
-def sheet(examples, scores):
-    """A sheet whose scores a function gives of each example's number, image and caption."""
+def predictions(examples, scores):
+    """A predictions file whose scores a function gives of each example's number, image and caption."""
     rows = []
     for number, example in enumerate(examples.examples):
         matrix = [
@@ -36,7 +36,7 @@ def sheet(examples, scores):
         ]
         correct = list(range(len(example.images)))
         rows.append(MatchingRow(example.id, "itm", "c", list(example.images), correct, matrix))
-    return Sheet(rows, {"benchmark": {"name": "toy_scenes", "task": examples.task.name}, "model": {"name": "m"}})
+    return Predictions(rows, {"benchmark": {"name": "toy_scenes", "task": examples.task.name}, "model": {"name": "m"}})
 
 
 RULES = {
@@ -58,14 +58,16 @@ def test_a_blind_rule_is_told_either_way_round_whatever_the_captions(rule, sign,
     if rule == "place in the alphabet":
         texts = sorted({text for each in examples.examples for text in each.captions}, key=str.lower)
         values = texts.index
-    flags = find_flags(sheet(examples, lambda n, i, text: sign * values(text)), examples)
+    flags = find_flags(predictions(examples, lambda n, i, text: sign * values(text)), examples)
     assert any(f"the caption's {rule}: the same choices in 100.0 %" in flag for flag in flags)
 
 
 def test_a_rule_hidden_by_noise_is_told_by_its_choices_and_one_by_its_order():
     examples = data(rows=300)
     noise = np.random.default_rng(1).random(300)
-    [flag] = find_flags(sheet(examples, lambda n, i, text: -len(text) + noise[n] + 0.1 * ord(text[0]) / 256), examples)
+    [flag] = find_flags(
+        predictions(examples, lambda n, i, text: -len(text) + noise[n] + 0.1 * ord(text[0]) / 256), examples
+    )
     assert flag.startswith("toy_scenes/itm: The scores cannot be told from a rule that sees no image, the caption's")
     assert flag.endswith("of 300 comparisons of a right caption with another.")
     commas = data(rows=300, captions=2)
@@ -74,7 +76,7 @@ def test_a_rule_hidden_by_noise_is_told_by_its_choices_and_one_by_its_order():
         dataclasses.replace(each, captions=("a b", "c d" + "," * (n % 3 == 0)))
         for n, each in enumerate(commas.examples)
     ]
-    flags = find_flags(sheet(commas, lambda n, i, text: text.count(",") ** 3), commas)
+    flags = find_flags(predictions(commas, lambda n, i, text: text.count(",") ** 3), commas)
     assert any("number of commas: differences of scores with a rank correlation of 1.000" in flag for flag in flags)
 
 
@@ -87,30 +89,30 @@ def test_honest_scores_are_not_flagged(seed, shape):
     def is_right(number, image, text):
         return examples.examples[number].captions[image] == text
 
-    assert find_flags(sheet(examples, is_right), examples) == []
-    assert find_flags(sheet(examples, lambda *key: is_right(*key) + rng.normal(0, 0.6)), examples) == []
-    assert find_flags(sheet(examples, lambda *key: rng.random()), examples) == []
+    assert find_flags(predictions(examples, is_right), examples) == []
+    assert find_flags(predictions(examples, lambda *key: is_right(*key) + rng.normal(0, 0.6)), examples) == []
+    assert find_flags(predictions(examples, lambda *key: rng.random()), examples) == []
 
 
 def test_a_rule_agrees_with_ninety_eight_of_a_hundred_and_is_not_told():
     examples = data(rows=200)
     wrong = set(range(0, 200, 50)) | {7}
     scores = {text: len(text) for each in examples.examples for text in each.captions}
-    assert find_flags(sheet(examples, lambda n, i, t: scores[t] * (-1 if n in wrong else 1)), examples) == []
+    assert find_flags(predictions(examples, lambda n, i, t: scores[t] * (-1 if n in wrong else 1)), examples) == []
 
 
 def test_fewer_than_thirty_examples_are_not_compared_with_rules():
     for rows, told in ((29, False), (40, True)):
         examples = data(rows=rows)
-        assert bool(find_flags(sheet(examples, lambda n, i, text: len(text)), examples)) == told
+        assert bool(find_flags(predictions(examples, lambda n, i, text: len(text)), examples)) == told
 
 
 def test_constant_scores_are_told():
     examples = data()
-    assert find_flags(sheet(examples, lambda n, i, t: 0.5), examples) == [
+    assert find_flags(predictions(examples, lambda n, i, t: 0.5), examples) == [
         "toy_scenes/itm: All 200 scores are the same, 0.5."
     ]
-    assert find_flags(sheet(examples, lambda n, i, t: n), examples) == [
+    assert find_flags(predictions(examples, lambda n, i, t: n), examples) == [
         "toy_scenes/itm: In every example all captions have the same score, so that none is preferred."
     ]
 
@@ -118,15 +120,15 @@ def test_constant_scores_are_told():
 def test_huge_scores_are_compared_without_overflow():
     examples = data()
     with np.errstate(all="raise"):
-        find_flags(sheet(examples, lambda n, i, t: 1.7e308 * (-1) ** len(t)), examples)
-        scores_hash(sheet(examples, lambda n, i, t: 1.7e308 * (-1) ** len(t)))
+        find_flags(predictions(examples, lambda n, i, t: 1.7e308 * (-1) ** len(t)), examples)
+        scores_hash(predictions(examples, lambda n, i, t: 1.7e308 * (-1) ** len(t)))
 
 
 def test_missing_examples_are_told():
     examples = data()
-    made = sheet(examples, lambda n, i, t: hash((n, t)) % 1000)
+    made = predictions(examples, lambda n, i, t: hash((n, t)) % 1000)
     rows = [dataclasses.replace(row, images=[""], scores=None) for row in made.rows[:3]] + list(made.rows[3:])
-    assert find_flags(Sheet(rows, made.metadata), examples) == [
+    assert find_flags(Predictions(rows, made.metadata), examples) == [
         "toy_scenes/itm: 3 of the 100 examples lack their image, and are in no score."
     ]
 
@@ -134,7 +136,7 @@ def test_missing_examples_are_told():
 def other_kinds():
     common = ("a", "c", "x", ["i"])
     phrases = [{"text": "cat", "start": 0, "end": 3}]
-    yield lambda s: AnswerRow(*common, "is it", True, s)
+    yield lambda s: VQARow(*common, "is it", True, s)
     yield lambda s: RetrievalRow(*common, [0], np.array([0.5, s], np.float32))
     yield lambda s: DetectionRow(*common, True, "p", phrases, [[]], [[[0.0, 0.0, 4.0, 4.0]]], [[s]])
     yield lambda s: DetectionRow(*common, True, "p", phrases, [[]], [[[0.0, 0.0, 4.0, s]]], [[0.5]])
@@ -145,15 +147,15 @@ def other_kinds():
 def test_equal_scores_have_one_hash_whatever_the_order_and_the_labels_and_others_another(make):
     rows = [dataclasses.replace(make(0.25 * n), id=f"{n}") for n in range(1, 5)]
     described = {"benchmark": {"name": "b", "task": "t"}, "model": {"name": "m"}}
-    ours = scores_hash(Sheet(rows, described))
+    ours = scores_hash(Predictions(rows, described))
     renamed = [dataclasses.replace(row, category="y") for row in reversed(rows)]
-    assert scores_hash(Sheet(renamed, described | {"model": {"name": "other"}})) == ours
-    assert scores_hash(Sheet([dataclasses.replace(make(9.0), id="1"), *rows[1:]], described)) != ours
-    assert scores_hash(Sheet(rows[1:], described)) != ours
+    assert scores_hash(Predictions(renamed, described | {"model": {"name": "other"}})) == ours
+    assert scores_hash(Predictions([dataclasses.replace(make(9.0), id="1"), *rows[1:]], described)) != ours
+    assert scores_hash(Predictions(rows[1:], described)) != ours
 
 
 def test_a_detector_without_a_box_is_told():
     phrases = [{"text": "cat", "start": 0, "end": 3}]
     row = DetectionRow("a", "c", "x", ["i"], True, "p", phrases, [[]], [[]], [[]])
-    made = Sheet([row], {"benchmark": {"name": "toy_scenes", "task": "detection"}, "model": {"name": "m"}})
+    made = Predictions([row], {"benchmark": {"name": "toy_scenes", "task": "detection"}, "model": {"name": "m"}})
     assert find_flags(made, data(rows=0)) == ["toy_scenes/detection: The model drew no box at all."]

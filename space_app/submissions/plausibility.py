@@ -1,4 +1,4 @@
-"""What makes a sheet implausible: each finding is a sentence for a person to judge, never a refusal."""
+"""What makes a predictions file implausible: each finding is a sentence for a person to judge, never a refusal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from ...hub_datasets import Example, TaskData
-    from ...metrics.records.predictions import Sheet
+    from ...metrics.records.predictions import Predictions
 
 MOST_AGREEMENT = 0.99
 FEWEST_EXAMPLES = 30
@@ -27,29 +27,30 @@ _RULES: dict[str, Callable[[str], float]] = {
 _ALPHABET = "place in the alphabet"
 
 
-def find_flags(sheet: Sheet, data: TaskData) -> list[str]:
-    """What is implausible in a sheet by itself.
+def find_flags(predictions: Predictions, data: TaskData) -> list[str]:
+    """What is implausible in a predictions file by itself.
 
     Args:
-        sheet: as ``check_upload`` returned it.
+        predictions: as ``check_upload`` returned it.
         data: the examples of its task.
 
     Returns:
         A sentence for each finding: scores that are all the same, or that prefer nothing; choices that one rule about
         the captions' form makes as well; examples without scores.
     """
-    name = f"{sheet.benchmark}/{sheet.task}"
-    found = [_constant(sheet), *_blind(sheet, data), _missing(sheet)]
+    name = f"{predictions.benchmark}/{predictions.task}"
+    found = [_constant(predictions), *_blind(predictions, data), _missing(predictions)]
     return [f"{name}: {sentence}" for sentence in found if sentence]
 
 
-def scores_hash(sheet: Sheet) -> str:
+def scores_hash(predictions: Predictions) -> str:
     """SHA-256 of all that the model said, in the order of the ids and in single precision.
 
-    Sheets with the same scores have the same hash, whatever their metadata, the order of their rows and their file.
+    Predictions with the same scores have the same hash, whatever their metadata, the order of their rows and their
+    file.
     """
     digest = hashlib.sha256()
-    for row in sorted(sheet.rows, key=lambda row: row.id):
+    for row in sorted(predictions.rows, key=lambda row: row.id):
         said = [_numbers(getattr(row, name, None)) for name in ("score", "scores", "boxes")]
         digest.update(f"{row.id}\n{row.is_scored}\n{[len(part) for part in said]}\n".encode())
         for part in said:
@@ -71,31 +72,31 @@ def _numbers(said: Any) -> np.ndarray:
     return np.array(flat, np.float64)
 
 
-def _constant(sheet: Sheet) -> str | None:
-    per_row = [_numbers(getattr(row, "score" if row.kind == "answers" else "scores")) for row in sheet.rows]
+def _constant(predictions: Predictions) -> str | None:
+    per_row = [_numbers(getattr(row, "score" if row.task_type == "vqa" else "scores")) for row in predictions.rows]
     spans = [(numbers.min(), numbers.max()) for numbers in per_row if len(numbers)]
     if not spans:
         return "The model drew no box at all."
     lowest, highest = min(low for low, _ in spans), max(high for _, high in spans)
     if lowest == highest:
         return f"All {sum(map(len, per_row)):,} scores are the same, {lowest:g}."
-    if sheet.kind == "matching" and all(low == high for low, high in spans):
+    if predictions.task_type == "matching" and all(low == high for low, high in spans):
         return "In every example all captions have the same score, so that none is preferred."
     return None
 
 
-def _missing(sheet: Sheet) -> str | None:
-    lacking = sum(not row.is_scored for row in sheet.rows)
+def _missing(predictions: Predictions) -> str | None:
+    lacking = sum(not row.is_scored for row in predictions.rows)
     if not lacking:
         return None
-    return f"{lacking:,} of the {len(sheet.rows):,} examples lack their image, and are in no score."
+    return f"{lacking:,} of the {len(predictions.rows):,} examples lack their image, and are in no score."
 
 
-def _blind(sheet: Sheet, data: TaskData) -> Iterator[str]:
-    """The rules that make the same choices as the sheet, or give differences in the same order."""
-    if sheet.kind != "matching":
+def _blind(predictions: Predictions, data: TaskData) -> Iterator[str]:
+    """The rules that make the same choices as the predictions file, or give differences in the same order."""
+    if predictions.task_type != "matching":
         return
-    by_id = {row.id: row for row in sheet.rows}
+    by_id = {row.id: row for row in predictions.rows}
     examples = [example for example in data.examples if by_id[example.id].is_scored]
     pairs = [(number, image, other) for number, e in enumerate(examples) for image, other in _comparisons(e)]
     if len({number for number, _, _ in pairs}) < FEWEST_EXAMPLES:
@@ -129,7 +130,7 @@ def _rule_values(examples: Sequence[Example]) -> Iterator[tuple[str, list[list[f
 
 
 def _same_choices(gaps: np.ndarray, rule_gaps: np.ndarray, owners: np.ndarray) -> str | None:
-    """How often the sheet prefers what the rule prefers, or always the other, where the rule decides.
+    """How often the predictions file prefers what the rule prefers, or always the other, where the rule decides.
 
     A rule that decides less than half of all comparisons makes no choices of its own: each accurate model agrees with
     it where it does.
