@@ -114,7 +114,7 @@ class PairedTests:
         return found
 
     def _read(self, name: str, metric: str) -> Scored | None:
-        """The examples of a predictions file, by the task's settings and the metric's tie policy; None without scores."""
+        """Examples of predictions, by the task's settings and the metric's tie policy; None without scores."""
         predictions = self._load(name)
         rows = scored_rows(predictions.rows)
         if not rows:

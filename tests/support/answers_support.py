@@ -32,7 +32,7 @@ def sources(tmp_path_factory):
 
 @pytest.fixture
 def run(sources, tmp_path):
-    """A function that scores a model, or the text of a file, on a part of a benchmark and returns the predictions' path."""
+    """A function that scores a model, or a text as file, on a part of a benchmark and returns the predictions' path."""
 
     def run_on(model, reference, *, out="out", ending=".csv", **settings):
         name = reference.partition("/")[0]

@@ -68,7 +68,7 @@ def small_toy_scenes(folder):
 
 
 def changed(content, metadata=None, rows=None, table=None):
-    """Predictions with other metadata or rows (functions change them in place), or columns (a function returns a table)."""
+    """Predictions with other metadata or rows (changed in place), or columns (a function returns a table)."""
     found = pq.read_table(io.BytesIO(content))
     described = json.loads(found.schema.metadata[b"vl_assay"])
     if rows:
