@@ -41,7 +41,7 @@ def commands(path):
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory):
-    """A folder in which the README's commands run, one after the other."""
+    """A folder in which the documented commands run, one after the other."""
     folder = tmp_path_factory.mktemp("readme")
     (folder / "coco").mkdir()
     return folder
@@ -58,16 +58,17 @@ def invoke(command, folder):
     return result.exit_code, result.output, result.exception
 
 
-README_COMMANDS = list(commands(ROOT / "README.md"))
+DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "guide.md")
+DOCUMENTED = list(dict(command for path in DOCUMENTS for command in commands(path)).items())
 
 
-def test_the_readme_shows_commands():
-    assert len(README_COMMANDS) >= 7
-    assert README_COMMANDS[0][0] == "vl-assay run"
+def test_documented_commands_were_found():
+    assert len(DOCUMENTED) >= 20
+    assert DOCUMENTED[0][0] == "vl-assay run"
 
 
-@pytest.mark.parametrize(("command", "comment"), README_COMMANDS, ids=[command for command, _ in README_COMMANDS])
-def test_commands_of_the_readme_run(command, comment, workplace):
+@pytest.mark.parametrize(("command", "comment"), DOCUMENTED, ids=[command for command, _ in DOCUMENTED])
+def test_documented_commands_run(command, comment, workplace):
     code, output, error = invoke(command, workplace)
     if comment.startswith("network"):
         assert isinstance(error, VLAssayError)
@@ -157,16 +158,18 @@ def test_the_demo_profile_is_as_promised(demo_output):
     assert sum(value <= 0.75 for name, value in accuracy.items() if name not in ("replace_obj", "replace_att")) >= 2
 
 
-def test_python_in_the_readme_runs(workplace, monkeypatch):
+def test_documented_python_runs(workplace, monkeypatch):
     monkeypatch.chdir(workplace)
-    for code in blocks(ROOT / "README.md", "python"):
-        exec(compile(code, "README.md", "exec"), {})
+    for path in DOCUMENTS:
+        names = {}
+        for code in blocks(path, "python"):
+            exec(compile(code, path.name, "exec"), names)
 
 
 def test_paths_in_the_documents_exist():
-    for document in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
-        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text(encoding="utf-8")):
-            assert (ROOT / target).exists(), f"{document.name} links to {target}"
+    for document in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
+        for target in re.findall(r"\]\(([^)#:]+)", document.read_text(encoding="utf-8")):
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
