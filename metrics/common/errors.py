@@ -6,7 +6,7 @@ VLAssayError                 anything below: the message says what came, what is
 ├── DataError                a dataset, an image or an annotation file that cannot be used
 ├── ModelError               a checkpoint that cannot be loaded as what it was asked to be
 ├── TrainingError            fine-tuning that cannot go on (the loss is no number any more)
-├── PredictionsError               a predictions file or results file that does not follow its schema
+├── PredictionsError         a predictions file or results file that does not follow its schema
 ├── SubmissionError          predictions that cannot be submitted as they are, or a submission that is not there
 │   └── RateLimitError       too many submissions for now
 └── StorageError             results that could not be written (disk full, no permission)
