@@ -144,7 +144,7 @@ class RetrievalRow(Row):
     def _problem(self) -> str | None:
         assert self.scores is not None
         if len(self.images) != 1:
-            return f"{len(self.images)} images; a row of a retrieval predictions has one"
+            return f"{len(self.images)} images; a row of retrieval has one"
         if not self.correct or not all(0 <= index < len(self.scores) for index in self.correct):
             return f"right captions {self.correct} outside the {len(self.scores)} captions"
         return None if np.isfinite(self.scores).all() else _NOT_FINITE
@@ -177,7 +177,7 @@ class DetectionRow(Row):
             if None in phrase.values() or not 0 <= phrase["start"] <= phrase["end"]:
                 return f"the phrase {phrase} has no text, or ends before it starts"
         if len(self.images) != 1:
-            return f"{len(self.images)} images; a row of a detection predictions has one"
+            return f"{len(self.images)} images; a row of detection has one"
         if not len(boxes) == len(scores) == len(self.truth) == count:
             return (
                 f"boxes, scores and true boxes of {len(boxes)}, {len(scores)} and {len(self.truth)} of {count} phrases"
@@ -208,7 +208,7 @@ class VQARow(Row):
 
     def _problem(self) -> str | None:
         if len(self.images) != 1:
-            return f"{len(self.images)} images; a row of a predictions file of answers has one"
+            return f"{len(self.images)} images; a row of vqa has one"
         return _not_finite([self.score])
 
 

@@ -42,8 +42,8 @@ def test_no_column_is_cut_in_a_terminal(width, tmp_path, capsys, monkeypatch):
     )
     rng = np.random.default_rng(0)
     paths = [
-        write(tmp_path / "groups.parquet", groups(rng, 1_234, long), task="groups"),
-        write(tmp_path / "retrieval.parquet", retrieval(rng, 30), task="retrieval"),
+        write(tmp_path / "groups.parquet", groups(rng.normal(size=(1_234, 2, 2)), long), task="groups"),
+        write(tmp_path / "retrieval.parquet", retrieval(rng.normal(size=(30, 30))), task="retrieval"),
         write(tmp_path / "triples.parquet", matching(rng.normal(size=(1_234, 3)), long), task="hard_positives"),
     ]
     output = printed(report(paths, **QUICK), capsys, monkeypatch, width)
@@ -57,7 +57,7 @@ def test_no_column_is_cut_in_a_terminal(width, tmp_path, capsys, monkeypatch):
 
 
 def test_scores_that_do_not_fit_side_by_side_come_in_parts_with_all_of_their_rows(tmp_path, capsys, monkeypatch):
-    path = write(tmp_path / "s.parquet", retrieval(np.random.default_rng(0), 30), task="retrieval")
+    path = write(tmp_path / "s.parquet", retrieval(np.random.default_rng(0).normal(size=(30, 30))), task="retrieval")
     [result] = found = report(path, **QUICK)
     output = printed(found, capsys, monkeypatch)
     values = [f"{100 * result.scores[name]:.1f} %" for name in result.table_scores]
@@ -244,7 +244,7 @@ def test_averages_of_groups_of_categories_have_a_table(tmp_path):
 
 
 def test_shares_of_errors_by_category_and_scores_outside_the_tables_are_shown(tmp_path):
-    path = write(tmp_path / "s.parquet", answers(np.random.default_rng(0), 40), task="vqa")
+    path = write(tmp_path / "s.parquet", answers(np.random.default_rng(0).normal(size=40)), task="vqa")
     found = report(path, **QUICK)
     text = markdown(found, tmp_path / "report")
     assert "#### by category\n\n|  | false positive share | false negative share |" in text
@@ -257,7 +257,7 @@ def test_shares_of_errors_by_category_and_scores_outside_the_tables_are_shown(tm
 
 def test_ranks_are_numbers_and_the_spread_over_subsets_is_in_the_note(tmp_path):
     rng = np.random.default_rng(0)
-    found = report(write(tmp_path / "s.parquet", retrieval(rng, 30), task="retrieval"), **QUICK)
+    found = report(write(tmp_path / "s.parquet", retrieval(rng.normal(size=(30, 30))), task="retrieval"), **QUICK)
     text = markdown(found, tmp_path / "report").partition("#### further scores")[2]
     assert f"| {found[0].scores['text_mean_rank']:#.4g} |" in text
     boxes = report(write(tmp_path / "t.parquet", detections(rng, 20), task="detection"), **QUICK)
