@@ -48,28 +48,28 @@ VERSION = 2
 
 _COMPACT = ("first, %", "second, %", "difference", "p", "p (Holm)")
 _NESTED = (CATEGORIES, "macro", "difference_interval")
-# Fields of rows that models predict, and images, whose keys may differ between files.
+# What differs between models in rows of the same example.
 _PREDICTED = ("scores", "score", "boxes", "images")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How much one score differs between two models on one task.
+    """The difference of one score between two models on one task.
 
     Args:
         benchmark, task: what they were evaluated on.
         models: the labels of both.
-        metric, score: the metric's name, and the score's among those that it gives.
+        metric, score: the names of the metric and of the score.
         higher_is_better: whether the better model has the higher score.
         is_main: whether it is the metric's main score.
-        ties: what a tie counts; None where there are none, as in answers.
-        left_out: examples that both models scored and the metric does not count, by why.
-        unscored: examples that lack their image in some file, and are in no difference.
-        seeds: how many versions of the data, such as seeds of its builder, are averaged.
-        unused: files of both models that are in no difference of the task: of data that the other model lacks, and runs
-            beyond the other's number.
-        result: what ``differences.differences`` returns: `difference` is the first less the second; `wins` are the
-            examples on which the first model is the better one.
+        ties: the tie policy; None for metrics without ties.
+        left_out: the number of examples that both models scored and the metric leaves out, by reason.
+        unscored: the number of examples without image in some file, which are in no difference.
+        seeds: the number of versions of the data, such as seeds of its builder, that are averaged.
+        unused: the number of files in no difference of the task: the other model has no file of their data, or fewer
+            runs on it.
+        result: what ``differences.differences`` returns: `difference` is the first minus the second; `wins` are the
+            examples on which the first model is better.
     """
 
     benchmark: str
@@ -93,7 +93,7 @@ class Difference:
 
 
 class Side(NamedTuple):
-    """The examples of a metric for two models, and the rows that they are of."""
+    """The examples of a metric for two models, and their rows."""
 
     where: dict[str, Any]
     rows: list[Row]
@@ -142,7 +142,7 @@ class Comparison:
         return f"<p><strong>{escape(self.verdict)}</strong></p>{to_html(self._tables())}"
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Every number of the tables, a row for each difference and category; fractions, NaN where not known."""
+        """Every number of the tables, a row for each difference and category; fractions, NaN where unknown."""
         import pandas
 
         lines = []
@@ -156,7 +156,7 @@ class Comparison:
         return pandas.DataFrame(lines)
 
     def per_example(self) -> pandas.DataFrame:
-        """What both models get on each example: a row for each pair of models, metric and example."""
+        """The scores of both models on each example: a row for each pair of models, metric and example."""
         import pandas
 
         lines = []
@@ -230,7 +230,7 @@ class Comparison:
         return [_table(each, self.options) for each in self.differences]
 
     def _tested(self) -> list[tuple[Difference, float]]:
-        """The differences that verdicts are on, with their p-values corrected for the number of verdicts (Holm)."""
+        """The differences of the verdicts, with p-values corrected for the number of verdicts (Holm)."""
         main = self._main()
         return list(zip(main, holm([each.result["permutation_p_value"] for each in main]).tolist(), strict=True))
 
@@ -258,12 +258,12 @@ def compare(
         predictions: files of predictions, or folders of them, of two or more models. Several files of one model and
             task are averaged: over versions of the data (seeds of a builder), and over runs of the model on one.
         metrics: which metrics evaluate a file; by default those that it declares.
-        ties: what a tie counts; by default, and for metrics that do not know the policy, as each metric's paper has it.
+        ties: the tie policy; by default, and for metrics that do not know it, that of each metric's paper.
         confidence, resamples, permutations, seed: see ``differences.Resampling``.
 
     Returns:
         The differences of every pair of models in every task that both were evaluated on, over all examples, as macro
-        averages and by category, with intervals and tests that take the examples of one image together.
+        averages and by category, with intervals and tests clustered by image.
 
     Raises:
         PredictionsError: fewer than two models, no task in common, or files of one task with other data or examples.
@@ -272,29 +272,31 @@ def compare(
     check_options(ties=ties, confidence=confidence, resamples=resamples, seed=seed)
     how = Resampling(confidence, resamples, permutations, POWER, seed)
     models = _models([Path(path) for path in predictions])
-    labels = list(models)
-    found: list[Difference] = []
-    sides: list[Side] = []
-    for one, two in combinations(labels, 2):
-        tasks = [task for task in models[one] if task in models[two]]
-        for task in tasks:
-            for difference, side in _compare_task(models[one][task], models[two][task], (one, two), metrics, ties, how):
-                found.append(difference)
-                if side is not None:
-                    sides.append(side)
+    found = [
+        each
+        for labels in combinations(models, 2)
+        for task in models[labels[0]]
+        if task in models[labels[1]]
+        for each in _compare_task(models[labels[0]][task], models[labels[1]][task], labels, metrics, ties, how)
+    ]
     if not found:
-        _refuse_without_task(models)
+        tasks = {
+            label: (f"{name} ({task}, {task_type})" for name, task, task_type in models[label]) for label in models
+        }
+        described = "; ".join(f"{label}: {', '.join(each)}" for label, each in tasks.items())
+        raise PredictionsError(
+            f"no two models were evaluated on the same task ({described}); compare predictions of the same task"
+        )
+    files = {label: [file for group in tasks.values() for file in group] for label, tasks in models.items()}
     return Comparison(
-        models=labels,
+        models=list(models),
         files={
-            label: [
-                {"file": file.path.name, "sha256": file_hash(file.path)} for files in tasks.values() for file in files
-            ]
-            for label, tasks in models.items()
+            label: [{"file": file.path.name, "sha256": file_hash(file.path)} for file in group]
+            for label, group in files.items()
         },
         options=how._asdict(),
-        differences=found,
-        sides=sides,
+        differences=[difference for difference, _ in found],
+        sides=[side for _, side in found if side is not None],
     )
 
 
@@ -302,44 +304,37 @@ class _File(NamedTuple):
     path: Path
     predictions: Predictions
 
+    @property
+    def data(self) -> dict[str, Any]:
+        return self.predictions.metadata["benchmark"]
+
 
 # The files of a task, by its benchmark, name and type.
 _Tasks = dict[tuple[str, str, str], list[_File]]
+# The runs of the first and of the second model on one version of the data, equally many.
+_Runs = tuple[list[_File], list[_File]]
 
 
 def _models(paths: Sequence[Path]) -> dict[str, _Tasks]:
     """The files of each model, by its label and task."""
-    arguments = [[_File(file, read_predictions(file)) for file in prediction_files(path)] for path in paths]
-    described = [(file, number) for number, files in enumerate(arguments) for file in files]
-    identities = [json.dumps(file.predictions.metadata["model"], sort_keys=True) for file, _ in described]
-    if len(set(identities)) == 1:  # a model with itself: the arguments are what is compared
-        identities = [f"{identity} {number}" for identity, (_, number) in zip(identities, described, strict=True)]
-    groups: dict[str, list[_File]] = {}
-    for identity, (file, _) in zip(identities, described, strict=True):
-        group = groups.setdefault(identity, [])
-        if all(file.path.resolve() != other.path.resolve() for other in group):
-            group.append(file)
+    read = [(_File(file, read_predictions(file)), n) for n, path in enumerate(paths) for file in prediction_files(path)]
+    identities = [json.dumps(file.predictions.metadata["model"], sort_keys=True) for file, _ in read]
+    if len(set(identities)) == 1:  # a model with itself: each argument is a model
+        identities = [f"{identity} {argument}" for identity, (_, argument) in zip(identities, read, strict=True)]
+    groups: dict[str, dict[Path, _File]] = {}
+    for identity, (file, _) in zip(identities, read, strict=True):
+        groups.setdefault(identity, {}).setdefault(file.path.resolve(), file)
     if len(groups) < 2:
-        raise PredictionsError(f"predictions of {len(groups)} model came; name those of two or more")
-    labels = distinct_labels([files[0].predictions.metadata["model"] for files in groups.values()])
+        raise PredictionsError(f"got predictions of {len(groups)} model; name those of two or more")
+    models = [list(files.values()) for files in groups.values()]
     found: dict[str, _Tasks] = {}
-    for label, files in zip(labels, groups.values(), strict=True):
-        tasks: _Tasks = {}
+    labels = distinct_labels([files[0].predictions.metadata["model"] for files in models])
+    for label, files in zip(labels, models, strict=True):
+        tasks = found.setdefault(label, {})
         for file in files:
             each = file.predictions
             tasks.setdefault((each.benchmark, each.task, each.task_type), []).append(file)
-        found[label] = tasks
     return found
-
-
-def _refuse_without_task(models: dict[str, _Tasks]) -> None:
-    said = "; ".join(
-        f"{label}: {', '.join(f'{benchmark} ({task}, {task_type})' for benchmark, task, task_type in tasks)}"
-        for label, tasks in models.items()
-    )
-    raise PredictionsError(
-        f"no two models were evaluated on the same task ({said}); compare predictions of the same task"
-    )
 
 
 def _compare_task(
@@ -352,24 +347,20 @@ def _compare_task(
 ) -> Iterator[tuple[Difference, Side | None]]:
     """The differences of one task; with the first of each metric the examples behind them.
 
-    Versions of the data that differ in their seed are averaged; others are compared each by themselves.
+    Versions of the data that differ in their seed are averaged; others are compared separately.
     """
     versions = _versions(first, second)
     used = sum(len(one) + len(two) for one, two in versions)
-    variants: dict[str, list[tuple[list[_File], list[_File]]]] = {}
+    variants: dict[str, list[_Runs]] = {}
     for version in versions:
-        variants.setdefault(data_variant(version[0][0].predictions.metadata["benchmark"]), []).append(version)
+        variants.setdefault(data_variant(version[0][0].data), []).append(version)
     for same in variants.values():
-        found = _compare_versions(same, labels, metrics, ties, how)
-        where = _where(same[0][0][0].predictions, len(variants) > 1)
-        for difference, side in found:
-            yield replace(difference, task=where, unused=len(first) + len(second) - used), side
-
-
-def _where(predictions: Predictions, with_configs: bool) -> str:
-    """The task, with its configurations where they tell it from others."""
-    configs = predictions.metadata["benchmark"].get("configs")
-    return f"{predictions.task}: {', '.join(map(str, configs))}" if with_configs and configs else predictions.task
+        leader = same[0][0][0]
+        task, configs = leader.predictions.task, leader.data.get("configs")
+        if len(variants) > 1 and configs:
+            task += f": {', '.join(map(str, configs))}"
+        for difference, side in _compare_versions(same, labels, metrics, ties, how):
+            yield replace(difference, task=task, unused=len(first) + len(second) - used), side
 
 
 def _declared(files: Sequence[_File], metrics: Declared) -> Metrics:
@@ -383,11 +374,7 @@ def _declared(files: Sequence[_File], metrics: Declared) -> Metrics:
 
 
 def _compare_versions(
-    versions: list[tuple[list[_File], list[_File]]],
-    labels: tuple[str, str],
-    metrics: Declared,
-    ties: str | None,
-    how: Resampling,
+    versions: list[_Runs], labels: tuple[str, str], metrics: Declared, ties: str | None, how: Resampling
 ) -> Iterator[tuple[Difference, Side | None]]:
     """The differences over versions of the data that differ in their seed."""
     runs = [_shared_rows(one, two) for one, two in versions]
@@ -400,32 +387,31 @@ def _compare_versions(
         one, two = (
             _pooled_examples([each[model] for each in runs], clusters, metric, settings, ties) for model in (0, 1)
         )
-        side = Side(
-            {**about, "first": labels[0], "second": labels[1], "metric": metric}, rows, one.examples, two.examples
-        )
         found = differences(one.examples, two.examples, how)
         main = spec.main_score if spec.main_score in found else spec.table_scores(list(found))[0]
-        for number, (name, result) in enumerate(found.items()):
+        where = {**about, "first": labels[0], "second": labels[1], "metric": metric}
+        side: Side | None = Side(where, rows, one.examples, two.examples)
+        for name, result in found.items():
             score = spec.score(name)
-            if score is None or not score.in_tables:
-                continue
-            if not score.higher_is_better:
-                for part in (result, *result[CATEGORIES].values()):
-                    part["wins"], part["losses"] = part["losses"], part["wins"]
-            difference = Difference(
-                **about,
-                models=labels,
-                metric=metric,
-                score=name,
-                higher_is_better=score.higher_is_better,
-                is_main=name == main,
-                ties=tie_policy(spec, ties),
-                left_out=two.left_out,
-                unscored=sum(len(files[0].predictions.rows) for files, _ in versions) - len(rows),
-                seeds=len(versions),
-                result=result,
-            )
-            yield difference, side if number == 0 else None
+            if score is not None and score.in_tables:
+                if not score.higher_is_better:
+                    for part in (result, *result[CATEGORIES].values()):
+                        part["wins"], part["losses"] = part["losses"], part["wins"]
+                difference = Difference(
+                    **about,
+                    models=labels,
+                    metric=metric,
+                    score=name,
+                    higher_is_better=score.higher_is_better,
+                    is_main=name == main,
+                    ties=tie_policy(spec, ties),
+                    left_out=two.left_out,
+                    unscored=sum(len(files[0].predictions.rows) for files, _ in versions) - len(rows),
+                    seeds=len(versions),
+                    result=result,
+                )
+                yield difference, side
+            side = None
 
 
 class _Pooled(NamedTuple):
@@ -459,31 +445,28 @@ def _pooled_examples(
     return _Pooled(parts[0] if len(parts) == 1 else pooled(parts, clusters[rows], rows), dict(left_out))
 
 
-def _versions(first: list[_File], second: list[_File]) -> list[tuple[list[_File], list[_File]]]:
+def _versions(first: list[_File], second: list[_File]) -> list[_Runs]:
     """The runs of both models on each version of the data that both have."""
-    by_data = []
-    for files in (first, second):
-        found: dict[Any, list[_File]] = {}
+    one, two = {}, {}
+    for files, by_data in ((first, one), (second, two)):
         for file in files:
-            found.setdefault(file.predictions.metadata["benchmark"].get("fingerprint"), []).append(file)
-        by_data.append(found)
-    # As many runs of both: a mean of several has less spread than one, and exchanging them would be no fair test.
-    shared = [
-        (runs[: len(by_data[1][data])], by_data[1][data][: len(runs)])
-        for data, runs in by_data[0].items()
-        if data in by_data[1]
-    ]
+            by_data.setdefault(file.data.get("fingerprint"), []).append(file)
+    # Equally many runs of both: a mean of several has less spread than one, so exchanging them would not be fair.
+    shared = [(runs[: len(two[data])], two[data][: len(runs)]) for data, runs in one.items() if data in two]
     if not shared:
-        prints = [next(iter(found)) for found in by_data]
         raise PredictionsError(
-            f"{first[0].path} and {second[0].path} are of different data (fingerprints {prints[0]!s:.12} and "
-            f"{prints[1]!s:.12}); evaluate both models on the same build of the benchmark"
+            f"{first[0].path} and {second[0].path} are of different data (fingerprints {next(iter(one))!s:.12} and "
+            f"{next(iter(two))!s:.12}); evaluate both models on the same build of the benchmark"
         )
     return shared
 
 
 def _shared_rows(first: list[_File], second: list[_File]) -> tuple[list[list[Row]], list[list[Row]]]:
-    """The rows of each run that all runs of both models scored, in the first file's order, after all checks."""
+    """The rows of each run that all runs of both models scored, in the first file's order.
+
+    Raises:
+        PredictionsError: the files have other examples, or no scored one in common.
+    """
     leader = first[0]
     runs = [{row.id: row for row in file.predictions.rows} for file in (*first, *second)]
     for file, rows in zip((*first, *second), runs, strict=True):
@@ -499,8 +482,8 @@ def _shared_rows(first: list[_File], second: list[_File]) -> tuple[list[list[Row
         for name in kept:
             if _question(runs[0][name]) != _question(rows[name]):
                 raise PredictionsError(
-                    f"the example {name!r} is another in {leader.path} than in {file.path} (its category, label or "
-                    "number of captions differs); evaluate both models on the same build of the benchmark"
+                    f"the example {name!r} differs between {leader.path} and {file.path} (in category, label or number "
+                    "of captions); evaluate both models on the same build of the benchmark"
                 )
     kept_names = set(kept)
     broken = {row.pair for row in runs[0].values() if isinstance(row, DetectionRow) and row.id not in kept_names}
@@ -514,14 +497,14 @@ def _shared_rows(first: list[_File], second: list[_File]) -> tuple[list[list[Row
 
 
 def _question(row: Row) -> dict[str, Any]:
-    """What was asked of a model, but for the names of the images."""
+    """A row without what the model predicted and without the keys of its images."""
     asked = {name: value for name, value in vars(row).items() if name not in _PREDICTED}
     shape = () if isinstance(row, DetectionRow) else np.shape(getattr(row, "scores", ()))
     return {**asked, "images": len(row.images), "shape": shape}
 
 
 def _winner(difference: Difference, p: float, confidence: float) -> str | None:
-    """The label of the better model; None where there is no evidence of a difference."""
+    """The label of the better model; None without evidence of a difference."""
     gap = difference.result["difference"]
     if p > 1 - confidence or not gap:
         return None
@@ -539,21 +522,17 @@ def _sentence(difference: Difference, p: float, confidence: float) -> str:
     bounds = result["difference_interval"]
     interval_ = f", {100 * confidence:g} % [{', '.join(points(bound) for bound in bounds)}]" if bounds else ""
     lower = "" if difference.higher_is_better else " (lower is better)"
+    shown = p_value(p)
     text = (
         f"{verdict} on {difference.where}: {words(difference.score)}{lower} "
-        f"{points(result['difference'])} points{interval_}, p {_equals(p)}"
+        f"{points(result['difference'])} points{interval_}, p {shown if shown.startswith('<') else f'= {shown}'}"
     )
     least = result["smallest_detectable_difference"]
     return text + ("." if least is None else f"; smallest detectable {percent(least)}.")
 
 
-def _equals(p: float) -> str:
-    shown = p_value(p)
-    return shown if shown.startswith("<") else f"= {shown}"
-
-
 def _lines(difference: Difference) -> list[tuple[str, dict[str, Any]]]:
-    """The categories and the average over all; a set of one category, or of none, has one line."""
+    """The categories and the averages over them; with a single category, or none, one line."""
     parts = list(difference.result["per_category"].items())
     if len(parts) == 1:
         return parts
@@ -588,7 +567,7 @@ def _table(difference: Difference, options: dict[str, Any]) -> Table:
 
 
 def _cells(part: dict[str, Any]) -> dict[str, Cell]:
-    """The cells of a line by their column, but for its name."""
+    """The cells of a line by their column."""
     least = part["smallest_detectable_difference"]
     texts = {
         "first, %": percent(part["score1"]),
@@ -615,7 +594,7 @@ def _title(difference: Difference) -> str:
 
 
 def _footnote(difference: Difference, options: dict[str, Any]) -> str:
-    """How the numbers were made and what is not in them."""
+    """How the numbers were computed and what is not in them."""
     cells = {name: cell.value for name, cell in _cells(difference.result).items()}
     text = (
         f"Difference: first less second, in points; intervals {100 * options['confidence']:g} %, bootstrap over "
