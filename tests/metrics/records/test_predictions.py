@@ -96,19 +96,19 @@ def test_the_files_that_ship_with_the_leaderboard_are_read():
     [
         (matching_row([[0.1, float("nan")]]), NOT_FINITE),
         (matching_row([[0.1, float("inf")]]), NOT_FINITE),
-        (matching_row([[0.1, 0.2]], correct=[2]), r"right caption \[2\] outside the 2 captions"),
+        (matching_row([[0.1, 0.2]], correct=[2]), r"correct caption \[2\] outside the 2 captions"),
         (matching_row([[0.1, 0.2], [0.1, 0.2]]), "2 rows of scores for 1 images"),
-        (matching_row([[0.1, 0.2], [0.1, 0.2]], "ij"), "2 images but 1 right captions"),
+        (matching_row([[0.1, 0.2], [0.1, 0.2]], "ij"), "2 images but 1 correct captions"),
         (matching_row([[0.1, 0.2], [0.1]], "ij", [0, 1]), "rows of scores of different lengths"),
-        (matching_row([[0.0, 1.0], [1.0, 0.0]], "ij", [1, 0]), "of several images each has the caption of its number"),
+        (matching_row([[0.0, 1.0], [1.0, 0.0]], "ij", [1, 0]), "of several images, image i must have caption i"),
         (matching_row(None), "no scores, though no image is missing"),
-        (matching_row([], [], []), "it has no images"),
+        (matching_row([], [], []), "no images"),
         (matching_row([[0.1, 0.2]], correct=[None]), "a value is missing in correct"),
         (matching_row([None]), "a value is missing in scores"),
         (matching_row([[0.1, 0.2]], [""]), "scores, though an image is missing"),
-        (matching_row([[0.1, 0.2]], category="c\n| forged"), "its id, config, category, tags or cluster has"),
+        (matching_row([[0.1, 0.2]], category="c\n| forged"), "control characters in its id, config"),
         (matching_row([[0.1, 0.2]], name="first"), "its id came before"),
-        (detection_row(scores=[[]]), "other numbers of boxes than of scores"),
+        (detection_row(scores=[[]]), "a phrase with different numbers of boxes and scores"),
         (detection_row(boxes=[]), "of 0, 1 and 1 of 1 phrases"),
         (detection_row(boxes=[[[4, 0, 0, 4]]]), r"the box \[4, 0, 0, 4\] is not x1, y1"),
         (detection_row(boxes=[[[0, 0, float("nan"), 4]]]), "is not x1, y1"),
@@ -117,10 +117,10 @@ def test_the_files_that_ship_with_the_leaderboard_are_read():
         (detection_row(boxes=None), "of 0, 1 and 1 of 1 phrases"),
         (vqa_row(None), "no scores, though no image is missing"),
         (vqa_row(float("nan")), NOT_FINITE),
-        (retrieval_row([0, 0], [2]), r"right captions \[2\] outside the 2"),
-        (retrieval_row([0, 0], []), r"right captions \[\] outside"),
+        (retrieval_row([0, 0], [2]), r"correct captions \[2\] outside the 2"),
+        (retrieval_row([0, 0], []), r"correct captions \[\] outside"),
         (retrieval_row([0, np.nan]), NOT_FINITE),
-        (retrieval_row([0, 0, 0]), "3 scores, not 2 as those before"),
+        (retrieval_row([0, 0, 0]), "3 scores; the rows before have 2"),
     ],
 )
 def test_rows_that_break_their_schema_are_named(row, message, tmp_path):
@@ -150,7 +150,7 @@ def test_a_caption_counts_with_all_its_images_or_not_at_all(tmp_path):
 @pytest.mark.parametrize(
     ("found", "written", "message"),
     [
-        (b'"detection"', b'"smell"', "of the type 'smell'; there are matching, retrieval, detection, vqa"),
+        (b'"detection"', b'"smell"', "the task type 'smell'; expected one of matching, retrieval, detection, vqa"),
         # JSON has no such numbers, but Python's reader accepts them.
         (b'"rows": 1', b'"rows": NaN', "has no `vl_assay` metadata"),
         (b'"run": {}', b'"run": {"seconds": -Infinity}', "has no `vl_assay` metadata"),

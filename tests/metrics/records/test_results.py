@@ -53,16 +53,16 @@ def test_results_of_this_and_of_earlier_versions_are_read(tmp_path):
     [
         (
             '{"schema": "other", "version": 1}',
-            r"says schema and version \('other', 1\); this version reads vl-assay/res",
+            r"has schema and version \('other', 1\); expected vl-assay/results",
         ),
-        ('{"schema": "vl-assay/results", "version": 4}', "this version reads vl-assay/results, versions 1 to 3"),
-        ("[", "is no results file"),
-        ('{"schema": "vl-assay/results", "version": 3, "results": [{"metric": "x"}]}', "is no results file"),
+        ('{"schema": "vl-assay/results", "version": 4}', "expected vl-assay/results, version 1 to 3"),
+        ("[", "is not a results file"),
+        ('{"schema": "vl-assay/results", "version": 3, "results": [{"metric": "x"}]}', "is not a results file"),
     ],
 )
 def test_other_files_are_not_taken_for_results(content, message, tmp_path):
     (tmp_path / "results.json").write_text(content)
     with pytest.raises(PredictionsError, match=message):
         read_results(tmp_path / "results.json")
-    with pytest.raises(PredictionsError, match="is no results file"):
+    with pytest.raises(PredictionsError, match="is not a results file"):
         read_results(tmp_path / "nowhere.json")
