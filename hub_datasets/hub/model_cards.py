@@ -1,12 +1,11 @@
 """Results in a model's repository: ``model-index`` in the YAML of its card, and ``.eval_results/vl-assay-*.yaml``.
 
-``model-index`` has every score that tables show, with its interval, number of examples and options, and what it takes
-to compute it again. The files in ``.eval_results`` follow the Hub's newer scheme, which has one value for each task of
-a benchmark's ``eval.yaml``: the main score of the task's first metric, for each configuration that has one. Its notes
-say the rest in the words and digits of reports.
+``model-index`` has every score that tables show, with interval, number of examples and options. The files in
+``.eval_results`` follow the Hub's newer format, with one value for each task of a benchmark's ``eval.yaml``: the main
+score of the task's first metric, for each configuration; the notes have the rest.
 
-Entries are known as ours by the name of their source. All others stay, and of the card everything but the lines of
-``model-index`` stays byte for byte.
+Entries written by this module are recognised by the name of their source. All others are kept, and the card outside
+``model-index`` stays byte for byte as it is.
 """
 
 from __future__ import annotations
@@ -39,22 +38,21 @@ _HUB_TASKS = {
 
 
 def write_model_card(path: str | Path, results: Sequence[Result], *, dataset_owner: str = OWNER) -> list[Path]:
-    """Write the results of a model into its repository; a second time with the same results changes nothing.
+    """Write the results of a model into its repository; the same results again change nothing.
 
-    Entries of an earlier run are replaced where they are about the same task and configurations. Each file appears
-    whole or not at all.
+    Entries of an earlier run on the same task and configurations are replaced. Files are written atomically.
 
     Args:
-        path: the model's card, ``README.md``; made where there is none. ``.eval_results`` is the folder beside it.
+        path: the model's card, ``README.md``, which is created if needed. ``.eval_results`` is the folder next to it.
         results: what `report` returned, of one model.
-        dataset_owner: who owns the benchmarks' dataset repositories on the Hub, which have the benchmarks' names.
+        dataset_owner: the owner of the benchmarks' dataset repositories on the Hub, which have the benchmarks' names.
 
     Returns:
-        The files that were written; none where they held the results already.
+        The files that were written; none if they had the results already.
 
     Raises:
-        DataError: no results, those of several models or of two files of one task, an owner that the Hub does not
-            allow, or a file that cannot be read or changed without harm to the rest of it.
+        DataError: no results, those of several models or of two files of one task, an invalid owner, or a file that
+            cannot be read or cannot be changed without changing the rest of it.
         StorageError: a file could not be written.
     """
     card = Path(path)
@@ -112,9 +110,9 @@ def eval_results(group: Sequence[Result], dataset_owner: str = OWNER) -> list[Ev
 
 
 def eval_result_entries(group: Sequence[Result], dataset_owner: str = OWNER) -> list[EvalResultEntry]:
-    """The entries of ``.eval_results`` for the results of one file, one for each configuration that has a value.
+    """The entries of ``.eval_results`` for the results of one file, one for each configuration with a value.
 
-    Of predictions for several configurations these are the ones that are categories of their own.
+    In predictions for several configurations, these are the configurations that are also categories.
     """
     from huggingface_hub import EvalResultEntry
 
@@ -141,31 +139,31 @@ def eval_result_entries(group: Sequence[Result], dataset_owner: str = OWNER) -> 
 
 
 def _by_task(results: Sequence[Result], dataset_owner: str) -> list[list[Result]]:
-    """The results of each file of predictions, after the checks that need no card."""
+    """The results of each file of predictions; validates the models, files and the owner."""
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
 
     models = list(dict.fromkeys(result.model["name"] for result in results))
     if len(models) != 1:
-        raise DataError(f"results of {len(models)} models came ({', '.join(models)}); a model's card has those of one")
+        raise DataError(f"got results of {len(models)} models ({', '.join(models)}); a model's card has those of one")
     groups: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
         benchmark = result.benchmark
         groups.setdefault((benchmark["name"], benchmark["task"], *_configs(result)), []).append(result)
     for (name, task, *_), group in groups.items():
         if len({result.predictions["sha256"] for result in group}) > 1 or len({r.metric for r in group}) < len(group):
-            raise DataError(f"two files of predictions of {name} ({task}) came; a model's card has the results of one")
+            raise DataError(f"got two files of predictions of {name} ({task}); a model's card has the results of one")
         try:
             validate_repo_id(f"{dataset_owner}/{name}")
         except HFValidationError as error:
             raise DataError(
-                f"{dataset_owner!r} cannot own a dataset on the Hub; give a user's or an organisation's name"
+                f"{dataset_owner!r} cannot own a dataset on the Hub; give the name of a user or an organisation"
             ) from error
     return list(groups.values())
 
 
 def _with_model_index(card: Path, groups: Sequence[Sequence[Result]], dataset_owner: str) -> bytes:
-    """The card's bytes with our entries in its ``model-index``."""
+    """The content of the card with the entries in its ``model-index``."""
     from huggingface_hub.repocard_data import eval_results_to_model_index, model_index_to_eval_results
 
     content = _text(card)
@@ -179,7 +177,7 @@ def _with_model_index(card: Path, groups: Sequence[Sequence[Result]], dataset_ow
             models = [(model, [])]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise DataError(
-            f"the model-index of {card} cannot be read ({type(error).__name__}: {error}); mend it, or remove it"
+            f"the model-index of {card} cannot be read ({type(error).__name__}: {error}); correct or remove it"
         ) from error
     home = next((place for place, (name, _) in enumerate(models) if name == model), 0)
     for group in groups:
@@ -195,17 +193,17 @@ def _with_model_index(card: Path, groups: Sequence[Sequence[Result]], dataset_ow
 
 
 def _with_entries(file: Path, entries: Sequence[EvalResultEntry]) -> bytes:
-    """A file of ``.eval_results`` with our entries in it."""
+    """The content of a file of ``.eval_results`` with the entries in it."""
     import yaml
     from huggingface_hub import eval_result_entries_to_yaml, parse_eval_result_entries
 
     try:
         old = yaml.safe_load(_text(file)) or []
         if not isinstance(old, list):
-            raise TypeError("it is no list")
+            raise TypeError("not a list")
         parse_eval_result_entries(old)
     except (yaml.YAMLError, KeyError, TypeError, AttributeError, ValueError) as error:
-        raise DataError(f"{file} is no file of evaluation results ({error}); mend it, or remove it") from error
+        raise DataError(f"{file} is not a file of evaluation results ({error}); correct or remove it") from error
     new = list(old)
     for entry in eval_result_entries_to_yaml(list(entries)):
         _put(new, entry, _entry_key)
@@ -222,21 +220,21 @@ def _block(content: str) -> re.Match[str] | None:
 
 
 def _metadata(content: str, card: Path) -> dict[str, Any]:
-    """The front matter of a card as a dictionary; empty where there is none."""
+    """The front matter of a card as a dictionary, which may be empty."""
     import yaml
 
     match = _block(content)
     try:
         data = yaml.safe_load(match[2]) if match else None
     except (yaml.YAMLError, ValueError) as error:
-        raise DataError(f"the metadata of {card} are no YAML ({error}); mend them") from error
+        raise DataError(f"the metadata of {card} are not valid YAML ({error}); correct them") from error
     if data is not None and not isinstance(data, dict):
-        raise DataError(f"the metadata of {card} are {data!r:.50}, no keys with values; mend them, or remove them")
+        raise DataError(f"the metadata of {card} are {data!r:.50}, not keys with values; correct or remove them")
     return data or {}
 
 
 def _with_key(content: str, index: list[dict[str, Any]], card: Path) -> str:
-    """The card with that ``model-index``; all but the lines of this key stays as it is."""
+    """The card with this ``model-index``; all other lines stay as they are."""
     import yaml
 
     match, bom = _block(content), content[: content.startswith(_BOM)]
@@ -251,21 +249,21 @@ def _with_key(content: str, index: list[dict[str, Any]], card: Path) -> str:
         added = end.join(" " * indent + line for line in dumped)
         lead = end if start == len(match[2]) and start else ""
         new = bom + text[: match.start(2) + start] + lead + added + text[match.start(2) + stop :]
-    # An anchor in the old lines that others refer to, for example, cannot be kept.
+    # It fails, for example, for an anchor in the old lines that other lines refer to.
     try:
         kept = repr(_metadata(new, card)) == repr({**_metadata(content, card), _KEY: index})
     except DataError:
         kept = False
     if not kept:
         raise DataError(
-            f"the model-index of {card} cannot be written without harm to the other metadata; write these as one key "
-            "per line, without braces, anchors and document marks around it"
+            f"the model-index of {card} cannot be written without changing the other metadata; write these as one key "
+            "per line, without braces, anchors and document marks"
         )
     return new
 
 
 def _place(block: str) -> tuple[int, int, int]:
-    """Where ``model-index`` starts and stops in a YAML block, or its end, and how far the keys are indented."""
+    """Start and end of ``model-index`` in a YAML block, or twice the block's end, and the indentation of its keys."""
     import yaml
 
     root = yaml.compose(block, yaml.SafeLoader)
@@ -277,7 +275,7 @@ def _place(block: str) -> tuple[int, int, int]:
     if not named:
         return len(block), len(block), root.start_mark.column
     start, stop = starts[named[-1]], [*starts, len(block)][named[-1] + 1]
-    # The end of a node is where the next one starts, behind comments that belong there; tokens have their own.
+    # A node ends where the next one starts, after comments that belong to that one; tokens end where they end.
     ends = [
         token.end_mark.index for token in yaml.scan(block, yaml.SafeLoader) if start <= token.start_mark.index < stop
     ]
@@ -286,7 +284,7 @@ def _place(block: str) -> tuple[int, int, int]:
 
 
 def _put(entries: list[dict[str, Any]], entry: dict[str, Any], key: Callable[[dict[str, Any]], Any]) -> None:
-    """Replace our entry about the same, or add this one."""
+    """Replace the entry of this module with the same key, or append this one."""
     places = (place for place, old in enumerate(entries) if _is_ours(old) and key(old) == key(entry))
     place = next(places, len(entries))
     entries[place : place + 1] = [entry]
@@ -310,7 +308,7 @@ def _entry_key(entry: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _configs(result: Result) -> list[str]:
-    """The configurations of the result's predictions; all of its task where these do not say."""
+    """The configurations of the result's predictions; by default all of its task."""
     benchmark = result.benchmark
     return list(benchmark.get("configs") or get_task(benchmark["name"], benchmark["task"]).configs)
 
@@ -324,7 +322,7 @@ def _address(benchmark: str, owner: str) -> str:
 
 
 def _facts(result: Result, score: str) -> dict[str, Any]:
-    """What it takes to understand a value of ``model-index``, and to compute it again."""
+    """What is needed to understand a value of ``model-index`` and to compute it again."""
     bounds = result.scores.get(f"{score}_interval")
     is_macro = score.startswith("macro_") and score not in result.table_scores
     facts = {
@@ -338,7 +336,7 @@ def _facts(result: Result, score: str) -> dict[str, Any]:
 
 
 def _notes(result: Result, part: Mapping[str, Any]) -> str:
-    """What the scheme has no place for, in words."""
+    """What the format has no field for, as text."""
     score = result.main_score
     bounds = part.get(f"{score}_interval")
     lower = "" if result.higher_is_better[score] else " (lower is better)"
@@ -359,7 +357,7 @@ def _present(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(file: Path) -> bytes | None:
-    """The file's bytes, None where there is none."""
+    """The file's bytes; None if it does not exist."""
     try:
         return file.read_bytes()
     except FileNotFoundError:
@@ -373,4 +371,4 @@ def _text(file: Path) -> str:
     try:
         return (_read(file) or b"").decode()
     except UnicodeDecodeError as error:
-        raise DataError(f"{file} is no text in UTF-8 ({error}); save it as UTF-8") from error
+        raise DataError(f"{file} is not UTF-8 ({error}); save it as UTF-8") from error

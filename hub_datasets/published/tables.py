@@ -1,23 +1,35 @@
 """The tables of the papers that `reproduce` compares with: what they print, of which models, and how it is scored here.
 
-The modules ``_published_<paper>`` beside this file hold them, found by listing. A value is kept as it is printed, and
-has an address: paper, table, row and column. None was measured by us. Which checkpoint a row means is from the paper's
-text or its authors' code; where neither tells, the row's note says so.
+The data lie beside this file:
+
+| file               | content |
+|---|---|
+| tables.yaml        | the papers; number, unit and notes of each table |
+| columns.csv        | the columns of each table; see `Column` |
+| models.csv         | how the models are scored here; see `Run` |
+| values/<table>.csv | what the table prints: a line for each row, with its group and label |
+
+A value is kept as it is printed, and none was measured by us. Which checkpoint a row means is from the paper's text or
+its authors' code; where neither tells, the row's note says so. `models.csv` names the rows of a model
+``paper/label``, or more specifically ``paper/name`` or ``table/label``.
 """
 
 from __future__ import annotations
 
-import importlib
+import csv
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+import yaml
+
 from ...metrics.common.errors import UnknownNameError
 
-NOTHING = "-"  # what stands for a cell without a value
+NOTHING = "-"  # a cell without a value
+_FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -30,17 +42,17 @@ class Paper:
 
 @dataclass(frozen=True)
 class Column:
-    """A score that a table prints of each model.
+    """A score that a table prints for each model.
 
     Args:
         name: its name, unique in the table.
-        task: benchmark and task of the predictions file, such as ``"sugarcrepe/itm"``; empty where there is none.
-        metric: the module that computes it.
-        score: where it stands in the module's result, such as ``("per_category", "swap_obj", "accuracy")``.
-        average: ``"category"``, the score of one category; ``"micro"``, over all examples; ``"macro"``, the unweighted
-            mean over categories; ``"curve"``, of one precision-recall curve over all examples.
+        task: benchmark and task, such as ``"sugarcrepe/itm"``; empty where no benchmark here has it.
+        metric: the metric that computes it.
+        score: its path in the metric's result, such as ``("per_category", "swap_obj", "accuracy")``.
+        average: ``"category"``, over the examples of one category; ``"micro"``, over all examples; ``"macro"``, the
+            unweighted mean over categories; ``"curve"``, one precision-recall curve over all examples.
         n: number of examples, where the paper prints it.
-        reason: why it cannot be had here, where there is no task.
+        reason: why it cannot be computed here, where `task` is empty.
         header: the header in the paper, where that is not the name.
     """
 
@@ -56,16 +68,16 @@ class Column:
 
 @dataclass(frozen=True)
 class Run:
-    """How a row's model is scored here.
+    """How the model of a row is scored here.
 
     Args:
         model: its name as `load_model` takes it; empty where no family loads it.
         settings: of its family.
-        weights: a file of weights that one must fetch; it becomes the setting ``pretrained``.
-        source: where it is to be had.
+        weights: a file of weights that the user must download; it becomes the setting ``pretrained``.
+        source: where to download it.
         reason: why no family loads it.
         note: what is uncertain about it.
-        is_model: false for people and for chance.
+        is_model: False for people and for chance.
     """
 
     model: str = ""
@@ -79,7 +91,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Row:
-    """What a table prints of one model.
+    """What a table prints for one model.
 
     Args:
         name: the row's label, with its group where the table has the label more than once.
@@ -137,59 +149,58 @@ class Table:
 @cache
 def all_tables() -> Mapping[str, Table]:
     """All tables by name, those of a paper together."""
-    homes = sorted(path.stem for path in Path(__file__).parent.glob("_[!_]*.py"))
-    tables = [table for home in homes for table in importlib.import_module(f"{__package__}.{home}").TABLES]
-    return {table.name: table for table in tables}
+    described = yaml.safe_load((_FOLDER / "tables.yaml").read_text("utf-8"))
+    columns: dict[str, list[Column]] = {}
+    for line in _read("columns.csv"):
+        number = {"n": int(line["n"]) if line["n"] else None}
+        facts = {**line, **number, "score": tuple(filter(None, line["score"].split("/")))}
+        columns.setdefault(facts.pop("table"), []).append(Column(**facts))
+    runs = _runs()
+    found = {}
+    for name, facts in described["tables"].items():
+        paper = name.rpartition("-")[0]
+        found[name] = Table(
+            name=name,
+            paper=Paper(**described["papers"][paper]),
+            columns=tuple(columns[name]),
+            rows=tuple(_rows(name, paper, runs)),
+            **{**facts, "notes": tuple(described["notes"].get(note, note) for note in facts["notes"])},
+        )
+    return found
 
 
 def get_table(name: str) -> Table:
-    """The table of that name; `UnknownNameError` lists the known ones."""
+    """The table of that name.
+
+    Raises:
+        UnknownNameError: there is none; the message lists the known ones.
+    """
     if name not in all_tables():
         raise UnknownNameError("table", name, all_tables())
     return all_tables()[name]
 
 
-def read_rows(text: str, runs: Mapping[str, Run]) -> tuple[Row, ...]:
-    """Rows of ``label | values``, after lines of ``group:``; a run is looked up by ``group/label``, then by label."""
-    cells: list[tuple[str, str, list[str]]] = []
-    group = ""
-    for line in text.strip().splitlines():
-        label, separator, values = (part.strip() for part in line.partition(" | "))
-        if separator:
-            cells.append((label, group, values.split()))
-        else:
-            group = label.removesuffix(":")
-    counts = Counter(label for label, _, _ in cells)
-    return tuple(
-        Row(
-            name=f"{label} ({group})" if counts[label] > 1 else label,
-            label=label,
-            group=group,
-            printed=tuple(values),
-            run=runs.get(f"{group}/{label}") or runs[label],
-        )
-        for label, group, values in cells
-    )
+def _read(name: str) -> list[dict[str, str]]:
+    with (_FOLDER / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
-def open_clip(name: str, note: str = "") -> Run:
-    """A model with published weights of the library `open_clip`."""
-    return Run(f"open_clip:{name}", note=note)
+def _runs() -> dict[str, Run]:
+    """How the model of a row is scored, by the names that ``models.csv`` gives to rows."""
+    found = {}
+    for facts in _read("models.csv"):
+        rows = facts.pop("rows").split(", ")
+        settings = dict(setting.split("=") for setting in facts.pop("settings").split())
+        is_model = facts.pop("is_model") != "no"
+        found |= dict.fromkeys(rows, Run(settings=settings, is_model=is_model, **facts))
+    return found
 
 
-_PEOPLE = Run(reason="people, not a model", is_model=False)
-_CHANCE = Run(reason="chance, not a model", is_model=False)
-REFERENCES = {"Human": _PEOPLE, "Human Estimate": _PEOPLE, "Random Chance": _CHANCE, "Chance-level": _CHANCE}
-
-CLIP = Run("clip:openai/clip-vit-base-patch32")
-NEGCLIP = Run(
-    "open_clip:ViT-B-32",
-    weights="negclip.pth",
-    source="from ARO's authors: gdown 1ooVVPxB-tvptgmHlIMMFGV3Cg-IrhbRZ -O negclip.pth",
-    note="scored as ViT-B-32, without the QuickGELU that it was trained with, as its authors' code loads it",
-)
-XVLM = Run(reason="X-VLM (github.com/zengyan-97/X-VLM) is in neither transformers nor open_clip")
-FP16 = (
-    "The authors' code loads OpenAI's CLIP in float16 on a GPU, and then 0.8 to 5 % of close pairs tie; here it is "
-    "float32 unless --dtype float16 is given."
-)
+def _rows(table: str, paper: str, runs: Mapping[str, Run]) -> Iterator[Row]:
+    lines = _read(f"values/{table}.csv")
+    counts = Counter(line["label"] for line in lines)
+    for line in lines:
+        group, label, *printed = line.values()
+        name = f"{label} ({group})" if counts[label] > 1 else label
+        keys = (f"{table}/{label}", f"{paper}/{name}", f"{paper}/{label}")
+        yield Row(name, label, group, tuple(printed), runs[next(key for key in keys if key in runs)])

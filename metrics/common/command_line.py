@@ -1,4 +1,4 @@
-"""The console command ``vl-assay``: the folders' commands put together, found through the entry points."""
+"""The console command ``vl-assay``: the commands of all packages, found through their entry points."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ and benchmarks of your own: `vl-assay run openai/clip-vit-base-patch32 sugarcrep
 
 
 def build_app() -> typer.Typer:
-    """The command line of all installed folders, in the order of their names."""
+    """The command line of all installed packages, in alphabetical order."""
     app = typer.Typer(
         help=_HELP,
         no_args_is_help=True,
@@ -35,23 +35,23 @@ def build_app() -> typer.Typer:
 
 
 def main() -> None:
-    """Run the command line; an error that a user can mend is one message and exit code 1."""
+    """Run the command line; a `VLAssayError` becomes a message and exit code 1."""
     if not sys.stderr.isatty():
-        # The libraries' own bars fill a log file with half-finished lines.
+        # The libraries' progress bars would fill a log file with partial lines.
         os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     try:
         build_app()()
     except VLAssayError as error:
-        if os.environ.get("RANK", "0") == "0":  # of several processes all leave, one speaks
+        if os.environ.get("RANK", "0") == "0":  # of several processes only one prints
             print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
     except SystemExit as leaving:
         if leaving.code == _INTERRUPTED:
-            print("interrupted; what was finished is kept: run the same command to go on", file=sys.stderr)
+            print("interrupted; finished work is kept: run the same command to continue", file=sys.stderr)
         if not leaving.code and os.environ.get("WORLD_SIZE", "1") != "1":
-            # All is written. Torch's threads now and then abort an interpreter that ends among several processes, and
-            # the launcher then reports a failure.
+            # Torch's threads sometimes abort the interpreter at the end of a distributed run, which the launcher
+            # reports as a failure. Everything is written, so skip the interpreter's shutdown.
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(0)

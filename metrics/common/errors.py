@@ -1,14 +1,14 @@
 """The exceptions of VL-Assay.
 
-VLAssayError                 anything below: the message says what came, what is allowed, what to do
+VLAssayError                 the base; messages say what was given, what is allowed and what to do
 ├── UnknownNameError         a benchmark, configuration, metric, family or option that does not exist
-├── ScoresError              scores or labels that no metric may judge (NaN, wrong length, empty …)
+├── ScoresError              invalid scores, labels or options of a metric (NaN, wrong length, empty …)
 ├── DataError                a dataset, an image or an annotation file that cannot be used
-├── ModelError               a checkpoint that cannot be loaded as what it was asked to be
-├── TrainingError            fine-tuning that cannot go on (the loss is no number any more)
+├── ModelError               a checkpoint that cannot be loaded
+├── TrainingError            fine-tuning that cannot continue (the loss is NaN)
 ├── PredictionsError         a predictions file or results file that does not follow its schema
-├── SubmissionError          predictions that cannot be submitted as they are, or a submission that is not there
-│   └── RateLimitError       too many submissions for now
+├── SubmissionError          predictions that cannot be submitted, or a submission that does not exist
+│   └── RateLimitError       too many submissions
 └── StorageError             results that could not be written (disk full, no permission)
 """
 
@@ -19,16 +19,16 @@ from datetime import datetime
 
 
 class VLAssayError(ValueError):
-    """Base of all errors that a user of VL-Assay can cause and mend."""
+    """Base of all errors that a user of VL-Assay can cause and correct."""
 
 
 class UnknownNameError(VLAssayError):
-    """A name that nothing answers to; the message lists the names that exist.
+    """A name that does not exist; the message lists those that do.
 
     Args:
         kind: what was asked for, such as ``"benchmark"``.
-        name: the name that came.
-        known: every name that would have been accepted.
+        name: the unknown name.
+        known: the names that exist.
     """
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
@@ -36,11 +36,11 @@ class UnknownNameError(VLAssayError):
 
 
 class ScoresError(VLAssayError):
-    """Scores, labels or options that a metric cannot judge."""
+    """Scores, labels or options that a metric cannot use."""
 
 
 class DataError(VLAssayError):
-    """A dataset, image or annotation file that is missing, damaged or of another shape."""
+    """A dataset, image or annotation file that is missing, damaged or of an unexpected format."""
 
 
 class ModelError(VLAssayError):
@@ -48,7 +48,7 @@ class ModelError(VLAssayError):
 
 
 class TrainingError(VLAssayError):
-    """Fine-tuning that cannot go on as it is; its last checkpoint is intact."""
+    """Fine-tuning that cannot continue; its last checkpoint is intact."""
 
 
 class PredictionsError(VLAssayError):
@@ -56,15 +56,15 @@ class PredictionsError(VLAssayError):
 
 
 class SubmissionError(VLAssayError):
-    """A submission that cannot be taken as it is, or a review of one that is not there."""
+    """A submission that cannot be accepted, or a review of one that does not exist."""
 
 
 class RateLimitError(SubmissionError):
-    """There have been too many submissions for now.
+    """Too many submissions within the last hour.
 
     Args:
-        limit: how many an hour may have.
-        retry_at: when the next one will be taken, UTC.
+        limit: the number allowed in an hour.
+        retry_at: when the next one will be accepted, UTC.
     """
 
     def __init__(self, limit: int, retry_at: datetime) -> None:
@@ -76,4 +76,4 @@ class RateLimitError(SubmissionError):
 
 
 class StorageError(VLAssayError):
-    """Something that could not be written; what was there before is intact."""
+    """A file that could not be written; what was there before is intact."""

@@ -1,4 +1,4 @@
-"""Where a page is served."""
+"""The address at which a page is served."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .errors import VLAssayError
 
 
 def check_address(host: str, port: int) -> None:
-    """Raise `VLAssayError` where no page can be served at an address of this machine."""
+    """Raise `VLAssayError` if no page can be served at this address."""
     try:
         socket.create_server((host, port)).close()
     except (OSError, OverflowError, UnicodeError) as error:

@@ -1,4 +1,4 @@
-"""Writing files so that they appear whole or not at all."""
+"""Atomic writes: files and folders appear complete or not at all."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .errors import StorageError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a new file that takes the place of `path` once it is complete and on the disk.
+    """Write a file that replaces `path` once it is complete and on the disk.
 
     Raises:
-        StorageError: it could not be written (disk full, no permission …); a file that was at `path` is intact.
+        StorageError: it could not be written (disk full, no permission …); an earlier file at `path` is intact.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,12 +44,12 @@ def write_text(path: Path, text: str) -> None:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Append to a file and wait until that is on the disk.
+    """Append to a file and wait until it is on the disk.
 
     Raises:
-        OSError: it could not be written; the file is as it was.
+        OSError: it could not be written; the file is unchanged.
     """
-    # Without a buffer: what one could not write down, it would write when it is closed, behind what was cut off.
+    # Unbuffered: a buffer would write its rest when the file is closed, after the truncation.
     with path.open("ab", buffering=0) as file:
         start = file.tell()
         try:
@@ -62,7 +62,7 @@ def append_line(path: Path, line: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on the disk; only POSIX can, and needs it."""
+    """Flush the directory entries of a folder to the disk, which only POSIX supports and needs."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -73,10 +73,10 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Hold a folder, made where it is not there, against other runs on this machine.
+    """Lock a folder, which is created if needed, against other runs on this machine.
 
     Raises:
-        StorageError: another run has it, or it cannot be written.
+        StorageError: another run holds it, or it cannot be written.
     """
     from filelock import FileLock, Timeout
 
@@ -93,7 +93,7 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """A folder beside `out` that takes its place when the block ends well, and vanishes when it does not."""
+    """A temporary folder next to `out` that replaces it when the block succeeds, and is removed when it fails."""
     out.parent.mkdir(parents=True, exist_ok=True)
     new = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     try:

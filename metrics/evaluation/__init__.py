@@ -1,23 +1,10 @@
-"""Evaluation: from predictions to results, reports and comparisons. It needs nothing but the predictions."""
+"""Evaluation: from predictions to results, reports and comparisons. It needs only the files of predictions."""
 
-from ._compare import compare
-from ._comparison import Comparison, Difference
-from ._compute import (
-    Declared,
-    check_options,
-    cluster_numbers,
-    compute,
-    declared_metrics,
-    examples_of,
-    metric_inputs,
-    scored_rows,
-    tie_policy,
-)
-from ._diagnose import diagnose
-from ._diagnosis import Diagnosis
-from ._files import PredictionFiles
-from ._format import distinct_labels, interval, p_value, percent, points, words
-from ._reports import Captions, Report, report, write_report
+from ..common.formatting import interval, p_value, percent, points, words
+from ._comparison import Comparison, Difference, compare
+from ._compute import Declared, check_options, compute, declared_metrics, examples_of, metric_inputs, scored_rows
+from ._diagnosis import Diagnosis, diagnose
+from ._report import Captions, PredictionFiles, Report, report
 from ._tables import Line, lines, tie_sentence, title, to_markdown
 
 __all__ = [
@@ -30,12 +17,10 @@ __all__ = [
     "PredictionFiles",
     "Report",
     "check_options",
-    "cluster_numbers",
     "compare",
     "compute",
     "declared_metrics",
     "diagnose",
-    "distinct_labels",
     "examples_of",
     "interval",
     "lines",
@@ -45,10 +30,8 @@ __all__ = [
     "points",
     "report",
     "scored_rows",
-    "tie_policy",
     "tie_sentence",
     "title",
     "to_markdown",
     "words",
-    "write_report",
 ]

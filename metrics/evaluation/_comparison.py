@@ -1,20 +1,43 @@
-"""What a person holds after a comparison: a verdict in a sentence, tables, examples and a plot."""
+"""Two or more models on the same examples: the paired difference of every score with its tests, as a `Comparison`."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ..common.documents import INTERVAL, Cell, Column, Table, TableRow, print_tables, to_html, to_markdown
+from ..common.errors import PredictionsError
+from ..common.figures import COLOURS
+from ..common.formatting import distinct_labels, interval, p_value, percent, points, words
 from ..common.storage import write_text
 from ..contract.spec import Examples
+from ..modules.discovery import get_spec
+from ..records.predictions import Predictions, file_hash, prediction_files, read_predictions
 from ..records.results import code_version
-from ..records.schema import Row
+from ..records.schema import DetectionRow, Row
+from ..statistics.differences import PERMUTATIONS, POWER, Resampling, averaged, differences, pooled
 from ..statistics.paired import holm
-from . import _render
-from ._format import interval, p_value, percent, points, words
+from ._compute import (
+    RESAMPLES,
+    Declared,
+    Metrics,
+    check_options,
+    cluster_numbers,
+    declared_metrics,
+    examples_of,
+    tie_policy,
+)
+from ._seeds import data_variant
+from ._tables import ALL, CATEGORIES, MACRO, MICRO
 
 if TYPE_CHECKING:
     import pandas
@@ -23,29 +46,30 @@ if TYPE_CHECKING:
 SCHEMA = "vl-assay/comparison"
 VERSION = 2
 
-_AVERAGE, _MACRO = _AVERAGES = ("micro average", "macro average")
 _COMPACT = ("first, %", "second, %", "difference", "p", "p (Holm)")
-_NESTED = ("per_category", "macro", "difference_interval")
+_NESTED = (CATEGORIES, "macro", "difference_interval")
+# What differs between models in rows of the same example.
+_PREDICTED = ("scores", "score", "boxes", "images")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How much one score differs between two models on one task.
+    """The difference of one score between two models on one task.
 
     Args:
         benchmark, task: what they were evaluated on.
         models: the labels of both.
-        metric, score: the metric's name, and the score's among those that it gives.
+        metric, score: the names of the metric and of the score.
         higher_is_better: whether the better model has the higher score.
         is_main: whether it is the metric's main score.
-        ties: what a tie counts; None where there are none, as in answers.
-        left_out: examples that both models scored and the metric does not count, by why.
-        unscored: examples that lack their image in some file, and are in no difference.
-        seeds: how many versions of the data, such as seeds of its builder, are averaged.
-        unused: files of both models that are in no difference of the task: of data that the other model lacks, and runs
-            beyond the other's number.
-        result: what ``differences.differences`` returns: `difference` is the first less the second; `wins` are the
-            examples on which the first model is the better one.
+        ties: the tie policy; None for metrics without ties.
+        left_out: the number of examples that both models scored and the metric leaves out, by reason.
+        unscored: the number of examples without image in some file, which are in no difference.
+        seeds: the number of versions of the data, such as seeds of its builder, that are averaged.
+        unused: the number of files in no difference of the task: the other model has no file of their data, or fewer
+            runs on it.
+        result: what ``differences.differences`` returns: `difference` is the first minus the second; `wins` are the
+            examples on which the first model is better.
     """
 
     benchmark: str
@@ -69,7 +93,7 @@ class Difference:
 
 
 class Side(NamedTuple):
-    """The examples of a metric for two models, and the rows that they are of."""
+    """The examples of a metric for two models, and their rows."""
 
     where: dict[str, Any]
     rows: list[Row]
@@ -115,10 +139,10 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """The verdict and the tables, as a notebook shows them."""
-        return f"<p><strong>{escape(self.verdict)}</strong></p>{_render.to_html(self._tables())}"
+        return f"<p><strong>{escape(self.verdict)}</strong></p>{to_html(self._tables())}"
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Every number of the tables, a row for each difference and category; fractions, NaN where not known."""
+        """Every number of the tables, a row for each difference and category; fractions, NaN where unknown."""
         import pandas
 
         lines = []
@@ -132,7 +156,7 @@ class Comparison:
         return pandas.DataFrame(lines)
 
     def per_example(self) -> pandas.DataFrame:
-        """What both models get on each example: a row for each pair of models, metric and example."""
+        """The scores of both models on each example: a row for each pair of models, metric and example."""
         import pandas
 
         lines = []
@@ -156,8 +180,8 @@ class Comparison:
         axes = figure.subplots()
         for height, (_, _, part) in enumerate(reversed(shown)):
             low, high = part["difference_interval"] or (part["difference"], part["difference"])
-            axes.plot([100 * low, 100 * high], [height, height], color="#0072B2")
-            axes.plot(100 * part["difference"], height, "o", color="#0072B2")
+            axes.plot([100 * low, 100 * high], [height, height], color=COLOURS[0])
+            axes.plot(100 * part["difference"], height, "o", color=COLOURS[0])
         axes.axvline(0, color="black", linewidth=1, linestyle="--")
         axes.set_yticks(range(len(shown)), [f"{each.where}: {name}" for each, name, _ in reversed(shown)])
         axes.set_xlabel("difference, points" if len(self.models) > 2 else " − ".join(self.models) + ", points")
@@ -173,7 +197,7 @@ class Comparison:
         console.print(f"[bold]{as_it_is(self.verdict)}[/]")
         for sentence in self.verdicts if len(self.verdicts) > 1 else ():
             console.print(f"- {as_it_is(sentence)}")
-        _render.print_tables(self._tables())
+        print_tables(self._tables())
 
     def to_json(self) -> str:
         """The comparison as JSON: `schema`, `version`, `code`, `verdict`, and the fields of `Comparison`."""
@@ -193,7 +217,7 @@ class Comparison:
     def to_markdown(self) -> str:
         """The verdicts, and a table for each score, as Markdown."""
         verdicts = "".join(f"- {verdict}\n" for verdict in self.verdicts if len(self.verdicts) > 1)
-        return f"**{self.verdict}**\n\n{verdicts}\n{_render.to_markdown(self._tables())}"
+        return f"**{self.verdict}**\n\n{verdicts}\n{to_markdown(self._tables())}"
 
     def write(self, out: str | Path) -> list[Path]:
         """Write ``comparison.json`` and ``comparison.md`` to a folder, each whole or not at all; the files' paths."""
@@ -202,11 +226,11 @@ class Comparison:
             write_text(file, text)
         return files
 
-    def _tables(self) -> list[_render.Table]:
+    def _tables(self) -> list[Table]:
         return [_table(each, self.options) for each in self.differences]
 
     def _tested(self) -> list[tuple[Difference, float]]:
-        """The differences that verdicts are on, with their p-values corrected for the number of verdicts (Holm)."""
+        """The differences of the verdicts, with p-values corrected for the number of verdicts (Holm)."""
         main = self._main()
         return list(zip(main, holm([each.result["permutation_p_value"] for each in main]).tolist(), strict=True))
 
@@ -219,8 +243,268 @@ class Comparison:
         return list(found.values())
 
 
+def compare(
+    *predictions: str | Path,
+    metrics: Declared = declared_metrics,
+    ties: str | None = None,
+    confidence: float = 0.95,
+    resamples: int = RESAMPLES,
+    permutations: int = PERMUTATIONS,
+    seed: int = 0,
+) -> Comparison:
+    """Compare two or more models on the examples that they have in common.
+
+    Args:
+        predictions: files of predictions, or folders of them, of two or more models. Several files of one model and
+            task are averaged: over versions of the data (seeds of a builder), and over runs of the model on one.
+        metrics: which metrics evaluate a file; by default those that it declares.
+        ties: the tie policy; by default, and for metrics that do not know it, that of each metric's paper.
+        confidence, resamples, permutations, seed: see ``differences.Resampling``.
+
+    Returns:
+        The differences of every pair of models in every task that both were evaluated on, over all examples, as macro
+        averages and by category, with intervals and tests clustered by image.
+
+    Raises:
+        PredictionsError: fewer than two models, no task in common, or files of one task with other data or examples.
+        UnknownNameError, ScoresError: an option's value does not exist.
+    """
+    check_options(ties=ties, confidence=confidence, resamples=resamples, seed=seed)
+    how = Resampling(confidence, resamples, permutations, POWER, seed)
+    models = _models([Path(path) for path in predictions])
+    found = [
+        each
+        for labels in combinations(models, 2)
+        for task in models[labels[0]]
+        if task in models[labels[1]]
+        for each in _compare_task(models[labels[0]][task], models[labels[1]][task], labels, metrics, ties, how)
+    ]
+    if not found:
+        tasks = {
+            label: (f"{name} ({task}, {task_type})" for name, task, task_type in models[label]) for label in models
+        }
+        described = "; ".join(f"{label}: {', '.join(each)}" for label, each in tasks.items())
+        raise PredictionsError(
+            f"no two models were evaluated on the same task ({described}); compare predictions of the same task"
+        )
+    files = {label: [file for group in tasks.values() for file in group] for label, tasks in models.items()}
+    return Comparison(
+        models=list(models),
+        files={
+            label: [{"file": file.path.name, "sha256": file_hash(file.path)} for file in group]
+            for label, group in files.items()
+        },
+        options=how._asdict(),
+        differences=[difference for difference, _ in found],
+        sides=[side for _, side in found if side is not None],
+    )
+
+
+class _File(NamedTuple):
+    path: Path
+    predictions: Predictions
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return self.predictions.metadata["benchmark"]
+
+
+# The files of a task, by its benchmark, name and type.
+_Tasks = dict[tuple[str, str, str], list[_File]]
+# The runs of the first and of the second model on one version of the data, equally many.
+_Runs = tuple[list[_File], list[_File]]
+
+
+def _models(paths: Sequence[Path]) -> dict[str, _Tasks]:
+    """The files of each model, by its label and task."""
+    read = [(_File(file, read_predictions(file)), n) for n, path in enumerate(paths) for file in prediction_files(path)]
+    identities = [json.dumps(file.predictions.metadata["model"], sort_keys=True) for file, _ in read]
+    if len(set(identities)) == 1:  # a model with itself: each argument is a model
+        identities = [f"{identity} {argument}" for identity, (_, argument) in zip(identities, read, strict=True)]
+    groups: dict[str, dict[Path, _File]] = {}
+    for identity, (file, _) in zip(identities, read, strict=True):
+        groups.setdefault(identity, {}).setdefault(file.path.resolve(), file)
+    if len(groups) < 2:
+        raise PredictionsError(f"got predictions of {len(groups)} model; name those of two or more")
+    models = [list(files.values()) for files in groups.values()]
+    found: dict[str, _Tasks] = {}
+    labels = distinct_labels([files[0].predictions.metadata["model"] for files in models])
+    for label, files in zip(labels, models, strict=True):
+        tasks = found.setdefault(label, {})
+        for file in files:
+            each = file.predictions
+            tasks.setdefault((each.benchmark, each.task, each.task_type), []).append(file)
+    return found
+
+
+def _compare_task(
+    first: list[_File],
+    second: list[_File],
+    labels: tuple[str, str],
+    metrics: Declared,
+    ties: str | None,
+    how: Resampling,
+) -> Iterator[tuple[Difference, Side | None]]:
+    """The differences of one task; with the first of each metric the examples behind them.
+
+    Versions of the data that differ in their seed are averaged; others are compared separately.
+    """
+    versions = _versions(first, second)
+    used = sum(len(one) + len(two) for one, two in versions)
+    variants: dict[str, list[_Runs]] = {}
+    for version in versions:
+        variants.setdefault(data_variant(version[0][0].data), []).append(version)
+    for same in variants.values():
+        leader = same[0][0][0]
+        task, configs = leader.predictions.task, leader.data.get("configs")
+        if len(variants) > 1 and configs:
+            task += f": {', '.join(map(str, configs))}"
+        for difference, side in _compare_versions(same, labels, metrics, ties, how):
+            yield replace(difference, task=task, unused=len(first) + len(second) - used), side
+
+
+def _declared(files: Sequence[_File], metrics: Declared) -> Metrics:
+    """The metrics that one of the files declares."""
+    for file in files[:-1]:
+        try:
+            return metrics(file.predictions)
+        except PredictionsError:
+            continue
+    return metrics(files[-1].predictions)
+
+
+def _compare_versions(
+    versions: list[_Runs], labels: tuple[str, str], metrics: Declared, ties: str | None, how: Resampling
+) -> Iterator[tuple[Difference, Side | None]]:
+    """The differences over versions of the data that differ in their seed."""
+    runs = [_shared_rows(one, two) for one, two in versions]
+    rows = [row for each in runs for row in each[0][0]]
+    clusters = np.array(cluster_numbers(rows))
+    predictions = versions[0][0][0].predictions
+    about = {"benchmark": predictions.benchmark, "task": predictions.task}
+    for metric, settings in _declared([files[0] for files in versions[0]], metrics).items():
+        spec = get_spec(metric)
+        one, two = (
+            _pooled_examples([each[model] for each in runs], clusters, metric, settings, ties) for model in (0, 1)
+        )
+        found = differences(one.examples, two.examples, how)
+        main = spec.main_score if spec.main_score in found else spec.table_scores(list(found))[0]
+        where = {**about, "first": labels[0], "second": labels[1], "metric": metric}
+        side: Side | None = Side(where, rows, one.examples, two.examples)
+        for name, result in found.items():
+            score = spec.score(name)
+            if score is not None and score.in_tables:
+                if not score.higher_is_better:
+                    for part in (result, *result[CATEGORIES].values()):
+                        part["wins"], part["losses"] = part["losses"], part["wins"]
+                difference = Difference(
+                    **about,
+                    models=labels,
+                    metric=metric,
+                    score=name,
+                    higher_is_better=score.higher_is_better,
+                    is_main=name == main,
+                    ties=tie_policy(spec, ties),
+                    left_out=two.left_out,
+                    unscored=sum(len(files[0].predictions.rows) for files, _ in versions) - len(rows),
+                    seeds=len(versions),
+                    result=result,
+                )
+                yield difference, side
+            side = None
+
+
+class _Pooled(NamedTuple):
+    examples: Examples
+    left_out: dict[str, int]
+
+
+def _pooled_examples(
+    versions: Sequence[Sequence[Sequence[Row]]],
+    clusters: NDArray[np.intp],
+    metric: str,
+    settings: Mapping[str, Any],
+    ties: str | None,
+) -> _Pooled:
+    """The examples of one model: its runs on each version of the data averaged, and the versions pooled.
+
+    Args:
+        versions: for each version the rows of each run.
+        clusters: one for each row of all versions.
+        metric, settings, ties: see `examples_of`.
+    """
+    parts, indices, start = [], [], 0
+    for runs in versions:
+        own = clusters[start : start + len(runs[0])].tolist()
+        made = [examples_of(run, metric, settings, ties=ties, clusters=own) for run in runs]
+        parts.append(made[0] if len(made) == 1 else averaged(made))
+        indices.append(start + parts[-1].rows)
+        start += len(runs[0])
+    rows = np.concatenate(indices)
+    left_out = Counter(why for part in parts for why in part.left_out.values())
+    return _Pooled(parts[0] if len(parts) == 1 else pooled(parts, clusters[rows], rows), dict(left_out))
+
+
+def _versions(first: list[_File], second: list[_File]) -> list[_Runs]:
+    """The runs of both models on each version of the data that both have."""
+    one, two = {}, {}
+    for files, by_data in ((first, one), (second, two)):
+        for file in files:
+            by_data.setdefault(file.data.get("fingerprint"), []).append(file)
+    # Equally many runs of both: a mean of several has less spread than one, so exchanging them would not be fair.
+    shared = [(runs[: len(two[data])], two[data][: len(runs)]) for data, runs in one.items() if data in two]
+    if not shared:
+        raise PredictionsError(
+            f"{first[0].path} and {second[0].path} are of different data (fingerprints {next(iter(one))!s:.12} and "
+            f"{next(iter(two))!s:.12}); evaluate both models on the same build of the benchmark"
+        )
+    return shared
+
+
+def _shared_rows(first: list[_File], second: list[_File]) -> tuple[list[list[Row]], list[list[Row]]]:
+    """The rows of each run that all runs of both models scored, in the first file's order.
+
+    Raises:
+        PredictionsError: the files have other examples, or no scored one in common.
+    """
+    leader = first[0]
+    runs = [{row.id: row for row in file.predictions.rows} for file in (*first, *second)]
+    for file, rows in zip((*first, *second), runs, strict=True):
+        for mine, others, path in ((runs[0], rows, leader.path), (rows, runs[0], file.path)):
+            alone = [name for name in mine if name not in others]
+            if alone:
+                raise PredictionsError(
+                    f"{len(alone):,} of the {len(mine):,} examples of {path} are not in the other file, such as "
+                    f"{alone[0]!r}; evaluate both models on the same configurations"
+                )
+    kept = [name for name in runs[0] if all(rows[name].is_scored for rows in runs)]
+    for file, rows in zip((*first, *second), runs, strict=True):
+        for name in kept:
+            if _question(runs[0][name]) != _question(rows[name]):
+                raise PredictionsError(
+                    f"the example {name!r} differs between {leader.path} and {file.path} (in category, label or number "
+                    "of captions); evaluate both models on the same build of the benchmark"
+                )
+    kept_names = set(kept)
+    broken = {row.pair for row in runs[0].values() if isinstance(row, DetectionRow) and row.id not in kept_names}
+    kept = [name for name in kept if getattr(runs[0][name], "pair", None) not in broken]
+    if not kept:
+        raise PredictionsError(
+            f"{first[0].path} and {second[0].path} share no example that both scored; each lacks the other's images"
+        )
+    chosen = [[rows[name] for name in kept] for rows in runs]
+    return chosen[: len(first)], chosen[len(first) :]
+
+
+def _question(row: Row) -> dict[str, Any]:
+    """A row without what the model predicted and without the keys of its images."""
+    asked = {name: value for name, value in vars(row).items() if name not in _PREDICTED}
+    shape = () if isinstance(row, DetectionRow) else np.shape(getattr(row, "scores", ()))
+    return {**asked, "images": len(row.images), "shape": shape}
+
+
 def _winner(difference: Difference, p: float, confidence: float) -> str | None:
-    """The label of the better model; None where there is no evidence of a difference."""
+    """The label of the better model; None without evidence of a difference."""
     gap = difference.result["difference"]
     if p > 1 - confidence or not gap:
         return None
@@ -238,45 +522,41 @@ def _sentence(difference: Difference, p: float, confidence: float) -> str:
     bounds = result["difference_interval"]
     interval_ = f", {100 * confidence:g} % [{', '.join(points(bound) for bound in bounds)}]" if bounds else ""
     lower = "" if difference.higher_is_better else " (lower is better)"
+    shown = p_value(p)
     text = (
         f"{verdict} on {difference.where}: {words(difference.score)}{lower} "
-        f"{points(result['difference'])} points{interval_}, p {_equals(p)}"
+        f"{points(result['difference'])} points{interval_}, p {shown if shown.startswith('<') else f'= {shown}'}"
     )
     least = result["smallest_detectable_difference"]
     return text + ("." if least is None else f"; smallest detectable {percent(least)}.")
 
 
-def _equals(p: float) -> str:
-    shown = p_value(p)
-    return shown if shown.startswith("<") else f"= {shown}"
-
-
 def _lines(difference: Difference) -> list[tuple[str, dict[str, Any]]]:
-    """The categories and the average over all; a set of one category, or of none, has one line."""
+    """The categories and the averages over them; with a single category, or none, one line."""
     parts = list(difference.result["per_category"].items())
     if len(parts) == 1:
         return parts
     macro = difference.result.get("macro")
-    averages = [(_AVERAGE if parts else "all", difference.result), *([(_MACRO, macro)] if macro else [])]
+    averages = [(MICRO if parts else ALL, difference.result), *([(MACRO, macro)] if macro else [])]
     return [*parts, *averages]
 
 
-def _table(difference: Difference, options: dict[str, Any]) -> _render.Table:
+def _table(difference: Difference, options: dict[str, Any]) -> Table:
     """The table of a difference; a terminal shows the columns that the verdict rests on."""
     lines = _lines(difference)
     cells = [_cells(part) for _, part in lines]
     rows = [
-        _render.TableRow(name, tuple(each.values()), name in _AVERAGES)
+        TableRow(name, tuple(each.values()), name in (MICRO, MACRO))
         for (name, _), each in zip(lines, cells, strict=True)
     ]
-    columns = tuple(_render.Column(name, ("interval",) if cell.details else ()) for name, cell in cells[0].items())
-    table = _render.Table(_title(difference), columns, tuple(rows), _footnote(difference, options))
-    both = [_render.Cell("/".join(filter(None, (each["wins"].value, each["losses"].value)))) for each in cells]
+    columns = tuple(Column(name, (INTERVAL,) if cell.details else ()) for name, cell in cells[0].items())
+    table = Table(_title(difference), columns, tuple(rows), _footnote(difference, options))
+    both = [Cell("/".join(filter(None, (each["wins"].value, each["losses"].value)))) for each in cells]
     compact = replace(
         table,
         columns=(
             *(replace(each, header=each.header.removesuffix(", %")) for each in columns if each.header in _COMPACT),
-            _render.Column("wins/ losses"),
+            Column("wins/ losses"),
         ),
         rows=tuple(
             replace(row, cells=(*(each[name] for name in _COMPACT), last))
@@ -286,8 +566,8 @@ def _table(difference: Difference, options: dict[str, Any]) -> _render.Table:
     return replace(table, compact=compact)
 
 
-def _cells(part: dict[str, Any]) -> dict[str, _render.Cell]:
-    """The cells of a line by their column, but for its name."""
+def _cells(part: dict[str, Any]) -> dict[str, Cell]:
+    """The cells of a line by their column."""
     least = part["smallest_detectable_difference"]
     texts = {
         "first, %": percent(part["score1"]),
@@ -304,7 +584,7 @@ def _cells(part: dict[str, Any]) -> dict[str, _render.Cell]:
         "n": f"{part['n']:,}",
     }
     bounds = interval(part["difference_interval"], signed=True)
-    return {name: _render.Cell(text, (bounds,) if name == "difference" else ()) for name, text in texts.items()}
+    return {name: Cell(text, (bounds,) if name == "difference" else ()) for name, text in texts.items()}
 
 
 def _title(difference: Difference) -> str:
@@ -314,7 +594,7 @@ def _title(difference: Difference) -> str:
 
 
 def _footnote(difference: Difference, options: dict[str, Any]) -> str:
-    """How the numbers were made and what is not in them."""
+    """How the numbers were computed and what is not in them."""
     cells = {name: cell.value for name, cell in _cells(difference.result).items()}
     text = (
         f"Difference: first less second, in points; intervals {100 * options['confidence']:g} %, bootstrap over "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,13 +38,13 @@ def declared_metrics(predictions: Predictions) -> Metrics:
     if not isinstance(found, dict) or not found:
         raise PredictionsError(
             f"the predictions of {predictions.benchmark} ({predictions.task}) name no metrics, as those of version 0.1 "
-            "do not; read them with `vl_assay.hub_datasets.report`, which knows the benchmark's, or predict again"
+            "do not; evaluate them with `vl_assay.hub_datasets.report`, which knows the benchmark's, or predict again"
         )
     for name, settings in found.items():
         if name not in metric_names() or not isinstance(settings, dict):
             raise PredictionsError(
                 f"the predictions of {predictions.benchmark} ({predictions.task}) name the metric {name!r:.80}, which "
-                f"is not here; there are {', '.join(metric_names())}"
+                f"does not exist or has no settings; known: {', '.join(metric_names())}"
             )
     return found
 
@@ -75,10 +76,10 @@ def compute(
 
 
 def check_options(**options: Any) -> None:
-    """Refuse options that `compute` would refuse, without a file.
+    """Validate the options of `compute`, before any file is read.
 
     Raises:
-        UnknownNameError: an option, or a tie policy that no metric knows.
+        UnknownNameError: an option that does not exist, or a tie policy that no metric knows.
         ScoresError: a value outside its range.
     """
     for name in options:
@@ -93,7 +94,7 @@ def check_options(**options: Any) -> None:
 
 
 def tie_policy(spec: MetricSpec, ties: str | None) -> str | None:
-    """The tie policy that a metric takes: the one asked for where it knows it, else that of its paper."""
+    """The tie policy of a metric: the one asked for if the metric knows it, else that of its paper."""
     return ties if ties in spec.tie_policies and spec.ties is not None else spec.ties
 
 
@@ -105,7 +106,7 @@ def examples_of(
     ties: str | None = None,
     clusters: Sequence[Any] | None = None,
 ) -> Examples:
-    """What a metric makes of rows of predictions, before anything is averaged.
+    """The per-example scores of a metric on rows of predictions.
 
     Args:
         rows: rows with scores, all of one task type.
@@ -121,12 +122,13 @@ def examples_of(
     columns, labels = metric_inputs(rows, spec, metric)
     per_example = spec.function.per_example
     accepted = option_names(per_example)
-    columns = columns[: _positional(per_example)]
+    parameters = inspect.signature(per_example).parameters.values()
+    columns = columns[: sum(each.kind is each.POSITIONAL_OR_KEYWORD for each in parameters)]
     if len(columns) == 1 and any(
         isinstance(row, MatchingRow) and row.correct != list(range(len(row.images))) for row in rows
     ):
         raise PredictionsError(
-            f"{metric} takes the first caption for the right one; these predictions have rows with another"
+            f"{metric} expects the first caption to be the right one; in these predictions some rows have another"
         )
     if clusters is not None:
         labels["clusters"] = clusters
@@ -136,13 +138,13 @@ def examples_of(
 
 
 def scored_rows(rows: Sequence[Row]) -> list[Row]:
-    """The rows that count: those with scores, and of a caption's image and distractors all or none."""
+    """The rows with scores; a detection pair of which one image is missing is left out as a whole."""
     broken = {row.pair for row in rows if isinstance(row, DetectionRow) and not row.is_scored}
     return [row for row in rows if row.is_scored and not (isinstance(row, DetectionRow) and row.pair in broken)]
 
 
 def cluster_numbers(rows: Sequence[Row]) -> list[int]:
-    """Numbers that are equal for examples that share an image or their `cluster`, be it through others."""
+    """The cluster of each row: rows that share an image or their `cluster`, directly or through others, are one."""
     numbers: dict[tuple[str, str], int] = {}
     pairs = []
     for place, row in enumerate(rows):
@@ -157,7 +159,7 @@ def cluster_numbers(rows: Sequence[Row]) -> list[int]:
 
 
 def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> tuple[list[Any], dict[str, Any]]:
-    """What a metric is given of the rows of predictions.
+    """The arguments of a metric, from rows of predictions.
 
     Args:
         rows: rows with scores, all of one task type.
@@ -165,8 +167,8 @@ def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> tuple[l
         metric: its name, for messages.
 
     Returns:
-        The columns, predictions and references, and what is known of the rows by the names of options. A metric need
-        not have them all.
+        The columns, predictions and references, and further facts by the names of options; a metric takes those that
+        it knows.
 
     Raises:
         PredictionsError: the metric cannot evaluate such rows.
@@ -196,12 +198,12 @@ def _compute_file(path: Path, metrics: Declared, options: dict[str, Any]) -> lis
         raise PredictionsError(f"{path} holds no scores: all of its {len(predictions.rows)} examples lack their image")
     file = {"file": path.name, "sha256": file_hash(path)}
     return [
-        compute_metric(predictions, rows, file, metric, settings, options)
+        _compute_metric(predictions, rows, file, metric, settings, options)
         for metric, settings in metrics(predictions).items()
     ]
 
 
-def compute_metric(
+def _compute_metric(
     predictions: Predictions,
     rows: Sequence[Row],
     file: dict[str, str],
@@ -209,15 +211,15 @@ def compute_metric(
     settings: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> Result:
-    """The result of one metric on the rows of predictions that count.
+    """The result of one metric on the scored rows of predictions.
 
     Raises:
-        PredictionsError: the metric cannot evaluate them, or gives no score that tables show.
+        PredictionsError: the metric cannot evaluate them, or returns no score that tables show.
     """
     spec = get_spec(metric)
     examples = examples_of(rows, metric, settings, ties=options["ties"])
     accepted = option_names(spec.function)
-    defaults = {name: each.default for name, each in _parameters(spec.function).items()}
+    defaults = {name: each.default for name, each in inspect.signature(spec.function).parameters.items()}
     how = {
         name: defaults[name] if options[name] is None and name != "confidence" else options[name]
         for name in ("confidence", "resamples", "seed")
@@ -227,8 +229,10 @@ def compute_metric(
     scores = aggregate(examples, **how, subsamples=defaults.get("subsamples", 0))
     table_scores = spec.table_scores([name for name in scores if not name.endswith(("_interval", "_std"))])
     if not table_scores:
-        raise PredictionsError(f"tables would show no score of the metric {metric}; its specification may name some")
-    main = [name for name in table_scores if name == spec.main_score] or table_scores
+        raise PredictionsError(
+            f"tables would show no score of the metric {metric}; mark one as `in_tables` in its specification"
+        )
+    chance = {score.name: score.chance for score in spec.scores if score.chance is not None} | examples.chance
     return Result(
         model=predictions.metadata["model"],
         benchmark=predictions.metadata["benchmark"],
@@ -239,33 +243,12 @@ def compute_metric(
         missing=len(predictions.rows) - len(rows),
         scores=scores,
         table_scores=table_scores,
-        main_score=main[0],
+        main_score=spec.main_score if spec.main_score in table_scores else table_scores[0],
         higher_is_better={name: spec.is_higher_better(name) for name in table_scores},
-        chance=chance_levels(spec, examples),
+        chance={name: level for name, level in chance.items() if name in examples.scores},
         rare=dict(examples.rare),
-        left_out=_counted(examples),
+        left_out=dict(Counter(examples.left_out.values())),
     )
-
-
-def chance_levels(spec: MetricSpec, examples: Examples) -> dict[str, float]:
-    """What random scores would get on these examples, by score."""
-    declared = {score.name: score.chance for score in spec.scores if score.chance is not None}
-    return {name: level for name, level in {**declared, **examples.chance}.items() if name in examples.scores}
-
-
-def _counted(examples: Examples) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for why in examples.left_out.values():
-        found[why] = found.get(why, 0) + 1
-    return found
-
-
-def _parameters(function: Any) -> Mapping[str, Any]:
-    return inspect.signature(function).parameters
-
-
-def _positional(function: Any) -> int:
-    return sum(each.kind is each.POSITIONAL_OR_KEYWORD for each in _parameters(function).values())
 
 
 def _matrices(rows: Sequence[MatchingRow]) -> tuple[list[Any], dict[str, Any]]:
@@ -310,7 +293,7 @@ def _flat(boxes: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
 
 
 def _answers(rows: Sequence[VQARow]) -> tuple[list[Any], dict[str, Any]]:
-    """Yes above 0, no below; 0 is neither, and so the wrong answer of the two."""
+    """Yes above 0 and no below; 0 is no answer and counts as wrong."""
     said = [row.score > 0 if row.score else not row.correct for row in rows]
     return [said, [row.correct for row in rows]], {}
 

@@ -1,20 +1,44 @@
-"""The diagnosis of a detector as a person holds it: conditions of its average precision, as tables and as a curve."""
+"""Why a detector's average precision is what it is: negatives, calibration, and how many negatives there are.
+
+The average precision (AP) of contextual phrase detection depends on finding boxes, on knowing which images show what a
+caption says, and on confidences that are comparable across phrases. The diagnosis computes AP without each of these.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ._details import interval_cell, percent_cell
-from ._format import interval, points, words
-from ._plots import colours
-from ._render import INTERVAL, Cell, Column, Table, TableRow
+from ..common.documents import INTERVAL, Cell, Column, Table, TableRow
+from ..common.figures import colours
+from ..common.formatting import interval, points, words
+from ..contract.spec import Estimator, Examples, Floats
+from ..functional.grounding import grounding_recall, group_recall_at_1
+from ..modules.discovery import get_spec
+from ..records.schema import DetectionRow, Row
+from ..statistics.bootstrap import cluster_bootstrap, percentile_interval, resampled_weights
+from ._compute import examples_of
+from ._tables import interval_cell, percent_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+DETECTION = "detection"
+RESAMPLES = 200
+# How often each negative row counts in the curve.
+NEGATIVE_WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
+
+_BASIS = "as predicted"
+_POSITIVES = "positive rows alone"
+_CLASSIFIER = "no boxes on negative rows (oracle)"
+_PHRASES = "no boxes of absent phrases (oracle)"
+_RANKS = "calibrated across phrases (ranks)"
+_IMAGE = "Recall@1, image alone"
+_PAIR = "Group-Recall@1, with its distractors"
 
 
 @dataclass(frozen=True)
@@ -25,8 +49,8 @@ class Measure:
         name: the condition.
         value: the score, a fraction; higher is better.
         interval: [low, high]; None where resamples do not spread, or there are none.
-        basis: the condition that it is compared with; empty where it is itself such a basis.
-        change: its value less that of the basis, and `change_interval`.
+        basis: the condition it is compared with; empty for the basis itself.
+        change, change_interval: its value minus that of the basis.
     """
 
     name: str
@@ -51,14 +75,14 @@ class Diagnosis:
     """What decides the average precision of a detector; see `diagnose`.
 
     Args:
-        score: what AP is called by its metric.
+        metric, score: the metric, and its name for AP.
         precision: AP under several conditions, as predicted first.
-        recall: how often the most confident box of a phrase is right; empty where the predictions declare no such
-            metric.
+        recall: Recall@1 on the image alone and with its distractors; empty where the predictions do not declare both
+            metrics.
         curve: AP by the number of negative rows for each positive one.
         n_positive, n_negative: rows.
-        has_absent_phrases: whether positive rows have phrases without ground truth. Without them both oracles are
-            the same as the positive rows alone.
+        has_absent_phrases: whether positive rows have phrases without ground truth; if not, both oracles equal the
+            positive rows alone.
         options: confidence, resamples and seed.
     """
 
@@ -73,32 +97,20 @@ class Diagnosis:
     options: dict[str, Any]
 
     def table(self, label: str) -> Table:
-        """The measures as a table, under what they are about."""
-        rows = [
-            TableRow(each.name, (Cell(percent_cell(each.value), (interval_cell(each.interval),)), _change_cell(each)))
-            for each in (*self.precision, *self.recall)
-        ]
+        """The measures as a table; `label` names model and task."""
+        measures = (*self.precision, *self.recall)
+        rows = tuple(TableRow(each.name, (_value_cell(each), _change_cell(each))) for each in measures)
         columns = (Column("value", (INTERVAL,)), Column("change", (INTERVAL,)))
-        return Table(f"{label}: diagnosis of {words(self.score)}", columns, tuple(rows), self._note())
+        return Table(f"{label}: diagnosis of {words(self.score)}", columns, rows, self._note())
 
     def curve_table(self) -> Table:
-        """AP by the number of negatives, as a table."""
-        rows = [
-            TableRow(
-                f"{point.negatives_per_positive:g}",
-                (Cell(percent_cell(point.value), (interval_cell(point.interval),)),),
-            )
-            for point in self.curve
-        ]
-        return Table(
-            "by negative rows for each positive row",
-            (Column(words(self.score), (INTERVAL,)),),
-            tuple(rows),
-            is_part=True,
-        )
+        """AP by the number of negative rows, as a table."""
+        rows = tuple(TableRow(f"{each.negatives_per_positive:g}", (_value_cell(each),)) for each in self.curve)
+        columns = (Column(words(self.score), (INTERVAL,)),)
+        return Table("by negative rows for each positive row", columns, rows, is_part=True)
 
     def plot(self) -> Figure:
-        """AP against the number of negatives for each positive row, with its intervals."""
+        """AP against the number of negative rows for each positive row, with intervals."""
         return plot_curves({"": self})
 
     def as_json(self) -> dict[str, Any]:
@@ -120,7 +132,7 @@ class Diagnosis:
 
 
 def plot_curves(diagnoses: Mapping[str, Diagnosis]) -> Figure:
-    """AP against the number of negatives for each positive row: a line for each label."""
+    """AP against the number of negative rows for each positive row: a line for each label."""
     from matplotlib.figure import Figure
 
     colour = colours(list(diagnoses))
@@ -140,8 +152,241 @@ def plot_curves(diagnoses: Mapping[str, Diagnosis]) -> Figure:
     return figure
 
 
+def _value_cell(measure: Measure | CurvePoint) -> Cell:
+    return Cell(percent_cell(measure.value), (interval_cell(measure.interval),))
+
+
 def _change_cell(measure: Measure) -> Cell:
-    if measure.change is None:
-        return Cell("", ("",))
-    bounds = measure.change_interval
-    return Cell(points(measure.change), ("" if bounds is None else interval(bounds, signed=True),))
+    bounds = "" if measure.change_interval is None else interval(measure.change_interval, signed=True)
+    return Cell("" if measure.change is None else points(measure.change), (bounds,))
+
+
+def diagnose(
+    rows: Sequence[Row],
+    metrics: Mapping[str, Mapping[str, Any]],
+    *,
+    ties: str | None = None,
+    confidence: float | None = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Diagnosis | None:
+    """Decompose the average precision of a detector.
+
+    Conditions of AP, all from the boxes and confidences that were predicted:
+
+    - positive rows alone: the rows whose caption is true of the image. A perfect classifier of image and caption, which
+      removes the boxes of negative rows, gives the same: without boxes and without ground truth a negative row is in
+      no precision and no recall;
+    - no boxes of absent phrases: boxes of phrases without ground truth are removed, on positive rows too. It differs
+      from the former only if true captions have phrases without a box;
+    - ranks within phrases: each confidence is replaced by minus its rank among all boxes of its phrase, over the images
+      of a caption. This keeps the order within a phrase, and so its calibration across images, and removes differences
+      of level between phrases. A gain is what calibration across phrases lacks; a loss means that the levels separate
+      phrases that the model finds from those that it does not.
+
+    Recall of the most confident box is computed on the image alone and over the image and its distractors; the drop is
+    what calibration within a phrase, across images, lacks.
+
+    The curve counts each negative row 0 to 4 times; at 0 it is AP on positive rows alone, at 1 AP.
+
+    Args:
+        rows: rows with predictions.
+        metrics: the metrics that the predictions declare, with their settings.
+        ties: the tie policy; by default that of each metric's paper.
+        confidence: coverage of the intervals, in (0, 1); None for none.
+        resamples: of whole clusters of images; every measure is computed on each, so that changes are paired.
+        seed: of the resampling.
+
+    Returns:
+        None if no detection metric with an average precision is declared, or no row is positive or none negative.
+
+    Source: TRICD (Kamath, Price et al., 2023), section 3.2 for AP with negative rows, and appendix A on calibration
+    within phrases (Group-Recall@1) and across phrases (AP).
+    """
+    found = [row for row in rows if isinstance(row, DetectionRow)]
+    flags = np.array([row.positive for row in found], dtype=bool)
+    chosen = _precision_metric(found, metrics, ties) if flags.any() and not flags.all() else None
+    if chosen is None:
+        return None
+    metric, examples = chosen
+    absent = any(row.positive and not all(row.truth) for row in found)
+    precision = _precision(found, metric, metrics[metric], ties, examples)
+    recalls = _recalls(found, metrics, ties)
+    recall = {name: _weighted_mean(each) for name, each in recalls.items()}
+    curve = {_at(weight): _with_negatives(precision, flags, weight) for weight in NEGATIVE_WEIGHTS}
+    values = _all_of(precision | recall | curve, np.ones(len(found)))
+    drawn: dict[str, list[float]] = {name: [] for name in values}
+    if confidence is not None:
+        for weights in resampled_weights(examples.clusters, resamples, seed):
+            for name, value in _all_of(precision | recall | curve, weights).items():
+                drawn[name].append(value)
+    summary = _Summary(values, drawn, confidence)
+    return Diagnosis(
+        metric=metric,
+        score=get_spec(metric).main_score,
+        precision=[summary.measure(name, _BASIS) for name in precision],
+        recall=[
+            replace(summary.measure(name, _IMAGE), interval=_mean_interval(each, confidence, seed))
+            for name, each in recalls.items()
+        ],
+        curve=[
+            CurvePoint(float(weight * (~flags).sum() / flags.sum()), values[_at(weight)], summary.interval(_at(weight)))
+            for weight in NEGATIVE_WEIGHTS
+        ],
+        n_positive=int(flags.sum()),
+        n_negative=int((~flags).sum()),
+        has_absent_phrases=absent,
+        options={"confidence": confidence, "resamples": resamples, "seed": seed},
+    )
+
+
+# A score as a function of how often each row counts.
+_Score = Callable[[Floats], float]
+
+
+class _Summary(NamedTuple):
+    """Values with their resamples, by condition."""
+
+    values: Mapping[str, float]
+    drawn: Mapping[str, list[float]]
+    confidence: float | None
+
+    def interval(self, name: str, basis: str = "") -> list[float] | None:
+        column = np.array(self.drawn[name])
+        if basis:
+            column = column - np.array(self.drawn[basis])
+        column = column[np.isfinite(column)]
+        if self.confidence is None or len(column) < 2 or not np.ptp(column):
+            return None
+        return list(percentile_interval(column, self.confidence))
+
+    def measure(self, name: str, basis: str) -> Measure:
+        value = self.values[name]
+        if name == basis:
+            return Measure(name, value, self.interval(name))
+        return Measure(name, value, self.interval(name), basis, value - self.values[basis], self.interval(name, basis))
+
+
+def _precision_metric(
+    rows: Sequence[DetectionRow], metrics: Mapping[str, Mapping[str, Any]], ties: str | None
+) -> tuple[str, Examples] | None:
+    """The first declared detection metric whose main score is not a mean over examples."""
+    for name, settings in metrics.items():
+        spec = get_spec(name)
+        if spec.task_type == DETECTION:
+            examples = examples_of(rows, name, settings, ties=ties)
+            if any(spec.main_score in estimator.names for estimator in examples.estimators):
+                return name, examples
+    return None
+
+
+def _precision(
+    rows: Sequence[DetectionRow], metric: str, settings: Mapping[str, Any], ties: str | None, examples: Examples
+) -> dict[str, _Score]:
+    """AP by condition; positive rows alone and the oracle on negative rows are the same function."""
+    score = get_spec(metric).main_score
+    place = examples.estimator(score).names.index(score)
+    flags = np.array([row.positive for row in rows], dtype=bool)
+
+    def of(estimator: Estimator) -> _Score:
+        return lambda weights: float(estimator(weights)[place])
+
+    positives = of(examples.estimator(score).select(np.flatnonzero(flags)))
+    found = {_BASIS: of(examples.estimator(score)), _POSITIVES: lambda weights: positives(weights[flags])}
+    found[_CLASSIFIER] = found[_POSITIVES]
+    if any(row.positive and not all(row.truth) for row in rows):
+        found[_PHRASES] = of(examples_of(_without_absent(rows), metric, settings, ties=ties).estimator(score))
+    return found | {_RANKS: of(examples_of(_ranked(rows), metric, settings, ties=ties).estimator(score))}
+
+
+def _with_negatives(precision: Mapping[str, _Score], positive: NDArray[np.bool_], weight: float) -> _Score:
+    """AP with every negative row counted `weight` times."""
+    known = {0.0: _POSITIVES, 1.0: _BASIS}
+    if weight in known:
+        return precision[known[weight]]
+    return lambda weights: precision[_BASIS](np.where(positive, weights, weight * weights))
+
+
+def _all_of(scores: Mapping[str, _Score], weights: Floats) -> dict[str, float]:
+    """The values of all scores; a function that has several names is computed once."""
+    known = {id(score): score(weights) for score in dict.fromkeys(scores.values())}
+    return {name: known[id(score)] for name, score in scores.items()}
+
+
+def _recalls(
+    rows: Sequence[DetectionRow], metrics: Mapping[str, Mapping[str, Any]], ties: str | None
+) -> dict[str, Examples]:
+    """Whether the top box of each phrase is right; empty unless both metrics are declared."""
+    found = {}
+    for condition, function in ((_IMAGE, grounding_recall), (_PAIR, group_recall_at_1)):
+        for name, settings in metrics.items():
+            if get_spec(name).function is function:
+                top = {**settings, "ks": (1,)} if function is grounding_recall else settings
+                found[condition] = examples_of(rows, name, top, ties=ties)
+    return found if len(found) == 2 else {}
+
+
+def _values(examples: Examples) -> Floats:
+    """The only score of some examples."""
+    [values] = examples.values.values()
+    return values
+
+
+def _weighted_mean(examples: Examples) -> _Score:
+    values = _values(examples)
+
+    def score(weights: Floats) -> float:
+        counts = weights[examples.rows]
+        return float(counts @ values / counts.sum()) if counts.any() else float("nan")
+
+    return score
+
+
+def _mean_interval(examples: Examples, confidence: float | None, seed: int) -> list[float] | None:
+    """The interval of a mean, as reports compute it."""
+    if confidence is None:
+        return None
+    return list(cluster_bootstrap(_values(examples), examples.clusters, None, confidence, seed=seed).micro)
+
+
+def _ranked(rows: Sequence[DetectionRow]) -> list[DetectionRow]:
+    """The rows with confidences replaced by minus their rank among all boxes of the phrase, over a caption's images."""
+    numbers: dict[tuple[str, int, int], int] = {}
+    groups, scores, counts = [], [], []
+    for row in rows:
+        for phrase, found in zip(row.phrases, row.scores or [], strict=True):
+            group = numbers.setdefault((row.pair, phrase["start"], phrase["end"]), len(numbers))
+            groups += [group] * len(found)
+            scores += found
+            counts.append(len(found))
+    ranks = iter(np.split(_ranks(np.array(groups, dtype=np.intp), np.array(scores)), np.cumsum(counts)[:-1]))
+    return [replace(row, scores=[(-next(ranks)).tolist() for _ in row.phrases]) for row in rows]
+
+
+def _ranks(groups: Any, scores: Floats) -> Floats:
+    """The rank of each score within its group, from 1; equal scores share the best of their ranks."""
+    order = np.lexsort((-scores, groups))
+    ordered_groups, ordered_scores = groups[order], scores[order]
+    places = np.arange(len(order))
+    starts = np.ones(len(order), dtype=bool)
+    starts[1:] = ordered_groups[1:] != ordered_groups[:-1]
+    is_new = starts.copy()
+    is_new[1:] |= ordered_scores[1:] != ordered_scores[:-1]
+    group_start = np.maximum.accumulate(np.where(starts, places, 0))
+    tie_start = np.maximum.accumulate(np.where(is_new, places, 0))
+    found = np.empty(len(order))
+    found[order] = tie_start - group_start + 1
+    return found
+
+
+def _without_absent(rows: Sequence[DetectionRow]) -> list[DetectionRow]:
+    """The rows without the boxes of phrases that have no ground truth."""
+
+    def kept(found: list[list[Any]] | None, row: DetectionRow) -> list[list[Any]]:
+        return [each if truth else [] for each, truth in zip(found or [], row.truth, strict=True)]
+
+    return [replace(row, boxes=kept(row.boxes, row), scores=kept(row.scores, row)) for row in rows]
+
+
+def _at(weight: float) -> str:
+    return f"negatives x {weight:g}"

@@ -1,34 +1,40 @@
-"""The profile of models as a plot: a figure, a PNG, or an interactive page. A colour is one model in all panels."""
+"""The profile of models as a figure or an interactive page: a panel for each metric, a colour for each model."""
 
 from __future__ import annotations
 
-import colorsys
-import io
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..common.figures import colours
+from ..common.formatting import words
 from ..records.results import Result
-from ._details import MOST_CATEGORIES, is_share, label_tables
-from ._format import words
-from ._tables import Line, lines, model_labels, variants, whole
+from ._tables import (
+    CATEGORIES,
+    MOST_CATEGORIES,
+    Line,
+    category_names,
+    is_share,
+    label_tables,
+    lines,
+    model_labels,
+    overall,
+    variants,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which people with colour blindness can tell apart; black is for levels.
-_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442")
-_GOLDEN = 0.618034
-# Names stand upright where there are more.
+# With more names than this they are rotated.
 _MOST_LEVEL_NAMES = 12
 _WIDEST = 40.0
 _PLOTLY_DASHES = {"dashed": "dash", "dotted": "dot"}
 
 
 class Bar(NamedTuple):
-    """A value with what its interval reaches below and above; NaN, of which nothing is drawn, where there is none."""
+    """A value, NaN where there is none, and how far its interval extends below and above it."""
 
     value: float
     below: float
@@ -48,14 +54,14 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One plot: a score by category, or the numbers of a table by label.
+    """One panel: a score by category, or the numbers of a table by label.
 
     Args:
         title: what it shows.
         axis: what its values are.
-        is_percent: whether they are fractions in per cent.
+        is_percent: whether they are in per cent.
         series: one for each result.
-        levels: values to compare with, such as chance, by their names.
+        levels: reference lines, such as chance, by their names.
         by_category: whether the names of its bars are those of categories.
     """
 
@@ -68,12 +74,12 @@ class Panel:
 
     @property
     def names(self) -> list[str]:
-        """The names of all bars, in the order in which they first appear."""
+        """The names of all bars, in order of first appearance."""
         return list(dict.fromkeys(name for series in self.series for name in series.bars))
 
 
 def panels(results: Sequence[Result]) -> list[Panel]:
-    """The panels of a profile: for each task and metric its main score by category, then the metric's other tables."""
+    """For each task and metric its main score by category, then the metric's tables of numbers by label."""
     groups: dict[tuple[str, str], list[_Named]] = {}
     for named in map(_Named, results, model_labels(results), variants(results)):
         groups.setdefault((_task(named.result), named.result.metric), []).append(named)
@@ -85,20 +91,8 @@ def panels(results: Sequence[Result]) -> list[Panel]:
     return found
 
 
-def colours(models: Sequence[str]) -> dict[str, str]:
-    """A colour for each model, in the order of their first appearance."""
-    found = {}
-    for number, model in enumerate(dict.fromkeys(models)):
-        if number < len(_COLOURS):
-            found[model] = _COLOURS[number]
-        else:
-            red, green, blue = colorsys.hls_to_rgb(number * _GOLDEN % 1, 0.45, 0.7)
-            found[model] = f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
-    return found
-
-
 def plot(results: Sequence[Result]) -> Figure:
-    """The profile as a figure of matplotlib: a panel for each metric, a colour for each model."""
+    """The profile as a figure of matplotlib."""
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -122,20 +116,8 @@ def plot(results: Sequence[Result]) -> Figure:
     return figure
 
 
-def plot_png(results: Sequence[Result]) -> bytes:
-    """The profile as a PNG."""
-    return as_png(plot(results))
-
-
-def as_png(figure: Figure) -> bytes:
-    """A figure as a PNG."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    return buffer.getvalue()
-
-
 def plot_html(results: Sequence[Result]) -> bytes:
-    """The profile as one interactive page that needs no network; a click on a model's name hides it everywhere."""
+    """The profile as one interactive page that needs no network; a click on a model's name hides it in all panels."""
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
@@ -177,7 +159,7 @@ def plot_html(results: Sequence[Result]) -> bytes:
 
 
 class _Named(NamedTuple):
-    """A result with what its model is called, and what distinguishes it from others of the model."""
+    """A result with the label of its model, and what distinguishes it from others of the model."""
 
     result: Result
     model: str
@@ -189,7 +171,7 @@ def _task(result: Result) -> str:
 
 
 def _score_panel(group: Sequence[_Named], results: Sequence[Result]) -> Panel:
-    """The main score of the results of one task and metric, categories first."""
+    """The main score of the results of one task and metric, by category and on average."""
     first = group[0].result
     score = first.main_score
     series, blind = [], []
@@ -197,8 +179,8 @@ def _score_panel(group: Sequence[_Named], results: Sequence[Result]) -> Panel:
     for result, model, variant in group:
         every = {line.name: line for line in lines(result, results)}
         series.append(Series(model, variant, {name: _bar(every[name], score) for name in order if name in every}))
-        blind.append(whole(list(every.values())).scores[score].blind)
-    levels = {name: 100 * level for name, level in [("chance", first.chance.get(score))] if level is not None}
+        blind.append(overall(list(every.values())).scores[score].blind)
+    levels = {"chance": 100 * first.chance[score]} if score in first.chance else {}
     known = [level for level in blind if level is not None]
     if known:
         levels["blind"] = 100 * (max if first.higher_is_better[score] else min)(known)
@@ -207,14 +189,8 @@ def _score_panel(group: Sequence[_Named], results: Sequence[Result]) -> Panel:
     return Panel(title, f"{words(score)}, %{lower}", True, series, levels, by_category=True)
 
 
-def category_names(results: Sequence[Result]) -> list[str]:
-    """The names of all lines of some results: categories in order of first appearance, then the averages."""
-    every = [line for result in results for line in lines(result)]
-    return list(dict.fromkeys(line.name for line in sorted(every, key=lambda line: line.is_average)))
-
-
 def _table_panel(name: str, group: Sequence[_Named]) -> Panel:
-    """The numbers of a table by category, then over all examples; of many categories over all examples alone."""
+    """The numbers of a table by category and over all examples; with many categories over all examples only."""
     chosen = [named for named in group if name in named.result.scores]
     shares = is_share(chosen[0].result.scores[name])
     series = [Series(model, variant, _table_bars(result, name, shares)) for result, model, variant in chosen]
@@ -225,7 +201,7 @@ def _table_panel(name: str, group: Sequence[_Named]) -> Panel:
 
 def _table_bars(result: Result, name: str, shares: bool) -> dict[str, Bar]:
     scale = 100 if shares else 1
-    categories = result.scores.get("per_category", {})
+    categories = result.scores.get(CATEGORIES, {})
     parts = {"": result.scores}
     if 1 < len(categories) <= MOST_CATEGORIES:
         parts = {**{f"{category}: ": part for category, part in categories.items()}, "all: ": result.scores}
@@ -233,22 +209,21 @@ def _table_bars(result: Result, name: str, shares: bool) -> dict[str, Bar]:
     for place, part in parts.items():
         bounds = part.get(f"{name}_interval", {})
         for label, value in part[name].items():
-            low, high = bounds.get(label) or (value, value)
-            below, above = _above_zero(scale * (value - low)), _above_zero(scale * (high - value))
-            bars[f"{place}{label}"] = Bar(scale * value, below, above, part["n"], part.get("tie_rate"))
+            bars[f"{place}{label}"] = _make_bar(value, bounds.get(label), scale, part["n"], part.get("tie_rate"))
     return bars
 
 
 def _bar(line: Line, name: str) -> Bar:
     score = line.scores[name]
-    value = math.nan if score.value is None else 100 * score.value
-    low, high = (100 * bound for bound in score.interval) if score.interval else (value, value)
-    return Bar(value, _above_zero(value - low), _above_zero(high - value), line.n, line.tie_rate)
+    value = math.nan if score.value is None else score.value
+    return _make_bar(value, score.interval, 100, line.n, line.tie_rate)
 
 
-def _above_zero(reach: float) -> float:
-    """How far an interval reaches; nothing where it or the value is not known."""
-    return max(reach, 0.0) if reach == reach else 0.0
+def _make_bar(value: float, bounds: Sequence[float] | None, scale: float, n: int, tie_rate: float | None) -> Bar:
+    low, high = bounds or (value, value)
+    # NaN compares false, so that nothing is drawn for an unknown bound.
+    below, above = (scale * reach if reach > 0 else 0.0 for reach in (value - low, high - value))
+    return Bar(scale * value, below, above, n, tie_rate)
 
 
 def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
@@ -287,7 +262,7 @@ def _height(panel: Panel) -> float:
 
 
 def _dash(level: str) -> str:
-    """The style of the line of a level: dashes for chance, dots for what is known of these examples."""
+    """The line style of a level: dashed for chance, dotted for others."""
     return "dashed" if level == "chance" else "dotted"
 
 

@@ -1,4 +1,4 @@
-"""Several runs of a model on a task that differ by chance alone: mean, deviation, and the interval of the sample."""
+"""Several runs of a model on a task that differ by chance only: mean, deviation, and the interval of the sample."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from ..common.documents import INTERVAL, Cell, Column, Table, TableRow
+from ..common.formatting import percent, words
 from ..contract.aggregate import RESAMPLES, aggregate
 from ..contract.spec import Examples
 from ..records.results import Result
 from ..records.schema import Row
 from ..statistics.differences import MOST_WEIGHTED_DRAWS, pooled
 from ._compute import cluster_numbers, examples_of
-from ._details import interval_cell
-from ._format import percent, words
-from ._render import INTERVAL, Cell, Column, Table, TableRow
-from ._tables import Line, lines, variants
+from ._tables import Line, interval_cell, lines, variants
 
-# What seeds differ in, among the options with which a benchmark's data were built.
+# The option in which the data of several seeds differ.
 SEED = "seed"
 
+# From a result to the scored rows of its predictions, and the metrics with their settings.
 Read = Callable[[Result], tuple[Sequence[Row], Mapping[str, Mapping[str, Any]]]]
 
 
@@ -33,7 +33,7 @@ class SeedScore:
 
     Args:
         mean, standard_deviation: of the seeds' values, fractions; the deviation divides by their number less one.
-        interval: [low, high] of the mean score, from the sample of examples; None where resamples do not spread.
+        interval: [low, high] of the mean, over the pooled examples; None where resamples do not spread.
         values: the score of each seed, in the order of the files.
     """
 
@@ -42,10 +42,15 @@ class SeedScore:
     interval: list[float] | None
     values: list[float]
 
+    @property
+    def cell(self) -> Cell:
+        """Mean and deviation for a table, with the interval."""
+        return Cell(f"{percent(self.mean)} ± {percent(self.standard_deviation)} %", (interval_cell(self.interval),))
+
 
 @dataclass(frozen=True)
 class SeedLine:
-    """A category or an average over several seeds, with its scores by name; `n` counts the examples of all seeds."""
+    """A category or an average over several seeds; `n` counts the examples of all seeds."""
 
     name: str
     scores: dict[str, SeedScore]
@@ -55,13 +60,13 @@ class SeedLine:
 
 @dataclass(frozen=True)
 class SeedSummary:
-    """What a metric gives for a model over several seeds of a benchmark, or several runs.
+    """The scores of a model by one metric over several seeds of a benchmark, or several runs.
 
     Args:
         model: the model's description.
         benchmark, task, metric: what was computed.
         variants: what distinguishes the seeds, such as "seed 1".
-        files: name and SHA-256 of each one's file.
+        files: name and SHA-256 of each file of predictions.
         options: those of the metric, with level, resamples and seed of the interval.
         lines: categories, then averages.
     """
@@ -76,22 +81,21 @@ class SeedSummary:
     lines: list[SeedLine]
 
     def table(self, label: str) -> Table:
-        """Mean and deviation of each score, with the interval of the sample, for a model that is called so."""
+        """Mean and deviation of each score with the interval of the sample; `label` names the model."""
         scores = list(dict.fromkeys(name for line in self.lines for name in line.scores))
-        rows = [
-            TableRow(
-                line.name, (*(_cell(line.scores.get(name)) for name in scores), Cell(f"{line.n:,}")), line.is_average
-            )
-            for line in self.lines
-        ]
-        columns = (*(Column(words(name), (INTERVAL,)) for name in scores), Column("n", repeated=True))
+        rows = []
+        for line in self.lines:
+            cells = [line.scores[name].cell if name in line.scores else Cell("", ("",)) for name in scores]
+            rows.append(TableRow(line.name, (*cells, Cell(f"{line.n:,}")), line.is_average))
         level = self.options.get("confidence")
-        sampled = f" Intervals: {100 * level:g} %, bootstrap over the images of all of them." if level else ""
+        note = f"Mean ± standard deviation over {len(self.files)} seeds ({'; '.join(self.variants)})."
+        if level:
+            note += f" Intervals: {100 * level:g} %, bootstrap over the images of all of them."
         return Table(
             f"{label} on {self.benchmark} ({self.task}): {self.metric} over {len(self.files)} seeds",
-            columns,
+            (*(Column(words(name), (INTERVAL,)) for name in scores), Column("n", repeated=True)),
             tuple(rows),
-            f"Mean ± standard deviation over {len(self.files)} seeds ({'; '.join(self.variants)}).{sampled}",
+            note,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -100,35 +104,30 @@ class SeedSummary:
 
 
 def over_seeds(results: Sequence[Result], read: Read) -> list[SeedSummary]:
-    """Summarise results that differ in nothing but the seed of their data, or the run.
+    """Summarise results that differ only in the seed of their data, or in the run.
 
-    The interval is that of the sample: the examples of all seeds are resampled together, and those that share an image
-    stay together across seeds. It says how far other examples would change the mean; the deviation says how far other
-    seeds would change a single run.
+    The interval is over the sample: the examples of all seeds are resampled together, and those that share an image
+    are one cluster across seeds. It shows how far other examples would change the mean; the deviation shows how far
+    another seed would change a single run.
 
     Args:
         results: scores of any models, tasks and metrics.
-        read: reads the predictions of which a result names the file: rows that count, and the metrics' settings.
+        read: reads the predictions of a result: the scored rows, and the metrics with their settings.
 
     Returns:
-        One summary for each model, task and metric of which there are several seeds.
+        One summary for each model, task and metric with several seeds.
     """
     groups: dict[str, dict[str, Result]] = {}
     for result in results:
-        # The same run made again on the same data is no further seed.
+        # An identical run on the same data is no further seed.
         run = json.dumps([result.benchmark.get("fingerprint"), result.scores], sort_keys=True)
-        groups.setdefault(_identity(result), {}).setdefault(run, result)
+        about = [result.model, data_variant(result.benchmark), result.metric, result.options]
+        groups.setdefault(json.dumps(about, sort_keys=True, default=str), {}).setdefault(run, result)
     return [_summary(list(group.values()), read) for group in groups.values() if len(group) > 1]
 
 
-def _identity(result: Result) -> str:
-    """All that results of one group have in common."""
-    about = [result.model, data_variant(result.benchmark), result.metric, result.options]
-    return json.dumps(about, sort_keys=True, default=str)
-
-
 def data_variant(benchmark: Mapping[str, Any]) -> str:
-    """What the data of a task are but for their seed: benchmark, task, configurations, split and builder options."""
+    """What identifies the data of a task except their seed: benchmark, task, configurations, split, options."""
     options = benchmark.get("options")
     fixed = {name: value for name, value in options.items() if name != SEED} if isinstance(options, dict) else {}
     about = [benchmark["name"], benchmark["task"], benchmark.get("configs"), benchmark.get("split"), fixed]
@@ -188,9 +187,3 @@ def _scores(sample: Line, seeds: Sequence[Line]) -> dict[str, SeedScore]:
             bounds = None if score.interval is None else list(score.interval)
             found[name] = SeedScore(statistics.fmean(values), statistics.stdev(values), bounds, values)
     return found
-
-
-def _cell(score: SeedScore | None) -> Cell:
-    if score is None:
-        return Cell("", ("",))
-    return Cell(f"{percent(score.mean)} ± {percent(score.standard_deviation)} %", (interval_cell(score.interval),))

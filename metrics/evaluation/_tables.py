@@ -1,26 +1,33 @@
-"""What the tables of results show: scores by category with their averages, and how they were computed."""
+"""The tables of results: scores by category with their averages, what else a metric gives, and how it was computed.
+
+What a metric gives besides its scores is recognised by its structure, not by its name: a mapping of labels to numbers,
+such as shares or means, is a table; so is a mapping of labels to scores, such as the averages of groups of categories.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ..common import documents
+from ..common.documents import INTERVAL, Cell, Column, Table, TableRow
+from ..common.formatting import MISSING, distinct_labels, interval, percent, words
 from ..records.results import Result
-from . import _render
-from ._details import interval_cell, part_tables, percent_cell
-from ._format import MISSING, distinct_labels, interval, percent, words
-from ._render import INTERVAL, Cell, Column, Table, TableRow
 
-_ALL, _MICRO, _MACRO = "all", "micro average", "macro average"
-BLIND = "blind"
+ALL, MICRO, MACRO = "all", "micro average", "macro average"
+CATEGORIES = "per_category"
+# Terminals and plots show tables by category for no more categories than this.
+MOST_CATEGORIES = 6
+_BLIND = "blind"
 _FEW_NAMES = 3
+_SUM_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Score:
-    """A score, its interval, and the level that is reached without seeing images; fractions, None where not known."""
+    """A score, its interval, and what a model that sees no image reaches; fractions, None where unknown."""
 
     value: float | None
     interval: tuple[float, float] | None
@@ -41,103 +48,151 @@ class Line:
 def lines(result: Result, others: Sequence[Result] = ()) -> list[Line]:
     """The lines of a result: its categories in the metric's order, then the micro and the macro average.
 
-    A set of one category has that line alone. The macro average's `n` counts the examples that it goes over: those of
-    the categories that are not rare.
+    With a single category there is one line. The macro average's `n` counts the examples of the categories that it
+    averages, which leave out rare ones.
 
     Args:
         result: the scores of one model by one metric.
-        others: results among which may be those of blind models on the same data: levels to compare with.
+        others: results among which may be those of blind models on the same data.
     """
-    scores = result.scores
     levels = _blind_levels(result, others)
 
-    def line(name: str, place: str, prefix: str = "", n: int | None = None, is_average: bool = True) -> Line:
-        part = _part(scores, place)
-        values = {
-            score: Score(
+    def line(name: str, category: str = "", prefix: str = "", n: int | None = None, is_average: bool = True) -> Line:
+        part = _part(result.scores, category)
+        scores = {}
+        for score in result.table_scores:
+            bounds = part.get(f"{prefix}{score}_interval")
+            scores[score] = Score(
                 part.get(prefix + score),
-                _pair(part.get(f"{prefix}{score}_interval")),
-                _best([_part(each, place).get(prefix + score) for each in levels], result.higher_is_better[score]),
+                None if bounds is None else (float(bounds[0]), float(bounds[1])),
+                _best([_part(each, category).get(prefix + score) for each in levels], result.higher_is_better[score]),
             )
-            for score in result.table_scores
-        }
-        return Line(name, values, None if prefix else part.get("tie_rate"), part["n"] if n is None else n, is_average)
+        return Line(name, scores, None if prefix else part.get("tie_rate"), part["n"] if n is None else n, is_average)
 
-    categories = [line(name, name, is_average=False) for name in scores.get("per_category", {})]
+    categories = [line(name, name, is_average=False) for name in result.scores.get(CATEGORIES, {})]
     if len(categories) == 1:
         return categories
     if not categories:
-        return [line(_ALL, "")]
-    averages = [line(_MICRO, "")]
-    if any(f"macro_{score}" in scores for score in result.table_scores):
-        averages.append(line(_MACRO, "", prefix="macro_", n=_macro_count(result)))
+        return [line(ALL)]
+    averages = [line(MICRO)]
+    if any(f"macro_{score}" in result.scores for score in result.table_scores):
+        averages.append(line(MACRO, prefix="macro_", n=_macro_count(result)))
     return [*categories, *averages]
 
 
-def whole(every: Sequence[Line]) -> Line:
-    """Of the lines of a result the one over all examples."""
+def overall(every: Sequence[Line]) -> Line:
+    """The line over all examples, among those of a result."""
     return next((line for line in every if line.is_average), every[0])
 
 
-def labels(results: Sequence[Result]) -> list[str]:
-    """What to call each result: its model, and what distinguishes it from others of this model, task and metric.
+def category_names(results: Sequence[Result]) -> list[str]:
+    """The names of all lines of some results: categories in order of first appearance, then the averages."""
+    every = [line for result in results for line in lines(result)]
+    return list(dict.fromkeys(line.name for line in sorted(every, key=lambda line: line.is_average)))
 
-    A variant is named by the configurations and the options of the data, such as a seed, and else by its file.
-    """
-    return [
-        f"{model} ({variant})" if variant else model
-        for model, variant in zip(model_labels(results), variants(results), strict=True)
-    ]
+
+def labels(results: Sequence[Result]) -> list[str]:
+    """A label for each result: its model, and in brackets what `variants` gives."""
+    named = zip(model_labels(results), variants(results), strict=True)
+    return [f"{model} ({variant})" if variant else model for model, variant in named]
 
 
 def model_labels(results: Sequence[Result]) -> list[str]:
-    """What to call the model of each result: its name, and where several share one what distinguishes them."""
+    """A label for the model of each result: its name, and where models share it what distinguishes them."""
     models = {_key(result.model): result.model for result in results}
     found = dict(zip(models, distinct_labels(list(models.values())), strict=True))
     return [found[_key(result.model)] for result in results]
 
 
 def variants(results: Sequence[Result]) -> list[str]:
-    """What distinguishes each result from others of the same model, task and metric, such as "seed 1"; mostly empty."""
+    """What distinguishes each result from others of the same model, task and metric, such as "seed 1"; mostly empty.
+
+    These are the configurations and the options of the data, or else the files.
+    """
     found = [""] * len(results)
     groups: dict[str, list[int]] = {}
-    for number, result in enumerate(results):
-        groups.setdefault(_key([result.model, *_where(result), result.metric]), []).append(number)
-    for numbers in groups.values():
-        for number, variant in zip(numbers, _distinguished([results[n] for n in numbers]), strict=True):
-            found[number] = variant
+    for index, result in enumerate(results):
+        groups.setdefault(_key([result.model, *_where(result), result.metric]), []).append(index)
+    for indices in groups.values():
+        for index, variant in zip(indices, _distinguished([results[index] for index in indices]), strict=True):
+            found[index] = variant
     return found
 
 
 def title(result: Result, label: str | None = None) -> str:
-    """What a result is about, in a line; the label of its model is its name by default."""
+    """Model, task and metric of a result; `label` replaces the model's name."""
     return f"{subject(result, label)}: {result.metric}"
 
 
 def subject(result: Result, label: str | None = None) -> str:
-    """The model and the task of a result, in words; the label of its model is its name by default."""
+    """Model and task of a result; `label` replaces the model's name."""
     benchmark, task = _where(result)
     return f"{label or result.model['name']} on {benchmark} ({task})"
 
 
 def summary_line(result: Result, label: str | None = None, others: Sequence[Result] = ()) -> str:
-    """A result in one line: what it is about, and its main score with interval, n, chance and blind level."""
-    over_all = whole(lines(result, others))
-    score = over_all.scores[result.main_score]
+    """A result in one line: its title, and the main score with interval, n, chance and blind level."""
+    line = overall(lines(result, others))
+    score = line.scores[result.main_score]
     bounds = f" [{interval(score.interval)}]" if score.interval else ""
     text = f"{title(result, label)}: {words(result.main_score)} {percent_cell(score.value) or MISSING}{bounds}"
-    text += f", n {over_all.n:,}"
-    levels = {"chance": result.chance.get(result.main_score), "blind": score.blind}
+    text += f", n {line.n:,}"
+    levels = {"chance": result.chance.get(result.main_score), _BLIND: score.blind}
     return text + "".join(f", {name} {percent_cell(level)}" for name, level in levels.items() if level is not None)
 
 
+def tables_of(results: Sequence[Result]) -> list[Table]:
+    """The tables of some results: for each its scores by category, then what else its metric gives."""
+    found = []
+    for result, label in zip(results, labels(results), strict=True):
+        every = lines(result, results)
+        note = " ".join(sentence for sentence in _sentences(result, every) if sentence)
+        found.append(_score_table(title(result, label), every, note))
+        found += [_label_table(result, name) for name in label_tables(result)]
+        found += [_group_table(result, name, parts) for name, parts in _groups(result).items()]
+        found += [table for table in (_further_scores(result), _category_shares(result)) if table is not None]
+    return found
+
+
+def to_markdown(results: Sequence[Result]) -> str:
+    """The tables of some results as Markdown."""
+    return documents.to_markdown(tables_of(results))
+
+
+def label_tables(result: Result) -> list[str]:
+    """The names of the mappings of labels to numbers in a result, such as shares that sum to 1."""
+    return [
+        name
+        for name, value in result.scores.items()
+        if isinstance(value, dict)
+        and value
+        and not name.endswith("_interval")
+        and all(isinstance(number, float) for number in value.values())
+    ]
+
+
+def is_share(values: Mapping[str, float]) -> bool:
+    """Whether the numbers of a table are shares of a whole."""
+    return abs(sum(values.values()) - 1) < _SUM_ROUNDING and min(values.values()) >= 0
+
+
+def percent_cell(value: float | None) -> str:
+    """A fraction in per cent for a table; empty for None."""
+    return "" if value is None else f"{percent(value)} %"
+
+
+def interval_cell(bounds: Sequence[float] | None) -> str:
+    """An interval of fractions for a table; empty for None."""
+    return "" if bounds is None else interval(bounds)
+
+
 def tie_sentence(result: Result) -> str:
-    """What a tie counts in a result, in a sentence; empty where nothing can be tied."""
+    """How ties were counted, in a sentence; empty for metrics without ties."""
     policy = result.options.get("ties")
     if policy is None:
         return ""
     score = words(result.main_score)
-    said = {
+    known = {
         True: {
             "wrong": "A tie counts as wrong",
             "half": "A tie counts with its chance of being right (half)",
@@ -149,54 +204,11 @@ def tie_sentence(result: Result) -> str:
             "right": f"A tie counts for the model (right): it adds nothing to {score}",
         },
     }[result.higher_is_better[result.main_score]]
-    return said.get(policy, f"Ties are decided by the policy {policy!r}") + "."
-
-
-def footnote(result: Result, others: Sequence[Result] = ()) -> str:
-    """How the numbers were made, what to compare them with and what is not in them."""
-    return " ".join(sentence for sentence in _sentences(result, lines(result, others)) if sentence)
-
-
-def tables_of(results: Sequence[Result]) -> list[Table]:
-    """The tables of some results: for each its scores by category, then what else its metric gives."""
-    found = []
-    for result, label in zip(results, labels(results), strict=True):
-        note = footnote(result, results)
-        found.append(score_table(title(result, label), lines(result, results), note))
-        found += part_tables(result)
-    return found
-
-
-def score_table(heading: str, every: Sequence[Line], note: str = "") -> Table:
-    """A table of lines: each score with its interval and, where some are known, blind levels; ties; n."""
-    with_blind = {name for line in every for name, score in line.scores.items() if score.blind is not None}
-    columns = [Column(words(name), (INTERVAL, *([BLIND] if name in with_blind else []))) for name in every[0].scores]
-    rows = [
-        TableRow(
-            line.name,
-            (
-                *(_cell(score, name in with_blind) for name, score in line.scores.items()),
-                Cell(percent_cell(line.tie_rate)),
-                Cell(f"{line.n:,}"),
-            ),
-            line.is_average,
-        )
-        for line in every
-    ]
-    return Table(heading, (*columns, Column("ties", repeated=True), Column("n", repeated=True)), tuple(rows), note)
-
-
-def to_markdown(results: Sequence[Result]) -> str:
-    """The tables of some results as Markdown."""
-    return _render.to_markdown(tables_of(results))
-
-
-def _cell(score: Score, with_blind: bool) -> Cell:
-    details = [interval_cell(score.interval)]
-    return Cell(percent_cell(score.value), (*details, *([percent_cell(score.blind)] if with_blind else [])))
+    return known.get(policy, f"Ties are decided by the policy {policy!r}") + "."
 
 
 def _sentences(result: Result, every: Sequence[Line]) -> Iterable[str]:
+    """How the numbers were computed, what to compare them with, and what is not in them."""
     options = result.options
     yield tie_sentence(result)
     if options.get("confidence"):
@@ -205,7 +217,9 @@ def _sentences(result: Result, every: Sequence[Line]) -> Iterable[str]:
     if any(score.blind is not None for line in every for score in line.scores.values()):
         yield "Blind: the best score of a rule or model that sees only the text."
     yield _macro_sentence(result)
-    yield _subsample_sentence(result)
+    spread = {name: result.scores.get(f"{name}_subsample_std") for name in result.table_scores}
+    shown = [f"{words(name)} ± {percent(value)}" for name, value in spread.items() if value is not None]
+    yield f"Standard deviation over 90 % subsets, in points: {', '.join(shown)}." if shown else ""
     for why, count in result.left_out.items():
         yield f"{count:,} examples are in no score: {why}."
     if result.missing:
@@ -225,8 +239,7 @@ def _chance_sentence(result: Result) -> str:
 
 
 def _macro_sentence(result: Result) -> str:
-    """What the macro average goes over, where that is not everything."""
-    counts = _macro_counts(result)
+    """Which categories the macro average leaves out, and why; empty where it averages all."""
     if not result.rare:
         return ""
     by_reason: dict[str, list[str]] = {}
@@ -236,32 +249,26 @@ def _macro_sentence(result: Result) -> str:
         f"{', '.join(names) if len(names) <= _FEW_NAMES else f'{len(names):,} categories'} ({why})"
         for why, names in by_reason.items()
     )
+    count = len(_macro_counts(result))
     return (
-        f"The macro average is over {len(counts):,} of {len(counts) + len(result.rare):,} categories, "
+        f"The macro average is over {count:,} of {count + len(result.rare):,} categories, "
         f"{_macro_count(result):,} of {result.scores['n']:,} examples; not in it: {left_out}."
     )
 
 
-def _subsample_sentence(result: Result) -> str:
-    spread = {name: result.scores.get(f"{name}_subsample_std") for name in result.table_scores}
-    shown = [f"{words(name)} ± {percent(value)}" for name, value in spread.items() if value is not None]
-    return f"Standard deviation over 90 % subsets, in points: {', '.join(shown)}." if shown else ""
-
-
-def _macro_counts(result: Result) -> dict[str, int]:
+def _macro_counts(result: Result) -> list[int]:
     """The number of examples of each category that the macro averages go over."""
-    parts = result.scores.get("per_category", {})
-    return {name: part["n"] for name, part in parts.items() if name not in result.rare}
+    return [part["n"] for name, part in result.scores.get(CATEGORIES, {}).items() if name not in result.rare]
 
 
 def _macro_count(result: Result) -> int:
-    """How many examples the macro averages go over; of categories that overlap at most all."""
+    """The number of examples that the macro averages go over; with overlapping categories at most all."""
     n = result.scores["n"]
-    return min(n, sum(_macro_counts(result).values())) if result.rare else n
+    return min(n, sum(_macro_counts(result))) if result.rare else n
 
 
 def _blind_levels(result: Result, others: Sequence[Result]) -> list[dict[str, Any]]:
-    """Scores that are reached on the same examples without seeing images, each in the form of a metric's results."""
+    """Scores reached on the same examples without seeing images, each in the form of a metric's results."""
     models = [
         other.scores
         for other in others
@@ -277,10 +284,10 @@ def _blind_levels(result: Result, others: Sequence[Result]) -> list[dict[str, An
 
 
 def _part(scores: dict[str, Any], category: str) -> dict[str, Any]:
-    """The scores of a category, or of all examples; blind levels come with the predictions and may be anything."""
+    """The scores of a category, or of all examples; blind levels come with the predictions and may be malformed."""
     if not category:
         return scores
-    parts = scores.get("per_category")
+    parts = scores.get(CATEGORIES)
     part = parts.get(category) if isinstance(parts, dict) else None
     return part if isinstance(part, dict) else {}
 
@@ -294,9 +301,11 @@ def _distinguished(group: Sequence[Result]) -> list[str]:
     """What distinguishes results of one model, task and metric: configurations and options, or else their files."""
     if len(group) == 1:
         return [""]
-    facts: list[dict[str, Any]] = [
-        {"configs": "+".join(map(str, result.benchmark.get("configs") or [])), **_options(result)} for result in group
-    ]
+    facts: list[dict[str, Any]] = []
+    for result in group:
+        options = result.benchmark.get("options")
+        configs = "+".join(map(str, result.benchmark.get("configs") or []))
+        facts.append({"configs": configs, **(options if isinstance(options, dict) else {})})
     if all(each == facts[0] for each in facts):
         facts = [{"file": result.predictions["file"]} for result in group]
     keys = dict.fromkeys(key for each in facts for key in each)
@@ -307,12 +316,6 @@ def _distinguished(group: Sequence[Result]) -> list[str]:
     ]
 
 
-def _options(result: Result) -> dict[str, Any]:
-    """The options with which the benchmark's data were built."""
-    options = result.benchmark.get("options")
-    return options if isinstance(options, dict) else {}
-
-
 def _where(result: Result) -> tuple[str, str]:
     return result.benchmark["name"], result.benchmark["task"]
 
@@ -321,5 +324,127 @@ def _key(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
-def _pair(bounds: Any) -> tuple[float, float] | None:
-    return None if bounds is None else (float(bounds[0]), float(bounds[1]))
+def _score_table(heading: str, every: Sequence[Line], note: str) -> Table:
+    """Each score with its interval and, where some are known, blind levels; ties; n."""
+    with_blind = {name for line in every for name, score in line.scores.items() if score.blind is not None}
+    columns = [Column(words(name), (INTERVAL, *([_BLIND] if name in with_blind else []))) for name in every[0].scores]
+    rows = []
+    for line in every:
+        cells = []
+        for name, score in line.scores.items():
+            blind = [percent_cell(score.blind)] if name in with_blind else []
+            cells.append(Cell(percent_cell(score.value), (interval_cell(score.interval), *blind)))
+        cells += [Cell(percent_cell(line.tie_rate)), Cell(f"{line.n:,}")]
+        rows.append(TableRow(line.name, tuple(cells), line.is_average))
+    return Table(heading, (*columns, Column("ties", repeated=True), Column("n", repeated=True)), tuple(rows), note)
+
+
+def _label_table(result: Result, name: str) -> Table:
+    """A column for each label of a mapping of labels to numbers."""
+    shares = is_share(result.scores[name])
+
+    def cells(part: Mapping[str, Any]) -> list[Cell]:
+        bounds = part.get(f"{name}_interval", {})
+        return [_number_cell(part[name].get(label), bounds.get(label), shares) for label in result.scores[name]]
+
+    return _by_category(result, words(name), list(result.scores[name]), cells)
+
+
+def _further_scores(result: Result) -> Table | None:
+    """The scores that the metric's main table leaves out; those without intervals, such as ranks, are no fractions."""
+    whole = result.scores
+    keys = [key for key in whole if key not in result.table_scores and _is_score(result, key)]
+    if not keys:
+        return None
+
+    def cells(part: Mapping[str, Any]) -> list[Cell]:
+        return [_number_cell(part.get(key), part.get(f"{key}_interval"), f"{key}_interval" in whole) for key in keys]
+
+    return _by_category(result, "further scores", [words(key) for key in keys], cells)
+
+
+def _by_category(
+    result: Result, heading: str, headers: Sequence[str], cells: Callable[[Mapping[str, Any]], list[Cell]]
+) -> Table:
+    """A table with a row for each category and one for all examples; in a terminal with a row for each header."""
+    parts = {**result.scores.get(CATEGORIES, {}), ALL: result.scores}
+    if len(parts) == 2:
+        del parts[ALL]
+    rows = [
+        TableRow(name, tuple(cells(part)), is_average=name == ALL and len(parts) > 1) for name, part in parts.items()
+    ]
+    columns = tuple(Column(header, (INTERVAL,)) for header in headers)
+    table = Table(heading, columns, tuple(rows), is_part=True)
+    *categories, whole = rows
+    shown = [whole, *(categories if len(categories) <= MOST_CATEGORIES else [])]
+    turned = tuple(
+        TableRow(header, (whole.cells[index], *(Cell(row.cells[index].value) for row in shown[1:])))
+        for index, header in enumerate(headers)
+    )
+    turned_columns = (Column(whole.name, (INTERVAL,)), *(Column(words(row.name)) for row in shown[1:]))
+    return replace(table, compact=replace(table, columns=turned_columns, rows=turned))
+
+
+def _number_cell(value: float | None, bounds: Sequence[float] | None, as_percent: bool) -> Cell:
+    """A fraction, or a number on another scale, such as a mean score or a rank, with four digits."""
+    if as_percent:
+        return Cell(percent_cell(value), (interval_cell(bounds),))
+    low_and_high = "" if bounds is None else " – ".join(map(_digits, bounds))
+    return Cell("" if value is None else _digits(value), (low_and_high,))
+
+
+def _digits(value: float) -> str:
+    return f"{value:#.4g}".rstrip(".")
+
+
+def _groups(result: Result) -> dict[str, dict[str, Any]]:
+    """The mappings of labels to scores in a result, without that of categories."""
+    return {
+        name: parts
+        for name, parts in result.scores.items()
+        if name != CATEGORIES
+        and isinstance(parts, dict)
+        and parts
+        and all(isinstance(part, dict) and "n" in part for part in parts.values())
+    }
+
+
+def _group_table(result: Result, name: str, parts: Mapping[str, Mapping[str, Any]]) -> Table:
+    """A row for each group of examples, with the scores that tables show and their macro averages."""
+    every = [key for score in result.table_scores for key in (score, f"macro_{score}")]
+    keys = [key for key in every if any(key in part for part in parts.values())]
+    columns = [*(Column(words(key), (INTERVAL,)) for key in keys), Column("ties", repeated=True)]
+    rows = []
+    for label, part in parts.items():
+        cells = []
+        for key in keys:
+            value, spread = percent_cell(part.get(key)), part.get(f"{key}_std")
+            if spread is not None and value:
+                value = f"{value.removesuffix(' %')} ± {percent(spread)} %"
+            cells.append(Cell(value, (interval_cell(part.get(f"{key}_interval")),)))
+        cells += [Cell(percent_cell(part.get("tie_rate"))), Cell(f"{part['n']:,}")]
+        rows.append(TableRow(label, tuple(cells)))
+    return Table(words(name), (*columns, Column("n", repeated=True)), tuple(rows), is_part=True)
+
+
+def _is_score(result: Result, key: str) -> bool:
+    value = result.scores[key]
+    is_number = value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+    return is_number and not key.startswith("macro_") and result.spec.score(key) is not None
+
+
+def _category_shares(result: Result) -> Table | None:
+    """Fractions that the metric gives for each category and that are no scores, such as shares of all errors."""
+    parts = result.scores.get(CATEGORIES, {})
+    keys = dict.fromkeys(key for part in parts.values() for key in part if _is_fraction(result, key, parts))
+    if not keys:
+        return None
+    rows = [TableRow(name, tuple(Cell(percent_cell(part.get(key))) for key in keys)) for name, part in parts.items()]
+    return Table("by category", tuple(Column(words(key)) for key in keys), tuple(rows), is_part=True)
+
+
+def _is_fraction(result: Result, key: str, parts: Mapping[str, Mapping[str, Any]]) -> bool:
+    if key == "tie_rate" or key.endswith(("_interval", "_std")) or result.spec.score(key) is not None:
+        return False
+    known = [part[key] for part in parts.values() if part.get(key) is not None]
+    return bool(known) and all(isinstance(value, float) and 0 <= value <= 1 for value in known)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import inspect
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import numpy as np
@@ -49,8 +47,7 @@ class CheckedInputs(EvaluationModule):
             for name in self._feature_names():
                 if arguments.get(name) is None:
                     raise ScoresError(f"{name} are missing; pass one for each example")
-        with _without_collection():
-            return super().compute(**arguments)
+        return super().compute(**arguments)
 
     def add(self, **example: Any) -> None:
         """Add one example, as a batch of one."""
@@ -119,18 +116,6 @@ class BoxInputs(CheckedInputs):
         """Raise a `ScoresError` for a row that is no mapping, or with a key missing or too many."""
         for side, rows in batch.items():
             check_keys(list(rows), side)
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Keep the garbage collector from walking all rows while `evaluate` copies them, which takes most of its time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def option_names(function: Callable[..., Any]) -> list[str]:

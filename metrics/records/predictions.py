@@ -1,12 +1,12 @@
-"""The predictions file: what a model said, raw, one row for each example; a Parquet file.
+"""Files of predictions: the raw scores of a model, one row for each example; Parquet.
 
-Every number that this project prints, plots, publishes or ranks is computed from predictions. The columns of each type
-of predictions are in ``schema``.
-
-The file's metadata holds, under ``vl_assay``, one JSON object: `schema`, `version`, `task_type` (one of
-``schema.ROWS``), `benchmark` (name, task, configs, split, fingerprint, rows, missing), `model` (name, family,
+Every number that this project prints, plots, publishes or ranks is computed from predictions. The columns of each task
+type are in ``schema``. The file's metadata holds, under ``vl_assay``, one JSON object: `schema`, `version`, `task_type`
+(one of ``schema.ROWS``), `benchmark` (name, task, configs, split, fingerprint, rows, missing), `model` (name, family,
 revision, dtype, preprocessing …) and `run` (versions of the code and the libraries, device, processes, seed, counts,
 seconds).
+
+Version 1 had the schema "vl-assay/sheet", the key `kind` for `task_type`, and "answers" for "vqa". It is still read.
 """
 
 from __future__ import annotations
@@ -28,21 +28,20 @@ from .schema import ROWS, MatchingRow, RetrievalRow, Row
 SCHEMA = "vl-assay/predictions"
 VERSION = 2
 _METADATA_KEY = b"vl_assay"
-# Version 1 called predictions "sheets", and the type of a task its "kind".
 _SCHEMA_1 = "vl-assay/sheet"
 _TYPES_1 = {"answers": "vqa"}
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """A predictions file: its rows, in the dataset's order, and its metadata."""
+    """The rows of a file, in the dataset's order, and its metadata."""
 
     rows: Sequence[Row]
     metadata: dict[str, Any]
 
     @property
     def task_type(self) -> str:
-        """What the rows are: one of ``schema.ROWS``."""
+        """The type of the rows: one of ``schema.ROWS``."""
         return self.rows[0].task_type if self.rows else self.metadata.get("task_type", MatchingRow.task_type)
 
     @property
@@ -62,13 +61,13 @@ class Predictions:
 
 
 def write_predictions(path: str | Path, predictions: Predictions) -> None:
-    """Write a predictions file atomically, after the same checks as `read_predictions`.
+    """Validate predictions as `read_predictions` does and write them atomically.
 
     Raises:
-        PredictionsError: the predictions file does not follow its schema.
-        StorageError: it could not be written.
+        PredictionsError: they do not follow the schema.
+        StorageError: the file could not be written.
     """
-    _check(predictions, "this predictions file")
+    _check(predictions, "these predictions")
     columns = ROWS[predictions.task_type].columns
     arrays = [pa.array([getattr(row, field.name) for row in predictions.rows], field.type) for field in columns]
     metadata = {"schema": SCHEMA, "version": VERSION, "task_type": predictions.task_type, **predictions.metadata}
@@ -80,15 +79,15 @@ def write_predictions(path: str | Path, predictions: Predictions) -> None:
 
 
 def read_predictions(path: str | Path) -> Predictions:
-    """Read and check a predictions file.
+    """Read and validate a file of predictions.
 
     Raises:
-        PredictionsError: the file is missing, damaged, of another version, or breaks a rule of the schema; the message
-            names the file and the row.
+        PredictionsError: the file is missing, damaged, of an unknown version, or does not follow the schema; the
+            message names the file and the row.
     """
     path = Path(path)
     if path.is_dir():
-        raise PredictionsError(f"{path} is a folder; name the predictions in it")
+        raise PredictionsError(f"{path} is a folder; name a file of predictions in it")
     try:
         table = pq.read_table(path)
     except FileNotFoundError:
@@ -99,9 +98,8 @@ def read_predictions(path: str | Path) -> Predictions:
     row_class = ROWS[metadata["task_type"]]
     if table.schema.remove_metadata() != row_class.columns:
         raise PredictionsError(
-            f"{path}: the columns are {table.schema.remove_metadata()}; a predictions file of the type "
-            f"{metadata['task_type']} has "
-            f"{row_class.columns}"
+            f"{path}: the columns are {table.schema.remove_metadata()}; expected for the task type "
+            f"{metadata['task_type']}: {row_class.columns}"
         )
     try:
         predictions = Predictions(_rows(table, row_class), metadata)
@@ -112,10 +110,10 @@ def read_predictions(path: str | Path) -> Predictions:
 
 
 def prediction_files(*paths: str | Path) -> list[Path]:
-    """Files of predictions: those named, and of folders all that lie in them, sorted.
+    """The files of predictions among paths: files as they are, and for a folder the files in it, sorted.
 
     Raises:
-        PredictionsError: a folder holds none.
+        PredictionsError: a folder without predictions.
     """
     found: list[Path] = []
     for path in map(Path, paths):
@@ -135,13 +133,13 @@ def _has_metadata(path: Path) -> bool:
     try:
         return _METADATA_KEY in (pq.read_schema(path).metadata or {})
     except (pa.ArrowException, OSError):
-        return True  # damaged: reading it says how
+        return True  # damaged: reading it raises the error
 
 
 def _rows(table: pa.Table, row_class: type[Row]) -> list[Row]:
     if row_class is not RetrievalRow:
         return [row_class(**row) for row in table.to_pylist()]
-    # As Python numbers the scores of a retrieval set would take ten times their size.
+    # As Python floats the scores of a retrieval set would take ten times the memory.
     scores = [None if row.values is None else row.values.to_numpy(zero_copy_only=False) for row in table["scores"]]
     rows = table.drop_columns(["scores"]).to_pylist()
     return [row_class(**row, scores=found) for row, found in zip(rows, scores, strict=True)]
@@ -155,7 +153,7 @@ def file_hash(path: str | Path) -> str:
 
 def _metadata(table: pa.Table, path: Path) -> dict[str, Any]:
     def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is no number")
+        raise ValueError(f"{constant} is not valid JSON")
 
     try:
         metadata = json.loads((table.schema.metadata or {})[_METADATA_KEY], parse_constant=refuse)
@@ -173,13 +171,13 @@ def _metadata(table: pa.Table, path: Path) -> dict[str, Any]:
         )
     if metadata.get("task_type") not in ROWS:
         raise PredictionsError(
-            f"{path} is a predictions file of the type {metadata.get('task_type')!r}; there are {', '.join(ROWS)}"
+            f"{path} has the task type {metadata.get('task_type')!r}; expected one of {', '.join(ROWS)}"
         )
     return metadata
 
 
 def _check_metadata(predictions: Predictions, name: str) -> None:
-    """What results and reports take from the metadata is there and of its type; names have no control characters."""
+    """Validate the metadata that results and reports use; names must be printable."""
     for section, field, kind in (
         ("model", "name", str),
         ("benchmark", "name", str),
@@ -216,7 +214,7 @@ def _check(predictions: Predictions, name: str) -> None:
         problem = row.problem()
         if problem is None and isinstance(row, RetrievalRow) and row.scores is not None:
             width = width or len(row.scores)
-            problem = None if len(row.scores) == width else f"{len(row.scores)} scores, not {width} as those before"
+            problem = None if len(row.scores) == width else f"{len(row.scores)} scores; the rows before have {width}"
         if row.id in seen:
             problem = "its id came before"
         if problem:

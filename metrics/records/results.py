@@ -1,24 +1,24 @@
-"""Results: what the metrics computed from predictions; one JSON file.
+"""Results: the scores that metrics computed from predictions; one JSON file.
 
 ```
 {"schema": "vl-assay/results", "version": 3, "code": "<version of vl-assay>",
  "results": [{"model": {…}, "benchmark": {…}, "run": {…},        as in the predictions file's metadata
               "predictions": {"file": …, "sha256": …},                 where the numbers come from
               "metric": "sugarcrepe_itm", "options": {…},        how they were computed
-              "missing": 0,                                      examples without an image, not in any score
+              "missing": 0,                                      examples without an image, which are in no score
               "scores": {…},                                     what the metric returned
               "table_scores": ["accuracy"],                      the scores to show in tables, and
               "main_score": "accuracy",                          the one to plot
               "higher_is_better": {"accuracy": true},            which way each of them goes
               "chance": {…},                                     what random scores would get, by score
-              "rare": {…}, "left_out": {…}}]}                    categories in no macro average, and why; examples in
-                                                                 no score, counted by why
+              "rare": {…}, "left_out": {…}}]}                    categories in no macro average, with the reason;
+                                                                 number of examples in no score, by reason
 ```
 
 Version 2 called `predictions` "sheet"; version 1 also called `table_scores` "shown" and `main_score` "headline", and
 had none of `higher_is_better`, `rare` and `left_out`. Both are still read.
 
-The predictions file's hash, the metric's name and its options are all that it takes to compute the scores again.
+The hash of the predictions, the metric's name and its options suffice to compute the scores again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ VERSION = 3
 
 @dataclass(frozen=True)
 class Result:
-    """The scores of one file of predictions by one metric; see the module's text."""
+    """The scores of one file of predictions by one metric; see the module's docstring."""
 
     model: dict[str, Any]
     benchmark: dict[str, Any]
@@ -63,7 +63,7 @@ class Result:
 
     @property
     def blind(self) -> dict[str, float]:
-        """The best that a rule which sees captions alone reaches on these examples, by score; empty where not known."""
+        """The best score of a rule that sees only captions on these examples, by score; empty if unknown."""
         found = self.benchmark.get("blind")
         levels = found.get(self.metric) if isinstance(found, dict) else None
         return levels if isinstance(levels, dict) else {}
@@ -84,12 +84,12 @@ def read_results(path: str | Path) -> list[Result]:
     """Read results.
 
     Raises:
-        PredictionsError: the file is missing, damaged or of another version.
+        PredictionsError: the file is missing, damaged or of an unknown version.
     """
     try:
         content = Path(path).read_bytes()
     except OSError as error:
-        raise PredictionsError(f"{path} is no results file: {error}") from error
+        raise PredictionsError(f"{path} is not a results file: {error}") from error
     return parse_results(content, str(path))
 
 
@@ -97,24 +97,22 @@ def parse_results(content: bytes, name: str) -> list[Result]:
     """The results in the content of a file, called `name` in messages.
 
     Raises:
-        PredictionsError: it is damaged or of another version.
+        PredictionsError: it is damaged or of an unknown version.
     """
     try:
         document = json.loads(content)
         found = (document["schema"], document["version"])
         if found[0] != SCHEMA or found[1] not in (1, 2, VERSION):
-            raise PredictionsError(
-                f"{name} says schema and version {found}; this version reads {SCHEMA}, versions 1 to {VERSION}"
-            )
+            raise PredictionsError(f"{name} has schema and version {found}; expected {SCHEMA}, version 1 to {VERSION}")
         return [Result(**_upgraded(result, found[1])) for result in document["results"]]
     except PredictionsError:
         raise
     except (ValueError, KeyError, TypeError, UnknownNameError) as error:
-        raise PredictionsError(f"{name} is no results file: {error}") from error
+        raise PredictionsError(f"{name} is not a results file: {error}") from error
 
 
 def _upgraded(result: dict[str, Any], version: int) -> dict[str, Any]:
-    """A result of an earlier version as this version has it."""
+    """A result of an earlier version in the form of this one."""
     found = dict(result)
     if version < 3:
         found["predictions"] = found.pop("sheet")

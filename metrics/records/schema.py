@@ -1,37 +1,37 @@
-"""The rows of predictions: what a model said of one example, one class for each task type.
+"""The rows of predictions: the scores of one example, one class for each task type.
 
 Every row starts with
 
 | column   | type         | meaning |
 |---|---|---|
-| id       | string       | the example's id in the dataset, each once |
+| id       | string       | the example's id in the dataset, unique |
 | config   | string       | the dataset's configuration |
 | category | string       | what the example tests |
-| tags     | list<string> | further labels, which may overlap; empty where there are none |
+| tags     | list<string> | further labels, which may overlap; may be empty |
 | cluster  | string       | equal in rows that are not independent although they show different images; else null |
-| images   | list<string> | content key of each image (SHA-256 of its file, 32 hex digits); "" where missing |
-|          |              | ("file:" and its name where it was not read, as with answers from a file) |
+| images   | list<string> | content key of each image (SHA-256 of its file, 32 hex digits); "" if missing |
+|          |              | ("file:" and its name if it was not read, as for precomputed predictions) |
 
-and goes on by its task type. What the model said is null where an image is missing, and only there.
+followed by the columns of its task type. Predictions are null if and only if an image is missing.
 
 | task type | column   | type                       | meaning |
 |---|---|---|---|
-| matching  | correct  | list<int32>                | for each image, the index of its right caption |
+| matching  | correct  | list<int32>                | for each image, the index of its correct caption |
 |           | scores   | list<list<double>>         | images × captions, higher is a better match |
-| retrieval | correct  | list<int32>                | the columns of the right captions of its only image |
+| retrieval | correct  | list<int32>                | the columns of the correct captions of its only image |
 |           | scores   | list<float>                | the image with every caption of the set, higher is better |
 | detection | positive | bool                       | whether the caption is true of the image |
-|           | pair     | string                     | equal for a caption's true image and its distractors |
+|           | pair     | string                     | equal for a caption's positive image and its distractors |
 |           | phrases  | list<struct>               | `text`, `start` and `end` of each phrase in the caption |
-|           | truth    | list<list<list<double>>>   | for each phrase its true boxes |
-|           | boxes    | list<list<list<double>>>   | for each phrase the boxes that the model drew |
-|           | scores   | list<list<double>>         | for each phrase how sure it is of each of them |
-| vqa       | question | string                     | what was asked |
-|           | correct  | bool                       | whether "yes" is the right answer |
-|           | score    | double                     | above 0 for "yes", below for "no"; 0 is no answer, and wrong |
+|           | truth    | list<list<list<double>>>   | for each phrase its ground-truth boxes |
+|           | boxes    | list<list<list<double>>>   | for each phrase the predicted boxes |
+|           | scores   | list<list<double>>         | for each phrase the confidence of each of them |
+| vqa       | question | string                     | the question |
+|           | correct  | bool                       | whether "yes" is the correct answer |
+|           | score    | double                     | above 0 for "yes", below for "no"; 0 is no answer and wrong |
 
-Boxes are x1, y1, x2, y2 in pixels of the whole image. Retrieval keeps scores in single precision: for COCO there are
-125 million.
+Boxes are x1, y1, x2, y2 in pixels of the whole image. Retrieval keeps scores in single precision: COCO has 125 million
+of them.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _PHRASE = pa.struct([("text", pa.string()), ("start", pa.int32()), ("end", pa.in
 
 def _schema(**own: pa.DataType) -> pa.Schema:
     common = {"id": pa.string(), "config": pa.string(), "category": pa.string(), "images": pa.list_(pa.string())}
-    said = ("scores", "score", "boxes")
+    predicted = ("scores", "score", "boxes")
     return pa.schema(
         [
             *(pa.field(name, kind, nullable=False) for name, kind in common.items()),
-            *(pa.field(name, kind, nullable=name in said) for name, kind in own.items()),
+            *(pa.field(name, kind, nullable=name in predicted) for name, kind in own.items()),
             pa.field("tags", pa.list_(pa.string()), nullable=False),
             pa.field("cluster", pa.string()),
         ]
@@ -63,7 +63,7 @@ def _schema(**own: pa.DataType) -> pa.Schema:
 
 @dataclass(frozen=True)
 class Row:
-    """What the rows of all task types have in common; see the module's text."""
+    """The columns that all task types share; see the module's docstring."""
 
     task_type: ClassVar[str]
     columns: ClassVar[pa.Schema]
@@ -77,20 +77,20 @@ class Row:
 
     @property
     def is_scored(self) -> bool:
-        """Whether the model said something of this example."""
+        """Whether the example has predictions."""
         return getattr(self, "scores", None) is not None
 
     def problem(self) -> str | None:
-        """What breaks a rule of the schema, in words; None where nothing does."""
+        """How the row breaks the schema; None if it does not."""
         for field_ in type(self).columns:
             value = getattr(self, field_.name)
             if not field_.nullable and (value is None or (isinstance(value, list) and None in value)):
                 return f"a value is missing in {field_.name}"
         texts = [self.id, self.config, self.category, *self.tags, self.cluster or ""]
         if not all(text.isprintable() for text in texts):
-            return "its id, config, category, tags or cluster has control characters"
+            return "control characters in its id, config, category, tags or cluster"
         if not self.images:
-            return "it has no images"
+            return "no images"
         if not self.is_scored:
             return None if "" in self.images else "no scores, though no image is missing"
         return "scores, though an image is missing" if "" in self.images else self._problem()
@@ -110,9 +110,9 @@ class MatchingRow(Row):
     scores: list[list[float]] | None
 
     def problem(self) -> str | None:
-        """As for every row, and each image has its right caption."""
+        """As for every row; each image has a correct caption."""
         if self.correct is not None and self.images is not None and len(self.correct) != len(self.images):
-            return f"{len(self.images)} images but {len(self.correct)} right captions"
+            return f"{len(self.images)} images but {len(self.correct)} correct captions"
         return super().problem()
 
     def _problem(self) -> str | None:
@@ -125,9 +125,9 @@ class MatchingRow(Row):
         if len(widths) != 1 or widths < {1}:
             return f"rows of scores of different lengths {sorted(widths)}"
         if len(self.images) > 1 and self.correct != list(range(len(self.images))):
-            return f"right captions {self.correct}; of several images each has the caption of its number"
+            return f"correct captions {self.correct}; of several images, image i must have caption i"
         if not all(0 <= index < len(scores[0]) for index in self.correct):
-            return f"right caption {self.correct} outside the {len(scores[0])} captions"
+            return f"correct caption {self.correct} outside the {len(scores[0])} captions"
         return _not_finite(score for row in scores for score in row)
 
 
@@ -144,9 +144,9 @@ class RetrievalRow(Row):
     def _problem(self) -> str | None:
         assert self.scores is not None
         if len(self.images) != 1:
-            return f"{len(self.images)} images; a row of a retrieval predictions has one"
+            return f"{len(self.images)} images; a row of retrieval has one"
         if not self.correct or not all(0 <= index < len(self.scores) for index in self.correct):
-            return f"right captions {self.correct} outside the {len(self.scores)} captions"
+            return f"correct captions {self.correct} outside the {len(self.scores)} captions"
         return None if np.isfinite(self.scores).all() else _NOT_FINITE
 
 
@@ -177,13 +177,12 @@ class DetectionRow(Row):
             if None in phrase.values() or not 0 <= phrase["start"] <= phrase["end"]:
                 return f"the phrase {phrase} has no text, or ends before it starts"
         if len(self.images) != 1:
-            return f"{len(self.images)} images; a row of a detection predictions has one"
+            return f"{len(self.images)} images; a row of detection has one"
         if not len(boxes) == len(scores) == len(self.truth) == count:
-            return (
-                f"boxes, scores and true boxes of {len(boxes)}, {len(scores)} and {len(self.truth)} of {count} phrases"
-            )
+            sizes = f"{len(boxes)}, {len(scores)} and {len(self.truth)}"
+            return f"boxes, scores and ground truth of {sizes} of {count} phrases"
         if None in boxes or None in scores or [len(found) for found in boxes] != [len(sure) for sure in scores]:
-            return "a phrase has other numbers of boxes than of scores"
+            return "a phrase with different numbers of boxes and scores"
         for box in (box for side in (boxes, self.truth) for found in side for box in found):
             if box is None or len(box) != 4 or _not_finite(box) or box[0] > box[2] or box[1] > box[3]:
                 return f"the box {box} is not x1, y1, x2, y2 with x1 <= x2 and y1 <= y2"
@@ -192,7 +191,7 @@ class DetectionRow(Row):
 
 @dataclass(frozen=True)
 class VQARow(Row):
-    """A question about one image, to be answered by yes or no."""
+    """A yes-or-no question about one image."""
 
     task_type = "vqa"
     columns = _schema(question=pa.string(), correct=pa.bool_(), score=pa.float64())
@@ -203,12 +202,12 @@ class VQARow(Row):
 
     @property
     def is_scored(self) -> bool:
-        """Whether the model was asked; a score of 0 says that it gave no answer."""
+        """Whether the model was asked; a score of 0 means that it gave no answer."""
         return self.score is not None
 
     def _problem(self) -> str | None:
         if len(self.images) != 1:
-            return f"{len(self.images)} images; a row of a predictions file of answers has one"
+            return f"{len(self.images)} images; a row of vqa has one"
         return _not_finite([self.score])
 
 

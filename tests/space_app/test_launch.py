@@ -15,7 +15,7 @@ ENTRIES = published()
 
 def typed_again(table):
     """What a table holds as it was typed a second time: values by the row and column that the paper prints."""
-    return {place: text for place, text in AGAIN[table.name].values().items() if place[1] != "# Samples"}
+    return {place: text for place, text in AGAIN[table.name].items() if place[1] != "# Samples"}
 
 
 def test_every_table_was_typed_a_second_time_and_those_of_the_issue_are_there():
@@ -49,7 +49,7 @@ def test_values_are_kept_with_all_the_digits_that_are_printed(table):
 
 
 def test_numbers_of_examples_of_aros_relations_are_those_typed_a_second_time():
-    counts = {row: int(text) for (row, header), text in AGAIN["aro-2"].values().items() if header == "# Samples"}
+    counts = {row: int(text) for (row, header), text in AGAIN["aro-2"].items() if header == "# Samples"}
     assert {column.name: column.n for column in all_tables()["aro-2"].columns if column.n} == counts
 
 

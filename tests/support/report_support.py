@@ -14,11 +14,7 @@ def write(path, rows, benchmark="toy_scenes", task="itm", model="a", about=None,
     """A file of predictions; `about` describes the model further, `facts` the benchmark."""
     missing = [row.id for row in rows if not row.is_scored]
     described = {"name": benchmark, "task": task, "rows": len(rows), "missing": missing, "fingerprint": "f" * 64}
-    metadata = {
-        "model": {"name": model} | (about or {}),
-        "benchmark": described | facts,
-        "task_type": rows[0].task_type,
-    }
+    metadata = {"model": {"name": model} | (about or {}), "benchmark": described | facts}
     write_predictions(path, Predictions(rows, metadata))
     return path
 
@@ -31,24 +27,29 @@ def matching(scores, categories=("swap_obj", "swap_att"), config="itm"):
     ]
 
 
-def groups(rng, n, categories):
+def groups(scores, categories=("swap_obj", "swap_att")):
+    """Groups of two images, from scores of shape (n, 2, 2); one in three has tags, one of them like a row's number."""
     return [
-        MatchingRow(str(k), "groups", categories[k % len(categories)], [f"i{k}", f"j{k}"], [0, 1], each.tolist())
-        for k, each in enumerate(rng.normal(size=(n, 2, 2)))
+        MatchingRow(
+            str(n), "groups", categories[n % len(categories)], [f"i{n}", f"j{n}"], [0, 1],
+            [list(map(float, row)) for row in each], tags=[] if n % 3 else ["1", "tag"],
+        )
+        for n, each in enumerate(scores)
+    ]  # fmt: skip
+
+
+def retrieval(scores):
+    """Images with as many captions of their own, from scores of shape (n, n)."""
+    return [
+        RetrievalRow(str(n), "retrieval", "retrieval", [f"i{n}"], [n], np.float32(row)) for n, row in enumerate(scores)
     ]
 
 
-def retrieval(rng, n):
+def answers(scores):
+    """Questions of which every two are of the same image, from scores of shape (n,)."""
     return [
-        RetrievalRow(str(k), "retrieval", "retrieval", [f"i{k}"], [k], np.float32(row))
-        for k, row in enumerate(rng.normal(size=(n, n)))
-    ]
-
-
-def answers(rng, n):
-    return [
-        VQARow(str(k), "vqa", ("objects", "relations")[k // 2 % 2], [f"i{k}"], "?", k % 2 == 0, float(score))
-        for k, score in enumerate(rng.normal(size=n))
+        VQARow(str(n), "vqa", ("objects", "relations")[n % 2], [f"i{n // 2}"], "?", n % 4 < 2, float(score))
+        for n, score in enumerate(scores)
     ]
 
 

@@ -10,60 +10,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import report_support
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from report_support import answers, detections, groups, write
 
 from vl_assay.hub_datasets import compare, report
 from vl_assay.metrics.common.command_line import main
 from vl_assay.metrics.common.errors import PredictionsError, ScoresError, UnknownNameError
 from vl_assay.metrics.evaluation import Comparison
 from vl_assay.metrics.functional.aro import SYMMETRIC
-from vl_assay.metrics.records.predictions import Predictions, file_hash, write_predictions
-from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, VQARow
+from vl_assay.metrics.records.predictions import file_hash
+from vl_assay.metrics.records.schema import RetrievalRow
 
 QUICK = {"resamples": 100, "permutations": 100}
 CATEGORIES = ("swap_obj", "swap_att", "replace_obj")
 
 
-def write(path, rows, benchmark="toy_scenes", task="itm", model="a", **changes):
-    missing = [row.id for row in rows if not row.is_scored]
-    facts = {"name": benchmark, "task": task, "rows": len(rows), "missing": missing, "fingerprint": "f" * 64}
-    write_predictions(
-        path,
-        Predictions(rows, {"model": {"name": model}, "benchmark": facts | changes, "task_type": rows[0].task_type}),
-    )
-    return path
-
-
-def matching(scores, categories=CATEGORIES, config="itm"):
-    """Rows of one image each, of which every two are of the same image, from scores of shape (n, k)."""
-    return [
-        MatchingRow(str(n), config, categories[n % len(categories)], [f"i{n // 2}"], [0], [list(map(float, row))])
-        for n, row in enumerate(scores)
-    ]
-
-
-def groups(scores):
-    """Groups of two images; one in three has tags, of which one looks like a row's number."""
-    return [
-        MatchingRow(
-            str(n),
-            "groups",
-            CATEGORIES[n % 2],
-            [f"i{n}", f"j{n}"],
-            [0, 1],
-            each.tolist(),
-            tags=[] if n % 3 else ["1", "tag"],
-        )
-        for n, each in enumerate(scores)
-    ]
-
-
-def answers(scores):
-    return [
-        VQARow(str(n), "vqa", CATEGORIES[n % 2], [f"i{n // 2}"], "?", n % 4 < 2, float(score))
-        for n, score in enumerate(scores)
-    ]
+def matching(scores, categories=CATEGORIES):
+    return report_support.matching(scores, categories)
 
 
 def retrieval(scores):
@@ -235,11 +200,12 @@ ROWS = matching([[2, 1]] * 6)
         (ROWS[1:], {}, "1 of the 6 examples of .*a.parquet are not in the other file, such as '0'"),
         (changed(ROWS, 0, id="x"), {}, "1 of the 6 examples of .*a.parquet are not in the other file"),
         ([*ROWS, dataclasses.replace(ROWS[0], id="x")], {}, "1 of the 7 examples of .*b.parquet are not in the other"),
-        (changed(ROWS, 2, category="x"), {}, "the example '2' is another in"),
-        (changed(ROWS, 2, correct=[1]), {}, "the example '2' is another in"),
-        (changed(ROWS, 2, scores=[[1.0, 2.0, 3.0]]), {}, "the example '2' is another in"),
+        (changed(ROWS, 2, category="x"), {}, "the example '2' differs between"),
+        (changed(ROWS, 2, correct=[1]), {}, "the example '2' differs between"),
+        (changed(ROWS, 2, scores=[[1.0, 2.0, 3.0]]), {}, "the example '2' differs between"),
         ([dataclasses.replace(row, images=[""], scores=None) for row in ROWS], {}, "share no example that both scored"),
         (answers([1.0] * 6), {"task": "vqa"}, "compare predictions of the same task"),
+        (answers([1.0] * 6), {}, "compare predictions of the same task"),
     ],
 )
 def test_predictions_that_cannot_be_paired_are_refused(rows, options, message, tmp_path):
@@ -248,26 +214,9 @@ def test_predictions_that_cannot_be_paired_are_refused(rows, options, message, t
         compare(first, second)
 
 
-def detection(rng, n=12, pairs=True):
-    """Pairs of a positive row and its distractor with boxes of coarse scores, some on the truth."""
-    truth, phrase = [10.0, 10.0, 30.0, 30.0], {"text": "a", "start": 0, "end": 1}
-    rows = []
-    for number in range(2 * n):
-        positive = number % 2 == 0
-        boxes = [truth if rng.random() < 0.5 else [50.0, 50.0, 60.0, 60.0] for _ in range(3)]
-        scores = rng.integers(1, 6, 3) / 5
-        rows.append(
-            DetectionRow(
-                str(number), "detection", CATEGORIES[number // 2 % 2], [f"i{number}"], positive, f"p{number // 2}",
-                [phrase], [[truth] if positive else []], [boxes], [scores.tolist()],
-            )
-        )  # fmt: skip
-    return rows
-
-
 def test_detectors_are_compared_in_every_score_that_tables_show(tmp_path):
     rng = np.random.default_rng(3)
-    paths = [write(tmp_path / f"{n}.parquet", detection(rng), task="detection", model=n) for n in "ab"]
+    paths = [write(tmp_path / f"{n}.parquet", detections(rng, 12), task="detection", model=n) for n in "ab"]
     comparison = compare(*paths, **QUICK)
     reports = [{result.metric: result for result in report(path, resamples=100)} for path in paths]
     compared = [(each.metric, each.score) for each in comparison.differences]
@@ -363,14 +312,6 @@ def test_a_comparison_shows_its_examples_and_numbers_as_frames(tmp_path):
     assert comparison.verdict in comparison._repr_html_()
     assert comparison.verdict in repr(comparison)
     assert len(comparison.plot().axes[0].get_yticks()) == 5
-
-
-def test_predictions_of_another_kind_than_their_task_are_refused(tmp_path):
-    paths = [write(tmp_path / f"{n}.parquet", answers([1.0] * 6)) for n in "ab"]
-    with pytest.raises(
-        PredictionsError, match="of the task type vqa, but the task itm of toy_scenes is of the type matching"
-    ):
-        compare(*paths)
 
 
 def test_options_that_do_not_exist_are_refused(tmp_path):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import time
 
 import numpy as np
 import pytest
-from report_support import AWAY, HERE, detections, matching, write
+from report_support import HERE, detections, matching, write
 
 from vl_assay.hub_datasets import get_benchmark, report
 from vl_assay.metrics.evaluation import diagnose, examples_of
@@ -188,32 +187,3 @@ def test_without_confidence_there_are_no_intervals(rows):
     found = diagnose(rows, METRICS, confidence=None)
     assert all(measure.interval is None for measure in measures(found).values())
     assert all(point.interval is None for point in found.curve)
-
-
-@pytest.mark.slow
-def test_a_set_of_tricds_size_takes_less_than_half_a_minute():
-    rng = np.random.default_rng(0)
-    phrases = [{"text": "a", "start": 0, "end": 1}, {"text": "b", "start": 4, "end": 5}]
-    rows = []
-    for pair in range(1_336):
-        for positive in (True, False):
-            boxes = [[HERE if right else AWAY for right in rng.random(50) < 0.3] for _ in phrases]
-            scores = [rng.random(50).tolist() for _ in phrases]
-            truth = [[HERE], [HERE]] if positive else [[], []]
-            rows.append(
-                DetectionRow(
-                    f"{pair}{positive}",
-                    "d",
-                    "d",
-                    [f"{pair}{positive}"],
-                    positive,
-                    str(pair),
-                    phrases,
-                    truth,
-                    boxes,
-                    scores,
-                )
-            )
-    start = time.perf_counter()
-    assert diagnose(rows, METRICS) is not None
-    assert time.perf_counter() - start < 30

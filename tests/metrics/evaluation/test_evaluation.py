@@ -4,32 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from report_support import matching, write
 
 from vl_assay import hub_datasets
 from vl_assay.metrics.common.errors import PredictionsError, UnknownNameError
 from vl_assay.metrics.evaluation import check_options, compute, report
-from vl_assay.metrics.records.predictions import Predictions, write_predictions
 from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, VQARow
 
 BOX, AWAY = [10.0, 10.0, 30.0, 30.0], [50.0, 50.0, 60.0, 60.0]
 PHRASE = {"text": "a", "start": 0, "end": 1}
-
-
-def write(path, rows, metrics=None, task="itm"):
-    missing = [row.id for row in rows if not row.is_scored]
-    about = {"name": "toy_scenes", "task": task, "rows": len(rows), "missing": missing, "fingerprint": "f" * 64}
-    about |= {} if metrics is None else {"metrics": metrics}
-    write_predictions(
-        path, Predictions(rows, {"model": {"name": "a"}, "benchmark": about, "task_type": rows[0].task_type})
-    )
-    return path
-
-
-def matching(scores, categories=("swap_obj",)):
-    return [
-        MatchingRow(str(n), "itm", categories[n % len(categories)], [f"i{n}"], [0], [list(map(float, row))])
-        for n, row in enumerate(scores)
-    ]
 
 
 def tied_boxes():
@@ -47,12 +30,12 @@ DETECTION = {"cpd_ap": {}, "grounding_recall": {"ks": [1]}, "group_recall_at_1":
 
 def test_predictions_are_evaluated_by_the_metrics_that_they_declare(tmp_path):
     rows = matching([[2, 1], [1, 2], [1, 1]], ("on", "next to"))
-    path = write(tmp_path / "a.parquet", rows, {"aro_itm": {"task": "order"}, "artifact_gap": {}} | {})
+    path = write(tmp_path / "a.parquet", rows, metrics={"aro_itm": {"task": "order"}, "artifact_gap": {}})
     with pytest.raises(
         PredictionsError, match="artifact_gap is for the task type text; it cannot evaluate predictions of"
     ):
         compute(path)
-    path = write(tmp_path / "a.parquet", rows, {"aro_itm": {"task": "relation"}})
+    path = write(tmp_path / "a.parquet", rows, metrics={"aro_itm": {"task": "relation"}})
     [result] = compute(path)
     assert (result.metric, result.scores["n"], result.left_out) == ("aro_itm", 2, {"symmetric relation": 1})
     assert result.higher_is_better == {"accuracy": True}
@@ -64,15 +47,15 @@ def test_predictions_of_version_0_1_are_evaluated_by_the_metrics_of_their_benchm
     path = write(tmp_path / "a.parquet", matching([[2, 1]]))
     assert [result.metric for result in hub_datasets.report(path)] == ["sugarcrepe_itm"]
     with pytest.raises(
-        PredictionsError, match=r"name no metrics, as those of version 0.1 do not; read them with `vl_assay"
+        PredictionsError, match=r"name no metrics, as those of version 0.1 do not; evaluate them with `vl_assay"
     ):
         report(path)
 
 
 @pytest.mark.parametrize("declared", [{}, {"brittle": {}}, {"aro_itm": 3}, [], "aro_itm"])
 def test_declared_metrics_that_are_none_are_refused(tmp_path, declared):
-    path = write(tmp_path / "a.parquet", matching([[2, 1]]), declared)
-    with pytest.raises(PredictionsError, match=r"name no metrics|which is not here; there are .*aro_itm"):
+    path = write(tmp_path / "a.parquet", matching([[2, 1]]), metrics=declared)
+    with pytest.raises(PredictionsError, match=r"name no metrics|does not exist or has no settings; known: .*aro_itm"):
         compute(path)
 
 
@@ -86,7 +69,7 @@ def test_declared_metrics_that_are_none_are_refused(tmp_path, declared):
     ],
 )
 def test_each_metric_takes_the_tie_policies_that_it_knows(tmp_path, ties, policies, recall):
-    path = write(tmp_path / "a.parquet", tied_boxes(), DETECTION, task="detection")
+    path = write(tmp_path / "a.parquet", tied_boxes(), metrics=DETECTION, task="detection")
     results = compute(path, ties=ties, resamples=100)
     assert [result.options["ties"] for result in results] == policies
     ap, grounding, group = (result.scores for result in results)
@@ -103,7 +86,7 @@ def test_a_tie_policy_that_no_metric_knows_is_refused_before_any_work():
 def test_a_report_gives_each_example_with_what_it_contributes(tmp_path):
     rows = matching([[2, 1], [1, 1], [1, 2]], ("on", "on", "next to"))
     lacking = MatchingRow("3", "itm", "on", [""], [0], None)
-    path = write(tmp_path / "a.parquet", [*rows, lacking], {"aro_itm": {"task": "relation"}})
+    path = write(tmp_path / "a.parquet", [*rows, lacking], metrics={"aro_itm": {"task": "relation"}})
     frame = report(path).per_example().set_index("id")
     assert frame["accuracy"].tolist()[:2] == [1, 0]
     assert np.isnan(frame["accuracy"].tolist()[2:]).all()
@@ -113,16 +96,17 @@ def test_a_report_gives_each_example_with_what_it_contributes(tmp_path):
 
 
 def test_boxes_and_answers_have_examples_of_their_own(tmp_path):
-    path = write(tmp_path / "a.parquet", tied_boxes(), DETECTION, task="detection")
+    path = write(tmp_path / "a.parquet", tied_boxes(), metrics=DETECTION, task="detection")
     frame = report(path, resamples=100).per_example("group_recall_at_1")
     assert frame[["id", "example", "recall_at_1", "tied"]].values.tolist() == [["0", "phrase 0", 0.0, True]]
     rows = [VQARow(str(n), "vqa", "x", [f"i{n}"], "?", n % 2 == 0, 1.0) for n in range(4)]
-    path = write(tmp_path / "b.parquet", rows, {"yes_no_f1": {}}, task="vqa")
+    path = write(tmp_path / "b.parquet", rows, metrics={"yes_no_f1": {}}, task="vqa")
     assert report(path).per_example()["accuracy"].tolist() == [1, 0, 1, 0]
 
 
 def test_numbers_come_as_a_frame_with_their_direction(tmp_path):
-    path = write(tmp_path / "a.parquet", matching([[3, 1, 2], [3, 2, 1]]), {"brittleness": {}}, "hard_positives")
+    rows = matching([[3, 1, 2], [3, 2, 1]], ("swap_obj",))
+    path = write(tmp_path / "a.parquet", rows, task="hard_positives", metrics={"brittleness": {}})
     frame = report(path).to_pandas().set_index(["score", "category"])
     assert frame.loc[("brittleness", "swap_obj"), "value"] == 1 / 2
     assert not frame["higher_is_better"].any()

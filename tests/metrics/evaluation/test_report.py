@@ -8,12 +8,13 @@ import re
 
 import pytest
 from PIL import Image
+from report_support import write
 
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.errors import PredictionsError, ScoresError, UnknownNameError
 from vl_assay.metrics.evaluation import lines, metric_inputs, to_markdown
 from vl_assay.metrics.modules.discovery import get_spec
-from vl_assay.metrics.records.predictions import Predictions, file_hash, read_predictions, write_predictions
+from vl_assay.metrics.records.predictions import file_hash
 from vl_assay.metrics.records.results import read_results, write_results
 from vl_assay.metrics.records.schema import MatchingRow as Row
 from vl_assay.metrics.records.schema import VQARow
@@ -21,11 +22,8 @@ from vl_assay.metrics.records.schema import VQARow
 MODEL = {"name": "some/model_1 & co", "family": "clip"}
 
 
-def predictions_of(*rows, **model):
-    """Predictions of these rows and the metadata that go with them."""
-    missing = [row.id for row in rows if row.scores is None]
-    benchmark = {"name": "sugarcrepe", "task": "itm", "rows": len(rows), "missing": missing}
-    return Predictions(list(rows), {"model": MODEL | model, "benchmark": benchmark, "run": {}})
+def write_predictions_of(path, *rows, **model):
+    return write(path, list(rows), "sugarcrepe", model="", about=MODEL | model)
 
 
 def row(name, category, scores, image="i"):
@@ -45,8 +43,7 @@ ROWS = [
 
 @pytest.fixture
 def predictions(tmp_path):
-    write_predictions(tmp_path / "sugarcrepe.itm.parquet", predictions_of(*ROWS))
-    return tmp_path / "sugarcrepe.itm.parquet"
+    return write_predictions_of(tmp_path / "sugarcrepe.itm.parquet", *ROWS)
 
 
 def test_scores_follow_from_the_predictions_and_missing_rows_are_counted(predictions):
@@ -86,7 +83,7 @@ def test_a_report_has_the_same_numbers_in_every_format(predictions, tmp_path):
     assert "swap_obj" in page
     assert not re.search(r'<script[^>]+src="http', page)
     document = json.loads((folder / "results.json").read_text())
-    assert (document["schema"], document["version"]) == ("vl-assay/results", 2)
+    assert (document["schema"], document["version"]) == ("vl-assay/results", 3)
 
 
 def test_files_of_an_earlier_report_that_this_one_does_not_have_are_removed(predictions, tmp_path):
@@ -124,15 +121,15 @@ def test_options_that_no_metric_knows_are_refused(predictions):
 
 
 def test_names_from_predictions_are_shown_as_they_are(tmp_path, capsys):
-    write_predictions(tmp_path / "s.parquet", predictions_of(*ROWS, name="clip[v2] [red]tuned"))
+    write_predictions_of(tmp_path / "s.parquet", *ROWS, name="clip[v2] [red]tuned")
     report([tmp_path / "s.parquet"], resamples=100).print()
     assert "clip[v2] [red]tuned" in capsys.readouterr().out
     with pytest.raises(PredictionsError, match=r"model\.name must be 1 to 200 printable characters"):
-        write_predictions(tmp_path / "t.parquet", predictions_of(*ROWS, name="two\nlines"))
+        write_predictions_of(tmp_path / "t.parquet", *ROWS, name="two\nlines")
 
 
 def test_a_notebook_escapes_names(tmp_path):
-    write_predictions(tmp_path / "s.parquet", predictions_of(*ROWS, name="<b>bold</b>"))
+    write_predictions_of(tmp_path / "s.parquet", *ROWS, name="<b>bold</b>")
     html = report([tmp_path / "s.parquet"], resamples=100)._repr_html_()
     assert "&lt;b&gt;bold" in html
     assert "<b>" not in html
@@ -141,7 +138,7 @@ def test_a_notebook_escapes_names(tmp_path):
 
 def test_an_example_with_two_images_is_not_taken_by_a_metric_for_one(tmp_path):
     pair = Row("a", "c", "c", ["i", "j"], [0, 1], [[0.9, 0.1], [0.9, 0.1]])
-    write_predictions(tmp_path / "s.parquet", predictions_of(pair))
+    write_predictions_of(tmp_path / "s.parquet", pair)
     with pytest.raises(PredictionsError, match="the example 'a' has 2 images"):
         report([tmp_path / "s.parquet"])
 
@@ -152,9 +149,7 @@ def toy_predictions(path, task, *rows):
         Row(str(number), task, category, [f"i{number}-{j}" for j in range(len(scores))], [*range(len(scores))], scores)
         for number, (category, scores) in enumerate(rows)
     ]
-    benchmark = {"name": "toy_scenes", "task": task, "rows": len(rows), "missing": []}
-    write_predictions(path, Predictions(examples, {"model": MODEL, "benchmark": benchmark, "run": {}}))
-    return path
+    return write(path, examples, task=task, model="", about=MODEL)
 
 
 def test_triples_are_evaluated_for_accuracy_and_brittleness(tmp_path):
@@ -249,55 +244,6 @@ def test_metrics_of_different_shapes_share_a_report(predictions, tmp_path):
 
 
 def test_predictions_without_any_score_are_refused(tmp_path):
-    path = tmp_path / "empty.parquet"
-    write_predictions(path, predictions_of(row("e", "add_att", None, "")))
+    path = write_predictions_of(tmp_path / "empty.parquet", row("e", "add_att", None, ""))
     with pytest.raises(PredictionsError, match="all of its 1 examples lack their image"):
         report([path])
-
-
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        (row("a", "c", [0.1, float("nan")]), "a score is NaN, infinite or missing"),
-        (row("a", "c", [0.1, float("inf")]), "a score is NaN, infinite or missing"),
-        (Row("a", "c", "c", ["i"], [2], [[0.1, 0.2]]), r"right caption \[2\] outside the 2 captions"),
-        (Row("a", "c", "c", ["i"], [0], [[0.1, 0.2], [0.1, 0.2]]), "2 rows of scores for 1 images"),
-        (Row("a", "c", "c", ["i", "j"], [0], [[0.1, 0.2], [0.1, 0.2]]), "2 images but 1 right captions"),
-        (Row("a", "c", "c", ["i", "j"], [0, 1], [[0.1, 0.2], [0.1]]), "rows of scores of different lengths"),
-        (Row("a", "c", "c", ["i"], [0], None), "no scores, though no image is missing"),
-        (Row("a", "c", "c", [], [], []), "it has no images"),
-        (Row("a", "c", "c", ["i"], [None], [[0.1, 0.2]]), "a value is missing in correct"),
-        (Row("a", "c", "c", ["i"], [0], [None]), "a value is missing in scores"),
-        (Row("a", "c", "c", [""], [0], [[0.1, 0.2]]), "scores, though an image is missing"),
-        (Row("a", "c", "c\n| forged", ["i"], [0], [[0.1, 0.2]]), "its id, config, category, tags or cluster has"),
-    ],
-)
-def test_rows_that_break_the_schema_are_named(bad, message, tmp_path):
-    with pytest.raises(PredictionsError, match=rf"row 1 \(id 'a'\): {message}"):
-        write_predictions(tmp_path / "s.parquet", predictions_of(ROWS[1], bad))
-    assert not (tmp_path / "s.parquet").exists()
-
-
-def test_other_files_are_not_taken_for_predictions_or_results(predictions, tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    pq.write_table(pa.table({"id": ["a"]}), tmp_path / "plain.parquet")
-    with pytest.raises(PredictionsError, match="no predictions file: it has no `vl_assay` metadata"):
-        read_predictions(tmp_path / "plain.parquet")
-    table = pq.read_table(predictions)
-    pq.write_table(table.drop_columns(["scores"]), tmp_path / "lacking.parquet")
-    with pytest.raises(PredictionsError, match="the columns are"):
-        read_predictions(tmp_path / "lacking.parquet")
-    newer = table.replace_schema_metadata({"vl_assay": json.dumps({"schema": "vl-assay/predictions", "version": 9})})
-    pq.write_table(newer, tmp_path / "newer.parquet")
-    with pytest.raises(
-        PredictionsError, match=r"\('vl-assay/predictions', 9\); this version reads \('vl-assay/predictions', 1\)"
-    ):
-        read_predictions(tmp_path / "newer.parquet")
-    (tmp_path / "results.json").write_text('{"schema": "other", "version": 1}')
-    with pytest.raises(PredictionsError, match="this version reads"):
-        read_results(tmp_path / "results.json")
-    (tmp_path / "results.json").write_text("[")
-    with pytest.raises(PredictionsError, match="is no results file"):
-        read_results(tmp_path / "results.json")

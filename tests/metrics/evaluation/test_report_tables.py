@@ -42,8 +42,8 @@ def test_no_column_is_cut_in_a_terminal(width, tmp_path, capsys, monkeypatch):
     )
     rng = np.random.default_rng(0)
     paths = [
-        write(tmp_path / "groups.parquet", groups(rng, 1_234, long), task="groups"),
-        write(tmp_path / "retrieval.parquet", retrieval(rng, 30), task="retrieval"),
+        write(tmp_path / "groups.parquet", groups(rng.normal(size=(1_234, 2, 2)), long), task="groups"),
+        write(tmp_path / "retrieval.parquet", retrieval(rng.normal(size=(30, 30))), task="retrieval"),
         write(tmp_path / "triples.parquet", matching(rng.normal(size=(1_234, 3)), long), task="hard_positives"),
     ]
     output = printed(report(paths, **QUICK), capsys, monkeypatch, width)
@@ -57,7 +57,7 @@ def test_no_column_is_cut_in_a_terminal(width, tmp_path, capsys, monkeypatch):
 
 
 def test_scores_that_do_not_fit_side_by_side_come_in_parts_with_all_of_their_rows(tmp_path, capsys, monkeypatch):
-    path = write(tmp_path / "s.parquet", retrieval(np.random.default_rng(0), 30), task="retrieval")
+    path = write(tmp_path / "s.parquet", retrieval(np.random.default_rng(0).normal(size=(30, 30))), task="retrieval")
     [result] = found = report(path, **QUICK)
     output = printed(found, capsys, monkeypatch)
     values = [f"{100 * result.scores[name]:.1f} %" for name in result.table_scores]
@@ -131,26 +131,6 @@ def test_metrics_with_scores_of_one_name_have_a_panel_each(tmp_path):
     ]
 
 
-def test_the_note_says_what_a_tie_means_for_the_score(tmp_path):
-    path = write(tmp_path / "s.parquet", matching(TRIPLES), task="hard_positives")
-    text = markdown(report(path, **QUICK), tmp_path / "report")
-    assert "A tie counts as wrong. " in text
-    assert "A tie counts for the model (right): it adds nothing to brittleness. " in text
-    assert "Ties count as" not in text
-    against = markdown(report(path, ties="wrong", **QUICK), tmp_path / "report")
-    assert "A tie counts against the model (wrong): it adds to brittleness. " in against
-    half = markdown(report(path, ties="half", **QUICK), tmp_path / "report")
-    assert "A tie counts with its chance of being right (half). " in half
-
-
-def test_the_note_has_the_chance_levels(tmp_path):
-    path = write(tmp_path / "s.parquet", matching(TRIPLES), task="hard_positives")
-    text = markdown(report(path, **QUICK), tmp_path / "report")
-    assert "Chance: original accuracy 50.0 %, augmented accuracy 33.3 %, gap 16.7 %." in text
-    five = write(tmp_path / "t.parquet", matching(np.eye(5), ("order",)), task="order")
-    assert "Chance: 20.0 %." in markdown(report(five, **QUICK), tmp_path / "report")
-
-
 def test_the_macro_average_says_what_it_goes_over(tmp_path):
     rows = matching([[1, 0]] * 30 + [[0, 1]] * 4, ["red & big"] * 30 + ["old & wet", "old & dry"] * 2)
     found = report(write(tmp_path / "s.parquet", rows, "aro", "attribution"), **QUICK)
@@ -165,14 +145,56 @@ def test_the_macro_average_says_what_it_goes_over(tmp_path):
     )
 
 
-def test_many_rare_categories_are_counted_and_examples_in_no_score_explained(tmp_path):
-    rare = [f"old & n{k}" for k in range(9)]
-    rows = matching([[1, 0]] * 39, ["red & big"] * 30 + rare)
-    text = markdown(report(write(tmp_path / "s.parquet", rows, "aro", "attribution"), **QUICK), tmp_path / "report")
-    assert "1 of 10 categories, 30 of 39 examples; not in it: 9 categories (fewer than 25 examples)." in text
-    related = matching([[1, 0]] * 6, ("on", "next to", "riding"))
-    text = markdown(report(write(tmp_path / "t.parquet", related, "aro", "relation"), **QUICK), tmp_path / "report")
-    assert "2 examples are in no score: symmetric relation." in text
+RARE = ["red & big"] * 30 + [f"old & n{k}" for k in range(9)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "where", "options", "sentences"),
+    [
+        (
+            matching(TRIPLES),
+            ("toy_scenes", "hard_positives"),
+            {},
+            [
+                "A tie counts as wrong. ",
+                "A tie counts for the model (right): it adds nothing to brittleness. ",
+                "Chance: original accuracy 50.0 %, augmented accuracy 33.3 %, gap 16.7 %.",
+            ],
+        ),
+        (
+            matching(TRIPLES),
+            ("toy_scenes", "hard_positives"),
+            {"ties": "wrong"},
+            ["A tie counts against the model (wrong): it adds to brittleness. "],
+        ),
+        (
+            matching(TRIPLES),
+            ("toy_scenes", "hard_positives"),
+            {"ties": "half"},
+            [
+                "A tie counts with its chance of being right (half). ",
+                "A tie adds to brittleness with its chance (half).",
+            ],
+        ),
+        (matching(np.eye(5), ("order",)), ("toy_scenes", "order"), {}, ["Chance: 20.0 %."]),
+        (
+            matching([[1, 0]] * 39, RARE),
+            ("aro", "attribution"),
+            {},
+            ["over 1 of 10 categories, 30 of 39 examples; not in it: 9 categories (fewer than 25 examples)."],
+        ),
+        (
+            matching([[1, 0]] * 6, ("on", "next to", "riding")),
+            ("aro", "relation"),
+            {},
+            ["2 examples are in no score: symmetric relation."],
+        ),
+    ],
+)
+def test_notes_explain_ties_chance_and_what_is_left_out(rows, where, options, sentences, tmp_path):
+    text = markdown(report(write(tmp_path / "s.parquet", rows, *where), **QUICK, **options), tmp_path / "report")
+    for sentence in sentences:
+        assert sentence in text
 
 
 def test_the_blind_level_stands_beside_each_score_where_it_is_known(tmp_path, capsys, monkeypatch):
@@ -244,7 +266,7 @@ def test_averages_of_groups_of_categories_have_a_table(tmp_path):
 
 
 def test_shares_of_errors_by_category_and_scores_outside_the_tables_are_shown(tmp_path):
-    path = write(tmp_path / "s.parquet", answers(np.random.default_rng(0), 40), task="vqa")
+    path = write(tmp_path / "s.parquet", answers(np.random.default_rng(0).normal(size=40)), task="vqa")
     found = report(path, **QUICK)
     text = markdown(found, tmp_path / "report")
     assert "#### by category\n\n|  | false positive share | false negative share |" in text
@@ -257,7 +279,7 @@ def test_shares_of_errors_by_category_and_scores_outside_the_tables_are_shown(tm
 
 def test_ranks_are_numbers_and_the_spread_over_subsets_is_in_the_note(tmp_path):
     rng = np.random.default_rng(0)
-    found = report(write(tmp_path / "s.parquet", retrieval(rng, 30), task="retrieval"), **QUICK)
+    found = report(write(tmp_path / "s.parquet", retrieval(rng.normal(size=(30, 30))), task="retrieval"), **QUICK)
     text = markdown(found, tmp_path / "report").partition("#### further scores")[2]
     assert f"| {found[0].scores['text_mean_rank']:#.4g} |" in text
     boxes = report(write(tmp_path / "t.parquet", detections(rng, 20), task="detection"), **QUICK)

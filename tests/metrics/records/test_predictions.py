@@ -1,24 +1,29 @@
-"""predictions: rows of every kind come back from their file, or break its schema and are refused."""
+"""Predictions: rows of every type come back from their file, and what breaks its schema is refused."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import vl_assay.space_app as space_app
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.errors import PredictionsError
 from vl_assay.metrics.records.predictions import Predictions, read_predictions, write_predictions
 from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, VQARow
 
 METADATA = {"model": {"name": "m"}, "run": {}}
+NOT_FINITE = "a score is NaN, infinite or missing"
 
 
-def predictions(benchmark, name, *rows):
-    described = {"name": benchmark, "task": name, "rows": len(rows), "missing": []}
+def predictions(*rows, benchmark="bench", task="task"):
+    missing = [row.id for row in rows if not row.is_scored]
+    described = {"name": benchmark, "task": task, "rows": len(rows), "missing": missing}
     return Predictions(list(rows), METADATA | {"benchmark": described})
 
 
@@ -28,105 +33,139 @@ def detection_row(name="a", **changes):
     return dataclasses.replace(row, **changes)
 
 
-def test_rows_of_every_kind_come_back_from_their_file(tmp_path):
-    kinds = {
-        "detection": [detection_row(), detection_row("b", images=[""], boxes=None, scores=None)],
-        "vqa": [VQARow("a", "c", "x", ["i"], "is it", True, -0.5, tags=["t", "u"], cluster="k")],
-        "retrieval": [
-            RetrievalRow(f"r{i}", "c", "c", [f"i{i}"], [i], np.array([0.5, 0.25], np.float32)) for i in (0, 1)
-        ],
-    }
-    for kind, rows in kinds.items():
-        write_predictions(tmp_path / "s.parquet", predictions("bench", "task", *rows))
-        found = read_predictions(tmp_path / "s.parquet")
-        assert found.task_type == kind
-        for ours, theirs in zip(rows, found.rows, strict=True):
-            for name, value in vars(ours).items():
-                assert (
-                    np.array_equal(value, getattr(theirs, name))
-                    if name == "scores" and kind == "retrieval"
-                    else value == getattr(theirs, name)
-                )
+def matching_row(scores, images=("i",), correct=(0,), name="a", category="c"):
+    return MatchingRow(name, "c", category, list(images), list(correct), scores)
+
+
+def retrieval_row(scores, correct=(0,), name="a"):
+    return RetrievalRow(name, "c", "c", ["i"], list(correct), np.array(scores, np.float32))
+
+
+def vqa_row(score):
+    return VQARow("a", "c", "x", ["i"], "is it", True, score, tags=["t", "u"], cluster="k")
+
+
+ROWS = {
+    "matching": [matching_row([[0.5, 0.1]]), matching_row(None, images=[""], name="b")],
+    "detection": [detection_row(), detection_row("b", images=[""], boxes=None, scores=None)],
+    "vqa": [vqa_row(-0.5)],
+    "retrieval": [retrieval_row([0.5, 0.25]), retrieval_row([1, 0.25], [1], "b")],
+}
+
+
+def same(ours, theirs):
+    return all(np.array_equal(value, getattr(theirs, name)) for name, value in vars(ours).items())
+
+
+@pytest.mark.parametrize("task_type", ROWS)
+def test_rows_of_every_type_come_back_from_their_file(task_type, tmp_path):
+    rows = ROWS[task_type]
+    write_predictions(tmp_path / "s.parquet", predictions(*rows))
+    found = read_predictions(tmp_path / "s.parquet")
+    assert (found.task_type, found.model, found.benchmark, found.task) == (task_type, "m", "bench", "task")
+    assert all(map(same, rows, found.rows))
+
+
+@pytest.mark.parametrize(("task_type", "kind"), [(name, name) for name in ROWS if name != "vqa"] + [("vqa", "answers")])
+def test_files_of_version_1_are_read_as_this_version(task_type, kind, tmp_path):
+    rows = ROWS[task_type]
+    path = tmp_path / "s.parquet"
+    write_predictions(path, predictions(*rows))
+    table = pq.read_table(path)
+    metadata = json.loads(table.schema.metadata[b"vl_assay"])
+    assert (metadata["schema"], metadata["version"], metadata.pop("task_type")) == (
+        "vl-assay/predictions", 2, task_type,
+    )  # fmt: skip
+    old = metadata | {"schema": "vl-assay/sheet", "version": 1, "kind": kind}
+    pq.write_table(table.replace_schema_metadata({"vl_assay": json.dumps(old)}), path)
+    found = read_predictions(path)
+    assert found.task_type == found.metadata["task_type"] == task_type
+    assert all(map(same, rows, found.rows))
+    write_predictions(tmp_path / "again.parquet", found)
+    assert read_predictions(tmp_path / "again.parquet").metadata == found.metadata
+
+
+def test_the_files_that_ship_with_the_leaderboard_are_read():
+    files = sorted((Path(space_app.__file__).parent / "launch").glob("*.parquet"))
+    types = {read_predictions(file).task_type for file in files}
+    assert {"matching", "detection", "vqa"} <= types
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (detection_row(scores=[[]]), "other numbers of boxes than of scores"),
+        (matching_row([[0.1, float("nan")]]), NOT_FINITE),
+        (matching_row([[0.1, float("inf")]]), NOT_FINITE),
+        (matching_row([[0.1, 0.2]], correct=[2]), r"correct caption \[2\] outside the 2 captions"),
+        (matching_row([[0.1, 0.2], [0.1, 0.2]]), "2 rows of scores for 1 images"),
+        (matching_row([[0.1, 0.2], [0.1, 0.2]], "ij"), "2 images but 1 correct captions"),
+        (matching_row([[0.1, 0.2], [0.1]], "ij", [0, 1]), "rows of scores of different lengths"),
+        (matching_row([[0.0, 1.0], [1.0, 0.0]], "ij", [1, 0]), "of several images, image i must have caption i"),
+        (matching_row(None), "no scores, though no image is missing"),
+        (matching_row([], [], []), "no images"),
+        (matching_row([[0.1, 0.2]], correct=[None]), "a value is missing in correct"),
+        (matching_row([None]), "a value is missing in scores"),
+        (matching_row([[0.1, 0.2]], [""]), "scores, though an image is missing"),
+        (matching_row([[0.1, 0.2]], category="c\n| forged"), "control characters in its id, config"),
+        (matching_row([[0.1, 0.2]], name="first"), "its id came before"),
+        (detection_row(scores=[[]]), "a phrase with different numbers of boxes and scores"),
         (detection_row(boxes=[]), "of 0, 1 and 1 of 1 phrases"),
         (detection_row(boxes=[[[4, 0, 0, 4]]]), r"the box \[4, 0, 0, 4\] is not x1, y1"),
         (detection_row(boxes=[[[0, 0, float("nan"), 4]]]), "is not x1, y1"),
-        (detection_row(scores=[[float("inf")]]), "NaN, infinite"),
-        (detection_row(images=["i", "j"]), "a row of a detection predictions has one"),
+        (detection_row(scores=[[float("inf")]]), NOT_FINITE),
+        (detection_row(images=["i", "j"]), "2 images; a row of detection has one"),
         (detection_row(boxes=None), "of 0, 1 and 1 of 1 phrases"),
-        (VQARow("a", "c", "x", ["i"], "is it", True, None), "no scores, though no image is missing"),
-        (VQARow("a", "c", "x", ["i"], "is it", True, float("nan")), "NaN, infinite"),
-        (RetrievalRow("a", "c", "c", ["i"], [2], np.zeros(2, np.float32)), r"right captions \[2\] outside the 2"),
-        (RetrievalRow("a", "c", "c", ["i"], [], np.zeros(2, np.float32)), r"right captions \[\] outside"),
-        (RetrievalRow("a", "c", "c", ["i"], [0], np.array([0, np.nan], np.float32)), "NaN, infinite"),
+        (vqa_row(None), "no scores, though no image is missing"),
+        (vqa_row(float("nan")), NOT_FINITE),
+        (retrieval_row([0, 0], [2]), r"correct captions \[2\] outside the 2"),
+        (retrieval_row([0, 0], []), r"correct captions \[\] outside"),
+        (retrieval_row([0, np.nan]), NOT_FINITE),
+        (retrieval_row([0, 0, 0]), "3 scores; the rows before have 2"),
     ],
 )
-def test_rows_that_break_their_schema_are_refused(row, message, tmp_path):
-    with pytest.raises(PredictionsError, match=message):
-        write_predictions(tmp_path / "s.parquet", predictions("bench", "task", row))
-
-
-def test_rows_of_a_retrieval_predictions_have_one_width(tmp_path):
-    rows = [RetrievalRow(f"r{i}", "c", "c", ["i"], [0], np.zeros(2 + i, np.float32)) for i in (0, 1)]
-    with pytest.raises(PredictionsError, match="3 scores, not 2 as those before"):
-        write_predictions(tmp_path / "s.parquet", predictions("bench", "task", *rows))
+def test_rows_that_break_their_schema_are_named(row, message, tmp_path):
+    first = dataclasses.replace(ROWS[row.task_type][0], id="first")
+    with pytest.raises(PredictionsError, match=rf"row 1 \(id '{row.id}'\): .*{message}"):
+        write_predictions(tmp_path / "s.parquet", predictions(first, row))
+    assert not (tmp_path / "s.parquet").exists()
 
 
 def test_a_caption_counts_with_all_its_images_or_not_at_all(tmp_path):
-    def pair(name, number, **changes):
-        nothing = {"truth": [[]], "positive": False}
+    def pair(name, **changes):
         true = detection_row(f"{name}+", pair=name, images=[f"{name}+"], tags=[])
-        return [true, dataclasses.replace(true, id=f"{name}-", images=[f"{name}-"], **nothing, **changes)]
+        return [
+            true,
+            dataclasses.replace(true, id=f"{name}-", images=[f"{name}-"], truth=[[]], positive=False, **changes),
+        ]
 
-    missing = {"images": [""], "boxes": None, "scores": None}
-    rows = [*pair("p", 1), *pair("q", 2)]
-    rows[3] = dataclasses.replace(rows[3], **missing)
-    path = tmp_path / "s.parquet"
-    described = {"name": "toy_scenes", "task": "detection", "rows": 4, "missing": ["q-"]}
-    write_predictions(path, Predictions(rows, METADATA | {"benchmark": described}))
-    results = report(path, resamples=100)
+    rows = [*pair("p"), *pair("q")]
+    rows[3] = dataclasses.replace(rows[3], images=[""], boxes=None, scores=None)
+    write_predictions(tmp_path / "s.parquet", predictions(*rows, benchmark="toy_scenes", task="detection"))
+    results = report(tmp_path / "s.parquet", resamples=100)
     assert [result.metric for result in results] == ["cpd_ap", "grounding_recall", "group_recall_at_1"]
     assert {result.missing for result in results} == {2}
     assert (results[0].scores["n"], results[2].scores["n_pairs"]) == (2, 1)
 
 
-def test_rows_of_several_images_have_their_captions_in_order(tmp_path):
-    row = MatchingRow("a", "c", "c", ["i", "j"], [1, 0], [[0.0, 1.0], [1.0, 0.0]])
-    with pytest.raises(PredictionsError, match="of several images each has the caption of its number"):
-        write_predictions(tmp_path / "s.parquet", predictions("toy_scenes", "groups", row))
-    row = MatchingRow("a", "c", "c", ["i"], [1], [[0.0, 1.0, 0.5]])
-    write_predictions(tmp_path / "t.parquet", predictions("toy_scenes", "hard_positives", row))
-    with pytest.raises(PredictionsError, match="augmented_accuracy takes the first caption for the right one"):
-        report(tmp_path / "t.parquet", resamples=100)
-
-
-def test_values_that_cannot_be_read_are_an_error_of_the_predictions(tmp_path):
-    rows = [RetrievalRow(f"r{i}", "c", "c", [f"i{i}"], [i], np.array([0.5, 0.25], np.float32)) for i in (0, 1)]
-    write_predictions(tmp_path / "s.parquet", predictions("bench", "task", *rows))
-    table = pq.read_table(tmp_path / "s.parquet")
-    place = table.schema.get_field_index("scores")
-    holes = pa.array([[0.5, None], [0.25, 0.5]], pa.list_(pa.float32()))
-    pq.write_table(table.set_column(place, table.schema.field(place), holes), tmp_path / "t.parquet")
-    with pytest.raises(PredictionsError, match="NaN, infinite or missing"):
-        read_predictions(tmp_path / "t.parquet")
-
-
 @pytest.mark.parametrize(
     ("found", "written", "message"),
     [
-        (b'"detection"', b'"smell"', "of the type 'smell'; there are matching, retrieval, detection, vqa"),
-        # JSON has no such numbers, and what takes them for some would pass them on to the results.
+        (b'"detection"', b'"smell"', "the task type 'smell'; expected one of matching, retrieval, detection, vqa"),
+        # JSON has no such numbers, but Python's reader accepts them.
         (b'"rows": 1', b'"rows": NaN', "has no `vl_assay` metadata"),
         (b'"run": {}', b'"run": {"seconds": -Infinity}', "has no `vl_assay` metadata"),
+        (
+            b'"version": 2',
+            b'"version": 9',
+            r"\('vl-assay/predictions', 9\); this version reads .*2\) and .*sheet', 1\)",
+        ),
+        (b'"rows": 1', b'"rows": 2', "has 1 rows, its metadata say 2"),
+        (b'"name": "m"', b'"name": "two\\nlines"', r"model\.name must be 1 to 200 printable characters"),
+        (b'"name": "m"', b'"name": 3', r"model\.name in the metadata is 3, not of type str"),
     ],
 )
-def test_metadata_of_another_make_are_refused(found, written, message, tmp_path):
-    write_predictions(tmp_path / "s.parquet", predictions("bench", "task", detection_row()))
+def test_metadata_that_break_the_schema_are_refused(found, written, message, tmp_path):
+    write_predictions(tmp_path / "s.parquet", predictions(detection_row()))
     table = pq.read_table(tmp_path / "s.parquet")
     assert found in table.schema.metadata[b"vl_assay"]
     changed = {b"vl_assay": table.schema.metadata[b"vl_assay"].replace(found, written)}
@@ -135,7 +174,28 @@ def test_metadata_of_another_make_are_refused(found, written, message, tmp_path)
         read_predictions(tmp_path / "t.parquet")
 
 
-def test_a_predictions_of_another_kind_than_its_task_is_not_judged(tmp_path):
-    write_predictions(tmp_path / "s.parquet", predictions("toy_scenes", "groups", detection_row()))
+def test_other_files_are_not_taken_for_predictions(tmp_path):
+    pq.write_table(pa.table({"id": ["a"]}), tmp_path / "plain.parquet")
+    with pytest.raises(PredictionsError, match="no predictions file: it has no `vl_assay` metadata"):
+        read_predictions(tmp_path / "plain.parquet")
+    write_predictions(tmp_path / "s.parquet", predictions(*ROWS["retrieval"]))
+    table = pq.read_table(tmp_path / "s.parquet")
+    index = table.schema.get_field_index("scores")
+    pq.write_table(table.drop_columns(["scores"]), tmp_path / "lacking.parquet")
+    with pytest.raises(PredictionsError, match="the columns are"):
+        read_predictions(tmp_path / "lacking.parquet")
+    holes = pa.array([[0.5, None], [0.25, 0.5]], pa.list_(pa.float32()))
+    pq.write_table(table.set_column(index, table.schema.field(index), holes), tmp_path / "t.parquet")
+    with pytest.raises(PredictionsError, match=NOT_FINITE):
+        read_predictions(tmp_path / "t.parquet")
+
+
+def test_predictions_of_another_type_than_their_task_or_metric_are_not_evaluated(tmp_path):
+    row = predictions(detection_row(), benchmark="toy_scenes", task="groups")
+    write_predictions(tmp_path / "s.parquet", row)
     with pytest.raises(PredictionsError, match="of the task type detection, but the task groups of toy_scenes"):
         report(tmp_path / "s.parquet")
+    second = matching_row([[0.0, 1.0, 0.5]], correct=[1])
+    write_predictions(tmp_path / "t.parquet", predictions(second, benchmark="toy_scenes", task="hard_positives"))
+    with pytest.raises(PredictionsError, match="augmented_accuracy expects the first caption to be the right one"):
+        report(tmp_path / "t.parquet", resamples=100)

@@ -1,4 +1,4 @@
-"""Numbers and names as people read them: the same digits and the same p-values in tables, pages and cards."""
+"""Numbers and names as text, the same in tables, pages and cards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MISSING = "–"
 
 
 def percent(value: float | None, digits: int = 1) -> str:
-    """A fraction as a number of per cent, without its sign; a dash where there is none.
+    """A fraction in per cent, without the sign; a dash for None and NaN.
 
     >>> percent(0.8428), percent(None)
     ('84.3', '–')
@@ -18,7 +18,7 @@ def percent(value: float | None, digits: int = 1) -> str:
 
 
 def points(value: float | None) -> str:
-    """A difference of fractions in points, with its sign.
+    """A difference of fractions in points, with its sign; a dash for None and NaN.
 
     >>> points(-0.001)
     '-0.1'
@@ -27,7 +27,7 @@ def points(value: float | None) -> str:
 
 
 def interval(bounds: Sequence[float] | None, signed: bool = False) -> str:
-    """An interval of fractions in per cent, or of differences in points; a dash where there is none.
+    """An interval of fractions in per cent, or with `signed` of differences in points; a dash for None.
 
     >>> interval([0.8337, 0.8512])
     '83.4 – 85.1'
@@ -38,7 +38,7 @@ def interval(bounds: Sequence[float] | None, signed: bool = False) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """A p-value with three decimals.
+    """A p-value with three decimals; empty for None.
 
     >>> p_value(0.0004), p_value(0.25)
     ('< 0.001', '0.250')
@@ -56,13 +56,13 @@ def words(name: str) -> str:
 
 
 def distinct_labels(models: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What to call models: their names, and where several share one what distinguishes them.
+    """A label for each model: its name, followed by what distinguishes it from others of that name.
 
     Args:
         models: descriptions with a ``name`` each, such as the model section of predictions.
 
     Returns:
-        A label each, in their order; of descriptions that are all alike a number tells them apart.
+        Labels in the order of the models; identical descriptions are numbered.
 
     >>> distinct_labels([{"name": "clip", "dtype": "float32"}, {"name": "clip", "dtype": "float16"}])
     ['clip (dtype float32)', 'clip (dtype float16)']

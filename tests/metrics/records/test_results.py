@@ -1,0 +1,68 @@
+"""Results come back from their file, and files of versions 1 and 2 are read as version 3."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from vl_assay.metrics.common.errors import PredictionsError
+from vl_assay.metrics.records.results import Result, parse_results, read_results, write_results
+
+RESULT = Result(
+    model={"name": "m"},
+    benchmark={"name": "toy_scenes", "task": "hard_positives", "blind": {"brittleness": {"brittleness": 0.2}}},
+    run={},
+    predictions={"file": "s.parquet", "sha256": "a" * 64},
+    metric="brittleness",
+    options={"ties": "right"},
+    missing=0,
+    scores={"brittleness": 0.25, "both_wrong": 0.5, "n": 8},
+    table_scores=["brittleness", "both_wrong"],
+    main_score="brittleness",
+    higher_is_better={"brittleness": False, "both_wrong": False},
+    chance={"brittleness": 1 / 3},
+)
+
+
+def as_version(document, version):
+    """A document of version 3 as an earlier one wrote it."""
+    found = json.loads(json.dumps(document)) | {"version": version}
+    for result in found["results"]:
+        result["sheet"] = result.pop("predictions")
+        if version == 1:
+            result["shown"], result["headline"] = result.pop("table_scores"), result.pop("main_score")
+            for name in ("higher_is_better", "rare", "left_out"):
+                del result[name]
+    return json.dumps(found).encode()
+
+
+def test_results_of_this_and_of_earlier_versions_are_read(tmp_path):
+    path = tmp_path / "results.json"
+    write_results(path, [RESULT])
+    document = json.loads(path.read_text())
+    assert (document["schema"], document["version"]) == ("vl-assay/results", 3)
+    assert read_results(path) == [RESULT]
+    assert RESULT.blind == {"brittleness": 0.2}
+    for version in (1, 2):
+        assert parse_results(as_version(document, version), "old") == [RESULT]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            '{"schema": "other", "version": 1}',
+            r"has schema and version \('other', 1\); expected vl-assay/results",
+        ),
+        ('{"schema": "vl-assay/results", "version": 4}', "expected vl-assay/results, version 1 to 3"),
+        ("[", "is not a results file"),
+        ('{"schema": "vl-assay/results", "version": 3, "results": [{"metric": "x"}]}', "is not a results file"),
+    ],
+)
+def test_other_files_are_not_taken_for_results(content, message, tmp_path):
+    (tmp_path / "results.json").write_text(content)
+    with pytest.raises(PredictionsError, match=message):
+        read_results(tmp_path / "results.json")
+    with pytest.raises(PredictionsError, match="is not a results file"):
+        read_results(tmp_path / "nowhere.json")
