@@ -14,7 +14,7 @@ from submission_support import MemoryStorage, small_toy_scenes
 
 from vl_assay.hub_datasets import benchmark_names, get_benchmark, load_examples
 from vl_assay.metrics.common.errors import DataError, PredictionsError
-from vl_assay.space_app.board.board import Column
+from vl_assay.space_app.board.entries import Column
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.pages import cards as _cards
 from vl_assay.space_app.pages import compare as _compare

@@ -13,7 +13,7 @@ from vl_assay.metrics.common.errors import StorageError
 from vl_assay.metrics.records.predictions import file_hash
 from vl_assay.metrics.records.results import Result
 from vl_assay.space_app.board import catalogue as _catalogue
-from vl_assay.space_app.board.board import Column
+from vl_assay.space_app.board.entries import Column
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.entries import of_results
 from vl_assay.space_app.board.launch import (

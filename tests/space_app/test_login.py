@@ -21,7 +21,7 @@ from submission_support import changed
 from vl_assay.metrics.common.errors import StorageError, SubmissionError
 from vl_assay.space_app import app
 from vl_assay.space_app.board.catalogue import Catalogue
-from vl_assay.space_app.storage.storage import open_storage
+from vl_assay.space_app.storage import open_storage
 from vl_assay.space_app.submissions import client as _client
 from vl_assay.space_app.submissions import login as _login
 from vl_assay.space_app.submissions.submissions import submissions

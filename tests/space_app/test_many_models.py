@@ -10,7 +10,7 @@ from space_support import many_models
 from vl_assay.space_app import app
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.pages import tables as _tables
-from vl_assay.space_app.storage.storage import open_storage
+from vl_assay.space_app.storage import open_storage
 
 MODELS = 1000
 

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import PredictionsError, StorageError
-from vl_assay.space_app.board.board import Column
+from vl_assay.space_app.board.entries import Column
 from vl_assay.space_app.pages import compare as _compare
 from vl_assay.space_app.submissions.client import send
 from vl_assay.space_app.submissions.submissions import OPTIONS, submissions

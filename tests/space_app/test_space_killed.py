@@ -21,9 +21,9 @@ import pytest
 from submission_support import model_predictions
 
 from vl_assay.metrics.common.errors import StorageError
-from vl_assay.space_app.board.board import Column
+from vl_assay.space_app.board.entries import Column
 from vl_assay.space_app.board.catalogue import Catalogue
-from vl_assay.space_app.storage.storage import open_storage
+from vl_assay.space_app.storage import open_storage
 from vl_assay.space_app.submissions.client import send
 from vl_assay.space_app.submissions.submissions import results_of, results_path, submissions
 
