@@ -52,6 +52,11 @@ class Sandbox:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
 
+    @property
+    def pid(self) -> int | None:
+        """The id of the process, if it is running."""
+        return self._process.pid if self._process else None
+
     def footer(self, content: bytes, name: str) -> Footer:
         """What a Parquet file declares.
 

@@ -3,8 +3,8 @@
     python tests/benchmarks/bench_board_page.py [--models 1000] [--tasks 12] [--visits 7]
 
 Times are measured in the browser, from the navigation or the first key or click to the rows that follow. The first
-visit, which waits for the server's imports, is listed apart. Exits with 1 if a median exceeds its goal: 2 s for the first
-table, 300 ms for a filter.
+visit, which waits for the server's imports, is listed apart. Exits with 1 if a median exceeds its goal: 2 s for the
+first table, 300 ms for a filter.
 """
 
 from __future__ import annotations

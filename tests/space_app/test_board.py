@@ -9,8 +9,8 @@ import math
 import pytest
 
 from vl_assay.metrics.common.errors import UnknownNameError
-from vl_assay.space_app.board.board import APART, BEST, NOT_STATED, SIZES, TIE, Board, Column
-from vl_assay.space_app.board.entries import Entry
+from vl_assay.space_app.board.board import APART, BEST, NOT_STATED, SIZES, TIE, Board
+from vl_assay.space_app.board.entries import Column, Entry
 from vl_assay.space_app.board.launch import published
 
 ITM = Column("sugarcrepe", "itm", "sugarcrepe_itm", "accuracy")
@@ -187,23 +187,6 @@ def test_an_empty_board_has_an_empty_table():
     frame = Board([]).table([])
     assert list(frame.columns) == ["model", "origin", "family", "parameters", "training data"]
     assert len(frame) == 0
-
-
-def test_filtering_looks_at_no_entry_again():
-    class Watched(dict):
-        looked = 0
-
-        def get(self, *arguments):
-            Watched.looked += 1
-            return super().get(*arguments)
-
-    columns = [ITM._replace(task=f"t{number}") for number in range(12)]
-    board = Board([entry(f"m{n}", n / 1000, column) for n in range(1000) for column in columns])
-    board._cells = {column: Watched(cells) for column, cells in board._cells.items()}
-    assert len(board.table(columns)) == 1000
-    assert len(board.table(columns, search="99")) == 19
-    assert Watched.looked == 0
-    assert len(board.table(columns[:1], search="99", intervals=True)) == Watched.looked == 19
 
 
 def test_the_board_names_the_predictions_to_compare():

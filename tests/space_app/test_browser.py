@@ -6,18 +6,11 @@ import math
 import pickle
 
 import pytest
-from space_support import served
 from submission_support import changed
 
-from vl_assay.space_app.submissions import submissions as submissions
+from vl_assay.space_app.submissions import submissions
 
 ROWS = ".assay-board tbody tr"
-
-
-@pytest.fixture
-def space(toy, tmp_path):
-    with served(tmp_path / "storage") as space:
-        yield space
 
 
 @pytest.fixture
@@ -117,13 +110,13 @@ def described(**values):
 
 
 BAD = {
-    "another version": ({"metadata": lambda metadata: metadata.update(version=2)}, "says schema and version"),
-    "a row too few": ({"rows": lambda rows: rows.pop()}, "has 80 rows, each example once"),
+    "another version": ({"metadata": lambda metadata: metadata.update(version=9)}, "says schema and version"),
+    "a row too few": ({"rows": lambda rows: rows.pop()}, "expected 80 rows, each example once"),
     "a strange row": (edited(id="stranger"), "lacks 1 of the 80 examples"),
     "an example twice": ({"rows": lambda rows: rows.append(dict(rows[0]))}, "declares 81 rows"),
     "not a number": (edited(score=math.nan), "NaN, infinite or missing"),
     "another shape": ({"table": lambda table: table.drop_columns(["score"])}, "the columns are"),
-    "other data": (described(fingerprint="0" * 64), "was made with other data: its fingerprint"),
+    "other data": (described(fingerprint="0" * 64), "was made with other data or metrics: its fingerprint"),
     "an unknown benchmark": (described(name="nonsense"), "unknown benchmark 'nonsense'; known:"),
     "a pickle": (pickle.dumps({"scores": [1.0]}), "is no Parquet file, or was cut off"),
     "a text": (b"id,score\n1,0.5\n", "is no Parquet file, or was cut off"),

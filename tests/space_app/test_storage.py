@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hub_stand_in import REQUESTS, HubStandIn, hub_storage
+from hub_stand_in import HubStandIn, hub_storage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -80,6 +80,17 @@ def changed(content, metadata=None, rows=None, table=None):
     return parquet(table(found) if table else found)
 
 
+def version_1(content):
+    """Predictions as version 1 wrote them."""
+
+    def rename(metadata):
+        kind = {"vqa": "answers"}.get(metadata["task_type"], metadata["task_type"])
+        del metadata["task_type"]
+        metadata |= {"schema": "vl-assay/sheet", "version": 1, "kind": kind}
+
+    return changed(content, metadata=rename)
+
+
 def model_predictions(toy, folder, number):
     """The path of unique predictions of the task type vqa, of the model of that number."""
     path = folder / f"{number}.parquet"
