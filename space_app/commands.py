@@ -100,7 +100,7 @@ def moderate(
             name = (each.model or {}).get("name", "?")
             typer.echo(f"{each.id}  {each.status:9}  {name}  {' '.join([*each.flags, *each.problems])}")
         if not waiting:
-            typer.echo(f"no submission waits for a review{f' in {storage}' if storage else ''}")
+            typer.echo(f"no submission waits for a decision{f' in {storage}' if storage else ''}")
         return
     if status is None:
         raise SubmissionError(f"no status was given for {submission}; add accepted, flagged or withdrawn")

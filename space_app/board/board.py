@@ -72,12 +72,13 @@ class Board:
             column: np.array([100 * cells[key].value if key in cells else math.nan for key in rows])
             for column, cells in self._cells.items()
         }
-        self._facts: dict[str, NDArray[Any]] = {
-            "search": np.array([entry.model.casefold() for entry in rows.values()], dtype=object),
-            "families": np.array([entry.family or NOT_STATED for entry in rows.values()], dtype=object),
-            "sizes": np.array([_size(entry.parameters) for entry in rows.values()], dtype=object),
-            "training_data": np.array([entry.training_data or NOT_STATED for entry in rows.values()], dtype=object),
-            "origins": np.array([entry.origin for entry in rows.values()], dtype=object),
+        # What the models are filtered by, see `Choice`.
+        self._facts: dict[str, list[str]] = {
+            "search": [entry.model.casefold() for entry in rows.values()],
+            "families": [entry.family or NOT_STATED for entry in rows.values()],
+            "sizes": [_size(entry.parameters) for entry in rows.values()],
+            "training_data": [entry.training_data or NOT_STATED for entry in rows.values()],
+            "origins": [entry.origin for entry in rows.values()],
         }
 
     @property
@@ -202,12 +203,7 @@ class Board:
         self._check(columns)
         rows = self._order(self._chosen(columns, choice), "", None)
         found = (self._cells[column].get(self._keys[number]) for number in rows for column in columns)
-        lines = [
-            [_harmless(vars(entry).get(name, bounds.get(name))) for name in _CSV]
-            for entry in found
-            if entry is not None
-            for bounds in [dict(zip(("low", "high"), entry.interval or (None, None), strict=True))]
-        ]
+        lines = [_csv_line(entry) for entry in found if entry is not None]
         return pandas.DataFrame(lines, columns=list(_CSV), dtype=object).to_csv(index=False, lineterminator="\n")
 
     def _check(self, columns: Iterable[Column]) -> None:
@@ -222,7 +218,7 @@ class Board:
         for name in ("families", "sizes", "training_data", "origins"):
             wanted = choice.get(name)
             if wanted is not None:
-                found = np.isin(self._facts[name].astype(str), [*wanted])
+                found = np.array([value in wanted for value in self._facts[name]], dtype=bool)
                 kept &= found if name == "origins" else found | self._rows["is_reference"].to_numpy()
         if columns:
             kept &= ~np.all([np.isnan(self._values[column]) for column in columns], axis=0)
@@ -237,9 +233,8 @@ class Board:
             keys = {"model": self._facts["search"], "parameters": self._rows["parameters"]}.get(sort, 0)
         else:
             raise UnknownNameError("column to sort by", str(sort), ["model", "parameters", "a column of the board"])
-        frame = pandas.DataFrame({"key": keys, "is_reference": self._rows["is_reference"]})[kept]
-        frame = frame.sort_values(["is_reference", "key"], ascending=[True, not descending], kind="stable")
-        return frame.index.to_numpy()
+        frame = pandas.DataFrame({"key": keys, "is_reference": self._rows["is_reference"]}).loc[kept]
+        return frame.sort_values(by=["is_reference", "key"], ascending=[True, not descending]).index.to_numpy()
 
 
 def _size(parameters: int | None) -> str:
@@ -252,7 +247,9 @@ def _interval(entry: Entry | None) -> str:
     return f"{100 * entry.interval[0]:.1f} – {100 * entry.interval[1]:.1f}" if entry and entry.interval else ""
 
 
-def _harmless(value: Any) -> Any:
-    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
-        return f"'{value}"
-    return value
+def _csv_line(entry: Entry) -> list[Any]:
+    low, high = entry.interval or (None, None)
+    fields = {**vars(entry), "low": low, "high": high}
+    values = (fields[name] for name in _CSV)
+    formula = ("=", "+", "-", "@", "\t", "\r")
+    return [f"'{value}" if isinstance(value, str) and value.startswith(formula) else value for value in values]

@@ -87,8 +87,8 @@ def differences_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entr
         heads,
         [_difference(catalogue, column, *pair) for pair in combinations(models, 2)],
         note="First minus second, over all examples. Intervals by bootstrap over images; p by permutation of the "
-        "models on whole images, not corrected for the number of pairs. A win is an example on which the first model is "
-        "better; only means over examples have wins.",
+        "models on whole images, not corrected for the number of pairs. A win is an example on which the first model "
+        "is better; only means over examples have wins.",
     )
 
 

@@ -42,7 +42,6 @@ class HubStorage:
 
     Args:
         name: ``"owner/name"``.
-        private: whether repositories that are created here are private.
         endpoint, token: of the Hub; by default those of huggingface_hub's environment variables and login.
         timeout: seconds without a response after which a request is retried.
         sleep: called with the seconds to wait before a retry.
@@ -55,7 +54,6 @@ class HubStorage:
         self,
         name: str,
         *,
-        private: bool = False,
         endpoint: str | None = None,
         token: str | None = None,
         timeout: float = 60.0,
@@ -73,7 +71,7 @@ class HubStorage:
         except ValueError as error:
             raise StorageError(f"{name!r} cannot name repositories of the Hub: {error}") from error
         api, requests = HfApi(endpoint=endpoint, token=token), _Requests(timeout, sleep)
-        self._repositories = {top: _Repository(api, repositories[top], private, requests) for top in TOP_FOLDERS}
+        self._repositories = {top: _Repository(api, repositories[top], requests) for top in TOP_FOLDERS}
 
     def paths(self, prefix: str = "") -> list[str]:
         """See `Storage`."""
@@ -99,8 +97,8 @@ class HubStorage:
 class _Repository:
     """A dataset repository whose files never change."""
 
-    def __init__(self, api: HfApi, name: str, private: bool, requests: _Requests) -> None:
-        self._api, self._name, self._private, self._requests = api, name, private, requests
+    def __init__(self, api: HfApi, name: str, requests: _Requests) -> None:
+        self._api, self._name, self._requests = api, name, requests
         self._listed: tuple[str | None, dict[str, str]] = (None, {})
         self._first_seen: dict[tuple[str, str], str] = {}
         self._adding = threading.Lock()  # concurrent threads of one process would only cause conflicts
@@ -148,7 +146,7 @@ class _Repository:
 
         head = self._head()
         if head is None:
-            self._api.create_repo(self._name, private=self._private, repo_type="dataset", exist_ok=True)
+            self._api.create_repo(self._name, repo_type="dataset", exist_ok=True)
             head = self._head()
         if head is None:
             raise FileNotFoundError(f"{self._name} was created, but cannot be found yet")

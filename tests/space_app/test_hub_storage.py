@@ -28,10 +28,6 @@ def test_an_addition_is_one_commit_and_the_same_again_is_none():
             storage.add({"requests/a/new.json": b"", "requests/a/b.parquet": b"other"}, "other")
         commits = [(commit.message, list(commit.added)) for commit in hub.repositories[REQUESTS].commits[1:]]
         assert commits == [("Add submission a", list(TWO)), ("one more", ["requests/a/c.parquet"])]
-        assert not hub.repositories[REQUESTS].private
-    with HubStandIn() as hub:
-        storage_of(hub, private=True).add(TWO, "a")
-        assert hub.repositories[REQUESTS].private
 
 
 def test_a_tree_of_many_pages_is_listed_whole():

@@ -118,9 +118,7 @@ def test_a_figure_says_how_many_models_and_scores_it_takes():
         radar(profile("a"))
     with pytest.raises(ScoresError, match="got 6 models; choose 1 to 5"):
         bars(profile(*"abcdef"))
-    with pytest.raises(
-        ScoresError, match="SugarCrepe itm · accuracy has 2 categories; a radar chart needs three"
-    ):
+    with pytest.raises(ScoresError, match="SugarCrepe itm · accuracy has 2 categories; a radar chart needs three"):
         radar(profile("a", "b", skills=SKILLS[:2]))
     with pytest.raises(ScoresError, match="entries of 2 scores; an axis shows one"):
         bars([entry(category="x"), entry(category="x", score="other")])

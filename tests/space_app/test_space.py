@@ -53,26 +53,12 @@ def test_predictions_that_are_submitted_are_shown_with_the_figures_of_a_report(s
     assert len(submissions(space.storage)) == 1
 
 
-def test_what_cannot_be_taken_is_refused_with_a_reason_and_not_stored(space, toy, tmp_path):
-    good = toy.predictions("vqa", "shuffled")
-    bad = {
-        "no Parquet": b"PK\x03\x04 no predictions file",
-        "truncated": good[: len(good) // 2],
-        "a row too few": changed(good, rows=lambda rows: rows.pop()),
-        "an id twice": changed(good, rows=lambda rows: rows[1].update(id=rows[0]["id"])),
-        "NaN": changed(good, rows=lambda rows: rows[0].update(score=float("nan"))),
-        "another question": changed(good, rows=lambda rows: rows[0].update(question="Is it?")),
-        "another benchmark": changed(good, metadata=lambda found: found["benchmark"].update(name="nonsense")),
-        "another fingerprint": changed(good, metadata=lambda found: found["benchmark"].update(fingerprint="0" * 64)),
-    }
-    messages = set()
-    for name, content in bad.items():
-        path = tmp_path / f"{name}.parquet"
+def test_bad_predictions_are_refused_with_a_reason_and_not_stored(space, toy, tmp_path):
+    good, path = toy.predictions("vqa", "shuffled"), tmp_path / "bad.parquet"
+    for content in (good[: len(good) // 2], changed(good, rows=lambda rows: rows.pop())):
         path.write_bytes(content)
-        with pytest.raises(PredictionsError, match=r"^the leaderboard refuses the submission: .{20}") as caught:
+        with pytest.raises(PredictionsError, match=r"^the leaderboard refuses the submission: bad\.parquet .{20}"):
             send(space.address, [path], TYPED)
-        messages.add(str(caught.value))
-    assert len(messages) == len(bad)
     assert space.storage.paths() == []
     with pytest.raises(StorageError, match=r"http://127\.0\.0\.1:9 did not take the predictions .* safe"):
         send("http://127.0.0.1:9", [path], TYPED)

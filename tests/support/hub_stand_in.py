@@ -36,7 +36,6 @@ class Commit:
 
 @dataclass
 class Repository:
-    private: bool
     commits: list[Commit] = field(default_factory=list)
 
     def commit(self, message, added):
@@ -206,8 +205,7 @@ class _Handler(BaseHTTPRequestHandler):
         url = {"url": f"{self.hub.url}/datasets/{name}"}
         if name in self.hub.repositories:
             return 409, url | {"error": "You already created this dataset repo"}
-        private = asked.get("private") or asked.get("visibility") == "private"
-        self.hub.repositories[name] = Repository(private)
+        self.hub.repositories[name] = Repository()
         self.hub.repositories[name].commit("initial commit", {".gitattributes": b"*.parquet filter=lfs\n"})
         return 200, url
 
