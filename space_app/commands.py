@@ -1,4 +1,4 @@
-"""The leaderboard's commands: serve it, submit to it, review what came."""
+"""The leaderboard's commands: `leaderboard` serves it, `submit` sends predictions, `moderate` reviews submissions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 app = typer.Typer()
 
-Place = Annotated[
+Location = Annotated[
     str | None,
     typer.Option(
         "--storage",
@@ -22,47 +22,45 @@ Place = Annotated[
 
 @app.command()
 def leaderboard(
-    storage: Place = None,
-    host: Annotated[
-        str, typer.Option(help="Address to serve at; 0.0.0.0 for other machines to reach it.")
-    ] = "127.0.0.1",
+    storage: Location = None,
+    host: Annotated[str, typer.Option(help="Address to serve at; 0.0.0.0 to be reached by others.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to serve at.")] = 7860,
 ) -> None:
-    """Serve the leaderboard in the browser: the papers' tables, and what was submitted to this storage.
+    """Serve the leaderboard in the browser: the papers' tables and the submissions of a storage.
 
     Example: `vl-assay leaderboard`, then open http://127.0.0.1:7860.
     """
     from ..metrics.common.errors import DataError
     from ..metrics.common.serving import check_address
-    from .storage.storage import open_storage
+    from .storage import open_storage
 
     try:
         from .app import serve
     except ModuleNotFoundError as error:
-        raise DataError(f"the leaderboard lacks a library ({error.name}): pip install 'vl-assay[space]'") from error
+        raise DataError(f"the leaderboard needs a library ({error.name}): pip install 'vl-assay[space]'") from error
     opened = open_storage(storage)
     check_address(host, port)
-    typer.echo(f"the leaderboard is at http://{host}:{port}; Ctrl-C ends it")
+    typer.echo(f"the leaderboard is at http://{host}:{port}; stop it with Ctrl-C")
     serve(opened, server_name=host, server_port=port, quiet=True)
 
 
 @app.command()
 def submit(
-    predictions: Annotated[list[Path], typer.Argument(help="predictions of one model, that `vl-assay predict` wrote.")],
+    predictions: Annotated[list[Path], typer.Argument(help="Predictions of one model, written by `vl-assay predict`.")],
     to: Annotated[
         str, typer.Option(help="The leaderboard: the address of its page, or OWNER/NAME of its Space.")
     ] = "http://127.0.0.1:7860",
     name: Annotated[str, typer.Option(help="The model's name; by default that of the predictions.")] = "",
     family: Annotated[str, typer.Option(help="Its family, such as clip.")] = "",
-    parameters: Annotated[str, typer.Option(help="How many parameters it has, such as 151M.")] = "",
-    training_data: Annotated[str, typer.Option(help="What it was trained on.")] = "",
-    link: Annotated[str, typer.Option(help="Where it is described, an http address.")] = "",
+    parameters: Annotated[str, typer.Option(help="Its number of parameters, such as 151M.")] = "",
+    training_data: Annotated[str, typer.Option(help="Its training data.")] = "",
+    link: Annotated[str, typer.Option(help="An http address that describes it.")] = "",
     json_output: Annotated[bool, typer.Option("--json", help="Print the receipt as JSON.")] = False,
 ) -> None:
-    """Send predictions to a leaderboard, which checks them and computes every figure anew.
+    """Submit predictions to a leaderboard, which validates them and computes all scores from them.
 
-    A Space is told who you are by the token of `hf auth login` or `HF_TOKEN`, so send to Spaces that you trust; a token
-    that may do nothing is enough.
+    A Space identifies you by the token of `hf auth login` or `HF_TOKEN`, so submit to Spaces that you trust; a token
+    without any permission is enough.
 
     Example: `vl-assay submit vl-assay-results/demo-clip/*.parquet --training-data "rendered scenes"`.
     """
@@ -75,29 +73,29 @@ def submit(
         return
     typer.echo(f"received as {receipt['id']}, {receipt['time'][:19]} UTC: {receipt['status']}")
     for flag in receipt["flags"]:
-        typer.echo(f"a person will look at this first: {flag}")
+        typer.echo(f"a maintainer will review this first: {flag}")
 
 
 @app.command()
 def moderate(
-    submission: Annotated[str | None, typer.Argument(help="Its id; without one, those that wait are listed.")] = None,
+    submission: Annotated[str | None, typer.Argument(help="Its id; by default the waiting ones are listed.")] = None,
     status: Annotated[str | None, typer.Argument(help="accepted, flagged or withdrawn.")] = None,
-    reason: Annotated[str, typer.Option(help="Why.")] = "",
-    by: Annotated[str, typer.Option(help="Who says so.")] = "",
-    storage: Place = None,
+    reason: Annotated[str, typer.Option(help="The reason.")] = "",
+    by: Annotated[str, typer.Option(help="The reviewer.")] = "",
+    storage: Location = None,
 ) -> None:
-    """Decide on a submission to the leaderboard, or list those that wait for a decision.
+    """Review a submission to the leaderboard, or list those that wait for a review.
 
     Example: `vl-assay moderate`, then `vl-assay moderate 0123456789abcdef accepted --by me`.
     """
     from ..metrics.common.errors import SubmissionError
-    from .board.catalogue import Catalogue
-    from .storage.storage import open_storage
+    from .storage import open_storage
+    from .storage.records import submissions
     from .submissions.submissions import review
 
     opened = open_storage(storage)
     if submission is None:
-        waiting = Catalogue(opened).waiting()
+        waiting = [each for each in submissions(opened) if each.status in ("flagged", "pending", "damaged")]
         for each in waiting:
             name = (each.model or {}).get("name", "?")
             typer.echo(f"{each.id}  {each.status:9}  {name}  {' '.join([*each.flags, *each.problems])}")
@@ -105,6 +103,6 @@ def moderate(
             typer.echo(f"no submission waits for a decision{f' in {storage}' if storage else ''}")
         return
     if status is None:
-        raise SubmissionError(f"nothing is decided on {submission}; add accepted, flagged or withdrawn")
+        raise SubmissionError(f"no status was given for {submission}; add accepted, flagged or withdrawn")
     found = review(opened, submission, status, reason, by)
     typer.echo(f"{found.id} is {found.status}")

@@ -1,4 +1,4 @@
-"""Make anew the predictions and results that ship with the leaderboard: ``python tests/make_launch_predictions.py``."""
+"""Make the predictions and results that ship with the leaderboard: ``python tests/make_launch_predictions.py``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODELS = {"demo-clip": {}, "demo-owlvit": {"max_boxes": "10"}, "mock:bag-of-word
 
 
 def main() -> None:
-    """Score the models on toy_scenes, write their predictions as small as Parquet can be, and judge these."""
+    """Score the models on toy_scenes, write their predictions with high compression, and compute their results."""
     RESULTS.parent.mkdir(exist_ok=True)
     for old in RESULTS.parent.iterdir():
         old.unlink()

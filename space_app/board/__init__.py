@@ -1,1 +1,1 @@
-"""The leaderboard's tables: entries, catalogue, launch rows and paired tests."""
+"""The leaderboard's data: entries, the papers' and shipped ones, pairwise tests, and the table of all of them."""

@@ -1,29 +1,17 @@
-"""The leaderboard's table: models × scores, with filters, sorting, marks and a download."""
+"""The leaderboard's table: models × scores, with filters, sorting, marks and a CSV download."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
+import pandas
 from numpy.typing import NDArray
 
-from ...hub_datasets.core.benchmarks import benchmark_names, get_card
 from ...metrics.common.errors import UnknownNameError
-from ...metrics.evaluation import words
-from ...metrics.modules.discovery import get_spec
-from .entries import ORIGINS, RECOMPUTED, Entry
-
-if TYPE_CHECKING:
-    import pandas
-
-    from ...metrics.contract.spec import MetricSpec
+from .entries import ORIGINS, RECOMPUTED, Column, Entry
 
 BEST, TIE, APART = "best", "tie", "reference"
 NOT_STATED = "not stated"
@@ -35,43 +23,14 @@ _CSV = (
 )
 
 
-class Column(NamedTuple):
-    """A score of the board, or of one category where that is not empty."""
-
-    benchmark: str
-    task: str
-    metric: str
-    score: str
-    category: str = ""
-
-    @property
-    def heading(self) -> str:
-        """What a reader sees above it, such as "SugarCrepe itm · macro accuracy"; an arrow where lower is better."""
-        what = [f"{_title(self.benchmark)} {words(self.task)}".strip(), _what(self.metric, self.score)]
-        arrow = "" if self.is_higher_better else " ↓"
-        return " · ".join([*what, *([words(self.category)] if self.category else [])]) + arrow
-
-    @property
-    def is_higher_better(self) -> bool:
-        """Whether the better model has the higher value; so it is in papers' columns that no metric here computes."""
-        spec = _spec(self.metric)
-        return spec is None or spec.score(self.score) is None or spec.is_higher_better(self.score)
-
-    @property
-    def task_type(self) -> str:
-        """What the metric takes, such as "matching"; empty for what no metric here computes."""
-        spec = _spec(self.metric)
-        return spec.task_type if spec else ""
-
-
 class Choice(TypedDict, total=False):
-    """Which models to show; all of it is optional, and None chooses all.
+    """Which models to show. All keys are optional; None chooses all.
 
     Keys:
-        search: part of the model's name, in any case.
-        families, training_data: as they stand in the entries; `NOT_STATED` for those that have none.
+        search: part of the model's name, case-insensitive.
+        families, training_data: as in the entries; `NOT_STATED` for models without.
         sizes: of `SIZES`.
-        origins: of ``_entries.ORIGINS``.
+        origins: of ``entries.ORIGINS``.
     """
 
     search: str
@@ -82,35 +41,44 @@ class Choice(TypedDict, total=False):
 
 
 class Board:
-    """Models × scores, made once of all entries.
+    """Models × scores.
 
-    A row is a model of one origin: what a paper prints of a model never stands in the row of what was recomputed of it.
-    Of several entries for one cell the first counts, and of a model the first for its family, parameters and training
-    data, so that a later submission under a model's name changes nothing of it.
+    A row is a model with one origin: a value that a paper prints and one that was recomputed are never in one row.
+    If several entries belong to one cell the first counts, and the first entry of a model gives its family, parameters
+    and training data, so a later submission under the same name changes nothing.
 
     Args:
-        entries: in order of precedence. Those that are withdrawn are the caller's to leave out.
+        entries: in order of precedence.
     """
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._cells: dict[Column, dict[tuple[str, str], Entry]] = {}
         rows: dict[tuple[str, str], Entry] = {}
         for entry in entries:
-            key = (entry.model, entry.origin)
-            rows.setdefault(key, entry)
-            column = Column(entry.benchmark, entry.task, entry.metric, entry.score, entry.category)
-            self._cells.setdefault(column, {}).setdefault(key, entry)
-        # References last, where the stable sorts of `table` leave them.
-        self._rows = sorted(rows.values(), key=lambda entry: entry.is_reference)
-        self._number = {(entry.model, entry.origin): number for number, entry in enumerate(self._rows)}
-        self._values = {column: self._vector(cells) for column, cells in self._cells.items()}
-        self._is_reference = np.array([entry.is_reference for entry in self._rows], dtype=bool)
-        self._facts = {
-            "search": np.array([entry.model.casefold() for entry in self._rows], dtype=object),
-            "families": np.array([entry.family or NOT_STATED for entry in self._rows], dtype=object),
-            "sizes": np.array([_size(entry.parameters) for entry in self._rows], dtype=object),
-            "training_data": np.array([entry.training_data or NOT_STATED for entry in self._rows], dtype=object),
-            "origins": np.array([entry.origin for entry in self._rows], dtype=object),
+            rows.setdefault((entry.model, entry.origin), entry)
+            self._cells.setdefault(entry.column, {}).setdefault((entry.model, entry.origin), entry)
+        self._keys = [*rows]
+        self._rows = pandas.DataFrame(
+            {
+                "model": [entry.model for entry in rows.values()],
+                "origin": [entry.origin for entry in rows.values()],
+                "family": [entry.family for entry in rows.values()],
+                "parameters": pandas.array([entry.parameters for entry in rows.values()], dtype="Int64"),
+                "training data": [entry.training_data for entry in rows.values()],
+                "is_reference": np.array([entry.is_reference for entry in rows.values()], dtype=bool),
+            }
+        )
+        self._values = {
+            column: np.array([100 * cells[key].value if key in cells else math.nan for key in rows])
+            for column, cells in self._cells.items()
+        }
+        # What the models are filtered by, see `Choice`.
+        self._facts: dict[str, list[str]] = {
+            "search": [entry.model.casefold() for entry in rows.values()],
+            "families": [entry.family or NOT_STATED for entry in rows.values()],
+            "sizes": [_size(entry.parameters) for entry in rows.values()],
+            "training_data": [entry.training_data or NOT_STATED for entry in rows.values()],
+            "origins": [entry.origin for entry in rows.values()],
         }
 
     @property
@@ -123,7 +91,7 @@ class Board:
         return [other for other in self._cells if other[:4] == column[:4] and other.category]
 
     def choices(self, name: str) -> list[str]:
-        """What one can choose of ``"families"``, ``"sizes"``, ``"training_data"`` or ``"origins"``, sorted."""
+        """The values of ``"families"``, ``"sizes"``, ``"training_data"`` or ``"origins"`` to choose from, sorted."""
         known = {"sizes": SIZES, "origins": ORIGINS}.get(name, ())
         found = set(self._facts[name])
         return [value for value in known if value in found] or sorted(
@@ -139,40 +107,33 @@ class Board:
         descending: bool | None = None,
         **choice: Unpack[Choice],
     ) -> pandas.DataFrame:
-        """The rows that have a value in some of the columns.
+        """The rows that have a value in at least one of the columns.
 
         Args:
             columns: which scores, in order.
-            intervals: add the text of the interval after each score.
+            intervals: add a column with the text of the interval after each score.
             sort: a column, or ``"model"`` or ``"parameters"``; the first column by default.
-            descending: highest first; by default the better first, and names from A.
-            choice: which models, see `Choice`; references stay for comparison, unless ``search`` or ``origins`` leaves
-                them out.
+            descending: highest first; by default better scores first, and names and parameters ascending.
+            choice: which models, see `Choice`. References are filtered by ``search`` and ``origins`` only.
 
         Returns:
-            The columns ``model`` and ``origin``, a column of per cent (float, NaN where there is none) under each
-            heading, ``family``, ``parameters`` (Int64, missing where not known) and ``training data``. References
-            come last, and so does, in either part, what has no value in the column of `sort`. Texts are as they came:
-            escape them where they become HTML.
+            The columns ``model`` and ``origin``, a column of per cent (float, NaN if missing) under each heading,
+            ``family``, ``parameters`` (Int64, NA if not known) and ``training data``. References come last; within
+            either part rows without a value in the column of `sort` come last. Texts are not escaped.
 
         Raises:
             UnknownNameError: a column that the board does not have.
         """
-        import pandas
-
         self._check([*columns, *([sort] if isinstance(sort, Column) else [])])
-        kept = self._chosen(columns, choice)
-        order = self._order(kept, sort or (columns[0] if columns else "model"), descending)
-        rows = [self._rows[number] for number in order]
-        data: dict[str, Any] = {"model": [row.model for row in rows], "origin": [row.origin for row in rows]}
+        order = self._order(self._chosen(columns, choice), sort or (columns[0] if columns else "model"), descending)
+        rows = self._rows.iloc[order].reset_index(drop=True)
+        data: dict[str, Any] = {"model": rows["model"], "origin": rows["origin"]}
         for column in columns:
-            data[column.heading] = 100 * self._values[column][order]
+            data[column.heading] = self._values[column][order]
             if intervals:
-                data[f"{column.heading}, interval"] = [_interval(self._entry(column, row)) for row in rows]
-        data["family"] = [row.family for row in rows]
-        data["parameters"] = pandas.array([row.parameters for row in rows], dtype="Int64")
-        data["training data"] = [row.training_data for row in rows]
-        return pandas.DataFrame(data)
+                cells = self._cells[column]
+                data[f"{column.heading}, interval"] = [_interval(cells.get(self._keys[number])) for number in order]
+        return pandas.DataFrame(data | {name: rows[name] for name in ("family", "parameters", "training data")})
 
     def marks(
         self,
@@ -180,25 +141,23 @@ class Board:
         columns: Sequence[Column],
         ties: Mapping[Column, Collection[str]] | None = None,
     ) -> pandas.DataFrame:
-        """How to set the cells of a table: `BEST`, `TIE`, `APART` for all of a reference's row, or nothing.
+        """The mark of each cell of a table: `BEST`, `TIE`, `APART` in all cells of a reference, or "".
 
-        The best of a column is the best of the models that the table shows, references aside; of equal ones all are.
+        The best of a column is the best of the models in the table, references aside; equal ones are all marked.
 
         Args:
             frame: what `table` returned for these columns.
             columns: which scores.
-            ties: for each column the recomputed models that are not separable from its best recomputed one, as
-                ``_paired.PairedTests.shared`` tells them. Those that are not `BEST` themselves get `TIE`, where that
-                one is shown, and as the best.
+            ties: for each column the recomputed models that do not differ significantly from its best recomputed
+                model, see ``paired.PairedTests.shared``. They get `TIE` if that model is in the table as the best.
 
         Returns:
             Texts, of the same shape, index and columns as `frame`.
         """
-        import pandas
-
         marks = pandas.DataFrame("", index=frame.index, columns=frame.columns, dtype=object)
         keys = list(zip(frame["model"], frame["origin"], strict=True))
-        reference = np.array([self._is_reference[self._number[key]] for key in keys], dtype=bool)
+        apart = {key for key, is_reference in zip(self._keys, self._rows["is_reference"], strict=True) if is_reference}
+        reference = np.array([key in apart for key in keys], dtype=bool)
         for column in columns:
             values = frame[column.heading].to_numpy(dtype=float, copy=True)
             values[reference] = math.nan
@@ -209,51 +168,43 @@ class Board:
             marks.loc[best, column.heading] = BEST
             tied = (ties or {}).get(column, ())
             shared = np.array([origin == RECOMPUTED and model in tied for model, origin in keys], dtype=bool)
-            compared = [self._cells[column][model, RECOMPUTED].value for model in self.recomputed(column)]
-            if compared and 100 * pick(compared) in values[shared & best]:
+            compared = [100 * self._cells[column][model, RECOMPUTED].value for model in self.recomputed(column)]
+            if compared and pick(compared) in values[shared & best]:
                 marks.loc[shared & ~best & ~np.isnan(values), column.heading] = TIE
         marks.loc[reference, :] = APART
         return marks
 
     def recomputed(self, column: Column) -> dict[str, str]:
-        """SHA-256 of the predictions file of each recomputed model of a column, references aside."""
+        """SHA-256 of the predictions of each recomputed model of a column, references aside."""
+        apart = dict(zip(self._keys, self._rows["is_reference"], strict=True))
         return {
-            model: entry.predictions
-            for (model, origin), entry in self._cells.get(column, {}).items()
-            if origin == RECOMPUTED and entry.predictions and not self._is_reference[self._number[model, origin]]
+            key[0]: entry.predictions
+            for key, entry in self._cells.get(column, {}).items()
+            if key[1] == RECOMPUTED and entry.predictions and not apart[key]
         }
 
+    def entries(self, column: Column) -> list[Entry]:
+        """The entries of a column, in the order of `table`."""
+        frame = self.table([column])
+        return [self._cells[column][key] for key in zip(frame["model"], frame["origin"], strict=True)]
+
     def entry(self, column: Column, model: str, origin: str) -> Entry | None:
-        """The entry behind a cell, with its source; None where there is none."""
+        """The entry behind a cell, with its source; None if the cell is empty."""
         return self._cells.get(column, {}).get((model, origin))
 
     def csv(self, columns: Sequence[Column], **choice: Unpack[Choice]) -> str:
-        """The entries behind a table as CSV, one for each line, with fractions in full and the source of each.
+        """The entries behind a table as CSV, one per line, with unrounded fractions and sources.
 
-        A text that a spreadsheet would take for a formula gets an apostrophe before it.
+        An apostrophe is put before texts that a spreadsheet would read as formulas.
 
         Raises:
             UnknownNameError: a column that the board does not have.
         """
         self._check(columns)
-        file = io.StringIO()
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(_CSV)
-        for number in np.flatnonzero(self._chosen(columns, choice)):
-            for column in columns:
-                entry = self._entry(column, self._rows[number])
-                if entry is not None:
-                    writer.writerow([_harmless(value) for value in _csv_values(entry)])
-        return file.getvalue()
-
-    def _vector(self, cells: Mapping[tuple[str, str], Entry]) -> NDArray[np.float64]:
-        values = np.full(len(self._number), math.nan)
-        for key, entry in cells.items():
-            values[self._number[key]] = entry.value
-        return values
-
-    def _entry(self, column: Column, row: Entry) -> Entry | None:
-        return self._cells[column].get((row.model, row.origin))
+        rows = self._order(self._chosen(columns, choice), "", None)
+        found = (self._cells[column].get(self._keys[number]) for number in rows for column in columns)
+        lines = [_csv_line(entry) for entry in found if entry is not None]
+        return pandas.DataFrame(lines, columns=list(_CSV), dtype=object).to_csv(index=False, lineterminator="\n")
 
     def _check(self, columns: Iterable[Column]) -> None:
         for column in columns:
@@ -261,33 +212,29 @@ class Board:
                 raise UnknownNameError("column", column.heading, [known.heading for known in self.columns])
 
     def _chosen(self, columns: Sequence[Column], choice: Choice) -> NDArray[np.bool_]:
-        """Which rows are chosen and have a value in some column."""
+        """A mask of the rows that are chosen and have a value in at least one column."""
         search = choice.get("search", "").strip().casefold()
         kept = np.array([search in name for name in self._facts["search"]], dtype=bool)
         for name in ("families", "sizes", "training_data", "origins"):
             wanted = choice.get(name)
             if wanted is not None:
-                wanted = set(wanted)
                 found = np.array([value in wanted for value in self._facts[name]], dtype=bool)
-                kept &= found if name == "origins" else found | self._is_reference
+                kept &= found if name == "origins" else found | self._rows["is_reference"].to_numpy()
         if columns:
             kept &= ~np.all([np.isnan(self._values[column]) for column in columns], axis=0)
         return kept
 
     def _order(self, kept: NDArray[np.bool_], sort: Column | str, descending: bool | None) -> NDArray[np.intp]:
-        rows = np.flatnonzero(kept)
+        """The numbers of the rows that are kept, sorted; with "" in the order of the entries, references last."""
         if isinstance(sort, Column):
-            keys = self._values[sort]
+            keys: Any = self._values[sort]
             descending = sort.is_higher_better if descending is None else descending
-        elif sort == "parameters":
-            keys = np.array([math.nan if row.parameters is None else row.parameters for row in self._rows], dtype=float)
-        elif sort == "model":
-            keys = np.argsort(np.argsort(self._facts["search"].astype(str), kind="stable")).astype(float)
+        elif sort in ("model", "parameters", ""):
+            keys = {"model": self._facts["search"], "parameters": self._rows["parameters"]}.get(sort, 0)
         else:
             raise UnknownNameError("column to sort by", str(sort), ["model", "parameters", "a column of the board"])
-        keys = keys[rows]
-        signed = -keys if descending else keys
-        return rows[np.lexsort((signed, np.isnan(keys), self._is_reference[rows]))]
+        frame = pandas.DataFrame({"key": keys, "is_reference": self._rows["is_reference"]}).loc[kept]
+        return frame.sort_values(by=["is_reference", "key"], ascending=[True, not descending]).index.to_numpy()
 
 
 def _size(parameters: int | None) -> str:
@@ -300,37 +247,9 @@ def _interval(entry: Entry | None) -> str:
     return f"{100 * entry.interval[0]:.1f} – {100 * entry.interval[1]:.1f}" if entry and entry.interval else ""
 
 
-def _csv_values(entry: Entry) -> Iterator[Any]:
+def _csv_line(entry: Entry) -> list[Any]:
     low, high = entry.interval or (None, None)
-    every = {**vars(entry), "low": low, "high": high}
-    return (every[name] for name in _CSV)
-
-
-def _harmless(value: Any) -> Any:
-    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
-        return f"'{value}"
-    return value
-
-
-@cache
-def _what(metric: str, score: str) -> str:
-    """A score in words; with its metric where the score alone would not tell."""
-    spec = _spec(metric)
-    text = re.sub(r"\b(ap\d*|f1)\b", lambda match: match[0].upper(), words(score)).replace(" at ", "@")
-    return f"{spec.label if spec else ''} {text}".strip()
-
-
-@cache
-def _spec(metric: str) -> MetricSpec | None:
-    with suppress(UnknownNameError):
-        return get_spec(metric)
-    return None
-
-
-@cache
-def _title(benchmark: str) -> str:
-    """The benchmark's name in its card where that is short, else its own."""
-    if benchmark not in benchmark_names():
-        return benchmark
-    [title] = re.findall(r"^pretty_name: (.+)$", get_card(benchmark), re.MULTILINE)
-    return title if len(title) <= 20 else words(benchmark).capitalize()
+    fields = {**vars(entry), "low": low, "high": high}
+    values = (fields[name] for name in _CSV)
+    formula = ("=", "+", "-", "@", "\t", "\r")
+    return [f"'{value}" if isinstance(value, str) and value.startswith(formula) else value for value in values]

@@ -1,72 +1,74 @@
-"""What the pages show: accepted submissions, what ships and what papers print, as a board that follows the storage."""
+"""The board over a storage: accepted submissions, shipped predictions and the papers' values."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from ...metrics.common.errors import StorageError, VLAssayError
 from ...metrics.records.predictions import Predictions, read_predictions
-from ..submissions.submissions import Submission, results_of, submissions
-from .board import Board, Column
-from .entries import Entry, chance_levels, of_results
+from ..storage.protocol import Storage
+from ..storage.records import results_of, submissions
+from .board import Board
+from .entries import Column, Entry, chance_levels, of_results
 from .launch import published, shipped, shipped_predictions, shipped_results
 from .paired import PairedTests
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from ..storage.storage import Storage
-
 
 class Catalogue:
-    """All that is shown, read anew by `refresh`.
+    """Everything that the pages show; `refresh` reads the storage again.
+
+    Args:
+        storage: where submissions are.
+        more: further entries, such as those of another leaderboard.
 
     Attributes:
-        storage: where submissions are.
-        paired: the tests of models against each other.
-        board: the models and scores of the accepted submissions, those that ship, and what the papers print.
-        problems: what could not be read, in words.
+        storage: as given.
+        paired: the pairwise tests of models.
+        board: the models and scores of accepted submissions, shipped predictions and papers.
+        problems: messages on what could not be read.
     """
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, more: Iterable[Entry] = ()) -> None:
         self.storage = storage
+        self.paired = PairedTests(self.predictions)
+        self.board = Board([])
+        self.problems: list[str] = []
+        self._more = more
         self._lock = threading.Lock()
         self._homes: dict[str, str] = {}
-        self.paired = PairedTests(self.predictions)
-        self._marks: dict[Column, frozenset[str]] = {}
+        self._ties: dict[Column, frozenset[str]] = {}
         self._warming = threading.Lock()
-        self._warms = False
-        self.board = Board([])
+        self._is_warm = False
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the storage again; a submission that is damaged is told of and hides no other."""
-        with self._lock:  # one after the other: what was read first must not be shown last
+        """Read the storage again; a damaged submission is reported and does not affect others."""
+        with self._lock:  # otherwise an older reading could replace a newer one
             self._read()
-        if self._warms:
+        if self._is_warm:
             self.warm()
 
     def warm(self) -> threading.Thread:
-        """Find the marks of all scores in the background, now and after each `refresh`; the thread that does it."""
+        """Find the ties of all scores in a background thread, now and after each `refresh`; returns the thread."""
         with self._lock:
-            self._warms, now = True, (self.board, self._marks)
+            self._is_warm, now = True, (self.board, self._ties)
         thread = threading.Thread(target=self._find_ties, args=now, daemon=True)
         thread.start()
         return thread
 
-    def _find_ties(self, board: Board, marks: dict[Column, frozenset[str]]) -> None:
-        with self._warming:  # two at once would read the same predictions
+    def _find_ties(self, board: Board, ties: dict[Column, frozenset[str]]) -> None:
+        with self._warming:  # two threads would read the same predictions
             for column in board.columns:
-                if self._marks is not marks:
+                if self._ties is not ties:
                     return
-                if column in marks:
+                if column in ties:
                     continue
                 try:
                     predictions = board.recomputed(column)
-                    marks[column] = self.paired.shared(predictions, column.metric, column.score, column.category)
+                    ties[column] = self.paired.shared(predictions, column.metric, column.score, column.category)
                 except VLAssayError as error:
                     self.problems.append(f"the ties of {column.heading}: {error}")
 
@@ -75,31 +77,32 @@ class Catalogue:
         entries: list[Entry] = []
         problems: list[str] = []
         levels: list[Entry] = []
-        for each in submissions(self.storage):
-            problems += [f"the submission {each.id}: {problem}" for problem in each.problems]
-            if each.status != "accepted":
-                continue
-            homes |= {predictions["sha256"]: each.id for predictions in each.predictions}
-            try:
-                results = results_of(self.storage, each.id)
-            except VLAssayError as error:
-                problems.append(f"the submission {each.id}: {error}")
-                continue
-            entries += of_results(results, model=each.model, source=f"submission {each.id}", status=each.status)
-            levels += chance_levels(results)
+        for submission in submissions(self.storage):
+            found = list(submission.problems)
+            if submission.status == "accepted":
+                homes |= {predictions["sha256"]: submission.id for predictions in submission.predictions}
+                try:
+                    results = results_of(self.storage, submission.id)
+                    source = f"submission {submission.id}"
+                    entries += of_results(results, model=submission.model, source=source, status=submission.status)
+                    levels += chance_levels(results)
+                except VLAssayError as error:
+                    found.append(str(error))
+            problems += [f"the submission {submission.id}: {problem}" for problem in found]
         entries += shipped(entries)
         levels += chance_levels(shipped_results())
         self._homes, self.problems = homes, problems
-        board = Board([*entries, *published(), *levels])
-        # A copy, for a thread may be adding to it.
-        kept = {column: marks for column, marks in self._marks.copy().items() if _is_same(column, board, self.board)}
-        self.board, self._marks = board, kept
+        board = Board([*entries, *published(), *self._more, *levels])
+        # Ties hold as long as the same predictions are compared. A copy, because a thread may be adding to it.
+        ties = self._ties.copy().items()
+        kept = {column: tied for column, tied in ties if board.recomputed(column) == self.board.recomputed(column)}
+        self.board, self._ties = board, kept
 
     def content(self, sha256: str) -> bytes:
-        """The file of the predictions file of an accepted submission, or of one that ships.
+        """The predictions file with this hash, of an accepted submission or shipped.
 
         Raises:
-            StorageError: it is not there.
+            StorageError: there is none.
         """
         if sha256 in self._homes:
             return self.storage.read(f"requests/{self._homes[sha256]}/{sha256}.parquet")
@@ -109,7 +112,7 @@ class Catalogue:
         return path.read_bytes()
 
     def predictions(self, sha256: str) -> Predictions:
-        """That predictions; raises as `content`."""
+        """The predictions with this hash; raises as `content`."""
         content = self.content(sha256)
         with TemporaryDirectory(prefix="vl-assay-predictions-") as folder:
             path = Path(folder) / "predictions.parquet"
@@ -117,15 +120,6 @@ class Catalogue:
             return read_predictions(path)
 
     def ties(self, columns: Iterable[Column]) -> Mapping[Column, frozenset[str]]:
-        """For each column the recomputed models that cannot be told from its best one, as far as `warm` has come."""
-        marks = self._marks
-        return {column: marks.get(column, frozenset()) for column in columns}
-
-    def waiting(self) -> list[Submission]:
-        """The submissions that a maintainer should look at, the oldest first."""
-        return [each for each in submissions(self.storage) if each.status in ("flagged", "pending", "damaged")]
-
-
-def _is_same(column: Column, board: Board, other: Board) -> bool:
-    """Whether the same predictions are behind a score in two boards, so that its marks hold in both."""
-    return board.recomputed(column) == other.recomputed(column)
+        """For each column the models that do not differ significantly from the best, as far as `warm` has come."""
+        ties = self._ties
+        return {column: ties.get(column, frozenset()) for column in columns}

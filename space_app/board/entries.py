@@ -1,14 +1,23 @@
-"""Entries: what one source says of one model on one score. The leaderboard is made of them."""
+"""Entries, the values the leaderboard is made of: one score of one model from one source."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...hub_datasets.core.benchmarks import benchmark_names, get_card
+from ...metrics.common.errors import UnknownNameError
+from ...metrics.evaluation import words
+from ...metrics.modules.discovery import get_spec
 from ...metrics.records.results import Result
+
+if TYPE_CHECKING:
+    from ...metrics.contract.spec import MetricSpec
 
 RECOMPUTED, PUBLISHED, REFERENCE = ORIGINS = ("recomputed", "published", "reference")
 CHANCE = "Chance"
@@ -16,48 +25,81 @@ CHANCE = "Chance"
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9}
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A score of a model, with where it is from.
+class Column(NamedTuple):
+    """A score of the leaderboard, over a whole task or, if `category` is not empty, over one category."""
 
-    Args:
-        model, family: names; the family is empty where it is not known.
-        parameters: their number, None where it is not known.
-        training_data: in words, empty where it is not known.
-        benchmark, task, metric, score: what was measured; ``macro_<score>`` is the unweighted mean over categories.
-        category: the part of the task that it was measured on, empty for the whole.
-        value: the score, a fraction in [0, 1].
-        interval: its confidence interval (low, high), None where there is none.
-        n: number of examples, None where it is not known.
-        origin: one of `ORIGINS`: computed here from a predictions file, printed in a paper, or no model at all
-            (people, chance).
-        source: paper, table, row and column; or the id of the submission.
-        status: of the submission; ``"published"`` for what a paper prints.
-        predictions: SHA-256 of the predictions file, empty where there is none.
-        is_baseline: whether the model is there to show what a score is worth: one that reads no image, or a mock.
-    """
-
-    model: str
-    family: str
-    parameters: int | None
-    training_data: str
     benchmark: str
     task: str
     metric: str
     score: str
-    category: str
+    category: str = ""
+
+    @property
+    def heading(self) -> str:
+        """A readable name, such as "SugarCrepe itm · macro accuracy"; an arrow follows if lower is better."""
+        names = [f"{_title(self.benchmark)} {words(self.task)}".strip(), _score_name(self.metric, self.score)]
+        arrow = "" if self.is_higher_better else " ↓"
+        return " · ".join([*names, *([words(self.category)] if self.category else [])]) + arrow
+
+    @property
+    def is_higher_better(self) -> bool:
+        """Whether a higher value is better; true for papers' columns that no metric here computes."""
+        spec = _spec(self.metric)
+        return spec is None or spec.score(self.score) is None or spec.is_higher_better(self.score)
+
+    @property
+    def task_type(self) -> str:
+        """The task type of the metric, such as "matching"; empty if no metric here computes the column."""
+        spec = _spec(self.metric)
+        return spec.task_type if spec else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A score of a model and its source.
+
+    Args:
+        model, family: names; the family is empty if not known.
+        parameters: their number, None if not known.
+        training_data: a short description, empty if not known.
+        benchmark, task, metric, score: what was measured; ``macro_<score>`` is the unweighted mean over categories.
+        category: the part of the task that was measured, empty for all of it.
+        value: the score, a fraction in [0, 1].
+        interval: its confidence interval (low, high), if known.
+        n: number of examples, None if not known.
+        origin: one of `ORIGINS`: computed here from predictions, printed in a paper, or neither (people, chance).
+        source: paper, table, row and column; or the id of the submission.
+        status: of the submission; ``"published"`` for values of papers.
+        predictions: SHA-256 of the predictions file, empty if there is none.
+        is_baseline: whether the model is a baseline: it reads no image, or is a mock.
+    """
+
+    model: str
+    family: str = ""
+    parameters: int | None = None
+    training_data: str = ""
+    benchmark: str
+    task: str
+    metric: str
+    score: str
+    category: str = ""
     value: float
-    interval: tuple[float, float] | None
-    n: int | None
+    interval: tuple[float, float] | None = None
+    n: int | None = None
     origin: str
     source: str
-    status: str
-    predictions: str
+    status: str = ""
+    predictions: str = ""
     is_baseline: bool = False
 
     @property
+    def column(self) -> Column:
+        """The column that the entry belongs to."""
+        return Column(self.benchmark, self.task, self.metric, self.score, self.category)
+
+    @property
     def is_reference(self) -> bool:
-        """Whether it is there to compare with: people, chance, or a baseline."""
+        """Whether it is shown for comparison only: people, chance, or a baseline."""
         return self.origin == REFERENCE or self.is_baseline
 
 
@@ -72,33 +114,27 @@ def of_results(
 
     Args:
         results: of one model.
-        model: what its submitter typed: ``name``, ``family``, ``parameters`` and ``training_data``; what is empty or
-            not there is taken from the predictions file.
+        model: what its submitter typed: ``name``, ``family``, ``parameters`` and ``training_data``; empty or missing
+            fields are taken from the predictions file.
         source: the id of the submission.
         status: of the submission.
 
     Returns:
-        In the order of the results; none where a result has no value, such as the macro average of rare categories
-        alone, nor where it is no finite number.
+        In the order of the results, without values that are missing or not finite, such as the macro average if all
+        categories are rare.
     """
     typed = {key: value for key, value in (model or {}).items() if value}
     found = []
     for result in results:
-        said = {**result.model, **typed}
-        for score, category, value, interval, n in _values(result):
+        fields = {**result.model, **typed}
+        for values in _values(result):
             entry = Entry(
-                model=str(said["name"]),
-                family=str(said.get("family") or ""),
-                parameters=parameter_count(said.get("parameters")),
-                training_data=str(said.get("training_data") or ""),
-                benchmark=result.benchmark["name"],
-                task=result.benchmark["task"],
-                metric=result.metric,
-                score=score,
-                category=category,
-                value=value,
-                interval=interval,
-                n=n,
+                model=str(fields["name"]),
+                family=str(fields.get("family") or ""),
+                parameters=parameter_count(fields.get("parameters")),
+                training_data=str(fields.get("training_data") or ""),
+                **_place(result),
+                **values,
                 origin=RECOMPUTED,
                 source=source,
                 status=status,
@@ -110,24 +146,14 @@ def of_results(
 
 
 def chance_levels(results: Iterable[Result]) -> list[Entry]:
-    """What random scores would get, as reference entries: each score once, over all examples."""
-    found: dict[tuple[str, ...], Entry] = {}
+    """Reference entries with the chance level of each score over all examples, each score once."""
+    found: dict[Column, Entry] = {}
     for result in results:
         for score in result.table_scores:
-            place = (result.benchmark["name"], result.benchmark["task"], result.metric, score)
-            if score in result.chance and place not in found:
-                found[place] = Entry(
-                    *(CHANCE, "", None, ""),
-                    *place,
-                    category="",
-                    value=result.chance[score],
-                    interval=None,
-                    n=None,
-                    origin=REFERENCE,
-                    source="what random scores would get",
-                    status="",
-                    predictions="",
-                )
+            if score in result.chance:
+                level = {"model": CHANCE, "origin": REFERENCE, "source": "expected value of random scores"}
+                entry = Entry(**level, **_place(result), score=score, value=result.chance[score])
+                found.setdefault(entry.column, entry)
     return [*found.values()]
 
 
@@ -135,7 +161,7 @@ def parameter_count(text: Any) -> int | None:
     """A number of parameters, such as 151277313, ``"151,277,313"``, ``"151M"`` or ``"1.4 B"``.
 
     Returns:
-        It, or None where it is not told: other text, 0, or more than 10 ** 15.
+        None for other text, 0, or more than 10 ** 15.
 
     >>> parameter_count("151.3M"), parameter_count("many")
     (151300000, None)
@@ -147,11 +173,12 @@ def parameter_count(text: Any) -> int | None:
     return count if 0 < count <= 10**15 else None
 
 
-_Value = tuple[str, str, float, tuple[float, float] | None, int]
+def _place(result: Result) -> dict[str, Any]:
+    return {"benchmark": result.benchmark["name"], "task": result.benchmark["task"], "metric": result.metric}
 
 
-def _values(result: Result) -> Iterator[_Value]:
-    """Score, category, value, interval and n of all lines of a report, and both averages even of one category."""
+def _values(result: Result) -> Iterator[dict[str, Any]]:
+    """Score, category, value, interval and n of each finite value in a result, macro averages included."""
     categories, n = result.scores.get("per_category", {}), result.scores["n"]
     in_macro = sum(part["n"] for name, part in categories.items() if name not in result.rare)
     parts = [("", result.scores, "", n), ("macro_", result.scores, "", min(n, in_macro) if result.rare else n)]
@@ -160,4 +187,34 @@ def _values(result: Result) -> Iterator[_Value]:
         for score in result.table_scores:
             value, interval = part.get(prefix + score), part.get(f"{prefix}{score}_interval")
             if isinstance(value, int | float) and math.isfinite(value):
-                yield prefix + score, category, value, interval and (interval[0], interval[1]), counted
+                bounds = interval and (interval[0], interval[1])
+                fields = {"score": prefix + score, "category": category, "value": value}
+                yield fields | {"interval": bounds, "n": counted}
+
+
+@cache
+def _score_name(metric: str, score: str) -> str:
+    """The score in words, after the metric's label if it has one."""
+    spec = _spec(metric)
+    text = re.sub(r"\b(ap\d*|f1)\b", lambda match: match[0].upper(), words(score)).replace(" at ", "@")
+    return f"{spec.label if spec else ''} {text}".strip()
+
+
+@cache
+def _spec(metric: str) -> MetricSpec | None:
+    with suppress(UnknownNameError):
+        return get_spec(metric)
+    return None
+
+
+@cache
+def _title(benchmark: str) -> str:
+    """The title of the benchmark's card if that is short, else the benchmark's name."""
+    title = card_title(benchmark) if benchmark in benchmark_names() else benchmark
+    return title if len(title) <= 20 or title == benchmark else words(benchmark).capitalize()
+
+
+def card_title(benchmark: str) -> str:
+    """The title of a benchmark's card."""
+    [title] = re.findall(r"^pretty_name: (.+)$", get_card(benchmark), re.MULTILINE)
+    return title

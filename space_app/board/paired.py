@@ -1,4 +1,4 @@
-"""Models on the same examples: which cannot be told from the best, and how much two of them differ."""
+"""Pairwise comparison of models on the same examples: ties with the best, and differences of two."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ LEVEL = 0.05
 
 
 class Scored(NamedTuple):
-    """What a metric makes of the predictions in a predictions file.
+    """The per-example scores of a metric on a predictions file.
 
     Attributes:
-        ids: of each example the id of its row, and what tells the examples of one row apart, such as a phrase.
-        examples: with their values.
+        ids: for each example the id of its row, and the name of its part of the row, such as a phrase.
+        examples: with their scores.
     """
 
     ids: tuple[tuple[str, str], ...]
@@ -36,26 +36,25 @@ class Scored(NamedTuple):
 
 
 def align(first: Scored, second: Scored) -> tuple[Scored, Scored]:
-    """The examples that two models have in common, in the order of the first."""
+    """The examples that both have, in the order of the first."""
     if first.ids == second.ids:
         return first, second
-    places = {id: place for place, id in enumerate(second.ids)}
-    shared = [(place, places[id]) for place, id in enumerate(first.ids) if id in places]
-    numbers = np.array(shared, dtype=np.intp).reshape(-1, 2).T
+    indices = {id: index for index, id in enumerate(second.ids)}
+    shared = [(index, indices[id]) for index, id in enumerate(first.ids) if id in indices]
     one, two = (
-        Scored(tuple(each.ids[place] for place in chosen), each.examples.select(chosen, with_categories=True))
-        for each, chosen in zip((first, second), numbers, strict=True)
+        Scored(tuple(scored.ids[index] for index in chosen), scored.examples.select(chosen, with_categories=True))
+        for scored, chosen in zip((first, second), np.array(shared, dtype=np.intp).reshape(-1, 2).T, strict=True)
     )
     return one, two
 
 
 def base_score(examples: Examples, score: str) -> str:
-    """The score that a macro average is of, or the score itself."""
+    """The score that is averaged in a macro average, or the score itself."""
     return score if score in examples.scores else score.removeprefix("macro_")
 
 
 class PairedTests:
-    """Paired tests of models; what was read and tested is kept. Predictions are named by their SHA-256.
+    """Paired tests of models, with a cache. Predictions are identified by their SHA-256.
 
     Args:
         load: reads a predictions file.
@@ -63,26 +62,26 @@ class PairedTests:
 
     def __init__(self, load: Callable[[str], Predictions]) -> None:
         self._load = load
-        # A detector's boxes may take 25 MB for each model; values and p-values are small.
+        # The examples of a detector may take 25 MB; values and p-values are small.
         self._scored = lru_cache(maxsize=256)(self._read)
         self._values = lru_cache(maxsize=1 << 16)(self._average)
         self._p_value = lru_cache(maxsize=1 << 16)(self._test)
         self.difference = lru_cache(maxsize=1 << 12)(self._difference)
 
     def shared(self, all_predictions: Mapping[str, str], metric: str, score: str, category: str = "") -> frozenset[str]:
-        """The models that share the mark of the best: the best itself, and those that do not differ significantly.
+        """The best model and those that do not differ significantly from it.
 
         Each model is compared with the best on the examples that both have, by the permutation test of
-        ``differences.p_value``, which exchanges them on whole clusters of examples that share an image. The p-values
-        are corrected by Holm's method for the number of models; what stays above 5 % shares the mark.
+        ``differences.p_value``, which exchanges models on whole clusters of examples that share an image. The p-values
+        are corrected by Holm's method for the number of models and compared with 5 %.
 
         Args:
-            predictions: each model's predictions; all of one task.
-            metric, score: which score, or the macro average of one.
-            category: the part of the examples that counts; empty for all of them.
+            all_predictions: predictions by the name of the model, all of one task.
+            metric, score: the score, or its macro average.
+            category: the examples to compare; empty for all.
 
         Returns:
-            Names of models; empty where none has the score.
+            Names of models; empty if none has the score.
         """
         found = {
             name: self._values(predictions, metric).get((score, category))
@@ -102,7 +101,7 @@ class PairedTests:
         return frozenset({best, *(name for name, p in zip(others, holm(p_values), strict=True) if p > LEVEL)})
 
     def pair(self, first: str, second: str, metric: str) -> tuple[Scored, Scored]:
-        """The examples that two predictions have in common.
+        """The examples that two predictions files share.
 
         Raises:
             PredictionsError: there are none.
@@ -110,11 +109,11 @@ class PairedTests:
         one, two = self._scored(first, metric), self._scored(second, metric)
         found = align(one, two) if one and two else None
         if found is None or not found[0].ids:
-            raise PredictionsError("they have no example in common; each lacks the other's images")
+            raise PredictionsError("the models have no example in common: each lacks the images of the other")
         return found
 
     def _read(self, name: str, metric: str) -> Scored | None:
-        """Examples of predictions, by the task's settings and the metric's tie policy; None without scores."""
+        """The examples by the task's settings and the metric's tie policy; None without scores."""
         predictions = self._load(name)
         rows = scored_rows(predictions.rows)
         if not rows:
@@ -124,7 +123,7 @@ class PairedTests:
         return Scored(tuple((rows[row].id, part) for row, part in zip(examples.rows, names, strict=True)), examples)
 
     def _average(self, predictions: str, metric: str) -> dict[tuple[str, str], float]:
-        """The value of each score and category; over all examples the category is empty."""
+        """Values by score and category, which is empty for all examples."""
         scored = self._scored(predictions, metric)
         if scored is None:
             return {}
@@ -133,12 +132,12 @@ class PairedTests:
         return {(name, part): parts[part][name] for part in parts for name in parts[part]}
 
     def _permutations(self, predictions: str, metric: str, score: str, models: int) -> int:
-        """How many random exchanges to make, enough for Holm's method to find the smallest p-value significant.
+        """The number of permutations, enough for the smallest p-value to be significant after Holm's correction.
 
-        That is 1 / (permutations + 1); times the number of models it has to stay below `LEVEL`, for which 20 for each
-        model are enough. Means and what follows from sums get at least 1,000, and 40 for each model; a score such as
-        an average precision, which every exchange computes anew (in 12 ms for 2,672 images of 100 boxes), gets at least
-        200, and 20 for each model. Numbers are doubled, so that a further model seldom has the others tested again.
+        The smallest p-value is 1 / (permutations + 1). Times the number of models it has to stay below `LEVEL`, for
+        which 20 permutations per model are enough. Scores that each permutation has to compute again, such as average
+        precision (12 ms for 2,672 images of 100 boxes), get that, and at least 200; all others 40 per model, and at
+        least 1,000. The number is doubled as models are added, so that tests are seldom repeated.
         """
         scored = self._scored(predictions, metric)
         assert scored is not None
@@ -157,14 +156,14 @@ class PairedTests:
         return p_value(one.examples, two.examples, score, category, permutations)
 
     def _difference(self, first: str, second: str, metric: str, score: str) -> dict[str, Any]:
-        """What ``differences.differences`` says of one score over all examples; wins are those of the first model.
+        """The result of ``differences.differences`` for one score over all examples; wins are of the first model.
 
         Raises:
-            PredictionsError: the predictions have no example in common.
+            PredictionsError: they have no example in common.
         """
         pair = [each.examples for each in self.pair(first, second, metric)]
         name = base_score(pair[0], score)
-        alone = [  # so that nothing else is tested
+        alone = [  # so that no other score is tested
             replace(
                 each,
                 values={key: values for key, values in each.values.items() if key == name},

@@ -1,1 +1,1 @@
-"""What the pages show."""
+"""What the leaderboard shows: one module per page, and what they share: `common`, `plots`, `pictures`, templates."""

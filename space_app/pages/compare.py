@@ -1,128 +1,158 @@
-"""Models side by side: the entries that figures are drawn of, the paired differences, and where two models disagree."""
+"""The Compare page: models side by side in figures, paired differences, and examples on which two models disagree."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import Any
 
+import gradio as gr
 import numpy as np
+from markupsafe import Markup
 
 from ...metrics.common.errors import PredictionsError, VLAssayError
 from ...metrics.evaluation import interval, p_value, percent, points
 from ...metrics.records.schema import MatchingRow, Row, VQARow
-from ..board.entries import RECOMPUTED, Entry
+from ..board.board import Board
+from ..board.catalogue import Catalogue
+from ..board.entries import RECOMPUTED, Column, Entry
 from ..board.paired import base_score
 from ..submissions.uploads import expected
-from ._html import cell, line, note, table, texts_cell
+from .common import QUIET, OnOpen, columns_of, figure, note, table
 from .pictures import NOT_SHOWN, may_show, pictures_html
-
-if TYPE_CHECKING:
-    from ..board.board import Board, Column
-    from ..board.catalogue import Catalogue
+from .plots import bars, radar
 
 _MOST_EXAMPLES = 20
-_TEXTS = "captions or question"
 
 
-def contestants(board: Board, column: Column) -> dict[str, tuple[str, str]]:
-    """The models (name, origin) that have a score, by what they are called in a list, in the board's order."""
-    frame = board.table([column])
-    return {
-        f"{model} ({origin})": (model, origin) for model, origin in zip(frame["model"], frame["origin"], strict=True)
-    }
+def compare_tab(catalogue: Catalogue) -> OnOpen:
+    """The components of the page and their events."""
+    score = gr.Dropdown(label="Score", elem_id="compare-score", value=None)
+    models = gr.Dropdown(
+        label="Two to five models",
+        info="Models that have the score; choose that first.",
+        multiselect=True,
+        max_choices=5,
+        elem_id="compare-models",
+    )
+    figures = [gr.Plot(elem_id="bars", visible=False), gr.Plot(elem_id="radar", visible=False)]
+    texts = [gr.HTML(elem_id="differences"), gr.HTML(elem_id="disagreements")]
+
+    def on_open() -> Any:
+        return gr.update(choices=[column.heading for column in catalogue.board.columns])
+
+    def on_score(heading: str | None) -> Any:
+        labels = [
+            label for column in columns_of(catalogue.board, [heading]) for label in models_with(catalogue, column)
+        ]
+        return gr.update(choices=labels, value=[])
+
+    def on_models(heading: str | None, labels: Sequence[str] | None, request: gr.Request) -> list[Any]:
+        column = next(iter(columns_of(catalogue.board, [heading])), None)
+        known = models_with(catalogue, column) if column else {}
+        chosen = [known[label] for label in labels or () if label in known]
+        if column is None or len(chosen) < 2:
+            return [gr.update(visible=False)] * 2 + ["<p>Choose one more model.</p>" if chosen else "", ""]
+        entries = with_categories(catalogue.board, column, chosen)
+        return [
+            *(figure(request, draw, entries) for draw in (bars, radar)),
+            differences_html(catalogue, column, chosen),
+            disagreements_html(catalogue, column, chosen),
+        ]
+
+    score.change(on_score, score, models, **QUIET)
+    models.change(on_models, [score, models], [*figures, *texts], api_visibility="private")
+    return on_open, None, score
 
 
-def entries_of(board: Board, column: Column, chosen: Sequence[tuple[str, str]]) -> list[Entry]:
-    """The entries of some models for a score, its categories first and the whole last."""
+def models_with(catalogue: Catalogue, column: Column) -> dict[str, Entry]:
+    """The entries of a score by the label of their model, in the board's order."""
+    return {f"{entry.model} ({entry.origin})": entry for entry in catalogue.board.entries(column)}
+
+
+def with_categories(board: Board, column: Column, chosen: Sequence[Entry]) -> list[Entry]:
+    """The entries of the chosen models by category, and over all categories last."""
     columns = [*board.categories(column), column]
-    found = (board.entry(each, *who) for who in chosen for each in columns)
+    found = (board.entry(each, entry.model, entry.origin) for entry in chosen for each in columns)
     return [entry for entry in found if entry is not None]
 
 
-def differences_html(catalogue: Catalogue, column: Column, chosen: Sequence[tuple[str, str]]) -> str:
-    """A table of the paired differences of all pairs of the chosen models that were recomputed."""
-    predictions = _predictions(catalogue.board, column, chosen)
-    if len(predictions) < 2:
-        return note("Paired differences need two recomputed models; what a paper prints has no predictions.")
-    lines = [_difference_line(catalogue, column, *pair, predictions) for pair in combinations(predictions, 2)]
+def differences_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry]) -> Markup:
+    """The paired differences of all pairs of the chosen models that were recomputed."""
+    models = _recomputed(chosen)
+    if len(models) < 2:
+        return note("Paired differences need two recomputed models; there are no predictions behind a paper's values.")
     heads = ("models", "difference, points", "95 % interval", "p", "wins", "losses", "agreement, %")
-    return table(heads, lines) + note(
-        "First less second, over all examples; intervals by bootstrap over images, p by exchanging the models on whole "
-        "images, not corrected for the number of pairs. A win is an example on which the first model is better; only "
-        "means over examples have wins."
+    return table(
+        heads,
+        [_difference(catalogue, column, *pair) for pair in combinations(models, 2)],
+        note="First minus second, over all examples. Intervals by bootstrap over images; p by permutation of the "
+        "models on whole images, not corrected for the number of pairs. A win is an example on which the first model "
+        "is better; only means over examples have wins.",
     )
 
 
-def disagreements_html(catalogue: Catalogue, column: Column, chosen: Sequence[tuple[str, str]]) -> str:
-    """Examples on which the first two recomputed models get different values: captions, predictions, images.
-
-    Images are shown where their licence allows; see ``_pictures``.
-    """
-    all_predictions = _predictions(catalogue.board, column, chosen)
-    names = [*all_predictions][:2]
-    if len(names) < 2:
-        return ""
+def disagreements_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry]) -> Markup:
+    """Examples on which the first two recomputed models have different scores; see ``pictures`` for images."""
+    models = _recomputed(chosen)[:2]
+    if len(models) < 2:
+        return Markup("")
     try:
-        pair = catalogue.paired.pair(all_predictions[names[0]], all_predictions[names[1]], column.metric)
+        pair = catalogue.paired.pair(models[0].predictions, models[1].predictions, column.metric)
+        examples = pair[0].examples
+        score = base_score(examples, column.score)
+        if score not in examples.values:
+            return Markup("")
+        first, second = (catalogue.predictions(entry.predictions) for entry in models)
+        data = expected(first.metadata)
     except VLAssayError as error:
         return note(str(error))
-    examples = pair[0].examples
-    score = base_score(examples, column.score)
-    if score not in examples.values:
-        return ""
-    values = [each.examples.values[score] for each in pair]
+    values = [scored.examples.values[score] for scored in pair]
     counted = ~np.isnan(values[0])
     differ = np.flatnonzero((values[0] != values[1]) & counted).tolist()
     if not differ:
         return note("They agree on every example.")
-    first, second = (catalogue.predictions(all_predictions[name]) for name in names)
-    try:
-        data = expected(first.metadata)
-    except PredictionsError as error:
-        return note(str(error))
     known = {example.id: example for example in data.examples}
     rows = [{row.id: row for row in predictions.rows} for predictions in (first, second)]
-    is_shown = may_show(column.benchmark)
-    lines = []
+    is_shown, lines = may_show(column.benchmark), []
     for number in differ[:_MOST_EXAMPLES]:
         id, part = pair[0].ids[number]
         if id in known:
-            image = [f"<td>{pictures_html(data, known[id])}</td>"] if is_shown else []
-            predicted = [_predicted(each[id], float(value[number])) for each, value in zip(rows, values, strict=True)]
+            predicted = [
+                _predicted(by_id[id], float(scores[number])) for by_id, scores in zip(rows, values, strict=True)
+            ]
             label = f"{id}, {part}" if part else id
-            lines.append(line(label, [*image, texts_cell(known[id].captions), *predicted]))
-    heads = ["example", *(["image"] if is_shown else []), _TEXTS, *names]
-    return (
-        f"<h4>{len(differ):,} of {counted.sum():,} examples on which they disagree"
-        f"{f', the first {_MOST_EXAMPLES}' if len(differ) > _MOST_EXAMPLES else ''}</h4>"
-        + table(heads, lines, wide=_TEXTS)
-        + ("" if is_shown else note(NOT_SHOWN))
+            image = [pictures_html(data, known[id])] if is_shown else []
+            lines.append((label, [*image, list(known[id].captions), *predicted]))
+    first_ones = f", the first {_MOST_EXAMPLES}" if len(differ) > _MOST_EXAMPLES else ""
+    return table(
+        ["example", *(["image"] if is_shown else []), "captions or question", *(entry.model for entry in models)],
+        lines,
+        title=f"{len(differ):,} of {counted.sum():,} examples on which they disagree{first_ones}",
+        note="" if is_shown else NOT_SHOWN,
     )
 
 
-def _predictions(board: Board, column: Column, chosen: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """SHA-256 of the predictions of the chosen models that were recomputed, references too, by model."""
-    found = ((model, board.entry(column, model, origin)) for model, origin in chosen if origin == RECOMPUTED)
-    return {model: entry.predictions for model, entry in found if entry and entry.predictions}
+def _recomputed(chosen: Sequence[Entry]) -> list[Entry]:
+    return [entry for entry in chosen if entry.origin == RECOMPUTED and entry.predictions]
 
 
-def _difference_line(catalogue: Catalogue, column: Column, one: str, two: str, predictions: dict[str, str]) -> str:
+def _difference(catalogue: Catalogue, column: Column, one: Entry, two: Entry) -> tuple[str, list[Any]]:
+    label = f"{one.model} − {two.model}"
     try:
-        found = catalogue.paired.difference(predictions[one], predictions[two], column.metric, column.score)
-    except VLAssayError as error:
-        return line(f"{one} − {two}", [f"<td colspan='6' class='wide'>{escape(str(error))}</td>"])
-    counts = ("" if found[name] is None else f"{found[name]:,}" for name in ("wins", "losses"))
+        found = catalogue.paired.difference(one.predictions, two.predictions, column.metric, column.score)
+    except PredictionsError as error:
+        return label, [[str(error)]]
+    counts = ["" if found[name] is None else f"{found[name]:,}" for name in ("wins", "losses")]
     agreement = "" if found["agreement"] is None else percent(found["agreement"])
-    shown = (points(found["difference"]), interval(found["difference_interval"], signed=True))
-    return line(f"{one} − {two}", map(cell, (*shown, p_value(found["permutation_p_value"]), *counts, agreement)))
+    difference = [points(found["difference"]), interval(found["difference_interval"], signed=True)]
+    return label, [*difference, p_value(found["permutation_p_value"]), *counts, agreement]
 
 
-def _predicted(row: Row, value: float) -> str:
-    """A cell with the scores that a model gave, or the example's value where there are too many to show."""
+def _predicted(row: Row, value: float) -> Any:
+    """The scores that a model gave, or the example's score if there are too many to show."""
     if isinstance(row, VQARow) and row.score is not None:
-        return cell(f"{row.score:.4g}")
+        return f"{row.score:.4g}"
     if isinstance(row, MatchingRow) and row.scores is not None:
-        return f"<td>{'<br>'.join(', '.join(f'{score:.4g}' for score in scores) for scores in row.scores)}</td>"
-    return cell(f"{value:.4g}")
+        return [", ".join(f"{score:.4g}" for score in scores) for scores in row.scores]
+    return f"{value:.4g}"

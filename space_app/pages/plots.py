@@ -1,13 +1,12 @@
-"""Figures of the leaderboard, as plotly figures that are readable on a light and on a dark page.
+"""Plotly figures for light and dark pages.
 
-Plotly reads tags in its texts, so what comes from outside is escaped. Colours are told apart without colour vision (the
-blue, vermilion, green and purple of Okabe and Ito, and a violet), and have a contrast of 3 to white and to black; where
-models share a figure they differ by symbol, dash or pattern too.
+Plotly interprets tags, so untrusted texts are escaped. The colours (blue, vermilion, green and purple of Okabe and Ito,
+and a violet) can be told apart without colour vision and have a contrast of 3 to white and to black; models also differ
+by symbol, dash or pattern.
 """
 
 from __future__ import annotations
 
-import math
 import re
 import textwrap
 from collections import Counter
@@ -21,8 +20,7 @@ from ...metrics.common.errors import ScoresError
 from ...metrics.evaluation import words
 from ...metrics.records.predictions import Predictions
 from ...metrics.records.schema import MatchingRow
-from ..board.board import Column
-from ..board.entries import Entry
+from ..board.entries import Column, Entry
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -41,20 +39,20 @@ _RECOGNITION = ("ImageNet", "CIFAR100", "CIFAR10")
 
 
 def radar(entries: Sequence[Entry], *, dark: bool = False) -> go.Figure:
-    """A polygon for each of two to five models over at least three skills.
+    """A radar chart of two to five models over at least three categories.
 
     Args:
-        entries: of one score, by category, the whole aside, which is left out; a skill that a model lacks is a gap.
+        entries: of one score, by category; the score over all is left out, and missing categories are gaps.
         dark: for a dark page.
 
     Raises:
-        ScoresError: another number of models, fewer than three skills, or entries of several scores.
+        ScoresError: another number of models, fewer than three categories, or entries of several scores.
     """
     import plotly.graph_objects as go
 
     column, models, skills = _by_category(entries, fewest=2)
     if len(skills) < 3:
-        raise ScoresError(f"{column.heading} has {len(skills)} categories; a radar takes three or more, bars take any")
+        raise ScoresError(f"{column.heading} has {len(skills)} categories; a radar chart needs three or more")
     figure = go.Figure()
     for number, (model, values) in enumerate(models.items()):
         points = [100 * values[skill].value if skill in values else None for skill in skills]
@@ -67,7 +65,7 @@ def radar(entries: Sequence[Entry], *, dark: bool = False) -> go.Figure:
             marker={"symbol": _SYMBOLS[number], "size": 8},
             hovertemplate="%{theta}: %{r:.1f} %",
         )
-    # Between two spokes, where no label stands, and its numbers upright.
+    # The axis lies between two spokes, away from their labels.
     angle = 90 - 180 / len(skills)
     axis = {"range": [0, 100], "tickvals": [25, 50, 75, 100], "angle": angle, "tickangle": angle}
     polar = {"radialaxis": axis, "angularaxis": {"direction": "clockwise"}, "bgcolor": "rgba(0,0,0,0)"}
@@ -75,16 +73,15 @@ def radar(entries: Sequence[Entry], *, dark: bool = False) -> go.Figure:
     return _finish(figure, title, dark).update_layout(polar=polar, margin={"l": 70, "r": 70})
 
 
-def bars(entries: Sequence[Entry], *, chance: float | None = None, dark: bool = False) -> go.Figure:
+def bars(entries: Sequence[Entry], *, dark: bool = False) -> go.Figure:
     """A group of bars for each category, one for each of up to five models, with their intervals.
 
     Args:
-        entries: of one score, by category; the whole, if there, comes last.
-        chance: what random scores get, as a fraction: a dashed line.
+        entries: of one score, by category; the score over all comes last.
         dark: for a dark page.
 
     Raises:
-        ScoresError: no model or more than five, or entries of several scores.
+        ScoresError: no model, more than five, or entries of several scores.
     """
     import plotly.graph_objects as go
 
@@ -101,10 +98,6 @@ def bars(entries: Sequence[Entry], *, chance: float | None = None, dark: bool = 
             customdata=[["" if entry.n is None else f"n = {entry.n:,}"] for entry in shown],
             hovertemplate="%{x}: %{y:.1f} % %{customdata[0]}",
         )
-    if chance is not None:
-        line = {"dash": "dash", "color": "white" if dark else "black"}
-        places = [_label(skill) for skill in skills]
-        figure.add_scatter(name="chance", x=places, y=[100 * chance] * len(places), mode="lines", line=line)
     figure.update_xaxes(title="category", categoryorder="array", categoryarray=[_label(skill) for skill in skills])
     figure.update_yaxes(title=_wrapped(f"{column.heading}, %"), range=[0, 102])
     return _finish(figure, f"{column.heading} by category", dark).update_layout(barmode="group")
@@ -113,11 +106,10 @@ def bars(entries: Sequence[Entry], *, chance: float | None = None, dark: bool = 
 def scatter(across: Sequence[Entry], up: Sequence[Entry], *, dark: bool = False) -> go.Figure:
     """A point for each model that has both scores, such as accuracy and brittleness, with their intervals.
 
-    Only values of one origin are paired: what a paper prints never with what was recomputed. The shape of a point says
-    which origin it is of.
+    Only values of the same origin are paired, never a paper's value with a recomputed one; the symbol shows the origin.
 
     Args:
-        across, up: entries of one score each; of several for a model the first counts.
+        across, up: entries of one score each; the first of a model counts.
         dark: for a dark page.
 
     Raises:
@@ -129,7 +121,9 @@ def scatter(across: Sequence[Entry], up: Sequence[Entry], *, dark: bool = False)
     left, right = _by_model(across), _by_model(up)
     pairs = [(left[key], right[key]) for key in left if key in right]
     if not pairs:
-        raise ScoresError(f"no model has both {first.heading} and {second.heading}; choose scores that some model has")
+        raise ScoresError(
+            f"no model has both {first.heading} and {second.heading}; choose two scores of the same models"
+        )
     figure = go.Figure()
     for number, origin in enumerate(dict.fromkeys(x.origin for x, _ in pairs)):
         shown = [(x, y) for x, y in pairs if x.origin == origin]
@@ -150,16 +144,19 @@ def scatter(across: Sequence[Entry], up: Sequence[Entry], *, dark: bool = False)
 
 
 def ready_pairs(board: Board) -> dict[str, tuple[str, str]]:
-    """The headings of scores worth setting against each other (across, up), those that most models have, by a name."""
+    """Pairs of scores to show first: headings (across, up) by title, of the pairs that most models have."""
     recognition = [column for name in _RECOGNITION for column in board.columns if column.benchmark == name]
     matching = [column for column in board.columns if column.task_type == "matching" and column.is_higher_better]
     failures = [column for column in board.columns if not column.is_higher_better]
     pairs = {
-        # Of two metrics: gains and failures of one follow from each other.
+        # Of two metrics, because the scores of one metric depend on each other.
         "": [(x, y) for x in matching for y in failures if x[:2] == y[:2] and x.metric != y.metric],
         "recognition against composition": [(x, y) for x in recognition for y in matching],
     }
-    models = {column: _models(board, column) for both in pairs.values() for pair in both for column in pair}
+    models = {
+        column: {(entry.model, entry.origin) for entry in board.entries(column)}
+        for column in {column for both in pairs.values() for pair in both for column in pair}
+    }
     found = {}
     for name, both in pairs.items():
         across, up = max(both, key=lambda pair: len(models[pair[0]] & models[pair[1]]), default=(None, None))
@@ -169,13 +166,13 @@ def ready_pairs(board: Board) -> dict[str, tuple[str, str]]:
 
 
 def gap_histogram(predictions: Predictions, *, dark: bool = False) -> go.Figure:
-    """How far the right caption is above the best other one, over the examples of a matching predictions.
+    """The score of the positive caption minus that of the best other one, over the examples of a matching task.
 
-    An example with several images counts once for each. Left of zero the model is wrong; the units are the model's own,
-    so that two models' gaps do not compare. What is beyond the lowest or highest half per cent is in the outer bins.
+    An example counts once for each image. The model is wrong left of zero. Gaps of two models are not comparable, since
+    scores have no common unit. The outer bins contain the values beyond the lowest and highest half per cent.
 
     Raises:
-        ScoresError: the predictions file is of another type, or has no scores.
+        ScoresError: the predictions are of another type, or have no scores.
     """
     import plotly.graph_objects as go
 
@@ -194,7 +191,7 @@ def gap_histogram(predictions: Predictions, *, dark: bool = False) -> go.Figure:
             marker=_fill(number),
             hovertemplate="%{y} examples at %{x:.3g}",
         )
-    figure.update_xaxes(title=_wrapped("score of the right caption minus that of the best other one"))
+    figure.update_xaxes(title=_wrapped("score of the positive caption minus that of the best other one"))
     figure.update_yaxes(title="examples")
     share = 100 * float((gaps > 0).mean())
     title = f"{predictions.model} on {predictions.benchmark} ({predictions.task}): {share:.1f} % above zero"
@@ -204,8 +201,7 @@ def gap_histogram(predictions: Predictions, *, dark: bool = False) -> go.Figure:
 def _gaps(predictions: Predictions) -> np.ndarray:
     if predictions.task_type != MatchingRow.task_type:
         raise ScoresError(
-            f"this is a predictions file of the type {predictions.task_type}; only those of the type matching have "
-            f"score gaps"
+            f"the predictions are of the type {predictions.task_type}; only those of the type matching have score gaps"
         )
     gaps = [
         scores[right] - max(other for number, other in enumerate(scores) if number != right)
@@ -215,17 +211,17 @@ def _gaps(predictions: Predictions) -> np.ndarray:
         if len(scores) > 1
     ]
     if not gaps:
-        raise ScoresError("no example of this predictions file has scores of two captions; its images were missing")
-    # Scores of up to 1e308 are finite, and their difference need not be.
+        raise ScoresError("no example has scores of two captions; the images were missing")
+    # Finite scores may have an infinite difference.
     return np.clip(np.array(gaps), -1e300, 1e300)
 
 
 def _by_category(
     entries: Sequence[Entry], fewest: int = 1, whole: bool = False
 ) -> tuple[Column, dict[str, dict[str, Entry]], list[str]]:
-    """The score, its entries by model and category, and the categories in their order, the whole last.
+    """The score, its entries by model and category, and the categories, "" last.
 
-    A model that comes of two origins counts as two.
+    A model of two origins counts as two models.
     """
     column = _one_score(entries)
     found: dict[tuple[str, str], dict[str, Entry]] = {}
@@ -235,16 +231,16 @@ def _by_category(
     names = Counter(model for model, _ in found)
     models = {model if names[model] == 1 else f"{model} ({origin})": some for (model, origin), some in found.items()}
     if not fewest <= len(models) <= MOST:
-        raise ScoresError(f"{len(models)} models came; choose {fewest} to {MOST}")
+        raise ScoresError(f"got {len(models)} models; choose {fewest} to {MOST}")
     skills = dict.fromkeys(skill for values in models.values() for skill in values)
     return column, models, sorted(skills, key=lambda skill: not skill)
 
 
 def _one_score(entries: Sequence[Entry]) -> Column:
-    """The score that all entries are of; its category where all are of one."""
-    columns = {Column(entry.benchmark, entry.task, entry.metric, entry.score) for entry in entries}
+    """The score of all entries, with its category if they have one in common."""
+    columns = {entry.column._replace(category="") for entry in entries}
     if len(columns) != 1:
-        raise ScoresError(f"entries of {len(columns)} scores came; an axis shows one")
+        raise ScoresError(f"got entries of {len(columns)} scores; an axis shows one")
     [column] = columns
     categories = {entry.category for entry in entries}
     return column._replace(category=categories.pop()) if len(categories) == 1 else column
@@ -257,18 +253,10 @@ def _by_model(entries: Sequence[Entry]) -> dict[tuple[str, str], Entry]:
     return found
 
 
-def _models(board: Board, column: Column) -> set[tuple[str, str]]:
-    """Models and origins that have a score."""
-    frame = board.table([column])
-    return set(zip(frame["model"], frame["origin"], strict=True))
-
-
 def _errors(entries: Sequence[Entry]) -> Mapping[str, Any]:
-    """Plotly's error bars; none where an entry has no interval."""
-    spans = [entry.interval or (math.nan, math.nan) for entry in entries]
-    pairs = list(zip(entries, spans, strict=True))
-    up = [None if math.isnan(high) else 100 * (high - entry.value) for entry, (_, high) in pairs]
-    down = [None if math.isnan(low) else 100 * (entry.value - low) for entry, (low, _) in pairs]
+    """Plotly's error bars; None for entries without an interval."""
+    up = [entry.interval and 100 * (entry.interval[1] - entry.value) for entry in entries]
+    down = [entry.interval and 100 * (entry.value - entry.interval[0]) for entry in entries]
     return {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 1.5, "width": 4}
 
 
@@ -282,12 +270,12 @@ def _label(category: str) -> str:
 
 
 def _text(text: str) -> str:
-    """A text as plotly shows it, tags and all, cut where it is long."""
+    """An escaped text, cut if it is long."""
     return escape(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
 
 
 def _wrapped(text: str, most: int = _AXIS) -> str:
-    """A text over several lines of what a telephone shows."""
+    """An escaped text in lines that fit on a phone."""
     kept = re.sub(" (?=[%↓])", "\N{NO-BREAK SPACE}", text)
     return "<br>".join(escape(line) for line in textwrap.wrap(kept, most))
 

@@ -1,17 +1,20 @@
-"""What is stored of submissions, read back: records, reviews, results. Damaged files are told of and harm no others.
+"""Reading stored submissions back: records, reviews and results.
 
 ```
-requests/<id>/submission.json    {"schema": "vl-assay/submission", "version": 1, "id", "time" (UTC), "user",
+requests/<id>/submission.json    {"schema": "vl-assay/submission", "version": 2, "id", "time" (UTC), "user",
                                   "model": {"name", "family", "parameters", "training_data", "link"},
                                   "predictions": [{"sha256", "benchmark", "task", "rows", "scores", "model"}],
                                   "flags": […]}
 requests/<id>/<sha256>.parquet   each predictions file, as it was uploaded
 requests/<id>/reviews/….json     {"time", "by", "status", "reason"}; the latest counts
-results/<id>/<version>.json      what ``metrics.results`` writes, recomputed by the metrics of that version
+results/<id>/<version>.json      results computed by that version of the metrics, see ``metrics.records.results``
 ```
 
-Nothing is ever changed. The id is a hash of user, model and predictions, so that the same submission is the same again.
-Without a review a submission is "flagged" where it has flags, "pending" while it has no results, else "accepted".
+Files are never changed. The id is a hash of user, model and predictions, so repeating a submission gives the same id.
+Without a review the status of a submission is "flagged" if it has flags, "pending" until it has results, else
+"accepted". A damaged file is reported in `Submission.problems` and does not affect other submissions.
+
+Version 1 had the key "sheets" in place of "predictions"; it is still read.
 """
 
 from __future__ import annotations
@@ -24,26 +27,33 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from ...metrics.common.errors import StorageError, SubmissionError
 from ...metrics.records.results import Result, parse_results
-
-if TYPE_CHECKING:
-    from .storage import Storage
+from .protocol import Storage
 
 SCHEMA = "vl-assay/submission"
 VERSION = 2
 REVIEW_STATUSES = ("accepted", "flagged", "withdrawn")
 _ID = re.compile("[0-9a-f]{16}")
-_COMPUTING = ("contract", "functional", "statistics", "records")
 _PACKAGE = Path(__file__).parents[2]
+# The code that results depend on; a task's settings, such as the ranks of a recall, are in its benchmark.py.
+_COMPUTING = (
+    *(f"metrics/{folder}/*.py" for folder in ("contract", "functional", "statistics", "records")),
+    *(
+        "metrics/evaluation/*compute.py",
+        "metrics/modules/inputs.py",
+        "metrics/*/spec.py",
+        "hub_datasets/*/benchmark.py",
+    ),
+)
 _DAMAGE = (StorageError, ValueError, KeyError, TypeError, RecursionError, AttributeError, OverflowError)
-# The fields of a stored record; or what is wrong with it.
+# The fields of a stored record, or an error message.
 Record = dict[str, Any] | str
 
-# What is stored never changes, so it is read once.
+# Stored files never change, so each is read once.
 _known: WeakKeyDictionary[Storage, dict[str, Any]] = WeakKeyDictionary()
 
 
@@ -52,12 +62,12 @@ class Submission:
     """A stored submission.
 
     Attributes:
-        id, time, flags, predictions: as in `Receipt`.
-        status: as in `Receipt`, or "damaged" where its record cannot be read; then nothing else is known.
-        user: the verified name of who made it, or "".
-        model: what was typed: `MODEL_FIELDS`, "" or None (parameters) where nothing was.
+        id, time, flags, predictions: as in `submissions.Receipt`.
+        status: as in `submissions.Receipt`, or "damaged" if its record cannot be read; then only the id is known.
+        user: the verified name of the submitter, or "".
+        model: the submitted description: name, family, parameters, training_data and link, "" or None where not given.
         reason: of the latest review.
-        problems: what of its files cannot be read, in words.
+        problems: what cannot be read of its files.
     """
 
     id: str
@@ -72,31 +82,28 @@ class Submission:
 
 
 def submissions(storage: Storage) -> list[Submission]:
-    """All submissions, the oldest first; damaged ones are among them, and say so."""
-    by_id: dict[str, list[str]] = {}
+    """All submissions, oldest first, damaged ones included."""
+    paths: dict[str, list[str]] = {}
     for path in storage.paths():
-        by_id.setdefault(path.split("/")[1], []).append(path)
-    found = []
-    for id, paths in by_id.items():
-        if record_path(id) in paths:
-            found.append(_submission(storage, id, paths))
-    return sorted(found, key=lambda each: (each.time, each.id))
+        paths.setdefault(path.split("/")[1], []).append(path)
+    found = [_submission(storage, id, own) for id, own in paths.items() if record_path(id) in own]
+    return sorted(found, key=lambda submission: (submission.time, submission.id))
 
 
 def get_submission(storage: Storage, id: str) -> Submission:
-    """The submission of that id.
+    """The submission with this id.
 
     Raises:
         SubmissionError: there is none.
     """
     paths = storage.paths(f"requests/{id}/") if _ID.fullmatch(id) else []
     if record_path(id) not in paths:
-        raise SubmissionError(f"there is no submission {id[:50]!r}; its receipt names its 16 hexadecimal digits")
+        raise SubmissionError(f"there is no submission {id[:50]!r}; expected the 16 hexadecimal digits of a receipt")
     return _submission(storage, id, [*paths, *storage.paths(f"results/{id}/")])
 
 
 def results_of(storage: Storage, id: str) -> list[Result]:
-    """The results of a submission by this version of the metrics; none where they are yet to be computed.
+    """The results of a submission by this version of the metrics; empty until they are computed.
 
     Raises:
         PredictionsError: they are damaged.
@@ -110,32 +117,27 @@ def results_of(storage: Storage, id: str) -> list[Result]:
 
 
 def records(storage: Storage) -> dict[str, Record]:
-    """The records of all submissions by their ids; of a damaged one what is wrong with it, in words."""
+    """The records of all submissions by id; for a damaged one an error message."""
     ids = (path.split("/")[1] for path in storage.paths("requests/") if path.endswith("/submission.json"))
     return {id: _record(storage, id) for id in ids}
 
 
 def record_path(id: str) -> str:
-    """Where the record of a submission is."""
+    """The path of a submission's record."""
     return f"requests/{id}/submission.json"
 
 
 def results_path(id: str) -> str:
-    """Where the results of a submission by this version of the metrics are."""
+    """The path of a submission's results by this version of the metrics."""
     return f"results/{id}/{metrics_version()}.json"
 
 
 @cache
-def metrics_version() -> str:
-    """12 hexadecimal digits over the code that results depend on, from scores to figures."""
-    metrics, datasets = _PACKAGE / "metrics", _PACKAGE / "hub_datasets"
-    files = [path for folder in _COMPUTING for path in (metrics / folder).glob("*.py")]
-    files += [metrics / "modules" / "inputs.py", metrics / "evaluation" / "_compute.py", *metrics.glob("*/spec.py")]
-    # A task has settings of its own, such as the ranks at which recall is taken.
-    files += datasets.glob("*/benchmark.py")
+def metrics_version(package: Path = _PACKAGE) -> str:
+    """12 hexadecimal digits of a hash of the code that results depend on."""
     digest = hashlib.sha256()
-    for path in sorted(files):
-        digest.update(f"{path.relative_to(_PACKAGE).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    for path in sorted({path for pattern in _COMPUTING for path in package.glob(pattern)}):
+        digest.update(f"{path.relative_to(package).as_posix()}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
 
 
@@ -143,17 +145,17 @@ def _record(storage: Storage, id: str) -> Record:
     path = record_path(id)
     try:
         record = _load(storage, path)
-        if record["version"] == 1:  # which called them sheets
+        if record["version"] == 1:
             record = {**record, "version": VERSION, "predictions": record["sheets"]}
         if (record["schema"], record["version"], record["id"]) != (SCHEMA, VERSION, id):
             raise ValueError(f"schema {record['schema']!r}, version {record['version']!r}, id {record['id']!r}")
         texts = [record["user"], record["time"], record["model"]["name"], *record["flags"]]
         texts += [predictions[key] for predictions in record["predictions"] for key in ("sha256", "benchmark", "task")]
         if not all(isinstance(text, str) for text in texts) or not record["predictions"]:
-            raise ValueError("a field of another type")
+            raise ValueError("a field has the wrong type")
         datetime.fromisoformat(record["time"]).astimezone(UTC)
     except _DAMAGE as error:
-        return f"{path} cannot be read ({type(error).__name__}: {error})"
+        return _unreadable(path, error)
     return record
 
 
@@ -182,7 +184,7 @@ def _submission(storage: Storage, id: str, paths: Sequence[str]) -> Submission:
 
 
 def _latest_review(storage: Storage, paths: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """The review that counts, empty where there is none, and what is wrong with others; names begin with the time."""
+    """The latest valid review, or {}, and the problems of others. File names begin with the time."""
     latest: dict[str, Any] = {}
     problems = []
     for path in sorted(paths):
@@ -192,8 +194,12 @@ def _latest_review(storage: Storage, paths: Sequence[str]) -> tuple[dict[str, An
                 raise ValueError(f"the status {found['status']!r}")
             latest = found
         except _DAMAGE as error:
-            problems.append(f"{path} cannot be read ({type(error).__name__}: {error})")
+            problems.append(_unreadable(path, error))
     return latest, problems
+
+
+def _unreadable(path: str, error: Exception) -> str:
+    return f"{path} cannot be read ({type(error).__name__}: {error})"
 
 
 def _load(storage: Storage, path: str) -> Any:

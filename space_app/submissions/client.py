@@ -4,50 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 from ...metrics.common.errors import DataError, PredictionsError, StorageError
 
-# A server that evaluates for many others at once is slow to answer.
+# A server that evaluates many submissions at once is slow to answer.
 _SECONDS = 60.0
 
 
 def send(address: str, predictions: Sequence[Path], model: Mapping[str, str]) -> dict[str, Any]:
     """Submit the predictions of one model to the leaderboard at an address.
 
-    A Space, and nothing else, is sent the token of ``HF_TOKEN`` or ``hf auth login``: it learns from it who submits.
+    The token of ``HF_TOKEN`` or ``hf auth login`` is sent to Spaces only, which learn from it who submits.
 
     Args:
         address: of the page, such as ``"http://127.0.0.1:7860"``, or the name of a Space, ``"owner/name"``.
         predictions: files that ``vl-assay predict`` wrote.
-        model: ``name``, ``family``, ``parameters``, ``training_data`` and ``link``, empty where not known.
+        model: ``name``, ``family``, ``parameters``, ``training_data`` and ``link``, empty if not known.
 
     Returns:
         The receipt: ``id``, ``time``, ``status``, ``flags``, ``predictions`` and the recomputed ``results``.
 
     Raises:
-        DataError: a file is not there, or the library for the connection.
-        PredictionsError: the leaderboard refuses the predictions; the message is its own.
-        StorageError: the leaderboard cannot be reached. Sending the same again is safe.
+        DataError: a file or the library for the connection is missing.
+        PredictionsError: the leaderboard refuses the predictions, with its message.
+        StorageError: the leaderboard cannot be reached. Repeating the call is safe.
     """
     for path in predictions:
         if not path.is_file():
-            raise DataError(f"{path} is no file; name predictions that `vl-assay predict` wrote")
+            raise DataError(f"{path} is no file; name predictions files that `vl-assay predict` wrote")
     try:
         from gradio_client import Client, handle_file
         from huggingface_hub import get_token
     except ModuleNotFoundError as error:
-        raise DataError(f"submitting lacks a library ({error.name}): pip install 'vl-assay[space]'") from error
+        raise DataError(f"submitting needs a library ({error.name}): pip install 'vl-assay[space]'") from error
     try:
         token = get_token() if _is_space(address) else None
-        # With None in place of False the client would send the token anywhere.
-        patience = {"timeout": _SECONDS}
-        client = Client(
-            address, verbose=False, token=cast(Any, token or False), oauth_token=token, httpx_kwargs=patience
-        )
+        # With None in place of False the client would send the token to any address.
+        own: Any = {"token": token or False, "oauth_token": token, "httpx_kwargs": {"timeout": _SECONDS}}
+        client = Client(address, verbose=False, **own)
         answer = client.predict([handle_file(path) for path in predictions], *model.values(), api_name="/submit")
-    except Exception as error:  # gradio_client raises whatever httpx, the server or the Hub gave it
+    except Exception as error:  # gradio_client passes on errors of httpx, the server and the Hub
         raise StorageError(
             f"the leaderboard at {address} did not take the predictions ({type(error).__name__}: {error}); check the "
             "address and send the same again, which is safe"

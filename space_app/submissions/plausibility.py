@@ -1,4 +1,4 @@
-"""What makes a predictions file implausible: each finding is a sentence for a person to judge, never a refusal."""
+"""Plausibility checks: signs of a blind or broken model. Each is a flag for a person to judge, never a refusal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MOST_AGREEMENT = 0.99
 FEWEST_EXAMPLES = 30
 
-# What can be told of a caption without an image, as a number; none knows what the caption means.
+# Properties of a caption that need neither the image nor the meaning.
 _RULES: dict[str, Callable[[str], float]] = {
     "length in characters": len,
     "number of words": lambda caption: len(caption.split()),
@@ -28,15 +28,15 @@ _ALPHABET = "place in the alphabet"
 
 
 def find_flags(predictions: Predictions, data: TaskData) -> list[str]:
-    """What is implausible in a predictions file by itself.
+    """What is implausible in a predictions file.
 
     Args:
         predictions: as ``check_upload`` returned it.
         data: the examples of its task.
 
     Returns:
-        A sentence for each finding: scores that are all the same, or that prefer nothing; choices that one rule about
-        the captions' form makes as well; examples without scores.
+        A sentence for each finding: scores that are all equal, or equal within each example; choices that follow a rule
+        about the form of the captions; examples without scores.
     """
     name = f"{predictions.benchmark}/{predictions.task}"
     found = [_constant(predictions), *_blind(predictions, data), _missing(predictions)]
@@ -44,17 +44,13 @@ def find_flags(predictions: Predictions, data: TaskData) -> list[str]:
 
 
 def scores_hash(predictions: Predictions) -> str:
-    """SHA-256 of all that the model said, in the order of the ids and in single precision.
-
-    Predictions with the same scores have the same hash, whatever their metadata, the order of their rows and their
-    file.
-    """
+    """SHA-256 of scores and boxes in single precision, sorted by id; independent of metadata and row order."""
     digest = hashlib.sha256()
     for row in sorted(predictions.rows, key=lambda row: row.id):
         said = [_numbers(getattr(row, name, None)) for name in ("score", "scores", "boxes")]
         digest.update(f"{row.id}\n{row.is_scored}\n{[len(part) for part in said]}\n".encode())
         for part in said:
-            # Adding 0 makes 0 of -0; beyond single precision there is infinity, which is as good as any value here.
+            # Adding 0 turns -0 into 0; what overflows single precision becomes infinity.
             with np.errstate(over="ignore"):
                 digest.update((part + 0.0).astype(np.float32).tobytes())
     return digest.hexdigest()
@@ -93,7 +89,7 @@ def _missing(predictions: Predictions) -> str | None:
 
 
 def _blind(predictions: Predictions, data: TaskData) -> Iterator[str]:
-    """The rules that make the same choices as the predictions file, or give differences in the same order."""
+    """Rules that make the same choices as the model, or order the differences in the same way."""
     if predictions.task_type != "matching":
         return
     by_id = {row.id: row for row in predictions.rows}
@@ -116,7 +112,7 @@ def _blind(predictions: Predictions, data: TaskData) -> Iterator[str]:
 
 
 def _comparisons(example: Example) -> Iterator[tuple[int, int]]:
-    """The number of an image, which is that of its caption, with the number of each other caption."""
+    """Pairs of an image's index, which is that of its caption, and the index of each other caption."""
     for image in range(len(example.images)):
         yield from ((image, other) for other in range(len(example.captions)) if other != image)
 
@@ -130,10 +126,9 @@ def _rule_values(examples: Sequence[Example]) -> Iterator[tuple[str, list[list[f
 
 
 def _same_choices(gaps: np.ndarray, rule_gaps: np.ndarray, owners: np.ndarray) -> str | None:
-    """How often the predictions file prefers what the rule prefers, or always the other, where the rule decides.
+    """The agreement of the model with the rule, or with its opposite, if that is high.
 
-    A rule that decides less than half of all comparisons makes no choices of its own: each accurate model agrees with
-    it where it does.
+    Rules that decide less than half of the comparisons are ignored: every accurate model may agree with them.
     """
     decides = rule_gaps != 0
     if decides.mean() < 0.5 or len(np.unique(owners[decides])) < FEWEST_EXAMPLES:

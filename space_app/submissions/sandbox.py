@@ -1,9 +1,8 @@
-"""Uploaded files are opened in a process of their own, so that no file can harm the server.
+"""A separate process that opens uploaded files, so that no file can harm the server.
 
-The process is started once and kept; it has a limit of memory, each file has a limit of time, and a process that dies
-or takes too long is replaced. Server and process exchange lines of JSON; predictions and results come back as files
-that the process wrote itself in the formats of ``metrics.predictions`` and ``metrics.results``. Where the system knows
-no such limits (other than POSIX) there is the limit of time alone.
+The process is started once and kept. It has a memory limit, each file has a time limit, and a process that dies or
+takes too long is replaced. Server and process exchange lines of JSON; predictions and results come back as files that
+the process itself wrote. On systems other than POSIX there is only the time limit.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _SECRETS = ("TOKEN", "SECRET", "PASSWORD", "KEY")
 
 
 class Footer(NamedTuple):
-    """What a Parquet file declares: its rows, the bytes of its columns before compression, the text of its metadata."""
+    """What a Parquet file declares: number of rows, bytes of its columns before compression, metadata as JSON."""
 
     rows: int
     size: int
@@ -41,11 +40,11 @@ class Footer(NamedTuple):
 
 
 class Sandbox:
-    """One process that opens uploads, one after the other; safe to use from several threads.
+    """A process that opens uploads one after the other; thread-safe.
 
     Args:
-        memory: bytes that one upload may take there, beside what the process itself needs.
-        seconds: how long one upload may take.
+        memory: bytes that one upload may take, in addition to what the process itself needs.
+        seconds: time limit for one upload.
     """
 
     def __init__(self, memory: int = 2 << 30, seconds: float = 60) -> None:
@@ -53,35 +52,40 @@ class Sandbox:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
 
+    @property
+    def pid(self) -> int | None:
+        """The id of the process, if it is running."""
+        return self._process.pid if self._process else None
+
     def footer(self, content: bytes, name: str) -> Footer:
-        """What a Parquet file declares of itself.
+        """What a Parquet file declares.
 
         Raises:
-            PredictionsError: it cannot be read; so for all methods.
+            PredictionsError: it cannot be read; likewise for all methods.
         """
         with self._done("footer", [content], name) as (_, answer):
             return Footer(**answer)
 
     def read(self, content: bytes, name: str, *, most_rows: int, most_bytes: int) -> Predictions:
-        """The predictions file in an upload that has at most so many rows, and bytes in memory."""
+        """The predictions in an upload of at most so many rows and bytes in memory."""
         from ...metrics.records.predictions import read_predictions
 
         with self._done("read", [content], name, most_rows=most_rows, most_bytes=most_bytes) as (folder, _):
             return read_predictions(folder / "predictions.parquet")
 
     def compute(self, contents: Sequence[bytes], name: str, **options: Any) -> bytes:
-        """The results of predictions by the metrics of their tasks, as the file that ``metrics.results`` writes."""
+        """The results of predictions by the metrics of their tasks, as JSON of ``metrics.records.results``."""
         with self._done("compute", contents, name, options=options) as (folder, _):
             return (folder / "results.json").read_bytes()
 
     def close(self) -> None:
-        """End the process; the next upload starts another."""
+        """End the process; the next upload starts a new one."""
         with self._lock:
             self._stop()
 
     @contextmanager
     def _done(self, work: str, contents: Sequence[bytes], name: str, **wanted: Any) -> Iterator[tuple[Path, Any]]:
-        """The folder of a piece of work and the process's answer, once that is there."""
+        """The folder with the files that the process wrote, and its answer."""
         with TemporaryDirectory(prefix="vl-assay-upload-") as place:
             folder = Path(place)
             files = []
@@ -120,9 +124,8 @@ class Sandbox:
             self._stop()
             took = f"took longer than {seconds:g} seconds" if late.is_set() else "ended the process that opened it"
             raise PredictionsError(
-                f"{name} {took}, so it was left unread. Write the predictions file again with `vl-assay predict`; a "
-                f"predictions file of that "
-                "kind is small and quick to read"
+                f"{name} {took}, so it was not read. Write it again with `vl-assay predict`; such a file is small and "
+                "quick to read"
             ) from None
         finally:
             timer.cancel()
@@ -154,15 +157,15 @@ class Sandbox:
 
 
 def readable(text: str, most: int) -> str:
-    """A text with nothing but printable characters, at most so many, on one line."""
+    """A text on one line, reduced to printable characters and cut to `most` characters."""
     text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     return text if len(text) <= most else f"{text[: most - 2]} …"
 
 
 def _environment() -> dict[str, str]:
-    """The server's own without its secrets; threads and the pools of allocators reserve address space in advance.
+    """The server's environment without secrets, and with few threads, since each reserves address space.
 
-    What the server imports from its folder, as on a Space, is found there too, in spite of ``-P``.
+    ``PYTHONPATH`` has the server's folder, which ``-P`` would leave out.
     """
     kept = {name: value for name, value in os.environ.items() if not any(word in name for word in _SECRETS)}
     few = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
@@ -171,7 +174,7 @@ def _environment() -> dict[str, str]:
 
 
 def _serve() -> None:
-    """Answer lines until there are no more. What libraries print must not come between the answers."""
+    """Answer lines on stdin until its end. What libraries print goes to stderr."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:
@@ -184,13 +187,11 @@ def _serve() -> None:
             _limit(job.pop("memory"), job.pop("seconds"))
             answer["answer"] = work([Path(file) for file in job.pop("files")], **job)
         except MemoryError:
-            answer, spent = (
-                {"error": "the predictions file needs more memory than an upload may take; write fewer boxes"},
-                True,
-            )
+            spent = True
+            answer = {"error": "the predictions file needs more memory than an upload may take; write fewer boxes"}
         except VLAssayError as error:
             answer = {"error": str(error)}
-        except Exception as error:  # whatever an untrusted file leads to is an error of that file
+        except Exception as error:  # an untrusted file may raise anything
             answer = {"error": f"the predictions file cannot be used ({type(error).__name__}: {error})"}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
@@ -199,7 +200,7 @@ def _serve() -> None:
 
 
 def _import_for(work: Any) -> None:
-    """Import before memory is limited what the work will use."""
+    """Import what the work uses before memory is limited."""
     for name in ("pyarrow.parquet", *(("vl_assay.metrics.evaluation",) if work is _compute else ())):
         importlib.import_module(name)
 
@@ -210,7 +211,7 @@ def _limit(memory: int, seconds: float) -> None:
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         used = resource.getrusage(resource.RUSAGE_SELF)
-        # For a process whose server is gone; a server that is there counts by the clock.
+        # In case the server is gone; while it runs it enforces the time limit.
         _lower(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime + 4 * seconds) + 1)
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         _lower(resource.RLIMIT_AS, pages * resource.getpagesize() + memory)
@@ -235,8 +236,8 @@ def _footer(files: list[Path]) -> dict[str, Any]:
     if text is None or len(text) > _MOST_METADATA:
         found = "no `vl_assay` metadata" if text is None else f"{len(text):,} bytes of metadata"
         raise PredictionsError(
-            f"{files[0]} is no predictions file: it has {found}; `vl-assay predict` writes predictions, with at most "
-            f"{_MOST_METADATA:,} bytes of it"
+            f"{files[0]} is no predictions file: it has {found}; expected at most {_MOST_METADATA:,} bytes, as "
+            "`vl-assay predict` writes them"
         )
     size = sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups))
     return {"rows": footer.num_rows, "size": size, "metadata": text.decode()}
@@ -250,14 +251,13 @@ def _read(files: list[Path], most_rows: int, most_bytes: int) -> None:
 
     rows = size = 0
     try:
-        # A few at a time, for what is small in a file may be large in memory.
+        # In small batches, because what is small in a file may be large in memory.
         for batch in pq.ParquetFile(files[0]).iter_batches(batch_size=16):
             rows, size = rows + batch.num_rows, size + batch.nbytes
             if rows > most_rows or size > most_bytes:
                 raise PredictionsError(
-                    f"{files[0]} holds more than a predictions file of its task may: its first {rows:,} rows have "
-                    f"{size:,} bytes, "
-                    f"and there can be {most_rows:,} rows of {most_bytes:,} bytes"
+                    f"{files[0]} is larger than predictions of its task: its first {rows:,} rows have {size:,} bytes; "
+                    f"at most {most_rows:,} rows of {most_bytes:,} bytes are allowed"
                 )
     except (pa.ArrowException, OSError) as error:
         raise PredictionsError(f"{files[0]} is not a readable Parquet file: {error}") from error
@@ -272,7 +272,7 @@ def _compute(files: list[Path], options: dict[str, Any]) -> None:
     results = compute(
         files, metrics=lambda predictions: get_task(predictions.benchmark, predictions.task).metrics, **options
     )
-    # What an upload says that rules without images reach, nobody has checked.
+    # An upload's own figures for blind rules are not verified.
     for result in results:
         result.benchmark.pop("blind", None)
     write_results(files[0].with_name("results.json"), results)

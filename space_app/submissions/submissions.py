@@ -1,8 +1,7 @@
-"""Submissions: from uploaded predictions to a stored request, results computed anew, and a status.
+"""Submitting, reviewing and withdrawing; see the package's docstring for the steps from an upload to the leaderboard.
 
-A request is stored in one addition, and with that it counts; results are derived from it, and `finish` computes those
-that a crash or a change of the metrics has left missing. Records never change: whatever is said later of a submission
-is one more file, a review.
+The request is stored first, in one addition. Results are derived from it, and `finish` computes those that are missing
+after a crash or a change of the metrics. A review is one more file.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from functools import cache, partial
+from typing import Any
 
 from ...metrics.common.errors import (
     PredictionsError,
@@ -24,9 +24,11 @@ from ...metrics.common.errors import (
     UnknownNameError,
     VLAssayError,
 )
+from ...metrics.records.predictions import Predictions, read_predictions
 from ...metrics.records.results import Result, parse_results
 from ..board.entries import parameter_count
-from ..board.launch import SHIPPED, shipped_scores
+from ..board.launch import SHIPPED, shipped_predictions, shipped_results
+from ..storage.protocol import Storage
 from ..storage.records import (
     REVIEW_STATUSES,
     SCHEMA,
@@ -37,38 +39,31 @@ from ..storage.records import (
     record_path,
     records,
     results_path,
+    submissions,
 )
-from ..storage.records import metrics_version as metrics_version
-from ..storage.records import results_of as results_of
-from ..storage.records import submissions as submissions
 from .plausibility import find_flags, scores_hash
 from .uploads import SANDBOX, check_link, check_text, check_upload, expected, positive_setting
 
-if TYPE_CHECKING:
-    from ...metrics.records.predictions import Predictions
-    from ..storage.storage import Storage
-
 MODEL_FIELDS = ("name", "family", "parameters", "training_data", "link")
 MOST_FILES = 50
-# Part of a published figure: the same predictions has the same intervals for ever.
-# Those of `vl-assay report`: the board, the command line and model cards show the same digits.
+# The defaults of `vl-assay report`, so that the leaderboard, the command line and model cards show the same digits.
 OPTIONS: dict[str, Any] = {"confidence": 0.95, "seed": 0}
 _HOUR = timedelta(hours=1)
 _adding = threading.Lock()
+utc_now = partial(datetime.now, UTC)
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """What is known of a submission when it has been made, or previewed.
+    """The answer to a submission or a preview.
 
     Attributes:
         id: 16 hexadecimal digits, fixed by user, model and predictions.
-        time: when it was first made, UTC, ISO 8601.
+        time: when it was first submitted, UTC, ISO 8601.
         status: "pending" (no results yet), "accepted", "flagged" or "withdrawn".
         flags: what a person should look at, a sentence each.
-        predictions: of each predictions file its `sha256`, `benchmark`, `task`, number of `rows`, the hash of its
-            `scores`, and the
-            `model` that the predictions file itself names.
+        predictions: for each predictions file its `sha256`, `benchmark`, `task`, number of `rows`, the hash of its
+            `scores`, and the `model` named in its metadata.
         results: as ``metrics.evaluation.compute`` gives them with `OPTIONS`.
     """
 
@@ -82,17 +77,12 @@ class Receipt:
 
 @dataclass(frozen=True)
 class _Draft:
-    """A submission that has been checked and evaluated, and is not stored."""
+    """A submission that has been validated and evaluated, and is not stored."""
 
     model: dict[str, Any]
     predictions: tuple[dict[str, Any], ...]
     flags: tuple[str, ...]
     results: bytes
-
-
-def utc_now() -> datetime:
-    """The time."""
-    return datetime.now(UTC)
 
 
 def submit(
@@ -104,21 +94,21 @@ def submit(
     names: Sequence[str] = (),
     now: Callable[[], datetime] = utc_now,
 ) -> Receipt:
-    """Check, evaluate and store a submission. The same one again changes nothing and has the same receipt.
+    """Validate, evaluate and store a submission. Repeating it changes nothing and returns the same receipt.
 
     Args:
-        storage: where to.
+        storage: where to store it.
         uploads: predictions of one model, each of another task.
-        model: `MODEL_FIELDS` as they were typed; without a name the predictions' own counts.
-        user: the verified name of who submits, "" where there is no login.
-        names: what the user calls the uploads, for messages.
+        model: `MODEL_FIELDS` as typed; without a name that of the predictions is used.
+        user: the verified name of the submitter, "" without a login.
+        names: the user's names of the uploads, for messages.
         now: the clock.
 
     Raises:
-        PredictionsError: an upload or a typed field is refused; the message says why, and nothing is stored.
+        PredictionsError: an upload or a typed field is refused; nothing is stored.
         SubmissionError: the uploads do not belong together; nothing is stored.
         RateLimitError: too many submissions in an hour; nothing is stored.
-        StorageError: the storage failed. The submission is stored or not, and making it again is safe.
+        StorageError: the storage failed. The submission is stored or not, and repeating it is safe.
     """
     typed, user = _typed(model), check_text(user, "the user's name")
     id, results = _id(user, typed, uploads), None
@@ -129,14 +119,13 @@ def submit(
         results = draft.results
     found = get_submission(storage, id)
     if found.status == "damaged":
-        raise SubmissionError(f"this submission is there as {id}, but damaged: {found.problems[0]}; tell a maintainer")
+        raise SubmissionError(f"this submission exists as {id}, but is damaged: {found.problems[0]}; tell a maintainer")
     results = results or _compute_stored(storage, found)
-    with suppress(StorageError):  # the request is what counts; `finish` adds results that are missing
+    with suppress(StorageError):  # the request counts; `finish` adds missing results
         storage.add({results_path(id): results}, f"Results of submission {id}")
         found = get_submission(storage, id)
-    return Receipt(
-        found.id, found.time, found.status, found.flags, found.predictions, parse_results(results, results_path(id))
-    )
+    parsed = parse_results(results, results_path(id))
+    return Receipt(found.id, found.time, found.status, found.flags, found.predictions, parsed)
 
 
 def preview(
@@ -148,31 +137,31 @@ def preview(
     names: Sequence[str] = (),
     now: Callable[[], datetime] = utc_now,
 ) -> Receipt:
-    """What `submit` would give, without storing anything; raises what it would, but for the rate limit."""
+    """The receipt that `submit` would return, with nothing stored; raises as `submit`, except for the rate limit."""
     typed, user = _typed(model), check_text(user, "the user's name")
     id, draft = _id(user, typed, uploads), _draft(uploads, typed, names)
-    flags = (*draft.flags, *_repeated(draft, user, records(storage)))
+    flags = (*draft.flags, *_copied(draft, user, records(storage)))
     status = "flagged" if flags else "accepted"
     return Receipt(id, _iso(now()), status, flags, draft.predictions, parse_results(draft.results, results_path(id)))
 
 
 def finish(storage: Storage) -> list[str]:
-    """Compute what results are missing: after a crash, and of all submissions when the metrics have changed.
+    """Compute missing results: after a crash, and of all submissions if the metrics have changed.
 
     Returns:
-        What could not be computed, in words: submissions whose records or predictions are damaged, or can no longer be
-        evaluated.
+        Messages on submissions that are damaged or can no longer be evaluated.
     """
     problems = []
     there = set(storage.paths("results/"))
-    for each in submissions(storage):
-        problems += [f"the submission {each.id}: {problem}" for problem in each.problems]
-        if each.predictions and results_path(each.id) not in there:
+    for submission in submissions(storage):
+        found = list(submission.problems)
+        if submission.predictions and results_path(submission.id) not in there:
             try:
-                results = _compute_stored(storage, each)
-                storage.add({results_path(each.id): results}, f"Results of submission {each.id}")
+                results = _compute_stored(storage, submission)
+                storage.add({results_path(submission.id): results}, f"Results of submission {submission.id}")
             except VLAssayError as error:
-                problems.append(f"the submission {each.id}: {error}")
+                found.append(str(error))
+        problems += [f"the submission {submission.id}: {problem}" for problem in found]
     return problems
 
 
@@ -185,20 +174,20 @@ def review(
     *,
     now: Callable[[], datetime] = utc_now,
 ) -> Submission:
-    """Say what is to become of a submission; the latest review counts.
+    """Set the status of a submission; the latest review counts.
 
     Args:
-        storage: where it is.
+        storage: where the submission is.
         id: the submission.
         status: one of `REVIEW_STATUSES`.
-        reason: why, at most 500 characters.
-        by: who says so.
+        reason: at most 500 characters.
+        by: the reviewer.
         now: the clock.
 
     Raises:
-        SubmissionError: there is no such submission, or no name.
+        SubmissionError: there is no such submission, or `by` is empty.
         UnknownNameError: there is no such status.
-        PredictionsError: the reason or the name cannot be shown.
+        PredictionsError: the reason or the name is not printable or too long.
         StorageError: it could not be stored.
     """
     get_submission(storage, id)
@@ -206,7 +195,7 @@ def review(
         raise UnknownNameError("status of a review", status, REVIEW_STATUSES)
     by = check_text(by, "the reviewer's name")
     if not by:
-        raise SubmissionError("a review says who made it; give a name, as a command with --by")
+        raise SubmissionError("a review needs the name of the reviewer; give it, on the command line with --by")
     time = now()
     content = _json({"time": _iso(time), "by": by, "status": status, "reason": check_text(reason, "the reason", 500)})
     name = f"{time.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}-{hashlib.sha256(content).hexdigest()[:8]}"
@@ -217,74 +206,86 @@ def review(
 def withdraw(
     storage: Storage, id: str, user: str, reason: str = "", *, now: Callable[[], datetime] = utc_now
 ) -> Submission:
-    """Take back a submission of one's own.
+    """Withdraw a submission of `user`.
 
     Raises:
-        SubmissionError: there is none of that id, or it is not this user's.
+        SubmissionError: there is no such submission, or it is another user's.
         PredictionsError, StorageError: as for `review`.
     """
     if not user or get_submission(storage, id).user != user:
         raise SubmissionError(
-            f"the submission {id[:50]!r} is not one of {user[:50]!r}; log in as who made it, or ask a maintainer, who "
-            "may withdraw any"
+            f"the submission {id[:50]!r} is not one of {user[:50]!r}; log in as its submitter, or ask a maintainer"
         )
-    return review(storage, id, "withdrawn", reason or "withdrawn by who submitted it", user, now=now)
+    return review(storage, id, "withdrawn", reason or "withdrawn by its submitter", user, now=now)
+
+
+@cache
+def shipped_scores(benchmark: str, task: str) -> dict[str, str]:
+    """The models of the shipped predictions of a task, by the hash of their scores."""
+    paths = shipped_predictions()
+    return {
+        scores_hash(read_predictions(paths[result.predictions["sha256"]])): result.model["name"]
+        for result in shipped_results()
+        if (result.benchmark["name"], result.benchmark["task"]) == (benchmark, task)
+    }
 
 
 def _id(user: str, typed: Mapping[str, Any], uploads: Sequence[bytes]) -> str:
-    hashes = sorted(hashlib.sha256(content).hexdigest() for content in uploads)
-    return hashlib.sha256(_json([user, typed, hashes])).hexdigest()[:16]
+    return hashlib.sha256(_json([user, typed, sorted(map(_sha256, uploads))])).hexdigest()[:16]
 
 
 def _draft(uploads: Sequence[bytes], typed: Mapping[str, Any], names: Sequence[str]) -> _Draft:
     if not 1 <= len(uploads) <= MOST_FILES:
-        raise SubmissionError(f"{len(uploads)} predictions came; a submission has 1 to {MOST_FILES}")
-    if len(names) not in (0, len(uploads)):
-        raise SubmissionError(f"{len(uploads)} predictions came with {len(names)} names; give each one or none")
-    labels = names or [f"predictions {number}" for number in range(1, len(uploads) + 1)]
-    all_predictions = [check_upload(content, label) for content, label in zip(uploads, labels, strict=True)]
-    _check_together(all_predictions)
-    flags = [
-        flag for predictions in all_predictions for flag in find_flags(predictions, expected(predictions.metadata))
-    ]
-    described = tuple(
-        _describe(predictions, content) for predictions, content in zip(all_predictions, uploads, strict=True)
-    )
-    model = {**typed, "name": typed["name"] or all_predictions[0].model}
-    return _Draft(model, described, tuple(flags), SANDBOX.compute(uploads, "a predictions file", **OPTIONS))
+        raise SubmissionError(f"got {len(uploads)} predictions files; a submission has 1 to {MOST_FILES}")
+    labels = names or [f"file {number}" for number in range(1, len(uploads) + 1)]
+    files = [check_upload(content, label) for content, label in zip(uploads, labels, strict=True)]
+    models = sorted({predictions.model for predictions in files})
+    if len(models) > 1:
+        raise SubmissionError(f"the predictions are of {len(models)} models, {', '.join(models)}; submit one at a time")
+    tasks = [f"{predictions.benchmark}/{predictions.task}" for predictions in files]
+    for task in tasks:
+        if tasks.count(task) > 1:
+            raise SubmissionError(f"got {tasks.count(task)} predictions files of {task}; keep one")
+    flags = tuple(flag for predictions in files for flag in find_flags(predictions, expected(predictions.metadata)))
+    described = tuple(map(_describe, files, uploads))
+    model = {**typed, "name": typed["name"] or models[0]}
+    return _Draft(model, described, flags, SANDBOX.compute(uploads, "a predictions file", **OPTIONS))
 
 
 def _store(
     storage: Storage, id: str, user: str, draft: _Draft, uploads: Sequence[bytes], now: Callable[[], datetime]
 ) -> None:
-    """Store a request, unless it has been stored meanwhile, or too many others have."""
-    all_predictions = zip(draft.predictions, uploads, strict=True)
-    files = {f"requests/{id}/{predictions['sha256']}.parquet": content for predictions, content in all_predictions}
+    """Store a request, unless it was stored in the meantime or the rate limit was reached."""
+    files = {f"requests/{id}/{_sha256(content)}.parquet": content for content in uploads}
     with _adding:
         earlier = records(storage)
         if id in earlier:
             return
         _check_rate(earlier.values(), now())
-        flags = [*draft.flags, *_repeated(draft, user, earlier)]
+        flags = [*draft.flags, *_copied(draft, user, earlier)]
         content = {"id": id, "time": _iso(now()), "user": user, "model": draft.model, "predictions": draft.predictions}
         files[record_path(id)] = _json({"schema": SCHEMA, "version": VERSION, **content, "flags": flags})
         try:
             storage.add(files, f"Submission {id}")
         except StorageError:
-            if id not in records(storage):  # else another process has stored the same one, at another time
+            if id not in records(storage):  # else another process has stored the same one at another time
                 raise
 
 
 def _compute_stored(storage: Storage, submission: Submission) -> bytes:
-    all_predictions = []
-    for hash in (predictions["sha256"] for predictions in submission.predictions):
-        all_predictions.append(storage.read(f"requests/{submission.id}/{hash}.parquet"))
-        if hashlib.sha256(all_predictions[-1]).hexdigest() != hash:
-            raise PredictionsError(f"the stored predictions {hash} is damaged: its content has another hash")
-    return SANDBOX.compute(all_predictions, "a stored predictions", **OPTIONS)
+    contents = []
+    for described in submission.predictions:
+        content = storage.read(f"requests/{submission.id}/{described['sha256']}.parquet")
+        if _sha256(content) != described["sha256"]:
+            raise PredictionsError(
+                f"the stored predictions {described['sha256']} are damaged: their content has another hash"
+            )
+        contents.append(content)
+    return SANDBOX.compute(contents, "a stored predictions file", **OPTIONS)
 
 
 def _typed(model: Mapping[str, str]) -> dict[str, Any]:
+    """The validated fields of a model."""
     for name in model:
         if name not in MODEL_FIELDS:
             raise UnknownNameError("field of a model", str(name)[:50], MODEL_FIELDS)
@@ -299,22 +300,10 @@ def _typed(model: Mapping[str, str]) -> dict[str, Any]:
     return typed
 
 
-def _check_together(all_predictions: Sequence[Predictions]) -> None:
-    models = sorted({predictions.model for predictions in all_predictions})
-    if len(models) > 1:
-        raise SubmissionError(f"the predictions are of {len(models)} models, {', '.join(models)}; submit one at a time")
-    tasks = [f"{predictions.benchmark}/{predictions.task}" for predictions in all_predictions]
-    for task in tasks:
-        if tasks.count(task) > 1:
-            raise SubmissionError(
-                f"{tasks.count(task)} predictions of {task} came; leave one, which may cover all of it"
-            )
-
-
 def _describe(predictions: Predictions, content: bytes) -> dict[str, Any]:
     own = {key: predictions.metadata["model"].get(key, "") for key in ("name", "family", "revision", "dtype")}
     return {
-        "sha256": hashlib.sha256(content).hexdigest(),
+        "sha256": _sha256(content),
         "benchmark": predictions.benchmark,
         "task": predictions.task,
         "rows": len(predictions.rows),
@@ -323,46 +312,44 @@ def _describe(predictions: Predictions, content: bytes) -> dict[str, Any]:
     }
 
 
-def _repeated(draft: _Draft, user: str, stored: Mapping[str, Record]) -> list[str]:
-    """Predictions whose scores came before, from another user or for another model, or ship under another name."""
+def _copied(draft: _Draft, user: str, stored: Mapping[str, Record]) -> list[str]:
+    """Flags for scores that another user or model has submitted, or that ship under another name."""
+    name = draft.model["name"]
+    others = [
+        (record, f"{record['model']['name']} in the submission {id}")
+        for id, record in stored.items()
+        if not isinstance(record, str) and (record["user"], record["model"]["name"]) != (user, name)
+    ]
     flags = []
-    for predictions in draft.predictions:
-        name = shipped_scores(predictions["benchmark"], predictions["task"]).get(
-            predictions["scores"], draft.model["name"]
-        )
-        if name != draft.model["name"]:
-            flags.append(
-                f"{predictions['benchmark']}/{predictions['task']}: The scores are the same as those of {name}, "
-                f"{SHIPPED}."
-            )
-    for id, earlier in stored.items():
-        if isinstance(earlier, str) or (earlier["user"], earlier["model"]["name"]) == (user, draft.model["name"]):
-            continue
-        known = {
-            (predictions["benchmark"], predictions["task"], predictions.get("scores"))
-            for predictions in earlier["predictions"]
-        }
-        flags += [
-            f"{predictions['benchmark']}/{predictions['task']}: The scores are the same as those of "
-            f"{earlier['model']['name']} in "
-            f"the submission {id}."
-            for predictions in draft.predictions
-            if (predictions["benchmark"], predictions["task"], predictions["scores"]) in known
+    for own in draft.predictions:
+        keys = ("benchmark", "task", "scores")
+        same = shipped_scores(own["benchmark"], own["task"]).get(own["scores"], name)
+        sources = [f"{same}, {SHIPPED}"] if same != name else []
+        sources += [
+            source
+            for record, source in others
+            if any(all(other.get(key) == own[key] for key in keys) for other in record["predictions"])
         ]
+        label = f"{own['benchmark']}/{own['task']}"
+        flags += [f"{label}: The scores are the same as those of {source}." for source in sources]
     return flags
 
 
 def _check_rate(stored: Iterable[Record], now: datetime) -> None:
-    """Raise `RateLimitError` where the last hour is full, whoever submitted and through whichever process.
+    """Raise `RateLimitError` if the last hour has as many submissions as allowed, of all users and processes together.
 
-    What is stored is counted, by each process before each of its additions: n processes that share a storage may
-    together store n - 1 more than the limit, if all of them count at the same moment.
+    Each process counts what is stored before it adds: n processes that share a storage may together store n - 1 more
+    than the limit if they count at the same moment.
     """
     limit = positive_setting("VL_ASSAY_RATE_LIMIT", 60)
     times = sorted(datetime.fromisoformat(record["time"]) for record in stored if not isinstance(record, str))
     recent = [time for time in times if time > now - _HOUR]
     if len(recent) >= limit:
         raise RateLimitError(limit, recent[-limit] + _HOUR)
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _iso(time: datetime) -> str:

@@ -1,7 +1,6 @@
-"""Whether an uploaded predictions is whole, honest in form, and about the data that its task has.
+"""Validation of uploaded predictions: file, metadata, and every row against the dataset.
 
-Nothing is computed of the scores here: each example must be there once, as in the dataset, with scores of the right
-shape. Nothing of an upload is opened outside the sandbox.
+Nothing is computed from the scores here. Uploads are opened in the sandbox only.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ...metrics.common.errors import PredictionsError, UnknownNameError, VLAssayError
+from ...metrics.records.predictions import SCHEMA, VERSION
 from .sandbox import Footer, Sandbox, readable
 
 if TYPE_CHECKING:
@@ -25,44 +25,46 @@ if TYPE_CHECKING:
     from ...metrics.records.schema import Row
 
 SANDBOX = Sandbox()
-# What the detectors here draw by default; as Python objects boxes take much memory.
+# The default of the detectors here; as Python objects boxes take much memory.
 MOST_BOXES = 100
 _MEGABYTE = 1 << 20
 _MOST_TEXT = 1000
 _DEEPEST = 8
 _IMAGE_KEY = re.compile(r"[0-9a-f]{32}|file:.{1,300}")
-# The scheme of the predictions file, its structure beside the values, and slack for what the writer adds.
+# Overhead of a row and of an image, and slack for what the writer adds.
 _ROW_BYTES, _IMAGE_BYTES, _SPARE_BYTES = 200, 320, 4 * _MEGABYTE
 _loading = threading.Lock()
 
 
 def check_upload(content: bytes, name: str = "") -> Predictions:
-    """Read an uploaded predictions and hold it against the examples of its task.
+    """Read uploaded predictions and validate them against the examples of their task.
 
     Args:
         content: the file.
-        name: what the user calls it, for messages only.
+        name: the user's name for it, used in messages only.
 
     Returns:
-        The predictions file, of which only what the model said is the user's own.
+        The predictions. Apart from scores, boxes and image keys they equal the dataset.
 
     Raises:
-        PredictionsError: it is too large, damaged, of no known task, of other data, or incomplete; the message says
-            what came, what is allowed and what to do.
+        PredictionsError: the file is too large, damaged, of an unknown task, made with other data, or incomplete.
     """
-    label = _label(name)
+    label = readable(PurePosixPath(name.replace("\\", "/")).name, 80) or "the predictions file"
     _check_bytes(content, label)
     footer = SANDBOX.footer(content, label)
-    metadata = _metadata(footer, label)
+    metadata = _upgraded(_metadata(footer, label))
     data = expected(metadata, label)
-    most_bytes = _most_bytes(data)
-    _check_declared(footer, len(data.examples), most_bytes, label)
-    predictions = SANDBOX.read(content, label, most_rows=len(data.examples), most_bytes=most_bytes)
-    # A Parquet file may keep them twice, in its footer and with the schema of its columns.
-    if predictions.metadata != metadata:
+    most_rows, most_bytes = len(data.examples), _most_bytes(data)
+    # What the file declares is checked before it is read, and counted again while it is read.
+    if footer.rows != most_rows or not 0 <= footer.size <= most_bytes:
         raise PredictionsError(
-            f"{label} has two different `vl_assay` metadata; upload it as `vl-assay predict` wrote it"
+            f"{label} declares {footer.rows:,} rows and {footer.size:,} bytes; expected {most_rows:,} rows, "
+            f"each example once, and at most {most_bytes:,} bytes. Score the whole task with `vl-assay predict`"
         )
+    predictions = SANDBOX.read(content, label, most_rows=most_rows, most_bytes=most_bytes)
+    # A Parquet file may hold metadata twice, in its footer and with the schema of its columns.
+    if predictions.metadata != metadata:
+        raise PredictionsError(f"{label} has two different `vl_assay` metadata; upload the file of `vl-assay predict`")
     _check_benchmark(predictions, data, label)
     _check_rows(predictions, data, label)
     return predictions
@@ -71,39 +73,36 @@ def check_upload(content: bytes, name: str = "") -> Predictions:
 def expected(metadata: Mapping[str, Any], label: str = "the predictions file") -> TaskData:
     """The data of the task that a predictions file's metadata name; kept in memory.
 
-    ``VL_ASSAY_DATA_DIR`` names a folder with the sources of what is not downloaded, in a folder for each benchmark.
+    ``VL_ASSAY_DATA_DIR`` names a folder with the sources of benchmarks that are not downloaded, one folder for each.
 
     Raises:
-        PredictionsError: there is no such task, the predictions file is of another type, or the task's data are not on
-            this server.
+        PredictionsError: there is no such task, its task type is another, or its data are not on this server.
     """
     from ...hub_datasets.core.benchmarks import get_task
 
     section = metadata.get("benchmark")
     section = section if isinstance(section, dict) else {}
-    name, task_name = section.get("name"), section.get("task")
+    name, task_name, task_type = section.get("name"), section.get("task"), metadata.get("task_type")
     try:
         task = get_task(str(name), str(task_name))
     except UnknownNameError as error:
         raise PredictionsError(
             f"{label}: {readable(str(error), 400)}; choose a task that `vl-assay list` shows"
         ) from None
-    if metadata.get("task_type") != task.task_type:
+    if task_type != task.task_type:
         raise PredictionsError(
-            f"{label} is a predictions file of the type {_shown(metadata.get('task_type'))}, but the task "
-            f"{name}/{task_name} is of the "
-            f"type {task.task_type}; score it again with `vl-assay predict`"
+            f"{label} has predictions of the type {_shown(task_type)}, but the task {name}/{task_name} is of the type "
+            f"{task.task_type}; score it again with `vl-assay predict`"
         )
     part = _part(task, section.get("configs"))
     if part is None:
         raise PredictionsError(
-            f"{label} has the configurations {_shown(section.get('configs'))}; a predictions file of "
-            f"{name}/{task_name} has all "
-            f"of {', '.join(task.configs)}, or one of them"
+            f"{label} has the configurations {_shown(section.get('configs'))}; predictions of {name}/{task_name} have "
+            f"all of {', '.join(task.configs)}, or one of them"
         )
     try:
         with _loading:
-            data = _load(f"{name}/{part}")
+            data = _load(f"{name}/{part}", os.environ.get("VL_ASSAY_CACHE"), os.environ.get("VL_ASSAY_DATA_DIR"))
     except (VLAssayError, OSError) as error:
         raise PredictionsError(
             f"{label} cannot be checked: the data of {name}/{part} are not on this server "
@@ -115,26 +114,27 @@ def expected(metadata: Mapping[str, Any], label: str = "the predictions file") -
 
 
 def _part(task: Task, configs: Any) -> str | None:
-    """What ``load_examples`` calls these configurations of a task; None where they are neither all nor one of them."""
+    """The name for ``load_examples`` of these configurations; None unless they are all or one of the task's."""
     if configs == list(task.configs):
         return task.name
     return configs[0] if isinstance(configs, list) and len(configs) == 1 and configs[0] in task.configs else None
 
 
 @lru_cache(maxsize=64)
-def _load(reference: str) -> TaskData:
+def _load(reference: str, cache: str | None, folder: str | None) -> TaskData:
+    """The data of a task by name, and by the environment that says where they are."""
     from ...hub_datasets import load_examples
     from ...hub_datasets.core.build import sources_folder
 
-    sources = sources_folder(reference.partition("/")[0], os.environ.get("VL_ASSAY_DATA_DIR") or None)
+    sources = sources_folder(reference.partition("/")[0], folder or None)
     return load_examples(reference, data_dir=sources, needs_images=False)[0]
 
 
 def positive_setting(name: str, default: int) -> int:
-    """A whole number from 1 in an environment variable.
+    """A positive integer in an environment variable.
 
     Raises:
-        VLAssayError: something else is there.
+        VLAssayError: it has another value.
     """
     text = os.environ.get(name, str(default))
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 10**9):
@@ -143,10 +143,10 @@ def positive_setting(name: str, default: int) -> int:
 
 
 def check_text(value: Any, what: str, most: int = 200) -> str:
-    """A text from outside, without blanks around it.
+    """An untrusted text, stripped.
 
     Raises:
-        PredictionsError: it is no text, too long, or has characters that cannot be shown.
+        PredictionsError: it is not a text, too long, or not printable.
     """
     if not isinstance(value, str) or not value.isprintable() or len(value) > most:
         raise PredictionsError(f"{what} is {_shown(value)}; give at most {most:,} printable characters on one line")
@@ -154,7 +154,7 @@ def check_text(value: Any, what: str, most: int = 200) -> str:
 
 
 def check_link(value: Any, what: str) -> str:
-    """A web address, or nothing.
+    """An untrusted web address, or "".
 
     Raises:
         PredictionsError: it is neither.
@@ -170,10 +170,6 @@ def check_link(value: Any, what: str) -> str:
     return link
 
 
-def _label(name: str) -> str:
-    return readable(PurePosixPath(name.replace("\\", "/")).name, 80) or "the predictions file"
-
-
 def _shown(value: Any) -> str:
     return readable(repr(value)[:200], 80)
 
@@ -182,9 +178,8 @@ def _check_bytes(content: bytes, label: str) -> None:
     limit = positive_setting("VL_ASSAY_UPLOAD_LIMIT", 64)
     if len(content) > limit * _MEGABYTE:
         raise PredictionsError(
-            f"{label} has {len(content) / _MEGABYTE:,.1f} MB; a predictions file may have {limit} MB. Detectors: "
-            f"draw fewer boxes "
-            "with max_boxes"
+            f"{label} has {len(content) / _MEGABYTE:,.1f} MB; a predictions file may have {limit} MB. For detectors "
+            "set max_boxes to a lower number"
         )
     if len(content) < 12 or content[:4] != b"PAR1" or content[-4:] != b"PAR1":
         raise PredictionsError(
@@ -199,18 +194,14 @@ def _metadata(footer: Footer, label: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         metadata = None
     if not isinstance(metadata, dict):
-        raise PredictionsError(
-            f"{label} is no predictions file: its `vl_assay` metadata are no JSON object; write it again"
-        )
+        raise PredictionsError(f"{label} is no predictions file: its `vl_assay` metadata are no JSON object")
     for problem in _problems(metadata, "the metadata"):
         raise PredictionsError(f"{label}: {problem}")
     model = metadata.get("model")
+    model = model if isinstance(model, dict) else {"name": ""}
     for key in ("name", "family", "checkpoint", "revision", "dtype"):
-        if not isinstance(model, dict) or not check_text(model.get(key, "unknown"), f"{label}: model.{key}"):
-            raise PredictionsError(
-                f"{label}: model.{key} in the metadata is empty; name the model that gave the scores"
-            )
-    assert isinstance(model, dict)
+        if not check_text(model.get(key, "unknown"), f"{label}: model.{key}"):
+            raise PredictionsError(f"{label}: model.{key} in the metadata is empty; name the model of the predictions")
     for key in ("link", "url"):
         check_link(model.get(key, ""), f"{label}: model.{key}")
     parameters = model.get("parameters", 0)
@@ -219,8 +210,16 @@ def _metadata(footer: Footer, label: str) -> dict[str, Any]:
     return metadata
 
 
+def _upgraded(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Metadata of version 1 in the terms of version 2, as ``read_predictions`` returns them."""
+    if (metadata.get("schema"), metadata.get("version")) != ("vl-assay/sheet", 1):
+        return metadata
+    kind = metadata.pop("kind", None)
+    return metadata | {"schema": SCHEMA, "version": VERSION, "task_type": "vqa" if kind == "answers" else kind}
+
+
 def _problems(value: Any, where: str, depth: int = 0) -> Iterable[str]:
-    """What in metadata nobody should have to show or to store, in words."""
+    """What in untrusted metadata should not be stored or shown."""
     if depth > _DEEPEST:
         yield f"{where[:200]} is nested more than {_DEEPEST} levels deep; predictions are flatter"
     elif isinstance(value, str) and not (value.isprintable() and len(value) <= _MOST_TEXT):
@@ -236,18 +235,8 @@ def _problems(value: Any, where: str, depth: int = 0) -> Iterable[str]:
             yield from _problems(inner, where, depth + 1)
 
 
-def _check_declared(footer: Footer, rows: int, most_bytes: int, label: str) -> None:
-    """Before anything is read; what is really there is counted again where it is read."""
-    if footer.rows != rows or not 0 <= footer.size <= most_bytes:
-        raise PredictionsError(
-            f"{label} declares {footer.rows:,} rows and {footer.size:,} bytes; a predictions file of its task has "
-            f"{rows:,} rows, "
-            f"each example once, and at most {most_bytes:,} bytes. Score the whole task with `vl-assay predict`"
-        )
-
-
 def _most_bytes(data: TaskData) -> int:
-    """A generous bound on what the columns of a predictions file take in memory."""
+    """A generous bound on the memory that the columns of a predictions file take."""
     columns = sum(len(example.captions) for example in data.examples)
     total = _SPARE_BYTES
     for example in data.examples:
@@ -260,37 +249,30 @@ def _most_bytes(data: TaskData) -> int:
         else:
             texts.append(example.captions[0])
             numbers = 6 * sum(MOST_BOXES + len(phrase.boxes) + 2 for phrase in example.phrases)
-        total += (
-            _ROW_BYTES + _IMAGE_BYTES * len(example.images) + 8 * numbers + 4 * sum(len(text) + 4 for text in texts)
-        )
+        total += _ROW_BYTES + _IMAGE_BYTES * len(example.images) + 8 * numbers
+        total += 4 * sum(len(text) + 4 for text in texts)
     return total
 
 
 def _check_benchmark(predictions: Predictions, data: TaskData, label: str) -> None:
-    said = predictions.metadata["benchmark"]
-    for key, ours in (("split", data.split), ("fingerprint", data.fingerprint)):
-        if said.get(key) != ours:
+    section, name = predictions.metadata["benchmark"], f"{data.benchmark}/{data.task.name}"
+    metrics = json.loads(json.dumps(data.task.metrics))
+    ours = {"split": data.split, "fingerprint": data.fingerprint, "metrics": metrics}
+    for key, value in ours.items():
+        if section.get(key, metrics if key == "metrics" else None) != value:
             raise PredictionsError(
-                f"{label} was made with other data: its {key} is {_shown(said.get(key))}, that of "
-                f"{data.benchmark}/{data.task.name} on this server {ours!r}. Score the task again with the published "
-                "dataset and this version of vl-assay"
+                f"{label} was made with other data or metrics: its {key} is {_shown(section.get(key))}, that of {name} "
+                f"on this server {value!r}. Score the task again with the published dataset and this version of "
+                "vl-assay"
             )
-    own = json.loads(json.dumps(data.task.metrics))
-    if said.get("metrics", own) != own:
-        raise PredictionsError(
-            f"{label} declares the metrics {_shown(said['metrics'])}; {data.benchmark}/{data.task.name} is evaluated "
-            f"with {json.dumps(own)} here. Score the task again with this version of vl-assay"
-        )
     lacking = sorted(row.id for row in predictions.rows if "" in row.images)
-    if not all(isinstance(each, str) for each in said["missing"]) or sorted(said["missing"]) != lacking:
+    if not all(isinstance(id, str) for id in section["missing"]) or sorted(section["missing"]) != lacking:
         raise PredictionsError(
-            f"{label}: its metadata name {len(said['missing']):,} examples without an image, its rows are "
+            f"{label}: its metadata name {len(section['missing']):,} examples without an image, its rows are "
             f"{len(lacking):,}; both must be the same"
         )
     if not any(row.is_scored for row in predictions.rows):
-        raise PredictionsError(
-            f"{label} holds no scores: all images are missing; see the benchmark's card for its images"
-        )
+        raise PredictionsError(f"{label} holds no scores: all images are missing; see the benchmark's card for images")
 
 
 def _check_rows(predictions: Predictions, data: TaskData, label: str) -> None:
@@ -300,23 +282,23 @@ def _check_rows(predictions: Predictions, data: TaskData, label: str) -> None:
         strange = by_id.keys() - {example.id for example in data.examples}
         raise PredictionsError(
             f"{label} lacks {len(lacking):,} of the {len(data.examples):,} examples, such as {_shown(lacking[0])}, and "
-            f"has {len(strange):,} that the task has not{f', such as {_shown(min(strange))}' if strange else ''}; a "
-            "predictions has each example once"
+            f"has {len(strange):,} unknown ones{f', such as {_shown(min(strange))}' if strange else ''}; each example "
+            "is there once"
         )
     rows = [by_id[example.id] for example in data.examples]
-    pool = _pool(data.examples, rows) if data.task.task_type == "retrieval" else ({}, 0)
+    correct, columns = _retrieval_set(data.examples, rows) if data.task.task_type == "retrieval" else ({}, 0)
     images: dict[str, str] = {}
     for example, row in zip(data.examples, rows, strict=True):
-        problem = _other_values(example, row, pool[0]) or _other_shape(row, example, pool[1])
+        problem = _other_values(example, row, correct) or _other_shape(row, example, columns)
         problem = problem or _other_images(example, row, images)
         if problem:
             raise PredictionsError(f"{label}: the example {_shown(row.id)}: {problem}")
 
 
 def _other_values(example: Example, row: Row, correct: Mapping[str, list[int]]) -> str | None:
-    """Where a row differs from the dataset in what is not the model's to say."""
-    ours: dict[str, Any] = {name: getattr(example, name) for name in ("config", "category", "cluster")}
-    ours["tags"] = list(example.tags)
+    """The first column, apart from the model's own, in which a row differs from the dataset."""
+    ours: dict[str, Any] = example.facts()
+    del ours["images"]
     if row.task_type == "matching":
         ours["correct"] = list(range(len(example.images)))
     elif row.task_type == "retrieval":
@@ -324,14 +306,12 @@ def _other_values(example: Example, row: Row, correct: Mapping[str, list[int]]) 
     elif row.task_type == "vqa":
         ours |= {"question": example.captions[0], "correct": example.answer}
     else:
-        phrases = [{"text": each.text, "start": each.start, "end": each.end} for each in example.phrases]
+        phrases = [{"text": phrase.text, "start": phrase.start, "end": phrase.end} for phrase in example.phrases]
         truth = [[list(box) for box in phrase.boxes] for phrase in example.phrases]
         ours |= {"positive": example.positive, "pair": example.pair, "phrases": phrases, "truth": truth}
     for name, value in ours.items():
         if getattr(row, name) != value:
-            return (
-                f"its {name} is {_shown(getattr(row, name))}, in the dataset {_shown(value)}; leave it as it is there"
-            )
+            return f"its {name} is {_shown(getattr(row, name))}, in the dataset {_shown(value)}; leave it unchanged"
     return None
 
 
@@ -348,25 +328,25 @@ def _other_shape(row: Any, example: Example, columns: int) -> str | None:
 
 
 def _other_images(example: Example, row: Row, seen: dict[str, str]) -> str | None:
-    """Images have keys of the known form; one of the dataset has one key, as rows with the same image are clustered."""
+    """Images need valid keys, and one key per image of the dataset, because rows are clustered by key."""
     if len(row.images) != len(example.images):
         return f"{len(row.images)} images; it has {len(example.images)}"
     for ours, theirs in zip(example.images, row.images, strict=True):
         if theirs and not _IMAGE_KEY.fullmatch(theirs):
             return f"the image key {_shown(theirs)}; a key has 32 hexadecimal digits"
-        # A file's name alone is no key: two crops of one photograph share it.
+        # A file name is no key: two crops of one photograph share it.
         if theirs and ours and not ours.startswith("file:") and seen.setdefault(ours, theirs) != theirs:
             return f"the image key {_shown(theirs)}, but another row with the same image has {_shown(seen[ours])}"
     return None
 
 
-def _pool(examples: Sequence[Example], rows: Sequence[Row]) -> tuple[dict[str, list[int]], int]:
+def _retrieval_set(examples: Sequence[Example], rows: Sequence[Row]) -> tuple[dict[str, list[int]], int]:
     """For each scored example of a retrieval set the columns of its image's captions; and the number of columns."""
-    places: dict[str, int] = {}
+    columns: dict[str, int] = {}
     of_image: dict[str, list[int]] = {}
     scored = [example for example, row in zip(examples, rows, strict=True) if row.is_scored]
     for example in scored:
-        own = [places.setdefault(text, len(places)) for text in example.captions]
+        own = [columns.setdefault(text, len(columns)) for text in example.captions]
         key = example.images[0] or example.id
         of_image[key] = list(dict.fromkeys([*of_image.get(key, ()), *own]))
-    return {example.id: of_image[example.images[0] or example.id] for example in scored}, len(places)
+    return {example.id: of_image[example.images[0] or example.id] for example in scored}, len(columns)

@@ -2,14 +2,15 @@
 
     python tests/benchmarks/bench_board_page.py [--models 1000] [--tasks 12] [--visits 7]
 
-Times are taken in the browser: from the navigation to the first rows, and from the first key or click to the rows that
-it leads to. The first visit after a start is told apart, for it waits for the server's imports. Exits with 1 when the
-median of the first table is not within 2 s, or that of a filter not within 300 ms.
+Times are measured in the browser, from the navigation or the first key or click to the rows that follow. The first
+visit, which waits for the server's imports, is listed apart. Exits with 1 if a median exceeds its goal: 2 s for the
+first table, 300 ms for a filter.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -21,9 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from rich.console import Console
 from rich.table import Table
-from space_support import CHROMIUM, QUIET, many_models, served
-
-from vl_assay.space_app import app
+from space_support import many_models, served
 
 GOALS = {"first table": 2000, "search": 300, "family": 300, "sort": 300}
 ROWS = "document.querySelectorAll('.assay-board tbody tr')"
@@ -71,14 +70,13 @@ def main() -> int:
     arguments = parser.parse_args()
     from playwright.sync_api import sync_playwright
 
-    app._FIRST_COLUMNS = arguments.tasks
+    models = many_models(arguments.models, arguments.tasks)
     with (
         tempfile.TemporaryDirectory() as folder,
-        many_models(arguments.models, arguments.tasks),
-        served(folder) as space,
+        served(folder, models, first_columns=arguments.tasks) as space,
         sync_playwright() as playwright,
     ):
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         visits = []
         for _ in range(1 + arguments.visits):
             page = browser.new_page(viewport={"width": 1440, "height": 900})

@@ -10,17 +10,15 @@ from html import unescape
 
 import pytest
 from PIL import Image
+from space_support import ITM
 from submission_support import MemoryStorage, small_toy_scenes
 
 from vl_assay.hub_datasets import benchmark_names, get_benchmark, load_examples
 from vl_assay.metrics.common.errors import DataError, PredictionsError
-from vl_assay.space_app.board.board import Column
 from vl_assay.space_app.board.catalogue import Catalogue
-from vl_assay.space_app.pages import cards as _cards
-from vl_assay.space_app.pages import compare as _compare
-from vl_assay.space_app.pages import pictures as _pictures
+from vl_assay.space_app.board.entries import Column
+from vl_assay.space_app.pages import cards, compare, pictures
 
-ITM = Column("toy_scenes", "itm", "sugarcrepe_itm", "accuracy")
 CHOSEN = [("demo-clip", "recomputed"), ("mock:bag-of-words", "recomputed")]
 
 
@@ -28,14 +26,16 @@ CHOSEN = [("demo-clip", "recomputed"), ("mock:bag-of-words", "recomputed")]
 def toy(tmp_path_factory):
     """toy_scenes with fewer scenes, which are the first of all."""
     with small_toy_scenes(tmp_path_factory.mktemp("toy")) as small:
-        _cards._look.cache_clear()
         yield small
-    _cards._look.cache_clear()
 
 
 @pytest.fixture(scope="module")
 def catalogue():
     return Catalogue(MemoryStorage())
+
+
+def entries(catalogue, column, chosen=CHOSEN):
+    return [catalogue.board.entry(column, *who) for who in chosen]
 
 
 def cells(html):
@@ -47,12 +47,12 @@ def cells(html):
     ]
 
 
-def pictures(html):
-    return [base64.b64decode(code) for code in re.findall(r"src='data:image/png;base64,([^']*)'", html)]
+def images(html):
+    return [base64.b64decode(code) for code in re.findall(r'src="data:image/png;base64,([^"]*)"', html)]
 
 
 def test_levels_of_references_and_of_chance_are_those_of_the_board_and_of_the_metrics(catalogue):
-    head, *lines = cells(_cards.references_html(catalogue.board, "toy_scenes"))
+    head, *lines = cells(cards.references_html(catalogue.board, "toy_scenes"))
     assert set(head) == {"score", "Chance", "mock:bag-of-words", "mock:constant"}
     found = {line[0]: dict(zip(head, line, strict=True)) for line in lines}
     bag = catalogue.board.entry(ITM, "mock:bag-of-words", "recomputed").value
@@ -61,26 +61,26 @@ def test_levels_of_references_and_of_chance_are_those_of_the_board_and_of_the_me
     assert {name: found[name]["Chance"] for name in chance} == chance
     assert {"detection · grounding recall@1", "detection · group recall@1"} <= set(found)
     assert len(found) == len(lines)
-    _, *winoground = cells(_cards.references_html(catalogue.board, "winoground"))
+    _, *winoground = cells(cards.references_html(catalogue.board, "winoground"))
     assert winoground == [
         ["groups · text score", "25.0"], ["groups · image score", "25.0"], ["groups · group score", "16.7"],
     ]  # fmt: skip
-    head, *sugarcrepe = cells(_cards.references_html(catalogue.board, "sugarcrepe"))
+    head, *sugarcrepe = cells(cards.references_html(catalogue.board, "sugarcrepe"))
     assert {"Vera", "Grammar model"} <= set(head)
     assert sugarcrepe[0][0] == "itm · macro accuracy"
 
 
 def test_chance_is_one_over_the_number_of_captions_where_no_metric_says_more():
-    levels = dict(_cards._chances("toy_scenes"))
+    levels = dict(cards.chance_levels("toy_scenes"))
     assert levels[ITM] == 1 / 2
     assert levels[Column("toy_scenes", "order", "aro_itm", "accuracy")] == pytest.approx(1 / 5)
 
 
 @pytest.mark.parametrize("name", benchmark_names())
 def test_the_page_of_every_benchmark_can_be_drawn(name, catalogue):
-    assert all(isinstance(part, str) for part in _cards.card(name))
-    assert _cards.references_html(catalogue.board, name).count("<table") <= 1
-    assert _cards.audit_html(name).count("<table") <= 1
+    assert all(isinstance(part, str) for part in cards.card(name))
+    assert cards.references_html(catalogue.board, name).count("<table") <= 1
+    assert cards.audit_html(name).count("<table") <= 1
 
 
 def test_an_audit_is_a_table_of_what_was_found_best_first(monkeypatch):
@@ -90,36 +90,36 @@ def test_an_audit_is_a_table_of_what_was_found_best_first(monkeypatch):
         "vera": {"kind": "blind_model", "accuracy": 0.5, "interval": None, "tie_rate": 0.1},
     }
     audits = {"sugarcrepe/itm": {"scorers": scorers, "normalised": {"final_stop": {"accuracy": 0.5}}}}
-    monkeypatch.setattr(_cards, "read_audit", lambda name: audits)
-    html = _cards.audit_html("sugarcrepe")
+    monkeypatch.setattr(cards, "read_audit", lambda name: audits)
+    html = cards.audit_html("sugarcrepe")
     assert cells(html)[1:] == [
         ["itm: final stop", "66.2", "65.0 – 67.0", "50.0", "rule"],
         ["itm: words <b>", "51.0", "49.0 – 53.0", "–", "probe"],
         ["itm: vera", "50.0", "–", "–", "blind model"],
     ]
     assert "<b>" not in html
-    monkeypatch.setattr(_cards, "read_audit", lambda name: None)
-    assert _cards.audit_html("sugarcrepe") == ""
+    monkeypatch.setattr(cards, "read_audit", lambda name: None)
+    assert cards.audit_html("sugarcrepe") == ""
 
 
 def test_examples_have_texts_and_those_of_toy_scenes_their_images():
-    html = _cards.examples_html("toy_scenes")
+    html = cards.examples_html("toy_scenes")
     _, *lines = cells(html)
     assert [line[0] for line in lines[:2]] == ["test-000000/add_att", "test-000000/add_obj"]
     data = load_examples("toy_scenes/itm")[0]
     assert all(text in lines[0][-1] for text in data.examples[0].captions)
-    shown = pictures(html)
+    shown = images(html)
     assert len(shown) == 5 * 6 + 5  # five of each of six tasks, and groups have two
     ours, theirs = (Image.open(io.BytesIO(each)) for each in (shown[0], data.image_bytes(data.examples[0].images[0])))
     assert ours.tobytes() == theirs.convert("RGB").tobytes()
 
 
 def test_only_images_that_are_our_own_are_shown():
-    assert {name for name in benchmark_names() if _pictures.may_show(name)} == {"toy_scenes"}
+    assert {name for name in benchmark_names() if pictures.may_show(name)} == {"toy_scenes"}
     assert not get_benchmark("toy_scenes").source
     [data] = load_examples("toy_scenes/itm")
     example = data.examples[0]
-    assert _pictures.pictures_html(replace(data, benchmark="sugarcrepe"), example) == ""
+    assert pictures.pictures_html(replace(data, benchmark="sugarcrepe"), example) == ""
 
 
 def test_a_picture_that_is_damaged_missing_or_large_does_no_harm(monkeypatch):
@@ -127,63 +127,65 @@ def test_a_picture_that_is_damaged_missing_or_large_does_no_harm(monkeypatch):
     example, good = data.examples[0], data.image_bytes(data.examples[0].images[0])
     for content in (b"", b"no image", good[: len(good) // 2], good[:40] + b"\0" * 60 + good[100:]):
         monkeypatch.setattr(data, "image_bytes", lambda key, content=content: content)
-        assert _pictures.pictures_html(data, example) == ""
+        assert pictures.pictures_html(data, example) == ""
     monkeypatch.setattr(data, "image_bytes", lambda key: pytest.fail("there is none to read"))
-    assert _pictures.pictures_html(data, replace(example, images=("",))) == ""
+    assert pictures.pictures_html(data, replace(example, images=("",))) == ""
 
     def refuse(key):
         raise DataError("the images have changed")
 
     monkeypatch.setattr(data, "image_bytes", refuse)
-    assert _pictures.pictures_html(data, example) == ""
+    assert pictures.pictures_html(data, example) == ""
     file = io.BytesIO()
     Image.new("P", (900, 300)).save(file, "PNG")
     monkeypatch.setattr(data, "image_bytes", lambda key: file.getvalue())
-    [shown] = pictures(_pictures.pictures_html(data, replace(example, id="<'>")))
+    [shown] = images(pictures.pictures_html(data, replace(example, id="<'>")))
     assert Image.open(io.BytesIO(shown)).size == (128, 43)
-    assert "<'>" not in _pictures.pictures_html(data, replace(example, id="<'>"))
+    assert "<'>" not in pictures.pictures_html(data, replace(example, id="<'>"))
 
 
 def test_examples_that_are_not_here_are_told_of():
-    assert "Its examples are not on this server" in _cards.examples_html("winoground")
+    assert "Its examples are not on this server" in cards.examples_html("winoground")
 
 
 def test_models_that_disagree_are_shown_with_captions_scores_and_images(catalogue):
-    html = _compare.disagreements_html(catalogue, ITM, CHOSEN)
+    html = compare.disagreements_html(catalogue, ITM, entries(catalogue, ITM))
     head, *lines = cells(html)
     assert head == ["example", "image", "captions or question", "demo-clip", "mock:bag-of-words"]
     assert "of 7,000 examples on which they disagree, the first 20" in html
     rows = {row.id: row for row in catalogue.predictions(catalogue.board.recomputed(ITM)["demo-clip"]).rows}
     for name, _, _, said, _ in lines:
         assert said == ", ".join(f"{score:.4g}" for score in rows[name].scores[0])
-    assert len(pictures(html)) == len(lines) == 20
+    assert len(images(html)) == len(lines) == 20
 
 
 def test_a_score_that_is_no_mean_has_a_difference_and_no_wins(catalogue):
     f1, mocks = Column("toy_scenes", "vqa", "yes_no_f1", "macro_f1"), ("mock:bag-of-words", "mock:constant")
-    chosen = [(mock, "recomputed") for mock in mocks]
-    [_, found] = cells(_compare.differences_html(catalogue, f1, chosen))
-    one, two = (catalogue.board.entry(f1, *who).value for who in chosen)
+    chosen = entries(catalogue, f1, [(mock, "recomputed") for mock in mocks])
+    [_, found] = cells(compare.differences_html(catalogue, f1, chosen))
+    one, two = (entry.value for entry in chosen)
     assert (found[1], found[3:]) == (f"{100 * (one - two):+.1f}", ["< 0.001", "", "", ""])
-    assert _compare.disagreements_html(catalogue, f1, chosen) == ""
+    assert compare.disagreements_html(catalogue, f1, chosen) == ""
 
 
 def test_detectors_disagree_on_phrases(catalogue):
     recall = Column("toy_scenes", "detection", "grounding_recall", "macro_recall_at_1")
-    html = _compare.disagreements_html(catalogue, recall, [("demo-owlvit (max_boxes=10)", "recomputed"), CHOSEN[1]])
+    html = compare.disagreements_html(
+        catalogue, recall, entries(catalogue, recall, [("demo-owlvit (max_boxes=10)", "recomputed"), CHOSEN[1]])
+    )
     _, *lines = cells(html)
     assert all(re.search(r", phrase \d$", line[0]) and sorted(line[-2:]) == ["0", "1"] for line in lines)
     assert lines
 
 
 def test_disagreements_without_the_data_or_without_the_right_say_so(catalogue, monkeypatch):
-    monkeypatch.setattr(_compare, "may_show", lambda name: False)
-    html = _compare.disagreements_html(catalogue, ITM, CHOSEN)
-    assert pictures(html) == []
-    assert _pictures.NOT_SHOWN.split(",")[1] in html
+    monkeypatch.setattr(compare, "may_show", lambda name: False)
+    html = compare.disagreements_html(catalogue, ITM, entries(catalogue, ITM))
+    assert images(html) == []
+    assert pictures.NOT_SHOWN.split(",")[1] in html
 
     def refuse(metadata):
         raise PredictionsError("the data are not on this server")
 
-    monkeypatch.setattr(_compare, "expected", refuse)
-    assert "the data are not on this server" in _compare.disagreements_html(catalogue, ITM, CHOSEN)
+    monkeypatch.setattr(compare, "expected", refuse)
+    assert "the data are not on this server" in compare.disagreements_html(catalogue, ITM, entries(catalogue, ITM))

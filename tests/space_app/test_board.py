@@ -9,8 +9,8 @@ import math
 import pytest
 
 from vl_assay.metrics.common.errors import UnknownNameError
-from vl_assay.space_app.board.board import APART, BEST, NOT_STATED, SIZES, TIE, Board, Column
-from vl_assay.space_app.board.entries import Entry
+from vl_assay.space_app.board.board import APART, BEST, NOT_STATED, SIZES, TIE, Board
+from vl_assay.space_app.board.entries import Column, Entry
 from vl_assay.space_app.board.launch import published
 
 ITM = Column("sugarcrepe", "itm", "sugarcrepe_itm", "accuracy")
@@ -43,11 +43,6 @@ def test_a_table_has_the_model_first_its_scores_in_per_cent_and_gaps_where_nothi
     assert frame[BRITTLE.heading][0] == 10
     assert math.isnan(frame[BRITTLE.heading][1])
     assert (ITM.heading, BRITTLE.heading) == ("SugarCrepe itm · accuracy", "Hard Positives swap · brittleness ↓")
-
-
-def test_a_model_without_a_value_in_the_columns_has_no_row():
-    board = Board([entry("a"), entry("b", column=BRITTLE)])
-    assert names(board.table([ITM])) == ["a"]
 
 
 def test_intervals_stand_beside_their_scores_on_demand():
@@ -136,11 +131,6 @@ def test_ties_with_a_best_that_is_filtered_out_are_not_marked():
     assert board.marks(board.table([ITM], search="x"), [ITM], ties)[ITM.heading].tolist() == [BEST, ""]
 
 
-def test_the_lowest_is_best_where_lower_is_better():
-    board = Board([entry("a", 0.1, BRITTLE), entry("b", 0.2, BRITTLE)])
-    assert board.marks(board.table([BRITTLE]), [BRITTLE])[BRITTLE.heading].tolist() == [BEST, ""]
-
-
 def test_the_metric_says_which_way_a_score_goes_and_what_no_metric_computes_goes_up():
     gap = Column("sugarcrepe", "itm", "artifact_gap", "accuracy")  # what captions give away
     ours, papers = ITM._replace(metric="aro_itm"), Column("ImageNet", "", "", "accuracy")
@@ -167,6 +157,13 @@ def test_columns_are_whole_tasks_and_categories_are_asked_for():
         board.table([ITM], sort="family")
 
 
+def test_rows_without_a_value_in_the_columns_and_an_empty_board_have_no_row():
+    assert names(Board([entry("a"), entry("b", column=BRITTLE)]).table([ITM])) == ["a"]
+    frame = Board([]).table([])
+    assert list(frame.columns) == ["model", "origin", "family", "parameters", "training data"]
+    assert len(frame) == 0
+
+
 def test_headings_differ_between_all_columns_of_the_papers():
     board = Board(published())
     every = [*board.columns, *(part for column in board.columns for part in board.categories(column))]
@@ -181,29 +178,6 @@ def test_the_download_has_full_fractions_sources_and_no_formulas():
     assert (rows[0]["low"], rows[0]["high"], rows[1]["low"]) == ("0.1", "0.5", "")
     assert rows[0]["training_data"] == 'a,\n"b"'
     assert list(csv.DictReader(io.StringIO(Board([evil]).csv([ITM], search="zzz")))) == []
-
-
-def test_an_empty_board_has_an_empty_table():
-    frame = Board([]).table([])
-    assert list(frame.columns) == ["model", "origin", "family", "parameters", "training data"]
-    assert len(frame) == 0
-
-
-def test_filtering_looks_at_no_entry_again():
-    class Watched(dict):
-        looked = 0
-
-        def get(self, *arguments):
-            Watched.looked += 1
-            return super().get(*arguments)
-
-    columns = [ITM._replace(task=f"t{number}") for number in range(12)]
-    board = Board([entry(f"m{n}", n / 1000, column) for n in range(1000) for column in columns])
-    board._cells = {column: Watched(cells) for column, cells in board._cells.items()}
-    assert len(board.table(columns)) == 1000
-    assert len(board.table(columns, search="99")) == 19
-    assert Watched.looked == 0
-    assert len(board.table(columns[:1], search="99", intervals=True)) == Watched.looked == 19
 
 
 def test_the_board_names_the_predictions_to_compare():

@@ -21,10 +21,9 @@ from submission_support import changed
 from vl_assay.metrics.common.errors import StorageError, SubmissionError
 from vl_assay.space_app import app
 from vl_assay.space_app.board.catalogue import Catalogue
-from vl_assay.space_app.storage.storage import open_storage
-from vl_assay.space_app.submissions import client as _client
-from vl_assay.space_app.submissions import login as _login
-from vl_assay.space_app.submissions.submissions import submissions
+from vl_assay.space_app.storage import open_storage
+from vl_assay.space_app.storage.records import submissions
+from vl_assay.space_app.submissions import client, login
 
 SECRET = "of the Space"
 TYPED = ("A model", "clip", "", "", "")
@@ -89,8 +88,8 @@ def predictions(toy, folder, number):
 
 
 def call(space, path, headers=None, **options):
-    client = Client(space.address, verbose=False, headers=headers, **options)
-    return client.predict([handle_file(path)], *TYPED, api_name="/submit")
+    connected = Client(space.address, verbose=False, headers=headers, **options)
+    return connected.predict([handle_file(path)], *TYPED, api_name="/submit")
 
 
 def users(space):
@@ -105,8 +104,8 @@ def handler(blocks, name):
 def test_without_a_space_there_is_no_login_and_no_name(tmp_path):
     blocks = app.build(Catalogue(open_storage(str(tmp_path))))
     assert not any(isinstance(block, gr.LoginButton) for block in blocks.blocks.values())
-    assert _login.sender(profile("ada"), gr.OAuthToken("hf_adas_own_token", "", 0)) == ""
-    assert _login.visitor(profile("ada")) == ""
+    assert login.sender(profile("ada"), gr.OAuthToken("hf_adas_own_token", "", 0)) == ""
+    assert login.visitor(profile("ada")) == ""
 
 
 def test_a_space_has_a_button_to_log_in(space):
@@ -179,7 +178,7 @@ def test_no_request_can_say_who_sends_it(space, body, private):
 
 def test_anyone_may_check_a_predictions(space, toy, tmp_path):
     check = handler(app.build(space.catalogue), "on_check")
-    assert "Nothing is wrong with it" in check([str(predictions(toy, tmp_path, 4))], None, *TYPED)
+    assert "The check found no errors" in check([str(predictions(toy, tmp_path, 4))], None, *TYPED)
 
 
 def test_users_withdraw_their_own_submissions_and_no_others(space, toy, tmp_path):
@@ -199,7 +198,7 @@ def test_users_withdraw_their_own_submissions_and_no_others(space, toy, tmp_path
         (receipts["eve"], None, "nobody is logged in"),
         (None, profile("eve"), "no submission was chosen"),
     ):
-        assert refusal in press(id, "", who).replace("&#x27;", "'")
+        assert refusal in press(id, "", who).replace("&#39;", "'")
     assert f"{receipts['eve']} is withdrawn" in press(receipts["eve"], "a mistake", profile("eve"))
     status = {each.id: (each.status, each.reason) for each in submissions(space.storage)}
     assert status[receipts["eve"]] == ("withdrawn", "a mistake")
@@ -231,15 +230,15 @@ def test_a_user_withdraws_a_submission_in_the_browser(space, toy, tmp_path, brow
 
 def test_a_space_that_would_forget_takes_nothing(tmp_path):
     with on_a_space(tmp_path, VL_ASSAY_STORAGE=""), pytest.raises(SubmissionError, match="set VL_ASSAY_STORAGE"):
-        _login.sender(profile("ada"))
+        login.sender(profile("ada"))
 
 
 def test_a_space_without_oauth_takes_no_name_from_a_cookie(tmp_path):
     with on_a_space(tmp_path, OAUTH_CLIENT_SECRET=""):
-        assert not _login.is_offered()
+        assert not login.is_offered()
         with pytest.raises(SubmissionError, match="nobody is logged in"):
-            _login.sender(profile("ada"))
-        assert _login.sender(None, gr.OAuthToken("hf_adas_own_token", "", 0)) == "ada"
+            login.sender(profile("ada"))
+        assert login.sender(None, gr.OAuthToken("hf_adas_own_token", "", 0)) == "ada"
 
 
 @pytest.mark.parametrize(
@@ -255,14 +254,14 @@ def test_a_space_without_oauth_takes_no_name_from_a_cookie(tmp_path):
 def test_only_a_space_is_sent_the_token(address, token, tmp_path, monkeypatch):
     told = []
 
-    def client(address, **options):
+    def refuse(address, **options):
         told.append((options["token"], options["oauth_token"]))
         raise ConnectionError
 
     path = tmp_path / "any.parquet"
     path.touch()
     monkeypatch.setenv("HF_TOKEN", "hf_adas_own_token")
-    monkeypatch.setattr(gradio_client, "Client", client)
+    monkeypatch.setattr(gradio_client, "Client", refuse)
     with pytest.raises(StorageError):
-        _client.send(address, [path], {})
+        client.send(address, [path], {})
     assert told == [(token or False, token)]

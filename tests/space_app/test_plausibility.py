@@ -80,7 +80,7 @@ def test_a_rule_hidden_by_noise_is_told_by_its_choices_and_one_by_its_order():
     assert any("number of commas: differences of scores with a rank correlation of 1.000" in flag for flag in flags)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("shape", [(2, 1), (5, 1), (2, 2)])
 def test_honest_scores_are_not_flagged(seed, shape):
     rng = np.random.default_rng(seed)

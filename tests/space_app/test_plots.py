@@ -11,8 +11,8 @@ from plotly.graph_objects import Figure
 from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.records.predictions import Predictions
 from vl_assay.metrics.records.schema import MatchingRow, VQARow
-from vl_assay.space_app.board.board import Board, Column
-from vl_assay.space_app.board.entries import Entry
+from vl_assay.space_app.board.board import Board
+from vl_assay.space_app.board.entries import Column, Entry
 from vl_assay.space_app.board.launch import published
 from vl_assay.space_app.pages.plots import MOST, PALETTE, bars, gap_histogram, radar, ready_pairs, scatter
 
@@ -21,8 +21,8 @@ SKILLS = ("replace_obj", "swap_obj", "add_att")
 
 
 def entry(model="m", value=0.5, category="", score="accuracy", origin="recomputed", interval=None, n=None):
-    place = ("sugarcrepe", "itm", "sugarcrepe_itm", score, category)
-    return Entry(model, "clip", None, "", *place, value, interval, n, origin, "source", "accepted", "")
+    place = Column("sugarcrepe", "itm", "sugarcrepe_itm", score, category)._asdict()
+    return Entry(model=model, **place, value=value, interval=interval, n=n, origin=origin, source="source")
 
 
 def profile(*models, skills=SKILLS, **other):
@@ -36,7 +36,7 @@ def predictions_of(*scores, right=0, model="some model"):
 
 FIGURES = {
     "radar": lambda dark=False: radar(profile("a", EVIL), dark=dark),
-    "bars": lambda dark=False: bars(profile("a", EVIL), chance=0.5, dark=dark),
+    "bars": lambda dark=False: bars(profile("a", EVIL), dark=dark),
     "scatter": lambda dark=False: scatter([entry(EVIL)], [entry(EVIL, score="macro_accuracy")], dark=dark),
     "gaps": lambda dark=False: gap_histogram(predictions_of((1, 0), (0, 1), model=EVIL), dark=dark),
 }
@@ -114,25 +114,25 @@ def test_a_radar_closes_each_models_polygon_and_leaves_gaps_open():
 
 
 def test_a_figure_says_how_many_models_and_scores_it_takes():
-    with pytest.raises(ScoresError, match="1 models came; choose 2 to 5"):
+    with pytest.raises(ScoresError, match="got 1 models; choose 2 to 5"):
         radar(profile("a"))
-    with pytest.raises(ScoresError, match="6 models came; choose 1 to 5"):
+    with pytest.raises(ScoresError, match="got 6 models; choose 1 to 5"):
         bars(profile(*"abcdef"))
-    with pytest.raises(ScoresError, match="SugarCrepe itm · accuracy has 2 categories; a radar takes three or more"):
+    with pytest.raises(ScoresError, match="SugarCrepe itm · accuracy has 2 categories; a radar chart needs three"):
         radar(profile("a", "b", skills=SKILLS[:2]))
-    with pytest.raises(ScoresError, match="entries of 2 scores came; an axis shows one"):
+    with pytest.raises(ScoresError, match="entries of 2 scores; an axis shows one"):
         bars([entry(category="x"), entry(category="x", score="other")])
-    with pytest.raises(ScoresError, match="entries of 0 scores came"):
+    with pytest.raises(ScoresError, match="entries of 0 scores"):
         bars([])
     assert len(bars(profile(*"abcde")).data) == MOST
 
 
 def test_bars_have_their_intervals_and_numbers_and_the_whole_comes_last():
     some = [entry("a", 0.5, "", interval=(0.375, 0.75), n=1200), entry("a", 0.25, "swap_obj")]
-    figure = bars(some, chance=0.5)
-    bar, chance = figure.data
+    figure = bars(some)
+    [bar] = figure.data
     assert list(bar.x) == list(figure.layout.xaxis.categoryarray) == ["swap obj", "all"]
-    assert (list(bar.y), list(chance.y)) == ([25, 50], [50, 50])
+    assert list(bar.y) == [25, 50]
     assert (list(bar.error_y.array), list(bar.error_y.arrayminus)) == ([None, 25], [None, 12.5])
     assert [row[0] for row in bar.customdata] == ["", "n = 1,200"]
     assert figure.layout.yaxis.title.text == "SugarCrepe itm · accuracy,\N{NO-BREAK SPACE}%"
@@ -171,15 +171,11 @@ def test_pairs_that_are_ready_to_show_are_those_that_most_models_have():
     board = Board(published())
     columns = {column.heading: column for column in board.columns}
     for pair in found.values():
-        sides = [[entry for entry in published() if place_of(entry) == columns[heading]] for heading in pair]
+        sides = [[entry for entry in published() if entry.column == columns[heading]] for heading in pair]
         assert len(scatter(*sides).data[0].x) >= 3
     few = [entry for entry in published() if entry.benchmark != "hard_positives"]
     assert list(ready_pairs(Board(few))) == ["recognition against composition"]
     assert ready_pairs(Board([])) == {}
-
-
-def place_of(entry):
-    return Column(entry.benchmark, entry.task, entry.metric, entry.score, entry.category)
 
 
 def test_the_histogram_counts_every_example_once_and_a_tie_as_wrong():
@@ -202,9 +198,7 @@ def test_the_histogram_takes_scores_of_any_size_and_all_ties():
 
 def test_the_histogram_refuses_what_has_no_gaps():
     row = VQARow("0", "c", "c", ["i"], "is it?", True, 1.0)
-    with pytest.raises(
-        ScoresError, match="a predictions file of the kind answers; only those of the kind matching have score gaps"
-    ):
+    with pytest.raises(ScoresError, match="of the type vqa; only those of the type matching have score gaps"):
         gap_histogram(Predictions([row], {}))
-    with pytest.raises(ScoresError, match="no example of this predictions file has scores of two captions"):
+    with pytest.raises(ScoresError, match="no example has scores of two captions"):
         gap_histogram(predictions_of((1,)))

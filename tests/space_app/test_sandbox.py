@@ -6,6 +6,8 @@ import io
 import os
 import signal
 import threading
+import time
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,9 +15,8 @@ import pytest
 from submission_support import changed, parquet
 
 from vl_assay.metrics.common.errors import PredictionsError
-from vl_assay.space_app.submissions import uploads as _uploads
 from vl_assay.space_app.submissions.sandbox import Sandbox
-from vl_assay.space_app.submissions.uploads import check_upload
+from vl_assay.space_app.submissions.uploads import SANDBOX, check_upload
 
 
 def test_bombs_are_refused_by_what_they_declare_or_by_what_they_hold(toy):
@@ -28,7 +29,7 @@ def test_bombs_are_refused_by_what_they_declare_or_by_what_they_hold(toy):
     # A text that a dictionary keeps once takes its place in every row when it is read.
     heavy = changed(good, rows=lambda rows: [row.update(category="x" * 1_000_000) for row in rows])
     assert len(heavy) < 1_000_000
-    assert _uploads.SANDBOX.footer(heavy, "x").size < 4_000_000
+    assert SANDBOX.footer(heavy, "x").size < 4_000_000
     with pytest.raises(PredictionsError, match=r"its first 16 rows have 16,\d+,\d+ bytes"):
         check_upload(heavy)
 
@@ -51,19 +52,18 @@ def test_a_process_that_dies_or_hangs_is_replaced(toy):
     sandbox = Sandbox()
     try:
         assert sandbox.footer(good, "x").rows == 40
-        process = sandbox._process
-        process.kill()
-        process.wait()
+        os.kill(sandbox.pid, signal.SIGKILL)
+        time.sleep(0.5)
         assert sandbox.footer(good, "x").rows == 40
         sandbox.seconds = 0.2
-        os.kill(sandbox._process.pid, signal.SIGSTOP)  # as one that never comes to an end
+        os.kill(sandbox.pid, signal.SIGSTOP)  # as one that never comes to an end
         with pytest.raises(PredictionsError, match=r"x took longer than 0\.2 seconds"):
             sandbox.footer(good, "x")
         sandbox.seconds = 60
         assert sandbox.footer(good, "x").rows == 40
-        stopped = sandbox._process
-        os.kill(stopped.pid, signal.SIGSTOP)
-        threading.Timer(0.2, stopped.kill).start()
+        stopped = sandbox.pid
+        os.kill(stopped, signal.SIGSTOP)
+        threading.Timer(0.2, os.kill, (stopped, signal.SIGKILL)).start()
         with pytest.raises(PredictionsError, match="x ended the process that opened it"):
             sandbox.footer(good, "x")
         assert sandbox.footer(good, "x").rows == 40
@@ -71,10 +71,16 @@ def test_a_process_that_dies_or_hangs_is_replaced(toy):
         sandbox.close()
 
 
-def test_the_process_knows_none_of_the_servers_secrets(monkeypatch):
-    from vl_assay.space_app.submissions.sandbox import _environment
-
-    monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    monkeypatch.setenv("OAUTH_CLIENT_SECRET", "secret")
-    assert "PATH" in _environment()
-    assert {"HF_TOKEN", "OAUTH_CLIENT_SECRET"} & _environment().keys() == set()
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the environment of a process is read in /proc")
+def test_the_process_knows_none_of_the_servers_secrets(toy, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_7531")
+    monkeypatch.setenv("OAUTH_CLIENT_SECRET", "client_7531")
+    sandbox = Sandbox()
+    try:
+        sandbox.footer(toy.predictions("groups"), "x")
+        environment = Path(f"/proc/{sandbox.pid}/environ").read_text()
+    finally:
+        sandbox.close()
+    assert "PATH=" in environment
+    assert "HF_TOKEN" not in environment
+    assert "_7531" not in environment

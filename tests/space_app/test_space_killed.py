@@ -8,27 +8,25 @@ import os
 import random
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import cache, partial
+from functools import partial
 from urllib.request import urlopen
 
 import pytest
+from space_support import TYPED, VQA, one_reading_of_certificates  # noqa: F401 (a fixture)
 from submission_support import model_predictions
 
 from vl_assay.metrics.common.errors import StorageError
-from vl_assay.space_app.board.board import Column
 from vl_assay.space_app.board.catalogue import Catalogue
-from vl_assay.space_app.storage.storage import open_storage
+from vl_assay.space_app.storage import open_storage
+from vl_assay.space_app.storage.records import results_of, results_path, submissions
 from vl_assay.space_app.submissions.client import send
-from vl_assay.space_app.submissions.submissions import results_of, results_path, submissions
 
-TYPED = {"name": "", "family": "clip", "parameters": "1.5M", "training_data": "", "link": ""}
-VQA = Column("toy_scenes", "vqa", "yes_no_f1", "accuracy")
+pytestmark = pytest.mark.usefixtures("one_reading_of_certificates")
 CLIENTS = 4
 # The command that serves, on scenes as few as the tests' own.
 SERVER = (
@@ -37,12 +35,6 @@ SERVER = (
     "from vl_assay.metrics.common.command_line import main\n"
     "main()"
 )
-
-
-@pytest.fixture(autouse=True)
-def one_reading_of_certificates(monkeypatch):
-    """A client reads all of them for each request, most of its time, and here none is used."""
-    monkeypatch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
 
 
 @contextmanager
@@ -124,7 +116,7 @@ def check_nothing_is_lost_or_half_there(storage, clients):
     return there
 
 
-def check_all_are_judged(storage):
+def check_all_have_results(storage):
     """After a start the page shows every submission, whatever its sender knows."""
     assert [each.id for each in submissions(storage) if each.status != "accepted"] == []
     assert [each.id for each in submissions(storage) if results_path(each.id) not in storage.paths("results/")] == []
@@ -135,10 +127,10 @@ def kill_again_and_again(toy, tmp_path, kills, seed=0):
     rng = random.Random(seed)
     folder = tmp_path / "storage"
     storage, clients = open_storage(str(folder)), Clients(toy, tmp_path)
-    unanswered = unjudged = 0
+    unanswered = unfinished = 0
     for _ in range(kills):
         with ThreadPoolExecutor(CLIENTS) as pool, served_apart(folder) as (address, kill):
-            check_all_are_judged(storage)
+            check_all_have_results(storage)
             known = check_nothing_is_lost_or_half_there(storage, clients)
             tried = [*clients.open]
             working = clients.start(pool, address)
@@ -155,9 +147,9 @@ def kill_again_and_again(toy, tmp_path, kills, seed=0):
             assert earlier in ([], [clients.receipts[path]["id"]])  # the same one again is the same submission
         answered = {receipt["id"] for receipt in clients.receipts.values()}
         unanswered += len(there.keys() - known.keys() - answered)
-        unjudged += sum(each.status == "pending" for each in there.values())
+        unfinished += sum(each.status == "pending" for each in there.values())
     with served_apart(folder) as (address, _):
-        check_all_are_judged(storage)
+        check_all_have_results(storage)
         for path, receipt in [*clients.receipts.items()][:5]:
             again = send(address, [path], TYPED)
             assert all(again[key] == receipt[key] for key in ("id", "time", "predictions", "results"))
@@ -166,7 +158,9 @@ def kill_again_and_again(toy, tmp_path, kills, seed=0):
     there = check_nothing_is_lost_or_half_there(storage, clients)
     assert there.keys() == {receipt["id"] for receipt in clients.receipts.values()}
     assert Catalogue(storage).board.recomputed(VQA).keys() >= {each.model["name"] for each in there.values()}
-    print(f"{kills} kills, {len(there)} submissions, {unanswered} stored without an answer, {unjudged} left unjudged")
+    print(
+        f"{kills} kills, {len(there)} submissions, {unanswered} stored without an answer, {unfinished} left unfinished"
+    )
 
 
 def test_no_submission_is_lost_when_the_server_is_killed(toy, tmp_path):

@@ -1,8 +1,9 @@
-"""Storage in a folder: additions are whole whatever happens, and paths stay where they belong."""
+"""Storage in a folder and on the Hub: additions are whole whatever happens, and paths stay where they belong."""
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -13,13 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from hub_stand_in import HubStandIn, hub_storage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vl_assay.metrics.common.errors import StorageError
-from vl_assay.space_app.storage import storage as _storage
-from vl_assay.space_app.storage.hub_storage import HubStorage
-from vl_assay.space_app.storage.storage import FolderStorage, open_storage
+from vl_assay.space_app.storage import open_storage
+from vl_assay.space_app.storage.folder import FolderStorage
+from vl_assay.space_app.storage.hub import HubStorage
+from vl_assay.space_app.storage.protocol import is_path
 
 OLD = {"requests/old/submission.json": b"old"}
 NEW = {f"requests/new/{name}": name.encode() * 100 for name in ("submission.json", "1.parquet", "reviews/2.json")}
@@ -33,58 +36,66 @@ def visible_files(folder):
     return {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()} - {".journal/lock"}
 
 
-def test_what_is_added_lies_in_the_folder_and_is_read_by_others(tmp_path):
-    storage = FolderStorage(tmp_path / "board")
-    assert storage.paths() == []
-    storage.add(NEW, "Add a submission")
-    storage.add({"results/new/1.json": b""}, "Add its results")
-    assert contents(FolderStorage(tmp_path / "board")) == NEW | {"results/new/1.json": b""}
-    assert storage.paths("requests/new/r") == ["requests/new/reviews/2.json"]
-    assert storage.paths("re") == storage.paths() == sorted([*NEW, "results/new/1.json"])
-    assert storage.paths("results/") == ["results/new/1.json"]
-    for prefix in ("requests/other/", "x", "../", "/", "requests/../results/", "requests//"):
-        assert storage.paths(prefix) == []
-    assert visible_files(tmp_path / "board") == {*NEW, "results/new/1.json"}
+# Both storages.
 
 
-def test_the_same_again_changes_nothing_and_other_content_is_refused_whole(tmp_path):
-    storage = FolderStorage(tmp_path)
+@pytest.fixture(params=["folder", "hub"])
+def connect(request, tmp_path):
+    """A function that opens the same storage again, as another process does."""
+    if request.param == "folder":
+        yield lambda: FolderStorage(tmp_path / "board")
+        return
+    request.getfixturevalue("online")
+    with HubStandIn() as hub:
+        yield lambda: hub_storage(hub)
+
+
+def test_added_files_are_listed_and_read_by_others(connect):
+    ours, theirs = connect(), connect()
+    assert theirs.paths() == []
+    ours.add(NEW, "Add a submission")
+    ours.add({"results/new/1.json": b""}, "Add its results")
+    assert contents(theirs) == NEW | {"results/new/1.json": b""}
+    assert theirs.paths("requests/new/r") == ["requests/new/reviews/2.json"]
+    assert theirs.paths("re") == theirs.paths() == sorted([*NEW, "results/new/1.json"])
+    assert theirs.paths("results/") == ["results/new/1.json"]
+    for prefix in ("requests/other/", "x", "models/", "../", "/", "requests/../results/", "requests//"):
+        assert theirs.paths(prefix) == []
+
+
+def test_the_same_files_again_change_nothing_and_other_content_is_refused_whole(connect):
+    storage = connect()
     storage.add(NEW, "new")
-    before = {path: (tmp_path / path).stat().st_mtime_ns for path in NEW}
     storage.add(NEW | OLD, "again, and one more")
     storage.add({}, "nothing")
-    assert {path: (tmp_path / path).stat().st_mtime_ns for path in NEW} == before
     for path in NEW:
-        with pytest.raises(StorageError, match=r"is there with other content.*under another path"):
+        with pytest.raises(StorageError, match=r"exists with other content.*another path"):
             storage.add({"requests/more.json": b"more", path: b"other"}, "other")
     for path in ("requests/new", "requests/new/1.parquet/2"):
         with pytest.raises(StorageError, match="other content"):
             storage.add({"requests/more.json": b"more", path: b""}, "a file for a folder, a folder for a file")
-    assert contents(storage) == NEW | OLD
+    assert contents(connect()) == NEW | OLD
 
 
 @pytest.mark.parametrize(
     ("files", "message", "error"),
     [
-        (
-            {"requests/a": b"", "results/a": b""},
-            "both",
-            r"one of requests, results, this one to both; add them in turn",
-        ),
+        ({"requests/a": b"", "results/a": b""}, "both", r"one of requests, results, not both"),
         ({"requests/a": b"", "requests/a/b": b""}, "nested", r"'requests/a' cannot be a file and the folder of"),
         ({"requests/a": b""}, " ", "needs a message"),
         ({"requests/a": b"", "models/a": b""}, "other", r"no file can be stored as 'models/a'.*below requests/ or"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(files, message, error, tmp_path):
-    for storage in (FolderStorage(tmp_path / "board"), HubStorage("owner/board")):
-        with pytest.raises(StorageError, match=error):
-            storage.add(files, message)
-    assert not (tmp_path / "board").exists()
+def test_files_that_do_not_fit_together_are_refused(files, message, error, connect):
+    with pytest.raises(StorageError, match=error):
+        connect().add(files, message)
+    assert connect().paths() == []
 
 
-def test_a_file_that_is_not_there_is_a_storage_error(tmp_path):
-    storage = FolderStorage(tmp_path)
+def test_a_missing_file_is_a_storage_error(connect):
+    storage = connect()
+    with pytest.raises(StorageError, match=r"no file 'requests/a/x\.json' in "):
+        storage.read("requests/a/x.json")
     storage.add(NEW, "new")
     for path in ("requests/x", "requests/new", "requests/new/1.parquet/x"):
         with pytest.raises(StorageError, match=f"there is no file '{path}' in "):
@@ -98,21 +109,7 @@ GOOD = st.builds(
     st.lists(PARTS, min_size=1, max_size=5),
 )
 TRICKS = [
-    "..",
-    ".",
-    "",
-    "~",
-    "\\",
-    "\0",
-    "\n",
-    "\u202e",
-    ".git",
-    "con:",
-    "%2e%2e",
-    "requests",
-    "a" * 120,
-    "\ud800",
-    "é",
+    *("..", ".", "", "~", "\\", "\0", "\n", "\u202e", ".git", "con:", "%2e%2e", "requests", "a" * 120, "\ud800", "é"),
 ]
 BAD_MIX = st.lists(st.sampled_from(TRICKS) | st.text(max_size=5), max_size=6)
 
@@ -140,7 +137,7 @@ def test_a_path_is_refused_or_harmless(path):
         and "\\" not in path
         and len(path) <= 200
     )
-    if not _storage.is_path(path):
+    if not is_path(path):
         with pytest.raises(StorageError, match="no file can be stored as"):
             FolderStorage("/nowhere").read(path)
         with pytest.raises(StorageError, match="no file can be stored as"):
@@ -157,6 +154,9 @@ def test_bad_paths_are_refused_by_name(path, tmp_path):
     with pytest.raises(StorageError, match="a path is relative"):
         FolderStorage(tmp_path).add({path: b""}, "one")
     assert visible_files(tmp_path) == set()
+
+
+# The folder.
 
 
 def test_files_of_others_in_the_folder_are_not_shown(tmp_path):
@@ -188,7 +188,7 @@ CRASHING = """
 import itertools, json, os, shutil, signal, sys
 import filelock
 from pathlib import Path
-from vl_assay.space_app.storage.storage import FolderStorage
+from vl_assay.space_app.storage.folder import FolderStorage
 
 root, old, new = Path(sys.argv[1]), *({k: v.encode() for k, v in json.loads(each).items()} for each in sys.argv[2:])
 CHANGES = {"os.rename", "os.mkdir", "os.remove", "os.rmdir"}
@@ -246,7 +246,7 @@ def test_a_process_killed_before_any_change_on_the_disk_leaves_all_or_nothing(tm
 
 ADDING = """
 import itertools, sys
-from vl_assay.space_app.storage.storage import FolderStorage
+from vl_assay.space_app.storage.folder import FolderStorage
 
 storage, worker = FolderStorage(sys.argv[1]), sys.argv[2]
 for number in itertools.count():
@@ -303,7 +303,7 @@ def test_nothing_accepted_is_lost_and_nothing_is_half_there_after_many_kills(tmp
 FULL = """
 import resource, sys
 from vl_assay.metrics.common.errors import StorageError
-from vl_assay.space_app.storage.storage import FolderStorage
+from vl_assay.space_app.storage.folder import FolderStorage
 
 storage = FolderStorage(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
@@ -329,8 +329,8 @@ def test_a_file_for_which_there_is_no_room_is_a_storage_error_and_leaves_what_wa
 def test_a_missing_permission_is_a_storage_error_and_leaves_what_was_there(tmp_path, monkeypatch):
     storage = FolderStorage(tmp_path)
     storage.add(OLD, "old")
-    with monkeypatch.context() as patch:
-        patch.setattr(_storage.os, "access", lambda folder, mode: folder.name != "reviews")
+    with monkeypatch.context() as patch:  # root may write anywhere
+        patch.setattr(os, "access", lambda folder, mode: folder.name != "reviews")
         with pytest.raises(StorageError, match=r"no permission to write to .*reviews"):
             storage.add(NEW, "new")
     assert visible_files(tmp_path) == set(OLD)
@@ -341,8 +341,8 @@ def test_a_missing_permission_is_a_storage_error_and_leaves_what_was_there(tmp_p
             use(FolderStorage(tmp_path / "file"))
 
 
-def test_an_addition_that_cannot_be_moved_to_its_places_is_moved_by_who_comes_next(tmp_path, monkeypatch):
-    storage, replace = FolderStorage(tmp_path), _storage.os.replace
+def test_an_addition_that_cannot_be_moved_to_its_places_is_moved_by_the_next_process(tmp_path, monkeypatch):
+    storage, replace = FolderStorage(tmp_path), os.replace
 
     def fail(source, target):
         if Path(target).name == "1.parquet":
@@ -350,7 +350,7 @@ def test_an_addition_that_cannot_be_moved_to_its_places_is_moved_by_who_comes_ne
         replace(source, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_storage.os, "replace", fail)
+        patch.setattr(os, "replace", fail)
         for use in (lambda: storage.add(NEW, "new"), storage.paths):
             with pytest.raises(StorageError, match="cannot be used as storage: No space left on device"):
                 use()
@@ -358,21 +358,21 @@ def test_an_addition_that_cannot_be_moved_to_its_places_is_moved_by_who_comes_ne
     assert visible_files(tmp_path) == set(NEW)
 
 
-def test_a_folder_that_stays_locked_is_a_storage_error(tmp_path, monkeypatch):
+def test_a_folder_that_stays_locked_is_a_storage_error(tmp_path):
     from filelock import FileLock
 
-    monkeypatch.setattr(_storage, "_LOCK_SECONDS", 0.05)
-    FolderStorage(tmp_path).paths()
+    storage = FolderStorage(tmp_path, lock_timeout=0.05)
+    storage.paths()
     with (
         FileLock(tmp_path / ".journal" / "lock"),
         ThreadPoolExecutor() as pool,
         pytest.raises(StorageError, match=r"another process has kept .* locked"),
     ):
-        pool.submit(FolderStorage(tmp_path).paths).result()
-    assert FolderStorage(tmp_path).paths() == []
+        pool.submit(storage.paths).result()
+    assert storage.paths() == []
 
 
-def test_the_place_is_named_by_argument_variable_or_default(tmp_path, monkeypatch):
+def test_the_location_is_given_by_argument_variable_or_default(tmp_path, monkeypatch):
     monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("VL_ASSAY_STORAGE", raising=False)
     assert open_storage().folder == tmp_path / "cache" / "leaderboard"
@@ -382,16 +382,12 @@ def test_the_place_is_named_by_argument_variable_or_default(tmp_path, monkeypatc
     assert not (tmp_path / "named").exists()
     monkeypatch.setenv("VL_ASSAY_STORAGE", "hf://datasets/owner/board")
     assert isinstance(open_storage(), HubStorage)
-
-
-@pytest.mark.parametrize("place", ["hf://owner/board", "hf://models/owner/board", "s3://bucket/board", "http://x/y"])
-def test_other_places_are_refused(place):
-    with pytest.raises(StorageError, match=r"is no place for storage; name a folder, or hf://datasets/owner/name"):
-        open_storage(place)
+    for location in ("hf://owner/board", "hf://models/owner/board", "s3://bucket/board", "http://x/y"):
+        with pytest.raises(StorageError, match=r"cannot store at .*; give a folder, or hf://datasets/owner/name"):
+            open_storage(location)
 
 
 def test_a_folder_is_opened_without_heavy_imports():
-    code = "import sys; from vl_assay.space_app.storage.storage import open_storage"
-    code += "; open_storage('x'); print(*sys.modules)"
+    code = "import sys; from vl_assay.space_app.storage import open_storage; open_storage('x'); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert {"huggingface_hub", "pandas", "gradio", "datasets", "pyarrow"} & set(loaded.split()) == set()
+    assert {"huggingface_hub", "pandas", "gradio", "datasets"} & set(loaded.split()) == set()

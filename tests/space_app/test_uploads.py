@@ -10,11 +10,13 @@ import pickle
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from submission_support import changed
+import sources_vl_checklist
+from submission_support import changed, version_1
 
+from vl_assay.hub_datasets import get_benchmark, load_examples
 from vl_assay.metrics.common.errors import PredictionsError, VLAssayError
 from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.space_app.submissions import uploads as _uploads
+from vl_assay.space_app.submissions.sandbox import Sandbox
 from vl_assay.space_app.submissions.uploads import check_link, check_text, check_upload, expected
 
 TASKS = ("order", "groups", "detection", "vqa", "retrieval")
@@ -38,6 +40,13 @@ def test_metrics_are_those_of_the_benchmark_or_not_declared(toy):
         lambda metadata: metadata["benchmark"].pop("metrics", None) and None,
     ):
         assert check_upload(changed(toy.predictions("retrieval"), metadata=change)).task == "retrieval"
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_predictions_of_version_1_are_taken(task, toy):
+    predictions = check_upload(version_1(toy.predictions(task)))
+    assert str(predictions.rows) == str(read_predictions(toy.path(task)).rows)
+    assert predictions.metadata == read_predictions(toy.path(task)).metadata
 
 
 def test_the_order_of_rows_does_not_matter(toy):
@@ -100,23 +109,23 @@ def split_images(rows):
 
 
 BAD = {
-    "another version": ("order", {"metadata": lambda m: m.update(version=2)}, "says schema and version"),
+    "another version": ("order", {"metadata": lambda m: m.update(version=9)}, "says schema and version"),
     "unknown benchmark": ("order", {"metadata": said("benchmark", name="aro2")}, "unknown benchmark 'aro2'; known"),
     "unknown task": ("order", {"metadata": said("benchmark", task="x")}, "unknown task of toy_scenes 'x'; known: itm"),
-    "another kind": ("order", {"metadata": said("benchmark", task="vqa")}, "the task toy_scenes/vqa is of the kind"),
+    "another kind": ("order", {"metadata": said("benchmark", task="vqa")}, "the task toy_scenes/vqa is of the type"),
     "other configurations": ("order", {"metadata": said("benchmark", configs=["itm"])}, r"configurations \['itm'\]"),
     "configurations of another type": ("order", {"metadata": said("benchmark", configs=7)}, "configurations 7"),
     "no benchmark": ("order", {"metadata": lambda m: m.update(benchmark=[])}, "unknown benchmark 'None'"),
-    "other data": ("order", {"metadata": said("benchmark", fingerprint="0")}, "made with other data: its fingerprint"),
+    "other data": ("order", {"metadata": said("benchmark", fingerprint="0")}, "other data or metrics: its fingerprint"),
     "another split": ("order", {"metadata": said("benchmark", split="train")}, "its split is 'train'"),
-    "other metrics": ("order", {"metadata": said("benchmark", metrics={})}, r"metrics \{\}; .* with .*aro_itm.* again"),
+    "other metrics": ("order", {"metadata": said("benchmark", metrics={})}, r"its metrics is \{\}, .*aro_itm.*"),
     "other settings": (
         "retrieval",
         {"metadata": said("benchmark", metrics={"retrieval_recall": {"pool": "shared", "ks": [10]}})},
-        r"declares the metrics .*'ks': \[10\].*; toy_scenes/retrieval is evaluated with .*\[1, 5, 10\]",
+        r"its metrics is .*'ks': \[10\].*, that of toy_scenes/retrieval on this server .*\[1, 5, 10\]",
     ),
-    "a row too few": ("order", {"rows": lambda rows: rows.pop()}, "declares 39 rows .* has 40 rows"),
-    "a strange example": ("order", {"rows": renamed}, "lacks 1 of the 40 examples.* has 1 that .*'stranger'"),
+    "a row too few": ("order", {"rows": lambda rows: rows.pop()}, "declares 39 rows .* expected 40 rows"),
+    "a strange example": ("order", {"rows": renamed}, "lacks 1 of the 40 examples.* has 1 unknown .*'stranger'"),
     "an example twice": ("order", {"rows": doubled}, "row 1 .*its id came before"),
     "another category": ("groups", {"rows": first(category="easy")}, "its category is 'easy', in the dataset"),
     "another config": ("groups", {"rows": first(config="x")}, "its config is 'x', in the dataset 'groups'"),
@@ -184,7 +193,7 @@ def test_metadata_that_say_two_things_are_refused(toy):
 
 def test_what_is_no_parquet_file_is_refused_before_it_is_opened(toy, monkeypatch):
     good = toy.predictions("order")
-    monkeypatch.setattr(_uploads, "SANDBOX", None)
+    monkeypatch.setattr(Sandbox, "footer", lambda *arguments: pytest.fail("it was opened"))
     for content in (
         b"",
         b"PAR1PAR1",
@@ -230,9 +239,30 @@ def test_a_task_whose_sources_are_not_here_is_named():
         expected(metadata)
 
 
+@pytest.mark.parametrize("below", ["vl_checklist", "."])
+def test_copies_of_the_sources_are_read_from_the_folder_that_is_set(below, tmp_path, monkeypatch):
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
+    [task] = [task for task in get_benchmark("vl_checklist").tasks if task.by_default]
+    benchmark = {"name": "vl_checklist", "task": task.name, "configs": list(task.configs)}
+    metadata = {"task_type": task.task_type, "benchmark": benchmark}
+    with pytest.raises(PredictionsError, match="the data of vl_checklist/itm are not on this server"):
+        expected(metadata)
+    monkeypatch.setenv("VL_ASSAY_DATA_DIR", str(tmp_path / "nowhere"))
+    with pytest.raises(PredictionsError, match="nowhere"):
+        expected(metadata)
+    sources = tmp_path / "sources" / below
+    sources.mkdir(parents=True)
+    sources_vl_checklist.make(sources)
+    monkeypatch.setenv("VL_ASSAY_DATA_DIR", str(tmp_path / "sources"))
+    data = expected(metadata)
+    [own] = load_examples("vl_checklist/itm", data_dir=sources, needs_images=False)
+    assert len(data.examples) > 10
+    assert data.fingerprint == own.fingerprint
+
+
 def test_one_of_several_configurations_is_a_part_and_two_of_three_are_not():
     benchmark = {"name": "sugarcrepe", "task": "itm", "configs": ["add_att", "add_obj"]}
-    with pytest.raises(PredictionsError, match=r"has all of .*, or one of them"):
+    with pytest.raises(PredictionsError, match=r"have all of .*, or one of them"):
         expected({"task_type": "matching", "benchmark": benchmark})
     with pytest.raises(PredictionsError, match="the data of sugarcrepe/add_att are not on this server"):
         expected({"task_type": "matching", "benchmark": benchmark | {"configs": ["add_att"]}})

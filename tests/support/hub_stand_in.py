@@ -18,7 +18,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import PurePosixPath
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from vl_assay.space_app.storage.hub import HubStorage
+
 COMMIT_FAULTS = ("conflict", "lost", "stalled", "late")
+REQUESTS = "owner/board-requests"
 PAGE = 20  # entries of a page of a tree, so that the pages are followed
 
 
@@ -33,7 +36,6 @@ class Commit:
 
 @dataclass
 class Repository:
-    private: bool
     commits: list[Commit] = field(default_factory=list)
 
     def commit(self, message, added):
@@ -65,6 +67,7 @@ class HubStandIn:
         self.seen: Counter[str] = Counter()  # faults by their names and requests by their kinds
         self.lock = threading.RLock()
         self.closed = False
+        self.pages: list[bytes] = []  # sent in place of the next answers to "info"
         self._rng = random.Random(seed)
         handler = type("Handler", (_Handler,), {"hub": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -168,7 +171,8 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "late":
             time.sleep(self.hub.stall)
         with self.hub.lock:
-            answer = getattr(self, kind)(*parts)
+            pages = self.hub.pages if kind == "info" else []
+            answer = (200, pages.pop()) if pages else getattr(self, kind)(*parts)
         if fault == "stalled":
             time.sleep(self.hub.stall)
         if fault in ("lost", "stalled", "late"):
@@ -201,8 +205,7 @@ class _Handler(BaseHTTPRequestHandler):
         url = {"url": f"{self.hub.url}/datasets/{name}"}
         if name in self.hub.repositories:
             return 409, url | {"error": "You already created this dataset repo"}
-        private = asked.get("private") or asked.get("visibility") == "private"
-        self.hub.repositories[name] = Repository(private)
+        self.hub.repositories[name] = Repository()
         self.hub.repositories[name].commit("initial commit", {".gitattributes": b"*.parquet filter=lfs\n"})
         return 200, url
 
@@ -257,3 +260,15 @@ class _Handler(BaseHTTPRequestHandler):
             return 404, {"error": "Entry not found"}, headers | {"X-Error-Code": "EntryNotFound"}
         content = commit.files[path]
         return 200, content, headers | {"ETag": f'"{git_hash(content)}"', "Accept-Ranges": "none"}
+
+
+class Waits(list):
+    """What stands in for `time.sleep`: it notes the seconds and waits for a thousandth."""
+
+    def __call__(self, seconds):
+        self.append(seconds)
+        time.sleep(seconds / 1000)
+
+
+def hub_storage(hub, **options):
+    return HubStorage("owner/board", endpoint=hub.url, **{"sleep": Waits(), "token": "secret"} | options)

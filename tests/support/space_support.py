@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import ssl
 from contextlib import contextmanager
+from functools import cache
 from typing import NamedTuple
 
 import pytest
 
 from vl_assay.hub_datasets.core.benchmarks import benchmark_names, get_benchmark
 from vl_assay.space_app import app
-from vl_assay.space_app.board import catalogue as _catalogue
 from vl_assay.space_app.board.catalogue import Catalogue
-from vl_assay.space_app.board.entries import RECOMPUTED, Entry
-from vl_assay.space_app.storage.storage import Storage, open_storage
+from vl_assay.space_app.board.entries import RECOMPUTED, Column, Entry
+from vl_assay.space_app.storage import open_storage
+from vl_assay.space_app.storage.protocol import Storage
+
+TYPED = {"name": "", "family": "clip", "parameters": "1.5M", "training_data": "none", "link": ""}
+ITM = Column("toy_scenes", "itm", "sugarcrepe_itm", "accuracy")
+VQA = Column("toy_scenes", "vqa", "yes_no_f1", "accuracy")
 
 
 class Served(NamedTuple):
@@ -23,11 +29,11 @@ class Served(NamedTuple):
 
 
 @contextmanager
-def served(folder):
-    """The leaderboard of an empty folder."""
+def served(folder, more=(), **options):
+    """The leaderboard of an empty folder, with more entries; `options` go to ``app.build``."""
     storage = open_storage(str(folder))
-    catalogue = Catalogue(storage)
-    blocks = app.build(catalogue)
+    catalogue = Catalogue(storage, more)
+    blocks = app.build(catalogue, **options)
     _, address, _ = app.launch(blocks, prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
     try:
         yield Served(address.rstrip("/"), str(folder), storage, catalogue)
@@ -35,35 +41,30 @@ def served(folder):
         blocks.close(verbose=False)
 
 
-@contextmanager
+@pytest.fixture
+def one_reading_of_certificates(monkeypatch):
+    """gradio's client reads all certificates for each request, which takes most of its time."""
+    monkeypatch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
+
+
 def many_models(models, tasks):
-    """For every catalogue made from now on: more models, with scores of so many tasks but no predictions."""
+    """Entries of so many models, with scores of so many tasks but no predictions."""
     every = [
         (name, task.name, next(iter(task.metrics))) for name in benchmark_names() for task in get_benchmark(name).tasks
     ]
-    entries = [
+    return [
         Entry(
             model=f"model {number}",
             family=f"family {number % 20}",
             parameters=10**6 * (number % 1500 + 1),
             training_data=f"data {number % 7}",
-            benchmark=benchmark,
-            task=task,
-            metric=metric,
-            score="macro_accuracy",
-            category="",
-            value=(37 * number % 1009 + place) / 1200,
+            **Column(*place, "macro_accuracy")._asdict(),
+            value=(37 * number % 1009 + index) / 1200,
             interval=((37 * number % 1009) / 1200, (37 * number % 1009 + 100) / 1200),
             n=1000,
             origin=RECOMPUTED,
             source="made for a test",
-            status="accepted",
-            predictions="",
         )
         for number in range(models)
-        for place, (benchmark, task, metric) in enumerate(every[:tasks])
+        for index, place in enumerate(every[:tasks])
     ]
-    with pytest.MonkeyPatch.context() as patch:
-        published = _catalogue.published
-        patch.setattr(_catalogue, "published", lambda: [*published(), *entries])
-        yield

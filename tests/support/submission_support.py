@@ -13,7 +13,6 @@ import pytest
 from vl_assay.hub_datasets.toy_scenes import builder
 from vl_assay.metrics.common.errors import StorageError
 from vl_assay.model_wrappers import score
-from vl_assay.space_app.submissions import uploads as _uploads
 
 
 class MemoryStorage:
@@ -44,7 +43,6 @@ class SmallToyScenes:
         self.folder = folder
         patch.setenv("VL_ASSAY_CACHE", str(folder / "cache"))
         patch.setattr(builder, "SIZES", {"validation": 2, "test": 40})
-        _uploads._load.cache_clear()
 
     def path(self, task, mock="bag-of-words"):
         """The path of a mock's predictions on a task."""
@@ -64,7 +62,6 @@ def small_toy_scenes(folder):
     """A `SmallToyScenes` that leaves no trace in the process."""
     with pytest.MonkeyPatch.context() as patch:
         yield SmallToyScenes(folder, patch)
-    _uploads._load.cache_clear()
 
 
 def changed(content, metadata=None, rows=None, table=None):
@@ -81,6 +78,17 @@ def changed(content, metadata=None, rows=None, table=None):
     text = described if isinstance(described, str) else json.dumps(described)
     found = found.replace_schema_metadata({b"vl_assay": text.encode()})
     return parquet(table(found) if table else found)
+
+
+def version_1(content):
+    """Predictions as version 1 wrote them."""
+
+    def rename(metadata):
+        kind = {"vqa": "answers"}.get(metadata["task_type"], metadata["task_type"])
+        del metadata["task_type"]
+        metadata |= {"schema": "vl-assay/sheet", "version": 1, "kind": kind}
+
+    return changed(content, metadata=rename)
 
 
 def model_predictions(toy, folder, number):

@@ -1,0 +1,74 @@
+"""What the pages share: HTML by templates, which escape every text, and options of gradio's events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from ...metrics.common.errors import ScoresError
+from ..board.board import Board
+from ..board.entries import Column
+
+# For events that take milliseconds.
+QUIET: dict[str, Any] = {"show_progress": "hidden", "queue": False, "api_visibility": "private"}
+# What `Blocks.load` needs for a page: a function, its inputs and its outputs.
+OnOpen = tuple[Callable[..., Any], Any, Any]
+
+_TEMPLATES = Path(__file__).with_name("templates")
+_ENVIRONMENT = Environment(
+    loader=FileSystemLoader(_TEMPLATES),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=StrictUndefined,
+)
+CSS = (_TEMPLATES / "style.css").read_text(encoding="utf-8")
+
+
+def render(template: str, **values: Any) -> Markup:
+    """A template filled with values; all texts except `Markup` are escaped."""
+    return Markup(_ENVIRONMENT.get_template(template).render(values))
+
+
+def table(
+    heads: Sequence[str], lines: Iterable[tuple[str, Sequence[Any]]], *, title: str = "", note: str = ""
+) -> Markup:
+    """A table as HTML.
+
+    Args:
+        heads: the headings.
+        lines: for each line its name and its cells; a cell is a text, or a list of texts to put below each other.
+        title: a heading above the table.
+        note: a remark below it.
+    """
+    return render("table.html", heads=heads, lines=list(lines), title=title, note=note)
+
+
+def note(text: str) -> Markup:
+    """A remark."""
+    return Markup('<p class="assay-legend">{}</p>').format(text)
+
+
+def message(text: str, *, is_error: bool = False) -> Markup:
+    """A message in reply to a click."""
+    kind = ("assay-message bad", "alert") if is_error else ("assay-message", "status")
+    return Markup('<div class="{}" role="{}">{}</div>').format(*kind, text)
+
+
+def columns_of(board: Board, headings: Iterable[str | None]) -> list[Column]:
+    """The columns with these headings; unknown headings are ignored."""
+    by_heading = {column.heading: column for column in board.columns}
+    return [by_heading[heading] for heading in headings if heading in by_heading]
+
+
+def figure(request: gr.Request, draw: Callable[..., Any], *entries: Any) -> Any:
+    """An update that shows a figure for the page's theme, or hides it if it cannot be drawn."""
+    try:
+        return gr.update(value=draw(*entries, dark=request.query_params.get("__theme") == "dark"), visible=True)
+    except ScoresError:
+        return gr.update(visible=False)

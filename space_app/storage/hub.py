@@ -1,0 +1,284 @@
+"""Storage in two dataset repositories of the Hugging Face Hub; additions are commits."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
+
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    stop_after_attempt,
+    stop_before_delay,
+    wait_random_exponential,
+)
+
+from ...metrics.common.errors import StorageError
+from .protocol import TOP_FOLDERS, check_addition, check_path, folders_of, is_path, other_content
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+    from huggingface_hub.hf_api import RepoFile, RepoFolder
+
+_Result = TypeVar("_Result")
+_TEMPORARY_STATUSES = {408, 409, 412, 425, 429}
+_READ_ATTEMPTS, _ADD_ATTEMPTS = 5, 12  # who opens a page waits for seconds, who submits for minutes
+_MAX_SECONDS = 300.0  # of all attempts of one call together
+_BACK_OFF = wait_random_exponential(multiplier=0.5, min=0.1, max=30)
+
+
+class HubStorage:
+    """The dataset repositories ``<name>-requests`` and ``<name>-results``, created by the first addition to each.
+
+    An addition is one commit whose parent is the head that was read before it, so the Hub refuses it if another commit
+    came in between. Refusals, time-outs and temporary errors are retried from the start, beginning with what the
+    repository has: a commit whose response was lost is found and not repeated.
+
+    Args:
+        name: ``"owner/name"``.
+        endpoint, token: of the Hub; by default those of huggingface_hub's environment variables and login.
+        timeout: seconds without a response after which a request is retried.
+        sleep: called with the seconds to wait before a retry.
+
+    Raises:
+        StorageError: `name` cannot name repositories.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        endpoint: str | None = None,
+        token: str | None = None,
+        timeout: float = 60.0,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        from huggingface_hub import HfApi
+        from huggingface_hub.utils import validate_repo_id
+
+        repositories = {top: f"{name}-{top}" for top in TOP_FOLDERS}
+        try:
+            for repository in repositories.values():
+                validate_repo_id(repository)
+            if name.count("/") != 1:
+                raise ValueError("expected 'owner/name'")
+        except ValueError as error:
+            raise StorageError(f"{name!r} cannot name repositories of the Hub: {error}") from error
+        api, requests = HfApi(endpoint=endpoint, token=token), _Requests(timeout, sleep)
+        self._repositories = {top: _Repository(api, repositories[top], requests) for top in TOP_FOLDERS}
+
+    def paths(self, prefix: str = "") -> list[str]:
+        """See `Storage`."""
+        tops = [top for top in TOP_FOLDERS if f"{top}/".startswith(prefix) or prefix.startswith(f"{top}/")]
+        found = [(top, path) for top in tops for path in self._repositories[top].list_head()[1]]
+        return sorted(path for top, path in found if path.startswith(prefix) and path.startswith(f"{top}/"))
+
+    def read(self, path: str) -> bytes:
+        """See `Storage`."""
+        return self._repository(path).read(path)
+
+    def add(self, files: Mapping[str, bytes], message: str) -> None:
+        """See `Storage`; the message is the commit's."""
+        check_addition(files, message)
+        if files:
+            self._repository(next(iter(files))).add(files, message)
+
+    def _repository(self, path: str) -> _Repository:
+        check_path(path)
+        return self._repositories[path.partition("/")[0]]
+
+
+class _Repository:
+    """A dataset repository whose files never change."""
+
+    def __init__(self, api: HfApi, name: str, requests: _Requests) -> None:
+        self._api, self._name, self._requests = api, name, requests
+        self._listed: tuple[str | None, dict[str, str]] = (None, {})
+        self._first_seen: dict[tuple[str, str], str] = {}
+        self._adding = threading.Lock()  # concurrent threads of one process would only cause conflicts
+
+    def list_head(self) -> tuple[str | None, dict[str, str]]:
+        """The head commit, None if there is no repository yet, and the git hashes of its files by path."""
+
+        def list_files() -> tuple[str | None, dict[str, str]]:
+            known, head = self._listed, self._head()
+            if head is None or head == known[0]:
+                return known if head else (None, {})
+            tree = self._api.list_repo_tree(self._name, recursive=True, revision=head, repo_type="dataset")
+            return head, {entry.path: entry.blob_id for entry in tree if _is_file(entry) and is_path(entry.path)}
+
+        self._listed = self._requests.retry(f"list {self._name}", _READ_ATTEMPTS, list_files)
+        return self._listed
+
+    def read(self, path: str) -> bytes:
+        """The content of a file, from the cache of huggingface_hub if it was read before."""
+        head, files = self._listed
+        if path not in files:
+            head, files = self.list_head()
+        if head is None or path not in files:
+            raise StorageError(f"there is no file {path!r} in the dataset repository {self._name}")
+        # The cache is keyed by commit. Files never change, so the commit where one was first seen serves for all.
+        revision = self._first_seen.setdefault((path, files[path]), head)
+
+        def download() -> bytes:
+            file = self._api.hf_hub_download(self._name, path, repo_type="dataset", revision=revision)
+            return Path(file).read_bytes()
+
+        try:
+            return self._requests.retry(f"read {path} of {self._name}", _READ_ATTEMPTS, download)
+        except StorageError:
+            self._listed, self._first_seen = (None, {}), {}  # the history may have been rewritten
+            raise
+
+    def add(self, files: Mapping[str, bytes], message: str) -> None:
+        """Commit the files that are missing, all at once."""
+        with self._adding:
+            self._requests.retry(f"add to {self._name}", _ADD_ATTEMPTS, lambda: self._commit(files, message))
+
+    def _commit(self, files: Mapping[str, bytes], message: str) -> None:
+        from huggingface_hub import CommitOperationAdd
+
+        head = self._head()
+        if head is None:
+            self._api.create_repo(self._name, repo_type="dataset", exist_ok=True)
+            head = self._head()
+        if head is None:
+            raise FileNotFoundError(f"{self._name} was created, but cannot be found yet")
+        missing = self._missing(files, head)
+        if missing:
+            operations = [CommitOperationAdd(path, content) for path, content in missing.items()]
+            self._api.create_commit(
+                self._name, operations, commit_message=message, repo_type="dataset", parent_commit=head
+            )
+
+    def _missing(self, files: Mapping[str, bytes], head: str) -> dict[str, bytes]:
+        """Those of `files` that the commit `head` does not have."""
+        asked = list(dict.fromkeys(each for path in files for each in (path, *folders_of(path))))
+        infos = self._api.get_paths_info(self._name, asked, revision=head, repo_type="dataset")
+        there = {info.path: info for info in infos}
+        for path, content in files.items():
+            blocked = any(_is_file(there[folder]) for folder in folders_of(path) if folder in there)
+            if blocked or (path in there and not _is_same(there[path], content)):
+                raise other_content(path)
+        return {path: content for path, content in files.items() if path not in there}
+
+    def _head(self) -> str | None:
+        from huggingface_hub.errors import RepositoryNotFoundError
+
+        try:
+            return self._api.dataset_info(self._name, expand=["sha"]).sha
+        except RepositoryNotFoundError as error:
+            if error.response.status_code != 404:
+                raise
+            return None
+
+
+class _Requests:
+    """Retries with exponential back-off and jitter, and waits at least as long as the Hub asks for."""
+
+    def __init__(self, timeout: float, sleep: Callable[[float], None]) -> None:
+        self._timeout, self._sleep = timeout, sleep
+
+    def retry(self, task: str, attempts: int, action: Callable[[], _Result]) -> _Result:
+        """The result of `action`, retried while its errors are temporary.
+
+        Raises:
+            StorageError: it failed for good, too often or for too long; the message names `task`.
+        """
+        from huggingface_hub.errors import HfHubHTTPError
+
+        # OSError and the error of huggingface_hub's HTTP client, which depends on its version. Uploads of large files
+        # end in RuntimeError, and responses that are not the expected JSON in ValueError.
+        bases = cast("tuple[type[Exception], ...]", HfHubHTTPError.__bases__)
+        retryable = (*bases, RuntimeError, ValueError)
+        retrying = Retrying(
+            retry=retry_if_exception(lambda error: isinstance(error, retryable) and _is_temporary(error)),
+            stop=stop_after_attempt(attempts) | stop_before_delay(_MAX_SECONDS),
+            wait=_wait,
+            sleep=self._sleep,
+            reraise=True,
+        )
+        try:
+            return retrying(lambda: self._with_timeout(action))
+        except StorageError:
+            raise
+        except retryable as error:
+            remedy = "Check its name, and the permissions of HF_TOKEN or the login"
+            if _is_temporary(error):
+                remedy = f"Try again in {max(30, _asked_wait(error)):.0f} seconds or later"
+            # Without the queries of addresses, which may be signed.
+            text = re.sub(r"(https?://[^\s?]+)\?[^\s'\"]*", r"\1", " ".join(str(error).split()))[:500]
+            raise StorageError(
+                f"cannot {task} on the Hub: {text or type(error).__name__}. {remedy}; nothing was half done, and "
+                "trying again is safe"
+            ) from error
+
+    def _with_timeout(self, action: Callable[[], _Result]) -> _Result:
+        """Run `action` with a time limit on requests that huggingface_hub makes without one, such as commits."""
+        from huggingface_hub import get_session
+
+        hooks = get_session().event_hooks["request"]
+        if self._set_timeout not in hooks:
+            hooks.append(self._set_timeout)
+        return action()
+
+    def _set_timeout(self, request: Any) -> None:
+        limits = request.extensions.get("timeout", {})
+        request.extensions["timeout"] = {
+            kind: self._timeout if limits.get(kind) is None else limits[kind]
+            for kind in ("connect", "read", "write", "pool")
+        }
+
+
+def _is_temporary(error: BaseException) -> bool:
+    response = _response(error)
+    return not isinstance(error, StorageError) and (
+        response is None or response.status_code in _TEMPORARY_STATUSES or response.status_code >= 500
+    )
+
+
+def _wait(state: RetryCallState) -> float:
+    error = state.outcome.exception() if state.outcome else None
+    return max(_asked_wait(error), _BACK_OFF(state))
+
+
+def _asked_wait(error: BaseException | None) -> float:
+    """The seconds that the Hub asks to wait in Retry-After or its rate limit's reset, or 0."""
+    from huggingface_hub.utils import parse_ratelimit_headers
+
+    response = _response(error)
+    if response is None:
+        return 0.0
+    asked = response.headers.get("retry-after", "").strip()
+    limit = parse_ratelimit_headers(response.headers)
+    return float(asked) if asked.isdecimal() else float(limit.reset_in_seconds) if limit else 0.0
+
+
+def _response(error: BaseException | None) -> Any:
+    """The Hub's response in an error or its cause; None if there was no response."""
+    while error is not None:
+        if (response := getattr(error, "response", None)) is not None:
+            return response
+        error = error.__cause__
+    return None
+
+
+def _is_file(entry: RepoFile | RepoFolder) -> TypeGuard[RepoFile]:
+    from huggingface_hub.hf_api import RepoFile
+
+    return isinstance(entry, RepoFile)
+
+
+def _is_same(entry: RepoFile | RepoFolder, content: bytes) -> bool:
+    """Compare contents by SHA-256 for large files and by git's hash for others."""
+    if not _is_file(entry):
+        return False
+    if entry.lfs is not None:
+        return entry.lfs.sha256 == hashlib.sha256(content).hexdigest()
+    return entry.blob_id == hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
