@@ -82,7 +82,8 @@ def metric_function(
             check_whole(subsamples=(how["subsamples"], 0))
             return aggregate(per_example(*columns, **options), **how)
 
-        parameters = [*_spelt_out(per_example), *(_option(name, default) for name, default in own.items())]
+        parameters = _parameters(per_example)
+        parameters += [_option(name, SummaryOptions.__annotations__[name], default) for name, default in own.items()]
         metric.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": dict[str, Any]}
         metric.__dict__["__signature__"] = inspect.Signature(parameters, return_annotation=dict[str, Any])
         found = cast(MetricFunction, metric)
@@ -105,20 +106,24 @@ def with_examples(
     return decorate
 
 
-def _spelt_out(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters of a function, those of an unpacked mapping of labels one by one."""
+def option_names(function: Callable[..., Any]) -> list[str]:
+    """The keyword options of a metric's function, those of an unpacked mapping included."""
+    return [each.name for each in _parameters(function) if each.kind is each.KEYWORD_ONLY]
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function, those of an unpacked mapping one by one."""
     found = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:
             [options] = get_args(get_type_hints(function)[parameter.name])
-            found += [_option(name, None) for name in options.__annotations__]
+            found += [_option(name, annotation, None) for name, annotation in options.__annotations__.items()]
         else:
             found.append(parameter)
     return found
 
 
-def _option(name: str, default: Any) -> inspect.Parameter:
-    annotation = SummaryOptions.__annotations__[name]
+def _option(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
@@ -158,7 +163,7 @@ def aggregate(
     Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), Table 6, for the macro average; TRICD
     (Kamath, Price et al., 2023), section 5.3, for the subsets.
 
-    >>> from .contract import make_examples
+    >>> from vl_assay.metrics.contract.spec import make_examples
     >>> found = make_examples({"accuracy": [1, 1, 0]}, [False, False, True], categories=["add", "add", "swap"])
     >>> result = aggregate(found)
     >>> result["macro_accuracy"], result["per_category"]["swap"]

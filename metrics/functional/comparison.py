@@ -96,7 +96,7 @@ def refuse_text(answers: ArrayLike, what: str) -> None:
 
     >>> refuse_text([1, "no"], "predictions1")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    vl_assay.metrics.errors.ScoresError: predictions1: 'no' in row 1 (1 of 2 rows, counted from 0) is text; ...
+    vl_assay.metrics.common.errors.ScoresError: predictions1: 'no' in row 1 (1 of 2 rows, counted from 0) is text; ...
     """
     rows = np.atleast_1d(_rows(answers))
     text = np.array([isinstance(row, str) for row in rows], dtype=bool)

@@ -179,7 +179,7 @@ def refuse_unreal(values: Any, what: str) -> None:
 
     >>> refuse_unreal([["0.9", "0.1"]], "scores")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    vl_assay.metrics.errors.ScoresError: the scores cannot be read as numbers: they hold text, such as '0.9'; ...
+    vl_assay.metrics.common.errors.ScoresError: the scores cannot be read as numbers: they hold text, such as '0.9'; ...
     """
     try:
         found = np.asarray(values)

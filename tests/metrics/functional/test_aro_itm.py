@@ -394,9 +394,9 @@ def test_the_card_quotes_the_counts_of_the_text(paper):
 
 
 def test_the_page_takes_two_captions_or_five():
-    relation = PAGE.judge(PAGE.example, "relation", "wrong")
+    relation = PAGE.compute(PAGE.example, "relation", "wrong")
     assert (relation["n"], relation["n_symmetric"], relation["tie_rate"]) == (6, 1, 1 / 6)
     assert relation["accuracy"] == 0.5  # 1 of 3 to the left of, on, eating; not riding, a tie
     assert relation["macro_accuracy"] == pytest.approx(7 / 12)  # (1/3 + 1 + 1 + 0) / 4
-    order = PAGE.judge([["[3, 1, 1, 2, 1]", "0", ""], ["[1, 1, 0, 0, 0]", "0", ""]], "order", "right")
+    order = PAGE.compute([["[3, 1, 1, 2, 1]", "0", ""], ["[1, 1, 0, 0, 0]", "0", ""]], "order", "right")
     assert (order["accuracy"], order["tie_rate"]) == (1.0, 0.5)

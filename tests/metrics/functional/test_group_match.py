@@ -221,7 +221,7 @@ def test_through_evaluate_too_a_group_of_another_shape_is_named(bad):
 
 
 def test_the_page_takes_the_matrix_row_by_row():
-    result = app.PAGE.judge([["0.5", "0.4", "0.6", "0.7", ""]], "wrong")
+    result = app.PAGE.compute([["0.5", "0.4", "0.6", "0.7", ""]], "wrong")
     assert scores_of(result) == [1.0, 0.0, 0.0]  # text: 0.5 > 0.4 and 0.7 > 0.6; image: 0.5 < 0.6
     assert result["per_category"] == {}
-    assert scores_of(app.PAGE.judge([["1", "1", "1", "1", "a"]], "half")) == pytest.approx([1 / 4, 1 / 4, 1 / 6])
+    assert scores_of(app.PAGE.compute([["1", "1", "1", "1", "a"]], "half")) == pytest.approx([1 / 4, 1 / 4, 1 / 6])

@@ -358,7 +358,7 @@ def test_the_card_of_brittleness_quotes_the_paper(table_1, table_7, paper):
 
 def test_the_pages_judge_their_example():
     # CLIP is wrong, right, wrong, right on the original captions, and right on both captions of two images.
-    accuracy = AUGMENTED_PAGE.judge(AUGMENTED_PAGE.example, "wrong")
+    accuracy = AUGMENTED_PAGE.compute(AUGMENTED_PAGE.example, "wrong")
     assert accuracy["per_category"]["CLIP"] == {
         "original_accuracy": 0.5,
         "augmented_accuracy": 0.5,
@@ -368,7 +368,7 @@ def test_the_pages_judge_their_example():
     }
     # DAC-LLM is right on all four original captions and wrong on all hard positives.
     assert accuracy["per_category"]["DAC-LLM"]["gap"] == 1.0
-    result = BRITTLENESS_PAGE.judge(BRITTLENESS_PAGE.example, "right")
+    result = BRITTLENESS_PAGE.compute(BRITTLENESS_PAGE.example, "right")
     assert result["per_category"]["CLIP"]["brittleness"] == 0.25  # only the cow; of the book both are wrong
     assert result["per_category"]["CLIP"]["both_wrong"] == 0.25
     assert result["per_category"]["DAC-LLM"]["brittleness"] == 1.0

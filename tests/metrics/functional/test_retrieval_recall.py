@@ -142,13 +142,13 @@ def test_the_card_gives_the_chance_level_of_both_sets(images, in_words):
 
 
 def test_the_page_opens_with_captions_that_lose_their_order():
-    result = app.PAGE.judge(app.PAGE.example, "wrong")
+    result = app.PAGE.compute(app.PAGE.example, "wrong")
     none, shuffled = result["per_condition"].values()
     assert (none["text_recall_at_1"], none["image_recall_at_1"]) == (1.0, 1.0)
     # Image 1 prefers caption 0, and image 2 is undecided between captions 1 and 5; captions 0, 1 and 4 prefer others.
     assert (shuffled["text_recall_at_1"], shuffled["image_recall_at_1"]) == (pytest.approx(1 / 3), 3 / 6)
     assert {"text_recall_at_1", "text_recall_at_5"} <= none.keys()
     plain = [[*row[:2], ""] for row in app.PAGE.example[:3]]
-    assert app.PAGE.judge(plain, "wrong")["per_condition"] == {}
+    assert app.PAGE.compute(plain, "wrong")["per_condition"] == {}
     with pytest.raises(ScoresError, match=r"row 2: the columns of right captions are 'x'; fill in a list"):
-        app.PAGE.judge([app.PAGE.example[0], [app.PAGE.example[1][0], "x", "none"]], "wrong")
+        app.PAGE.compute([app.PAGE.example[0], [app.PAGE.example[1][0], "x", "none"]], "wrong")

@@ -384,7 +384,7 @@ def test_gaps_to_gqa_are_those_of_the_text(paper):
 
 
 def test_the_page_says_what_is_missing():
-    result = app.PAGE.judge([["Yes", "1", ""], ["no", "0", ""]])
+    result = app.PAGE.compute([["Yes", "1", ""], ["no", "0", ""]])
     assert (result["macro_f1"], result["per_category"]) == (1.0, {})
     with pytest.raises(ScoresError, match="row 1 has no answer; fill it in"):
-        app.PAGE.judge([["", "yes", "a"], ["", "no", "a"]])
+        app.PAGE.compute([["", "yes", "a"], ["", "no", "a"]])

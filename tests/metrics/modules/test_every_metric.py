@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from metric_cases import CASES, EVERY, NAMES, compute, rows_of
 
 from vl_assay.metrics.common.errors import ScoresError, UnknownNameError, VLAssayError
+from vl_assay.metrics.contract.aggregate import option_names
 from vl_assay.metrics.modules.discovery import load_metric
-from vl_assay.metrics.modules.inputs import option_names
 from vl_assay.metrics.modules.page import tabulate
 
 INTERVALS = {"confidence": 0.9, "resamples": 200}

@@ -1,46 +1,73 @@
-"""What every `evaluate` module does with its inputs before and after `evaluate` has had them."""
+"""The base class of the `evaluate` modules: features, descriptions and input checks that follow from the metric."""
 
 from __future__ import annotations
 
 import gc
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any
 
+import datasets
+import evaluate
 import numpy as np
 
 from ..common.errors import ScoresError, UnknownNameError, VLAssayError
+from ..contract.aggregate import option_names
 from ..contract.spec import MetricFunction, MetricSpec
 from ..functional.boxes import check_keys
 from ..functional.kernels import refuse_unreal
+from .discovery import column_names, describe
 
 if TYPE_CHECKING:
     from evaluate import EvaluationModule
-else:  # `evaluate` takes the first of its classes that it finds in a module's file for the module
+else:  # `evaluate` loads the first of its classes that it finds in a script
     EvaluationModule = object
 
+# Indices and answers too are float64: as int64 0.9 would become 0 without notice.
+_NUMBER, _TEXT = datasets.Value("float64"), datasets.Value("string")
+_NUMBERS = datasets.Sequence(_NUMBER)
+_BOXES = {"boxes": datasets.Sequence(_NUMBERS), "phrase_ids": _NUMBERS}
 
-class CheckedInputs(EvaluationModule):
-    """A mix-in for `evaluate` modules; its class stands before ``evaluate.Metric`` among the bases.
 
-    `evaluate` turns true into 1 and 0.7 into 0, answers rows that it cannot write with errors that name neither row nor
-    cure, keeps the format of a batch that it refused, and looks for options in no list. So what it cannot carry is
-    refused before, in the words of the function that judges, and what it refused leaves no trace.
+class MetricModule(EvaluationModule):
+    """A mix-in that makes an `evaluate` module of a metric; it stands before ``evaluate.Metric`` among the bases.
+
+    `evaluate` turns true into 1 and 0.7 into 0, reports neither the row nor the remedy for rows that it cannot write,
+    keeps the format of a rejected batch, and ignores unknown options. These inputs are rejected first, with the
+    message of the metric's function, and leave no trace.
 
     Attributes:
-        spec: the metric's specification. Its function takes the features' columns, in their order, and the options.
+        spec: the metric's specification. Its function takes the columns of the features, in their order, and options.
+        bibtex: how to cite it.
+        papers, code: addresses of the papers and of their code.
     """
 
     spec: MetricSpec
+    bibtex: str = ""
+    papers: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
 
     @property
     def function(self) -> MetricFunction:
         """The metric as a plain function."""
         return self.spec.function
 
+    def _info(self) -> evaluate.EvaluationModuleInfo:
+        kind = type(self)
+        info = evaluate.ComparisonInfo if isinstance(self, evaluate.Comparison) else evaluate.MetricInfo
+        return info(
+            description=inspect.cleandoc(sys.modules[kind.__module__].__doc__ or ""),
+            inputs_description=_with_arguments(inspect.cleandoc(kind.__doc__ or ""), describe(self.function)),
+            citation=kind.bibtex,
+            features=_features(self.spec),
+            reference_urls=list(kind.papers),
+            codebase_urls=list(kind.code),
+        )
+
     def compute(self, **arguments: Any) -> dict[str, Any] | None:
-        """Judge; the arguments are the features' columns and the options of `function`."""
+        """Compute the metric; the arguments are the columns of the features and the options of `function`."""
         known = [*self._feature_names(), *option_names(self.function)]
         for name in arguments:
             if name not in known and name not in ("predictions", "references"):
@@ -58,7 +85,7 @@ class CheckedInputs(EvaluationModule):
         self.add_batch(**{names.get(name, name): [value] for name, value in example.items()})
 
     def add_batch(self, **batch: Any) -> None:
-        """Add examples; where they cannot be judged, nothing of them stays behind."""
+        """Add examples; a rejected batch leaves nothing behind."""
         names = self._feature_names()
         for name, column in batch.items():
             if name not in names and column is not None:
@@ -66,22 +93,23 @@ class CheckedInputs(EvaluationModule):
         batch = {name: _listed(batch.get(name), name) for name in names}
         is_first = self.writer is None
         try:
-            self.refuse(batch)
+            self._refuse(batch)
             super().add_batch(**batch)
         except Exception as error:
             if is_first:
                 self._forget()
             if isinstance(error, VLAssayError):
                 raise
-            # The function names the row and the cure; `evaluate` names neither.
+            # The function names the row and the remedy; `evaluate` names neither.
             self.function(*batch.values())
             raise ScoresError(f"`evaluate` cannot take these inputs: {error}") from error
 
-    def refuse(self, batch: dict[str, Any]) -> None:
-        """Raise a `ScoresError` for what `evaluate` would change without notice.
-
-        That is text and complex numbers in the place of real ones, and booleans that stand for columns.
-        """
+    def _refuse(self, batch: dict[str, Any]) -> None:
+        """Raise a `ScoresError` for what `evaluate` would change without notice: text, complex numbers, booleans."""
+        if self.spec.task_type == "detection":
+            for side, rows in batch.items():
+                check_keys(list(rows), side)
+            return
         features = self._infer_feature_from_batch(batch)
         for name, rows in batch.items():
             if "string" not in str(features[name]):
@@ -112,13 +140,36 @@ class CheckedInputs(EvaluationModule):
         return self.function(*columns, **inputs)
 
 
-class BoxInputs(CheckedInputs):
-    """Rows of boxes: other keys than those of the features are refused with the row's number."""
+def _with_arguments(docstring: str, arguments: str) -> str:
+    """The docstring of a class with what it leaves to the function's, before its examples."""
+    summary, _, examples = docstring.partition("\n\nExamples:\n")
+    return f"{summary}\n\n{arguments}\n\nExamples:\n{examples}"
 
-    def refuse(self, batch: dict[str, Any]) -> None:
-        """Raise a `ScoresError` for a row that is no mapping, or with a key missing or too many."""
-        for side, rows in batch.items():
-            check_keys(list(rows), side)
+
+def _features(spec: MetricSpec) -> datasets.Features | list[datasets.Features]:
+    """The formats of the inputs, of which `evaluate` chooses one for each batch."""
+    match spec.task_type:
+        case "groups":
+            formats = [{"predictions": datasets.Sequence(_NUMBERS)}]
+        case "detection":
+            formats = [{"predictions": {**_BOXES, "scores": _NUMBERS}, "references": _BOXES}]
+        case "retrieval":
+            formats = [{"predictions": _NUMBERS, "references": each} for each in (_NUMBERS, _NUMBER)]
+        case "vqa":
+            kinds = (_NUMBER, _TEXT)
+            formats = [{"predictions": first, "references": second} for first in kinds for second in kinds]
+        case "comparison":
+            kinds = (_NUMBER, _NUMBERS)
+            formats = [
+                {"predictions1": first, "predictions2": second, "references": _NUMBER}
+                for first in kinds
+                for second in kinds
+            ]
+        case _:
+            both = {"predictions": _NUMBERS, "references": _NUMBER}
+            formats = [both if len(column_names(spec.function)) > 1 else {"predictions": _NUMBERS}]
+    features = [datasets.Features(each) for each in formats]
+    return features if len(features) > 1 else features[0]
 
 
 @contextmanager
@@ -133,20 +184,8 @@ def _without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def option_names(function: Callable[..., Any]) -> list[str]:
-    """The options of a metric's function: its keyword arguments, those of an unpacked mapping spelt out."""
-    names = []
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind is parameter.VAR_KEYWORD:
-            [options] = get_args(get_type_hints(function)[parameter.name])
-            names += options.__annotations__
-        elif parameter.kind is parameter.KEYWORD_ONLY:
-            names.append(parameter.name)
-    return names
-
-
 def _listed(column: Any, name: str) -> Any:
-    """A column as `evaluate` can walk it: a filtered pandas column has no row 0."""
+    """A column that `evaluate` can iterate over: a filtered pandas column has no row 0."""
     if column is None:
         raise ScoresError(f"{name} are missing; pass one for each example")
     if type(column).__module__.startswith("pandas"):
