@@ -1,7 +1,6 @@
-"""From examples to what a metric reports: averages, categories, macro averages, intervals, spread over subsets.
+"""Aggregation of per-example scores: averages, categories, macro averages, intervals, spread over subsets.
 
-Written once for all scores: a mean is resampled through the sums of its clusters, any other score through its
-`Estimator`.
+A mean is resampled through the sums of its clusters, any other score through its `Estimator`.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ _SUBSAMPLE_SHARE = 0.9
 
 
 class SummaryOptions(TypedDict, total=False):
-    """How every metric sums up; all of it is optional.
+    """The options of aggregation that all metrics have.
 
     Keys:
         categories: one label per example, compared as text; or a list of labels for each, which then counts in every
             one of them, and in none where it is empty. Without them macro averages equal micro averages.
         clusters: one label per example, its image. Without them each example is its own cluster, and the intervals
             are too narrow where several examples share an image. Unused without ``confidence``.
-        confidence: coverage of the intervals, strictly between 0 and 1, such as 0.95; without it there are none.
+        confidence: coverage of the intervals, strictly between 0 and 1, such as 0.95; no intervals by default.
         resamples: number of bootstrap resamples, at least 100.
         seed: seed of the resampling, a whole number from 0; 0 by default.
         subsamples: number of random 90 % subsets of the examples whose scores are computed for their standard
@@ -64,7 +63,7 @@ class _How(NamedTuple):
 def metric_function(
     *, resamples: int = RESAMPLES, subsamples: int = 0
 ) -> Callable[[Callable[..., Examples]], MetricFunction]:
-    """Make a metric of a function that returns `Examples`: called, it aggregates them.
+    """Decorate a function that returns `Examples`, so that a call aggregates them.
 
     Args:
         resamples, subsamples: the defaults of these options.
@@ -96,7 +95,7 @@ def metric_function(
 def with_examples(
     per_example: Callable[..., Examples],
 ) -> Callable[[Callable[..., dict[str, Any]]], MetricFunction]:
-    """Make a metric of a function that aggregates in its own way, and one that returns its `Examples`."""
+    """Decorate a function that aggregates in another way with the one that returns its `Examples`."""
 
     def decorate(function: Callable[..., dict[str, Any]]) -> MetricFunction:
         found = cast(MetricFunction, function)
@@ -142,7 +141,7 @@ def aggregate(
         confidence, resamples, seed, subsamples: see `SummaryOptions`.
 
     Returns:
-        Plain Python numbers, so that ``json.dumps`` takes it as it is:
+        Plain Python numbers, so that ``json.dumps`` accepts them:
 
         - each score by its name, over all examples; None where it is undefined;
         - ``macro_<score>`` for the means, the unweighted mean over categories, the same as the mean over examples where
@@ -150,9 +149,9 @@ def aggregate(
         - ``tie_rate``, the share of examples that a tie decides, and ``n``, their number;
         - ``per_category``: for each category, in the order of first appearance, its scores, ``tie_rate`` and ``n``;
         - the tables, parts and counts of the metric;
-        - with ``confidence``: ``confidence``, and beside each score ``<score>_interval`` as [low, high], in the
-          categories too (see ``stats.cluster_bootstrap``); None where resamples do not spread and nothing else is
-          known;
+        - with ``confidence``: ``confidence``, and with each score ``<score>_interval`` as [low, high], in the
+          categories too (see ``bootstrap.cluster_bootstrap``); None where resamples do not spread and no exact
+          interval is known;
         - with ``subsamples``: ``<score>_subsample_std``, the standard deviation of the score over these subsets, which
           TRICD's authors take for the smallest gap that separates two models; None below 5 examples, whose 90 % are all
           of them, and where fewer than two subsets define the score.
@@ -327,7 +326,7 @@ def _of_weights(estimator: Estimator, examples: Examples, how: _How) -> dict[str
 
 
 def _percentiles(estimator: Estimator, values: Floats, confidence: float) -> dict[str, list[float] | None]:
-    """Percentile intervals of scores in columns; None where resamples do not spread: they then say nothing."""
+    """Percentile intervals of scores in columns; None where resamples do not spread."""
     found: dict[str, list[float] | None] = {}
     for name, column in zip(estimator.names, values.T, strict=True):
         low, high = percentile_interval(column, confidence) if np.isfinite(column).any() else (0.0, 0.0)

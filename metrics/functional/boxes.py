@@ -32,7 +32,7 @@ class Detections(NamedTuple):
     Attributes:
         rows: intp array of shape (m,), the row of each box, ascending, from 0 to n_rows - 1.
         boxes: float64 array of shape (m, 4), XYXY: x1, y1, x2, y2 with x1 <= x2 and y1 <= y2.
-        scores: float64 array of shape (m,), finite; higher means surer.
+        scores: float64 array of shape (m,), finite; higher means more confident.
         phrase_ids: int64 array of shape (m,), from 0.
         n_rows: number of rows, with those that have no box.
     """
@@ -58,21 +58,21 @@ def read_boxes(
     references: Iterable[Mapping[str, Any]],
     box_format: BoxFormat = RELEASED_FORMATS,
 ) -> tuple[Detections, Truths]:
-    """Read a dataset's predictions and references into flat arrays, and refuse what cannot be judged.
+    """Read a dataset's predictions and references into flat arrays, and validate them.
 
     A row is an image-caption pair. One without predictions or without ground truth has empty lists: the model
     abstains, or the caption does not describe the image. A box may have zero area. The inputs are not changed.
 
     Args:
         predictions: n mappings with ``boxes`` (four finite numbers each), ``scores`` (finite; higher means
-            surer) and ``phrase_ids`` (whole numbers from 0), which are lists or arrays of one length.
+            more confident) and ``phrase_ids`` (whole numbers from 0), which are lists or arrays of one length.
         references: n mappings with ``boxes`` and ``phrase_ids``.
         box_format: ``"xyxy"`` (x1, y1, x2, y2) or ``"xywh"`` (x1, y1, width, height) for both sides; or, for
             each, a mapping with the keys ``"predictions"`` and ``"references"``, or a pair in this order. The
             default is that of TRICD's released files, XYXY against XYWH. It is never guessed.
 
     Returns:
-        The predicted boxes and the ground truth, all XYXY, in the order in which they came.
+        The predicted boxes and the ground truth, all XYXY, in the order of the inputs.
 
     Raises:
         ScoresError: no rows, another number of predictions than of references, keys that are missing or
@@ -93,7 +93,7 @@ def read_boxes(
     found, given = map(len, sides.values())
     if found != given:
         raise ScoresError(
-            f"{found} rows of predictions came for {given} rows of references; pass one of each per "
+            f"got {found} rows of predictions for {given} rows of references; pass one of each per "
             "image-caption pair, in one order, with empty lists where there is no box"
         )
     if not found:
@@ -125,7 +125,7 @@ def box_iou(boxes: ArrayLike, others: ArrayLike) -> NDArray[np.float64]:
     """
     first, second = np.asarray(boxes, dtype=np.float64), np.asarray(others, dtype=np.float64)
     if first.ndim != 2 or first.shape != second.shape or first.shape[1] != 4:
-        raise ScoresError(f"boxes of shapes {first.shape} and {second.shape} came; pass two arrays of shape (p, 4)")
+        raise ScoresError(f"got boxes of shapes {first.shape} and {second.shape}; pass two arrays of shape (p, 4)")
     x1, y1, x2, y2 = first.T
     left, top, right, bottom = second.T
     width = np.minimum(x2, right) - np.maximum(x1, left)
@@ -219,7 +219,7 @@ def _as_list(value: Any) -> Sequence[Any] | None:
 
 
 def _as_numbers(values: Sequence[Any]) -> NDArray[Any] | None:
-    """Values as an array of numbers, ``None`` if one of them is none: text, which NumPy would parse, is none."""
+    """Values as an array of numbers; ``None`` if one is not a number. Text, which NumPy would parse, is not."""
     try:
         array = np.array(values) if len(values) else np.empty(0)
     except (TypeError, ValueError, RuntimeError, OverflowError):

@@ -31,8 +31,8 @@ def group_match(scores: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Desc
 
     Args:
         scores: array-like of shape (n, 2, 2): a matrix for each group, rows images, columns captions, on any scale.
-        ties: what a tie of a right with a wrong pair earns where it decides: ``"wrong"`` 0, as in Winoground's strict
-            inequalities; ``"half"`` what breaking it at random earns on average; ``"right"`` 1.
+        ties: how a tie of a right with a wrong pair counts where it decides: ``"wrong"`` 0, as in Winoground's strict
+            inequalities; ``"half"`` the mean over random ways of breaking it; ``"right"`` 1.
         labels: categories (Winoground's tags: a group may have several, and `[]` if it has none), clusters; and further
             options: see ``aggregate.SummaryOptions``.
 
@@ -65,11 +65,11 @@ def group_match(scores: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Desc
 def _both(
     right: NDArray[np.float64], wrong: NDArray[np.float64], ties: str
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Credit for two comparisons that must both be won, and whether a tie decides it."""
+    """Scores of two comparisons that must both be won, and whether a tie decides them."""
     tied = right == wrong
-    tie_credit = {"wrong": 0.0, "half": 0.5, "right": 1.0}[ties]
-    credit = np.where(tied, tie_credit, right > wrong).prod(axis=1)
-    return credit, tied.any(axis=1) & (right >= wrong).all(axis=1)
+    tie_values = {"wrong": 0.0, "half": 0.5, "right": 1.0}[ties]
+    values = np.where(tied, tie_values, right > wrong).prod(axis=1)
+    return values, tied.any(axis=1) & (right >= wrong).all(axis=1)
 
 
 def _group(right: NDArray[np.float64], wrong: NDArray[np.float64], ties: str) -> NDArray[np.float64]:
@@ -78,8 +78,8 @@ def _group(right: NDArray[np.float64], wrong: NDArray[np.float64], ties: str) ->
     tied = worst_right == best_wrong
     rights = (right == worst_right[:, np.newaxis]).sum(axis=1)
     wrongs = (wrong == best_wrong[:, np.newaxis]).sum(axis=1)
-    tie_credit = {"wrong": np.zeros(len(won)), "half": _GROUP_CHANCE[rights, wrongs], "right": np.ones(len(won))}[ties]
-    return np.where(tied, tie_credit, won)
+    tie_values = {"wrong": np.zeros(len(won)), "half": _GROUP_CHANCE[rights, wrongs], "right": np.ones(len(won))}[ties]
+    return np.where(tied, tie_values, won)
 
 
 def _matrices(scores: ArrayLike) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Answers to yes-or-no questions: accuracy, macro F1, and where the false ones come from."""
+"""Answers to yes-or-no questions: accuracy, macro F1, and each category's share of the false answers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def yes_no_f1(answers: ArrayLike, truth: ArrayLike, **labels: Unpack[Described])
         - with ``confidence``: ``confidence``, ``macro_accuracy_interval``, ``accuracy_interval`` and, in the categories
           too, ``macro_f1_interval``, taken over the resamples that have right answers of both kinds. Where every answer
           is right, or every one wrong, resamples do not spread: then it reaches to the lowest, or highest, macro F1
-          that the exact interval of the accuracy allows. One single image says nothing else: (0, 1).
+          that the exact interval of the accuracy allows. For a single image it is (0, 1).
 
     Raises:
         ScoresError: no answers, unequal lengths, an answer that is neither yes nor no, or a set or category whose right
@@ -61,7 +61,7 @@ def yes_no_f1(answers: ArrayLike, truth: ArrayLike, **labels: Unpack[Described])
     """
     said, right = _yes(answers, "answers"), _yes(truth, "right answers")
     if said.shape != right.shape:
-        raise ScoresError(f"{len(said)} answers came for {len(right)} right answers; pass one for each question")
+        raise ScoresError(f"got {len(said)} answers for {len(right)} right answers; pass one for each question")
     _refuse_one_class(right, "the set")
     outcomes = np.stack([said & right, said & ~right, ~said & right, ~said & ~right], axis=1).astype(np.float64)
     yes, no = float(right.sum()), float((~right).sum())
@@ -117,7 +117,7 @@ def _edge_interval(
         ends = [(missed, errors - missed) for missed in (min(yes, errors), max(errors - no, 0))]
         return float(min(_f1(np.array([yes - fn, fp, fn, no - fp]))[0] for fn, fp in ends)), 1.0
     if not yes + no:
-        return 0.0, unseen  # by the same concavity hits earn most in equal halves, and then as much as in accuracy
+        return 0.0, unseen  # by the same concavity hits count most in equal halves, and then as much as in accuracy
     return (0.0, 1.0) if groups == 1 else None
 
 
@@ -133,8 +133,8 @@ def _yes(answers: ArrayLike, what: str) -> NDArray[np.bool_]:
     bad = np.array([word not in _WORDS for word in words])
     if bad.any():
         raise ScoresError(
-            f"of the {what}, {values[bad.argmax()]!r} came in {name_rows(bad)}; pass 1 or 0, or yes or no. Map an "
-            "answer that is neither to the wrong one, so that it is counted, and report how many there were"
+            f"of the {what}, {values[bad.argmax()]!r} in {name_rows(bad)} is neither yes nor no; pass 1 or 0, or yes "
+            "or no. Map an answer that is neither to the wrong one, so that it is counted, and report their number"
         )
     return np.array([_WORDS[word] for word in words])
 
