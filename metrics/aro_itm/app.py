@@ -1,7 +1,5 @@
 """The page of the metric's Space."""
 
-from __future__ import annotations
-
 from vl_assay.metrics.aro_itm.spec import SPEC
 from vl_assay.metrics.functional.aro import MIN_COUNTS
 from vl_assay.metrics.modules.page import Column, Page

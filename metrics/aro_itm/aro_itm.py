@@ -1,7 +1,5 @@
 """ARO accuracy: does a model know which relation, attribute or word order a caption needs to be true of an image?"""
 
-from __future__ import annotations
-
 import evaluate
 
 from vl_assay.metrics.aro_itm.spec import SPEC

@@ -1,7 +1,5 @@
 """The page of the metric's Space."""
 
-from __future__ import annotations
-
 from vl_assay.metrics.artifact_gap.spec import SPEC
 from vl_assay.metrics.modules.page import CAPTION_PAIR, Column, Page
 

@@ -1,7 +1,5 @@
 """Artefact gap: how far a model that never sees the image tells the correct caption from the hard negative."""
 
-from __future__ import annotations
-
 import evaluate
 
 from vl_assay.metrics.artifact_gap.spec import SPEC

@@ -1,7 +1,5 @@
 """Augmented test accuracy: does a model rank a caption and its hard positive, both true, above the hard negative?"""
 
-from __future__ import annotations
-
 import evaluate
 
 from vl_assay.metrics.augmented_accuracy.spec import SPEC

@@ -1,7 +1,5 @@
 """The page of the metric's Space."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from vl_assay.metrics.augmented_accuracy.app import PAGE as AUGMENTED_ACCURACY

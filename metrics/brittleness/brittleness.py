@@ -1,7 +1,5 @@
 """Brittleness: how often a model ranks the hard negative between a caption and its hard positive, both of them true."""
 
-from __future__ import annotations
-
 import evaluate
 
 from vl_assay.metrics.brittleness.spec import SPEC

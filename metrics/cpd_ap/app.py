@@ -1,7 +1,5 @@
 """The page of the metric's Space."""
 
-from __future__ import annotations
-
 from vl_assay.metrics.cpd_ap.spec import SPEC
 from vl_assay.metrics.modules.page import BOXES, Column, Page
 

@@ -1,7 +1,5 @@
 """Average precision of contextual phrase detection: find what a phrase means, if and only if the caption is true."""
 
-from __future__ import annotations
-
 import evaluate
 
 from vl_assay.metrics.cpd_ap.spec import SPEC

@@ -1,7 +1,5 @@
 """Phrase grounding: is one of the k most confident boxes of a phrase on what the phrase means?"""
 
-from __future__ import annotations
-
 import evaluate
 
 from vl_assay.metrics.grounding_recall.spec import SPEC

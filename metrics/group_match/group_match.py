@@ -1,7 +1,5 @@
 """Group match: does a model pair two images with their two captions, as Winoground and Cola ask?"""
 
-from __future__ import annotations
-
 import evaluate
 
 from vl_assay.metrics.group_match.spec import SPEC

@@ -1,7 +1,5 @@
 """Group-Recall@1: over an image and its distractor, is the most confident box of a phrase on the image, and right?"""
 
-from __future__ import annotations
-
 import evaluate
 
 from vl_assay.metrics.group_recall_at_1.spec import SPEC

@@ -1,7 +1,5 @@
 """The page of the comparison's Space."""
 
-from __future__ import annotations
-
 from vl_assay.metrics.modules.page import Column, Page
 from vl_assay.metrics.paired_difference.spec import SPEC
 

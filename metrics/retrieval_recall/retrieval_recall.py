@@ -1,7 +1,5 @@
 """Image-text retrieval: is a right caption, or image, among the k highest, also under shuffles and hard negatives?"""
 
-from __future__ import annotations
-
 import evaluate
 
 from vl_assay.metrics.modules.citations import ARO, CREPE

@@ -1,7 +1,5 @@
 """The page of the metric's Space."""
 
-from __future__ import annotations
-
 from vl_assay.metrics.modules.page import CAPTION_PAIR, Column, Page
 from vl_assay.metrics.sugarcrepe_itm.spec import SPEC
 

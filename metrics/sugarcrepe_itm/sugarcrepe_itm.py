@@ -1,7 +1,5 @@
 """SugarCrepe image-text matching accuracy: how often a model prefers the caption that is true of an image."""
 
-from __future__ import annotations
-
 import evaluate
 
 from vl_assay.metrics.modules.citations import SUGARCREPE

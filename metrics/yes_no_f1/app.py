@@ -1,7 +1,5 @@
 """The page of the metric's Space."""
 
-from __future__ import annotations
-
 from vl_assay.metrics.modules.page import Column, Page
 from vl_assay.metrics.yes_no_f1.spec import SPEC
 

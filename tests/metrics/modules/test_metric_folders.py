@@ -63,7 +63,7 @@ def test_the_card_is_that_of_a_metric_space(name):
     assert meta["tags"] == ["evaluate", "comparison" if isinstance(module, evaluate.Comparison) else "metric"]
     assert (METRICS / name / meta["app_file"]).is_file()
     assert (METRICS / name / "requirements.txt").read_text(encoding="utf-8") == "vl-assay[space]\n"
-    for heading in ("Definition", "Gates", "How to use", "Reference values", "Limitations"):
+    for heading in ("Definition", "Sanity baselines", "How to use", "Reference values", "Limitations"):
         assert re.search(rf"^##+ {heading}", text, flags=re.MULTILINE), heading
     assert module.citation.strip() in text
 
@@ -107,18 +107,18 @@ def test_the_reference_values_are_those_of_the_paper(name, shared_data):
     assert numbers_not_in(name, paper_text(shared_data, paper), computed) == []
 
 
-def gates(name):
-    """The rows of the card's table of gates, as dictionaries."""
+def baselines(name):
+    """The rows of the card's table of baselines, as dictionaries."""
     header = next(line for line in card_text(name).splitlines() if line.startswith("| scorer |"))
     keys = [cell.strip() for cell in header.strip("|").split("|")]
     return [dict(zip(keys, row, strict=True)) for row in card_rows(name, "scorer")]
 
 
-GATES = [(name, row) for name in NAMES for row in (gates(name) if (METRICS / name / "README.md").is_file() else [])]
+BASELINES = [(name, row) for name in NAMES for row in (baselines(name) if (METRICS / name / "README.md").is_file() else [])]
 
 
-@pytest.mark.parametrize(("name", "row"), GATES, ids=[f"{n}-{r['scorer']}-{r.get('ties')}" for n, r in GATES])
-def test_gates_score_what_the_card_says(name, row):
+@pytest.mark.parametrize(("name", "row"), BASELINES, ids=[f"{n}-{r['scorer']}-{r.get('ties')}" for n, r in BASELINES])
+def test_baselines_score_what_the_card_says(name, row):
     case, rng = CASES[name], np.random.default_rng(6)
     cells = {key: cell for key, cell in row.items() if key not in ("scorer", "ties") and cell != "–"}
     assert cells
@@ -137,7 +137,7 @@ def test_gates_score_what_the_card_says(name, row):
 
 def test_every_card_says_what_a_constant_and_a_nan_get():
     for name in NAMES:
-        assert {"constant", "NaN"} <= {row["scorer"].split(",")[0] for row in gates(name)}, name
+        assert {"constant", "NaN"} <= {row["scorer"].split(",")[0] for row in baselines(name)}, name
 
 
 @EVERY
