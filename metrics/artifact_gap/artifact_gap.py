@@ -1,4 +1,4 @@
-"""Artefact gap: how far a model that never sees the image tells the correct caption from the hard negative."""
+"""Artefact gap: how well a model that never sees the image separates the correct caption from the hard negative."""
 
 import evaluate
 

@@ -8,7 +8,7 @@ from vl_assay.metrics.modules.module import MetricModule
 
 
 class AugmentedAccuracy(MetricModule, evaluate.Metric):
-    """Share of examples in which both true captions outscore the hard negative; higher is better.
+    """Share of examples in which both positive captions outscore the hard negative; higher is better.
 
     Examples:
         >>> import evaluate

@@ -8,7 +8,7 @@ from vl_assay.metrics.modules.module import MetricModule
 
 
 class Brittleness(MetricModule, evaluate.Metric):
-    """Share of examples in which one true caption is above the hard negative and the other below; lower is better.
+    """Share of examples in which one positive caption is above the hard negative and the other below; lower is better.
 
     Examples:
         >>> import evaluate

@@ -132,7 +132,7 @@ class Examples:
         names: distinguish the examples of one row, or None.
         left_out: why input rows count in no score, by row.
         rare: categories that are in no macro average, and why.
-        estimators: of the scores that are no means.
+        estimators: of the scores that are not means.
         tables: by name, values that are shown side by side, such as the shares of rankings: for each label an array of
             shape (n,). Without bounds.
         parts: by name, groups of categories with averages of their own: for each label the names of its categories.
@@ -181,7 +181,7 @@ class Examples:
         return [*self.values, *(name for estimator in self.estimators for name in estimator.names)]
 
     def estimator(self, score: str) -> Estimator:
-        """The estimator of a score that is no mean."""
+        """The estimator of a score that is not a mean."""
         return next(estimator for estimator in self.estimators if score in estimator.names)
 
     def select(self, numbers: Numbers, *, with_categories: bool = False) -> Examples:

@@ -101,7 +101,7 @@ def aro_accuracy(
 
     Raises:
         ScoresError: invalid scores, indices, labels or options, or only symmetric relations.
-        UnknownNameError: no such task or tie policy.
+        UnknownNameError: an unknown task or tie policy.
 
     Source: When and why vision-language models behave like bags-of-words (Yuksekgonul et al., ICLR 2023), sections
     2.1 to 2.3, appendix A.1 and Tables 2 and 5.

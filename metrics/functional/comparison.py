@@ -61,7 +61,7 @@ def compare_models(
     Raises:
         ScoresError: predictions of different numbers, text, a NaN, or invalid labels or options; the message names the
             model and the rows.
-        UnknownNameError: ``ties`` is no tie policy.
+        UnknownNameError: an unknown tie policy.
 
     Source: see ``paired.paired_difference``; per-example scores are those of ``kernels.match_scores``.
 
@@ -70,7 +70,7 @@ def compare_models(
     (0.5, 1, 0)
     """
     check_ties(ties)
-    refuse_text(references, "references")
+    check_not_text(references, "references")
     first = _values(predictions1, references, ties, "predictions1")
     second = _values(predictions2, references, ties, "predictions2")
     result = paired_difference(first.values, second.values, **options)
@@ -91,10 +91,10 @@ def are_scores(predictions: ArrayLike) -> bool:
     return rows.ndim != 1 or any(isinstance(row, list | tuple) or getattr(row, "ndim", 0) > 0 for row in rows)
 
 
-def refuse_text(answers: ArrayLike, what: str) -> None:
-    """Raise a `ScoresError` that names the rows and the cure where an answer is text; `what` names the answers.
+def check_not_text(answers: ArrayLike, what: str) -> None:
+    """Raise a `ScoresError` that names the rows and the remedy where an answer is text; `what` names the answers.
 
-    >>> refuse_text([1, "no"], "predictions1")  # doctest: +ELLIPSIS
+    >>> check_not_text([1, "no"], "predictions1")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     vl_assay.metrics.common.errors.ScoresError: predictions1: 'no' in row 1 (1 of 2 rows, counted from 0) is text; ...
     """
@@ -120,7 +120,7 @@ def _values(predictions: ArrayLike, references: ArrayLike, ties: str, who: str) 
             return match_scores(predictions, references, ties)
         except ScoresError as error:
             raise ScoresError(f"{who}: {error}") from error
-    refuse_text(predictions, who)
+    check_not_text(predictions, who)
     answers, right = as_float64(predictions, f"answers in {who}"), as_float64(references, "right answers")
     if not len(answers) or answers.shape != right.shape:
         raise ScoresError(

@@ -65,7 +65,7 @@ def cpd_ap(
     Raises:
         ScoresError: rows that cannot be read, a set or category without ground truth, for which AP is not defined, a
             row with ground truth that is not positive, or labels or options that cannot be used.
-        UnknownNameError: no such tie policy or box format.
+        UnknownNameError: an unknown tie policy or box format.
 
     Source: TRICD (Kamath, Price et al., 2023), sections 3.2 and 5.3.
 

@@ -72,8 +72,8 @@ def match(detections: Detections, truths: Truths, max_boxes: int = 100, ties: st
         phrase (and m log m for sorting), memory with those pairs that overlap by half or more.
 
     Raises:
-        ScoresError: ``max_boxes`` is no whole number from 1.
-        UnknownNameError: ``ties`` is not one of ``TIES``.
+        ScoresError: ``max_boxes`` is not a whole number from 1.
+        UnknownNameError: an unknown tie policy.
 
     Source: TRICD (Kamath, Price et al., 2023), section 3.2; pycocotools, ``COCOeval.evaluateImg``. The paper says
     IoU "higher than" the threshold; COCO's code and the paper's Table 5 take IoU >= threshold, as here.
@@ -179,7 +179,7 @@ def average_precisions(
         weight: undefined. A constant score gets the share of matches among the boxes, up to its recall.
 
     Raises:
-        UnknownNameError: ``ties`` is not one of ``TIES``.
+        UnknownNameError: an unknown tie policy.
 
     Source: TRICD (Kamath, Price et al., 2023), section 3.2; pycocotools, ``COCOeval.accumulate``.
 

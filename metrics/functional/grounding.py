@@ -55,7 +55,7 @@ def grounding_recall(
 
     Raises:
         ScoresError: rows that cannot be read, no ground truth at all, or labels or options that cannot be used.
-        UnknownNameError: no such tie policy or box format.
+        UnknownNameError: an unknown tie policy or box format.
 
     Source: TRICD (Kamath, Price et al., 2023), section 6.2 and Table 5; the any-box protocol of MDETR.
 
@@ -114,7 +114,7 @@ def group_recall_at_1(
         ScoresError: rows that cannot be read, a pair without exactly one positive row or without a distractor, ground
             truth on a distractor, a phrase without a key or without its counterpart, phrase ids that no pair shares,
             or labels or options that cannot be used; the message names the rows.
-        UnknownNameError: no such tie policy or box format.
+        UnknownNameError: an unknown tie policy or box format.
 
     Source: TRICD (Kamath, Price et al., 2023), appendix A and Table 6.
 
@@ -238,12 +238,12 @@ def _key_table(phrase_keys: PhraseKeys, n_rows: int) -> list[dict[int, str]]:
 
 
 def _read_keys(number: int, row: Mapping[Any, Any]) -> dict[int, str]:
-    """The keys of a row as text; ``None``, which Arrow fills in for the phrases of other rows, is no key."""
+    """The keys of a row as text; ``None``, which Arrow fills in for the phrases of other rows, is not a key."""
     try:
         odd = [name for name in row if not isinstance(name, str) and int(name) != name]
         if not odd:
             return {int(name): json.dumps(key, default=_plain) for name, key in row.items() if key is not None}
-        problem: object = f"{odd[0]!r} is no phrase id"
+        problem: object = f"{odd[0]!r} is not a phrase id"
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         problem = error
     raise ScoresError(

@@ -49,7 +49,7 @@ def augmented_accuracy(scores: ArrayLike, *, ties: str = "wrong", **labels: Unpa
 
     Raises:
         ScoresError: rows without three scores, a NaN or infinite score, labels or options that cannot be used.
-        UnknownNameError: ``ties`` is no tie policy.
+        UnknownNameError: an unknown tie policy.
 
     Source: The Hard Positive Truth about Vision-Language Compositionality (Kamath et al., ECCV 2024), section 4.1,
     equation 1.
@@ -97,7 +97,7 @@ def brittleness(scores: ArrayLike, *, ties: str = "right", **labels: Unpack[Desc
 
     Raises:
         ScoresError: rows without three scores, a NaN or infinite score, labels or options that cannot be used.
-        UnknownNameError: ``ties`` is no tie policy.
+        UnknownNameError: an unknown tie policy.
 
     Source: The Hard Positive Truth about Vision-Language Compositionality (Kamath et al., ECCV 2024), section 4.1,
     equation 2, and Tables 2 and 9 (mean scores).

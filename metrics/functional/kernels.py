@@ -48,7 +48,7 @@ def match_scores(scores: ArrayLike, correct: ArrayLike, ties: str = "wrong") -> 
     Raises:
         ScoresError: no examples, rows of unequal length, fewer than two captions, a score that is NaN or
             infinite (a NaN compares with nothing), or an index that is out of range.
-        UnknownNameError: ``ties`` is not one of ``TIES``.
+        UnknownNameError: an unknown tie policy.
 
     Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), sections 2 and 5, with k = 2.
 
@@ -164,7 +164,7 @@ def name_rows(bad: ArrayLike) -> str:
 
 def as_float64(values: ArrayLike, what: str) -> NDArray[np.float64]:
     """Return numbers as a float64 array of their own shape; `what` names them in the message of a `ScoresError`."""
-    refuse_unreal(values, what)
+    check_real(values, what)
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
@@ -174,10 +174,10 @@ def as_float64(values: ArrayLike, what: str) -> NDArray[np.float64]:
         ) from error
 
 
-def refuse_unreal(values: Any, what: str) -> None:
+def check_real(values: Any, what: str) -> None:
     """Raise a `ScoresError` for text, which NumPy would read, and complex numbers, which would lose a part.
 
-    >>> refuse_unreal([["0.9", "0.1"]], "scores")  # doctest: +ELLIPSIS
+    >>> check_real([["0.9", "0.1"]], "scores")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     vl_assay.metrics.common.errors.ScoresError: the scores cannot be read as numbers: they hold text, such as '0.9'; ...
     """
@@ -185,7 +185,7 @@ def refuse_unreal(values: Any, what: str) -> None:
         found = np.asarray(values)
     except (TypeError, ValueError, RuntimeError):  # of unequal length, or a tensor that needs .detach()
         for row in values if isinstance(values, list | tuple) else ():
-            refuse_unreal(row, what)
+            check_real(row, what)
         return
     kind, first = found.dtype.kind, next(iter(found.flat), None)
     if kind == "O":
@@ -193,7 +193,7 @@ def refuse_unreal(values: Any, what: str) -> None:
         kind = "c" if isinstance(first, complex) else "U" if first is not None else "O"
         for value in found.flat if kind == "O" else ():
             if isinstance(value, list | tuple | np.ndarray):
-                refuse_unreal(value, what)
+                check_real(value, what)
     if kind in "USc":
         held = "complex numbers" if kind == "c" else "text"
         shown = first.item() if isinstance(first, np.generic) else first
@@ -213,7 +213,7 @@ def score_matrix(scores: ArrayLike) -> NDArray[np.float64]:
     try:
         matrix = as_float64(scores, "scores")
     except ScoresError:
-        refuse_ragged(scores, "score the same number of captions for every example")
+        check_equal_lengths(scores, "score the same number of captions for every example")
         raise
     if not matrix.size:
         raise ScoresError("there are no scores; pass at least one example with the scores of its captions")
@@ -224,11 +224,11 @@ def score_matrix(scores: ArrayLike) -> NDArray[np.float64]:
         )
     bad = ~np.isfinite(matrix).all(axis=1)
     if bad.any():
-        refuse_not_finite(bad, matrix[bad][0].tolist(), "examples")
+        raise_not_finite(bad, matrix[bad][0].tolist(), "examples")
     return matrix
 
 
-def refuse_not_finite(bad: ArrayLike, first: Any, what: str) -> NoReturn:
+def raise_not_finite(bad: ArrayLike, first: Any, what: str) -> NoReturn:
     """Raise a `ScoresError` for rows with a NaN or infinite score; `first` is what the first of them holds."""
     raise ScoresError(
         f"the scores are NaN or infinite in {name_rows(bad)}: {first}; such a score compares with nothing. Score these "
@@ -236,8 +236,8 @@ def refuse_not_finite(bad: ArrayLike, first: Any, what: str) -> NoReturn:
     )
 
 
-def refuse_ragged(scores: Any, cure: str) -> None:
-    """Raise a `ScoresError` with this cure where the rows of scores are of unequal length."""
+def check_equal_lengths(scores: Any, remedy: str) -> None:
+    """Raise a `ScoresError` with this remedy where the rows of scores are of unequal length."""
     try:
         widths = np.array([len(row) if isinstance(row, Sized) and not isinstance(row, str) else 1 for row in scores])
     except TypeError:
@@ -246,7 +246,7 @@ def refuse_ragged(scores: Any, cure: str) -> None:
     if odd.any():
         raise ScoresError(
             f"row 0 has {widths[0]} scores, but another number stands in {name_rows(odd)}: "
-            f"{widths[odd.argmax()]}; {cure}"
+            f"{widths[odd.argmax()]}; {remedy}"
         )
 
 

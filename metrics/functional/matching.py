@@ -44,7 +44,7 @@ def matching_accuracy(
 
     Raises:
         ScoresError: scores, indices, labels or options that are invalid, NaN included.
-        UnknownNameError: ``ties`` is no tie policy.
+        UnknownNameError: an unknown tie policy.
 
     Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), section 5 and Table 6.
 
@@ -84,7 +84,7 @@ def sugarcrepe_accuracy(
 
     Raises:
         ScoresError: as `matching_accuracy`, or a category without a form; the message names its row.
-        UnknownNameError: ``ties`` is no tie policy.
+        UnknownNameError: an unknown tie policy.
 
     Source: SugarCrepe, section 5, Tables 5 and 6.
 

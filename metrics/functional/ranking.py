@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from .kernels import as_float64, check_ties, name_rows, refuse_not_finite
+from .kernels import as_float64, check_ties, name_rows, raise_not_finite
 
-# Rows of unequal length too, which are no array.
+# Rows of unequal length too, which are not an array.
 Rows = ArrayLike | Sequence[ArrayLike]
 
 
@@ -127,8 +127,8 @@ def recall_at(ranks: HitRanks, k: int, ties: str = "wrong") -> NDArray[np.float6
         candidate and k = 1 it is the score of ``kernels.match_scores``.
 
     Raises:
-        ScoresError: k is no whole number from 1.
-        UnknownNameError: ``ties`` is not one of ``kernels.TIES``.
+        ScoresError: k is not a whole number from 1.
+        UnknownNameError: an unknown tie policy.
 
     Source: recall at k, as in ARO (Yuksekgonul et al., ICLR 2023), section 3.1; the authors leave the order of ties
     to their sort.
@@ -160,7 +160,7 @@ def rank(ranks: HitRanks, ties: str = "wrong") -> NDArray[np.float64]:
         float64 array of shape (q,); infinity where no candidate is right, which a caller must not average.
 
     Raises:
-        UnknownNameError: ``ties`` is not one of ``kernels.TIES``.
+        UnknownNameError: an unknown tie policy.
 
     Source: mean and median rank, as in CREPE (Ma et al., CVPR 2023); the mean of the smallest of r numbers
     drawn from 1 to n is (n + 1) / (r + 1).
@@ -223,7 +223,7 @@ def candidate_sets(scores: Rows) -> tuple[NDArray[np.float64], NDArray[np.intp]]
     flat, sizes = np.concatenate(rows), np.array([len(row) for row in rows], dtype=np.intp)
     bad = ~np.isfinite(flat)
     if bad.any():
-        refuse_not_finite(np.bincount(np.repeat(np.arange(len(rows)), sizes), bad) > 0, flat[bad][0], "candidates")
+        raise_not_finite(np.bincount(np.repeat(np.arange(len(rows)), sizes), bad) > 0, flat[bad][0], "candidates")
     return flat, sizes
 
 

@@ -18,12 +18,12 @@ from ..contract.spec import Described, Examples, make_examples
 from .kernels import (
     Labels,
     as_float64,
+    check_equal_lengths,
     check_ties,
     cluster_codes,
     label_codes,
     name_rows,
-    refuse_not_finite,
-    refuse_ragged,
+    raise_not_finite,
 )
 from .ranking import (
     HitRanks,
@@ -131,7 +131,7 @@ def retrieval_recall(
     Raises:
         ScoresError: a score that is NaN or infinite, rows of unequal length in a shared pool, a right candidate that
             is missing, twice there or out of range, nothing to choose from, or labels or options that cannot be used.
-        UnknownNameError: ``pool`` is no pool, or ``ties`` no tie policy.
+        UnknownNameError: an unknown pool or tie policy.
 
     Source: ARO (Yuksekgonul et al., ICLR 2023), section 3.1, Tables 3 and 4 (shuffles averaged over 3 seeds, with
     standard deviations); CREPE (Ma et al., CVPR 2023). Both leave the order of ties to their sort; CREPE's release
@@ -149,9 +149,9 @@ def retrieval_recall(
     depths, clusters, categories = check_depths(ks), labels.get("clusters"), labels.get("categories")
     check_ties(ties)
     if pool == "own":
-        _refuse_options(pool, "shared", conditions=conditions, seeds=seeds)
+        _check_unused(pool, "shared", conditions=conditions, seeds=seeds)
         return _own(scores, right, depths, ties, clusters, categories)
-    _refuse_options(pool, "own", categories=categories)
+    _check_unused(pool, "own", categories=categories)
     return _shared(scores, right, depths, ties, clusters, conditions, seeds)
 
 
@@ -372,7 +372,7 @@ def _score_table(scores: Any) -> NDArray[Any]:
         table = np.asarray(scores) if hasattr(scores, "__array__") else as_float64(scores, "scores")
         table = table if table.dtype.kind in "fiu" else as_float64(table, "scores")
     except (TypeError, ValueError, RuntimeError):
-        refuse_ragged(
+        check_equal_lengths(
             scores,
             'score every image with the same captions, or use pool="own" where each row has candidates of its own',
         )
@@ -389,11 +389,11 @@ def _score_table(scores: Any) -> NDArray[Any]:
         if example is None and bad[part].any():
             example = table[part][~finite][0]
     if bad.any():
-        refuse_not_finite(bad, example, "candidates")
+        raise_not_finite(bad, example, "candidates")
     return table
 
 
-def _refuse_options(pool: str, other: str, **options: Labels | None) -> None:
+def _check_unused(pool: str, other: str, **options: Labels | None) -> None:
     for name, value in options.items():
         if value is not None:
             raise ScoresError(f'got {name} with pool="{pool}"; they are for pool="{other}", leave them out')

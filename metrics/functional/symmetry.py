@@ -97,16 +97,11 @@ def artifact_gap(
         scores: array-like of shape (n, 2): a row is an example, a column a caption; higher is more plausible, on
             any scale, in magnitude at most 1e100. A caption with several hard negatives makes one row for each.
         correct: array-like of shape (n,), the column of the correct caption in each row, 0 or 1.
-        categories: one label per example, or a list of labels for each, which then counts in every one of them;
-            ``None`` for a set without categories.
-        clusters: one label per example, such as its image; rows that share a caption belong together. ``None``
-            makes each example its own cluster, which overstates the certainty otherwise.
+        categories, clusters, confidence, resamples, seed: see ``aggregate.SummaryOptions``. Rows that share a caption
+            belong to one cluster.
         ties: ``"wrong"``, ``"half"`` or ``"right"``: how equal scores count in ``accuracy``. A constant scorer
             gets 0, 0.5 or 1. In ``auc`` a tie always counts half, and a gap of zero is on neither side.
-        confidence: coverage of the intervals, strictly between 0 and 1; ``None`` for no intervals.
-        resamples: number of bootstrap resamples, at least 100.
         permutations: number of random sign flips, at least 100.
-        seed: seed of the random draws, a whole number from 0.
 
     Returns:
         Plain Python numbers:
@@ -141,7 +136,7 @@ def artifact_gap(
     Raises:
         ScoresError: no examples, more than two captions, a score that is NaN, infinite or too large, an index that
             is neither 0 nor 1, labels missing or of another number, or an option outside its range.
-        UnknownNameError: ``ties`` is no tie policy.
+        UnknownNameError: an unknown tie policy.
 
     Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), sections 3 and 4.1, Figures 1 and 4, for
     the gap and blind accuracy; Butler, Annals of Mathematical Statistics 40, 1969, for the asymmetry; Obuchowski,

@@ -59,11 +59,13 @@ def yes_no_f1(answers: ArrayLike, truth: ArrayLike, **labels: Unpack[Described])
     >>> result["accuracy"], round(result["macro_f1"], 4)  # F1(yes) = 2/3, F1(no) = 4/5
     (0.75, 0.7333)
     """
-    said, right = _yes(answers, "answers"), _yes(truth, "right answers")
-    if said.shape != right.shape:
-        raise ScoresError(f"got {len(said)} answers for {len(right)} right answers; pass one for each question")
-    _refuse_one_class(right, "the set")
-    outcomes = np.stack([said & right, said & ~right, ~said & right, ~said & ~right], axis=1).astype(np.float64)
+    predicted, right = _yes(answers, "answers"), _yes(truth, "right answers")
+    if predicted.shape != right.shape:
+        raise ScoresError(f"got {len(predicted)} answers for {len(right)} right answers; pass one for each question")
+    _check_both_answers(right, "the set")
+    outcomes = np.stack(
+        [predicted & right, predicted & ~right, ~predicted & right, ~predicted & ~right], axis=1
+    ).astype(np.float64)
     yes, no = float(right.sum()), float((~right).sum())
     all_errors = outcomes.sum(axis=0)[1:3].astype(int).tolist()
 
@@ -77,8 +79,8 @@ def yes_no_f1(answers: ArrayLike, truth: ArrayLike, **labels: Unpack[Described])
 
     f1 = OfTotals(("macro_f1", "f1_yes", "f1_no"), outcomes, _f1, edge=_edge_interval)
     examples = make_examples(
-        {"accuracy": said == right},
-        np.zeros(len(said)),
+        {"accuracy": predicted == right},
+        np.zeros(len(predicted)),
         estimators=(f1,),
         facts=facts,
         chance={"macro_f1": float(_f1(np.array([yes, no, yes, no]) / 2)[0])},  # half of each kind answered with yes
@@ -87,7 +89,7 @@ def yes_no_f1(answers: ArrayLike, truth: ArrayLike, **labels: Unpack[Described])
         **labels,
     )
     for name, members in examples.categories.items():
-        _refuse_one_class(right[members], f"the category {name!r}")
+        _check_both_answers(right[members], f"the category {name!r}")
     return examples
 
 
@@ -139,7 +141,7 @@ def _yes(answers: ArrayLike, what: str) -> NDArray[np.bool_]:
     return np.array([_WORDS[word] for word in words])
 
 
-def _refuse_one_class(right: NDArray[np.bool_], what: str) -> None:
+def _check_both_answers(right: NDArray[np.bool_], what: str) -> None:
     if right.all() or not right.any():
         only = "yes" if right.all() else "no"
         raise ScoresError(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..common.errors import UnknownNameError
-from ..contract.aggregate import SummaryOptions
+from ..contract.aggregate import SummaryOptions, option_names
 from ..contract.spec import MetricFunction, MetricSpec
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def install_metric(name: str) -> Path:
 def describe(function: MetricFunction) -> str:
     """Arguments, results, errors and source of a metric, from the docstring of its function.
 
-    The columns get the names that they have in the `evaluate` module, and the options that all metrics have are added.
+    The columns get the names that they have in the `evaluate` module; the options in `SummaryOptions` are added.
     """
     text = inspect.cleandoc(function.__doc__ or "").partition("\n\n>>>")[0]
     text = text[text.index("Args:") :] if "Args:" in text else text
@@ -85,8 +85,10 @@ def describe(function: MetricFunction) -> str:
     if not names[0].startswith("predictions"):
         for name, column in zip(names, ("predictions", "references"), strict=False):
             text = re.sub(rf"^(    (?:\w+, )?){name}\b", rf"\1{column}", text, count=1, flags=re.MULTILINE)
-    options = inspect.cleandoc(SummaryOptions.__doc__ or "").partition("Keys:\n")[2]
-    return text.replace("\n\nReturns:", f"\n{options}\n\nReturns:", 1)
+    keys = inspect.cleandoc(SummaryOptions.__doc__ or "").partition("Keys:\n")[2]
+    known = tuple(f"    {name}:" for name in option_names(function))
+    options = [each for each in re.split(r"\n(?=    \w)", keys) if each.startswith(known)]
+    return text.replace("\n\nReturns:", "\n".join(["", *options, "", "Returns:"]), 1)
 
 
 def column_names(function: MetricFunction) -> list[str]:

@@ -17,7 +17,7 @@ from ..common.errors import ScoresError, UnknownNameError, VLAssayError
 from ..contract.aggregate import option_names
 from ..contract.spec import MetricFunction, MetricSpec
 from ..functional.boxes import check_keys
-from ..functional.kernels import refuse_unreal
+from ..functional.kernels import check_real
 from .discovery import column_names, describe
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class MetricModule(EvaluationModule):
         batch = {name: _listed(batch.get(name), name) for name in names}
         is_first = self.writer is None
         try:
-            self._refuse(batch)
+            self._check(batch)
             super().add_batch(**batch)
         except Exception as error:
             if is_first:
@@ -104,7 +104,7 @@ class MetricModule(EvaluationModule):
             self.function(*batch.values())
             raise ScoresError(f"`evaluate` cannot take these inputs: {error}") from error
 
-    def _refuse(self, batch: dict[str, Any]) -> None:
+    def _check(self, batch: dict[str, Any]) -> None:
         """Raise a `ScoresError` for what `evaluate` would change without notice: text, complex numbers, booleans."""
         if self.spec.task_type == "detection":
             for side, rows in batch.items():
@@ -113,7 +113,7 @@ class MetricModule(EvaluationModule):
         features = self._infer_feature_from_batch(batch)
         for name, rows in batch.items():
             if "string" not in str(features[name]):
-                refuse_unreal(rows, name)
+                check_real(rows, name)
         if self.has_indices(batch) and any(_is_boolean(row) for row in batch.get("references", [])):
             raise ScoresError(
                 "the references are booleans, which could mean either caption; pass the column of the correct caption, "

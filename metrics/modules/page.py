@@ -61,7 +61,7 @@ class Page:
     """The page of a metric: the columns of its table, and how they become the inputs of the metric.
 
     Args:
-        app: path of the ``app.py``, beside which lies the metric's card; the page has the card's title.
+        app: path of the ``app.py``, in the folder of the metric's card; the page has the title of the card.
         spec: the metric's specification; its function computes the scores.
         inputs: for each argument of the function the column in which a row's part of it stands, or a list or mapping
             of columns, nested as the metric takes it. The table has these columns, in this order.

@@ -7,7 +7,7 @@ from typing import Any
 import datasets
 import evaluate
 
-from vl_assay.metrics.functional.comparison import are_scores, refuse_text
+from vl_assay.metrics.functional.comparison import are_scores, check_not_text
 from vl_assay.metrics.modules.citations import MCNEMAR, MILLER
 from vl_assay.metrics.modules.module import MetricModule
 from vl_assay.metrics.paired_difference.spec import SPEC
@@ -39,7 +39,7 @@ class PairedDifference(MetricModule, evaluate.Comparison):
         return any(are_scores(batch[name]) for name in ("predictions1", "predictions2"))
 
     def _infer_feature_from_batch(self, batch: dict[str, Any]) -> datasets.Features:
-        # `evaluate` looks at the first row alone: an empty batch has none, and a missing answer says nothing.
+        # `evaluate` looks at the first row alone: an empty batch has none, and a missing answer has no type.
         for name, rows in batch.items():
-            refuse_text(rows, name)
+            check_not_text(rows, name)
         return self.features[2 * are_scores(batch["predictions1"]) + are_scores(batch["predictions2"])]

@@ -35,9 +35,10 @@ class PairedOptions(Described, total=False):
 
     Keys:
         categories, clusters, resamples, seed: see ``aggregate.SummaryOptions``.
-        confidence: coverage of the intervals; 0.95 by default.
+        confidence: coverage of the intervals, 0.95 by default; 1 - ``confidence`` is the level of the test for which
+            ``smallest_detectable_difference`` is meant.
         permutations: number of random sign flips, at least 100; 10,000 by default.
-        power: chance with which the smallest detectable difference is found; 0.8 by default.
+        power: probability of detecting the smallest detectable difference, in (0, 1); 0.8 by default.
     """
 
     confidence: float | None
@@ -89,16 +90,7 @@ def paired_difference(
         values1: array-like of shape (n,), in [0, 1]: the score of model 1 on each example, higher is better, such
             as that of ``kernels.match_scores``, whose tie policy applies.
         values2: the same of model 2, for the same examples in the same order.
-        categories: one label per example, or a list of labels for each, which then counts in every one of them;
-            ``None`` for a set without categories.
-        clusters: one label per example, its image; ``None`` makes each example its own cluster, which
-            overstates the certainty where several examples share an image.
-        confidence: coverage of the intervals, strictly between 0 and 1, 0.95 also for ``None``; 1 - ``confidence`` is
-            the level of the test for which ``smallest_detectable_difference`` is meant.
-        resamples: number of bootstrap resamples, at least 100.
-        permutations: number of random sign flips, at least 100; see ``cluster_permutation_test``.
-        power: probability of detecting the smallest detectable difference, strictly between 0 and 1.
-        seed: seed of the random draws, a whole number from 0.
+        categories, clusters, confidence, resamples, permutations, power, seed: see `PairedOptions`.
 
     Returns:
         Plain Python numbers:
@@ -114,10 +106,9 @@ def paired_difference(
           nor 1.
         - ``standard_error``: of ``difference``, robust to dependence within clusters (sandwich estimate over
           G clusters, times G / (G - 1)); ``None`` where clusters show no spread, as above.
-        - ``smallest_detectable_difference``: the true difference that a two-sided test at level
-          1 - ``confidence`` finds with probability ``power`` on examples such as these:
-          (z(1 - level / 2) + z(power)) * ``standard_error``. A smaller one is likely to be missed, so its
-          absence proves nothing. ``None`` where the standard error is.
+        - ``smallest_detectable_difference``: the true difference that a two-sided test at level 1 - ``confidence``
+          finds with probability ``power``: (z(1 - level / 2) + z(power)) * ``standard_error``. ``None`` where the
+          standard error is.
         - ``per_category``: by category, in the order of appearance, the same but for ``confidence``, as if the
           category's examples were all, and ``p_value_holm``: the permutation p-value corrected for the number
           of categories (see ``holm``). Empty without categories.

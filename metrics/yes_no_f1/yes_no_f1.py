@@ -31,6 +31,6 @@ class YesNoF1(MetricModule, evaluate.Metric):
     code = ("https://github.com/ashkamath/TRICD",)
 
     def _infer_feature_from_batch(self, batch: dict[str, Any]) -> datasets.Features:
-        # `evaluate` looks at the first row alone: an empty batch has none, and a missing answer says nothing.
+        # `evaluate` looks at the first row alone: an empty batch has none, and a missing answer has no type.
         answers, truth = (any(isinstance(value, str) for value in rows) for rows in batch.values())
         return self.features[2 * answers + truth]

@@ -139,6 +139,6 @@ def test_parts_are_summed_up_by_themselves():
 
 
 @pytest.mark.parametrize("labels", [[[["a"]], ["b"]], [[], []], ["a", pandas.NA], [["a", None], "b"]])
-def test_labels_that_are_none_are_refused(labels):
+def test_labels_that_are_none_are_rejected(labels):
     with pytest.raises(ScoresError, match=r"categories are missing|list of lists|no example has a category"):
         summarise([1, 0], [False] * 2, labels)

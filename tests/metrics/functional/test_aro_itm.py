@@ -112,23 +112,23 @@ def examples(draw):
 
 def by_hand(scores, correct, categories, ties, task, keep_symmetric, min_count):
     """Micro, macro and group averages, the rare categories and the symmetric examples, in exact fractions."""
-    earned, symmetric = {}, 0
+    values, symmetric = {}, 0
     for row, column, name in zip(scores, correct, categories, strict=True):
         if task == "relation" and name in ("near", "next to") and not keep_symmetric:
             symmetric += 1
             continue
         best = [place for place, score in enumerate(row) if score == max(row)]
         shared = {"wrong": Fraction(0), "half": Fraction(1, len(best)), "right": Fraction(1)}[ties]
-        values = Fraction(0) if column not in best else Fraction(1) if len(best) == 1 else shared
-        earned.setdefault(name, []).append(values)
-    everything = [values for part in earned.values() for values in part]
+        value = Fraction(0) if column not in best else Fraction(1) if len(best) == 1 else shared
+        values.setdefault(name, []).append(value)
+    everything = [value for part in values.values() for value in part]
     if not everything:
         return None
-    means = {name: sum(part) / len(part) for name, part in earned.items()}
-    frequent = [means[name] for name, part in earned.items() if len(part) >= min_count]
+    means = {name: sum(part) / len(part) for name, part in values.items()}
+    frequent = [means[name] for name, part in values.items() if len(part) >= min_count]
     groups = {}
     for group, members in {"spatial": ("on", "under"), "verb": ("eating",)}.items():
-        parts = [earned[name] for name in members if name in earned and task == "relation"]
+        parts = [values[name] for name in members if name in values and task == "relation"]
         if parts:
             groups[group] = (
                 sum(map(sum, parts)) / sum(map(len, parts)),
@@ -138,7 +138,7 @@ def by_hand(scores, correct, categories, ties, task, keep_symmetric, min_count):
         "accuracy": sum(everything) / len(everything),
         "macro": sum(frequent) / len(frequent) if frequent else None,
         "groups": groups,
-        "rare": {name: len(part) for name, part in earned.items() if len(part) < min_count},
+        "rare": {name: len(part) for name, part in values.items() if len(part) < min_count},
         "n": len(everything),
         "n_symmetric": symmetric,
     }
@@ -243,7 +243,7 @@ def test_on_visual_genome_the_authors_argmax_is_ties_wrong(scores):
         ({"min_count": "many"}, "min_count is 'many'; it must be a whole number"),
     ],
 )
-def test_unusable_input_is_refused_with_its_cure(metric, options, message):
+def test_unusable_input_is_rejected_with_a_remedy(metric, options, message):
     with pytest.raises(ScoresError, match=message):
         metric.compute(**{"predictions": [RIGHT, WRONG], "references": [0, 0], **options})
 

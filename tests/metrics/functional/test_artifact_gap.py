@@ -68,9 +68,9 @@ def examples(draw):
 def by_hand(rows, correct, ties):
     tie = {"wrong": 0, "half": Fraction(1, 2), "right": 1}[ties]
     gaps = [row[column] - row[1 - column] for row, column in zip(rows, correct, strict=True)]
-    earned = [1 if gap > 0 else tie if gap == 0 else 0 for gap in gaps]
+    values = [1 if gap > 0 else tie if gap == 0 else 0 for gap in gaps]
     return {
-        "accuracy": float(Fraction(sum(earned)) / len(gaps)),
+        "accuracy": float(Fraction(sum(values)) / len(gaps)),
         "tie_rate": gaps.count(0) / len(gaps),
         "n": len(gaps),
         "mean_gap": sum(gaps) / len(gaps),
@@ -103,7 +103,7 @@ def test_accuracy_and_gaps_are_what_the_definition_says(case):
         ({"permutations": 99}, "permutations is 99; it must be a whole number of at least 100"),
     ],
 )
-def test_unusable_input_is_refused_with_its_cure(change, message):
+def test_unusable_input_is_rejected_with_a_remedy(change, message):
     with pytest.raises(ScoresError, match=message):
         compute(**change)
 
@@ -129,7 +129,7 @@ def released(shared_data):
     return {when: {name: read(folder, name) for name in CATEGORIES} for when, folder in FOLDERS.items()}
 
 
-def judge(records, rule, **options):
+def score_rule(records, rule, **options):
     """The metric on captions by category, with photographs as clusters."""
     rows = [(name, record) for name, part in records.items() for record in part]
     return compute(
@@ -155,7 +155,7 @@ def halves(records, rule):
 @pytest.mark.parametrize("rule", RULES)
 def test_blind_rules_score_on_the_released_captions_what_can_be_counted(released, when, rule):
     records = released[when]
-    result = judge(records, RULES[rule], ties="half")
+    result = score_rule(records, RULES[rule], ties="half")
     counted = {name: halves(part, RULES[rule]) for name, part in records.items()}
     n = sum(map(len, records.values()))
     assert result["n"] == n == {"before": 17_478, "after": 7_511}[when]
@@ -169,7 +169,7 @@ def test_blind_rules_score_on_the_released_captions_what_can_be_counted(released
 
 
 def test_formatting_gives_the_released_captions_away_in_every_category(released):
-    result = judge(released["after"], outer_format, ties="half", confidence=0.95, resamples=500)
+    result = score_rule(released["after"], outer_format, ties="half", confidence=0.95, resamples=500)
     for part in result["per_category"].values():
         assert part["accuracy_interval"][0] > 0.55
         assert part["symmetry_p_value"] == 1 / 101

@@ -1,4 +1,4 @@
-"""Reading boxes: what is accepted in which format, what is refused and how it is named, and their overlap."""
+"""Reading boxes: what is accepted in which format, invalid inputs and how it is named, and their overlap."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_inputs_are_left_as_they_were():
         (1, 3, {"scores": []}, r"references have the unknown key 'scores' in row 3 .*just boxes, phrase_ids"),
     ],
 )
-def test_what_cannot_be_judged_is_refused_and_named(side, row, changes, message):
+def test_what_is_invalid_is_rejected_and_named(side, row, changes, message):
     sides = dataset()
     sides[side][row].update(changes)
     with pytest.raises(ScoresError, match=message):
@@ -230,13 +230,13 @@ def test_several_bad_rows_are_counted_and_the_first_box_named():
         ([dataset()[0][0], []], dataset()[1][:2], r"predictions are of type list in row 1 \(1 of 2 rows"),
     ],
 )
-def test_rows_that_are_none_are_refused(predictions, references, message):
+def test_rows_that_are_none_are_rejected(predictions, references, message):
     with pytest.raises(ScoresError, match=message):
         read_boxes(predictions, references)
 
 
 @pytest.mark.parametrize("box_format", [None, 3, ("xyxy",), ("xyxy",) * 3, {}, {"predictions": "xyxy"}])
-def test_a_box_format_for_one_side_only_is_refused(box_format):
+def test_a_box_format_for_one_side_only_is_rejected(box_format):
     with pytest.raises(ScoresError, match="pass 'xyxy' or 'xywh', or a mapping that gives one of them to each"):
         read_boxes(*dataset(), box_format)
 
@@ -263,7 +263,7 @@ JUNK = st.recursive(
     place=st.sampled_from(["value", "element", "coordinate"]),
     data=st.data(),
 )
-def test_junk_in_one_place_is_read_as_numbers_or_refused(junk, place, data):
+def test_junk_in_one_place_is_read_as_numbers_or_rejected(junk, place, data):
     sides = dataset()
     row = sides[data.draw(st.integers(0, 1))][0]
     key = data.draw(st.sampled_from(sorted(row)))

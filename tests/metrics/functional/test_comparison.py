@@ -65,7 +65,7 @@ def test_scores_by_arithmetic():
     # The tie of the second model in row 5, which the first has wrong: 0, 1/2 or 1.
     [("wrong", 2 / 6, 3, 1, True), ("half", 2.5 / 6, 3, 2, False), ("right", 3 / 6, 3, 2, True)],
 )
-def test_a_tie_earns_what_its_policy_says(ties, accuracy2, wins, losses, tests):
+def test_a_tie_scores_what_its_policy_says(ties, accuracy2, wins, losses, tests):
     result = compute(ties=ties)
     assert result["accuracy2"] == pytest.approx(accuracy2, abs=1e-15)
     assert (result["wins"], result["losses"]) == (wins, losses)
@@ -79,16 +79,16 @@ def test_answers_keep_their_fractions():
     assert (result["accuracy1"], result["accuracy2"]) == (1.0, 0.5)
 
 
-NUMBERS_CURE = "give every answer a number, such as 1 for yes and 0 for no"
+REMEDY = "give every answer a number, such as 1 for yes and 0 for no"
 
 
-@pytest.mark.parametrize("judge", [compute, compare_models], ids=["evaluate", "plain"])
+@pytest.mark.parametrize("function", [compute, compare_models], ids=["evaluate", "plain"])
 @pytest.mark.parametrize(
     ("first", "second", "references", "message"),
     [
-        (["yes", "no"], [1, 0], [1, 0], rf"predictions1: 'yes' in rows 0, 1 .*{NUMBERS_CURE}"),
-        ([1, 0, 1], [1, 0, "no"], [1, 0, 1], rf"predictions2: 'no' in row 2 \(1 of 3 rows.*{NUMBERS_CURE}"),
-        ([1, 0], [1, 0], ["yes", "no"], rf"references: 'yes' in rows 0, 1 .*{NUMBERS_CURE}"),
+        (["yes", "no"], [1, 0], [1, 0], rf"predictions1: 'yes' in rows 0, 1 .*{REMEDY}"),
+        ([1, 0, 1], [1, 0, "no"], [1, 0, 1], rf"predictions2: 'no' in row 2 \(1 of 3 rows.*{REMEDY}"),
+        ([1, 0], [1, 0], ["yes", "no"], rf"references: 'yes' in rows 0, 1 .*{REMEDY}"),
         (np.array(["a", "b"]), [1, 0], [1, 0], r"predictions1: 'a' in rows 0, 1"),
         # A number in quotes would be read as one, and "1.0" and "1" as equal: refused like any text.
         (["1", "0"], [1, 0], [1, 0], r"predictions1: '1' in rows 0, 1 .* is text"),
@@ -106,11 +106,11 @@ NUMBERS_CURE = "give every answer a number, such as 1 for yes and 0 for no"
         ([], [], [], r"predictions1: got answers of shape \(0,\) .*at least one"),
     ],
 )
-def test_unusable_predictions_are_refused_with_the_model_the_rows_and_the_cure(
-    judge, first, second, references, message
+def test_unusable_predictions_are_rejected_with_the_model_the_rows_and_the_remedy(
+    function, first, second, references, message
 ):
     with pytest.raises(ScoresError, match=message):
-        judge(first, second, references)
+        function(first, second, references)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_the_plain_function_refuses_what_evaluate_would(first, second, reference
 
 
 @pytest.mark.parametrize("other", ["yes", [1.0, 2.0]], ids=["text", "scores"])
-def test_an_example_of_another_kind_is_refused_when_added(other):
+def test_an_example_of_another_kind_is_rejected_when_added(other):
     metric = load_metric("paired_difference")
     metric.add(predictions1=1, predictions2=0, references=1)
     with pytest.raises(ValueError, match=r"yes|expected format"):
@@ -148,7 +148,7 @@ def test_an_example_of_another_kind_is_refused_when_added(other):
         ({"permutations": 9}, "permutations is 9; it must be a whole number of at least 100"),
     ],
 )
-def test_options_out_of_range_are_refused(options, message):
+def test_options_out_of_range_are_rejected(options, message):
     with pytest.raises(ScoresError, match=message):
         compute(**options)
 
@@ -197,13 +197,13 @@ def flips_by_hand(differences, clusters):
 def test_every_figure_is_what_the_definition_says(case):
     models, right, labels, clusters, ties = case
     result = compare_models(*models, right, ties=ties, categories=labels, clusters=clusters, resamples=100)
-    judged = [[score_by_hand(said, wanted, ties) for said, wanted in zip(m, right, strict=True)] for m in models]
+    scored = [[score_by_hand(said, wanted, ties) for said, wanted in zip(m, right, strict=True)] for m in models]
     parts = {"all": (range(len(right)), result)}
     for name, part in result["per_category"].items():
         parts[name] = ([place for place, label in enumerate(labels) if name in label], part)
     assert set(parts) == {"all"}.union(*labels)
     for places, part in parts.values():
-        (first, tied1), (second, tied2) = (zip(*(model[place] for place in places), strict=True) for model in judged)
+        (first, tied1), (second, tied2) = (zip(*(model[place] for place in places), strict=True) for model in scored)
         differences = [a - b for a, b in zip(first, second, strict=True)]
         n = len(differences)
         expected = {

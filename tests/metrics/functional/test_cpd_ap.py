@@ -271,7 +271,7 @@ def test_where_all_resamples_agree_there_is_no_interval():
         ({"box_format": ["xyxy"]}, "pass 'xyxy' or 'xywh', or a mapping"),
     ],
 )
-def test_what_cannot_be_judged_is_refused_with_its_cure(options, message):
+def test_what_is_invalid_is_rejected_with_a_remedy(options, message):
     inputs = {"predictions": PREDICTIONS, "references": REFERENCES, "box_format": "xyxy"} | options
     if message is None:
         assert cpd_ap(**inputs)["n"] == 4  # no box shows that this declaration is wrong

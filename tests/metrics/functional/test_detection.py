@@ -124,7 +124,7 @@ def average_precisions_of_pycocotools(predictions, references, use_cats):
     [(120, {}), (60, {"levels": 1000}), (10, {"boxes": 250, "truths": 12, "size": 8}), (40, {"rows": 20})],
     ids=["tied", "untied", "more than 100 boxes", "many rows"],
 )
-def test_one_phrase_a_row_is_what_pycocotools_judges(cases, options, use_cats):
+def test_one_phrase_a_row_is_what_pycocotools_computes(cases, options, use_cats):
     rng = np.random.default_rng(cases)
     compared = 0
     for _ in range(cases):

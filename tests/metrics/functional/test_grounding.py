@@ -68,10 +68,10 @@ def test_boxes_on_distractors_matter_to_the_group_alone(tricd):
     assert group_recall_at_1(**below, **tricd.pairs)["recall_at_1"] == 1.0
 
 
-def test_without_phrase_keys_rows_that_number_phrases_differently_are_refused(tricd):
+def test_without_phrase_keys_rows_that_number_phrases_differently_are_rejected(tricd):
     inputs = {"predictions": tricd.on_both(score=0.6), "references": tricd.references}
     pairs = {key: value for key, value in tricd.pairs.items() if key != "phrase_keys"}
-    # Each image would be judged by itself: 1.0 where the right number is 0.
+    # Each image would be scored by itself: 1.0 where the right number is 0.
     with pytest.raises(
         ScoresError, match=r"none of the 315 boxes on distractors .* as in TRICD's files, pass phrase_keys"
     ):
@@ -270,7 +270,7 @@ def test_phrases_with_equal_keys_are_one(spans):
     assert group_recall_at_1(**inputs, phrase_keys=keys, **XYXY)["recall_at_1"] == 1.0
 
 
-def test_a_distractor_without_boxes_of_judged_phrases_is_fine_where_others_have_some():
+def test_a_distractor_without_boxes_of_counted_phrases_is_fine_where_others_have_some():
     inputs = {key: value + value for key, value in PAIR.items()} | {"pair_ids": ["a", "a", "b", "b"]}
     inputs["predictions"] = [*PAIR["predictions"], boxes_of((HERE, 0.9, 1)), boxes_of((HERE, 0.95, 9))]
     assert group_recall_at_1(**inputs, **XYXY)["recall_at_1"] == 0.5  # phrase 2 of "a", phrase 1 of "b"
@@ -295,7 +295,7 @@ def test_phrases_of_one_row_are_no_independent_evidence():
     assert result["recall_at_1_interval"] == pytest.approx([0.025**0.5, 1.0])
 
 
-def test_grounding_without_ground_truth_is_refused():
+def test_grounding_without_ground_truth_is_rejected():
     with pytest.raises(ScoresError, match="no row has a ground-truth box; recall needs the positive rows"):
         grounding_recall([FOUND, FOUND], [NO_TRUTH, NO_TRUTH], **XYXY)
 
@@ -328,12 +328,12 @@ KEYS = [{1: "cat", 2: "mat"}, {1: "cat", 2: "mat"}]
             r"row 1 \(1 of 2.*lack a phrase of the positive row with the same caption; give equal phrases equal keys",
         ),
         ({"phrase_keys": [KEYS[0], {"first": "cat"}]}, "phrase_keys of row 1 cannot be read .*map whole phrase ids"),
-        ({"phrase_keys": [{1.5: "cat"}, KEYS[1]]}, "phrase_keys of row 0 cannot be read .1.5 is no phrase id"),
+        ({"phrase_keys": [{1.5: "cat"}, KEYS[1]]}, "phrase_keys of row 0 cannot be read .1.5 is not a phrase id"),
         ({"phrase_keys": [{float("inf"): "cat"}, KEYS[1]]}, "phrase_keys of row 0 cannot be read"),
         ({"phrase_keys": [{1: {2, 3}}, KEYS[1]]}, "phrase_keys of row 0 cannot be read"),
     ],
 )
-def test_what_a_group_cannot_be_judged_by_is_refused_with_its_cure(options, message):
+def test_what_a_group_is_invalid_by_is_rejected_with_a_remedy(options, message):
     with pytest.raises(ScoresError, match=message):
         group_recall_at_1(**{**PAIR, **XYXY, **options})
 

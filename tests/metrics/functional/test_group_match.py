@@ -30,7 +30,7 @@ def compute(predictions, **options):
     return load_metric("group_match").compute(predictions=predictions, **options)
 
 
-def judge_by_hand(group):
+def scores_by_hand(group):
     """Winoground's three equations for one group, and nothing else."""
     (c0_i0, c1_i0), (c0_i1, c1_i1) = group
     text = c0_i0 > c1_i0 and c1_i1 > c0_i1
@@ -39,10 +39,10 @@ def judge_by_hand(group):
 
 
 def over_all_orders(group):
-    """What each strict order of four scores earns that contradicts none of their differences."""
+    """The scores under each strict order of four scores that contradicts none of their differences."""
     flat = [score for row in group for score in row]
     outcomes = [
-        judge_by_hand([ranks[:2], ranks[2:]])
+        scores_by_hand([ranks[:2], ranks[2:]])
         for ranks in itertools.permutations(range(4))
         if all(ranks[i] > ranks[j] for i in range(4) for j in range(4) if flat[i] > flat[j])
     ]
@@ -131,7 +131,7 @@ def test_a_group_of_winoground_counts_in_each_of_its_tags_but_once_overall(share
     assert result["macro_group_score"] == pytest.approx(statistics.fmean(means))
 
 
-CURE = r"; pass a 2×2 matrix for each group: rows images, columns captions, the right pairs on the diagonal"
+REMEDY = r"; pass a 2×2 matrix for each group: rows images, columns captions, the right pairs on the diagonal"
 
 
 @pytest.mark.parametrize(
@@ -139,13 +139,13 @@ CURE = r"; pass a 2×2 matrix for each group: rows images, columns captions, the
     [
         ([], "there are no scores; pass at least one group"),
         (np.zeros((0, 2, 2)), "there are no scores; pass at least one group"),
-        (RIGHT, r"shape \(2, 2\)" + CURE),
-        ([[[1, 2, 3], [1, 2, 3]]], r"shape \(1, 2, 3\)" + CURE),
-        (5, r"shape \(\)" + CURE),
-        ([RIGHT, [[1, 2]]], r"no 2×2 matrix in row 1 \(1 of 2 rows, counted from 0\)" + CURE),
-        ([RIGHT, [[1, 2], [3]]], r"no 2×2 matrix in row 1 \(1 of 2" + ".*" + CURE),
-        ([[[1, 2], [3]], RIGHT, []], r"no 2×2 matrix in rows 0, 2 \(2 of 3" + ".*" + CURE),
-        ([RIGHT, None], "no 2×2 matrix in row 1"),
+        (RIGHT, r"shape \(2, 2\)" + REMEDY),
+        ([[[1, 2, 3], [1, 2, 3]]], r"shape \(1, 2, 3\)" + REMEDY),
+        (5, r"shape \(\)" + REMEDY),
+        ([RIGHT, [[1, 2]]], r"not 2×2 matrices in row 1 \(1 of 2 rows, counted from 0\)" + REMEDY),
+        ([RIGHT, [[1, 2], [3]]], r"not 2×2 matrices in row 1 \(1 of 2" + ".*" + REMEDY),
+        ([[[1, 2], [3]], RIGHT, []], r"not 2×2 matrices in rows 0, 2 \(2 of 3" + ".*" + REMEDY),
+        ([RIGHT, None], "not 2×2 matrices in row 1"),
         ("text", "cannot be read as numbers"),
         ([[["a", "b"], ["c", "d"]]], "cannot be read as numbers.*pass lists or arrays of numbers"),
         (torch.zeros(1, 2, 2, requires_grad=True), r"cannot be read as numbers.*\.detach\(\)"),
@@ -154,12 +154,12 @@ CURE = r"; pass a 2×2 matrix for each group: rows images, columns captions, the
         ([[[1, math.inf], [1, 2]]], "NaN or infinite in row 0"),
     ],
 )
-def test_unusable_scores_are_refused_with_their_cure(scores, message):
+def test_unusable_scores_are_rejected_with_a_remedy(scores, message):
     with pytest.raises(ScoresError, match=message):
         group_match(scores)
 
 
 @pytest.mark.parametrize("bad", [[[1, 2], [3]], [[1, 2]], [[1, 2, 3], [4, 5]], []])
 def test_through_evaluate_too_a_group_of_another_shape_is_named(bad):
-    with pytest.raises(ScoresError, match=r"no 2×2 matrix in row 1 \(1 of 2.*right pairs on the diagonal"):
+    with pytest.raises(ScoresError, match=r"not 2×2 matrices in row 1 \(1 of 2.*right pairs on the diagonal"):
         compute([RIGHT, bad])

@@ -29,7 +29,7 @@ RANKED = {
 }
 
 
-def test_each_ranking_earns_what_the_equations_say():
+def test_each_ranking_scores_what_the_equations_say():
     found = {}
     for ranking, row in RANKED.items():
         accuracy, brittle = augmented_accuracy([row]), brittleness([row])
@@ -61,7 +61,7 @@ def test_each_ranking_earns_what_the_equations_say():
         ([1, 1, 2], (0, 0, 0), (0, 0, 0), (0, 0, 0), (False, False)),  # c = c_p < c_n
     ],
 )
-def test_ties_earn_what_the_policy_says(row, original, augmented, brittle, tied):
+def test_ties_score_what_the_policy_says(row, original, augmented, brittle, tied):
     for place, ties in enumerate(TIES):
         accuracy, brittle_result = augmented_accuracy([row], ties=ties), brittleness([row], ties=ties)
         assert accuracy["original_accuracy"] == original[place]
@@ -196,7 +196,7 @@ def test_both_right_brittle_both_wrong_and_tied_are_all_there_is(rows):
         ({"predictions": [[1, 2, 3, 4]]}, "the rows have 4 scores; pass three for each example"),
     ],
 )
-def test_unusable_input_is_refused_with_its_cure(name, options, message):
+def test_unusable_input_is_rejected_with_a_remedy(name, options, message):
     with pytest.raises(ScoresError, match=message):
         load_metric(name).compute(**{"predictions": [[3, 2, 1], [1, 2, 3]], **options})
 

@@ -83,7 +83,7 @@ def test_scores_come_in_any_common_container(scores):
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, None])
 @pytest.mark.parametrize("column", [0, 1])
 @pytest.mark.parametrize("ties", kernels.TIES)
-def test_a_score_that_is_not_finite_is_refused_and_its_row_named(bad, column, ties):
+def test_a_score_that_is_not_finite_is_rejected_and_its_row_named(bad, column, ties):
     scores = [[2.0, 1.0] for _ in range(5)]
     scores[3][column] = bad
     with pytest.raises(ScoresError, match=r"NaN or infinite in row 3 \(1 of 5 rows.*Score these examples again"):
@@ -122,7 +122,7 @@ def test_many_bad_rows_are_counted_and_the_first_named():
         ([[1, 2], [3, 4]], [True, False], "booleans, which could mean either caption; pass the column"),
     ],
 )
-def test_unusable_input_is_refused_with_its_cure(scores, correct, message):
+def test_unusable_input_is_rejected_with_a_remedy(scores, correct, message):
     with pytest.raises(ScoresError, match=message):
         kernels.match_scores(scores, correct)
 
@@ -133,6 +133,6 @@ def test_rows_of_tensors_of_unequal_length_are_named_like_lists():
 
 
 @pytest.mark.parametrize("scores", [[[1, [2]], [3, 4]], [[1, 10**400]], [["a", "b"]], [[1, 2], 3]])
-def test_scores_that_are_no_numbers_are_refused_in_words(scores):
+def test_scores_that_are_no_numbers_are_rejected_in_words(scores):
     with pytest.raises(ScoresError, match=r"cannot be read as numbers|another number stands in row"):
         kernels.match_scores(scores, [0] * len(scores))

@@ -1,4 +1,4 @@
-"""Ranks with ties: against every order that equal scores can take, and what is refused."""
+"""Ranks with ties: against every order that equal scores can take, and invalid inputs."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_no_candidates_and_no_queries_are_no_error():
 
 
 @pytest.mark.parametrize("k", [0, -1, 1.0, True, "1", None])
-def test_depths_that_are_no_whole_number_from_one_are_refused(k):
+def test_depths_that_are_no_whole_number_from_one_are_rejected(k):
     ranks = ranking.hit_ranks([0], [1], [True], 1)
     for function in (ranking.recall_at, ranking.tied_at):
         with pytest.raises(ScoresError, match="must be a whole number from 1"):
@@ -157,7 +157,7 @@ def test_right_candidates_come_in_any_common_container(right):
         ([0, [[1], [1, 2]], 0], "cannot be read .*a whole number or a list for each row"),
     ],
 )
-def test_right_candidates_that_cannot_be_used_are_refused(right, message):
+def test_right_candidates_that_cannot_be_used_are_rejected(right, message):
     with pytest.raises(ScoresError, match=message):
         ranking.right_candidates(right, np.array([2, 3, 2]))
 
@@ -174,6 +174,6 @@ def test_right_candidates_that_cannot_be_used_are_refused(right, message):
         ([torch.ones(2), torch.ones(2, requires_grad=True)], r"scores of row 1 .*\.detach"),
     ],
 )
-def test_candidate_sets_that_cannot_be_used_are_refused(scores, message):
+def test_candidate_sets_that_cannot_be_used_are_rejected(scores, message):
     with pytest.raises(ScoresError, match=message):
         ranking.candidate_sets(scores)

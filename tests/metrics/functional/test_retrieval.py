@@ -1,4 +1,4 @@
-"""Retrieval: against sorting written out, by arithmetic, under conditions and seeds, and what is refused."""
+"""Retrieval: against sorting written out, by arithmetic, under conditions and seeds, and invalid inputs."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def one_query(candidates, ks, ties):
 
 
 def mean_scores(queries, ks, ties, prefix=""):
-    judged = [one_query(candidates, ks, ties) for candidates in queries]
-    ranks = [place for _, place, _ in judged]
+    scored = [one_query(candidates, ks, ties) for candidates in queries]
+    ranks = [place for _, place, _ in scored]
     return {
-        **{f"{prefix}recall_at_{k}": statistics.fmean(values[i] for values, _, _ in judged) for i, k in enumerate(ks)},
+        **{f"{prefix}recall_at_{k}": statistics.fmean(values[i] for values, _, _ in scored) for i, k in enumerate(ks)},
         f"{prefix}mean_rank": statistics.fmean(ranks),
         f"{prefix}median_rank": statistics.median(ranks),
-        f"{prefix}tie_rate": statistics.fmean(tie for _, _, tie in judged),
+        f"{prefix}tie_rate": statistics.fmean(tie for _, _, tie in scored),
     }
 
 
@@ -87,7 +87,7 @@ def shared_by_hand(scores, right, ks=KS, ties="wrong"):
 
 @pytest.mark.parametrize("ties", kernels.TIES)
 @given(case=shared_pools())
-def test_a_shared_pool_is_judged_as_sorting_says(ties, case):
+def test_a_shared_pool_is_scored_as_sorting_says(ties, case):
     result = retrieval_recall(*case, ks=KS, ties=ties)
     assert result.pop("per_condition") == {}
     assert result == pytest.approx(shared_by_hand(*case, ties=ties))
@@ -95,7 +95,7 @@ def test_a_shared_pool_is_judged_as_sorting_says(ties, case):
 
 @pytest.mark.parametrize("ties", kernels.TIES)
 @given(case=own_pools(), data=st.data())
-def test_candidate_sets_are_judged_as_sorting_says(ties, case, data):
+def test_candidate_sets_are_scored_as_sorting_says(ties, case, data):
     rows, right = case
     labels = data.draw(st.lists(st.sampled_from([4, 5]), min_size=len(rows), max_size=len(rows)))
     result = retrieval_recall(rows, right, pool="own", ks=KS, ties=ties, categories=labels)
@@ -309,7 +309,7 @@ def test_a_caption_of_several_images_is_in_the_cluster_of_the_first():
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("pool", retrieval.POOLS)
 @pytest.mark.parametrize("column", [0, 999])
-def test_a_score_that_is_not_finite_is_refused_and_its_row_named(pool, bad, column):
+def test_a_score_that_is_not_finite_is_rejected_and_its_row_named(pool, bad, column):
     scores = np.ones((600, 1000), dtype=np.float32)  # the rows are in the second and third block
     scores[305, column] = scores[555, 1] = bad
     message = rf"NaN or infinite in rows 305, 555 \(2 of 600 rows.*: {bad};.*Score these candidates again"
@@ -350,7 +350,7 @@ def test_a_score_that_is_not_finite_is_refused_and_its_row_named(pool, bad, colu
         (np.ones((2, 3)), [0, 1], {"ks": [2.5]}, "k is 2.5"),
     ],
 )  # fmt: skip
-def test_a_shared_pool_that_cannot_be_judged_is_refused(scores, right, options, message):
+def test_a_shared_pool_that_is_invalid_is_rejected(scores, right, options, message):
     if options.get("conditions") == "aa":
         options = {**options, "conditions": list("aa")}
     with pytest.raises(ScoresError, match=message):
@@ -367,7 +367,7 @@ def test_a_shared_pool_that_cannot_be_judged_is_refused(scores, right, options, 
         ([[1, 2], [1, 2]], [0, 0], {"seeds": [1, 1]}, 'got seeds with pool="own"'),
     ],
 )
-def test_candidate_sets_that_cannot_be_judged_are_refused(scores, right, options, message):
+def test_candidate_sets_that_is_invalid_are_rejected(scores, right, options, message):
     with pytest.raises(ScoresError, match=message):
         retrieval_recall(scores, right, pool="own", **options)
 

@@ -82,7 +82,7 @@ def test_the_card_quotes_the_counts():
     assert counts["examples"] == [str(GPT4V[category][1]) for category in order]
 
 
-def test_a_category_without_a_form_is_refused_and_its_row_named(metric):
+def test_a_category_without_a_form_is_rejected_and_its_row_named(metric):
     with pytest.raises(ScoresError, match=r"category 'swap_number' in row 1 .*known: replace_obj.*forms"):
         metric.compute(predictions=SCORES[:2], references=[0, 0], categories=["swap_obj", "swap_number"])
     result = metric.compute(
@@ -95,7 +95,7 @@ def test_a_category_without_a_form_is_refused_and_its_row_named(metric):
 
 
 @pytest.mark.parametrize("forms", [None, ["SWAP"], {"swap_obj": 1}, {"swap_obj": ""}])
-def test_forms_that_are_no_mapping_to_names_are_refused(forms):
+def test_forms_that_are_no_mapping_to_names_are_rejected(forms):
     with pytest.raises(ScoresError, match=r"forms is .*; map each category to its form, such as"):
         sugarcrepe_accuracy(SCORES, CORRECT, categories=CATEGORIES, forms=forms)
 

@@ -159,7 +159,7 @@ def test_row_order_and_names_change_nothing(seed):
     assert actual == expected
 
 
-def test_each_category_is_judged_as_if_it_were_alone():
+def test_each_category_is_computed_as_if_it_were_alone():
     scores, clusters, categories = blind_scores(seed=7)
     options = {"confidence": 0.9, "resamples": 200, "permutations": 200}
     result = first_column(scores, clusters=clusters, categories=categories, **options)

@@ -217,7 +217,7 @@ def test_a_single_image_says_nothing_unless_all_right_or_all_wrong():
     assert yes_no_f1([1, 0, 0], [1, 0, 1], clusters=["a"] * 3, confidence=0.9)["macro_f1_interval"] == [0.0, 1.0]
 
 
-CURE = "pass 1 or 0, or yes or no. Map an answer that is neither to the wrong one, so that it is counted"
+REMEDY = "pass 1 or 0, or yes or no. Map an answer that is neither to the wrong one, so that it is counted"
 
 
 @pytest.mark.parametrize(
@@ -225,18 +225,18 @@ CURE = "pass 1 or 0, or yes or no. Map an answer that is neither to the wrong on
     [
         (
             ["yes", "maybe", "no"],
-            rf"of the answers, 'maybe' in row 1 \(1 of 3 rows, counted from 0\) is neither yes nor no; {CURE}",
+            rf"of the answers, 'maybe' in row 1 \(1 of 3 rows, counted from 0\) is neither yes nor no; {REMEDY}",
         ),
-        ([1, 0, 0.7], rf"of the answers, 0\.7 in row 2.*{CURE}"),
-        ([2, 0, 0], f"of the answers, 2(.0)? in row 0.*{CURE}"),
-        ([1, 0, math.nan], f"of the answers, nan in row 2.*{CURE}"),
-        ([1, None, 0], f"of the answers, (None|nan) in row 1.*{CURE}"),
-        (["yes", "no", ""], f"of the answers, '' in row 2.*{CURE}"),
+        ([1, 0, 0.7], rf"of the answers, 0\.7 in row 2.*{REMEDY}"),
+        ([2, 0, 0], f"of the answers, 2(.0)? in row 0.*{REMEDY}"),
+        ([1, 0, math.nan], f"of the answers, nan in row 2.*{REMEDY}"),
+        ([1, None, 0], f"of the answers, (None|nan) in row 1.*{REMEDY}"),
+        (["yes", "no", ""], f"of the answers, '' in row 2.*{REMEDY}"),
         ([], r"answers have shape \(0,\); pass one for each question, at least one"),
         (["yes, there is", "no", "I cannot see one"], r"'yes, there is' in rows 0, 2 \(2 of 3"),
     ],
 )
-def test_answers_that_are_neither_are_refused_and_their_rows_named(said, message):
+def test_answers_that_are_neither_are_rejected_and_their_rows_named(said, message):
     with pytest.raises(ScoresError, match=message):
         yes_no_f1(said, [1, 0, 1])
     with pytest.raises(ScoresError, match=message):
@@ -258,18 +258,18 @@ def test_answers_that_are_neither_are_refused_and_their_rows_named(said, message
         (torch.ones(3, requires_grad=True), "answers cannot be read .*; pass a list with one for each question"),
     ],
 )
-def test_answers_of_another_shape_are_refused(said, message):
+def test_answers_of_another_shape_are_rejected(said, message):
     with pytest.raises(ScoresError, match=message):
         yes_no_f1(said, [1, 0, 1])
 
 
 @pytest.mark.parametrize(("right", "only"), [([1, 1, 1], "yes"), (["no"] * 3, "no")])
-def test_questions_of_one_kind_are_refused_with_the_cure(right, only):
+def test_questions_of_one_kind_are_rejected_with_a_remedy(right, only):
     with pytest.raises(ScoresError, match=f"right answer is '{only}' in all 3 rows of the set; .*Add the others"):
         compute([1, 0, 1], right)
 
 
-def test_a_category_with_questions_of_one_kind_is_refused_and_named():
+def test_a_category_with_questions_of_one_kind_is_rejected_and_named():
     with pytest.raises(ScoresError, match="right answer is 'no' in all 2 rows of the category 'b'"):
         compute([1, 0, 1, 0], [1, 0, 0, 0], categories=["a", "a", "b", "b"])
 

@@ -1,4 +1,4 @@
-"""What holds for every metric module: what must not change its scores, what it refuses, what its results have."""
+"""What holds for every metric module: what must not change its scores, what it rejects, what its results have."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_other_modules_computed_before_do_not_matter(name):
 
 @EVERY
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_a_score_that_is_no_number_is_refused_and_its_row_named(name, bad):
+def test_a_score_that_is_no_number_is_rejected_and_its_row_named(name, bad):
     inputs, case = rows_of(name, seed=5), CASES[name]
     top, *below = case.scores
     row = next(r for r, value in enumerate(inputs[top]) if r > 3 and (not below or value[below[0]]))
@@ -130,7 +130,7 @@ def test_a_score_that_is_no_number_is_refused_and_its_row_named(name, bad):
 
 
 @EVERY
-def test_an_empty_set_is_refused_with_the_cure(name):
+def test_an_empty_set_is_rejected_with_a_remedy(name):
     nothing = {key: [] for key in CASES[name].random(np.random.default_rng(0), 4)}
     with pytest.raises(ScoresError, match=r"at least|there are no"):
         compute(name, nothing)
@@ -150,14 +150,14 @@ def test_an_empty_set_is_refused_with_the_cure(name):
         ({"categories": ["a"]}, r"got (1 )?categories"),
     ],
 )
-def test_options_that_cannot_be_used_are_refused_with_their_cure(name, options, message):
+def test_options_that_cannot_be_used_are_rejected_with_a_remedy(name, options, message):
     with pytest.raises(ScoresError, match=message):
         compute(name, rows_of(name) | options)
 
 
 @EVERY
 @pytest.mark.parametrize("labels", ["categories", "clusters"])
-def test_a_missing_label_is_refused(name, labels):
+def test_a_missing_label_is_rejected(name, labels):
     inputs = rows_of(name)
     if labels in inputs:
         inputs[labels][4] = None
@@ -186,7 +186,7 @@ JUNK = st.recursive(
 @EVERY
 @given(data=st.data())
 @settings(max_examples=60)
-def test_junk_is_judged_or_refused_in_words(name, data):
+def test_junk_is_computed_or_rejected_in_words(name, data):
     module, inputs = load_metric(name), rows_of(name, n=data.draw(st.integers(1, 4)))
     columns = {key: inputs.pop(key) for key in input_names(name)}
     options = {"confidence": 0.9, "resamples": 100} | CASES[name].settings | inputs
@@ -209,7 +209,7 @@ def test_an_unknown_option_names_the_known_ones(name):
 
 
 @EVERY
-def test_a_batch_that_is_refused_leaves_nothing_behind(name):
+def test_a_batch_that_is_rejected_leaves_nothing_behind(name):
     inputs = {key: rows for key, rows in rows_of(name).items() if key in input_names(name)}
     others = {key: rows for key, rows in rows_of(name).items() if key not in inputs}
     module = load_metric(name)
@@ -337,7 +337,7 @@ def four_right(name):
 
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.parametrize("column", [0.9, -0.5])
-def test_a_column_that_is_no_whole_number_is_refused_and_not_cut_off(name, column):
+def test_a_column_that_is_no_whole_number_is_rejected_and_not_cut_off(name, column):
     with pytest.raises(ScoresError, match=rf"is {column} in row 3"):
         compute(name, four_right(name) | {"references": [0, 0, 0, column]})
 

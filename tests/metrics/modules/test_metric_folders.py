@@ -114,7 +114,9 @@ def baselines(name):
     return [dict(zip(keys, row, strict=True)) for row in card_rows(name, "scorer")]
 
 
-BASELINES = [(name, row) for name in NAMES for row in (baselines(name) if (METRICS / name / "README.md").is_file() else [])]
+BASELINES = [
+    (name, row) for name in NAMES for row in (baselines(name) if (METRICS / name / "README.md").is_file() else [])
+]
 
 
 @pytest.mark.parametrize(("name", "row"), BASELINES, ids=[f"{n}-{r['scorer']}-{r.get('ties')}" for n, r in BASELINES])

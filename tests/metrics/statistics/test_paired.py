@@ -49,7 +49,7 @@ def everything_but_draws(result):
     return {key: value for key, value in result.items() if key not in ("difference_interval", "per_category")}
 
 
-def test_each_category_is_judged_as_if_it_were_alone():
+def test_each_category_is_computed_as_if_it_were_alone():
     first, second, clusters, categories = two_models(seed=1)
     result = paired_difference(first, second, clusters=clusters, categories=categories)
     whole = paired_difference(first, second, clusters=clusters)
@@ -323,7 +323,7 @@ def test_memory_stays_flat(scale):
         ([1, 0], [1, 0], {"power": 1.0}, r"power is 1\.0; it must lie strictly between 0 and 1"),
     ],
 )
-def test_unusable_input_is_refused_with_its_cure(first, second, options, message):
+def test_unusable_input_is_rejected_with_a_remedy(first, second, options, message):
     with pytest.raises(ScoresError, match=message):
         paired_difference(first, second, **options)
 
@@ -343,6 +343,6 @@ def test_unusable_input_is_refused_with_its_cure(first, second, options, message
         (lambda: cluster_permutation_test(["x"]), "the differences cannot be read as numbers"),
     ],
 )
-def test_the_tests_refuse_what_they_cannot_judge(call, message):
+def test_the_tests_refuse_what_they_cannot_use(call, message):
     with pytest.raises(ScoresError, match=message):
         call()

@@ -207,6 +207,6 @@ def test_memory_stays_flat_at_the_size_of_sugarcrepe():
         ([1, 0], {"resamples": 1e4}, r"resamples is 10000\.0; it must be a whole number"),
     ],
 )
-def test_unusable_input_is_refused_with_its_cure(values, options, message):
+def test_unusable_input_is_rejected_with_a_remedy(values, options, message):
     with pytest.raises(ScoresError, match=message):
         stats.cluster_bootstrap(values, **options)
