@@ -1,17 +1,12 @@
 """The page of the metric's Space."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
-from vl_assay.metrics.functional.aro import MIN_COUNTS, aro_accuracy
-from vl_assay.metrics.functional.kernels import TIES
+from vl_assay.metrics.aro_itm.spec import SPEC
+from vl_assay.metrics.functional.aro import MIN_COUNTS
 from vl_assay.metrics.modules.page import Column, Page
 
 PAGE = Page(
-    title="ARO ITM",
-    folder=Path(__file__).parent,
-    compute=aro_accuracy,
+    __file__,
+    SPEC,
     # A list, since Order has five captions and the others two.
     inputs={
         "scores": Column("scores of the captions", "list"),
@@ -27,7 +22,7 @@ PAGE = Page(
         ["[0.25, 0.25]", "0", "riding"],
         ["[0.30, 0.29]", "0", "next to"],
     ],
-    options={"task": tuple(MIN_COUNTS), "ties": TIES},
+    options={"task": tuple(MIN_COUNTS)},
 )
 
 if __name__ == "__main__":

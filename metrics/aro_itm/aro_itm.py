@@ -1,17 +1,13 @@
 """ARO accuracy: does a model know which relation, attribute or word order a caption needs to be true of an image?"""
 
-from __future__ import annotations
-
-import datasets
 import evaluate
 
 from vl_assay.metrics.aro_itm.spec import SPEC
 from vl_assay.metrics.modules.citations import ARO
-from vl_assay.metrics.modules.discovery import describe
-from vl_assay.metrics.modules.inputs import CheckedInputs
+from vl_assay.metrics.modules.module import MetricModule
 
 
-class AROITM(CheckedInputs, evaluate.Metric):
+class AROITM(MetricModule, evaluate.Metric):
     """Share of examples whose correct caption outscores all others, with ARO's macro averages; higher is better.
 
     Examples:
@@ -29,18 +25,6 @@ class AROITM(CheckedInputs, evaluate.Metric):
     """
 
     spec = SPEC
-
-    def _info(self) -> evaluate.MetricInfo:
-        return evaluate.MetricInfo(
-            **describe(type(self)),
-            citation=ARO,
-            features=datasets.Features(
-                {
-                    "predictions": datasets.Sequence(datasets.Value("float64")),
-                    # As int64 a column of 0.9 would become 0 without notice.
-                    "references": datasets.Value("float64"),
-                }
-            ),
-            reference_urls=["https://arxiv.org/abs/2210.01936"],
-            codebase_urls=["https://github.com/mertyg/vision-language-models-are-bows"],
-        )
+    bibtex = ARO
+    papers = ("https://arxiv.org/abs/2210.01936",)
+    code = ("https://github.com/mertyg/vision-language-models-are-bows",)

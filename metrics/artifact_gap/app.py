@@ -1,20 +1,13 @@
 """The page of the metric's Space."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
-from vl_assay.metrics.functional.kernels import TIES
-from vl_assay.metrics.functional.symmetry import artifact_gap
-from vl_assay.metrics.modules.page import Column, Page
+from vl_assay.metrics.artifact_gap.spec import SPEC
+from vl_assay.metrics.modules.page import CAPTION_PAIR, Column, Page
 
 PAGE = Page(
-    title="Artefact Gap",
-    folder=Path(__file__).parent,
-    compute=artifact_gap,
+    __file__,
+    SPEC,
     inputs={
-        "scores": [Column("score of caption 0"), Column("score of caption 1")],
-        "correct": Column("correct caption"),
+        **CAPTION_PAIR,
         "categories": Column("category", "label"),
         "clusters": Column("image", "label"),
     },
@@ -28,7 +21,6 @@ PAGE = Page(
         ["-12", "-8", "0", "swap", "2"],
         ["-26", "-30", "0", "swap", "3"],
     ],
-    options={"ties": TIES},
 )
 
 if __name__ == "__main__":

@@ -1,17 +1,13 @@
-"""Artefact gap: how far a model that never sees the image tells the correct caption from the hard negative."""
+"""Artefact gap: how well a model that never sees the image separates the correct caption from the hard negative."""
 
-from __future__ import annotations
-
-import datasets
 import evaluate
 
 from vl_assay.metrics.artifact_gap.spec import SPEC
 from vl_assay.metrics.modules.citations import SUGARCREPE
-from vl_assay.metrics.modules.discovery import describe
-from vl_assay.metrics.modules.inputs import CheckedInputs
+from vl_assay.metrics.modules.module import MetricModule
 
 
-class ArtifactGap(CheckedInputs, evaluate.Metric):
+class ArtifactGap(MetricModule, evaluate.Metric):
     """What blind (text-only) scores give away of a benchmark: 0.5 accuracy and symmetric gaps are a sound benchmark.
 
     Examples:
@@ -23,18 +19,6 @@ class ArtifactGap(CheckedInputs, evaluate.Metric):
     """
 
     spec = SPEC
-
-    def _info(self) -> evaluate.MetricInfo:
-        return evaluate.MetricInfo(
-            **describe(type(self)),
-            citation=SUGARCREPE,
-            features=datasets.Features(
-                {
-                    "predictions": datasets.Sequence(datasets.Value("float64")),
-                    # As int64 a column of 0.9 would become 0 without notice.
-                    "references": datasets.Value("float64"),
-                }
-            ),
-            reference_urls=["https://arxiv.org/abs/2306.14610"],
-            codebase_urls=["https://github.com/RAIVNLab/sugar-crepe"],
-        )
+    bibtex = SUGARCREPE
+    papers = ("https://arxiv.org/abs/2306.14610",)
+    code = ("https://github.com/RAIVNLab/sugar-crepe",)

@@ -1,7 +1,5 @@
 """What captions alone give away."""
 
-from __future__ import annotations
-
 from ..contract.spec import MetricSpec, ScoreSpec
 from ..functional.symmetry import artifact_gap
 

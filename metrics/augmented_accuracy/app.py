@@ -1,25 +1,12 @@
 """The page of the metric's Space."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
-from vl_assay.metrics.functional.hard_positives import augmented_accuracy
-from vl_assay.metrics.functional.kernels import TIES
-from vl_assay.metrics.modules.page import Column, Page
+from vl_assay.metrics.augmented_accuracy.spec import SPEC
+from vl_assay.metrics.modules.page import CAPTION_TRIPLE, Column, Page
 
 PAGE = Page(
-    title="Augmented Test Accuracy",
-    folder=Path(__file__).parent,
-    compute=augmented_accuracy,
-    inputs={
-        "scores": [
-            Column("score of the original"),
-            Column("score of the hard positive"),
-            Column("score of the hard negative"),
-        ],
-        "categories": Column("category", "label"),
-    },
+    __file__,
+    SPEC,
+    inputs={**CAPTION_TRIPLE, "categories": Column("category", "label")},
     # The images of the paper's figure 3, as two models score them.
     example=[
         ["0.203", "0.217", "0.210", "CLIP"],
@@ -31,7 +18,6 @@ PAGE = Page(
         ["0.146", "0.139", "0.142", "DAC-LLM"],
         ["0.103", "0.095", "0.102", "DAC-LLM"],
     ],
-    options={"ties": TIES},
 )
 
 if __name__ == "__main__":

@@ -1,18 +1,14 @@
 """Augmented test accuracy: does a model rank a caption and its hard positive, both true, above the hard negative?"""
 
-from __future__ import annotations
-
-import datasets
 import evaluate
 
 from vl_assay.metrics.augmented_accuracy.spec import SPEC
 from vl_assay.metrics.modules.citations import HARD_POSITIVES
-from vl_assay.metrics.modules.discovery import describe
-from vl_assay.metrics.modules.inputs import CheckedInputs
+from vl_assay.metrics.modules.module import MetricModule
 
 
-class AugmentedAccuracy(CheckedInputs, evaluate.Metric):
-    """Share of examples in which both true captions outscore the hard negative; higher is better.
+class AugmentedAccuracy(MetricModule, evaluate.Metric):
+    """Share of examples in which both positive captions outscore the hard negative; higher is better.
 
     Examples:
         >>> import evaluate
@@ -23,12 +19,6 @@ class AugmentedAccuracy(CheckedInputs, evaluate.Metric):
     """
 
     spec = SPEC
-
-    def _info(self) -> evaluate.MetricInfo:
-        return evaluate.MetricInfo(
-            **describe(type(self)),
-            citation=HARD_POSITIVES,
-            features=datasets.Features({"predictions": datasets.Sequence(datasets.Value("float64"))}),
-            reference_urls=["https://arxiv.org/abs/2409.17958"],
-            codebase_urls=["https://github.com/amitakamath/hard_positives"],
-        )
+    bibtex = HARD_POSITIVES
+    papers = ("https://arxiv.org/abs/2409.17958",)
+    code = ("https://github.com/amitakamath/hard_positives",)

@@ -1,7 +1,5 @@
 """Brittleness."""
 
-from __future__ import annotations
-
 from ..contract.spec import MetricSpec, ScoreSpec
 from ..functional.hard_positives import brittleness
 

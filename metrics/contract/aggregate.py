@@ -1,7 +1,6 @@
-"""From examples to what a metric reports: averages, categories, macro averages, intervals, spread over subsets.
+"""Aggregation of per-example scores: averages, categories, macro averages, intervals, spread over subsets.
 
-Written once for all scores: a mean is resampled through the sums of its clusters, any other score through its
-`Estimator`.
+A mean is resampled through the sums of its clusters, any other score through its `Estimator`.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ _SUBSAMPLE_SHARE = 0.9
 
 
 class SummaryOptions(TypedDict, total=False):
-    """How every metric sums up; all of it is optional.
+    """The options of aggregation that all metrics have.
 
     Keys:
         categories: one label per example, compared as text; or a list of labels for each, which then counts in every
             one of them, and in none where it is empty. Without them macro averages equal micro averages.
         clusters: one label per example, its image. Without them each example is its own cluster, and the intervals
             are too narrow where several examples share an image. Unused without ``confidence``.
-        confidence: coverage of the intervals, strictly between 0 and 1, such as 0.95; without it there are none.
+        confidence: coverage of the intervals, strictly between 0 and 1, such as 0.95; no intervals by default.
         resamples: number of bootstrap resamples, at least 100.
         seed: seed of the resampling, a whole number from 0; 0 by default.
         subsamples: number of random 90 % subsets of the examples whose scores are computed for their standard
@@ -64,7 +63,7 @@ class _How(NamedTuple):
 def metric_function(
     *, resamples: int = RESAMPLES, subsamples: int = 0
 ) -> Callable[[Callable[..., Examples]], MetricFunction]:
-    """Make a metric of a function that returns `Examples`: called, it aggregates them.
+    """Decorate a function that returns `Examples`, so that a call aggregates them.
 
     Args:
         resamples, subsamples: the defaults of these options.
@@ -82,7 +81,8 @@ def metric_function(
             check_whole(subsamples=(how["subsamples"], 0))
             return aggregate(per_example(*columns, **options), **how)
 
-        parameters = [*_spelt_out(per_example), *(_option(name, default) for name, default in own.items())]
+        parameters = _parameters(per_example)
+        parameters += [_option(name, SummaryOptions.__annotations__[name], default) for name, default in own.items()]
         metric.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": dict[str, Any]}
         metric.__dict__["__signature__"] = inspect.Signature(parameters, return_annotation=dict[str, Any])
         found = cast(MetricFunction, metric)
@@ -95,7 +95,7 @@ def metric_function(
 def with_examples(
     per_example: Callable[..., Examples],
 ) -> Callable[[Callable[..., dict[str, Any]]], MetricFunction]:
-    """Make a metric of a function that aggregates in its own way, and one that returns its `Examples`."""
+    """Decorate a function that aggregates in another way with the one that returns its `Examples`."""
 
     def decorate(function: Callable[..., dict[str, Any]]) -> MetricFunction:
         found = cast(MetricFunction, function)
@@ -105,20 +105,24 @@ def with_examples(
     return decorate
 
 
-def _spelt_out(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters of a function, those of an unpacked mapping of labels one by one."""
+def option_names(function: Callable[..., Any]) -> list[str]:
+    """The keyword options of a metric's function, those of an unpacked mapping included."""
+    return [each.name for each in _parameters(function) if each.kind is each.KEYWORD_ONLY]
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function, those of an unpacked mapping one by one."""
     found = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:
             [options] = get_args(get_type_hints(function)[parameter.name])
-            found += [_option(name, None) for name in options.__annotations__]
+            found += [_option(name, annotation, None) for name, annotation in options.__annotations__.items()]
         else:
             found.append(parameter)
     return found
 
 
-def _option(name: str, default: Any) -> inspect.Parameter:
-    annotation = SummaryOptions.__annotations__[name]
+def _option(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
@@ -137,7 +141,7 @@ def aggregate(
         confidence, resamples, seed, subsamples: see `SummaryOptions`.
 
     Returns:
-        Plain Python numbers, so that ``json.dumps`` takes it as it is:
+        Plain Python numbers, so that ``json.dumps`` accepts them:
 
         - each score by its name, over all examples; None where it is undefined;
         - ``macro_<score>`` for the means, the unweighted mean over categories, the same as the mean over examples where
@@ -145,9 +149,9 @@ def aggregate(
         - ``tie_rate``, the share of examples that a tie decides, and ``n``, their number;
         - ``per_category``: for each category, in the order of first appearance, its scores, ``tie_rate`` and ``n``;
         - the tables, parts and counts of the metric;
-        - with ``confidence``: ``confidence``, and beside each score ``<score>_interval`` as [low, high], in the
-          categories too (see ``stats.cluster_bootstrap``); None where resamples do not spread and nothing else is
-          known;
+        - with ``confidence``: ``confidence``, and with each score ``<score>_interval`` as [low, high], in the
+          categories too (see ``bootstrap.cluster_bootstrap``); None where resamples do not spread and no exact
+          interval is known;
         - with ``subsamples``: ``<score>_subsample_std``, the standard deviation of the score over these subsets, which
           TRICD's authors take for the smallest gap that separates two models; None below 5 examples, whose 90 % are all
           of them, and where fewer than two subsets define the score.
@@ -158,7 +162,7 @@ def aggregate(
     Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), Table 6, for the macro average; TRICD
     (Kamath, Price et al., 2023), section 5.3, for the subsets.
 
-    >>> from .contract import make_examples
+    >>> from vl_assay.metrics.contract.spec import make_examples
     >>> found = make_examples({"accuracy": [1, 1, 0]}, [False, False, True], categories=["add", "add", "swap"])
     >>> result = aggregate(found)
     >>> result["macro_accuracy"], result["per_category"]["swap"]
@@ -322,7 +326,7 @@ def _of_weights(estimator: Estimator, examples: Examples, how: _How) -> dict[str
 
 
 def _percentiles(estimator: Estimator, values: Floats, confidence: float) -> dict[str, list[float] | None]:
-    """Percentile intervals of scores in columns; None where resamples do not spread: they then say nothing."""
+    """Percentile intervals of scores in columns; None where resamples do not spread."""
     found: dict[str, list[float] | None] = {}
     for name, column in zip(estimator.names, values.T, strict=True):
         low, high = percentile_interval(column, confidence) if np.isfinite(column).any() else (0.0, 0.0)

@@ -1,4 +1,4 @@
-"""Scores that are no means over examples, as functions of example weights: F1, average precision, medians."""
+"""Scores that are not means over examples, as functions of example weights: F1, average precision, medians."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Numbers = NDArray[np.intp]
 
 
 class Estimator(ABC):
-    """Scores that are no means over examples, such as an average precision, as functions of example weights.
+    """Scores that are not means over examples, such as an average precision, as functions of example weights.
 
     Attributes:
         names: the scores that it estimates.

@@ -1,9 +1,8 @@
-"""The contract of a metric: what it says of itself, and what it makes of each example before anything is averaged.
+"""The contract of a metric: its specification, and its per-example scores.
 
-A metric declares a `MetricSpec` and a function that returns `Examples`. All that is computed from there on is written
-once, for every score, as a function of example weights: averages and intervals in ``aggregate``, differences between
-models in ``differences``. A score that is a mean needs nothing but its value for each example; any other brings an
-`Estimator`.
+A metric declares a `MetricSpec` and a function that returns `Examples`. Everything else is computed from them for all
+scores alike: averages and intervals in ``aggregate``, differences between models in ``differences``. A score that is
+not a mean over examples brings an `Estimator`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from ..functional.kernels import TIES, Labels, as_list, check_credit, label_codes
+from ..functional.kernels import TIES, Labels, as_list, check_values, label_codes
 from .estimators import Estimator, Floats, Numbers
 
 TASK_TYPES = ("matching", "groups", "retrieval", "detection", "vqa", "text", "comparison")
@@ -40,8 +39,8 @@ class ScoreSpec:
     Args:
         name: its key in the metric's results; a trailing ``*`` stands for any ending, as in ``recall_at_*``.
         higher_is_better: whether the better model has the higher value.
-        chance: what scoring at random gets, a fraction in [0, 1]; None where it follows from the inputs, which then say
-            so in `Examples.chance`, or where it is not known.
+        chance: the score of random predictions, in [0, 1]; None where it is unknown or depends on the inputs: see
+            `Examples.chance`.
         in_tables: whether tables and the leaderboard show it.
     """
 
@@ -57,7 +56,7 @@ class ScoreSpec:
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """What a metric says of itself: ``SPEC`` in ``spec.py`` of its folder.
+    """The specification of a metric: ``SPEC`` in ``spec.py`` of its folder.
 
     Args:
         function: the metric: called, it returns scores; its ``per_example`` returns `Examples`.
@@ -68,8 +67,7 @@ class MetricSpec:
         main_score: the one for plots, verdicts and model selection; the first by default.
         ties: the tie policy of its paper; None where nothing can be tied.
         tie_policies: those that its function knows.
-        label: what tells its scores from those of the same name of other metrics, such as "CPD"; empty where nothing
-            has to.
+        label: distinguishes its scores from those of the same name of other metrics, such as "CPD"; may be empty.
     """
 
     function: MetricFunction
@@ -89,16 +87,12 @@ class MetricSpec:
             raise ValueError(f"the main score {self.main_score!r} is not among the scores")
 
     def score(self, name: str) -> ScoreSpec | None:
-        """The score of a key of results, macro averages included; None where it is none."""
+        """The score of a key of results, macro averages included; None for any other key."""
         names = (name, name.removeprefix("macro_"))
         return next((score for each in names for score in self.scores if score.is_of(each)), None)
 
     def is_higher_better(self, name: str) -> bool:
-        """Whether the better model has the higher value of a score, by its key in results.
-
-        Raises:
-            ValueError: the metric has no such score.
-        """
+        """Whether the higher value of a score, by its key in results, is better; ValueError for other keys."""
         score = self.score(name)
         if score is None:
             raise ValueError(f"{name!r} is no score; there are {', '.join(each.name for each in self.scores)}")
@@ -122,7 +116,7 @@ def _no_facts(numbers: Numbers | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Examples:
-    """What a metric makes of each example: its value for every score, before anything is averaged.
+    """The per-example scores of a metric.
 
     Make it with `make_examples`, which checks.
 
@@ -135,18 +129,18 @@ class Examples:
         clusters: int array of shape (n,): equal for examples that are not independent.
         membership: the examples that count in a category, and the category of each of these places; None without
             categories.
-        names: what tells the examples of one row apart, or None.
+        names: distinguish the examples of one row, or None.
         left_out: why input rows count in no score, by row.
         rare: categories that are in no macro average, and why.
-        estimators: of the scores that are no means.
+        estimators: of the scores that are not means.
         tables: by name, values that are shown side by side, such as the shares of rankings: for each label an array of
             shape (n,). Without bounds.
         parts: by name, groups of categories with averages of their own: for each label the names of its categories.
-        facts: counts that go beside the scores, of all examples (None) or of some.
+        facts: counts that are reported with the scores, of all examples (None) or of some.
         chance: what scoring at random gets on these inputs, by score.
         with_macro: whether means have macro averages.
         with_tie_rate: whether the share of ties is a number of the results.
-        has_ties: whether `tied` says anything; not where there are no ties, or none of single examples.
+        has_ties: whether `tied` is meaningful; false for metrics without ties of single examples.
         category_key: the key of the results by category.
     """
 
@@ -173,7 +167,7 @@ class Examples:
 
     @cached_property
     def categories(self) -> dict[str, Numbers]:
-        """The numbers of the examples in each category, in the order of first appearance; empty without categories."""
+        """The indices of the examples in each category, in the order of first appearance; empty without categories."""
         return _grouped(self.membership)
 
     @property
@@ -187,7 +181,7 @@ class Examples:
         return [*self.values, *(name for estimator in self.estimators for name in estimator.names)]
 
     def estimator(self, score: str) -> Estimator:
-        """The estimator of a score that is no mean."""
+        """The estimator of a score that is not a mean."""
         return next(estimator for estimator in self.estimators if score in estimator.names)
 
     def select(self, numbers: Numbers, *, with_categories: bool = False) -> Examples:
@@ -224,10 +218,10 @@ def make_examples(
     *,
     categories: Labels | None = None,
     clusters: Labels | None = None,
-    may_lack: bool = False,
+    allow_nan: bool = False,
     **others: Any,
 ) -> Examples:
-    """Check what a metric made of its examples, and put it together.
+    """Validate per-example scores and put them together.
 
     Args:
         values: for each score's name an array-like of shape (n,), in [0, 1].
@@ -235,11 +229,11 @@ def make_examples(
         categories: one label per example, compared as text; or a list of labels for each, which then counts in every
             one of them, and in none where it is empty.
         clusters: one label per example, its image; without them each example is its own cluster.
-        may_lack: whether NaN may say that an example is not of a score.
+        allow_nan: whether NaN may stand for an example that is not of a score.
         others: further fields of `Examples`.
 
     Returns:
-        The examples; their rows are 0 to n - 1 where `others` do not say which they are.
+        The examples; their rows are 0 to n - 1 by default.
 
     Raises:
         ScoresError: no examples, unequal lengths, a value outside [0, 1] or NaN, or a missing label.
@@ -248,11 +242,11 @@ def make_examples(
     >>> {name: numbers.tolist() for name, numbers in found.categories.items()}
     {'add': [0], 'swap': [1]}
     """
-    checked = {name: check_credit(each, may_lack) for name, each in values.items()}
+    checked = {name: check_values(each, allow_nan) for name, each in values.items()}
     flags = np.asarray(tied, dtype=bool)
     n = len(next(iter(checked.values()))) if checked else len(flags)
     if flags.shape != (n,):
-        raise ScoresError(f"{flags.size} tie flags came for {n} credits; pass one per example")
+        raise ScoresError(f"got {flags.size} tie flags for {n} examples; pass one per example")
     return Examples(
         rows=others.pop("rows", np.arange(n)),
         values=checked,
@@ -264,13 +258,10 @@ def make_examples(
 
 
 def category_numbers(categories: Labels | None, n: int) -> dict[str, Numbers]:
-    """The numbers of the examples in each category, in the order of first appearance; empty without categories.
+    """The indices of the examples in each category, in the order of first appearance; empty without categories.
 
     Raises:
-        ScoresError: another number of labels than examples, or an example without a label.
-
-    >>> category_numbers([["a", "b"], "a"], 2)
-    {'a': array([0, 1]), 'b': array([0])}
+        ScoresError: as `memberships`.
     """
     return _grouped(memberships(categories, n))
 
@@ -296,13 +287,13 @@ def memberships(categories: Labels | None, n: int) -> tuple[Numbers, list[Any]] 
     """Which example counts in which category.
 
     Args:
-        categories: one label per example, or a list of labels per example, empty for an example that is in none;
+        categories: one label per example, or a list of labels per example, empty for an example without a category;
             ``None`` for a set without categories.
         n: number of examples.
 
     Returns:
-        Two sequences of the same length: the examples' numbers, and the label in which each of them counts. With one
-        label per example the first is 0 to n - 1. None without categories.
+        The indices of examples, and the label in which each of them counts; None without categories. With one label per
+        example the indices are 0 to n - 1.
 
     Raises:
         ScoresError: another number of labels than examples, or a label that is missing.
@@ -322,9 +313,7 @@ def memberships(categories: Labels | None, n: int) -> tuple[Numbers, list[Any]] 
     except TypeError:
         raise ScoresError("a category is a list of lists; pass one label per example, or one list of labels") from None
     if len(groups) != n:
-        raise ScoresError(
-            f"{len(groups)} categories came for {n} examples; pass one label, or a list of them, for each"
-        )
+        raise ScoresError(f"got {len(groups)} categories for {n} examples; pass one label, or a list of them, for each")
     if not any(groups):
         raise ScoresError("no example has a category; pass some, or leave categories out")
     numbers = np.repeat(np.arange(n), [len(group) for group in groups])

@@ -1,17 +1,13 @@
 """Average precision of contextual phrase detection: find what a phrase means, if and only if the caption is true."""
 
-from __future__ import annotations
-
-import datasets
 import evaluate
 
 from vl_assay.metrics.cpd_ap.spec import SPEC
 from vl_assay.metrics.modules.citations import TRICD
-from vl_assay.metrics.modules.discovery import describe, detection_features
-from vl_assay.metrics.modules.inputs import BoxInputs
+from vl_assay.metrics.modules.module import MetricModule
 
 
-class CPDAP(BoxInputs, evaluate.Metric):
+class CPDAP(MetricModule, evaluate.Metric):
     """AP, AP50 and AP75 with one precision-recall curve over all phrases; higher is better.
 
     Examples:
@@ -32,12 +28,6 @@ class CPDAP(BoxInputs, evaluate.Metric):
     """
 
     spec = SPEC
-
-    def _info(self) -> evaluate.MetricInfo:
-        return evaluate.MetricInfo(
-            **describe(type(self)),
-            citation=TRICD,
-            features=datasets.Features(detection_features()),
-            reference_urls=["https://ashkamath.github.io/TRICD/"],
-            codebase_urls=["https://github.com/ashkamath/TRICD"],
-        )
+    bibtex = TRICD
+    papers = ("https://ashkamath.github.io/TRICD/",)
+    code = ("https://github.com/ashkamath/TRICD",)

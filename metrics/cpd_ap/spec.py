@@ -1,7 +1,5 @@
 """Average precision of contextual phrase detection."""
 
-from __future__ import annotations
-
 from ..contract.spec import MetricSpec, ScoreSpec
 from ..functional.cpd import cpd_ap
 from ..functional.detection import TIES

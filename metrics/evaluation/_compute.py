@@ -13,10 +13,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from ..common.errors import PredictionsError, UnknownNameError
-from ..contract.aggregate import RESAMPLES, aggregate
+from ..contract.aggregate import RESAMPLES, aggregate, option_names
 from ..contract.spec import Examples, MetricSpec
 from ..modules.discovery import get_spec, metric_names
-from ..modules.inputs import option_names
 from ..records.predictions import Predictions, file_hash, read_predictions
 from ..records.results import Result
 from ..records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, VQARow

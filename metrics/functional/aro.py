@@ -1,4 +1,4 @@
-"""ARO: relations, attributes and word order, with the averages of its paper."""
+"""ARO: matching accuracy by relation, attribute pair or word order, with the averages of the paper."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from ..common.errors import ScoresError, UnknownNameError
 from ..contract.aggregate import metric_function
 from ..contract.spec import Described, Examples, make_examples
-from .kernels import Labels, as_list, cluster_codes, label_codes, match_credit
+from .kernels import Labels, as_list, cluster_codes, label_codes, match_scores
 
 # For each task, the least number of examples with which a category enters the macro average.
 MIN_COUNTS = {"relation": 1, "attribution": 25, "order": 1}
@@ -73,7 +73,7 @@ def aro_accuracy(
     """Matching accuracy with ARO's macro averages; higher is better.
 
     The macro average is the unweighted mean over relations (VG-Relation) or attribute pairs (VG-Attribution). Two kinds
-    of categories are set apart, and counted in the result:
+    of categories are excluded from averages, and counted in the result:
 
     - symmetric relations, such as "next to": both captions are true, so these examples are in no score;
     - categories with fewer than `min_count` examples: they are in ``accuracy`` and ``per_category``, but not in the
@@ -85,7 +85,7 @@ def aro_accuracy(
         correct: array-like of shape (n,), the column of the correct caption in each row.
         task: ``"relation"``, ``"attribution"`` or ``"order"``. With ``"relation"`` the categories are relations, the
             symmetric ones are left out, and the spatial relations and verbs of the paper's Table 2 get averages.
-        ties: what a tie for the highest score earns: ``"wrong"`` 0, ``"half"`` 1 over the number of captions that share
+        ties: how a tie for the highest score counts: ``"wrong"`` 0, ``"half"`` 1 over the number of captions that share
             it, ``"right"`` 1.
         keep_symmetric: count the symmetric relations like any other.
         min_count: least number of examples with which a category enters the macro average, at least 1; by default 25
@@ -94,14 +94,14 @@ def aro_accuracy(
             as "small & brown"), clusters; and further options: see ``aggregate.SummaryOptions``.
 
     Returns:
-        ``accuracy``, ``macro_accuracy`` (``None`` when no category has enough examples), ``tie_rate``, ``n`` (judged
-        examples), ``per_category``, ``per_group`` (``spatial`` and ``verb`` for relations), ``n_symmetric`` (examples
+        ``accuracy``, ``macro_accuracy`` (``None`` when no category has enough examples), ``tie_rate``, ``n`` (examples
+        that count), ``per_category``, ``per_group`` (``spatial`` and ``verb`` for relations), ``n_symmetric`` (examples
         left out), ``rare`` (categories not in the macro average, with their counts), and with ``confidence`` the
         intervals.
 
     Raises:
-        ScoresError: scores, indices, labels or options that cannot be judged, or nothing but symmetric relations.
-        UnknownNameError: no such task or tie policy.
+        ScoresError: invalid scores, indices, labels or options, or only symmetric relations.
+        UnknownNameError: an unknown task or tie policy.
 
     Source: When and why vision-language models behave like bags-of-words (Yuksekgonul et al., ICLR 2023), sections
     2.1 to 2.3, appendix A.1 and Tables 2 and 5.
@@ -112,10 +112,10 @@ def aro_accuracy(
     (0.75, 3, 1)
     """
     least = _least_count(task, min_count)
-    credit, tied = match_credit(scores, correct, ties)
+    values, tied = match_scores(scores, correct, ties)
     categories = labels.get("categories")
-    relations = None if categories is None else _category_names(categories, len(credit))
-    kept = np.ones(len(credit), dtype=bool)
+    relations = None if categories is None else _category_names(categories, len(values))
+    kept = np.ones(len(values), dtype=bool)
     if task == "relation" and relations is not None and not keep_symmetric:
         kept = np.array([relation not in SYMMETRIC for relation in relations])
     if not kept.any():
@@ -128,11 +128,11 @@ def aro_accuracy(
     counts = Counter(counted or ())
     rare = {name: n for name, n in counts.items() if n < least}
     examples = make_examples(
-        {"accuracy": credit[rows]},
+        {"accuracy": values[rows]},
         tied[rows],
         rows=rows,
         categories=counted,
-        clusters=cluster_codes(labels.get("clusters"), len(credit))[rows],
+        clusters=cluster_codes(labels.get("clusters"), len(values))[rows],
         left_out=dict.fromkeys(np.flatnonzero(~kept).tolist(), "symmetric relation"),
         chance={"accuracy": 1 / np.shape(scores)[1]},
         rare=dict.fromkeys(rare, f"fewer than {least} examples"),

@@ -22,7 +22,7 @@ BoxFormat = str | Mapping[str, str] | Sequence[str]
 
 # The area of a box of this size is far from overflow, so that no overlap can become NaN.
 _LARGEST = 1e100
-# Beyond it float64 no longer tells whole numbers apart.
+# Beyond it float64 cannot represent all whole numbers.
 _LARGEST_EXACT = 2**53 - 1
 
 
@@ -32,7 +32,7 @@ class Detections(NamedTuple):
     Attributes:
         rows: intp array of shape (m,), the row of each box, ascending, from 0 to n_rows - 1.
         boxes: float64 array of shape (m, 4), XYXY: x1, y1, x2, y2 with x1 <= x2 and y1 <= y2.
-        scores: float64 array of shape (m,), finite; higher means surer.
+        scores: float64 array of shape (m,), finite; higher means more confident.
         phrase_ids: int64 array of shape (m,), from 0.
         n_rows: number of rows, with those that have no box.
     """
@@ -58,26 +58,26 @@ def read_boxes(
     references: Iterable[Mapping[str, Any]],
     box_format: BoxFormat = RELEASED_FORMATS,
 ) -> tuple[Detections, Truths]:
-    """Read a dataset's predictions and references into flat arrays, and refuse what cannot be judged.
+    """Read a dataset's predictions and references into flat arrays, and validate them.
 
     A row is an image-caption pair. One without predictions or without ground truth has empty lists: the model
     abstains, or the caption does not describe the image. A box may have zero area. The inputs are not changed.
 
     Args:
         predictions: n mappings with ``boxes`` (four finite numbers each), ``scores`` (finite; higher means
-            surer) and ``phrase_ids`` (whole numbers from 0), which are lists or arrays of one length.
+            more confident) and ``phrase_ids`` (whole numbers from 0), which are lists or arrays of one length.
         references: n mappings with ``boxes`` and ``phrase_ids``.
         box_format: ``"xyxy"`` (x1, y1, x2, y2) or ``"xywh"`` (x1, y1, width, height) for both sides; or, for
             each, a mapping with the keys ``"predictions"`` and ``"references"``, or a pair in this order. The
             default is that of TRICD's released files, XYXY against XYWH. It is never guessed.
 
     Returns:
-        The predicted boxes and the ground truth, all XYXY, in the order in which they came.
+        The predicted boxes and the ground truth, all XYXY, in the order of the inputs.
 
     Raises:
         ScoresError: no rows, another number of predictions than of references, keys that are missing or
             unknown, lengths that differ, a box without four numbers, a coordinate or score that is NaN,
-            infinite or missing, a negative width or height, or a phrase id that is no whole number from 0.
+            infinite or missing, a negative width or height, or a phrase id that is not a whole number from 0.
             The message names the rows and the first box, both counted from 0.
         UnknownNameError: a box format that does not exist.
 
@@ -93,7 +93,7 @@ def read_boxes(
     found, given = map(len, sides.values())
     if found != given:
         raise ScoresError(
-            f"{found} rows of predictions came for {given} rows of references; pass one of each per "
+            f"got {found} rows of predictions for {given} rows of references; pass one of each per "
             "image-caption pair, in one order, with empty lists where there is no box"
         )
     if not found:
@@ -125,7 +125,7 @@ def box_iou(boxes: ArrayLike, others: ArrayLike) -> NDArray[np.float64]:
     """
     first, second = np.asarray(boxes, dtype=np.float64), np.asarray(others, dtype=np.float64)
     if first.ndim != 2 or first.shape != second.shape or first.shape[1] != 4:
-        raise ScoresError(f"boxes of shapes {first.shape} and {second.shape} came; pass two arrays of shape (p, 4)")
+        raise ScoresError(f"got boxes of shapes {first.shape} and {second.shape}; pass two arrays of shape (p, 4)")
     x1, y1, x2, y2 = first.T
     left, top, right, bottom = second.T
     width = np.minimum(x2, right) - np.maximum(x1, left)
@@ -166,8 +166,8 @@ def _read_side(table: list[Mapping[str, Any]], side: str, box_format: str) -> di
     lengths = {key: np.fromiter(map(len, column), np.intp, len(table)) for key, column in columns.items()}
     bad = np.any([lengths[key] != lengths["boxes"] for key in keys], axis=0)
     if bad.any():
-        came = ", ".join(f"{lengths[key][bad.argmax()]} {key}" for key in keys)
-        raise ScoresError(f"the {side} have {came} in {name_rows(bad)}; their numbers must be equal in each row")
+        given = ", ".join(f"{lengths[key][bad.argmax()]} {key}" for key in keys)
+        raise ScoresError(f"the {side} have {given} in {name_rows(bad)}; their numbers must be equal in each row")
     flat = _Flat(np.repeat(np.arange(len(table)), lengths["boxes"]), len(table), side)
     values = {
         "rows": flat.rows,
@@ -189,12 +189,12 @@ def check_keys(table: list[Any], side: str) -> None:
         return
     row = table[bad.argmax()]
     if not isinstance(row, Mapping):
-        came = f"are of type {type(row).__name__}"
+        given = f"are of type {type(row).__name__}"
     elif missing := [key for key in keys if key not in row]:
-        came = f"lack {', '.join(missing)}"
+        given = f"lack {', '.join(missing)}"
     else:
-        came = f"have the unknown key {next(key for key in row if key not in keys)!r}"
-    raise ScoresError(f"the {side} {came} in {name_rows(bad)}; each row must be a mapping with just {', '.join(keys)}")
+        given = f"have the unknown key {next(key for key in row if key not in keys)!r}"
+    raise ScoresError(f"the {side} {given} in {name_rows(bad)}; each row must be a mapping with just {', '.join(keys)}")
 
 
 def _read_lists(column: list[Any], key: str, side: str) -> list[Sequence[Any]]:
@@ -219,7 +219,7 @@ def _as_list(value: Any) -> Sequence[Any] | None:
 
 
 def _as_numbers(values: Sequence[Any]) -> NDArray[Any] | None:
-    """Values as an array of numbers, ``None`` if one of them is none: text, which NumPy would parse, is none."""
+    """Values as an array of numbers; ``None`` if one is not a number. Text, which NumPy would parse, is not."""
     try:
         array = np.array(values) if len(values) else np.empty(0)
     except (TypeError, ValueError, RuntimeError, OverflowError):
@@ -235,25 +235,25 @@ class _Flat(NamedTuple):
     side: str
 
     def read_boxes(self, boxes: Iterable[Any], box_format: str) -> NDArray[np.float64]:
-        came = listed = list(boxes)
-        if not set(map(type, came)) <= {list, tuple}:
-            listed = [_as_list(box) or () for box in came]
+        given = listed = list(boxes)
+        if not set(map(type, given)) <= {list, tuple}:
+            listed = [_as_list(box) or () for box in given]
         if not set(map(len, listed)) <= {4}:
             bad = np.array([len(box) != 4 for box in listed], dtype=bool)
-            self.refuse(bad, "a box must be a list of four numbers", came[bad.argmax()])
+            self.fail(bad, "a box must be a list of four numbers", given[bad.argmax()])
         corners = self.read_numbers(list(chain.from_iterable(listed)), "the coordinates of a box", 4)
         corners = corners.astype(np.float64).reshape(-1, 4)
         small = np.abs(corners) <= _LARGEST
         if not small.all():
             bad = ~small.all(axis=1)
-            self.refuse(bad, f"coordinates must be finite, and at most {_LARGEST:g} in size", corners[bad][0].tolist())
+            self.fail(bad, f"coordinates must be finite, and at most {_LARGEST:g} in size", corners[bad][0].tolist())
         as_sizes = box_format == "xywh"
         turned = corners[:, 2:] < (0 if as_sizes else corners[:, :2])
         if turned.any():
             bad = turned.any(axis=1)
             rule = "width and height must not be negative" if as_sizes else "x2 must not be below x1, nor y2 below y1"
             other = "'xyxy' for [x1, y1, x2, y2]" if as_sizes else "'xywh' for [x1, y1, width, height]"
-            self.refuse(bad, f"with box_format {box_format!r} {rule} (pass {other})", corners[bad][0].tolist())
+            self.fail(bad, f"with box_format {box_format!r} {rule} (pass {other})", corners[bad][0].tolist())
         if as_sizes:
             corners[:, 2:] += corners[:, :2]
         return corners
@@ -262,7 +262,7 @@ class _Flat(NamedTuple):
         values = self.read_numbers(list(scores), "the scores").astype(np.float64)
         bad = ~np.isfinite(values)
         if bad.any():
-            self.refuse(bad, "a score must be finite, for NaN compares with nothing; score again", values[bad][0])
+            self.fail(bad, "a score must be finite, for NaN compares with nothing; score again", values[bad][0])
         return values
 
     def read_phrase_ids(self, phrase_ids: Iterable[Any]) -> NDArray[np.int64]:
@@ -270,7 +270,7 @@ class _Flat(NamedTuple):
         largest = _LARGEST_EXACT if values.dtype.kind == "f" else np.iinfo(np.int64).max
         bad = ~((values == np.floor(values)) & (values >= 0) & (values <= largest))
         if bad.any():
-            self.refuse(bad, f"a phrase id must be a whole number from 0 to {largest}", values[bad][0])
+            self.fail(bad, f"a phrase id must be a whole number from 0 to {largest}", values[bad][0])
         return values.astype(np.int64)
 
     def read_numbers(self, values: list[Any], what: str, per_box: int = 1) -> NDArray[Any]:
@@ -279,9 +279,9 @@ class _Flat(NamedTuple):
             return numbers
         bad = np.array([_as_numbers([value]) is None for value in values], dtype=bool)
         rule = f"{what} must be numbers, not text or None; convert or leave out"
-        self.refuse(bad.reshape(-1, per_box).any(axis=1), rule, values[bad.argmax()])
+        self.fail(bad.reshape(-1, per_box).any(axis=1), rule, values[bad.argmax()])
 
-    def refuse(self, bad: ArrayLike, rule: str, value: Any) -> NoReturn:
+    def fail(self, bad: ArrayLike, rule: str, value: Any) -> NoReturn:
         """Raise for the boxes in ``bad``, of shape (m,); ``value`` is what the first of them holds."""
         flags = np.asarray(bad, dtype=bool)
         first = int(flags.argmax())

@@ -1,4 +1,4 @@
-"""Two models on the same examples, from what they said to what may be claimed."""
+"""Two models on the same examples: from their predictions to the paired tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..common.errors import ScoresError
 from ..contract.aggregate import with_examples
 from ..contract.spec import Described, Examples, category_numbers, make_examples
 from ..statistics.paired import PairedOptions, paired_difference
-from .kernels import MatchCredit, as_float64, check_ties, match_credit, name_rows
+from .kernels import MatchScores, as_float64, check_ties, match_scores, name_rows
 
 
 def paired_examples(
@@ -22,12 +22,12 @@ def paired_examples(
     ties: str = "wrong",
     **labels: Unpack[Described],
 ) -> Examples:
-    """What both models earn on each example of `compare_models`; the arguments are as there."""
+    """The per-example scores of both models; the arguments are those of `compare_models`."""
     first, second = (
-        _credit(predictions, references, ties, who)
+        _values(predictions, references, ties, who)
         for predictions, who in ((predictions1, "predictions1"), (predictions2, "predictions2"))
     )
-    values = {"accuracy1": first.credit, "accuracy2": second.credit}
+    values = {"accuracy1": first.values, "accuracy2": second.values}
     return make_examples(values, first.tied | second.tied, **labels)
 
 
@@ -40,16 +40,16 @@ def compare_models(
     ties: str = "wrong",
     **options: Unpack[PairedOptions],
 ) -> dict[str, Any]:
-    """Judge two models on the same examples and test the difference; positive means that the first is better.
+    """The difference between two models on the same examples, and its tests; positive means that the first is better.
 
     Args:
-        predictions1: what the first model said: scores of shape (n, k), k >= 2, where the highest is its choice; or
-            answers of shape (n,), such as the number of the chosen caption, or 1 and 0 for yes and no. An answer other
-            than the right one is wrong, whatever it is. Text is refused: "Yes" and "yes" would differ.
-        predictions2: what the second model said of the same examples; it may give scores where the first one answers.
+        predictions1: predictions of the first model: scores of shape (n, k), k >= 2, where the highest is its choice;
+            or answers of shape (n,), such as the index of the chosen caption, or 1 and 0 for yes and no. An answer
+            that does not equal the right one is wrong. Text is rejected, since "Yes" and "yes" would differ.
+        predictions2: those of the second model for the same examples; one model may give scores and the other answers.
         references: of shape (n,): the column of the correct caption, or the right answer. To compare any other score,
             pass each example's success as answers, 1 or 0, and 1 as every right answer.
-        ties: what a tie for the highest score earns: ``"wrong"`` 0, ``"half"`` 1 over the number of captions that share
+        ties: how a tie for the highest score counts: ``"wrong"`` 0, ``"half"`` 1 over the number of captions that share
             it, ``"right"`` 1. Answers have no ties.
         options: categories, clusters, confidence, resamples, permutations, power, seed; see
             ``paired.paired_difference``.
@@ -59,21 +59,21 @@ def compare_models(
         examples that a tie decides, also in the categories.
 
     Raises:
-        ScoresError: predictions of different numbers, text, a NaN, or labels or options that cannot be used; the
-            message says whose predictions, and which rows.
-        UnknownNameError: ``ties`` is no tie policy.
+        ScoresError: predictions of different numbers, text, a NaN, or invalid labels or options; the message names the
+            model and the rows.
+        UnknownNameError: an unknown tie policy.
 
-    Source: see ``paired.paired_difference``; the credit of an example is that of ``kernels.match_credit``.
+    Source: see ``paired.paired_difference``; per-example scores are those of ``kernels.match_scores``.
 
     >>> result = compare_models([[2, 1], [2, 1]], [[2, 1], [1, 2]], [0, 0])
     >>> result["difference"], result["wins"], result["losses"]
     (0.5, 1, 0)
     """
     check_ties(ties)
-    refuse_text(references, "references")
-    first = _credit(predictions1, references, ties, "predictions1")
-    second = _credit(predictions2, references, ties, "predictions2")
-    result = paired_difference(first.credit, second.credit, **options)
+    check_not_text(references, "references")
+    first = _values(predictions1, references, ties, "predictions1")
+    second = _values(predictions2, references, ties, "predictions2")
+    result = paired_difference(first.values, second.values, **options)
     tied = {"tie_rate1": first.tied, "tie_rate2": second.tied}
     result |= {name: float(flags.mean()) for name, flags in tied.items()}
     for name, rows in category_numbers(options.get("categories"), result["n"]).items():
@@ -91,12 +91,12 @@ def are_scores(predictions: ArrayLike) -> bool:
     return rows.ndim != 1 or any(isinstance(row, list | tuple) or getattr(row, "ndim", 0) > 0 for row in rows)
 
 
-def refuse_text(answers: ArrayLike, what: str) -> None:
-    """Raise a `ScoresError` that names the rows and the cure where an answer is text; `what` names the answers.
+def check_not_text(answers: ArrayLike, what: str) -> None:
+    """Raise a `ScoresError` that names the rows and the remedy where an answer is text; `what` names the answers.
 
-    >>> refuse_text([1, "no"], "predictions1")  # doctest: +ELLIPSIS
+    >>> check_not_text([1, "no"], "predictions1")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    vl_assay.metrics.errors.ScoresError: predictions1: 'no' in row 1 (1 of 2 rows, counted from 0) is text; ...
+    vl_assay.metrics.common.errors.ScoresError: predictions1: 'no' in row 1 (1 of 2 rows, counted from 0) is text; ...
     """
     rows = np.atleast_1d(_rows(answers))
     text = np.array([isinstance(row, str) for row in rows], dtype=bool)
@@ -114,17 +114,17 @@ def _rows(values: ArrayLike) -> NDArray[Any]:
         return as_float64(values, "predictions or references")
 
 
-def _credit(predictions: ArrayLike, references: ArrayLike, ties: str, who: str) -> MatchCredit:
+def _values(predictions: ArrayLike, references: ArrayLike, ties: str, who: str) -> MatchScores:
     if are_scores(predictions):
         try:
-            return match_credit(predictions, references, ties)
+            return match_scores(predictions, references, ties)
         except ScoresError as error:
             raise ScoresError(f"{who}: {error}") from error
-    refuse_text(predictions, who)
+    check_not_text(predictions, who)
     answers, right = as_float64(predictions, f"answers in {who}"), as_float64(references, "right answers")
     if not len(answers) or answers.shape != right.shape:
         raise ScoresError(
-            f"{who}: answers of shape {answers.shape} came for right answers of shape {right.shape}; pass one for each "
+            f"{who}: got answers of shape {answers.shape} for right answers of shape {right.shape}; pass one for each "
             "example, at least one"
         )
     for name, values in ((who, answers), ("references", right)):
@@ -134,4 +134,4 @@ def _credit(predictions: ArrayLike, references: ArrayLike, ties: str, who: str) 
                 f"{name}: an answer is NaN or infinite in {name_rows(bad)}; put a wrong answer where a model gave "
                 "none, and leave out an example that has no right answer, for both models"
             )
-    return MatchCredit((answers == right).astype(np.float64), np.zeros(len(answers), dtype=bool))
+    return MatchScores((answers == right).astype(np.float64), np.zeros(len(answers), dtype=bool))

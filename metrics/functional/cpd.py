@@ -60,12 +60,12 @@ def cpd_ap(
         ``tie_rate`` (share of boxes whose score both a match and a miss have), ``n`` (rows), ``n_positive``,
         ``n_boxes`` (ground truth); ``per_category`` with the scores, ``n`` and ``n_boxes`` of each; and with
         ``confidence`` ``<score>_interval`` as [low, high], in the categories too; ``None`` where all resamples agree,
-        as for a perfect model or one cluster, since they then say nothing about other rows.
+        as for a perfect model or one cluster.
 
     Raises:
         ScoresError: rows that cannot be read, a set or category without ground truth, for which AP is not defined, a
             row with ground truth that is not positive, or labels or options that cannot be used.
-        UnknownNameError: no such tie policy or box format.
+        UnknownNameError: an unknown tie policy or box format.
 
     Source: TRICD (Kamath, Price et al., 2023), sections 3.2 and 5.3.
 
@@ -130,7 +130,7 @@ class AveragePrecision(Estimator):
 
 
 def positive_flags(positive: ArrayLike | None, truths_per_row: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether each row's caption is true of its image: as it is said, or else where there is ground truth.
+    """Whether each row's caption is true of its image: as given, or by default where there is ground truth.
 
     Raises:
         ScoresError: another number of flags, flags that are neither true nor false, or a row that has ground truth but
@@ -148,7 +148,7 @@ def positive_flags(positive: ArrayLike | None, truths_per_row: NDArray[np.int64]
     bad = annotated & ~flags.astype(bool)
     if bad.any():
         raise ScoresError(
-            f"{name_rows(bad)}: ground-truth boxes came, but positive is false; a distractor has none. Set the flag to "
+            f"{name_rows(bad)}: got ground-truth boxes, but positive is false; a distractor has none. Set the flag to "
             "true, or leave the boxes out"
         )
     return flags.astype(bool)

@@ -72,8 +72,8 @@ def match(detections: Detections, truths: Truths, max_boxes: int = 100, ties: st
         phrase (and m log m for sorting), memory with those pairs that overlap by half or more.
 
     Raises:
-        ScoresError: ``max_boxes`` is no whole number from 1.
-        UnknownNameError: ``ties`` is not one of ``TIES``.
+        ScoresError: ``max_boxes`` is not a whole number from 1.
+        UnknownNameError: an unknown tie policy.
 
     Source: TRICD (Kamath, Price et al., 2023), section 3.2; pycocotools, ``COCOeval.evaluateImg``. The paper says
     IoU "higher than" the threshold; COCO's code and the paper's Table 5 take IoU >= threshold, as here.
@@ -116,23 +116,11 @@ def match(detections: Detections, truths: Truths, max_boxes: int = 100, ties: st
 
 
 def select_rows(matched: Matched, rows: ArrayLike) -> Matched:
-    """Leave out the boxes and the ground truth of all other rows; rows keep their numbers.
+    """Keep the boxes and the ground truth of some rows, as if the other rows were empty; rows keep their indices.
 
     Args:
         matched: what ``match`` returned.
         rows: array-like of bool of shape (n_rows,), true for the rows to keep.
-
-    Returns:
-        What ``match`` would return if the other rows were empty.
-
-    Source: none; a part of a set has a precision-recall curve of its own.
-
-    >>> from vl_assay.metrics.functional.boxes import read_boxes
-    >>> prediction = {"boxes": [[0, 0, 4, 4]], "scores": [0.9], "phrase_ids": [1]}
-    >>> reference = {"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}
-    >>> found = match(*read_boxes([prediction] * 2, [reference] * 2))
-    >>> select_rows(found, [False, True]).truths_per_row.tolist()
-    [0, 1]
     """
     wanted = np.asarray(rows, dtype=bool)
     boxes = np.flatnonzero(wanted[matched.rows])
@@ -147,14 +135,7 @@ def select_rows(matched: Matched, rows: ArrayLike) -> Matched:
 
 
 def renumbered(matched: Matched, rows: NDArray[np.intp]) -> Matched:
-    """The boxes and the ground truth of some rows alone, which are numbered anew in this order.
-
-    >>> from vl_assay.metrics.functional.boxes import read_boxes
-    >>> prediction = {"boxes": [[0, 0, 4, 4]], "scores": [0.9], "phrase_ids": [1]}
-    >>> reference = {"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}
-    >>> renumbered(match(*read_boxes([prediction] * 3, [reference] * 3)), np.array([2])).rows.tolist()
-    [0]
-    """
+    """Keep the boxes and the ground truth of the rows with these indices, which are numbered anew in this order."""
     place = np.full(len(matched.truths_per_row), -1)
     place[rows] = np.arange(len(rows))
     chosen = select_rows(matched, place >= 0)
@@ -162,14 +143,7 @@ def renumbered(matched: Matched, rows: NDArray[np.intp]) -> Matched:
 
 
 def stacked(first: Matched, second: Matched) -> Matched:
-    """The rows of one set of boxes followed by those of another, as if they had been matched together.
-
-    >>> from vl_assay.metrics.functional.boxes import read_boxes
-    >>> prediction = {"boxes": [[0, 0, 4, 4]], "scores": [0.9], "phrase_ids": [1]}
-    >>> found = match(*read_boxes([prediction], [{"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}]))
-    >>> stacked(found, found).rows.tolist()
-    [0, 1]
-    """
+    """The rows of one set of boxes followed by those of another, as if they had been matched together."""
     scores = np.concatenate([first.scores, second.scores])
     order = _descending(scores)
     return Matched(
@@ -195,7 +169,7 @@ def average_precisions(
         matched: what ``match`` returned.
         row_weights: whole numbers of shape (n_rows,), not checked, how often each row counts: 0 leaves it out, 2 has it
             twice, as a bootstrap resample does. ``None`` counts each once. Boxes need no new matching.
-        ties: what equal scores earn; as for ``match``. With ``"wrong"`` they enter the curve together, since no
+        ties: how equal scores count; as for ``match``. With ``"wrong"`` they enter the curve together, since no
             threshold on the score could separate them: the same curve as with all misses first, independent of the
             order of rows. With ``"coco"`` the order of rows decides, then that within the row, as in pycocotools; a
             weight then repeats each box on the spot.
@@ -205,7 +179,7 @@ def average_precisions(
         weight: undefined. A constant score gets the share of matches among the boxes, up to its recall.
 
     Raises:
-        UnknownNameError: ``ties`` is not one of ``TIES``.
+        UnknownNameError: an unknown tie policy.
 
     Source: TRICD (Kamath, Price et al., 2023), section 3.2; pycocotools, ``COCOeval.accumulate``.
 
@@ -240,17 +214,7 @@ def average_precisions(
 
 
 def tie_rate(matched: Matched) -> float:
-    """Share of the boxes that count whose score both a match and a miss at IoU 0.5 have.
-
-    Their order would decide average precision, which ``ties`` of ``average_precisions`` prevents or allows.
-
-    Args:
-        matched: what ``match`` returned.
-
-    Returns:
-        A share in [0, 1]; lower means that ties matter less. 0 without boxes, of which a tie decides none.
-
-    Source: none; the papers do not say how ties are treated.
+    """The share of boxes whose score both a match and a miss at IoU 0.5 have, in [0, 1]; 0 without boxes.
 
     >>> from vl_assay.metrics.functional.boxes import read_boxes
     >>> prediction = {"boxes": [[0, 0, 4, 4], [9, 9, 11, 11]], "scores": [0.9, 0.9], "phrase_ids": [1, 1]}
@@ -266,24 +230,18 @@ def tie_rate(matched: Matched) -> float:
 
 
 def any_box_hits(detections: Detections, truths: Truths) -> NDArray[np.bool_]:
-    """Say of each box whether some ground-truth box of its row and phrase overlaps it by an IoU of at least 0.5.
+    """Whether some ground-truth box of its row and phrase overlaps each box by an IoU of at least 0.5.
 
-    This is the any-box protocol: nothing is matched, several boxes may hit the same ground-truth box. No box of a row
-    or phrase without ground truth hits.
+    This is the any-box protocol: several boxes may hit the same ground-truth box.
 
     Args:
-        detections: predicted boxes, as ``boxes.read_boxes`` gives them, free of NaN.
+        detections: predicted boxes, as ``boxes.read_boxes`` returns them.
         truths: the ground truth of the same rows.
 
     Returns:
         Bool array of shape (m,), in the order of the detections.
 
     Source: TRICD (Kamath, Price et al., 2023), section 6.2 with Table 5 (IoU >= 0.5), and appendix A.
-
-    >>> from vl_assay.metrics.functional.boxes import read_boxes
-    >>> prediction = {"boxes": [[0, 0, 4, 4], [0, 0, 4, 3]], "scores": [0.9, 0.9], "phrase_ids": [1, 1]}
-    >>> any_box_hits(*read_boxes([prediction], [{"boxes": [[0, 0, 4, 4]], "phrase_ids": [1]}])).tolist()
-    [True, True]
     """
     hits = np.zeros(len(detections.rows), dtype=bool)
     hits[_overlapping(detections, truths, ~hits).boxes] = True

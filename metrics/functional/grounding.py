@@ -16,7 +16,7 @@ from .boxes import RELEASED_FORMATS, BoxFormat, Detections, Truths, read_boxes
 from .cpd import Rows, positive_flags
 from .detection import any_box_hits
 from .kernels import Labels, as_list, label_codes, name_rows
-from .ranking import HitRanks, check_depths, credit_at, hit_ranks, tied_at
+from .ranking import HitRanks, check_depths, hit_ranks, recall_at, tied_at
 
 PhraseKeys = Sequence[Mapping[Any, Any]]
 
@@ -44,7 +44,7 @@ def grounding_recall(
             ``"references"``. By default as in TRICD's released files: predictions XYXY, references XYWH.
         ks: numbers of boxes.
         ties: which of equally confident boxes come first: ``"wrong"`` the wrong ones, ``"right"`` the right ones,
-            ``"half"`` any order, with the chance of success as credit.
+            ``"half"`` the probability of success over all orders.
         labels: categories, clusters (one label per row; by default the row); and further options: see
             ``aggregate.SummaryOptions``.
 
@@ -55,7 +55,7 @@ def grounding_recall(
 
     Raises:
         ScoresError: rows that cannot be read, no ground truth at all, or labels or options that cannot be used.
-        UnknownNameError: no such tie policy or box format.
+        UnknownNameError: an unknown tie policy or box format.
 
     Source: TRICD (Kamath, Price et al., 2023), section 6.2 and Table 5; the any-box protocol of MDETR.
 
@@ -99,7 +99,7 @@ def group_recall_at_1(
         phrase_keys: for each row a mapping from phrase id to what identifies the phrase in the caption, such as its
             character spans (TRICD's field ``phrases`` as it is), where the rows of a pair number their phrases
             differently; ``None`` where they share the phrase ids. Keys are compared as JSON.
-        ties: what a phrase earns where boxes share the highest confidence: ``"wrong"`` 1 if all of them are right,
+        ties: how a phrase counts where boxes share the highest confidence: ``"wrong"`` 1 if all of them are right,
             ``"right"`` 1 if one of them is (the authors' code favours the positive image so), ``"half"`` the right
             ones' share.
         labels: categories, clusters (one label per row; by default the pair); and further options: see
@@ -114,7 +114,7 @@ def group_recall_at_1(
         ScoresError: rows that cannot be read, a pair without exactly one positive row or without a distractor, ground
             truth on a distractor, a phrase without a key or without its counterpart, phrase ids that no pair shares,
             or labels or options that cannot be used; the message names the rows.
-        UnknownNameError: no such tie policy or box format.
+        UnknownNameError: an unknown tie policy or box format.
 
     Source: TRICD (Kamath, Price et al., 2023), appendix A and Table 6.
 
@@ -139,7 +139,7 @@ def group_recall_at_1(
 
 
 class _Phrases:
-    """The phrases that are asked for, one query each, and how their boxes rank.
+    """The phrases with ground truth, one query each, and how their boxes rank.
 
     A phrase is a pair of numbers: that of its row or pair of rows (`box_groups`, `truth_groups`), and its key there.
     """
@@ -180,11 +180,11 @@ class _Phrases:
                 continue
             each = as_list(found)
             if len(each) != self.n_rows:
-                raise ScoresError(f"{len(each)} {name} came for {self.n_rows} rows; pass one label per row")
+                raise ScoresError(f"got {len(each)} {name} for {self.n_rows} rows; pass one label per row")
             chosen[name] = [each[row] for row in self.rows]
         facts = {**counts, "n_abstained": self.abstained}
         return make_examples(
-            {f"recall_at_{k}": credit_at(self.ranks, k, ties) for k in depths},
+            {f"recall_at_{k}": recall_at(self.ranks, k, ties) for k in depths},
             np.any([tied_at(self.ranks, k) for k in depths], axis=0),
             rows=self.rows,
             names=self.names,
@@ -231,19 +231,19 @@ def _key_table(phrase_keys: PhraseKeys, n_rows: int) -> list[dict[int, str]]:
     if len(table) != n_rows or bad.any():
         where = f", and no mapping in {name_rows(bad)}" if bad.any() else ""
         raise ScoresError(
-            f"{len(table)} phrase_keys came for {n_rows} rows{where}; pass for each row a mapping from phrase id "
+            f"got {len(table)} phrase_keys for {n_rows} rows{where}; pass for each row a mapping from phrase id "
             "to what identifies the phrase in the caption, such as its character spans"
         )
     return [_read_keys(number, row) for number, row in enumerate(table)]
 
 
 def _read_keys(number: int, row: Mapping[Any, Any]) -> dict[int, str]:
-    """The keys of a row as text; ``None``, which Arrow fills in for the phrases of other rows, is no key."""
+    """The keys of a row as text; ``None``, which Arrow fills in for the phrases of other rows, is not a key."""
     try:
         odd = [name for name in row if not isinstance(name, str) and int(name) != name]
         if not odd:
             return {int(name): json.dumps(key, default=_plain) for name, key in row.items() if key is not None}
-        problem: object = f"{odd[0]!r} is no phrase id"
+        problem: object = f"{odd[0]!r} is not a phrase id"
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         problem = error
     raise ScoresError(
@@ -256,10 +256,10 @@ def _plain(value: Any) -> Any:
 
 
 def _check_shared_ids(asked: NDArray[np.bool_]) -> None:
-    """Refuse distractors whose boxes all belong to other phrases: each image would be judged by itself.
+    """Reject distractors whose boxes all belong to other phrases: each image would be evaluated alone.
 
     Args:
-        asked: for each box on a distractor, whether its phrase id is that of a phrase that is judged.
+        asked: for each box on a distractor, whether its phrase id is that of a phrase that counts.
     """
     if len(asked) and not asked.any():
         raise ScoresError(
@@ -269,11 +269,11 @@ def _check_shared_ids(asked: NDArray[np.bool_]) -> None:
 
 
 def _check_counterparts(table: list[dict[int, str]], pairs: NDArray[np.intp], truths: Truths) -> None:
-    """Each phrase of a positive row that is judged must stand in its distractors too."""
-    judged: dict[int, set[str]] = {}
+    """Each phrase of a positive row with ground truth must occur in its distractors too."""
+    counted: dict[int, set[str]] = {}
     for row, name in zip(truths.rows.tolist(), truths.phrase_ids.tolist(), strict=True):
-        judged.setdefault(int(pairs[row]), set()).add(table[row][name])
-    wanted = [judged.get(pair, set()) for pair in pairs.tolist()]
+        counted.setdefault(int(pairs[row]), set()).add(table[row][name])
+    wanted = [counted.get(pair, set()) for pair in pairs.tolist()]
     bad = np.array([not keys <= set(row.values()) for row, keys in zip(table, wanted, strict=True)])
     if bad.any():
         raise ScoresError(

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..common.errors import ScoresError
 from ..contract.aggregate import metric_function
 from ..contract.spec import Described, Examples, make_examples
-from .kernels import as_float64, check_ties, name_rows, refuse_not_finite
+from .kernels import as_float64, check_ties, name_rows, raise_not_finite
 
 # Chance that breaking ties at random puts all right pairs above all wrong ones, where a right and b wrong pairs share
 # the score that decides: a! b! / (a + b)!.
@@ -31,8 +31,8 @@ def group_match(scores: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Desc
 
     Args:
         scores: array-like of shape (n, 2, 2): a matrix for each group, rows images, columns captions, on any scale.
-        ties: what a tie of a right with a wrong pair earns where it decides: ``"wrong"`` 0, as in Winoground's strict
-            inequalities; ``"half"`` what breaking it at random earns on average; ``"right"`` 1.
+        ties: how a tie of a right with a wrong pair counts where it decides: ``"wrong"`` 0, as in Winoground's strict
+            inequalities; ``"half"`` the mean over random ways of breaking it; ``"right"`` 1.
         labels: categories (Winoground's tags: a group may have several, and `[]` if it has none), clusters; and further
             options: see ``aggregate.SummaryOptions``.
 
@@ -41,8 +41,8 @@ def group_match(scores: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Desc
         ``tie_rate``, ``n``, ``per_category``, and with ``confidence`` the intervals.
 
     Raises:
-        ScoresError: a group that is no 2×2 matrix, a NaN or infinite score, labels or options that cannot be used.
-        UnknownNameError: ``ties`` is no tie policy.
+        ScoresError: a group that is not a 2×2 matrix, a NaN or infinite score, labels or options that cannot be used.
+        UnknownNameError: an unknown tie policy.
 
     Source: Winoground (Thrush et al., CVPR 2022), section 3.3, equations 1 to 3; Cola (Ray et al., NeurIPS Datasets and
     Benchmarks 2023), multi-object setting.
@@ -65,11 +65,11 @@ def group_match(scores: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Desc
 def _both(
     right: NDArray[np.float64], wrong: NDArray[np.float64], ties: str
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Credit for two comparisons that must both be won, and whether a tie decides it."""
+    """Scores of two comparisons that must both be won, and whether a tie decides them."""
     tied = right == wrong
-    tie_credit = {"wrong": 0.0, "half": 0.5, "right": 1.0}[ties]
-    credit = np.where(tied, tie_credit, right > wrong).prod(axis=1)
-    return credit, tied.any(axis=1) & (right >= wrong).all(axis=1)
+    tie_values = {"wrong": 0.0, "half": 0.5, "right": 1.0}[ties]
+    values = np.where(tied, tie_values, right > wrong).prod(axis=1)
+    return values, tied.any(axis=1) & (right >= wrong).all(axis=1)
 
 
 def _group(right: NDArray[np.float64], wrong: NDArray[np.float64], ties: str) -> NDArray[np.float64]:
@@ -78,26 +78,26 @@ def _group(right: NDArray[np.float64], wrong: NDArray[np.float64], ties: str) ->
     tied = worst_right == best_wrong
     rights = (right == worst_right[:, np.newaxis]).sum(axis=1)
     wrongs = (wrong == best_wrong[:, np.newaxis]).sum(axis=1)
-    tie_credit = {"wrong": np.zeros(len(won)), "half": _GROUP_CHANCE[rights, wrongs], "right": np.ones(len(won))}[ties]
-    return np.where(tied, tie_credit, won)
+    tie_values = {"wrong": np.zeros(len(won)), "half": _GROUP_CHANCE[rights, wrongs], "right": np.ones(len(won))}[ties]
+    return np.where(tied, tie_values, won)
 
 
 def _matrices(scores: ArrayLike) -> NDArray[np.float64]:
-    cure = "pass a 2×2 matrix for each group: rows images, columns captions, the right pairs on the diagonal"
+    remedy = "pass a 2×2 matrix for each group: rows images, columns captions, the right pairs on the diagonal"
     try:
         matrices = as_float64(scores, "scores")
     except ScoresError:
         bad = np.array([not _is_square(group) for group in scores] if isinstance(scores, list | tuple) else [])
         if bad.any():
-            raise ScoresError(f"the scores are no 2×2 matrix in {name_rows(bad)}; {cure}") from None
+            raise ScoresError(f"the scores are not 2×2 matrices in {name_rows(bad)}; {remedy}") from None
         raise
     if not matrices.size:
         raise ScoresError("there are no scores; pass at least one group")
     if matrices.shape[1:] != (2, 2):
-        raise ScoresError(f"the scores have shape {matrices.shape}; {cure}")
+        raise ScoresError(f"the scores have shape {matrices.shape}; {remedy}")
     bad = ~np.isfinite(matrices).all(axis=(1, 2))
     if bad.any():
-        refuse_not_finite(bad, matrices[bad][0].tolist(), "groups")
+        raise_not_finite(bad, matrices[bad][0].tolist(), "groups")
     return matrices
 
 

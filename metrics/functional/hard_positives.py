@@ -1,4 +1,4 @@
-"""Hard positives: does a model rank both true captions above the false one, or only one of them?"""
+"""Hard positives: whether a model ranks both positive captions above the hard negative, or only one of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..common.errors import ScoresError
 from ..contract.aggregate import metric_function
 from ..contract.spec import Described, Examples, make_examples
-from .kernels import check_ties, match_credit, score_matrix
+from .kernels import check_ties, match_scores, score_matrix
 
 # From best to worst: c the original caption, c_p its hard positive, c_n the hard negative.
 _ORDERS = {
@@ -25,7 +25,7 @@ _ORDERS = {
 
 @metric_function()
 def augmented_accuracy(scores: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Described]) -> Examples:
-    """How often both true captions of an image outscore its hard negative; higher is better.
+    """How often both positive captions of an image outscore its hard negative; higher is better.
 
     ::
 
@@ -38,18 +38,18 @@ def augmented_accuracy(scores: ArrayLike, *, ties: str = "wrong", **labels: Unpa
     Args:
         scores: array-like of shape (n, 3), rows [s(c), s(c_p), s(c_n)]: the original caption, its hard positive and
             its hard negative; higher means a better match, on any scale.
-        ties: what a tie of the hard negative with a true caption earns where it decides: ``"wrong"`` 0, as the
-            paper's strict inequalities; ``"half"`` what breaking it at random earns on average; ``"right"`` 1.
+        ties: how a tie of the hard negative with a positive caption counts where it decides: ``"wrong"`` 0, as in the
+            paper's strict inequalities; ``"half"`` the mean over random ways of breaking it; ``"right"`` 1.
         labels: categories, clusters; and further options: see ``aggregate.SummaryOptions``.
 
     Returns:
         ``original_accuracy``, ``augmented_accuracy``, their ``macro_`` averages, ``gap`` and ``macro_gap`` in [0, 1]
-        (lower is better for the gap; with ties ``"half"`` or ``"right"`` too, an example never earns more augmented
-        than original), ``tie_rate``, ``n``, ``per_category``, and with ``confidence`` the intervals.
+        (lower is better for the gap; with ties ``"half"`` or ``"right"`` too, an example's augmented score
+        never exceeds its original one), ``tie_rate``, ``n``, ``per_category``, and with ``confidence`` the intervals.
 
     Raises:
         ScoresError: rows without three scores, a NaN or infinite score, labels or options that cannot be used.
-        UnknownNameError: ``ties`` is no tie policy.
+        UnknownNameError: an unknown tie policy.
 
     Source: The Hard Positive Truth about Vision-Language Compositionality (Kamath et al., ECCV 2024), section 4.1,
     equation 1.
@@ -60,16 +60,16 @@ def augmented_accuracy(scores: ArrayLike, *, ties: str = "wrong", **labels: Unpa
     """
     rows = _triples(scores)
     first = np.zeros(len(rows))
-    original, original_tied = match_credit(rows[:, [0, 2]], first, ties)
+    original, original_tied = match_scores(rows[:, [0, 2]], first, ties)
     # The negative must be the worst of the three: the same kernel, upside down.
-    augmented, augmented_tied = match_credit(-rows, first + 2, ties)
+    augmented, augmented_tied = match_scores(-rows, first + 2, ties)
     values = {"original_accuracy": original, "augmented_accuracy": augmented, "gap": original - augmented}
     return make_examples(values, original_tied | augmented_tied, **labels)
 
 
 @metric_function()
 def brittleness(scores: ArrayLike, *, ties: str = "right", **labels: Unpack[Described]) -> Examples:
-    """How often a model ranks one true caption above the hard negative and the other below; lower is better.
+    """How often a model ranks one positive caption above the hard negative and the other below; lower is better.
 
     ::
 
@@ -77,19 +77,19 @@ def brittleness(scores: ArrayLike, *, ties: str = "right", **labels: Unpack[Desc
                       or s(c_p|i) > s(c_n|i) > s(c|i)                                      (equation 2)
 
     Ranking at random gives 1/3. With the strict inequalities of the paper a model that gives every caption the same
-    score is not brittle at all, and right about nothing: read ``tie_rate`` and ``both_wrong`` with it.
+    score is not brittle, and never right: read ``tie_rate`` and ``both_wrong`` with it.
 
     Args:
         scores: array-like of shape (n, 3), rows [s(c), s(c_p), s(c_n)]; see `augmented_accuracy`.
-        ties: what a tie of the hard negative with a true caption counts: ``"right"`` not brittle, as the paper's strict
-            inequalities; ``"half"`` the chance that breaking it at random makes the example brittle; ``"wrong"``
-            brittle, as breaking it in some way makes it.
+        ties: how a tie of the hard negative with a positive caption counts: ``"right"`` not brittle, as in the paper's
+            strict inequalities; ``"half"`` the chance that breaking it at random makes the example brittle;
+            ``"wrong"`` brittle, since some way of breaking it makes it so.
         labels: categories, clusters; and further options: see ``aggregate.SummaryOptions``.
 
     Returns:
         - ``brittleness``, and ``both_wrong``, the share with s(c_n|i) above both, each in [0, 1], with ``macro_``
           averages; lower is better;
-        - ``tie_rate``: share of examples in which the hard negative ties with a true caption; what remains of
+        - ``tie_rate``: share of examples in which the hard negative ties with a positive caption; what remains of
           1 - brittleness - both_wrong - tie_rate (with ``"right"``) is the augmented accuracy;
         - ``rankings``: the shares of the six rankings and of ``tied`` rows, which have none; they sum to 1;
         - ``mean_scores``: the means of ``c``, ``c_p`` and ``c_n``, on the scale of the scores;
@@ -97,7 +97,7 @@ def brittleness(scores: ArrayLike, *, ties: str = "right", **labels: Unpack[Desc
 
     Raises:
         ScoresError: rows without three scores, a NaN or infinite score, labels or options that cannot be used.
-        UnknownNameError: ``ties`` is no tie policy.
+        UnknownNameError: an unknown tie policy.
 
     Source: The Hard Positive Truth about Vision-Language Compositionality (Kamath et al., ECCV 2024), section 4.1,
     equation 2, and Tables 2 and 9 (mean scores).
@@ -114,12 +114,12 @@ def brittleness(scores: ArrayLike, *, ties: str = "right", **labels: Unpack[Desc
     # One tie is broken for or against; of the six ways to break a tie of all three, the negative is second in two.
     chance = {0: 0.0, 1: 1 / 2, 2: 1 / 3}
     counted = {"right": {}, "half": chance, "wrong": {1: 1.0, 2: 1.0}}[ties]
-    credit = brittle.astype(np.float64)
+    values = brittle.astype(np.float64)
     for ways, value in counted.items():
-        credit[equal == ways] += value
+        values[equal == ways] += value
     both_wrong = (above == 0) & (equal == 0)
     return make_examples(
-        {"brittleness": credit, "both_wrong": both_wrong},
+        {"brittleness": values, "both_wrong": both_wrong},
         equal > 0,
         tables={"rankings": _rankings(rows), "mean_scores": dict(zip(("c", "c_p", "c_n"), rows.T, strict=True))},
         **labels,

@@ -1,4 +1,4 @@
-"""The arithmetic of matching, row by row, and the checks that all metrics share; pure numpy."""
+"""Per-example scores of matching, and the input checks that all metrics share."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ Labels = Sequence[Any] | NDArray[Any]
 _ROWS_NAMED = 5
 
 
-class MatchCredit(NamedTuple):
-    """What each example earned.
+class MatchScores(NamedTuple):
+    """Per-example scores of matching.
 
     Attributes:
-        credit: float64 array of shape (n,), in [0, 1]; higher is better.
+        values: float64 array of shape (n,), in [0, 1]; higher is better.
         tied: bool array of shape (n,), true where the correct caption shares the highest score.
     """
 
-    credit: NDArray[np.float64]
+    values: NDArray[np.float64]
     tied: NDArray[np.bool_]
 
 
-def match_credit(scores: ArrayLike, correct: ArrayLike, ties: str = "wrong") -> MatchCredit:
-    """Credit an example when the correct caption outscores every other caption of its image.
+def match_scores(scores: ArrayLike, correct: ArrayLike, ties: str = "wrong") -> MatchScores:
+    """Score an example by whether the correct caption outscores every other caption of its image.
 
-    An example earns 1 when s(correct, image) > s(other, image) for all others, and 0 when some other caption
-    scores higher. Where the correct caption shares the highest score with m others, ``ties`` decides.
+    The score is 1 when s(correct, image) > s(other, image) for all others, and 0 when some other caption scores
+    higher. Where the correct caption shares the highest score with m others, ``ties`` decides.
 
     Args:
         scores: array-like of shape (n, k), k >= 2: a row is an example, a column a caption; higher means a
             better match, on any scale. Compared as float64: 0.30000001 and 0.3 are not a tie.
         correct: array-like of shape (n,), the column of the correct caption in each row, from 0 to k - 1.
         ties: ``"wrong"`` gives 0 for a tie (the SugarCrepe authors' strict ``>``), ``"half"`` gives
-            1 / (m + 1), what a random choice among the best earns on average, ``"right"`` gives 1.
-            A constant scorer thus gets 0, 1 / k or 1.
+            1 / (m + 1), the mean over random choices among the best, ``"right"`` gives 1. The accuracy of a constant
+            scorer is thus 0, 1 / k or 1.
 
     Returns:
-        The credit of each example and whether a tie decided it.
+        The score of each example and whether a tie decided it.
 
     Raises:
         ScoresError: no examples, rows of unequal length, fewer than two captions, a score that is NaN or
-            infinite (a NaN neither wins nor loses, it is refused), or an index that names no caption.
-        UnknownNameError: ``ties`` is not one of ``TIES``.
+            infinite (a NaN compares with nothing), or an index that is out of range.
+        UnknownNameError: an unknown tie policy.
 
     Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), sections 2 and 5, with k = 2.
 
-    >>> match_credit([[0.9, 0.1], [0.4, 0.4]], [0, 0], ties="half").credit.tolist()
+    >>> match_scores([[0.9, 0.1], [0.4, 0.4]], [0, 0], ties="half").values.tolist()
     [1.0, 0.5]
     """
     check_ties(ties)
@@ -65,8 +65,8 @@ def match_credit(scores: ArrayLike, correct: ArrayLike, ties: str = "wrong") -> 
     best_other = others.max(axis=1)
     tied = chosen == best_other
     rivals = (others == best_other[:, np.newaxis]).sum(axis=1)
-    tie_credit = {"wrong": np.zeros(len(rows)), "half": 1 / (rivals + 1), "right": np.ones(len(rows))}[ties]
-    return MatchCredit(np.where(tied, tie_credit, chosen > best_other), tied)
+    tie_values = {"wrong": np.zeros(len(rows)), "half": 1 / (rivals + 1), "right": np.ones(len(rows))}[ties]
+    return MatchScores(np.where(tied, tie_values, chosen > best_other), tied)
 
 
 def check_ties(ties: str) -> str:
@@ -76,29 +76,29 @@ def check_ties(ties: str) -> str:
     return ties
 
 
-def check_credit(credit: ArrayLike, may_lack: bool = False) -> NDArray[np.float64]:
-    """Return credits as a float64 array of shape (n,).
+def check_values(values: ArrayLike, allow_nan: bool = False) -> NDArray[np.float64]:
+    """Return per-example scores as a float64 array of shape (n,).
 
     Args:
-        credit: array-like of shape (n,).
-        may_lack: whether NaN may say that an example has none.
+        values: array-like of shape (n,).
+        allow_nan: whether NaN may stand for an example without a score.
 
     Raises:
         ScoresError: no examples, another shape, or a value that is outside [0, 1] or, unless allowed, NaN.
     """
-    values = as_float64(credit, "credit")
+    values = as_float64(values, "values")
     if values.ndim != 1 or not values.size:
-        raise ScoresError(f"the credit has shape {values.shape}; pass one value per example, at least one")
-    bad = ~((values >= 0) & (values <= 1)) & ~(may_lack & np.isnan(values))
+        raise ScoresError(f"the values have shape {values.shape}; pass one value per example, at least one")
+    bad = ~((values >= 0) & (values <= 1)) & ~(allow_nan & np.isnan(values))
     if bad.any():
         raise ScoresError(
-            f"the credit is {values[bad][0]:g} in {name_rows(bad)}; it must lie between 0 and 1, without NaN"
+            f"the value is {values[bad][0]:g} in {name_rows(bad)}; it must lie between 0 and 1, without NaN"
         )
     return values
 
 
 def as_list(labels: Labels) -> list[Any]:
-    """Labels as a list, whatever holds them; one label by itself is a list of one."""
+    """Labels in any container as a list; a single label becomes a list of one."""
     if isinstance(labels, list | tuple):
         return list(labels)
     try:
@@ -126,8 +126,8 @@ def label_codes(labels: Labels, n: int, what: str) -> tuple[list[str], NDArray[n
     if any(issubclass(kind, list | tuple | np.ndarray) for kind in kinds):
         raise ScoresError(f"{what} hold lists; pass one label per example, such as text or a number")
     if values.shape != (n,):
-        came = f"{len(values)} {what} came" if values.ndim == 1 else f"{what} of shape {values.shape} came"
-        raise ScoresError(f"{came} for {n} examples; pass a list with one label per example")
+        found = f"{len(values)} {what}" if values.ndim == 1 else f"{what} of shape {values.shape}"
+        raise ScoresError(f"got {found} for {n} examples; pass a list with one label per example")
     texts = values.tolist()
     if kinds != {str} or "" in texts:
         missing = np.array([_is_missing(value) for value in texts], dtype=bool)
@@ -164,7 +164,7 @@ def name_rows(bad: ArrayLike) -> str:
 
 def as_float64(values: ArrayLike, what: str) -> NDArray[np.float64]:
     """Return numbers as a float64 array of their own shape; `what` names them in the message of a `ScoresError`."""
-    refuse_unreal(values, what)
+    check_real(values, what)
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
@@ -174,18 +174,18 @@ def as_float64(values: ArrayLike, what: str) -> NDArray[np.float64]:
         ) from error
 
 
-def refuse_unreal(values: Any, what: str) -> None:
+def check_real(values: Any, what: str) -> None:
     """Raise a `ScoresError` for text, which NumPy would read, and complex numbers, which would lose a part.
 
-    >>> refuse_unreal([["0.9", "0.1"]], "scores")  # doctest: +ELLIPSIS
+    >>> check_real([["0.9", "0.1"]], "scores")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    vl_assay.metrics.errors.ScoresError: the scores cannot be read as numbers: they hold text, such as '0.9'; ...
+    vl_assay.metrics.common.errors.ScoresError: the scores cannot be read as numbers: they hold text, such as '0.9'; ...
     """
     try:
         found = np.asarray(values)
     except (TypeError, ValueError, RuntimeError):  # of unequal length, or a tensor that needs .detach()
         for row in values if isinstance(values, list | tuple) else ():
-            refuse_unreal(row, what)
+            check_real(row, what)
         return
     kind, first = found.dtype.kind, next(iter(found.flat), None)
     if kind == "O":
@@ -193,7 +193,7 @@ def refuse_unreal(values: Any, what: str) -> None:
         kind = "c" if isinstance(first, complex) else "U" if first is not None else "O"
         for value in found.flat if kind == "O" else ():
             if isinstance(value, list | tuple | np.ndarray):
-                refuse_unreal(value, what)
+                check_real(value, what)
     if kind in "USc":
         held = "complex numbers" if kind == "c" else "text"
         shown = first.item() if isinstance(first, np.generic) else first
@@ -213,7 +213,7 @@ def score_matrix(scores: ArrayLike) -> NDArray[np.float64]:
     try:
         matrix = as_float64(scores, "scores")
     except ScoresError:
-        refuse_ragged(scores, "score the same number of captions for every example")
+        check_equal_lengths(scores, "score the same number of captions for every example")
         raise
     if not matrix.size:
         raise ScoresError("there are no scores; pass at least one example with the scores of its captions")
@@ -224,11 +224,11 @@ def score_matrix(scores: ArrayLike) -> NDArray[np.float64]:
         )
     bad = ~np.isfinite(matrix).all(axis=1)
     if bad.any():
-        refuse_not_finite(bad, matrix[bad][0].tolist(), "examples")
+        raise_not_finite(bad, matrix[bad][0].tolist(), "examples")
     return matrix
 
 
-def refuse_not_finite(bad: ArrayLike, first: Any, what: str) -> NoReturn:
+def raise_not_finite(bad: ArrayLike, first: Any, what: str) -> NoReturn:
     """Raise a `ScoresError` for rows with a NaN or infinite score; `first` is what the first of them holds."""
     raise ScoresError(
         f"the scores are NaN or infinite in {name_rows(bad)}: {first}; such a score compares with nothing. Score these "
@@ -236,8 +236,8 @@ def refuse_not_finite(bad: ArrayLike, first: Any, what: str) -> NoReturn:
     )
 
 
-def refuse_ragged(scores: Any, cure: str) -> None:
-    """Raise a `ScoresError` with this cure where the rows of scores are of unequal length."""
+def check_equal_lengths(scores: Any, remedy: str) -> None:
+    """Raise a `ScoresError` with this remedy where the rows of scores are of unequal length."""
     try:
         widths = np.array([len(row) if isinstance(row, Sized) and not isinstance(row, str) else 1 for row in scores])
     except TypeError:
@@ -246,7 +246,7 @@ def refuse_ragged(scores: Any, cure: str) -> None:
     if odd.any():
         raise ScoresError(
             f"row 0 has {widths[0]} scores, but another number stands in {name_rows(odd)}: "
-            f"{widths[odd.argmax()]}; {cure}"
+            f"{widths[odd.argmax()]}; {remedy}"
         )
 
 

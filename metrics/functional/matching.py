@@ -1,4 +1,4 @@
-"""Image-text matching accuracy with its averages, tie rate and intervals, as one result."""
+"""Image-text matching accuracy, and SugarCrepe's forms of hard negatives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ..common.errors import ScoresError
 from ..contract.aggregate import metric_function
 from ..contract.spec import Described, Examples, make_examples
-from .kernels import match_credit, name_rows
+from .kernels import match_scores, name_rows
 
 FORMS = {
     "replace_obj": "REPLACE",
@@ -29,12 +29,12 @@ FORMS = {
 def matching_accuracy(
     scores: ArrayLike, correct: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Described]
 ) -> Examples:
-    """Judge which captions a model prefers, and say how sure the numbers are.
+    """How often the correct caption outscores all others of its image; higher is better.
 
     Args:
-        scores: array-like of shape (n, k), k >= 2; higher means a better match. See ``kernels.match_credit``.
+        scores: array-like of shape (n, k), k >= 2; higher means a better match. See ``kernels.match_scores``.
         correct: array-like of shape (n,), the column of the correct caption in each row.
-        ties: ``"wrong"``, ``"half"`` or ``"right"``: what a tie for the highest score earns.
+        ties: ``"wrong"``, ``"half"`` or ``"right"``: how a tie for the highest score counts.
         labels: categories, clusters; and further options: see ``aggregate.SummaryOptions``.
 
     Returns:
@@ -43,17 +43,17 @@ def matching_accuracy(
         ``aggregate.aggregate``.
 
     Raises:
-        ScoresError: scores, indices, labels or options that cannot be judged; a NaN is refused.
-        UnknownNameError: ``ties`` is no tie policy.
+        ScoresError: scores, indices, labels or options that are invalid, NaN included.
+        UnknownNameError: an unknown tie policy.
 
     Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), section 5 and Table 6.
 
     >>> matching_accuracy([[0.9, 0.1], [0.2, 0.4]], [0, 0])["accuracy"]
     0.5
     """
-    credit, tied = match_credit(scores, correct, ties)
+    values, tied = match_scores(scores, correct, ties)
     chance = {"accuracy": 1 / np.shape(scores)[1]}
-    return make_examples({"accuracy": credit}, tied, chance=chance, **labels)
+    return make_examples({"accuracy": values}, tied, chance=chance, **labels)
 
 
 @metric_function()
@@ -71,9 +71,9 @@ def sugarcrepe_accuracy(
         scores: array-like of shape (n, k), k >= 2; higher means a better match. SugarCrepe has k = 2, and [positive,
             negative] is the usual order.
         correct: array-like of shape (n,), the column of the correct caption in each row, so 0 in the usual order.
-        ties: what a tie for the highest score earns: ``"wrong"`` 0, as in the authors' code, ``"half"`` 1 over the
+        ties: how a tie for the highest score counts: ``"wrong"`` 0, as in the authors' code, ``"half"`` 1 over the
             number of captions that share it, ``"right"`` 1.
-        forms: the form of each category that may come; SugarCrepe's seven categories by default.
+        forms: the form of each category; SugarCrepe's seven categories by default.
         labels: categories, clusters; and further options: see ``aggregate.SummaryOptions``.
 
     Returns:
@@ -84,7 +84,7 @@ def sugarcrepe_accuracy(
 
     Raises:
         ScoresError: as `matching_accuracy`, or a category without a form; the message names its row.
-        UnknownNameError: ``ties`` is no tie policy.
+        UnknownNameError: an unknown tie policy.
 
     Source: SugarCrepe, section 5, Tables 5 and 6.
 

@@ -1,4 +1,4 @@
-"""Where the first right candidate of a query stands among all its candidates, ties included; pure numpy."""
+"""The rank of the first right candidate of each query, with an explicit tie policy."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from .kernels import as_float64, check_ties, name_rows, refuse_not_finite
+from .kernels import as_float64, check_ties, name_rows, raise_not_finite
 
-# Rows of unequal length too, which are no array.
+# Rows of unequal length too, which are not an array.
 Rows = ArrayLike | Sequence[ArrayLike]
 
 
@@ -22,8 +22,8 @@ class BestRight(NamedTuple):
     """The best right candidate of each query.
 
     Attributes:
-        score: array of shape (q,) of the scores' own type; infinity, which nothing exceeds, where there is none.
-        tied: int array of shape (q,), how many right candidates have that score; 0 where there is none.
+        score: array of shape (q,) of the scores' own type; infinity for a query without right candidates.
+        tied: int array of shape (q,), how many right candidates have that score.
     """
 
     score: NDArray[Any]
@@ -38,7 +38,7 @@ class RightCandidates(NamedTuple):
 
 
 class HitRanks(NamedTuple):
-    """What stands above and beside the best right candidate of each query.
+    """Counts of the candidates above and tied with the best right candidate of each query.
 
     Attributes:
         higher: int array of shape (q,), the wrong candidates that score strictly higher.
@@ -58,7 +58,7 @@ class HitRanks(NamedTuple):
 
 
 def hit_ranks(queries: ArrayLike, scores: ArrayLike, hits: ArrayLike, n_queries: int) -> HitRanks:
-    """Count what stands above and beside the best right candidate of each query.
+    """Count the candidates above and tied with the best right candidate of each query.
 
     Time grows as m log m, and as m where the candidates come query by query; memory with m.
 
@@ -71,7 +71,7 @@ def hit_ranks(queries: ArrayLike, scores: ArrayLike, hits: ArrayLike, n_queries:
         n_queries: number of queries; one may have several right candidates, none, or no candidates at all.
 
     Returns:
-        The counts, from which `rank` and `credit_at` follow under any tie policy.
+        The counts, from which `rank` and `recall_at` follow under any tie policy.
 
     Source: the rank behind recall at k, as in the released evaluation of CREPE (Ma et al., CVPR 2023), ties apart.
 
@@ -82,10 +82,10 @@ def hit_ranks(queries: ArrayLike, scores: ArrayLike, hits: ArrayLike, n_queries:
     score = np.asarray(scores, dtype=np.float64)
     best = best_right(number[right], score[right], n_queries)
     best_score = best.score[number]
-    beside = (score == best_score) & ~right
+    tied = (score == best_score) & ~right
     return HitRanks(
         higher=np.bincount(number[score > best_score], minlength=n_queries),
-        tied_wrong=np.bincount(number[beside], minlength=n_queries),
+        tied_wrong=np.bincount(number[tied], minlength=n_queries),
         tied_right=best.tied,
         found=best.tied > 0,
     )
@@ -99,9 +99,6 @@ def best_right(queries: NDArray[np.intp], scores: NDArray[Any], n_queries: int) 
         scores: float array of shape (m,), finite; not checked here.
         n_queries: number of queries.
 
-    Returns:
-        Its score, and how many right candidates share it.
-
     >>> best_right(np.array([0, 0, 2]), np.array([0.5, 0.5, 0.1]), 3)
     BestRight(score=array([0.5, inf, 0.1]), tied=array([2, 0, 1]))
     """
@@ -113,42 +110,42 @@ def best_right(queries: NDArray[np.intp], scores: NDArray[Any], n_queries: int) 
     return BestRight(best, np.bincount(queries[scores == best[queries]], minlength=n_queries))
 
 
-def credit_at(ranks: HitRanks, k: int, ties: str = "wrong") -> NDArray[np.float64]:
-    """Credit a query when a right candidate is among its k highest: the summands of recall at k.
+def recall_at(ranks: HitRanks, k: int, ties: str = "wrong") -> NDArray[np.float64]:
+    """Whether a right candidate of each query is among its k highest: the summands of recall at k.
 
     Args:
         ranks: as `hit_ranks` returns them.
         k: how many candidates are looked at, a whole number from 1; with all of them a right one is always there.
         ties: the order of equal scores. ``"wrong"``: wrong candidates come first; ``"right"``: right ones come
-            first; ``"half"``: any order is as likely as another, and the credit is the probability that one of the
+            first; ``"half"``: any order is as likely as another, and the value is the probability that one of the
             j = k - higher places left goes to a right candidate, with C the binomial coefficient::
 
                 1 - C(tied_wrong, j) / C(tied_wrong + tied_right, j)
 
     Returns:
         float64 array of shape (q,), in [0, 1], higher is better; 0 where no candidate is right. For one right
-        candidate and k = 1 it is the credit of ``kernels.match_credit``.
+        candidate and k = 1 it is the score of ``kernels.match_scores``.
 
     Raises:
-        ScoresError: k is no whole number from 1.
-        UnknownNameError: ``ties`` is not one of ``kernels.TIES``.
+        ScoresError: k is not a whole number from 1.
+        UnknownNameError: an unknown tie policy.
 
     Source: recall at k, as in ARO (Yuksekgonul et al., ICLR 2023), section 3.1; the authors leave the order of ties
     to their sort.
 
     >>> ranks = hit_ranks([0, 0, 0, 0], [2, 1, 1, 1], [False, True, False, False], 1)
-    >>> [round(float(credit_at(ranks, 2, ties)[0]), 4) for ties in ("wrong", "half", "right")]  # 1 place for 3
+    >>> [round(float(recall_at(ranks, 2, ties)[0]), 4) for ties in ("wrong", "half", "right")]  # 1 place for 3
     [0.0, 0.3333, 1.0]
     """
     check_ties(ties)
     places = check_depth(k) - ranks.higher
     if ties == "wrong":
-        credit = places > ranks.tied_wrong
+        values = places > ranks.tied_wrong
     elif ties == "right":
-        credit = places > 0
+        values = places > 0
     else:
-        credit = _chance(places, ranks.tied_wrong, ranks.tied_right)
-    return np.where(ranks.found, credit, 0.0)
+        values = _chance(places, ranks.tied_wrong, ranks.tied_right)
+    return np.where(ranks.found, values, 0.0)
 
 
 def rank(ranks: HitRanks, ties: str = "wrong") -> NDArray[np.float64]:
@@ -163,7 +160,7 @@ def rank(ranks: HitRanks, ties: str = "wrong") -> NDArray[np.float64]:
         float64 array of shape (q,); infinity where no candidate is right, which a caller must not average.
 
     Raises:
-        UnknownNameError: ``ties`` is not one of ``kernels.TIES``.
+        UnknownNameError: an unknown tie policy.
 
     Source: mean and median rank, as in CREPE (Ma et al., CVPR 2023); the mean of the smallest of r numbers
     drawn from 1 to n is (n + 1) / (r + 1).
@@ -182,35 +179,28 @@ def rank(ranks: HitRanks, ties: str = "wrong") -> NDArray[np.float64]:
 
 
 def tied(ranks: HitRanks) -> NDArray[np.bool_]:
-    """Whether a wrong candidate shares the score of the best right one, so that a tie decides the rank.
-
-    Returns:
-        bool array of shape (q,); false where no candidate is right.
-
-    >>> tied(hit_ranks([0, 0, 1, 1], [1, 1, 2, 1], [True, False, True, False], 2)).tolist()
-    [True, False]
-    """
+    """Whether a wrong candidate shares the score of the best right one: bool array of shape (q,)."""
     return ranks.found & (ranks.tied_wrong > 0)
 
 
 def tied_at(ranks: HitRanks, k: int) -> NDArray[np.bool_]:
-    """Whether a tie decides the credit at k: the worst order of equal scores misses where the best one hits.
+    """Whether a tie decides recall at k: the worst order of equal scores misses where the best one hits.
 
     Returns:
         bool array of shape (q,); false where no candidate is right.
 
     Raises:
-        ScoresError: k is no whole number from 1.
+        ScoresError: k is not a whole number from 1.
 
     >>> ranks = hit_ranks([0, 0], [1, 1], [True, False], 1)
     >>> tied_at(ranks, 1).tolist(), tied_at(ranks, 2).tolist()
     ([True], [False])
     """
-    return credit_at(ranks, k, "right") > credit_at(ranks, k, "wrong")
+    return recall_at(ranks, k, "right") > recall_at(ranks, k, "wrong")
 
 
 def candidate_sets(scores: Rows) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Lay out the candidates of each row one row after the other.
+    """Concatenate the scores of the candidates of all rows.
 
     Args:
         scores: a sequence of n >= 1 rows of scores, of any length each.
@@ -219,11 +209,7 @@ def candidate_sets(scores: Rows) -> tuple[NDArray[np.float64], NDArray[np.intp]]
         All scores, and the number of candidates of each row.
 
     Raises:
-        ScoresError: no rows, a row that is no flat list of numbers, or a score that is NaN or infinite: it neither wins
-            nor loses.
-
-    >>> candidate_sets([[0.5, 0.1], [0.2]])
-    (array([0.5, 0.1, 0.2]), array([2, 1]))
+        ScoresError: no rows, a row that is not a flat list of numbers, or a score that is NaN or infinite.
     """
     rows = [as_float64(row, f"scores of row {number}") for number, row in enumerate(_listed(scores, "scores"))]
     if not rows:
@@ -237,20 +223,20 @@ def candidate_sets(scores: Rows) -> tuple[NDArray[np.float64], NDArray[np.intp]]
     flat, sizes = np.concatenate(rows), np.array([len(row) for row in rows], dtype=np.intp)
     bad = ~np.isfinite(flat)
     if bad.any():
-        refuse_not_finite(np.bincount(np.repeat(np.arange(len(rows)), sizes), bad) > 0, flat[bad][0], "candidates")
+        raise_not_finite(np.bincount(np.repeat(np.arange(len(rows)), sizes), bad) > 0, flat[bad][0], "candidates")
     return flat, sizes
 
 
 def right_candidates(right: Rows, sizes: NDArray[np.intp]) -> RightCandidates:
-    """Read which candidates of each row are right.
+    """Validate which candidates of each row are right.
 
     Args:
-        right: for each row the place of its right candidate, from 0, or a list of places, at least one.
+        right: for each row the index of its right candidate, from 0, or a list of indices, at least one.
         sizes: int array of shape (n,), the number of candidates of each row.
 
     Raises:
-        ScoresError: another number of rows, or a place that is missing, comes twice, is no whole number or out of
-            range; the message names the rows.
+        ScoresError: another number of rows, or an index that is missing, repeated, not a whole number or out of range;
+            the message names the rows.
 
     >>> right_candidates([1, [0, 2]], np.array([2, 3]))
     RightCandidates(rows=array([0, 1, 1]), columns=array([1, 0, 2]))
@@ -278,14 +264,14 @@ def right_candidates(right: Rows, sizes: NDArray[np.intp]) -> RightCandidates:
 
 
 def check_depth(k: int) -> int:
-    """Return k, or raise `ScoresError` where it is no whole number from 1."""
+    """Return k, or raise `ScoresError` unless it is a whole number from 1."""
     if not isinstance(k, int | np.integer) or isinstance(k, bool) or not 1 <= k <= _DEEPEST:
         raise ScoresError(f"k is {k!r}; it must be a whole number from 1, such as 5")
     return int(k)
 
 
 def check_depths(ks: Sequence[int] | int) -> tuple[int, ...]:
-    """Return each different depth once; a `ScoresError` where there is none, or one is no whole number from 1."""
+    """Return each depth once; a `ScoresError` for an empty list or a depth that is not a whole number from 1."""
     values = [ks] if isinstance(ks, int | np.integer) else []
     if isinstance(ks, Iterable) and not isinstance(ks, str):
         values = list(ks)
@@ -296,7 +282,7 @@ def check_depths(ks: Sequence[int] | int) -> tuple[int, ...]:
 
 def _chance(places: NDArray[np.intp], wrong: NDArray[np.intp], right: NDArray[np.intp]) -> NDArray[np.float64]:
     """Chance that a random order of tied candidates puts a right one into the places left."""
-    credit = (places > wrong).astype(np.float64)
+    values = (places > wrong).astype(np.float64)
     undecided = np.flatnonzero((places > 0) & (places <= wrong))
     total = (wrong + right)[undecided]
     # Which candidates are right and which get a place are interchangeable: draw the fewer, one after the other.
@@ -307,8 +293,8 @@ def _chance(places: NDArray[np.intp], wrong: NDArray[np.intp], right: NDArray[np
         chance = np.where(few > drawn, many / np.maximum(total - drawn, 1), 0.0)
         hit += missed * chance
         missed *= 1 - chance
-    credit[undecided] = np.minimum(hit, 1)
-    return credit
+    values[undecided] = np.minimum(hit, 1)
+    return values
 
 
 def _places(right: Rows, n: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
@@ -316,7 +302,7 @@ def _places(right: Rows, n: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]
     what = "places of the right candidates"
     rows = _listed(right, what)
     if len(rows) != n:
-        raise ScoresError(f"right candidates came for {len(rows)} rows, but scores for {n}; pass them for each row")
+        raise ScoresError(f"got right candidates for {len(rows)} rows, but scores for {n}; pass them for each row")
     try:
         parts = [np.asarray(row) for row in rows]
     except (TypeError, ValueError, RuntimeError) as error:

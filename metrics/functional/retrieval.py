@@ -18,12 +18,12 @@ from ..contract.spec import Described, Examples, make_examples
 from .kernels import (
     Labels,
     as_float64,
+    check_equal_lengths,
     check_ties,
     cluster_codes,
     label_codes,
     name_rows,
-    refuse_not_finite,
-    refuse_ragged,
+    raise_not_finite,
 )
 from .ranking import (
     HitRanks,
@@ -32,9 +32,9 @@ from .ranking import (
     best_right,
     candidate_sets,
     check_depths,
-    credit_at,
     hit_ranks,
     rank,
+    recall_at,
     right_candidates,
     tied,
 )
@@ -104,7 +104,7 @@ def retrieval_recall(
             a matrix of their own: in image retrieval only they compete.
         seeds: shared only, with conditions: one label per row, any one where nothing is shuffled. The rows of one
             condition and seed form a matrix.
-        ties: the order of equal scores, ``"wrong"``, ``"half"`` or ``"right"``: see ``ranking.credit_at`` and
+        ties: the order of equal scores, ``"wrong"``, ``"half"`` or ``"right"``: see ``ranking.recall_at`` and
             ``ranking.rank``. A model that gives every pair one score gets recall 0 (for k within the wrong candidates),
             that of chance, or 1.
         labels: clusters (one label per row, its image; a caption is in the cluster of the first image in its matrix of
@@ -123,7 +123,7 @@ def retrieval_recall(
           over seeds (divided by their number less one; ``None`` for one seed), and ``n_seeds``.
 
         Own: ``recall_at_<k>``, ``mean_rank``, ``median_rank``, ``tie_rate``, ``mean_candidates``,
-        ``chance_recall_at_<k>`` (what scoring at random earns on average), ``n``, and ``per_category`` with the same.
+        ``chance_recall_at_<k>`` (the expected recall of random scores), ``n``, and ``per_category`` with the same.
 
         With ``confidence``: ``confidence``, and ``<recall>_interval`` as [low, high], by condition or category too
         (there over all queries).
@@ -131,7 +131,7 @@ def retrieval_recall(
     Raises:
         ScoresError: a score that is NaN or infinite, rows of unequal length in a shared pool, a right candidate that
             is missing, twice there or out of range, nothing to choose from, or labels or options that cannot be used.
-        UnknownNameError: ``pool`` is no pool, or ``ties`` no tie policy.
+        UnknownNameError: an unknown pool or tie policy.
 
     Source: ARO (Yuksekgonul et al., ICLR 2023), section 3.1, Tables 3 and 4 (shuffles averaged over 3 seeds, with
     standard deviations); CREPE (Ma et al., CVPR 2023). Both leave the order of ties to their sort; CREPE's release
@@ -149,9 +149,9 @@ def retrieval_recall(
     depths, clusters, categories = check_depths(ks), labels.get("clusters"), labels.get("categories")
     check_ties(ties)
     if pool == "own":
-        _refuse_options(pool, "shared", conditions=conditions, seeds=seeds)
+        _check_unused(pool, "shared", conditions=conditions, seeds=seeds)
         return _own(scores, right, depths, ties, clusters, categories)
-    _refuse_options(pool, "own", categories=categories)
+    _check_unused(pool, "own", categories=categories)
     return _shared(scores, right, depths, ties, clusters, conditions, seeds)
 
 
@@ -199,7 +199,7 @@ def _shared(
         np.concatenate([tied(text.ranks), tied(image.ranks)]),
         categories=[matrices.names[number] for number in matrices.condition[matrix]] if matrices.names else None,
         clusters=cluster[np.concatenate([text.image, image.image])],
-        may_lack=True,
+        allow_nan=True,
         rows=np.concatenate([text.image, image.image]),
         names=[*text.names, *image.names],
         estimators=tuple(estimators),
@@ -297,7 +297,7 @@ def _own(
     recalls, others = _columns(ranks, depths, ties)
     # Scoring at random is a tie of all candidates, broken at random.
     blind = HitRanks(np.zeros_like(sizes), sizes - rights, rights, np.ones(n, dtype=bool))
-    chance = {f"recall_at_{k}": credit_at(blind, k, "half") for k in depths}
+    chance = {f"recall_at_{k}": recall_at(blind, k, "half") for k in depths}
     others = [each for each in others if each.names != ("tie_rate",)]
     others.append(OfValues(("mean_candidates",), sizes.astype(np.float64), (mean,)))
     others += [OfValues((f"chance_{name}",), values, (mean,)) for name, values in chance.items()]
@@ -314,7 +314,7 @@ def _own(
 
 def _columns(ranks: HitRanks, depths: tuple[int, ...], ties: str, prefix: str = "") -> tuple[Columns, list[OfValues]]:
     """Recall of each query at each depth, and the scores and rates that have no intervals."""
-    recalls = {f"{prefix}recall_at_{k}": credit_at(ranks, k, ties) for k in depths}
+    recalls = {f"{prefix}recall_at_{k}": recall_at(ranks, k, ties) for k in depths}
     names = (f"{prefix}mean_rank", f"{prefix}median_rank")
     rates = OfValues((f"{prefix}tie_rate",), tied(ranks).astype(np.float64), (mean,))
     return recalls, [OfValues(names, rank(ranks, ties), (mean, median)), rates]
@@ -346,7 +346,7 @@ def _matrices(conditions: Labels | None, seeds: Labels | None, n: int) -> _Matri
         names, condition = label_codes(conditions, n, "conditions")
     if seeds is not None:
         if conditions is None:
-            raise ScoresError("seeds came without conditions; name the condition of each row too, such as 'none'")
+            raise ScoresError("got seeds without conditions; name the condition of each row too, such as 'none'")
         seed = label_codes(seeds, n, "seeds")[1]
     pairs, of_row = np.unique(condition * n + seed, return_inverse=True)
     alone = np.bincount(of_row)[of_row] < 2
@@ -367,12 +367,12 @@ def _matrices(conditions: Labels | None, seeds: Labels | None, n: int) -> _Matri
 
 
 def _score_table(scores: Any) -> NDArray[Any]:
-    """The scores of a shared pool, of shape (images, captions); an array of numbers is returned as it came."""
+    """The scores of a shared pool, of shape (images, captions); an array of numbers is returned as it is."""
     try:
         table = np.asarray(scores) if hasattr(scores, "__array__") else as_float64(scores, "scores")
         table = table if table.dtype.kind in "fiu" else as_float64(table, "scores")
     except (TypeError, ValueError, RuntimeError):
-        refuse_ragged(
+        check_equal_lengths(
             scores,
             'score every image with the same captions, or use pool="own" where each row has candidates of its own',
         )
@@ -389,11 +389,11 @@ def _score_table(scores: Any) -> NDArray[Any]:
         if example is None and bad[part].any():
             example = table[part][~finite][0]
     if bad.any():
-        refuse_not_finite(bad, example, "candidates")
+        raise_not_finite(bad, example, "candidates")
     return table
 
 
-def _refuse_options(pool: str, other: str, **options: Labels | None) -> None:
+def _check_unused(pool: str, other: str, **options: Labels | None) -> None:
     for name, value in options.items():
         if value is not None:
-            raise ScoresError(f'{name} came with pool="{pool}"; they are for pool="{other}", leave them out')
+            raise ScoresError(f'got {name} with pool="{pool}"; they are for pool="{other}", leave them out')

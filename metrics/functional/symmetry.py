@@ -1,4 +1,4 @@
-"""What the scores of a blind, text-only model give away: the gap between correct and hard negative captions."""
+"""Artefact gap: how well text-only scores separate correct captions from hard negatives."""
 
 from __future__ import annotations
 
@@ -25,25 +25,23 @@ from ..statistics.bootstrap import (
     mean_interval,
     unseen_share,
 )
-from .kernels import Labels, cluster_codes, match_credit, name_rows, score_matrix
+from .kernels import Labels, cluster_codes, match_scores, name_rows, score_matrix
 
 # The squares of sums of larger scores would soon leave the range of float64.
 _LARGEST_SCORE = 1e100
 
 
 class _Examples(NamedTuple):
-    """Scores of the correct and of the other caption, credit, tie flag and cluster of each example."""
+    """Scores of the correct and of the other caption, and accuracy, tie flag and cluster of each example."""
 
     positive: NDArray[np.float64]
     negative: NDArray[np.float64]
-    credit: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
     tied: NDArray[np.bool_]
     cluster: NDArray[np.intp]
 
     def chosen(self, rows: NDArray[np.intp]) -> _Examples:
-        return _Examples(
-            self.positive[rows], self.negative[rows], self.credit[rows], self.tied[rows], self.cluster[rows]
-        )
+        return _Examples(*(each[rows] for each in self))
 
 
 class _Options(NamedTuple):
@@ -56,12 +54,12 @@ class _Options(NamedTuple):
 def artifact_examples(
     scores: ArrayLike, correct: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Described]
 ) -> Examples:
-    """What each example adds to `artifact_gap`; the arguments are as there."""
+    """The per-example scores of `artifact_gap`; the arguments are the same."""
     found = _check_examples(scores, correct, labels.get("clusters"), ties)
     gaps = found.positive - found.negative
     placement = _placement_values(found.positive, found.negative) / 2
     return make_examples(
-        {"accuracy": found.credit},
+        {"accuracy": found.accuracy},
         found.tied,
         estimators=(
             OfValues(("auc",), placement, (mean,)),
@@ -84,42 +82,36 @@ def artifact_gap(
     permutations: int = 1_000,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Measure how far a model that never sees the image tells correct captions from hard negatives.
+    """How well a model that never sees the image separates correct captions from hard negatives.
 
-    The gap of an example is the score of its correct caption minus that of its hard negative, such as the
-    plausibility of one text minus that of the other. A benchmark without artefacts has gaps that are symmetric
-    around zero, and an accuracy of 0.5: here a high accuracy is bad news about the benchmark.
+    The gap of an example is the score of its correct caption minus that of its hard negative. A benchmark without
+    artefacts has gaps that are symmetric around zero, and an accuracy of 0.5; a high accuracy means that the
+    benchmark is biased.
 
-    Three questions are asked, and their answers may differ. ``accuracy``: does the sign of the gap tell the
-    correct caption? ``asymmetry``: does its size tell it, where the sign does not (a gap of 3 is always right,
-    one of 1 always wrong)? ``auc``: would the score of one caption alone tell it, without the other? Gaps may
-    be symmetric while ``auc`` is not 0.5: (correct, negative) scores of (5, 3), (5, 3), (0, 2) and (3, 5) have
-    the gaps 2, 2, -2 and -2, but an ``auc`` of 9/16.
+    ``accuracy`` measures whether the sign of the gap identifies the correct caption, ``asymmetry`` whether its size
+    does where the sign does not (a gap of 3 is always right, one of 1 always wrong), and ``auc`` whether the score of
+    one caption alone does. Gaps may be symmetric while ``auc`` is not 0.5: (correct, negative) scores of (5, 3),
+    (5, 3), (0, 2) and (3, 5) have the gaps 2, 2, -2 and -2, but an ``auc`` of 9/16.
 
     Args:
         scores: array-like of shape (n, 2): a row is an example, a column a caption; higher is more plausible, on
             any scale, in magnitude at most 1e100. A caption with several hard negatives makes one row for each.
         correct: array-like of shape (n,), the column of the correct caption in each row, 0 or 1.
-        categories: one label per example, or a list of labels for each, which then counts in every one of them;
-            ``None`` for a set without categories.
-        clusters: one label per example, such as its image; rows that share a caption belong together. ``None``
-            makes each example its own cluster, which overstates the certainty otherwise.
-        ties: ``"wrong"``, ``"half"`` or ``"right"``: what equal scores earn in ``accuracy``. A constant scorer
-            has 0, 0.5 or 1. In ``auc`` a tie always counts half, and a gap of zero is on neither side.
-        confidence: coverage of the intervals, strictly between 0 and 1; ``None`` for no intervals.
-        resamples: number of bootstrap resamples, at least 100.
+        categories, clusters, confidence, resamples, seed: see ``aggregate.SummaryOptions``. Rows that share a caption
+            belong to one cluster.
+        ties: ``"wrong"``, ``"half"`` or ``"right"``: how equal scores count in ``accuracy``. A constant scorer
+            gets 0, 0.5 or 1. In ``auc`` a tie always counts half, and a gap of zero is on neither side.
         permutations: number of random sign flips, at least 100.
-        seed: seed of the random draws, a whole number from 0.
 
     Returns:
         Plain Python numbers:
 
-        - ``accuracy``: mean credit of choosing the caption of the higher score, in [0, 1]; 0.5 means that the
-          model cannot tell. ``tie_rate``: share of examples with equal scores. ``n``, ``n_clusters``.
+        - ``accuracy``: share of examples whose correct caption has the higher score, in [0, 1]; 0.5 is chance.
+          ``tie_rate``: share of examples with equal scores. ``n``, ``n_clusters``.
         - ``mean_gap``, ``median_gap``: in units of the scores; 0 means no artefact, above 0 correct captions score
           higher.
         - ``auc``: chance that a random correct caption scores higher than a random hard negative, of any example,
-          ties half, in [0, 1]; 0.5 means that they cannot be told apart.
+          ties half, in [0, 1]; 0.5 is chance.
         - ``asymmetry``: largest distance between the distribution functions of the gap and of its negative, which
           is the largest |P(gap >= x) - P(gap <= -x)| over x > 0, in [0, 1]; 0 is symmetric. Of n independent and
           symmetric gaps it is about 1.25 / sqrt(n).
@@ -144,7 +136,7 @@ def artifact_gap(
     Raises:
         ScoresError: no examples, more than two captions, a score that is NaN, infinite or too large, an index that
             is neither 0 nor 1, labels missing or of another number, or an option outside its range.
-        UnknownNameError: ``ties`` is no tie policy.
+        UnknownNameError: an unknown tie policy.
 
     Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), sections 3 and 4.1, Figures 1 and 4, for
     the gap and blind accuracy; Butler, Annals of Mathematical Statistics 40, 1969, for the asymmetry; Obuchowski,
@@ -160,7 +152,7 @@ def artifact_gap(
     examples = _check_examples(scores, correct, clusters, ties)
     per_category = {
         name: _measure(examples.chosen(rows), options)
-        for name, rows in category_numbers(categories, len(examples.credit)).items()
+        for name, rows in category_numbers(categories, len(examples.accuracy)).items()
     }
     certainty = {} if confidence is None else {"confidence": float(confidence)}
     return {**_measure(examples, options), **certainty, "per_category": per_category}
@@ -168,11 +160,11 @@ def artifact_gap(
 
 def _check_examples(scores: ArrayLike, correct: ArrayLike, clusters: Labels | None, ties: str) -> _Examples:
     matrix = score_matrix(scores)
-    credit, tied = match_credit(matrix, correct, ties)
+    accuracy, tied = match_scores(matrix, correct, ties)
     if matrix.shape[1] != 2:
         raise ScoresError(
             f"the scores have {matrix.shape[1]} captions per example, but a gap is between two; pass one row for each "
-            "hard negative, (correct, negative), and let `clusters` tell which rows belong together"
+            "hard negative, (correct, negative), and give rows that belong together one label in `clusters`"
         )
     large = (np.abs(matrix) > _LARGEST_SCORE).any(axis=1)
     if large.any():
@@ -182,16 +174,16 @@ def _check_examples(scores: ArrayLike, correct: ArrayLike, clusters: Labels | No
         )
     n = len(matrix)
     rows, columns = np.arange(n), np.asarray(correct, dtype=np.float64).astype(np.intp)
-    return _Examples(matrix[rows, columns], matrix[rows, 1 - columns], credit, tied, cluster_codes(clusters, n))
+    return _Examples(matrix[rows, columns], matrix[rows, 1 - columns], accuracy, tied, cluster_codes(clusters, n))
 
 
 def _measure(examples: _Examples, options: _Options) -> dict[str, Any]:
-    n = len(examples.credit)
+    n = len(examples.accuracy)
     gaps = examples.positive - examples.negative
     placement = _placement_values(examples.positive, examples.negative)
     statistic, p_value = _symmetry_test(examples, options.permutations, options.seed)
     result: dict[str, Any] = {
-        "accuracy": math.fsum(examples.credit) / n,
+        "accuracy": math.fsum(examples.accuracy) / n,
         "tie_rate": int(examples.tied.sum()) / n,
         "n": n,
         "n_clusters": len(np.unique(examples.cluster)),
@@ -203,7 +195,7 @@ def _measure(examples: _Examples, options: _Options) -> dict[str, Any]:
     }
     if options.confidence is not None:
         cluster, confidence = examples.cluster, options.confidence
-        intervals = cluster_bootstrap(examples.credit, cluster, None, confidence, options.resamples, options.seed)
+        intervals = cluster_bootstrap(examples.accuracy, cluster, None, confidence, options.resamples, options.seed)
         result["accuracy_interval"] = list(intervals.micro)
         interval = mean_interval(gaps, cluster, confidence, options.resamples, options.seed)
         result["mean_gap_interval"] = interval and list(interval)

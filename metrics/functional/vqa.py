@@ -1,4 +1,4 @@
-"""Answers to yes-or-no questions: accuracy, macro F1, and where the false ones come from."""
+"""Answers to yes-or-no questions: accuracy, macro F1, and each category's share of the false answers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def yes_no_f1(answers: ArrayLike, truth: ArrayLike, **labels: Unpack[Described])
         - with ``confidence``: ``confidence``, ``macro_accuracy_interval``, ``accuracy_interval`` and, in the categories
           too, ``macro_f1_interval``, taken over the resamples that have right answers of both kinds. Where every answer
           is right, or every one wrong, resamples do not spread: then it reaches to the lowest, or highest, macro F1
-          that the exact interval of the accuracy allows. One single image says nothing else: (0, 1).
+          that the exact interval of the accuracy allows. For a single image it is (0, 1).
 
     Raises:
         ScoresError: no answers, unequal lengths, an answer that is neither yes nor no, or a set or category whose right
@@ -59,11 +59,13 @@ def yes_no_f1(answers: ArrayLike, truth: ArrayLike, **labels: Unpack[Described])
     >>> result["accuracy"], round(result["macro_f1"], 4)  # F1(yes) = 2/3, F1(no) = 4/5
     (0.75, 0.7333)
     """
-    said, right = _yes(answers, "answers"), _yes(truth, "right answers")
-    if said.shape != right.shape:
-        raise ScoresError(f"{len(said)} answers came for {len(right)} right answers; pass one for each question")
-    _refuse_one_class(right, "the set")
-    outcomes = np.stack([said & right, said & ~right, ~said & right, ~said & ~right], axis=1).astype(np.float64)
+    predicted, right = _yes(answers, "answers"), _yes(truth, "right answers")
+    if predicted.shape != right.shape:
+        raise ScoresError(f"got {len(predicted)} answers for {len(right)} right answers; pass one for each question")
+    _check_both_answers(right, "the set")
+    outcomes = np.stack(
+        [predicted & right, predicted & ~right, ~predicted & right, ~predicted & ~right], axis=1
+    ).astype(np.float64)
     yes, no = float(right.sum()), float((~right).sum())
     all_errors = outcomes.sum(axis=0)[1:3].astype(int).tolist()
 
@@ -77,8 +79,8 @@ def yes_no_f1(answers: ArrayLike, truth: ArrayLike, **labels: Unpack[Described])
 
     f1 = OfTotals(("macro_f1", "f1_yes", "f1_no"), outcomes, _f1, edge=_edge_interval)
     examples = make_examples(
-        {"accuracy": said == right},
-        np.zeros(len(said)),
+        {"accuracy": predicted == right},
+        np.zeros(len(predicted)),
         estimators=(f1,),
         facts=facts,
         chance={"macro_f1": float(_f1(np.array([yes, no, yes, no]) / 2)[0])},  # half of each kind answered with yes
@@ -87,7 +89,7 @@ def yes_no_f1(answers: ArrayLike, truth: ArrayLike, **labels: Unpack[Described])
         **labels,
     )
     for name, members in examples.categories.items():
-        _refuse_one_class(right[members], f"the category {name!r}")
+        _check_both_answers(right[members], f"the category {name!r}")
     return examples
 
 
@@ -117,7 +119,7 @@ def _edge_interval(
         ends = [(missed, errors - missed) for missed in (min(yes, errors), max(errors - no, 0))]
         return float(min(_f1(np.array([yes - fn, fp, fn, no - fp]))[0] for fn, fp in ends)), 1.0
     if not yes + no:
-        return 0.0, unseen  # by the same concavity hits earn most in equal halves, and then as much as in accuracy
+        return 0.0, unseen  # by the same concavity hits count most in equal halves, and then as much as in accuracy
     return (0.0, 1.0) if groups == 1 else None
 
 
@@ -133,13 +135,13 @@ def _yes(answers: ArrayLike, what: str) -> NDArray[np.bool_]:
     bad = np.array([word not in _WORDS for word in words])
     if bad.any():
         raise ScoresError(
-            f"of the {what}, {values[bad.argmax()]!r} came in {name_rows(bad)}; pass 1 or 0, or yes or no. Map an "
-            "answer that is neither to the wrong one, so that it is counted, and report how many there were"
+            f"of the {what}, {values[bad.argmax()]!r} in {name_rows(bad)} is neither yes nor no; pass 1 or 0, or yes "
+            "or no. Map an answer that is neither to the wrong one, so that it is counted, and report their number"
         )
     return np.array([_WORDS[word] for word in words])
 
 
-def _refuse_one_class(right: NDArray[np.bool_], what: str) -> None:
+def _check_both_answers(right: NDArray[np.bool_], what: str) -> None:
     if right.all() or not right.any():
         only = "yes" if right.all() else "no"
         raise ScoresError(

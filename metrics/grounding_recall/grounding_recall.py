@@ -1,17 +1,13 @@
 """Phrase grounding: is one of the k most confident boxes of a phrase on what the phrase means?"""
 
-from __future__ import annotations
-
-import datasets
 import evaluate
 
 from vl_assay.metrics.grounding_recall.spec import SPEC
 from vl_assay.metrics.modules.citations import TRICD
-from vl_assay.metrics.modules.discovery import describe, detection_features
-from vl_assay.metrics.modules.inputs import BoxInputs
+from vl_assay.metrics.modules.module import MetricModule
 
 
-class GroundingRecall(BoxInputs, evaluate.Metric):
+class GroundingRecall(MetricModule, evaluate.Metric):
     """Recall@k of phrase grounding under the any-box protocol; higher is better.
 
     Examples:
@@ -26,12 +22,6 @@ class GroundingRecall(BoxInputs, evaluate.Metric):
     """
 
     spec = SPEC
-
-    def _info(self) -> evaluate.MetricInfo:
-        return evaluate.MetricInfo(
-            **describe(type(self)),
-            citation=TRICD,
-            features=datasets.Features(detection_features()),
-            reference_urls=["https://ashkamath.github.io/TRICD/"],
-            codebase_urls=["https://github.com/ashkamath/TRICD"],
-        )
+    bibtex = TRICD
+    papers = ("https://ashkamath.github.io/TRICD/",)
+    code = ("https://github.com/ashkamath/TRICD",)

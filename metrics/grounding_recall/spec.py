@@ -1,7 +1,5 @@
 """Recall of phrase grounding."""
 
-from __future__ import annotations
-
 from ..contract.spec import MetricSpec, ScoreSpec
 from ..functional.grounding import grounding_recall
 

@@ -1,17 +1,11 @@
 """The page of the metric's Space."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
-from vl_assay.metrics.functional.groups import group_match
-from vl_assay.metrics.functional.kernels import TIES
+from vl_assay.metrics.group_match.spec import SPEC
 from vl_assay.metrics.modules.page import Column, Page
 
 PAGE = Page(
-    title="Group Match",
-    folder=Path(__file__).parent,
-    compute=group_match,
+    __file__,
+    SPEC,
     inputs={
         "scores": [
             [Column("image 0, caption 0"), Column("image 0, caption 1")],
@@ -25,7 +19,6 @@ PAGE = Page(
         ["0.30", "0.40", "0.20", "0.50", "Unusual Text"],
         ["0.30", "0.30", "0.30", "0.30", "Unusual Text"],
     ],
-    options={"ties": TIES},
 )
 
 if __name__ == "__main__":

@@ -1,17 +1,13 @@
 """Group match: does a model pair two images with their two captions, as Winoground and Cola ask?"""
 
-from __future__ import annotations
-
-import datasets
 import evaluate
 
 from vl_assay.metrics.group_match.spec import SPEC
 from vl_assay.metrics.modules.citations import COLA, WINOGROUND
-from vl_assay.metrics.modules.discovery import describe
-from vl_assay.metrics.modules.inputs import CheckedInputs
+from vl_assay.metrics.modules.module import MetricModule
 
 
-class GroupMatch(CheckedInputs, evaluate.Metric):
+class GroupMatch(MetricModule, evaluate.Metric):
     """Text, image and group score of groups of two images and two captions; higher is better.
 
     Examples:
@@ -23,17 +19,6 @@ class GroupMatch(CheckedInputs, evaluate.Metric):
     """
 
     spec = SPEC
-
-    def _info(self) -> evaluate.MetricInfo:
-        return evaluate.MetricInfo(
-            **describe(type(self)),
-            citation=WINOGROUND + "\n" + COLA,
-            features=datasets.Features(
-                {"predictions": datasets.Sequence(datasets.Sequence(datasets.Value("float64")))}
-            ),
-            reference_urls=["https://arxiv.org/abs/2204.03162", "https://arxiv.org/abs/2305.03689"],
-            codebase_urls=[
-                "https://huggingface.co/datasets/facebook/winoground",
-                "https://github.com/arijitray1993/COLA",
-            ],
-        )
+    bibtex = WINOGROUND + "\n" + COLA
+    papers = ("https://arxiv.org/abs/2204.03162", "https://arxiv.org/abs/2305.03689")
+    code = ("https://huggingface.co/datasets/facebook/winoground", "https://github.com/arijitray1993/COLA")

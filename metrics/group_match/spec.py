@@ -1,7 +1,5 @@
 """Groups of two images and two captions."""
 
-from __future__ import annotations
-
 from ..contract.spec import MetricSpec, ScoreSpec
 from ..functional.groups import group_match
 

@@ -1,17 +1,13 @@
 """Group-Recall@1: over an image and its distractor, is the most confident box of a phrase on the image, and right?"""
 
-from __future__ import annotations
-
-import datasets
 import evaluate
 
 from vl_assay.metrics.group_recall_at_1.spec import SPEC
 from vl_assay.metrics.modules.citations import TRICD
-from vl_assay.metrics.modules.discovery import describe, detection_features
-from vl_assay.metrics.modules.inputs import BoxInputs
+from vl_assay.metrics.modules.module import MetricModule
 
 
-class GroupRecallAt1(BoxInputs, evaluate.Metric):
+class GroupRecallAt1(MetricModule, evaluate.Metric):
     """Recall@1 with the boxes of the positive row and of its distractor pooled, phrase by phrase; higher is better.
 
     Examples:
@@ -32,12 +28,6 @@ class GroupRecallAt1(BoxInputs, evaluate.Metric):
     """
 
     spec = SPEC
-
-    def _info(self) -> evaluate.MetricInfo:
-        return evaluate.MetricInfo(
-            **describe(type(self)),
-            citation=TRICD,
-            features=datasets.Features(detection_features()),
-            reference_urls=["https://ashkamath.github.io/TRICD/"],
-            codebase_urls=["https://github.com/ashkamath/TRICD"],
-        )
+    bibtex = TRICD
+    papers = ("https://ashkamath.github.io/TRICD/",)
+    code = ("https://github.com/ashkamath/TRICD",)

@@ -1,7 +1,5 @@
 """Recall over an image and its distractor."""
 
-from __future__ import annotations
-
 from ..contract.spec import MetricSpec, ScoreSpec
 from ..functional.grounding import group_recall_at_1
 

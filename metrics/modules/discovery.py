@@ -1,7 +1,7 @@
 """The metrics: one folder each, found by listing.
 
-A folder holds ``spec.py``, with a constant ``SPEC`` that says all that the rest needs to know of the metric (see
-``contract.MetricSpec``), and the `evaluate` module of the folder's name.
+A folder holds ``spec.py``, whose constant ``SPEC`` is the metric's `MetricSpec`, and the `evaluate` module of the
+folder's name.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import importlib
 import inspect
 import re
 import shutil
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING
 
 from ..common.errors import UnknownNameError
-from ..contract.aggregate import SummaryOptions
+from ..contract.aggregate import SummaryOptions, option_names
 from ..contract.spec import MetricFunction, MetricSpec
 
 if TYPE_CHECKING:
@@ -24,13 +23,6 @@ if TYPE_CHECKING:
 
 _METRICS = Path(__file__).parents[1]
 _PACKAGE = __package__.rpartition(".")[0]
-
-
-class Texts(TypedDict):
-    """What an `evaluate` module says of itself."""
-
-    description: str
-    inputs_description: str
 
 
 def metric_names() -> list[str]:
@@ -82,41 +74,27 @@ def install_metric(name: str) -> Path:
     return target
 
 
-def describe(module_class: type[Any]) -> Texts:
-    """What an `evaluate` module says of itself: the docstrings of its file, of its class and of the metric's function.
+def describe(function: MetricFunction) -> str:
+    """Arguments, results, errors and source of a metric, from the docstring of its function.
 
-    The class says what the metric is, with examples; arguments, results and errors are those of the function, under the
-    names of the module's inputs. A class that describes its own arguments is taken as it is.
+    The columns get the names that they have in the `evaluate` module; the options in `SummaryOptions` are added.
     """
-    own = inspect.cleandoc(module_class.__doc__ or "")
-    if "Args:" not in own:
-        summary, _, examples = own.partition("\n\nExamples:\n")
-        own = f"{summary}\n\n{_described(module_class.spec.function)}\n\nExamples:\n{examples}"
-    return {
-        "description": inspect.cleandoc(sys.modules[module_class.__module__].__doc__ or ""),
-        "inputs_description": own,
-    }
-
-
-def _described(function: MetricFunction) -> str:
-    """Arguments, results, errors and source of a metric's function, with the options that all metrics have."""
     text = inspect.cleandoc(function.__doc__ or "").partition("\n\n>>>")[0]
-    text = text[text.index("Args:") :]
-    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    names = [name for name, each in inspect.signature(function).parameters.items() if each.kind is positional]
+    text = text[text.index("Args:") :] if "Args:" in text else text
+    names = column_names(function)
     if not names[0].startswith("predictions"):
         for name, column in zip(names, ("predictions", "references"), strict=False):
             text = re.sub(rf"^(    (?:\w+, )?){name}\b", rf"\1{column}", text, count=1, flags=re.MULTILINE)
-    options = inspect.cleandoc(SummaryOptions.__doc__ or "").partition("Keys:\n")[2]
-    return text.replace("\n\nReturns:", f"\n{options}\n\nReturns:", 1)
+    keys = inspect.cleandoc(SummaryOptions.__doc__ or "").partition("Keys:\n")[2]
+    known = tuple(f"    {name}:" for name in option_names(function))
+    options = [each for each in re.split(r"\n(?=    \w)", keys) if each.startswith(known)]
+    return text.replace("\n\nReturns:", "\n".join(["", *options, "", "Returns:"]), 1)
 
 
-def detection_features() -> dict[str, Any]:
-    """The `datasets` features of rows of boxes: predictions with scores, references without."""
-    from datasets import Sequence, Value
-
-    boxes = {"boxes": Sequence(Sequence(Value("float64"))), "phrase_ids": Sequence(Value("float64"))}
-    return {"predictions": {**boxes, "scores": Sequence(Value("float64"))}, "references": boxes}
+def column_names(function: MetricFunction) -> list[str]:
+    """The positional arguments of a metric's function: the columns of its inputs."""
+    parameters = inspect.signature(function).parameters
+    return [name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
 
 
 def _check(name: str) -> None:

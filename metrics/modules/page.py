@@ -1,15 +1,18 @@
-"""The page of a metric's Space: a table of examples in, scores out. ``app.py`` only says what stands where."""
+"""The page of a metric's Space: a table of examples in, scores out. ``app.py`` declares the table."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..common.errors import ScoresError, VLAssayError
+from ..contract.spec import MetricSpec
+from ..functional.boxes import FORMATS
+from .discovery import describe
 
 
 class Column(NamedTuple):
@@ -25,7 +28,7 @@ class Column(NamedTuple):
     kind: str = "number"
 
 
-# What a model found and what is there, for the metrics that take rows of boxes.
+# Predicted and ground-truth boxes.
 BOXES = {
     "predictions": {
         "boxes": Column("predicted boxes", "list"),
@@ -39,45 +42,70 @@ BOXES = {
 }
 
 
+# Two captions and the correct one; and an original caption, its hard positive and its hard negative.
+CAPTION_PAIR = {
+    "scores": [Column("score of caption 0"), Column("score of caption 1")],
+    "correct": Column("correct caption"),
+}
+CAPTION_TRIPLE = {
+    "scores": [
+        Column("score of the original"),
+        Column("score of the hard positive"),
+        Column("score of the hard negative"),
+    ],
+}
+
+
 @dataclass(frozen=True)
 class Page:
-    """What a metric's page shows and how its table becomes the metric's input.
+    """The page of a metric: the columns of its table, and how they become the inputs of the metric.
 
     Args:
-        title: heading of the page.
-        folder: the metric's folder; its card is shown below the table.
-        compute: the function that judges: the metric's own, without `evaluate`.
-        inputs: for each argument of `compute` the column in which a row's part of it stands, or a list or mapping of
-            columns, nested as the metric wants it. The table has these columns, in this order.
+        app: path of the ``app.py``, in the folder of the metric's card; the page has the title of the card.
+        spec: the metric's specification; its function computes the scores.
+        inputs: for each argument of the function the column in which a row's part of it stands, or a list or mapping
+            of columns, nested as the metric takes it. The table has these columns, in this order.
         example: the rows that the page opens with.
-        options: arguments that the page lets choose, with the choices; the first is chosen.
+        options: arguments that the page offers, with their choices; the first is the default. The tie policies, and
+            for detection the box formats, are offered anyway.
+        settings: further arguments, which are fixed.
     """
 
-    title: str
-    folder: Path
-    compute: Callable[..., dict[str, Any]]
+    app: str
+    spec: MetricSpec
     inputs: Mapping[str, Any]
     example: Sequence[Sequence[Any]]
     options: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def columns(self) -> list[Column]:
         """The columns of the table."""
         return list(dict.fromkeys(_columns(self.inputs)))
 
-    def judge(self, rows: Sequence[Sequence[Any]], *chosen: str) -> dict[str, Any]:
+    @property
+    def choices(self) -> dict[str, Sequence[str]]:
+        """The options that the page offers, with their choices; the first is the default."""
+        choices: dict[str, Sequence[str]] = {**self.options}
+        if self.spec.task_type == "detection":
+            choices["box_format"] = FORMATS
+        if self.spec.ties is not None:
+            choices["ties"] = tuple(dict.fromkeys([self.spec.ties, *self.spec.tie_policies]))
+        return choices
+
+    def compute(self, rows: Sequence[Sequence[Any]], *chosen: str) -> dict[str, Any]:
         """Compute the scores of a table.
 
         Args:
             rows: cells under `columns`, as text or numbers; empty rows are left out.
-            chosen: a choice for each of `options`, in their order.
+            chosen: a choice for each of `choices`, in their order.
 
         Returns:
             What the metric returns.
 
         Raises:
             ScoresError: no rows, or a cell that is not of its column's kind; the message names the row, counted from 1
-                as on the page. And whatever the metric refuses.
+                as on the page. Also the errors of the metric.
         """
         cells = {number: self._parse(number, row) for number, row in _filled(rows)}
         if not cells:
@@ -88,7 +116,7 @@ class Page:
             for name, place in self.inputs.items()
             if place not in unused
         }
-        return self.compute(**arguments, **dict(zip(self.options, chosen, strict=True)))
+        return self.spec.function(**arguments, **self.settings, **dict(zip(self.choices, chosen, strict=True)))
 
     def _parse(self, number: int, row: Sequence[str]) -> dict[Column, Any]:
         columns = self.columns
@@ -113,15 +141,17 @@ class Page:
         """Lay out the page; ``build().launch()`` serves it."""
         import gradio as gr
 
+        title, text = read_card(Path(self.app).parent)
+
         def answer(rows: list[list[Any]], *chosen: str) -> tuple[Any, dict[str, Any]]:
             try:
-                result = self.judge(rows, *chosen)
+                result = self.compute(rows, *chosen)
             except VLAssayError as error:
                 raise gr.Error(str(error), duration=None, print_exception=False) from error
             headers, lines = tabulate(result)
             return gr.Dataframe(value=lines, headers=headers), result
 
-        with gr.Blocks(title=self.title) as blocks:
+        with gr.Blocks(title=title) as blocks:
             table = gr.Dataframe(
                 value=[list(row) for row in self.example],
                 headers=[column.name for column in self.columns],
@@ -133,12 +163,13 @@ class Page:
                 wrap=True,
                 label="One row per example",
             )
-            choices = [gr.Radio(list(values), value=values[0], label=name) for name, values in self.options.items()]
+            choices = [gr.Radio(list(values), value=values[0], label=name) for name, values in self.choices.items()]
             button = gr.Button("Compute", variant="primary")
             scores = gr.Dataframe(interactive=False, label="Scores")
             details = gr.JSON(label="Full result")
             button.click(answer, inputs=[table, *choices], outputs=[scores, details], api_name="score")
-            gr.Markdown(card_text(self.folder))
+            gr.Markdown(text)
+            gr.Markdown(f"## Arguments and results\n\n```text\n{describe(self.spec.function)}\n```")
         return blocks
 
 
@@ -158,9 +189,10 @@ def tabulate(result: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
     return ["", *keys], [[name, *(_rounded(line.get(key)) for key in keys)] for name, line in lines]
 
 
-def card_text(folder: Path) -> str:
-    """A metric's card, without its front matter."""
-    return (folder / "README.md").read_text(encoding="utf-8").split("\n---\n", maxsplit=1)[1]
+def read_card(folder: Path) -> tuple[str, str]:
+    """The title of a metric's card, and the card without its front matter."""
+    front, text = (folder / "README.md").read_text(encoding="utf-8").split("\n---\n", maxsplit=1)
+    return next(line.removeprefix("title: ") for line in front.splitlines() if line.startswith("title: ")), text
 
 
 def _filled(rows: Sequence[Sequence[Any]]) -> list[tuple[int, list[str]]]:

@@ -1,17 +1,11 @@
 """The page of the comparison's Space."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
-from vl_assay.metrics.functional.comparison import compare_models
-from vl_assay.metrics.functional.kernels import TIES
 from vl_assay.metrics.modules.page import Column, Page
+from vl_assay.metrics.paired_difference.spec import SPEC
 
 PAGE = Page(
-    title="Paired Difference",
-    folder=Path(__file__).parent,
-    compute=compare_models,
+    __file__,
+    SPEC,
     inputs={
         "predictions1": [Column("model 1, caption 0"), Column("model 1, caption 1")],
         "predictions2": [Column("model 2, caption 0"), Column("model 2, caption 1")],
@@ -32,7 +26,6 @@ PAGE = Page(
         ["0.27", "0.21", "0.28", "0.24", "0", "replace", "4"],
         ["0.24", "0.26", "0.22", "0.24", "0", "swap", "4"],
     ],
-    options={"ties": TIES},
 )
 
 if __name__ == "__main__":

@@ -7,14 +7,13 @@ from typing import Any
 import datasets
 import evaluate
 
-from vl_assay.metrics.functional.comparison import are_scores, refuse_text
+from vl_assay.metrics.functional.comparison import are_scores, check_not_text
 from vl_assay.metrics.modules.citations import MCNEMAR, MILLER
-from vl_assay.metrics.modules.discovery import describe
-from vl_assay.metrics.modules.inputs import CheckedInputs
+from vl_assay.metrics.modules.module import MetricModule
 from vl_assay.metrics.paired_difference.spec import SPEC
 
 
-class PairedDifference(CheckedInputs, evaluate.Comparison):
+class PairedDifference(MetricModule, evaluate.Comparison):
     """Difference of two models' accuracies with its interval, tests and power; positive means the first is better.
 
     Examples:
@@ -32,27 +31,15 @@ class PairedDifference(CheckedInputs, evaluate.Comparison):
     """
 
     spec = SPEC
-
-    def _info(self) -> evaluate.ComparisonInfo:
-        scores, answer = datasets.Sequence(datasets.Value("float64")), datasets.Value("float64")
-        return evaluate.ComparisonInfo(
-            **describe(type(self)),
-            citation=MILLER + "\n" + MCNEMAR,
-            # Right answers as float64: as int64 one of 0.7 would become 0 without notice.
-            features=[
-                datasets.Features({"predictions1": first, "predictions2": second, "references": answer})
-                for first in (answer, scores)
-                for second in (answer, scores)
-            ],
-            reference_urls=["https://arxiv.org/abs/2411.00640"],
-        )
+    bibtex = MILLER + "\n" + MCNEMAR
+    papers = ("https://arxiv.org/abs/2411.00640",)
 
     def has_indices(self, batch: dict[str, Any]) -> bool:
         """Whether the references are columns of captions: where some model gives scores."""
         return any(are_scores(batch[name]) for name in ("predictions1", "predictions2"))
 
     def _infer_feature_from_batch(self, batch: dict[str, Any]) -> datasets.Features:
-        # `evaluate` looks at the first row alone: an empty batch has none, and a missing answer says nothing.
+        # `evaluate` looks at the first row alone: an empty batch has none, and a missing answer has no type.
         for name, rows in batch.items():
-            refuse_text(rows, name)
+            check_not_text(rows, name)
         return self.features[2 * are_scores(batch["predictions1"]) + are_scores(batch["predictions2"])]

@@ -1,7 +1,5 @@
 """Two models on the same examples."""
 
-from __future__ import annotations
-
 from ..contract.spec import MetricSpec, ScoreSpec
 from ..functional.comparison import compare_models
 

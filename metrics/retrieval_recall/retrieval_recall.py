@@ -1,17 +1,13 @@
 """Image-text retrieval: is a right caption, or image, among the k highest, also under shuffles and hard negatives?"""
 
-from __future__ import annotations
-
-import datasets
 import evaluate
 
 from vl_assay.metrics.modules.citations import ARO, CREPE
-from vl_assay.metrics.modules.discovery import describe
-from vl_assay.metrics.modules.inputs import CheckedInputs
+from vl_assay.metrics.modules.module import MetricModule
 from vl_assay.metrics.retrieval_recall.spec import SPEC
 
 
-class RetrievalRecall(CheckedInputs, evaluate.Metric):
+class RetrievalRecall(MetricModule, evaluate.Metric):
     """Recall@k, mean and median rank of text and image retrieval; higher is better for recall, lower for ranks.
 
     Examples:
@@ -28,20 +24,6 @@ class RetrievalRecall(CheckedInputs, evaluate.Metric):
     """
 
     spec = SPEC
-
-    def _info(self) -> evaluate.MetricInfo:
-        scores = datasets.Sequence(datasets.Value("float64"))
-        right = datasets.Value("float64")  # as int64 a column of 0.9 would become 0 without notice
-        return evaluate.MetricInfo(
-            **describe(type(self)),
-            citation=ARO + "\n" + CREPE,
-            features=[
-                datasets.Features({"predictions": scores, "references": datasets.Sequence(right)}),
-                datasets.Features({"predictions": scores, "references": right}),
-            ],
-            reference_urls=["https://arxiv.org/abs/2210.01936", "https://arxiv.org/abs/2212.07796"],
-            codebase_urls=[
-                "https://github.com/mertyg/vision-language-models-are-bows",
-                "https://github.com/RAIVNLab/CREPE",
-            ],
-        )
+    bibtex = ARO + "\n" + CREPE
+    papers = ("https://arxiv.org/abs/2210.01936", "https://arxiv.org/abs/2212.07796")
+    code = ("https://github.com/mertyg/vision-language-models-are-bows", "https://github.com/RAIVNLab/CREPE")

@@ -1,7 +1,5 @@
 """Retrieval of texts and of images."""
 
-from __future__ import annotations
-
 from ..contract.spec import MetricSpec, ScoreSpec
 from ..functional.retrieval import retrieval_recall
 

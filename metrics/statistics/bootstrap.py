@@ -1,4 +1,4 @@
-"""Confidence intervals that respect that the examples of one image are not independent."""
+"""Cluster bootstrap: confidence intervals for examples that are not independent within an image."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from ..functional.kernels import Labels, check_credit, cluster_codes, label_codes
+from ..functional.kernels import Labels, check_values, cluster_codes, label_codes
 
 Interval = tuple[float, float]
 
@@ -57,14 +57,14 @@ def cluster_bootstrap(
     seed: int = 0,
     groups: Mapping[Any, Collection[str]] | None = None,
 ) -> Intervals:
-    """Percentile intervals of mean credit, from resampling whole clusters (images) with replacement.
+    """Percentile intervals of means, from resampling whole clusters (images) with replacement.
 
     A resample draws as many clusters as there are. Its micro mean is the summed values over the summed counts
     of the clusters drawn; its macro mean is the mean over the categories that it contains; a category's
     interval is taken over the resamples that contain it.
 
-    Where all clusters of a group have the same mean v, resamples have no spread, which says nothing about their
-    uncertainty. A kind of cluster that none of G showed may still have a share of up to b = 1 - ((1 - confidence) / 2)
+    Where all clusters of a group have the same mean v, resamples have no spread, although the mean is
+    uncertain. A kind of cluster that none of G showed may still have a share of up to b = 1 - ((1 - confidence) / 2)
     ** (1 / G), the exact binomial (Clopper-Pearson) bound, and any mean: the interval is [(1 - b) v, (1 - b) v + b].
     For values all 0 or all 1 that is the Clopper-Pearson interval of G clusters without a single success or failure: a
     model that is right on 20 images of 20 may still be wrong on 1 in 6. Clusters are counted, not examples: at worst
@@ -78,7 +78,7 @@ def cluster_bootstrap(
     number of resamples times that of distinct clusters; memory with that of clusters times categories.
 
     Args:
-        values: array-like of shape (n,), in [0, 1]: the credit of each example.
+        values: array-like of shape (n,), in [0, 1]: the score of each example.
         clusters: one label per example, such as its image; ``None`` makes each example its own cluster.
         categories: one label per example; ``None`` for a set without categories.
         confidence: coverage, strictly between 0 and 1.
@@ -101,8 +101,8 @@ def cluster_bootstrap(
     (0.1581, 1.0)
     """
     check_options(confidence, resamples, seed)
-    credit = check_credit(values)
-    n = len(credit)
+    values = check_values(values)
+    n = len(values)
     cluster = cluster_codes(clusters, n)
     labels = np.full(n, "all") if categories is None else categories
     names, codes = label_codes(labels, n, "categories")
@@ -110,7 +110,7 @@ def cluster_bootstrap(
     column_of = {name: column for column, name in enumerate(sorted(names))}
     category = np.array([column_of[name] for name in names])[codes]
 
-    per_cluster = _totals(credit, cluster, category)
+    per_cluster = _totals(values, cluster, category)
     resampled = _resample(per_cluster, resamples, seed)
     columns, macro = _intervals(per_cluster, resampled, confidence)
     found: dict[Any, tuple[Interval, Interval]] = {}
@@ -130,21 +130,14 @@ def cluster_bootstrap(
 def resampled_totals(
     columns: ArrayLike, clusters: Labels | None = None, resamples: int = 10_000, seed: int = 0
 ) -> NDArray[np.float64]:
-    """Column sums of resamples of whole clusters, for scores that are no plain mean, such as an F1.
+    """Column sums of resamples of whole clusters, for scores that are functions of totals, such as an F1.
 
     Args:
         columns: array-like of shape (n, m): what each example adds to each of m totals.
-        clusters: one label per example, such as its image; ``None`` makes each example its own cluster.
-        resamples: number of resamples, at least 100.
-        seed: seed of the random draws, a whole number from 0.
+        clusters, resamples, seed: as for `cluster_bootstrap`.
 
     Returns:
         float64 array of shape (resamples, m). It does not depend on the order of rows or the names of the clusters.
-
-    Raises:
-        ScoresError: labels missing or of another number, or an option outside its range.
-
-    Source: as `cluster_bootstrap`.
 
     >>> totals = resampled_totals([[1, 1], [0, 1]], clusters=["one image"] * 2, resamples=100)
     >>> totals.shape, totals[0].tolist()
@@ -159,18 +152,14 @@ def resampled_totals(
 
 
 def resampled_weights(clusters: NDArray[np.intp], resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
-    """How often each example counts in each resample of whole clusters, for scores that no totals determine.
+    """How often each example counts in each resample of whole clusters, for scores that are not functions of totals.
 
     Args:
         clusters: int array of shape (n,), the number of each example's cluster.
-        resamples: number of resamples.
-        seed: seed of the random draws.
+        resamples, seed: as for `cluster_bootstrap`.
 
-    Returns:
-        An iterator over arrays of shape (n,) of whole numbers.
-
-    >>> next(resampled_weights(np.array([0, 0, 1]), 100, 0)).tolist() in ([2, 2, 0], [1, 1, 1], [0, 0, 2])
-    True
+    Yields:
+        Arrays of whole numbers of shape (n,).
     """
     codes = np.unique(clusters, return_inverse=True)[1]
     members = int(codes.max()) + 1
@@ -224,8 +213,8 @@ def cluster_standard_error(values: NDArray[np.float64], cluster: NDArray[np.intp
         cluster: int array of shape (n,), the number of each example's cluster.
 
     Returns:
-        The sandwich estimate over G clusters, times the root of G / (G - 1); ``None`` where the clusters' means do not
-        differ, or there is one: they then say nothing about other clusters.
+        The sandwich estimate over G clusters, times the root of G / (G - 1); ``None`` for one cluster, or where the
+        clusters' means do not differ.
 
     Source: Liang and Zeger, Biometrika 73, 1986.
     """
@@ -275,12 +264,12 @@ def check_whole(**limits: tuple[int, int]) -> None:
             raise ScoresError(f"{name} is {value!r}; it must be a whole number of at least {least}")
 
 
-def _totals(credit: NDArray[np.float64], cluster: NDArray[np.intp], category: NDArray[np.intp]) -> _Totals:
+def _totals(values: NDArray[np.float64], cluster: NDArray[np.intp], category: NDArray[np.intp]) -> _Totals:
     shape = (int(cluster.max()) + 1, int(category.max()) + 1)
     cell = cluster * shape[1] + category
     cells = shape[0] * shape[1]
     return _Totals(
-        np.bincount(cell, credit, cells).reshape(shape).astype(np.float64),
+        np.bincount(cell, values, cells).reshape(shape).astype(np.float64),
         np.bincount(cell, minlength=cells).reshape(shape).astype(np.float64),
     )
 

@@ -1,4 +1,4 @@
-"""Two models on the same examples, in any score: the difference, its interval, and whether it could be chance.
+"""Differences between two models in any score, with intervals and permutation tests.
 
 Means, and their macro averages, are compared through the differences of single examples (``paired``). Any other score
 is compared through its `Estimator`: both models are resampled together, and the permutation test exchanges their
@@ -58,14 +58,14 @@ def differences(first: Examples, second: Examples, how: Resampling | None = None
     """How much each score differs between two models.
 
     Args:
-        first, second: what a metric made of the same examples of both models, in the same order.
+        first, second: the same examples of both models, in the same order.
         how: confidence, draws, power and seed.
 
     Returns:
         For each score plain Python numbers:
 
         - ``difference``: ``score1`` minus ``score2``, and ``difference_interval`` as [low, high]; None where resamples
-          do not spread and nothing else is known;
+          do not spread and no exact interval is known;
         - ``score1``, ``score2``, ``tie_rate1``, ``tie_rate2``, ``n``, ``n_clusters``;
         - ``permutation_p_value``, from exchanging the models on whole clusters;
         - ``standard_error`` and ``smallest_detectable_difference``; None where clusters show no spread;
@@ -83,7 +83,7 @@ def differences(first: Examples, second: Examples, how: Resampling | None = None
     2014; see ``paired``.
     """
     if len(first) != len(second):
-        raise ScoresError(f"{len(first)} examples of model 1 came and {len(second)} of model 2; pass the same examples")
+        raise ScoresError(f"got {len(first)} examples of model 1 and {len(second)} of model 2; pass the same examples")
     how = how or Resampling()
     found = {}
     for score in first.values:
@@ -180,7 +180,7 @@ def _macro_difference(first: Examples, second: Examples, score: str, how: Resamp
     chosen = (how.confidence, how.resamples, how.seed)
     low, high = cluster_bootstrap(shares, first.clusters[numbers], labels, *chosen).macro
     if len(np.unique(first.clusters)) == 1:
-        low, high = 0.0, 1.0  # one cluster says nothing about others
+        low, high = 0.0, 1.0
     residuals = weights * differences_
     for places in first.macro_categories.values():
         share = len(first) / (len(first.macro_categories) * len(places))
@@ -206,7 +206,7 @@ def _result(
     second: Examples,
     how: Resampling,
 ) -> dict[str, Any]:
-    """What is said of a difference that is no mean over examples."""
+    """The result for a difference that is not a mean over examples."""
     z = NormalDist().inv_cdf
     reach = z((1 + how.confidence) / 2) + z(how.power)
     lacks = any(value is None or math.isnan(value) for value in values)

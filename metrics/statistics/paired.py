@@ -1,4 +1,4 @@
-"""Two models judged on the same examples: how much better is one, and could it be chance?"""
+"""Paired comparison of two models: the difference, its interval, and significance tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
 from ..contract.spec import Described, category_numbers
-from ..functional.kernels import Labels, as_float64, check_credit, cluster_codes, name_rows
+from ..functional.kernels import Labels, as_float64, check_values, cluster_codes, name_rows
 from .bootstrap import (
     MIN_RESAMPLES,
     check_options,
@@ -31,13 +31,14 @@ _SUM_ROUNDING = 1e-10
 
 
 class PairedOptions(Described, total=False):
-    """How `paired_difference` sums up; all of it is optional.
+    """The options of `paired_difference`.
 
     Keys:
         categories, clusters, resamples, seed: see ``aggregate.SummaryOptions``.
-        confidence: coverage of the intervals; 0.95 by default.
+        confidence: coverage of the intervals, 0.95 by default; 1 - ``confidence`` is the level of the test for which
+            ``smallest_detectable_difference`` is meant.
         permutations: number of random sign flips, at least 100; 10,000 by default.
-        power: chance with which the smallest detectable difference is found; 0.8 by default.
+        power: probability of detecting the smallest detectable difference, in (0, 1); 0.8 by default.
     """
 
     confidence: float | None
@@ -56,8 +57,8 @@ class _Options(NamedTuple):
 
 
 def paired_difference(
-    credit1: ArrayLike,
-    credit2: ArrayLike,
+    values1: ArrayLike,
+    values2: ArrayLike,
     *,
     categories: Labels | None = None,
     clusters: Labels | None = None,
@@ -69,16 +70,16 @@ def paired_difference(
 ) -> dict[str, Any]:
     """Compare two models on the same examples.
 
-    Each model's interval alone says little here: on easy examples both are right, and what they share
-    cancels in the difference. Examples of one image are not independent, so the interval, the standard
+    On easy examples both models are right, and what they share cancels in the difference, so each model's
+    interval alone is uninformative. Examples of one image are not independent, so the interval, the standard
     error and the permutation test treat whole clusters; McNemar's test, the customary one, does not, and
     its p-value is too small where examples of an image share their fate.
 
-    The interval is the percentile interval of ``stats.cluster_bootstrap``, but for two cases that show no
+    The interval is the percentile interval of ``bootstrap.cluster_bootstrap``, but for two cases that show no
     spread between clusters:
 
-    - one cluster says nothing about other clusters: [-1, 1];
-    - the mean difference d is the same in each of G clusters, as for two models of equal credit everywhere
+    - one cluster: [-1, 1];
+    - the mean difference d is the same in each of G clusters, as for two models of equal scores
       (d = 0): a kind of cluster that none of G showed may still have a share of up to
       b = 1 - ((1 - confidence) / 2) ** (1 / G), the exact binomial (Clopper-Pearson) bound, and any
       difference. The interval is [(1 - b) d - b, (1 - b) d + b], thus [-b, b] for equal models.
@@ -86,44 +87,34 @@ def paired_difference(
     The result depends on ``seed``, but not on the order of rows or the names of clusters and categories.
 
     Args:
-        credit1: array-like of shape (n,), in [0, 1]: what model 1 earned on each example, higher is better,
-            such as ``kernels.match_credit`` gives it. Its tie policy decides what a tie earns.
-        credit2: the same of model 2, for the same examples in the same order.
-        categories: one label per example, or a list of labels for each, which then counts in every one of them;
-            ``None`` for a set without categories.
-        clusters: one label per example, its image; ``None`` makes each example its own cluster, which
-            overstates the certainty where several examples share an image.
-        confidence: coverage of the intervals, strictly between 0 and 1, 0.95 also for ``None``; 1 - ``confidence`` is
-            the level of the test for which ``smallest_detectable_difference`` is meant.
-        resamples: number of bootstrap resamples, at least 100.
-        permutations: number of random sign flips, at least 100; see ``cluster_permutation_test``.
-        power: probability of detecting the smallest detectable difference, strictly between 0 and 1.
-        seed: seed of the random draws, a whole number from 0.
+        values1: array-like of shape (n,), in [0, 1]: the score of model 1 on each example, higher is better, such
+            as that of ``kernels.match_scores``, whose tie policy applies.
+        values2: the same of model 2, for the same examples in the same order.
+        categories, clusters, confidence, resamples, permutations, power, seed: see `PairedOptions`.
 
     Returns:
         Plain Python numbers:
 
         - ``difference``: ``accuracy1`` minus ``accuracy2``, in [-1, 1]; positive: model 1 is better.
-        - ``accuracy1``, ``accuracy2``: the models' mean credits, in [0, 1].
+        - ``accuracy1``, ``accuracy2``: the models' mean scores, in [0, 1].
         - ``difference_interval``: [low, high], and its ``confidence``.
-        - ``wins``, ``losses``: number of examples on which model 1 earns more, or less, than model 2.
-        - ``agreement``: share of examples on which both earn the same, right or wrong, in [0, 1].
+        - ``wins``, ``losses``: number of examples on which the score of model 1 is higher, or lower.
+        - ``agreement``: share of examples on which both score the same, in [0, 1].
         - ``n``, ``n_clusters``: number of examples and of clusters.
         - ``permutation_p_value``: two-sided, see ``cluster_permutation_test``.
-        - ``mcnemar_p_value``, ``mcnemar_method``: see ``mcnemar``; both ``None`` where some credit is neither
-          0 nor 1, since the test needs right or wrong.
+        - ``mcnemar_p_value``, ``mcnemar_method``: see ``mcnemar``; both ``None`` where some score is neither 0
+          nor 1.
         - ``standard_error``: of ``difference``, robust to dependence within clusters (sandwich estimate over
           G clusters, times G / (G - 1)); ``None`` where clusters show no spread, as above.
-        - ``smallest_detectable_difference``: the true difference that a two-sided test at level
-          1 - ``confidence`` finds with probability ``power`` on examples such as these:
-          (z(1 - level / 2) + z(power)) * ``standard_error``. A smaller one is likely to be missed, so its
-          absence proves nothing. ``None`` where the standard error is.
+        - ``smallest_detectable_difference``: the true difference that a two-sided test at level 1 - ``confidence``
+          finds with probability ``power``: (z(1 - level / 2) + z(power)) * ``standard_error``. ``None`` where the
+          standard error is.
         - ``per_category``: by category, in the order of appearance, the same but for ``confidence``, as if the
           category's examples were all, and ``p_value_holm``: the permutation p-value corrected for the number
           of categories (see ``holm``). Empty without categories.
 
     Raises:
-        ScoresError: no examples, credits of unequal number, NaN or outside [0, 1], labels missing or of
+        ScoresError: no examples, values of unequal number, NaN or outside [0, 1], labels missing or of
             another number, or an option outside its range.
 
     Source: Miller, Adding Error Bars to Evals, arXiv:2411.00640, 2024, for paired differences, clustered
@@ -138,7 +129,7 @@ def paired_difference(
     check_options(confidence, resamples, seed)
     check_share("power", power)
     check_whole(permutations=(permutations, MIN_RESAMPLES))
-    first, second = _check_pair(credit1, credit2)
+    first, second = _check_pair(values1, values2)
     n = len(first)
     cluster = cluster_codes(clusters, n)
     per_category = {
@@ -157,8 +148,8 @@ def cluster_permutation_test(
 ) -> float:
     """Test whether differences are symmetric around zero, flipping the signs of whole clusters.
 
-    If two models are equally good, exchanging their credits on all examples of an image gives what was as likely
-    to be seen. The p-value is the chance that such an exchange, by a coin flip for each cluster, gives a sum of
+    If two models are equally good, exchanging their scores on all examples of an image gives an equally likely
+    outcome. The p-value is the chance that such an exchange, by a coin flip for each cluster, gives a sum of
     differences at least as far from zero. Sums that equal the observed one up to rounding count.
 
     It is exact, and ``seed`` unused, where all outcomes can be told by at most ``permutations`` cases: clusters
@@ -168,7 +159,7 @@ def cluster_permutation_test(
     at least as far out: valid, and never 0.
 
     Args:
-        differences: array-like of shape (n,), finite: credit of model 1 minus credit of model 2.
+        differences: array-like of shape (n,), finite: score of model 1 minus score of model 2.
         clusters: one label per example, its image; ``None`` makes each example its own cluster.
         permutations: number of random flips, at least 100.
         seed: seed of the random flips, a whole number from 0.
@@ -194,7 +185,7 @@ def cluster_permutation_test(
     bad = ~np.isfinite(values)
     if bad.any():
         raise ScoresError(
-            f"the difference is {values[bad][0]} in {name_rows(bad)}; a NaN or infinite one tells no direction: "
+            f"the difference is {values[bad][0]} in {name_rows(bad)}; a NaN or infinite one has no direction: "
             "leave these examples out, for both models, and report how many"
         )
     return _permutation_p_value(values, cluster_codes(clusters, len(values)), permutations, seed)
@@ -268,17 +259,17 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     return np.minimum(adjusted, 1.0)
 
 
-def _check_pair(credit1: ArrayLike, credit2: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _check_pair(values1: ArrayLike, values2: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     pair = []
-    for name, credit in (("credit1", credit1), ("credit2", credit2)):
+    for name, values in (("values1", values1), ("values2", values2)):
         try:
-            pair.append(check_credit(credit))
+            pair.append(check_values(values))
         except ScoresError as error:
             raise ScoresError(f"{name}: {error}") from error
     first, second = pair
     if len(first) != len(second):
         raise ScoresError(
-            f"{len(first)} credits of model 1 came and {len(second)} of model 2; pass those of the same examples, in "
+            f"got {len(first)} values of model 1 and {len(second)} of model 2; pass those of the same examples, in "
             "the same order"
         )
     return first, second

@@ -1,7 +1,5 @@
 """Image-text matching on SugarCrepe."""
 
-from __future__ import annotations
-
 from ..contract.spec import MetricSpec, ScoreSpec
 from ..functional.matching import sugarcrepe_accuracy
 

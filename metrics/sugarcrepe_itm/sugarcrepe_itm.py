@@ -1,17 +1,13 @@
 """SugarCrepe image-text matching accuracy: how often a model prefers the caption that is true of an image."""
 
-from __future__ import annotations
-
-import datasets
 import evaluate
 
 from vl_assay.metrics.modules.citations import SUGARCREPE
-from vl_assay.metrics.modules.discovery import describe
-from vl_assay.metrics.modules.inputs import CheckedInputs
+from vl_assay.metrics.modules.module import MetricModule
 from vl_assay.metrics.sugarcrepe_itm.spec import SPEC
 
 
-class SugarCrepeITM(CheckedInputs, evaluate.Metric):
+class SugarCrepeITM(MetricModule, evaluate.Metric):
     """Share of examples whose correct caption outscores all hard negatives of the image; higher is better.
 
     Examples:
@@ -29,18 +25,6 @@ class SugarCrepeITM(CheckedInputs, evaluate.Metric):
     """
 
     spec = SPEC
-
-    def _info(self) -> evaluate.MetricInfo:
-        return evaluate.MetricInfo(
-            **describe(type(self)),
-            citation=SUGARCREPE,
-            features=datasets.Features(
-                {
-                    "predictions": datasets.Sequence(datasets.Value("float64")),
-                    # As int64 a column of 0.9 would become 0 without notice.
-                    "references": datasets.Value("float64"),
-                }
-            ),
-            reference_urls=["https://arxiv.org/abs/2306.14610"],
-            codebase_urls=["https://github.com/RAIVNLab/sugar-crepe"],
-        )
+    bibtex = SUGARCREPE
+    papers = ("https://arxiv.org/abs/2306.14610",)
+    code = ("https://github.com/RAIVNLab/sugar-crepe",)

@@ -1,16 +1,11 @@
 """The page of the metric's Space."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
-from vl_assay.metrics.functional.vqa import yes_no_f1
 from vl_assay.metrics.modules.page import Column, Page
+from vl_assay.metrics.yes_no_f1.spec import SPEC
 
 PAGE = Page(
-    title="Yes-No F1",
-    folder=Path(__file__).parent,
-    compute=yes_no_f1,
+    __file__,
+    SPEC,
     inputs={
         "answers": Column("answer", "text"),
         "truth": Column("right answer", "text"),

@@ -1,7 +1,5 @@
 """Answers to yes-or-no questions."""
 
-from __future__ import annotations
-
 from ..contract.spec import MetricSpec, ScoreSpec
 from ..functional.vqa import yes_no_f1
 

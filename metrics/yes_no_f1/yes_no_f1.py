@@ -8,12 +8,11 @@ import datasets
 import evaluate
 
 from vl_assay.metrics.modules.citations import TRICD
-from vl_assay.metrics.modules.discovery import describe
-from vl_assay.metrics.modules.inputs import CheckedInputs
+from vl_assay.metrics.modules.module import MetricModule
 from vl_assay.metrics.yes_no_f1.spec import SPEC
 
 
-class YesNoF1(CheckedInputs, evaluate.Metric):
+class YesNoF1(MetricModule, evaluate.Metric):
     """Accuracy and macro F1 of yes-or-no answers; higher is better.
 
     Examples:
@@ -27,22 +26,11 @@ class YesNoF1(CheckedInputs, evaluate.Metric):
     """
 
     spec = SPEC
-
-    def _info(self) -> evaluate.MetricInfo:
-        return evaluate.MetricInfo(
-            **describe(type(self)),
-            citation=TRICD,
-            # Numbers as float64: as int64 an answer of 0.7 would become 0 without notice.
-            features=[
-                datasets.Features({"predictions": datasets.Value(answers), "references": datasets.Value(truth)})
-                for answers in ("float64", "string")
-                for truth in ("float64", "string")
-            ],
-            reference_urls=["https://ashkamath.github.io/TRICD/"],
-            codebase_urls=["https://github.com/ashkamath/TRICD"],
-        )
+    bibtex = TRICD
+    papers = ("https://ashkamath.github.io/TRICD/",)
+    code = ("https://github.com/ashkamath/TRICD",)
 
     def _infer_feature_from_batch(self, batch: dict[str, Any]) -> datasets.Features:
-        # `evaluate` looks at the first row alone: an empty batch has none, and a missing answer says nothing.
+        # `evaluate` looks at the first row alone: an empty batch has none, and a missing answer has no type.
         answers, truth = (any(isinstance(value, str) for value in rows) for rows in batch.values())
         return self.features[2 * answers + truth]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import json
+import math
 
 import numpy as np
 
@@ -35,6 +36,64 @@ def iou_by_hand(box, other):
     shared = width * height if width > 0 and height > 0 else 0
     union = sum((b[2] - b[0]) * (b[3] - b[1]) for b in (box, other)) - shared
     return shared / union if union else 0
+
+
+def row_outcomes(found, truth, threshold, max_boxes=100, ties="wrong"):
+    """(score, matched) of the boxes of a row that count, best first, matched greedily in plain loops.
+
+    With ``ties="wrong"`` equal scores start with the boxes that overlap their ground truth least.
+    """
+
+    def worst_first(place):
+        overlaps = [
+            iou_by_hand(found["boxes"][place], box)
+            for box, phrase in zip(truth["boxes"], truth["phrase_ids"], strict=True)
+            if phrase == found["phrase_ids"][place]
+        ]
+        best = max((value for value in overlaps if value >= 0.5), default=0)
+        return best, found["phrase_ids"][place], tuple(reversed(found["boxes"][place]))
+
+    places = list(range(len(found["boxes"])))
+    if ties == "wrong":
+        places.sort(key=worst_first)
+    places = sorted(places, key=lambda place: -found["scores"][place])[:max_boxes]
+    free, result = list(range(len(truth["boxes"]))), []
+    for place in places:
+        close = [
+            (iou_by_hand(found["boxes"][place], truth["boxes"][number]), number)
+            for number in free
+            if truth["phrase_ids"][number] == found["phrase_ids"][place]
+        ]
+        best = max(close, default=(0, None))
+        if matched := best[0] >= threshold:
+            free.remove(best[1])
+        result.append((found["scores"][place], matched))
+    return result
+
+
+@functools.cache
+def _area_by_hand(outcome, positives, ties):
+    ordered = sorted(outcome, key=lambda pair: (-pair[0], pair[1]) if ties == "wrong" else -pair[0])
+    points, hits = [], 0
+    for seen, (_, matched) in enumerate(ordered, start=1):
+        hits += matched
+        points.append((hits / positives, hits / seen))
+    recalls = np.linspace(0, 1, 101).tolist()
+    return math.fsum(max((p for r, p in points if r >= recall), default=0) for recall in recalls) / 101
+
+
+def precisions_by_hand(predictions, references, ties="wrong", max_boxes=100):
+    """The ten average precisions of boxes that are all XYXY; NaN without ground truth."""
+    positives = sum(len(reference["boxes"]) for reference in references)
+    rows = list(zip(predictions, references, strict=True))
+    return [
+        _area_by_hand(
+            tuple(pair for row in rows for pair in row_outcomes(*row, threshold, max_boxes, ties)), positives, ties
+        )
+        if positives
+        else math.nan
+        for threshold in np.linspace(0.5, 0.95, 10).tolist()
+    ]
 
 
 class Tricd:

@@ -1,8 +1,9 @@
-"""The metrics' cards and the papers that they quote, for the tests that hold the ones to the others."""
+"""The metrics' cards and the papers that they quote, for the tests that compare them."""
 
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -10,19 +11,25 @@ import pytest
 import vl_assay.metrics
 
 METRICS = Path(vl_assay.metrics.__file__).parent
+_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 
 
 def card_text(metric):
     return (METRICS / metric / "README.md").read_text(encoding="utf-8")
 
 
+def _tables(text):
+    """The tables of a card, each a list of rows of cells, the header first."""
+    for table in re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE):
+        header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+        yield [header, *rows]
+
+
 def card_rows(metric, *header):
     """The rows, as lists of cells, of the card's table whose header starts with these cells."""
-    tables = re.findall(r"(?:^\|.*\n)+", card_text(metric), flags=re.MULTILINE)
-    for table in tables:
-        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
-        if rows[0][: len(header)] == list(header):
-            return rows[2:]
+    for first, *rows in _tables(card_text(metric)):
+        if first[: len(header)] == list(header):
+            return rows
     raise AssertionError(f"{metric} has no table that starts with {header}")
 
 
@@ -39,17 +46,23 @@ def paper_text(shared_data, number):
     return found[0].read_text(encoding="utf-8").replace("ﬂ", "fl").replace("ﬁ", "fi")
 
 
-def plain_name(model):
-    return model.upper().replace("-", "")
+def numbers_not_in(metric, paper, computed=()):
+    """The numbers of the card's reference tables that the paper has neither so nor as a fraction of 100.
 
-
-def table_before(paper, caption):
-    """The rows, by plain name, of the paper's table of models that ends before its caption."""
-    rows = {}
-    for line in reversed(paper.split(caption)[0].splitlines()):
-        name, *cells = line.split("\t")
-        if name == "Model":
-            return rows
-        if name and cells and cells[0]:
-            rows[plain_name(name)] = cells
-    raise AssertionError(f"no table before {caption!r}")
+    Args:
+        computed: the headers' first cells of tables, or headers of columns, that no paper prints.
+    """
+    printed = set(_NUMBER.findall(paper))
+    printed |= {format(Decimal(each.replace(",", "")).scaleb(2), "f") for each in printed if "." in each}
+    printed = {Decimal(each.replace(",", "")) for each in printed}
+    missing = []
+    for header, *rows in _tables(re.split(r"\n## ", card_text(metric).split("## Reference values")[1])[0]):
+        if header[0] in computed:
+            continue
+        for name, *cells in rows:
+            if name == "chance":
+                continue
+            for column, cell in zip(header[1:], cells, strict=True):
+                numbers = [] if column in computed else _NUMBER.findall(cell)
+                missing += [(name, each) for each in numbers if Decimal(each.replace(",", "")) not in printed]
+    return missing

@@ -1,4 +1,4 @@
-"""Inputs for every metric module: random, constant and broken, for the suites that run over all that is discovered.
+"""Inputs for every metric module: random, constant and broken, for the tests that run over all metrics.
 
 A new metric adds an entry to `CASES`; a test fails while it has none.
 """
@@ -26,7 +26,7 @@ FORMS = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "a
 
 @dataclass(frozen=True)
 class Case:
-    """How to feed one module.
+    """The inputs of one module.
 
     Args:
         random: inputs of about n rows whose scores say nothing about what is right; lists of one entry per row.
@@ -34,8 +34,8 @@ class Case:
         scores: the paths to the scores within a row: "predictions" itself, or ("predictions", "scores").
         settings: arguments that are not one per row.
         depends_on_scale: results that a monotone rescaling of scores may change.
-        counts: results that double when every row comes twice.
-        twice: what every row coming twice means for the inputs.
+        counts: results that double when every row is repeated.
+        twice: the inputs with every row repeated.
         large: inputs of n rows for measuring speed, where those of `random` do not grow with n.
     """
 
@@ -221,8 +221,14 @@ CASES: dict[str, Case] = {
 }
 
 
+def input_names(name: str) -> list[str]:
+    """The columns of a module's features."""
+    features = load_metric(name).features
+    return list(features[0] if isinstance(features, list) else features)
+
+
 def compute(name: str, inputs: Inputs, **options: Any) -> dict[str, Any]:
-    """What the module of that name says, with the settings of its case."""
+    """The result of the module of that name, with the settings of its case."""
     return load_metric(name).compute(**CASES[name].settings | inputs | options)
 
 

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from ....metrics.common.errors import DataError, ScoresError
 from ....metrics.contract.aggregate import aggregate
 from ....metrics.contract.spec import make_examples
-from ....metrics.functional.kernels import label_codes, match_credit
+from ....metrics.functional.kernels import label_codes, match_scores
 from ....metrics.statistics.bootstrap import check_share, check_whole
 from ..audit.probes import group_pairs
 from ..data.pairs import Pair
@@ -214,7 +214,7 @@ def blind_accuracy(
     Returns:
         `accuracy` and its interval, `tie_rate`, `mean_gap`, `n`, and the same by category.
     """
-    credit, tied = match_credit(np.column_stack([gaps, np.zeros(len(gaps))]), np.zeros(len(gaps)), "half")
+    credit, tied = match_scores(np.column_stack([gaps, np.zeros(len(gaps))]), np.zeros(len(gaps)), "half")
     found = aggregate(
         make_examples({"accuracy": credit}, tied, categories=categories, clusters=groups), confidence=confidence
     )

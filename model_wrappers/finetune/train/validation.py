@@ -14,7 +14,7 @@ from ....hub_datasets import report
 from ....hub_datasets.core.benchmarks import is_higher_better
 from ....hub_datasets.core.build import data_errors
 from ....metrics.common.errors import DataError, UnknownNameError, VLAssayError
-from ....metrics.functional.kernels import match_credit
+from ....metrics.functional.kernels import match_scores
 from ....metrics.records.results import Result
 from ...engine.distributed import Processes
 from ...engine.plan import DECODING_ERRORS, decode
@@ -150,7 +150,7 @@ def recognition(encoder: Any, source: str, templates: Sequence[str], processes: 
             part = mine[start : start + _AT_ONCE]
             prepared = [encoder.prepare_image(_open(source, image)) for image, _ in part]
             cosines = encoder.encode_images(prepared).astype(np.float64) @ words.T
-            credits += match_credit(cosines, [label for _, label in part]).credit.tolist()
+            credits += match_scores(cosines, [label for _, label in part]).values.tolist()
     if processes.world > 1:
         from accelerate.utils import gather_object
 

@@ -26,7 +26,7 @@ from vl_assay.hub_datasets.aro import karpathy
 from vl_assay.hub_datasets.aro.order import order_rows
 from vl_assay.hub_datasets.authoring.text.perturb import SHUFFLES, clean_caption, perturb
 from vl_assay.metrics.common.errors import ModelError, UnknownNameError
-from vl_assay.metrics.functional.kernels import match_credit
+from vl_assay.metrics.functional.kernels import match_scores
 from vl_assay.model_wrappers import score
 
 CARD = (Path(module.__file__).parent / "README.md").read_text(encoding="utf-8")
@@ -146,9 +146,9 @@ def test_repeated_negatives_change_no_credit_where_ties_are_wrong_or_right():
     scores = rng.integers(0, 4, size=(200, 4)).astype(float)  # the caption and three negatives, often tied
     filled = np.column_stack([scores, scores[:, 1]])
     for ties in ("wrong", "right"):
-        with_repeats = match_credit(filled, [0] * 200, ties)
-        without = match_credit(scores, [0] * 200, ties)
-        assert with_repeats.credit.tolist() == without.credit.tolist()
+        with_repeats = match_scores(filled, [0] * 200, ties)
+        without = match_scores(scores, [0] * 200, ties)
+        assert with_repeats.values.tolist() == without.values.tolist()
 
 
 def test_a_row_does_not_depend_on_the_rows_around_it():

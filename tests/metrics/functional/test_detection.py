@@ -3,76 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import math
 
 import numpy as np
 import pytest
-from box_rows import as_xyxy, iou_by_hand, read_tricd
+from box_rows import as_xyxy, iou_by_hand, precisions_by_hand, read_tricd, row_outcomes
 from hypothesis import given
 from hypothesis import strategies as st
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
-from vl_assay.metrics.common.errors import ScoresError, UnknownNameError
 from vl_assay.metrics.functional import detection
 from vl_assay.metrics.functional.boxes import read_boxes
-from vl_assay.metrics.functional.detection import any_box_hits, average_precisions, match, tie_rate
-
-THRESHOLDS = np.linspace(0.5, 0.95, 10).tolist()
-RECALLS = np.linspace(0, 1, 101).tolist()
+from vl_assay.metrics.functional.detection import any_box_hits, average_precisions, match, stacked, tie_rate
 
 
-def judge(predictions, references, ties="wrong", weights=None, **options):
+def precisions(predictions, references, ties="wrong", weights=None, **options):
     """The ten average precisions of boxes that are all XYXY."""
-    return average_precisions(
-        match(*read_boxes(predictions, references, "xyxy"), ties="coco", **options), weights, ties
-    ).tolist()
-
-
-def row_by_hand(prediction, reference, threshold, max_boxes):
-    """(score, matched) of the boxes of a row that count, best first."""
-    order = sorted(range(len(prediction["boxes"])), key=lambda place: -prediction["scores"][place])[:max_boxes]
-    free = list(range(len(reference["boxes"])))
-    outcome = []
-    for place in order:
-        best, chosen = threshold, None
-        for truth in free:
-            if reference["phrase_ids"][truth] == prediction["phrase_ids"][place]:
-                iou = iou_by_hand(prediction["boxes"][place], reference["boxes"][truth])
-                if iou >= best:
-                    best, chosen = iou, truth
-        if chosen is not None:
-            free.remove(chosen)
-        outcome.append((prediction["scores"][place], chosen is not None))
-    return outcome
-
-
-def curve_by_hand(outcome, positives, ties):
-    """Interpolated precision of (score, matched), averaged over the recalls."""
-    if not positives:
-        return math.nan
-    ordered = sorted(outcome, key=lambda pair: (-pair[0], pair[1]) if ties == "wrong" else -pair[0])
-    points, hits = [], 0
-    for seen, (_, matched) in enumerate(ordered, start=1):
-        hits += matched
-        points.append((hits / positives, hits / seen))
-    return math.fsum(max((p for r, p in points if r >= recall), default=0) for recall in RECALLS) / len(RECALLS)
-
-
-def judge_by_hand(predictions, references, ties="wrong", max_boxes=100):
-    positives = sum(len(reference["boxes"]) for reference in references)
-    known, result = {}, []
-    for threshold in THRESHOLDS:
-        outcome = tuple(
-            pair
-            for prediction, reference in zip(predictions, references, strict=True)
-            for pair in row_by_hand(prediction, reference, threshold, max_boxes)
-        )
-        if outcome not in known:
-            known[outcome] = curve_by_hand(outcome, positives, ties)
-        result.append(known[outcome])
-    return result
+    found = match(*read_boxes(predictions, references, "xyxy"), ties=ties, **options)
+    return average_precisions(found, weights, ties).tolist()
 
 
 def draw_dataset(rng, rows=4, boxes=7, truths=4, phrases=3, levels=4, size=5):
@@ -114,9 +65,9 @@ def test_average_precision_is_that_of_plain_loops(max_boxes):
     undefined = distinct = split_by_ties = 0
     for _ in range(500):
         data = draw_dataset(rng)
-        expected = {ties: judge_by_hand(*data, ties, max_boxes) for ties in ("wrong", "coco")}
+        expected = {ties: precisions_by_hand(*data, ties, max_boxes) for ties in ("wrong", "coco")}
         for ties, wanted in expected.items():
-            assert judge(*data, ties, max_boxes=max_boxes) == pytest.approx(wanted, abs=1e-9, nan_ok=True)
+            assert precisions(*data, ties, max_boxes=max_boxes) == pytest.approx(wanted, abs=1e-9, nan_ok=True)
         undefined += math.isnan(expected["wrong"][0])
         distinct += len(set(expected["coco"])) > 1
         split_by_ties += expected["wrong"][0] < expected["coco"][0]
@@ -130,19 +81,10 @@ def test_it_is_that_of_plain_loops_where_boxes_are_many():
         for _ in range(6):
             data = draw_dataset(rng, rows=3, boxes=250, truths=12, levels=levels, size=8)
             for ties in ("wrong", "coco"):
-                assert judge(*data, ties) == pytest.approx(judge_by_hand(*data, ties), abs=1e-9, nan_ok=True)
+                assert precisions(*data, ties) == pytest.approx(precisions_by_hand(*data, ties), abs=1e-9, nan_ok=True)
 
 
-@given(data=datasets(rows=2, boxes=4))
-def test_pairs_are_compared_in_chunks_without_a_trace(data):
-    expected = match(*read_boxes(*data, "xyxy"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(detection, "_PAIRS_PER_CHUNK", 2)
-        chunked = match(*read_boxes(*data, "xyxy"))
-    assert all(np.array_equal(part, other) for part, other in zip(chunked, expected, strict=True))
-
-
-def judge_by_pycocotools(predictions, references, use_cats):
+def average_precisions_of_pycocotools(predictions, references, use_cats):
     """The ten average precisions and the three of its summary; each row is an image with one phrase."""
 
     def index(rows, **extra):
@@ -182,29 +124,22 @@ def judge_by_pycocotools(predictions, references, use_cats):
     [(120, {}), (60, {"levels": 1000}), (10, {"boxes": 250, "truths": 12, "size": 8}), (40, {"rows": 20})],
     ids=["tied", "untied", "more than 100 boxes", "many rows"],
 )
-def test_one_phrase_a_row_is_what_pycocotools_judges(cases, options, use_cats):
+def test_one_phrase_a_row_is_what_pycocotools_computes(cases, options, use_cats):
     rng = np.random.default_rng(cases)
     compared = 0
     for _ in range(cases):
         predictions, references = draw_dataset(rng, phrases=1, **options)
         for side in (*predictions, *references):
             side["phrase_ids"] = [0] * len(side["boxes"])
-        precisions, summary = judge_by_pycocotools(predictions, references, use_cats)
-        actual = judge(predictions, references, "coco")
+        expected, summary = average_precisions_of_pycocotools(predictions, references, use_cats)
+        actual = precisions(predictions, references, "coco")
         if not any(reference["boxes"] for reference in references):
             assert np.isnan(actual).all()  # pycocotools says -1
             continue
         compared += 1
-        assert actual == pytest.approx(precisions.tolist(), abs=1e-9)
+        assert actual == pytest.approx(expected.tolist(), abs=1e-9)
         assert [np.mean(actual), actual[0], actual[5]] == pytest.approx(summary.tolist(), abs=1e-9)
     assert compared > cases / 2
-
-
-def test_the_thresholds_and_recalls_are_those_of_pycocotools():
-    with contextlib.redirect_stdout(io.StringIO()):
-        params = COCOeval(iouType="bbox").params
-    assert tuple(params.iouThrs) == detection.IOU_THRESHOLDS
-    assert tuple(params.recThrs) == detection.RECALL_POINTS
 
 
 def one_row(scores, hits, truths, spare=0):
@@ -239,30 +174,25 @@ def one_row(scores, hits, truths, spare=0):
 )
 def test_average_precision_by_arithmetic(scores, hits, spare, wrong, coco):
     data = one_row(scores, hits, sum(hits) + spare, spare)
-    assert judge(*data) == pytest.approx([wrong] * 10, abs=1e-12)
-    assert judge(*data, "coco") == pytest.approx([coco] * 10, abs=1e-12)
-
-
-def test_a_tie_is_wrong_unless_asked_otherwise():
-    data = one_row([0.5, 0.5], [1, 0], 1)
-    assert average_precisions(match(*read_boxes(*data, "xyxy"))).tolist() == [0.5] * 10
+    assert precisions(*data) == pytest.approx([wrong] * 10, abs=1e-12)
+    assert precisions(*data, "coco") == pytest.approx([coco] * 10, abs=1e-12)
 
 
 def test_without_truth_it_is_undefined():
     predictions, _ = one_row([0.5], [1], 1)
-    assert np.isnan(judge(predictions, [{"boxes": [], "phrase_ids": []}])).all()
+    assert np.isnan(precisions(predictions, [{"boxes": [], "phrase_ids": []}])).all()
     predictions, references = one_row([0.5], [1], 1)
-    assert np.isnan(judge(predictions, references, weights=[0])).all()
+    assert np.isnan(precisions(predictions, references, weights=[0])).all()
 
 
 def test_the_phrase_gates_the_match_and_nothing_else():
     predictions, references = one_row([0.9, 0.8], [1, 1], 2)
-    assert judge(predictions, references) == [1] * 10
+    assert precisions(predictions, references) == [1] * 10
     predictions[0]["phrase_ids"] = [1, 0]
     # miss, hit of 2: precision 1/2 up to recall 1/2.
-    assert judge(predictions, references) == pytest.approx([51 / 2 / 101] * 10)
+    assert precisions(predictions, references) == pytest.approx([51 / 2 / 101] * 10)
     references[0]["phrase_ids"] = [1, 0]
-    assert judge(predictions, references) == [1] * 10
+    assert precisions(predictions, references) == [1] * 10
 
 
 def test_a_threshold_is_reached_by_equality():
@@ -270,7 +200,7 @@ def test_a_threshold_is_reached_by_equality():
     references = [{"boxes": [[0, 0, 10, 1]], "phrase_ids": [0]}]
     for width, reached in ((8, 7), (5, 1), (4, 0)):
         predictions = [{"boxes": [[0, 0, width, 1]], "scores": [1], "phrase_ids": [0]}]
-        assert judge(predictions, references) == [1] * reached + [0] * (10 - reached)
+        assert precisions(predictions, references) == [1] * reached + [0] * (10 - reached)
 
 
 def test_the_closest_free_truth_is_taken_and_the_later_of_equals():
@@ -311,11 +241,25 @@ def test_of_each_row_the_highest_boxes_count():
 def test_weights_stand_for_rows_repeated_or_left_out(data, wild):
     weights = wild[: len(data[0])]
     repeated = [[row for row, times in zip(side, weights, strict=True) for _ in range(times)] for side in data]
-    actual = judge(*data, weights=weights)
+    actual = precisions(*data, weights=weights)
     if not any(weights):
         assert np.isnan(actual).all()
         return
-    assert actual == pytest.approx(judge(*repeated), abs=1e-12, nan_ok=True)
+    assert actual == pytest.approx(precisions(*repeated), abs=1e-12, nan_ok=True)
+
+
+def test_pairs_beyond_one_chunk_are_matched_alike():
+    # 30 rows of 100 boxes and 100 truths are 300,000 pairs; a chunk has 2**18.
+    rng = np.random.default_rng(6)
+    corners = rng.integers(0, 6, (2, 30, 100, 2))
+    boxes = np.concatenate([corners, corners + rng.integers(1, 5, corners.shape)], axis=3).tolist()
+    phrases = [0] * 100
+    predictions = [{"boxes": row, "scores": rng.random(100).tolist(), "phrase_ids": phrases} for row in boxes[0]]
+    references = [{"boxes": row, "phrase_ids": phrases} for row in boxes[1]]
+    alone = (match(*read_boxes([one], [two], "xyxy")) for one, two in zip(predictions, references, strict=True))
+    together = match(*read_boxes(predictions, references, "xyxy"))
+    for part, other in zip(functools.reduce(stacked, alone)[1:], together[1:], strict=True):
+        assert np.array_equal(part, other)
 
 
 @pytest.mark.parametrize("ties", detection.TIES)
@@ -324,12 +268,14 @@ def test_zero_weights_leave_rows_out_under_either_policy(ties, data, kept):
     weights = kept[: len(data[0])]
     if any(weights):
         left = [[row for row, keep in zip(side, weights, strict=True) if keep] for side in data]
-        assert judge(*data, ties, weights=weights) == pytest.approx(judge(*left, ties), abs=1e-12, nan_ok=True)
+        assert precisions(*data, ties, weights=weights) == pytest.approx(
+            precisions(*left, ties), abs=1e-12, nan_ok=True
+        )
 
 
 @given(data=datasets(levels=2))
 def test_the_tie_rate_counts_boxes_whose_score_says_both(data):
-    outcome = [pair for row in zip(*data, strict=True) for pair in row_by_hand(*row, 0.5, 100)]
+    outcome = [pair for row in zip(*data, strict=True) for pair in row_outcomes(*row, 0.5)]
     tied = [score for score, _ in outcome if {(score, True), (score, False)} <= set(outcome)]
     assert tie_rate(match(*read_boxes(*data, "xyxy"))) == (len(tied) / len(outcome) if outcome else 0)
 
@@ -348,7 +294,7 @@ def test_a_box_hits_any_truth_of_its_row_and_phrase(data):
 
 
 def released_ap(predictions, references, ties="wrong"):
-    return average_precisions(match(*read_boxes(predictions, references), ties="coco"), ties=ties).tolist()
+    return average_precisions(match(*read_boxes(predictions, references), ties=ties), ties=ties).tolist()
 
 
 @pytest.fixture(scope="module")
@@ -361,9 +307,9 @@ def test_on_tricd_noisy_predictions_score_what_plain_loops_say(tricd):
     corners = as_xyxy(references)
     actual = released_ap(predictions, references)
     assert 0.01 < actual[-1] < actual[0] < 0.9
-    assert actual == pytest.approx(judge_by_hand(predictions, corners), abs=1e-9)
+    assert actual == pytest.approx(precisions_by_hand(predictions, corners), abs=1e-9)
     assert released_ap(predictions, references, "coco") == pytest.approx(
-        judge_by_hand(predictions, corners, "coco"), abs=1e-9
+        precisions_by_hand(predictions, corners, "coco"), abs=1e-9
     )
 
 
@@ -379,14 +325,3 @@ def test_on_tricd_rows_can_come_in_any_order_and_be_sampled_without_new_matching
         weights = np.bincount(rows, minlength=204)
         assert average_precisions(found, weights).tolist() == pytest.approx(resampled, abs=1e-12)
         assert resampled != expected
-
-
-@pytest.mark.parametrize("max_boxes", [0, -1, 2.5, None])
-def test_a_number_of_boxes_that_is_none_is_refused(max_boxes):
-    with pytest.raises(ScoresError, match=r"max_boxes is .*; it must be a whole number of at least 1"):
-        match(*read_boxes(*one_row([0.5], [1], 1)), max_boxes=max_boxes)
-
-
-def test_an_unknown_tie_policy_is_answered_with_the_known_ones():
-    with pytest.raises(UnknownNameError, match="unknown tie policy 'half'; known: wrong, coco"):
-        judge(*one_row([0.5], [1], 1), "half")

@@ -8,11 +8,10 @@ import statistics
 import numpy as np
 import pytest
 from box_rows import HERE, NO_TRUTH, NOTHING, THERE, boxes_of, iou_by_hand, read_tricd, truth_of
-from cards import card_table, paper_text, plain_name, table_before
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vl_assay.metrics.common.errors import ScoresError, VLAssayError
+from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.functional.grounding import grounding_recall, group_recall_at_1
 from vl_assay.metrics.modules.discovery import load_metric
 
@@ -60,16 +59,6 @@ def test_perfect_predictions_have_group_recall_one(tricd):
     }
 
 
-def test_a_model_that_abstains_misses_and_is_counted(tricd):
-    inputs = {"predictions": [NOTHING] * 204, "references": tricd.references}
-    grounding = load_metric("grounding_recall").compute(**inputs)
-    assert [grounding[f"recall_at_{k}"] for k in (1, 5, 10)] == [0.0] * 3
-    group = load_metric("group_recall_at_1").compute(**inputs, **tricd.pairs)
-    assert (group["recall_at_1"], group["n_pairs"]) == (0.0, 102)
-    for result in (grounding, group):
-        assert (result["n"], result["n_abstained"], result["tie_rate"]) == (166, 166, 0.0)
-
-
 def test_boxes_on_distractors_matter_to_the_group_alone(tricd):
     perfect = tricd.on_both(score=0.6)
     inputs = {"predictions": perfect, "references": tricd.references}
@@ -79,10 +68,10 @@ def test_boxes_on_distractors_matter_to_the_group_alone(tricd):
     assert group_recall_at_1(**below, **tricd.pairs)["recall_at_1"] == 1.0
 
 
-def test_without_phrase_keys_rows_that_number_phrases_differently_are_refused(tricd):
+def test_without_phrase_keys_rows_that_number_phrases_differently_are_rejected(tricd):
     inputs = {"predictions": tricd.on_both(score=0.6), "references": tricd.references}
     pairs = {key: value for key, value in tricd.pairs.items() if key != "phrase_keys"}
-    # Each image would be judged by itself: 1.0 where the right number is 0.
+    # Each image would be scored by itself: 1.0 where the right number is 0.
     with pytest.raises(
         ScoresError, match=r"none of the 315 boxes on distractors .* as in TRICD's files, pass phrase_keys"
     ):
@@ -236,12 +225,6 @@ def test_ties_decide_who_gets_the_places_that_are_left(ties, recalls):
     assert result["tie_rate"] == 1.0
 
 
-@pytest.mark.parametrize("ks", [2, [2], np.array([2]), (2, 2)])
-def test_numbers_of_boxes_come_in_any_container(ks):
-    result = grounding_recall([FOUND], [GIVEN], ks=ks, **XYXY)
-    assert [key for key in result if "recall" in key] == ["recall_at_2", "macro_recall_at_2"]
-
-
 PAIR = {
     "predictions": [boxes_of((HERE, 0.8, 1), (HERE, 0.8, 2)), boxes_of((HERE, 0.9, 1), (HERE, 0.7, 2))],
     "references": [truth_of((HERE, 1), (HERE, 2)), NO_TRUTH],
@@ -287,19 +270,10 @@ def test_phrases_with_equal_keys_are_one(spans):
     assert group_recall_at_1(**inputs, phrase_keys=keys, **XYXY)["recall_at_1"] == 1.0
 
 
-def test_a_distractor_without_boxes_of_judged_phrases_is_fine_where_others_have_some():
+def test_a_distractor_without_boxes_of_counted_phrases_is_fine_where_others_have_some():
     inputs = {key: value + value for key, value in PAIR.items()} | {"pair_ids": ["a", "a", "b", "b"]}
     inputs["predictions"] = [*PAIR["predictions"], boxes_of((HERE, 0.9, 1)), boxes_of((HERE, 0.95, 9))]
     assert group_recall_at_1(**inputs, **XYXY)["recall_at_1"] == 0.5  # phrase 2 of "a", phrase 1 of "b"
-
-
-@pytest.mark.parametrize("metric", ["grounding_recall", "group_recall_at_1"])
-def test_a_wrong_declaration_is_refused_where_it_shows(tricd, metric):
-    extra = {} if metric == "grounding_recall" else tricd.pairs
-    with pytest.raises(
-        ScoresError, match=r"x2 must not be below x1.*pass 'xywh' for .*references break this in rows 0"
-    ):
-        load_metric(metric).compute(predictions=tricd.perfect, references=tricd.references, box_format="xyxy", **extra)
 
 
 def test_by_default_rows_are_resampled_for_grounding_and_pairs_for_groups(tricd):
@@ -321,15 +295,9 @@ def test_phrases_of_one_row_are_no_independent_evidence():
     assert result["recall_at_1_interval"] == pytest.approx([0.025**0.5, 1.0])
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"references": [NO_TRUTH, NO_TRUTH]}, "no row has a ground-truth box; recall needs the positive rows"),
-    ],
-)
-def test_what_grounding_cannot_judge_is_refused_with_its_cure(options, message):
-    with pytest.raises(ScoresError, match=message):
-        grounding_recall(**{"predictions": [FOUND, FOUND], "references": [GIVEN, NO_TRUTH], **XYXY, **options})
+def test_grounding_without_ground_truth_is_rejected():
+    with pytest.raises(ScoresError, match="no row has a ground-truth box; recall needs the positive rows"):
+        grounding_recall([FOUND, FOUND], [NO_TRUTH, NO_TRUTH], **XYXY)
 
 
 KEYS = [{1: "cat", 2: "mat"}, {1: "cat", 2: "mat"}]
@@ -342,17 +310,17 @@ KEYS = [{1: "cat", 2: "mat"}, {1: "cat", 2: "mat"}]
         ({"references": [NO_TRUTH] * 2}, "no row has a ground-truth box; recall needs the positive rows"),
         (
             {"references": [truth_of((HERE, 1))] * 2},
-            r"row 1 \(1 of 2.*ground-truth boxes came, but positive is false; .*leave the boxes out",
+            r"row 1 \(1 of 2.*got ground-truth boxes, but positive is false; .*leave the boxes out",
         ),
         ({"positive": [True, True]}, r"rows 0, 1 \(2 of 2.*belong to a pair without exactly one positive row"),
         ({"positive": [True, True], "pair_ids": ["a", "b"]}, r"rows 0, 1 .*belong to a pair without a distractor"),
         ({"positive": [True]}, r"positive has shape \(1,\) for 2 rows"),
         ({"positive": [True, 3]}, r"positive is 3 in row 1 \(1 of 2.*pass true or false"),
-        ({"pair_ids": ["a"]}, "1 pair ids came for 2 examples"),
+        ({"pair_ids": ["a"]}, "got 1 pair ids for 2 examples"),
         ({"pair_ids": ["a", None]}, "pair ids are missing in row 1"),
-        ({"phrase_keys": KEYS[:1]}, "1 phrase_keys came for 2 rows; pass for each row a mapping from phrase id"),
+        ({"phrase_keys": KEYS[:1]}, "got 1 phrase_keys for 2 rows; pass for each row a mapping from phrase id"),
         ({"phrase_keys": [KEYS[0], ["cat"]]}, "no mapping in row 1"),
-        ({"phrase_keys": KEYS[0]}, "1 phrase_keys came for 2 rows"),
+        ({"phrase_keys": KEYS[0]}, "got 1 phrase_keys for 2 rows"),
         ({"phrase_keys": [KEYS[0], {1: "cat"}]}, "phrase 2 of row 1 has no key in phrase_keys; give every phrase"),
         ({"phrase_keys": [{1: "cat", 2: None}, KEYS[1]]}, "phrase 2 of row 0 has no key in phrase_keys"),
         (
@@ -360,67 +328,14 @@ KEYS = [{1: "cat", 2: "mat"}, {1: "cat", 2: "mat"}]
             r"row 1 \(1 of 2.*lack a phrase of the positive row with the same caption; give equal phrases equal keys",
         ),
         ({"phrase_keys": [KEYS[0], {"first": "cat"}]}, "phrase_keys of row 1 cannot be read .*map whole phrase ids"),
-        ({"phrase_keys": [{1.5: "cat"}, KEYS[1]]}, "phrase_keys of row 0 cannot be read .1.5 is no phrase id"),
+        ({"phrase_keys": [{1.5: "cat"}, KEYS[1]]}, "phrase_keys of row 0 cannot be read .1.5 is not a phrase id"),
         ({"phrase_keys": [{float("inf"): "cat"}, KEYS[1]]}, "phrase_keys of row 0 cannot be read"),
         ({"phrase_keys": [{1: {2, 3}}, KEYS[1]]}, "phrase_keys of row 0 cannot be read"),
     ],
 )
-def test_what_a_group_cannot_be_judged_by_is_refused_with_its_cure(options, message):
+def test_what_a_group_is_invalid_by_is_rejected_with_a_remedy(options, message):
     with pytest.raises(ScoresError, match=message):
         group_recall_at_1(**{**PAIR, **XYXY, **options})
 
 
-junk = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
-    lambda values: st.lists(values, max_size=5) | st.dictionaries(st.integers(1, 2) | st.floats(), values, max_size=3),
-    max_leaves=6,
-)
-
-
-@given(keys=st.lists(st.dictionaries(st.sampled_from([1, "2", 1.0, True, None]), junk, max_size=3), max_size=3))
-def test_junk_for_phrase_keys_is_used_or_refused_with_an_error_of_ours(keys):
-    try:
-        result = group_recall_at_1(**PAIR, **XYXY, phrase_keys=keys)
-    except VLAssayError:
-        return
-    assert 0 <= result["recall_at_1"] <= 1
-
-
-@pytest.fixture(scope="module")
-def paper(shared_data):
-    return paper_text(shared_data, 2)
-
-
 GROUNDING, GROUPS = "Table 5. Comparison of the grounding", "Table 6. Group-Recall@1 score"
-
-
-@pytest.mark.parametrize(("name", "caption"), [("grounding_recall", GROUNDING), ("group_recall_at_1", GROUPS)])
-def test_the_card_quotes_the_paper(paper, name, caption):
-    rows = table_before(paper, caption)
-    assert len(rows) == 6
-    card = card_table(name, "model").items()
-    assert {plain_name(model): ["-" if cell == "–" else cell for cell in cells] for model, cells in card} == rows
-
-
-@pytest.mark.parametrize("caption", [GROUNDING, GROUPS])
-def test_all_is_the_average_over_phrases(paper, caption):
-    # Table 1: a caption has one positive row of two, and 2.3, 1.0 and 2.0 phrases in the three splits.
-    phrases = np.array([1424 / 2 * 2.3, 748 / 2 * 1.0, 500 / 2 * 2.0])
-    off_macro = []
-    for cells in table_before(paper, caption).values():
-        *splits, everything = map(float, cells[:4])
-        assert phrases @ splits / phrases.sum() == pytest.approx(everything, abs=0.1)
-        off_macro.append(abs(statistics.fmean(splits) - everything))
-    assert max(off_macro) > 5
-
-
-def test_distractors_cost_every_model_on_every_split(paper):
-    alone, grouped = table_before(paper, GROUNDING), table_before(paper, GROUPS)
-    assert alone.keys() == grouped.keys()
-    losses = []
-    for model, cells in grouped.items():
-        pairs = list(zip(map(float, alone[model][:4]), map(float, cells), strict=True))
-        assert all(with_distractor < without for without, with_distractor in pairs)
-        losses.append(pairs[-1][0] - pairs[-1][1])
-    # "over all phrases by 21 to 31 points", as the card says: 57.9 - 36.6 = 21.3, 77.5 - 46.8 = 30.7.
-    assert (round(min(losses), 1), round(max(losses), 1)) == (21.3, 30.7)

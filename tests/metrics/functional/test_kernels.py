@@ -1,4 +1,4 @@
-"""Matching credit and its averages: what wins, what a tie earns, what is refused."""
+"""Per-example scores of matching: against the definition, ties, and rejected inputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.metrics.common.errors import ScoresError, UnknownNameError
+from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.functional import kernels
 
 
@@ -27,29 +27,29 @@ def examples(draw):
 
 def by_hand(scores, correct, ties):
     """The definition once more, one row at a time, in exact fractions."""
-    credit, tied = [], []
+    values, tied = [], []
     for row, column in zip(scores, correct, strict=True):
         higher = sum(score > row[column] for score in row)
         equal = sum(score == row[column] for score in row)
         is_tie = not higher and equal > 1
         share = {"wrong": Fraction(0), "half": Fraction(1, equal), "right": Fraction(1)}[ties]
-        credit.append(Fraction(0) if higher else share if is_tie else Fraction(1))
+        values.append(Fraction(0) if higher else share if is_tie else Fraction(1))
         tied.append(is_tie)
-    return credit, tied
+    return values, tied
 
 
 @pytest.mark.parametrize("ties", kernels.TIES)
 @given(case=examples())
-def test_credit_is_what_the_definition_says(ties, case):
-    credit, tied = kernels.match_credit(*case, ties=ties)
-    expected_credit, expected_tied = by_hand(*case, ties)
-    assert credit.tolist() == [float(share) for share in expected_credit]
+def test_scores_are_what_the_definition_says(ties, case):
+    values, tied = kernels.match_scores(*case, ties=ties)
+    expected_values, expected_tied = by_hand(*case, ties)
+    assert values.tolist() == [float(share) for share in expected_values]
     assert tied.tolist() == expected_tied
-    assert credit.dtype == np.float64
+    assert values.dtype == np.float64
     assert tied.dtype == np.bool_
 
 
-def test_credit_by_arithmetic():
+def test_match_scores_by_arithmetic():
     scores = [
         [3, 1, 2],  # highest: 1
         [2, 3, 1],  # beaten: 0
@@ -59,20 +59,10 @@ def test_credit_by_arithmetic():
         [3, 2, 2],  # the others tie below it: 1
     ]
     correct = [0] * 6
-    assert kernels.match_credit(scores, correct, "wrong").credit.tolist() == [1, 0, 0, 0, 0, 1]
-    assert kernels.match_credit(scores, correct, "half").credit.tolist() == [1, 0, 1 / 2, 1 / 3, 0, 1]
-    assert kernels.match_credit(scores, correct, "right").credit.tolist() == [1, 0, 1, 1, 0, 1]
-    assert kernels.match_credit(scores, correct).tied.tolist() == [False, False, True, True, False, False]
-
-
-def test_a_tie_is_wrong_unless_asked_otherwise():
-    assert kernels.match_credit([[1.0, 1.0]], [0]).credit.tolist() == [0.0]
-
-
-def test_scores_that_differ_beyond_float32_are_no_tie():
-    credit, tied = kernels.match_credit([[0.30000001, 0.3]], [0])
-    assert np.float32(0.30000001) == np.float32(0.3)
-    assert (credit.tolist(), tied.tolist()) == ([1.0], [False])
+    assert kernels.match_scores(scores, correct, "wrong").values.tolist() == [1, 0, 0, 0, 0, 1]
+    assert kernels.match_scores(scores, correct, "half").values.tolist() == [1, 0, 1 / 2, 1 / 3, 0, 1]
+    assert kernels.match_scores(scores, correct, "right").values.tolist() == [1, 0, 1, 1, 0, 1]
+    assert kernels.match_scores(scores, correct).tied.tolist() == [False, False, True, True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -87,29 +77,23 @@ def test_scores_that_differ_beyond_float32_are_no_tie():
     ids=["tuples", "float16", "uint8", "tensor", "tensors"],
 )
 def test_scores_come_in_any_common_container(scores):
-    assert kernels.match_credit(scores, torch.tensor([0, 0])).credit.tolist() == [1.0, 0.0]
-
-
-def test_input_arrays_are_left_as_they_were():
-    scores = np.array([[1.0, 2.0], [3.0, 3.0]])
-    kernels.match_credit(scores, [0, 1], "half")
-    assert scores.tolist() == [[1.0, 2.0], [3.0, 3.0]]
+    assert kernels.match_scores(scores, torch.tensor([0, 0])).values.tolist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, None])
 @pytest.mark.parametrize("column", [0, 1])
 @pytest.mark.parametrize("ties", kernels.TIES)
-def test_a_score_that_is_not_finite_is_refused_and_its_row_named(bad, column, ties):
+def test_a_score_that_is_not_finite_is_rejected_and_its_row_named(bad, column, ties):
     scores = [[2.0, 1.0] for _ in range(5)]
     scores[3][column] = bad
     with pytest.raises(ScoresError, match=r"NaN or infinite in row 3 \(1 of 5 rows.*Score these examples again"):
-        kernels.match_credit(scores, [0] * 5, ties)
+        kernels.match_scores(scores, [0] * 5, ties)
 
 
 def test_many_bad_rows_are_counted_and_the_first_named():
     scores = np.full((1000, 2), np.nan)
     with pytest.raises(ScoresError, match=r"rows 0, 1, 2, 3, 4, … \(1000 of 1000 rows"):
-        kernels.match_credit(scores, np.zeros(1000, int))
+        kernels.match_scores(scores, np.zeros(1000, int))
 
 
 @pytest.mark.parametrize(
@@ -138,22 +122,17 @@ def test_many_bad_rows_are_counted_and_the_first_named():
         ([[1, 2], [3, 4]], [True, False], "booleans, which could mean either caption; pass the column"),
     ],
 )
-def test_unusable_input_is_refused_with_its_cure(scores, correct, message):
+def test_unusable_input_is_rejected_with_a_remedy(scores, correct, message):
     with pytest.raises(ScoresError, match=message):
-        kernels.match_credit(scores, correct)
+        kernels.match_scores(scores, correct)
 
 
 def test_rows_of_tensors_of_unequal_length_are_named_like_lists():
     with pytest.raises(ScoresError, match=r"row 0 has 2 scores, but another number stands in row 1 .*: 3;"):
-        kernels.match_credit([torch.ones(2), torch.ones(3)], [0, 0])
+        kernels.match_scores([torch.ones(2), torch.ones(3)], [0, 0])
 
 
 @pytest.mark.parametrize("scores", [[[1, [2]], [3, 4]], [[1, 10**400]], [["a", "b"]], [[1, 2], 3]])
-def test_scores_that_are_no_numbers_are_refused_in_words(scores):
+def test_scores_that_are_no_numbers_are_rejected_in_words(scores):
     with pytest.raises(ScoresError, match=r"cannot be read as numbers|another number stands in row"):
-        kernels.match_credit(scores, [0] * len(scores))
-
-
-def test_an_unknown_tie_policy_names_the_known_ones():
-    with pytest.raises(UnknownNameError, match="unknown tie policy 'first'; known: wrong, half, right"):
-        kernels.match_credit([[1, 2]], [0], ties="first")
+        kernels.match_scores(scores, [0] * len(scores))

@@ -1,4 +1,4 @@
-"""Ranks with ties: against every order that equal scores can take, and what is refused."""
+"""Ranks with ties: against every order that equal scores can take, and invalid inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.metrics.common.errors import ScoresError, UnknownNameError
+from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.functional import kernels, ranking
 
 CANDIDATES = st.lists(st.tuples(st.integers(-1, 1), st.booleans()), max_size=6)
@@ -38,7 +38,7 @@ def first_hits(query):
 
 
 @given(case=candidates())
-def test_ranks_and_credit_are_those_of_all_orders_of_equal_scores(case):
+def test_ranks_are_those_of_all_orders_of_equal_scores(case):
     queries, flat = case
     ranks = ranks_of(flat, len(queries))
     assert ranks.found.tolist() == [any(hit for _, hit in query) for query in queries]
@@ -54,10 +54,10 @@ def test_ranks_and_credit_are_those_of_all_orders_of_equal_scores(case):
 
 
 @given(case=candidates(), k=st.integers(1, 8))
-def test_credit_at_k_is_that_of_all_orders_of_equal_scores(case, k):
+def test_recall_at_k_is_that_of_all_orders_of_equal_scores(case, k):
     queries, flat = case
     ranks = ranks_of(flat, len(queries))
-    worst, mean, best = (ranking.credit_at(ranks, k, ties).tolist() for ties in ("wrong", "half", "right"))
+    worst, mean, best = (ranking.recall_at(ranks, k, ties).tolist() for ties in ("wrong", "half", "right"))
     for number, query in enumerate(queries):
         ways = [way <= k for way in first_hits(query)] if ranks.found[number] else [False]
         assert (worst[number], best[number]) == (min(ways), max(ways))
@@ -80,20 +80,20 @@ def test_counts_by_arithmetic():
     assert ranking.rank(ranks, "right").tolist() == [2, 1, math.inf, math.inf]  # 1 + 1
     assert ranking.rank(ranks, "half").tolist() == [1 + 4 / 3, 1, math.inf, math.inf]  # (1 + 2 + 1) / (2 + 1)
     # One place for three of which two are right: 1 - C(1, 1) / C(3, 1) = 2/3.
-    assert ranking.credit_at(ranks, 2, "half").tolist() == [2 / 3, 1, 0, 0]
-    assert ranking.credit_at(ranks, 3, "half").tolist() == [1, 1, 0, 0]
+    assert ranking.recall_at(ranks, 2, "half").tolist() == [2 / 3, 1, 0, 0]
+    assert ranking.recall_at(ranks, 3, "half").tolist() == [1, 1, 0, 0]
     assert ranking.tied_at(ranks, 2).tolist() == [True, False, False, False]
     assert ranking.tied_at(ranks, 3).tolist() == [False] * 4
 
 
 @pytest.mark.parametrize("ties", kernels.TIES)
 @given(scores=st.lists(st.lists(st.integers(-1, 1), min_size=4, max_size=4), min_size=1), column=st.integers(0, 3))
-def test_one_right_candidate_at_depth_one_is_the_match_credit(ties, scores, column):
+def test_one_right_candidate_at_depth_one_is_the_match_score(ties, scores, column):
     n = len(scores)
     hits = np.arange(4 * n) % 4 == column
     ranks = ranking.hit_ranks(np.repeat(np.arange(n), 4), np.ravel(scores), hits, n)
-    expected = kernels.match_credit(scores, [column] * n, ties)
-    assert ranking.credit_at(ranks, 1, ties).tolist() == expected.credit.tolist()
+    expected = kernels.match_scores(scores, [column] * n, ties)
+    assert ranking.recall_at(ranks, 1, ties).tolist() == expected.values.tolist()
     assert ranking.tied_at(ranks, 1).tolist() == expected.tied.tolist()
 
 
@@ -103,43 +103,22 @@ def test_probabilities_stay_exact_for_thousands_of_tied_candidates():
     for number, (w, r, k) in enumerate(cases):
         ranks = ranking.HitRanks(np.zeros_like(wrong), wrong, right, right > 0)
         exact = 1 - Fraction(math.comb(w, k), math.comb(w + r, k))
-        credit = ranking.credit_at(ranks, k, "half")
-        assert credit[number] == pytest.approx(float(exact), rel=1e-11)
-        assert credit.max() <= 1
-
-
-def test_many_candidates_in_any_order_give_what_sorted_ones_give():
-    rng = np.random.default_rng(0)
-    queries = np.repeat(np.arange(20_000), 7)
-    scores, hits = rng.integers(0, 4, queries.size), rng.random(queries.size) < 0.3
-    order = rng.permutation(queries.size)
-    expected = ranking.hit_ranks(queries, scores, hits, 20_000)
-    actual = ranking.hit_ranks(queries[order], scores[order], hits[order], 20_000)
-    for name, part in expected._asdict().items():
-        np.testing.assert_array_equal(getattr(actual, name), part)
-    table, right = scores.reshape(-1, 7), hits.reshape(-1, 7)
-    best = np.where(right, table, -1).max(axis=1)
-    np.testing.assert_array_equal(expected.higher[expected.found], (table > best[:, None]).sum(axis=1)[expected.found])
+        values = ranking.recall_at(ranks, k, "half")
+        assert values[number] == pytest.approx(float(exact), rel=1e-11)
+        assert values.max() <= 1
 
 
 def test_no_candidates_and_no_queries_are_no_error():
     assert ranking.hit_ranks([], [], [], 2).found.tolist() == [False, False]
-    assert ranking.credit_at(ranking.hit_ranks([], [], [], 0), 1).tolist() == []
+    assert ranking.recall_at(ranking.hit_ranks([], [], [], 0), 1).tolist() == []
 
 
 @pytest.mark.parametrize("k", [0, -1, 1.0, True, "1", None])
-def test_depths_that_are_no_whole_number_from_one_are_refused(k):
+def test_depths_that_are_no_whole_number_from_one_are_rejected(k):
     ranks = ranking.hit_ranks([0], [1], [True], 1)
-    for function in (ranking.credit_at, ranking.tied_at):
+    for function in (ranking.recall_at, ranking.tied_at):
         with pytest.raises(ScoresError, match="must be a whole number from 1"):
             function(ranks, k)
-
-
-def test_unknown_tie_policies_are_refused():
-    ranks = ranking.hit_ranks([0], [1], [True], 1)
-    for function in (lambda: ranking.credit_at(ranks, 1, "best"), lambda: ranking.rank(ranks, "best")):
-        with pytest.raises(UnknownNameError, match="unknown tie policy 'best'; known: wrong, half, right"):
-            function()
 
 
 @pytest.mark.parametrize(
@@ -162,7 +141,7 @@ def test_right_candidates_come_in_any_common_container(right):
 @pytest.mark.parametrize(
     ("right", "message"),
     [
-        ([0], "came for 1 rows, but scores for 3; pass them for each row"),
+        ([0], "got right candidates for 1 rows, but scores for 3; pass them for each row"),
         (0, "are 0; pass a list or array"),
         ([0, [], 0], r"no candidate is right in row 1 \(1 of 3 rows"),
         ([[], [], []], "no candidate is right in rows 0, 1, 2"),
@@ -178,7 +157,7 @@ def test_right_candidates_come_in_any_common_container(right):
         ([0, [[1], [1, 2]], 0], "cannot be read .*a whole number or a list for each row"),
     ],
 )
-def test_right_candidates_that_cannot_be_used_are_refused(right, message):
+def test_right_candidates_that_cannot_be_used_are_rejected(right, message):
     with pytest.raises(ScoresError, match=message):
         ranking.right_candidates(right, np.array([2, 3, 2]))
 
@@ -195,6 +174,6 @@ def test_right_candidates_that_cannot_be_used_are_refused(right, message):
         ([torch.ones(2), torch.ones(2, requires_grad=True)], r"scores of row 1 .*\.detach"),
     ],
 )
-def test_candidate_sets_that_cannot_be_used_are_refused(scores, message):
+def test_candidate_sets_that_cannot_be_used_are_rejected(scores, message):
     with pytest.raises(ScoresError, match=message):
         ranking.candidate_sets(scores)

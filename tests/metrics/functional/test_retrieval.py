@@ -1,8 +1,7 @@
-"""Retrieval: against sorting written out, by arithmetic, under conditions and seeds, and what is refused."""
+"""Retrieval: against sorting written out, by arithmetic, under conditions and seeds, and invalid inputs."""
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 import tracemalloc
@@ -13,9 +12,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.metrics.common.errors import ScoresError, UnknownNameError
+from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.functional import kernels, retrieval
 from vl_assay.metrics.functional.retrieval import retrieval_recall
+from vl_assay.metrics.modules.discovery import load_metric
 from vl_assay.metrics.statistics import bootstrap as stats
 
 KS = (1, 2, 4)
@@ -55,18 +55,18 @@ def one_query(candidates, ks, ties):
     size = sum(score == level for score, _ in candidates)
     rights = sum(score == level for score, hit in candidates if hit)
     places = [min(max(k - best + 1, 0), size) for k in ks]
-    credit = [1 - math.comb(size - rights, j) / math.comb(size, j) for j in places]
-    return credit, best - 1 + (size + 1) / (rights + 1), worst != best
+    values = [1 - math.comb(size - rights, j) / math.comb(size, j) for j in places]
+    return values, best - 1 + (size + 1) / (rights + 1), worst != best
 
 
 def mean_scores(queries, ks, ties, prefix=""):
-    judged = [one_query(candidates, ks, ties) for candidates in queries]
-    ranks = [place for _, place, _ in judged]
+    scored = [one_query(candidates, ks, ties) for candidates in queries]
+    ranks = [place for _, place, _ in scored]
     return {
-        **{f"{prefix}recall_at_{k}": statistics.fmean(credit[i] for credit, _, _ in judged) for i, k in enumerate(ks)},
+        **{f"{prefix}recall_at_{k}": statistics.fmean(values[i] for values, _, _ in scored) for i, k in enumerate(ks)},
         f"{prefix}mean_rank": statistics.fmean(ranks),
         f"{prefix}median_rank": statistics.median(ranks),
-        f"{prefix}tie_rate": statistics.fmean(tie for _, _, tie in judged),
+        f"{prefix}tie_rate": statistics.fmean(tie for _, _, tie in scored),
     }
 
 
@@ -87,7 +87,7 @@ def shared_by_hand(scores, right, ks=KS, ties="wrong"):
 
 @pytest.mark.parametrize("ties", kernels.TIES)
 @given(case=shared_pools())
-def test_a_shared_pool_is_judged_as_sorting_says(ties, case):
+def test_a_shared_pool_is_scored_as_sorting_says(ties, case):
     result = retrieval_recall(*case, ks=KS, ties=ties)
     assert result.pop("per_condition") == {}
     assert result == pytest.approx(shared_by_hand(*case, ties=ties))
@@ -95,7 +95,7 @@ def test_a_shared_pool_is_judged_as_sorting_says(ties, case):
 
 @pytest.mark.parametrize("ties", kernels.TIES)
 @given(case=own_pools(), data=st.data())
-def test_candidate_sets_are_judged_as_sorting_says(ties, case, data):
+def test_candidate_sets_are_scored_as_sorting_says(ties, case, data):
     rows, right = case
     labels = data.draw(st.lists(st.sampled_from([4, 5]), min_size=len(rows), max_size=len(rows)))
     result = retrieval_recall(rows, right, pool="own", ks=KS, ties=ties, categories=labels)
@@ -157,48 +157,19 @@ def test_candidate_sets_by_arithmetic():
     assert two["chance_recall_at_2"] == pytest.approx(5 / 6)
 
 
-def test_results_have_each_score_and_count_once():
-    options = {"ks": [5, 1], "confidence": 0.9, "resamples": 100}
-    labels = {"conditions": ["a", "a", "b", "b"], "seeds": [0] * 4}
-    shared = retrieval_recall(np.eye(4), range(4), **labels, **options)
-    scores = [
-        f"{kind}_{name}"
-        for kind in ("text", "image")
-        for name in ("recall_at_5", "recall_at_1", "mean_rank", "median_rank", "tie_rate")
-    ]
-    counts = ["n", "n_images", "n_captions", "n_captions_without_image"]
-    intervals = [f"{name}_interval" for name in scores if "recall" in name]
-    spreads = [f"{name}_std" for name in scores if "tie" not in name]
-    assert set(shared) == {*scores, *counts, "per_condition", "confidence", *intervals}
-    assert set(shared["per_condition"]["b"]) == {*scores, *spreads, "n_seeds", *counts, *intervals}
-    own = retrieval_recall(np.eye(4), range(4), pool="own", categories=list("abba"), **options)
-    scores = ["recall_at_5", "recall_at_1", "mean_rank", "median_rank", "tie_rate", "mean_candidates"]
-    scores += ["chance_recall_at_5", "chance_recall_at_1", "n"]
-    intervals = ["recall_at_5_interval", "recall_at_1_interval"]
-    assert set(own) == {*scores, "per_category", "confidence", *intervals}
-    assert set(own["per_category"]["b"]) == {*scores, *intervals}
-    for result in (shared, own):
-        assert json.loads(json.dumps(result, allow_nan=False)) == result
-
-
-@given(case=shared_pools(), block=st.integers(1, 20))
-def test_the_size_of_blocks_changes_nothing(case, block):
-    expected = retrieval_recall(*case, ks=KS, ties="half")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(retrieval, "_BLOCK_SCORES", block)
-        assert retrieval_recall(*case, ks=KS, ties="half") == expected
-
-
-def test_memory_stays_at_a_few_blocks():
-    scores = np.random.default_rng(0).random((800, 4000), dtype=np.float32)  # 12.8 MB
+def test_many_blocks_give_what_one_comparison_gives_in_flat_memory():
+    scores = np.random.default_rng(0).random((800, 4000), dtype=np.float32).round(3)  # 12.8 MB, with ties
     right = np.arange(4000).reshape(800, 5)
     retrieval_recall(scores[:10], right[:10])
     tracemalloc.start()
-    retrieval_recall(scores, right)
+    result = retrieval_recall(scores, right, ties="right")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     # A block is 1 MB and its mask 0.25 MB; lists of 4,000 places and their arrays take the rest.
     assert peak < 6e6
+    texts = 1 + (scores > scores[np.arange(800)[:, np.newaxis], right].max(axis=1)[:, np.newaxis]).sum(axis=1)
+    images = 1 + (scores > scores[np.arange(4000) // 5, np.arange(4000)]).sum(axis=0)
+    assert (result["text_mean_rank"], result["image_mean_rank"]) == (texts.mean(), images.mean())
 
 
 @pytest.mark.parametrize(
@@ -221,24 +192,6 @@ def test_scores_come_in_any_common_container(pool, convert):
     right = np.arange(12).reshape(6, 2)
     expected = retrieval_recall(scores, right, pool=pool)
     assert retrieval_recall(convert(scores), torch.tensor(right), pool=pool) == expected
-
-
-def test_scores_that_differ_beyond_float32_are_no_tie():
-    scores = [[0.30000001, 0.3], [0.3, 0.30000001]]
-    assert np.float32(0.30000001) == np.float32(0.3)
-    for pool in retrieval.POOLS:
-        result = retrieval_recall(scores, [0, 1], pool=pool)
-        assert all(value == 1 for name, value in result.items() if "recall_at_1" in name and "chance" not in name)
-    large = np.array([[2**53 - 1, 2**53 - 2], [0, 1]])
-    assert retrieval_recall(large, [0, 1])["text_tie_rate"] == 0
-
-
-def test_input_arrays_are_left_as_they_were():
-    scores, right = np.array([[1.0, 2.0], [3.0, 3.0]]), np.array([1, 0])
-    for pool in retrieval.POOLS:
-        retrieval_recall(scores, right, pool=pool, confidence=0.9, resamples=100)
-    assert scores.tolist() == [[1, 2], [3, 3]]
-    assert right.tolist() == [1, 0]
 
 
 def shuffled_conditions():
@@ -346,23 +299,22 @@ def test_a_caption_of_several_images_is_in_the_cluster_of_the_first():
     asking = [c for c in range(60) if any(c in mine for mine in right)]
     owners = {c: [image for image in range(20) if c in right[image]] for c in asking}
     assert max(map(len, owners.values())) > 1
-    credit = [sum(scores[:, c] > scores[owners[c], c].max()) < 5 for c in asking]
-    expected = stats.cluster_bootstrap(credit, [photo[owners[c][0]] for c in asking], None, 0.9, 200, 0).micro
+    values = [sum(scores[:, c] > scores[owners[c], c].max()) < 5 for c in asking]
+    expected = stats.cluster_bootstrap(values, [photo[owners[c][0]] for c in asking], None, 0.9, 200, 0).micro
     assert result["image_recall_at_5_interval"] == list(expected)
-    last = stats.cluster_bootstrap(credit, [photo[owners[c][-1]] for c in asking], None, 0.9, 200, 0).micro
+    last = stats.cluster_bootstrap(values, [photo[owners[c][-1]] for c in asking], None, 0.9, 200, 0).micro
     assert last != expected
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("pool", retrieval.POOLS)
-@pytest.mark.parametrize("column", [0, 3])
-def test_a_score_that_is_not_finite_is_refused_and_its_row_named(pool, bad, column, monkeypatch):
-    monkeypatch.setattr(retrieval, "_BLOCK_SCORES", 10)
-    scores = np.ones((9, 4), dtype=np.float32)
-    scores[5, column] = scores[7, 1] = bad
-    message = rf"NaN or infinite in rows 5, 7 \(2 of 9 rows.*: {bad};.*Score these candidates again"
+@pytest.mark.parametrize("column", [0, 999])
+def test_a_score_that_is_not_finite_is_rejected_and_its_row_named(pool, bad, column):
+    scores = np.ones((600, 1000), dtype=np.float32)  # the rows are in the second and third block
+    scores[305, column] = scores[555, 1] = bad
+    message = rf"NaN or infinite in rows 305, 555 \(2 of 600 rows.*: {bad};.*Score these candidates again"
     with pytest.raises(ScoresError, match=message):
-        retrieval_recall(scores, [0] * 9, pool=pool)
+        retrieval_recall(scores, [0] * 600, pool=pool)
 
 
 @pytest.mark.parametrize(
@@ -379,13 +331,13 @@ def test_a_score_that_is_not_finite_is_refused_and_its_row_named(pool, bad, colu
         ([[1], [2]], [0, 0], {}, r"shape \(2, 1\)"),
         (np.ones((2, 2, 2)), [0, 0], {}, r"shape \(2, 2, 2\)"),
         (np.ones((2, 2)), np.eye(2, dtype=bool), {}, "booleans in rows 0, 1 "),
-        (np.ones((2, 3)), [0, 1], {"categories": "ab"}, r'categories came with pool="shared".*pool="own"'),
-        (np.ones((2, 3)), [0, 1], {"conditions": ["a"]}, "1 conditions came for 2 examples"),
+        (np.ones((2, 3)), [0, 1], {"categories": "ab"}, r'got categories with pool="shared".*pool="own"'),
+        (np.ones((2, 3)), [0, 1], {"conditions": ["a"]}, "got 1 conditions for 2 examples"),
         (np.ones((2, 3)), [0, 1], {"conditions": ["a", None]}, "conditions are missing in row 1 "),
         (np.ones((2, 3)), [0, 1], {"conditions": ["a", "b"]}, "no second image to choose from for rows 0, 1 "),
         (np.ones((2, 3)), [0, 1], {"conditions": "aa", "seeds": [0, 1]}, "no second image"),
-        (np.ones((2, 3)), [0, 1], {"conditions": ["a", "a"], "seeds": [0]}, "1 seeds came for 2 examples"),
-        (np.ones((2, 3)), [0, 1], {"seeds": [0, 0]}, "seeds came without conditions"),
+        (np.ones((2, 3)), [0, 1], {"conditions": ["a", "a"], "seeds": [0]}, "got 1 seeds for 2 examples"),
+        (np.ones((2, 3)), [0, 1], {"seeds": [0, 0]}, "got seeds without conditions"),
         (np.ones((2, 3)), [0, 1], {"ks": []}, r"ks is \[\]; pass a list of whole numbers"),
         (np.ones((2, 3)), [0, 1], {"ks": "5"}, "ks is '5'; pass a list"),
         (
@@ -398,7 +350,7 @@ def test_a_score_that_is_not_finite_is_refused_and_its_row_named(pool, bad, colu
         (np.ones((2, 3)), [0, 1], {"ks": [2.5]}, "k is 2.5"),
     ],
 )  # fmt: skip
-def test_a_shared_pool_that_cannot_be_judged_is_refused(scores, right, options, message):
+def test_a_shared_pool_that_is_invalid_is_rejected(scores, right, options, message):
     if options.get("conditions") == "aa":
         options = {**options, "conditions": list("aa")}
     with pytest.raises(ScoresError, match=message):
@@ -411,18 +363,31 @@ def test_a_shared_pool_that_cannot_be_judged_is_refused(scores, right, options, 
         ([], [], {}, "there are no scores"),
         ([[1, 2], [1]], [0, 0], {}, "every candidate is right in row 1 .*at least one wrong candidate"),
         ([[1, 2], [1, 2]], [0, [1, 0]], {}, "every candidate is right in row 1 "),
-        ([[1, 2], [1, 2]], [0, 0], {"conditions": ["a", "a"]}, r'conditions came with pool="own".*pool="shared"'),
-        ([[1, 2], [1, 2]], [0, 0], {"seeds": [1, 1]}, 'seeds came with pool="own"'),
+        ([[1, 2], [1, 2]], [0, 0], {"conditions": ["a", "a"]}, r'got conditions with pool="own".*pool="shared"'),
+        ([[1, 2], [1, 2]], [0, 0], {"seeds": [1, 1]}, 'got seeds with pool="own"'),
     ],
 )
-def test_candidate_sets_that_cannot_be_judged_are_refused(scores, right, options, message):
+def test_candidate_sets_that_is_invalid_are_rejected(scores, right, options, message):
     with pytest.raises(ScoresError, match=message):
         retrieval_recall(scores, right, pool="own", **options)
 
 
-def test_unknown_pools_and_tie_policies_are_refused():
-    with pytest.raises(UnknownNameError, match="unknown pool of candidates 'all'; known: shared, own"):
-        retrieval_recall(np.eye(2), [0, 1], pool="all")
-    for pool in retrieval.POOLS:
-        with pytest.raises(UnknownNameError, match="unknown tie policy 'best'; known: wrong, half, right"):
-            retrieval_recall(np.eye(2), [0, 1], pool=pool, ties="best")
+def compute(predictions, references, **options):
+    return load_metric("retrieval_recall").compute(predictions=predictions, references=references, **options)
+
+
+def test_candidate_sets_of_unequal_size_come_as_lists():
+    scores, right = [[3, 2], [1, 2, 3, 4], [5, 1, 4]], [[0], [1, 2], [2]]
+    assert compute(scores, right, pool="own") == retrieval_recall(scores, right, pool="own")
+
+
+def test_three_seeds_give_the_mean_and_the_sample_standard_deviation():
+    # Of ten images 4, 5 and 9 find their caption: mean 6/10, sd sqrt((4 + 1 + 9) / 2) / 10 = sqrt(7) / 10.
+    scores, right, seeds = [], [], []
+    for seed, hits in enumerate([4, 5, 9]):
+        matrix = np.where(np.arange(10)[:, np.newaxis] < hits, 2.0 * np.eye(10), np.roll(np.eye(10), 1, axis=1))
+        scores, right, seeds = scores + matrix.tolist(), right + list(range(10)), seeds + [seed] * 10
+    part = compute(scores, right, conditions=["rows"] * 30, seeds=seeds, ks=[1])["per_condition"]["rows"]
+    assert part["text_recall_at_1"] == pytest.approx(0.6)
+    assert part["text_recall_at_1_std"] == pytest.approx(math.sqrt(7) / 10)
+    assert part["n_seeds"] == 3

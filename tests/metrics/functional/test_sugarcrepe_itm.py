@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from cards import card_table, paper_text
+from cards import card_table
 
 from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.functional.matching import sugarcrepe_accuracy
@@ -75,32 +75,6 @@ def test_results_by_arithmetic(metric):
     }
 
 
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        ({"predictions": [[None, 1.0]], "references": [0]}, "NaN or infinite in row 0"),
-        ({"predictions": [[1.0, 2.0]], "references": [None]}, "caption is nan in row 0"),
-    ],
-)
-def test_unusable_input_is_refused_with_its_cure(metric, inputs, message):
-    with pytest.raises(ScoresError, match=message):
-        metric.compute(**inputs)
-
-
-def test_the_card_quotes_the_paper(shared_data):
-    table = paper_text(shared_data, 0).split("Table 6: Our evaluation")[1].splitlines()
-    for ours, theirs in {
-        "CLIP ViT-B-32 (OpenAI)": "\tViT-B-32\t",
-        "NegCLIP ViT-B-32": "\tViT-B-32-negclip\t",
-        "GPT-4V": "\tGPT-4V [33]\t",
-        "Vera (text only)": "\tVera [27]\t",
-    }.items():
-        row = next(line for line in table if theirs in line)
-        assert row.split("\t")[-8:] == card_table("sugarcrepe_itm", "model")[ours]
-    human = next(line for line in table if "\tHuman\t" in line).rstrip("\t")
-    assert human.split("\t")[-7:] == card_table("sugarcrepe_itm", "model")["human"][:7]
-
-
 def test_the_card_quotes_the_counts():
     counts = card_table("sugarcrepe_itm", "", "replace obj")
     order = ["replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att"]
@@ -108,26 +82,7 @@ def test_the_card_quotes_the_counts():
     assert counts["examples"] == [str(GPT4V[category][1]) for category in order]
 
 
-def table_rows(paper, marker, end):
-    """The rows of a table in the paper's text, as lists of cells."""
-    lines = paper.split(marker)[1].split(end)[0].splitlines()
-    return [[cell.strip() for cell in line.split("\t")] for line in lines if "\t" in line]
-
-
-def test_averages_of_table_6_are_macro_averages(shared_data):
-    text = paper_text(shared_data, 0)
-    checked = 0
-    for row in table_rows(text, "Table 6: Our evaluation", "All models struggle"):
-        try:
-            *scores, average = [float(cell) for cell in row[-8:]]
-        except ValueError:
-            continue
-        assert sum(scores) / 7 == pytest.approx(average, abs=0.0051 + 0.005)
-        checked += 1
-    assert checked >= 17
-
-
-def test_a_category_without_a_form_is_refused_and_its_row_named(metric):
+def test_a_category_without_a_form_is_rejected_and_its_row_named(metric):
     with pytest.raises(ScoresError, match=r"category 'swap_number' in row 1 .*known: replace_obj.*forms"):
         metric.compute(predictions=SCORES[:2], references=[0, 0], categories=["swap_obj", "swap_number"])
     result = metric.compute(
@@ -140,7 +95,7 @@ def test_a_category_without_a_form_is_refused_and_its_row_named(metric):
 
 
 @pytest.mark.parametrize("forms", [None, ["SWAP"], {"swap_obj": 1}, {"swap_obj": ""}])
-def test_forms_that_are_no_mapping_to_names_are_refused(forms):
+def test_forms_that_are_no_mapping_to_names_are_rejected(forms):
     with pytest.raises(ScoresError, match=r"forms is .*; map each category to its form, such as"):
         sugarcrepe_accuracy(SCORES, CORRECT, categories=CATEGORIES, forms=forms)
 

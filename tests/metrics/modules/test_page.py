@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from pathlib import Path
 
 import gradio as gr
 import pytest
 
 from vl_assay.metrics.common.errors import ScoresError
+from vl_assay.metrics.contract.spec import MetricSpec, ScoreSpec
 from vl_assay.metrics.modules import page
 from vl_assay.metrics.modules.page import Column
 from vl_assay.metrics.sugarcrepe_itm import app
-
-FOLDER = Path(app.__file__).parent
 
 
 def recorder(**inputs):
@@ -24,9 +22,8 @@ def recorder(**inputs):
 
 A, B = Column("a"), Column("b")
 RECORDING = page.Page(
-    title="Recorder",
-    folder=FOLDER,
-    compute=recorder,
+    app.__file__,
+    MetricSpec(recorder, "matching", (ScoreSpec("n"),), ties=None),
     inputs={
         "predictions": [[A, B], [B, A]],
         "references": {"boxes": Column("boxes", "list"), "first": A},
@@ -37,7 +34,7 @@ RECORDING = page.Page(
 
 
 def test_cells_go_where_the_metric_wants_them():
-    result = RECORDING.judge([["1", "2.5", "[[1, 2, 3, 4]]", "x"], ["3", "1e-3", "", "y"]])
+    result = RECORDING.compute([["1", "2.5", "[[1, 2, 3, 4]]", "x"], ["3", "1e-3", "", "y"]])
     assert result["inputs"] == {
         "predictions": [[[1.0, 2.5], [2.5, 1.0]], [[3.0, 0.001], [0.001, 3.0]]],
         "references": [{"boxes": [[1, 2, 3, 4]], "first": 1.0}, {"boxes": [], "first": 3.0}],
@@ -46,7 +43,7 @@ def test_cells_go_where_the_metric_wants_them():
 
 
 def test_an_empty_column_of_labels_is_left_out_and_so_are_empty_rows():
-    result = RECORDING.judge([[1, 2, None, None], ["", " ", None, ""], ["3", "4", "[]", ""]])
+    result = RECORDING.compute([[1, 2, None, None], ["", " ", None, ""], ["3", "4", "[]", ""]])
     assert "categories" not in result["inputs"]
     assert len(result["inputs"]["predictions"]) == 2
 
@@ -66,20 +63,20 @@ def test_an_empty_column_of_labels_is_left_out_and_so_are_empty_rows():
 )
 def test_a_cell_that_cannot_be_read_is_named_by_its_row(row, message):
     with pytest.raises(ScoresError, match=re.escape(message)):
-        RECORDING.judge([["2", "1", "", "s"], ["", "", "", ""], row])
+        RECORDING.compute([["2", "1", "", "s"], ["", "", "", ""], row])
 
 
 def test_text_that_is_needed_must_be_filled_in():
     said = Column("said", "text")
     answers = dataclasses.replace(RECORDING, inputs={"answers": said})
-    assert answers.judge([["yes"], ["no"]])["inputs"] == {"answers": ["yes", "no"]}
+    assert answers.compute([["yes"], ["no"]])["inputs"] == {"answers": ["yes", "no"]}
     both = dataclasses.replace(RECORDING, inputs={"answers": said, "categories": Column("split", "label")})
     with pytest.raises(ScoresError, match="row 2 has no said; fill it in"):
-        both.judge([["yes", "x"], ["", "x"]])
+        both.compute([["yes", "x"], ["", "x"]])
 
 
 def test_the_table_of_sugarcrepe_shows_categories_forms_and_averages():
-    headers, lines = page.tabulate(app.PAGE.judge(app.PAGE.example, "wrong"))
+    headers, lines = page.tabulate(app.PAGE.compute(app.PAGE.example, "wrong"))
     assert headers == ["", "accuracy", "tie_rate", "n", "macro_accuracy"]
     assert lines == [
         ["swap_obj", 0.6667, 0.0, 3, None],
@@ -90,7 +87,7 @@ def test_the_table_of_sugarcrepe_shows_categories_forms_and_averages():
 
 
 def test_the_chosen_option_reaches_the_metric():
-    assert app.PAGE.judge(app.PAGE.example, "right")["accuracy"] == 0.75
+    assert app.PAGE.compute(app.PAGE.example, "right")["accuracy"] == 0.75
 
 
 def parts(blocks, kind):

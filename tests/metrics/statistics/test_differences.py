@@ -156,7 +156,7 @@ def test_seeds_are_pooled_and_runs_averaged_for_every_kind_of_score():
 
 def test_differences_need_the_same_examples():
     one, two = (matching_accuracy.per_example([[1, 2]] * n, [0] * n) for n in (3, 4))
-    with pytest.raises(ScoresError, match="3 examples of model 1 came and 4 of model 2; pass the same examples"):
+    with pytest.raises(ScoresError, match="got 3 examples of model 1 and 4 of model 2; pass the same examples"):
         differences(one, two)
 
 

@@ -25,12 +25,12 @@ def two_models(seed, images=60, per_image=5, halves=0.1):
     rng = np.random.default_rng(seed)
     clusters = rng.integers(0, images, images * per_image)
     ability = rng.beta(2, 1, images)[clusters]
-    credits = []
+    both = []
     for gain in (0.05, 0.0):
-        credit = (rng.random(len(clusters)) < ability + gain).astype(float)
-        credit[rng.random(len(clusters)) < halves] = 0.5
-        credits.append(credit)
-    return *credits, clusters, rng.choice(["swap", "add", "replace"], len(clusters), p=[0.1, 0.3, 0.6])
+        values = (rng.random(len(clusters)) < ability + gain).astype(float)
+        values[rng.random(len(clusters)) < halves] = 0.5
+        both.append(values)
+    return *both, clusters, rng.choice(["swap", "add", "replace"], len(clusters), p=[0.1, 0.3, 0.6])
 
 
 def flips_by_hand(differences, clusters):
@@ -49,30 +49,7 @@ def everything_but_draws(result):
     return {key: value for key, value in result.items() if key not in ("difference_interval", "per_category")}
 
 
-def test_values_by_arithmetic():
-    first = [1, 1, 1, 1, 0, 0, 1, 1]
-    second = [1, 0, 0, 0, 0, 1, 0, 1]
-    images = ["a", "a", "b", "b", "c", "c", "d", "d"]
-    result = paired_difference(first, second, clusters=images)
-    # Differences 0 1 | 1 1 | 0 -1 | 1 0: model 1 wins 4 of 8 and loses 1, with 6/8 against 3/8 right.
-    assert (result["accuracy1"], result["accuracy2"], result["difference"]) == (6 / 8, 3 / 8, 3 / 8)
-    assert (result["wins"], result["losses"], result["agreement"]) == (4, 1, 3 / 8)
-    assert (result["n"], result["n_clusters"]) == (8, 4)
-    # Sums by image 1 2 -1 1: in total 3. Of the 16 sums of ±1 ±2 ±1 ±1, those of 5, 3, -3 and -5 are 1 + 3 + 3 + 1:
-    # 2 + three of ±1 is 5 or, one of the three negative, 3.
-    assert result["permutation_p_value"] == 8 / 16
-    # Of 5 discordant examples at most 1 is a loss: 2 * (1 + 5) / 32.
-    assert (result["mcnemar_p_value"], result["mcnemar_method"]) == (12 / 32, "exact")
-    # Sums less 2 * 3/8: 1/4, 5/4, -7/4, 1/4; their squares add up to (1 + 25 + 49 + 1) / 16 = 76/16.
-    error = math.sqrt(4 / 3 * 76 / 16) / 8
-    assert result["standard_error"] == pytest.approx(error, abs=1e-15)
-    # z(0.975) + z(0.8) = 1.959964 + 0.841621
-    assert result["smallest_detectable_difference"] == pytest.approx(2.801585 * error, abs=1e-6)
-    assert result["confidence"] == 0.95
-    assert result["per_category"] == {}
-
-
-def test_each_category_is_judged_as_if_it_were_alone():
+def test_each_category_is_computed_as_if_it_were_alone():
     first, second, clusters, categories = two_models(seed=1)
     result = paired_difference(first, second, clusters=clusters, categories=categories)
     whole = paired_difference(first, second, clusters=clusters)
@@ -87,13 +64,6 @@ def test_each_category_is_judged_as_if_it_were_alone():
     p_values = [part["permutation_p_value"] for part in result["per_category"].values()]
     adjusted = [part["p_value_holm"] for part in result["per_category"].values()]
     assert adjusted == pytest.approx(multipletests(p_values, method="holm")[1].tolist(), abs=1e-15)
-
-
-def test_an_example_of_several_categories_counts_in_each_but_once_in_all():
-    result = paired_difference([1, 1, 0], [0, 1, 1], categories=[["a", "b"], "a", ["b"]])
-    assert (result["n"], result["difference"]) == (3, 0)
-    found = {name: (part["n"], part["difference"]) for name, part in result["per_category"].items()}
-    assert found == {"a": (2, 0.5), "b": (2, 0.0)}
 
 
 @pytest.mark.parametrize(("wins", "losses"), [(0, 1), (3, 3), (0, 24), (17, 7), (7, 17), (5, 20), (300, 250), (9, 90)])
@@ -125,13 +95,6 @@ def test_holm_is_the_step_down_rule_written_out(p_values):
     assert holm(p_values).tolist() == [min(1.0, value) for value in raised]
 
 
-def test_holm_by_arithmetic():
-    # In rising order 0.01 * 4, 0.02 * 3, 0.02 * 2 raised to 0.06, 0.3 * 1.
-    assert holm([0.02, 0.3, 0.01, 0.02]).tolist() == pytest.approx([0.06, 0.3, 0.04, 0.06])
-    assert holm([0.4, 0.9]).tolist() == [0.8, 0.9]
-    assert holm([]).tolist() == []
-
-
 @pytest.mark.parametrize("clustered", [True, False])
 def test_the_standard_error_is_that_of_statsmodels(clustered):
     first, second, clusters, _ = two_models(seed=2)
@@ -141,17 +104,9 @@ def test_the_standard_error_is_that_of_statsmodels(clustered):
     assert result["standard_error"] == pytest.approx(fit.bse[0], rel=1e-9)
 
 
-def test_the_interval_agrees_with_cluster_robust_errors():
-    first, second, clusters, _ = two_models(seed=3, images=400)
-    result = paired_difference(first, second, clusters=clusters, confidence=0.9)
-    half_width = 1.644854 * result["standard_error"]
-    expected = [result["difference"] - half_width, result["difference"] + half_width]
-    assert result["difference_interval"] == pytest.approx(expected, abs=0.06 * half_width)
-
-
 @st.composite
 def few_clusters(draw):
-    """Differences of credits that are thirds, fifths and halves, in at most eight clusters."""
+    """Differences of both that are thirds, fifths and halves, in at most eight clusters."""
     steps = [0, 1, -1, 1 / 2, -1 / 2, 1 / 3, -1 / 3, 1 / 5, 1 / 3 - 1 / 2, 1 - 1 / 3]
     n = draw(st.integers(1, 14))
     differences = draw(st.lists(st.sampled_from(steps), min_size=n, max_size=n))
@@ -161,15 +116,6 @@ def few_clusters(draw):
 @given(case=few_clusters())
 def test_the_exact_p_value_counts_every_exchange(case):
     assert cluster_permutation_test(*case) == pytest.approx(flips_by_hand(*case), abs=1e-12)
-
-
-def test_without_clusters_it_agrees_with_scipy():
-    first, second, _, _ = two_models(seed=4, images=3, per_image=4, halves=0.4)
-    other = scipy.stats.permutation_test(
-        (first, second), lambda x, y, axis: (x - y).mean(axis=axis), permutation_type="samples", vectorized=True
-    )
-    assert 0 < other.pvalue < 1
-    assert cluster_permutation_test(first - second) == pytest.approx(other.pvalue, abs=1e-12)
 
 
 def test_of_right_and_wrong_it_is_the_exact_sign_test():
@@ -226,8 +172,8 @@ def test_the_scale_of_differences_does_not_matter():
 def test_equal_models_leave_room_for_what_no_image_showed():
     # 20 images of 20 without a difference: another kind may have a share of 1 - 0.025 ** (1 / 20) = 0.168.
     clusters = np.repeat(np.arange(20), 3)
-    credit = np.tile([1, 0, 1], 20)
-    result = paired_difference(credit, credit, clusters=clusters)
+    values = np.tile([1, 0, 1], 20)
+    result = paired_difference(values, values, clusters=clusters)
     bound = binomtest(0, 20).proportion_ci(method="exact").high
     assert result["difference_interval"] == pytest.approx([-bound, bound])
     assert (result["difference"], result["agreement"]) == (0.0, 1.0)
@@ -292,16 +238,6 @@ def test_exchanging_the_models_mirrors_the_result():
     assert everything_but_draws(other) == pytest.approx(mirrored, abs=1e-15)
     low, high = one["difference_interval"]
     assert other["difference_interval"] == pytest.approx([-high, -low], abs=0.05 * (high - low))
-
-
-def test_examples_on_which_both_agree_change_no_p_value():
-    first, second, clusters, _ = two_models(seed=8, halves=0)
-    more = np.ones(500)
-    short = paired_difference(first, second, clusters=clusters)
-    long = paired_difference(np.append(first, more), np.append(second, more), clusters=np.append(clusters, more))
-    for key in ("wins", "losses", "mcnemar_p_value", "permutation_p_value"):
-        assert long[key] == short[key]
-    assert long["agreement"] > short["agreement"]
 
 
 def test_clustered_intervals_cover_where_naive_ones_do_not():
@@ -380,22 +316,14 @@ def test_memory_stays_flat(scale):
 @pytest.mark.parametrize(
     ("first", "second", "options", "message"),
     [
-        ([], [], {}, r"credit1: the credit has shape \(0,\); pass one value per example, at least one"),
-        ([1, 0], [1, math.nan], {}, "credit2: the credit is nan in row 1 .*between 0 and 1, without NaN"),
-        ([1, -1], [1, 0], {}, "credit1: the credit is -1 in row 1"),
-        ([1, 0], [1], {}, "2 credits of model 1 came and 1 of model 2; pass those of the same examples, in the same"),
-        ([1, 0], [1, 0], {"clusters": ["a"]}, "1 clusters came for 2 examples"),
-        ([1, 0], [1, 0], {"clusters": ["a", None]}, "clusters are missing in row 1"),
-        ([1, 0], [1, 0], {"categories": ["a"]}, "1 categories came for 2 examples"),
-        ([1, 0], [1, 0], {"confidence": 95}, "confidence is 95; it must lie strictly between 0 and 1, such as"),
+        ([], [], {}, r"values1: the values have shape \(0,\); pass one value per example, at least one"),
+        ([1, 0], [1, math.nan], {}, "values2: the value is nan in row 1 .*between 0 and 1, without NaN"),
+        ([1, -1], [1, 0], {}, "values1: the value is -1 in row 1"),
+        ([1, 0], [1], {}, "got 2 values of model 1 and 1 of model 2; pass those of the same examples, in the same"),
         ([1, 0], [1, 0], {"power": 1.0}, r"power is 1\.0; it must lie strictly between 0 and 1"),
-        ([1, 0], [1, 0], {"power": math.nan}, "power is nan"),
-        ([1, 0], [1, 0], {"resamples": 99}, "resamples is 99; it must be a whole number of at least 100"),
-        ([1, 0], [1, 0], {"permutations": 1e4}, r"permutations is 10000\.0; it must be a whole number"),
-        ([1, 0], [1, 0], {"seed": -1}, "seed is -1; it must be a whole number of at least 0"),
     ],
 )
-def test_unusable_input_is_refused_with_its_cure(first, second, options, message):
+def test_unusable_input_is_rejected_with_a_remedy(first, second, options, message):
     with pytest.raises(ScoresError, match=message):
         paired_difference(first, second, **options)
 
@@ -410,11 +338,11 @@ def test_unusable_input_is_refused_with_its_cure(first, second, options, message
         (lambda: mcnemar(1, 2.5), r"losses is 2\.5; it must be a whole number"),
         (lambda: cluster_permutation_test([]), r"the differences have shape \(0,\); pass one per example"),
         (lambda: cluster_permutation_test([0, math.inf]), "the difference is inf in row 1 .*leave these examples out"),
-        (lambda: cluster_permutation_test([0, 1], ["a"]), "1 clusters came for 2 examples"),
+        (lambda: cluster_permutation_test([0, 1], ["a"]), "got 1 clusters for 2 examples"),
         (lambda: cluster_permutation_test([0, 1], permutations=10), "permutations is 10; it must be a whole number"),
         (lambda: cluster_permutation_test(["x"]), "the differences cannot be read as numbers"),
     ],
 )
-def test_the_tests_refuse_what_they_cannot_judge(call, message):
+def test_the_tests_refuse_what_they_cannot_use(call, message):
     with pytest.raises(ScoresError, match=message):
         call()

@@ -1,0 +1,185 @@
+"""The base class of the `evaluate` modules: features, descriptions and input checks that follow from the metric."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import datasets
+import evaluate
+import numpy as np
+
+from ..common.errors import ScoresError, UnknownNameError, VLAssayError
+from ..contract.aggregate import option_names
+from ..contract.spec import MetricFunction, MetricSpec
+from ..functional.boxes import check_keys
+from ..functional.kernels import check_real
+from .discovery import column_names, describe
+
+if TYPE_CHECKING:
+    from evaluate import EvaluationModule
+else:  # `evaluate` loads the first of its classes that it finds in a script
+    EvaluationModule = object
+
+# Indices and answers too are float64: as int64 0.9 would become 0 without notice.
+_NUMBER, _TEXT = datasets.Value("float64"), datasets.Value("string")
+_NUMBERS = datasets.Sequence(_NUMBER)
+_BOXES = {"boxes": datasets.Sequence(_NUMBERS), "phrase_ids": _NUMBERS}
+
+
+class MetricModule(EvaluationModule):
+    """A mix-in that makes an `evaluate` module of a metric; it stands before ``evaluate.Metric`` among the bases.
+
+    `evaluate` turns true into 1 and 0.7 into 0, reports neither the row nor the remedy for rows that it cannot write,
+    keeps the format of a rejected batch, and ignores unknown options. These inputs are rejected first, with the
+    message of the metric's function, and leave no trace.
+
+    Attributes:
+        spec: the metric's specification. Its function takes the columns of the features, in their order, and options.
+        bibtex: how to cite it.
+        papers, code: addresses of the papers and of their code.
+    """
+
+    spec: MetricSpec
+    bibtex: str = ""
+    papers: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
+
+    @property
+    def function(self) -> MetricFunction:
+        """The metric as a plain function."""
+        return self.spec.function
+
+    def _info(self) -> evaluate.EvaluationModuleInfo:
+        kind = type(self)
+        info = evaluate.ComparisonInfo if isinstance(self, evaluate.Comparison) else evaluate.MetricInfo
+        return info(
+            description=inspect.cleandoc(sys.modules[kind.__module__].__doc__ or ""),
+            inputs_description=_with_arguments(inspect.cleandoc(kind.__doc__ or ""), describe(self.function)),
+            citation=kind.bibtex,
+            features=_features(self.spec),
+            reference_urls=list(kind.papers),
+            codebase_urls=list(kind.code),
+        )
+
+    def compute(self, **arguments: Any) -> dict[str, Any] | None:
+        """Compute the metric; the arguments are the columns of the features and the options of `function`."""
+        known = [*self._feature_names(), *option_names(self.function)]
+        for name in arguments:
+            if name not in known and name not in ("predictions", "references"):
+                raise UnknownNameError("option", name, known)
+        if self.writer is None:
+            for name in self._feature_names():
+                if arguments.get(name) is None:
+                    raise ScoresError(f"{name} are missing; pass one for each example")
+        return super().compute(**arguments)
+
+    def add(self, **example: Any) -> None:
+        """Add one example, as a batch of one."""
+        names = {"prediction": "predictions", "reference": "references"}
+        self.add_batch(**{names.get(name, name): [value] for name, value in example.items()})
+
+    def add_batch(self, **batch: Any) -> None:
+        """Add examples; a rejected batch leaves nothing behind."""
+        names = self._feature_names()
+        for name, column in batch.items():
+            if name not in names and column is not None:
+                raise UnknownNameError("input", name, names)
+        batch = {name: _listed(batch.get(name), name) for name in names}
+        is_first = self.writer is None
+        try:
+            self._check(batch)
+            super().add_batch(**batch)
+        except Exception as error:
+            if is_first:
+                self._forget()
+            if isinstance(error, VLAssayError):
+                raise
+            # The function names the row and the remedy; `evaluate` names neither.
+            self.function(*batch.values())
+            raise ScoresError(f"`evaluate` cannot take these inputs: {error}") from error
+
+    def _check(self, batch: dict[str, Any]) -> None:
+        """Raise a `ScoresError` for what `evaluate` would change without notice: text, complex numbers, booleans."""
+        if self.spec.task_type == "detection":
+            for side, rows in batch.items():
+                check_keys(list(rows), side)
+            return
+        features = self._infer_feature_from_batch(batch)
+        for name, rows in batch.items():
+            if "string" not in str(features[name]):
+                check_real(rows, name)
+        if self.has_indices(batch) and any(_is_boolean(row) for row in batch.get("references", [])):
+            raise ScoresError(
+                "the references are booleans, which could mean either caption; pass the column of the correct caption, "
+                "0 or 1"
+            )
+
+    def has_indices(self, batch: dict[str, Any]) -> bool:
+        """Whether the references are columns of captions."""
+        return self.spec.task_type in ("matching", "retrieval", "text")
+
+    def _forget(self) -> None:
+        if self.filelock is not None:
+            self.filelock.release()
+        self.filelock = self.cache_file_name = self.writer = self.buf_writer = self.selected_feature_format = None
+
+    def _infer_feature_from_batch(self, batch: dict[str, Any]) -> Any:
+        # `evaluate` looks at the first row to choose between formats; an empty batch has none.
+        if isinstance(self.features, list) and not len(batch["references"]):
+            return self.features[0]
+        return super()._infer_feature_from_batch(batch)
+
+    def _compute(self, **inputs: Any) -> dict[str, Any]:
+        columns = [inputs.pop(name) for name in self._feature_names()]
+        return self.function(*columns, **inputs)
+
+
+def _with_arguments(docstring: str, arguments: str) -> str:
+    """The docstring of a class with what it leaves to the function's, before its examples."""
+    summary, _, examples = docstring.partition("\n\nExamples:\n")
+    return f"{summary}\n\n{arguments}\n\nExamples:\n{examples}"
+
+
+def _features(spec: MetricSpec) -> datasets.Features | list[datasets.Features]:
+    """The formats of the inputs, of which `evaluate` chooses one for each batch."""
+    match spec.task_type:
+        case "groups":
+            formats = [{"predictions": datasets.Sequence(_NUMBERS)}]
+        case "detection":
+            formats = [{"predictions": {**_BOXES, "scores": _NUMBERS}, "references": _BOXES}]
+        case "retrieval":
+            formats = [{"predictions": _NUMBERS, "references": each} for each in (_NUMBERS, _NUMBER)]
+        case "vqa":
+            kinds = (_NUMBER, _TEXT)
+            formats = [{"predictions": first, "references": second} for first in kinds for second in kinds]
+        case "comparison":
+            kinds = (_NUMBER, _NUMBERS)
+            formats = [
+                {"predictions1": first, "predictions2": second, "references": _NUMBER}
+                for first in kinds
+                for second in kinds
+            ]
+        case _:
+            both = {"predictions": _NUMBERS, "references": _NUMBER}
+            formats = [both if len(column_names(spec.function)) > 1 else {"predictions": _NUMBERS}]
+    features = [datasets.Features(each) for each in formats]
+    return features if len(features) > 1 else features[0]
+
+
+def _listed(column: Any, name: str) -> Any:
+    """A column that `evaluate` can iterate over: a filtered pandas column has no row 0."""
+    if column is None:
+        raise ScoresError(f"{name} are missing; pass one for each example")
+    if type(column).__module__.startswith("pandas"):
+        return list(column)
+    if not isinstance(column, Iterable):
+        raise ScoresError(f"{name} are one {type(column).__name__}; pass a list with one entry for each example")
+    return column
+
+
+def _is_boolean(row: Any) -> bool:
+    values = row if isinstance(row, list | tuple) else [row]
+    return any(isinstance(value, bool | np.bool_) or "bool" in str(getattr(value, "dtype", "")) for value in values)
