@@ -32,7 +32,7 @@ from safetensors.torch import save_model
 from ..metrics.common.errors import ModelError, UnknownNameError
 from .engine.protocol import LoadOptions, ModelInfo, choose
 from .loading.checkpoints import loading_errors, torch_dtype
-from .loading.torch_models import TorchModel, normalised, on_device, pad_to, precise_convolutions
+from .loading.torch_models import DualEncoderMixin, TorchModel, on_device, pad_to, precise_convolutions
 
 MODEL_TYPES = ()
 # How a folder that was saved of such a model is named as a model here, and how it is loaded without this package.
@@ -56,7 +56,7 @@ if importlib.util.find_spec("open_clip") is None:
     raise ModelError(_LACKING.format("no module named open_clip"))
 
 
-class OpenClip(TorchModel):
+class OpenClip(DualEncoderMixin, TorchModel):
     """A model of `open_clip` as a dual encoder."""
 
     def __init__(self, model: Any, tokenizer: Any, preprocess: Any, info: ModelInfo, model_name: str) -> None:
@@ -89,18 +89,8 @@ class OpenClip(TorchModel):
             "or a caption is longer than that; shorten it, or use another model"
         )
 
-    @torch.inference_mode()
-    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
-        return normalised(self.embed_images(images, exact=exact), exact)
-
-    @torch.inference_mode()
-    def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
-        return normalised(self.embed_captions(captions, exact=exact), exact)
-
     def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
-        """What the model says of prepared images, (n, d), of any length; with a graph where gradients are wanted."""
+        """Image embeddings (n, d), not normalised."""
         model = self.chosen(exact)
         weight = next(model.parameters())
         pixels = on_device(images, weight.device, weight.dtype)
@@ -108,7 +98,7 @@ class OpenClip(TorchModel):
             return model.encode_image(pixels)
 
     def embed_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
-        """What the model says of prepared captions, (n, d), of any length; with a graph where gradients are wanted."""
+        """Caption embeddings (n, d), not normalised."""
         model = self.chosen(exact)
         return model.encode_text(self.padded(captions).to(next(model.parameters()).device))
 

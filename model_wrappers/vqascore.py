@@ -38,17 +38,8 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
 from ..metrics.common.errors import ModelError
-from .engine.families import checkpoint_path
 from .engine.protocol import LoadOptions, ModelInfo, choose
-from .loading.checkpoints import (
-    image_preprocessing,
-    load_config,
-    load_image_processor,
-    load_model_class,
-    load_tokenizer,
-    loading_errors,
-    model_info,
-)
+from .loading.checkpoints import CheckpointFiles, image_preprocessing, loading_errors
 from .loading.torch_models import TorchModel, log_likelihoods, pad_right, precise_convolutions
 
 MODEL_TYPES = ("llava", "llava_next", "idefics3", "qwen2_vl", "qwen2_5_vl")
@@ -280,34 +271,33 @@ def load(checkpoint: str, options: LoadOptions) -> VqaScore:
     if settings["template"].count("{}") != (score == "yes"):
         rule = "{} once, for the caption" if score == "yes" else "no {}: the caption is the answer"
         raise ModelError(f"the template of vqascore with score={score} has {rule}; got {settings['template']!r}")
-    config = load_config(checkpoint, options, "vqascore", MODEL_TYPES)
-    model = load_model_class(AutoModelForImageTextToText, checkpoint, options, "vqascore")
+    files = CheckpointFiles("vqascore", checkpoint, options)
+    config = files.config(MODEL_TYPES)
+    model = files.model(AutoModelForImageTextToText)
     if "mm_encoder_outputs" not in inspect.signature(model.forward).parameters:
         raise ModelError("vqascore needs transformers 5.18 or later: pip install -U 'transformers<6'")
-    processor = _load_processor(checkpoint, options, config)
+    processor = _load_processor(files, config)
     caption, question = (Prompt(processor, text, checkpoint) for text in (settings["template"], QUESTION))
     facts = processor.image_processor.to_dict()
     preprocessing = image_preprocessing(processor.image_processor)
     preprocessing |= {name: facts[name] for name in _TILING if name in facts} | {"prompt": caption.text}
-    info = model_info(checkpoint, options, "vqascore", model, config, settings, preprocessing)
-    return VqaScore(model, processor, caption, question, info)
+    return VqaScore(model, processor, caption, question, files.info(model, config, settings, preprocessing))
 
 
-def _load_processor(checkpoint: str, options: LoadOptions, config: Any) -> Any:
-    """The checkpoint's processor, from its parts: as a whole, those that also read videos insist on torchvision."""
-    image_processor = load_image_processor(checkpoint, options, "vqascore")
-    tokenizer = load_tokenizer(checkpoint, options, "vqascore")
+def _load_processor(files: CheckpointFiles, config: Any) -> Any:
+    """The checkpoint's processor, from its parts: as a whole, those that also read videos require torchvision."""
+    image_processor, tokenizer = files.image_processor(), files.tokenizer()
     whole: Any = PROCESSOR_MAPPING[type(config)]
     parts = [name for name in whole.get_attributes() if name != "video_processor"]
     without_video: Any = type(whole.__name__, (whole,), {"get_attributes": classmethod(lambda _: parts)})
-    with loading_errors(checkpoint, "vqascore"):
-        facts, _ = whole.get_processor_dict(checkpoint_path(checkpoint), revision=options.revision)
+    with files.loading_errors():
+        facts, _ = whole.get_processor_dict(files.path, revision=files.options.revision)
         processor = without_video.from_args_and_dict([image_processor, tokenizer], facts)
     processor.chat_template = processor.chat_template or tokenizer.chat_template
     if processor.chat_template is None:
         raise ModelError(
-            f"{checkpoint} has no chat template, which says how to put a question about an image; an instruction-tuned "
-            "checkpoint has one, or save one beside the model as chat_template.jinja"
+            f"{files.checkpoint} has no chat template, which builds the prompt of a question about an image; take an "
+            "instruction-tuned checkpoint, or save a template in its folder as chat_template.jinja"
         )
     return processor
 

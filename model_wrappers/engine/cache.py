@@ -27,7 +27,7 @@ import numpy as np
 from ...hub_datasets.core.examples import cache_folder
 from ...metrics.common.errors import ModelError, StorageError
 from ...metrics.common.storage import write_atomically
-from .chunks import PartStore, choice_key
+from .chunks import ChunkStore, choice_key
 from .distributed import Processes
 from .protocol import ModelInfo
 
@@ -58,7 +58,7 @@ class CachedModel:
 class EmbeddingCache:
     """The embeddings of one model, for one run; without a folder nothing is kept."""
 
-    def __init__(self, folder: Path | None, store: PartStore, processes: Processes) -> None:
+    def __init__(self, folder: Path | None, store: ChunkStore, processes: Processes) -> None:
         self._folder = folder
         self._store = store
         self._processes = processes
@@ -141,7 +141,7 @@ class EmbeddingCache:
 
 
 def open_cache(
-    info: ModelInfo, device: str, libraries: dict[str, str], store: PartStore, processes: Processes, *, keep: bool
+    info: ModelInfo, device: str, libraries: dict[str, str], store: ChunkStore, processes: Processes, *, keep: bool
 ) -> EmbeddingCache:
     """The cache of a model; one that keeps nothing where `keep` is False."""
     if not keep:

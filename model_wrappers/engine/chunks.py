@@ -26,7 +26,7 @@ Claims = Iterator[tuple[int, Part]]
 Save = Callable[[int, np.ndarray], None]
 
 
-class PartStore:
+class ChunkStore:
     """A folder with the finished parts of one run, one ``.npy`` file each, named by stage and number."""
 
     def __init__(self, folder: Path) -> None:
@@ -97,7 +97,7 @@ def choice_key(*choices: np.ndarray) -> str:
 
 
 def run_parts(
-    store: PartStore,
+    store: ChunkStore,
     stage: str,
     parts: Sequence[Part],
     processes: Processes,
@@ -132,7 +132,7 @@ def run_parts(
     return [_finished(store, stage, number) for number in range(len(parts))]
 
 
-def _finished(store: PartStore, stage: str, number: int) -> np.ndarray:
+def _finished(store: ChunkStore, stage: str, number: int) -> np.ndarray:
     rows = store.load(stage, number)
     if rows is None:
         raise StorageError(

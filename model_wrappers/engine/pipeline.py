@@ -16,7 +16,7 @@ import numpy as np
 
 from ...metrics.common.errors import ModelError
 from ._decoding import Decoder
-from .chunks import Claims, Part, PartStore, Save, cut, run_parts
+from .chunks import ChunkStore, Claims, Part, Save, cut, run_parts
 from .distributed import Processes
 from .progress import Progress
 
@@ -39,7 +39,7 @@ class Pipeline:
     def __init__(
         self,
         model: str,
-        store: PartStore,
+        store: ChunkStore,
         processes: Processes,
         progress: Progress,
         batch_size: int = 32,

@@ -200,9 +200,9 @@ def prepare_ours(checkpoint: Path, pairs: list, folder: Path, work: Path, dtype:
             lambda: score(model, benchmarks, out=out, data_dir=folder, options=options, progress=False)
         )
         scores = [row.scores[0] for path in paths for row in read_predictions(path).rows]
-        settled = read_predictions(paths[0]).metadata["run"]["settled_pairs"]
-        if settled:
-            print(f"{settled} pairs were settled in double precision, which no peer does", flush=True)
+        rechecked = read_predictions(paths[0]).metadata["run"]["rechecked_pairs"]
+        if rechecked:
+            print(f"{rechecked} near-ties were re-checked in float64, which no peer does", flush=True)
         return times._replace(accuracy=sum(true > false for true, false in scores) / len(scores))
 
     return measure

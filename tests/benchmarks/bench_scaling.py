@@ -45,7 +45,7 @@ def run(processes: int, benchmarks: list[str], checkpoint: Path, folder: Path, o
     if (facts["processes"], facts["threads"]) != (processes, 1):
         raise SystemExit(f"ran {facts['processes']} processes of {facts['threads']} threads, not {processes} of 1")
     stages = {name: stage["total"] for name, stage in facts["stages"].items()}
-    print(f"{processes} processes: {facts['seconds']}, stages {stages}, settled {facts['settled_pairs']}", flush=True)
+    print(f"{processes} processes: {facts['seconds']}, stages {stages}, re-checked {facts['rechecked_pairs']}", flush=True)
     return facts
 
 

@@ -13,16 +13,16 @@ from vl_assay.hub_datasets.core.benchmarks import Task
 from vl_assay.hub_datasets.core.examples import Example, Phrase, TaskData
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import ModelInfo
-from vl_assay.model_wrappers.engine.chunks import PartStore
+from vl_assay.model_wrappers.engine.chunks import ChunkStore
 from vl_assay.model_wrappers.engine.detection import detect
 from vl_assay.model_wrappers.engine.distributed import Processes
-from vl_assay.model_wrappers.engine.embeddings import score_blindly, score_by_embeddings
-from vl_assay.model_wrappers.engine.pairs import score_answers, score_by_crossing, score_by_pairs
+from vl_assay.model_wrappers.engine.embeddings import score_text_only, score_by_embeddings
+from vl_assay.model_wrappers.engine.pairs import score_answers, score_by_matching, score_by_pairs
 from vl_assay.model_wrappers.engine.pipeline import Pipeline
 from vl_assay.model_wrappers.engine.plan import ScoringPlan
 from vl_assay.model_wrappers.engine.progress import Progress
 from vl_assay.model_wrappers.engine.protocol import Detections, PhraseQuery, abilities
-from vl_assay.model_wrappers.engine.rows import Results
+from vl_assay.model_wrappers.engine.results import Results
 
 INFO = ModelInfo("fake", "test", "fake", "1", "float32")
 
@@ -47,7 +47,7 @@ def matching(count=7):
 
 
 def stages(tmp_path, batch_size=3):
-    return Pipeline("fake", PartStore(tmp_path), Processes(), Progress(show=False), batch_size)
+    return Pipeline("fake", ChunkStore(tmp_path), Processes(), Progress(show=False), batch_size)
 
 
 def text_value(text):
@@ -173,7 +173,7 @@ def test_matching_and_retrieval_in_one_work_score_every_pair(how, tmp_path):
     if how == "dual":
         scores = score_by_embeddings(Dual(), work, stages(tmp_path), NoCache())
     elif how == "cross":
-        scores = score_by_crossing(Cross(), work, stages(tmp_path))
+        scores = score_by_matching(Cross(), work, stages(tmp_path))
     else:
         scores = score_by_pairs(Pairwise(), work, stages(tmp_path))
     assert [*scores.pairs, *scores.pools[0].ravel()] == pytest.approx(expected(work), rel=1e-7)
@@ -184,16 +184,16 @@ def test_matching_and_retrieval_in_one_work_score_every_pair(how, tmp_path):
 def test_a_cross_encoder_sees_each_image_once_and_each_pair_once(tmp_path):
     examples = [*matching(), *(dataclasses.replace(example, id=f"again {example.id}") for example in matching())]
     model, work = Cross(), Images([task("matching", examples)])
-    scores = score_by_crossing(model, work, stages(tmp_path))
+    scores = score_by_matching(model, work, stages(tmp_path))
     assert len(model.encoded) == len(set(model.encoded)) == 4
-    assert model.matched == 14 + scores.facts["settled_pairs"] / 2  # each pair is there twice
+    assert model.matched == 14 + scores.facts["rechecked_pairs"] / 2  # each pair is there twice
 
 
 def test_pairs_that_rounding_cannot_tell_apart_are_settled_one_by_one(tmp_path):
     examples = [Example("a", "c", "c", ("i",), ("ab", "ba")), Example("b", "c", "c", ("i",), ("ab", "q"))]
-    scores = score_by_crossing(Cross(noise=1e-7), Images([task("matching", examples)]), stages(tmp_path))
+    scores = score_by_matching(Cross(noise=1e-7), Images([task("matching", examples)]), stages(tmp_path))
     assert scores.pairs[0] == scores.pairs[1]
-    assert scores.facts["settled_pairs"] == 2
+    assert scores.facts["rechecked_pairs"] == 2
 
 
 def test_the_margin_of_settling_grows_with_the_scores(tmp_path):
@@ -217,14 +217,14 @@ def test_texts_share_a_smaller_batch_where_those_of_one_image_do_not_fit(tmp_pat
 
     texts = tuple("z" * (i + 1) for i in range(40))
     work = Images([task("matching", [Example("a", "c", "c", ("i",), texts)])])
-    scores = score_by_crossing(Large(), work, stages(tmp_path, batch_size=8))
+    scores = score_by_matching(Large(), work, stages(tmp_path, batch_size=8))
     assert scores.pairs.tolist() == expected(work)
 
 
 def test_a_blind_model_settles_only_texts_that_are_near(tmp_path):
     groups = [Example(f"g{i}", "c", "c", (f"a{i}", f"b{i}"), (f"one {i}", f"two {i}!")) for i in range(5)]
-    scores = score_blindly(Blind(), Images([task("matching", groups)]), stages(tmp_path))
-    assert scores.facts["settled_pairs"] == 0
+    scores = score_text_only(Blind(), Images([task("matching", groups)]), stages(tmp_path))
+    assert scores.facts["rechecked_pairs"] == 0
 
 
 def test_a_blind_model_is_shown_no_image_and_reads_each_caption_once(tmp_path):
@@ -233,7 +233,7 @@ def test_a_blind_model_is_shown_no_image_and_reads_each_caption_once(tmp_path):
             raise AssertionError("a blind model opened an image")
 
     work = Unseen([task("matching", matching()), task("retrieval", retrieval(), "pool")])
-    scores = score_blindly(Blind(), work, stages(tmp_path))
+    scores = score_text_only(Blind(), work, stages(tmp_path))
     _, texts = work.captions.everything()
     wanted = [text_value(work.captions.texts[text]) for text in texts]
     assert [*scores.pairs, *scores.pools[0].ravel()] == wanted

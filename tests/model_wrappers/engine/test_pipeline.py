@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vl_assay.metrics.common.errors import ModelError
-from vl_assay.model_wrappers.engine.chunks import PartStore, cut, cut_by_cost, run_parts
+from vl_assay.model_wrappers.engine.chunks import ChunkStore, cut, cut_by_cost, run_parts
 from vl_assay.model_wrappers.engine.distributed import Processes
 from vl_assay.model_wrappers.engine.pipeline import Pipeline
 from vl_assay.model_wrappers.engine.progress import Progress
@@ -41,7 +41,7 @@ class Member(Processes):
 
 
 def stages(tmp_path, batch_size=8, processes=None):
-    return Pipeline("model", PartStore(tmp_path / "parts"), processes or Processes(), Progress(show=False), batch_size)
+    return Pipeline("model", ChunkStore(tmp_path / "parts"), processes or Processes(), Progress(show=False), batch_size)
 
 
 def double(batch):
@@ -83,7 +83,7 @@ def test_processes_share_the_parts_and_each_sees_all_rows(world, tmp_path):
                 taken.append(number)
                 save(number, np.array([[float(item)] for item in part]))
 
-        store = PartStore(tmp_path)
+        store = ChunkStore(tmp_path)
         results[rank] = np.concatenate(run_parts(store, "stage", parts, Member(rank, world, barrier), compute))
 
     threads = [threading.Thread(target=member, args=(rank,)) for rank in range(world)]
@@ -96,7 +96,7 @@ def test_processes_share_the_parts_and_each_sees_all_rows(world, tmp_path):
 
 
 def test_claims_of_a_killed_run_do_not_hold_back_the_next(tmp_path):
-    store = PartStore(tmp_path)
+    store = ChunkStore(tmp_path)
     assert store.claim("stage", 0, "first")
     assert not store.claim("stage", 0, "first")
     assert store.claim("stage", 0, "second")
@@ -154,7 +154,7 @@ def test_no_more_than_three_batches_are_in_memory(tmp_path):
 def test_no_part_but_the_next_is_claimed(tmp_path):
     claimed, begun, ahead = [], [], []
 
-    class Counting(PartStore):
+    class Counting(ChunkStore):
         def claim(self, stage, number, session):
             claimed.append(number)
             return super().claim(stage, number, session)

@@ -11,7 +11,7 @@ from vl_assay.metrics.common.errors import ModelError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.metrics.records.schema import MatchingRow, VQARow
 from vl_assay.model_wrappers import score
-from vl_assay.model_wrappers.engine.estimate import _decisions, changed_decisions, predict, sample
+from vl_assay.model_wrappers.engine.estimate import _decisions, changed_decisions, estimate, sample
 from vl_assay.model_wrappers.engine.runner import plan
 
 
@@ -38,12 +38,12 @@ def test_a_sample_is_spread_over_the_whole_task(tasks):
 
 
 def test_the_prediction_scales_with_the_work_and_names_what_bounds_it(tasks):
-    whole = predict(Slow(), tasks, batch_size=8, size=30)
+    whole = estimate(Slow(), tasks, batch_size=8, size=30)
     assert whole.bound == "decode"
     assert (whole.sample, whole.examples) == (30, 300)
     # 120 images in four threads at 20 ms each, and not much less.
     assert whole.seconds["decode"] > 0.5 * 120 * 0.02 / 4
-    half = predict(Slow(), tasks, batch_size=8, devices=2, size=30)
+    half = estimate(Slow(), tasks, batch_size=8, devices=2, size=30)
     assert half.total == pytest.approx(sum(half.seconds.values()) / 2)
     assert whole.memory > 10e6
 

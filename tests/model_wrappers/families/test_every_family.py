@@ -204,7 +204,7 @@ def test_long_texts_are_cut_as_the_tokenizer_would(name, folders):
     tokenizer = transformers.AutoTokenizer.from_pretrained(folders[name])
     cut = tokenizer(LONG, truncation=True, max_length=model.max_tokens)["input_ids"]
     assert cut[-1] == ids[-1]
-    found, mask = model._tokens([ids], model._model)
+    found, mask = model.batch_tokens([ids], model._model)
     assert (found.tolist(), mask.tolist()) == ([cut], [[1] * model.max_tokens])
 
 
