@@ -131,11 +131,7 @@ def _read_together(
 
 
 def load(checkpoint: str, options: LoadOptions) -> BlipContrastive | BlipMatching:
-    """Load a BLIP checkpoint with its retrieval heads.
-
-    Raises:
-        ModelError, UnknownNameError: see `load_checkpoint`; a BLIP for captions or questions lacks these heads.
-    """
+    """Load a BLIP checkpoint with its retrieval heads, which others lack; raises as `load_checkpoint`."""
     is_aro = options.settings.get("head") == "aro"
     known = {**SETTINGS, "first": ("enc", "cls")} if is_aro else SETTINGS
     loaded = load_checkpoint("blip", checkpoint, options, _CLASSES, known)

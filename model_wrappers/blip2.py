@@ -69,9 +69,5 @@ class Blip2(FusedModel):
 
 
 def load(checkpoint: str, options: LoadOptions) -> Blip2:
-    """Load a BLIP-2 checkpoint with its retrieval heads.
-
-    Raises:
-        ModelError, UnknownNameError: see `load_checkpoint`; a BLIP-2 that generates text lacks these heads.
-    """
+    """Load a BLIP-2 checkpoint with its retrieval heads, which one that generates text lacks; see `load_checkpoint`."""
     return Blip2(load_checkpoint("blip2", checkpoint, options, _CLASSES, SETTINGS))

@@ -85,9 +85,5 @@ def _joined(tower: Any, seen: Sequence[torch.Tensor], ids: torch.Tensor, mask: t
 
 
 def load(checkpoint: str, options: LoadOptions) -> BridgeTower:
-    """Load a BridgeTower checkpoint with its matching head.
-
-    Raises:
-        ModelError, UnknownNameError: see `load_checkpoint`; a BridgeTower may lack this head.
-    """
+    """Load a BridgeTower checkpoint with its matching head, which some lack; raises as `load_checkpoint`."""
     return BridgeTower(load_checkpoint("bridgetower", checkpoint, options, _CLASSES, unused=("mlm_score.",)))

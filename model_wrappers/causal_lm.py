@@ -64,11 +64,7 @@ class CausalLm(TextModel):
 
 
 def load(checkpoint: str, options: LoadOptions) -> CausalLm:
-    """Load a causal language model.
-
-    Raises:
-        ModelError, UnknownNameError: see `load_checkpoint`; or a bidirectional model, or no start token.
-    """
+    """Load a model; raises as `load_checkpoint`, also if it is bidirectional or has no start token."""
     loaded = load_checkpoint(
         "causal_lm",
         checkpoint,

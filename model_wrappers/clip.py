@@ -59,11 +59,7 @@ class Clip(DualEncoderMixin, ImageTextModel):
 
 
 def load(checkpoint: str, options: LoadOptions) -> Clip:
-    """Load a checkpoint of one of the types.
-
-    Raises:
-        ModelError, UnknownNameError: see `load_checkpoint`; or a tokenizer that does not fit.
-    """
+    """Load a checkpoint of one of the types; raises as `load_checkpoint`, also for a tokenizer that does not fit."""
     loaded = load_checkpoint("clip", checkpoint, options, _CLASSES)
     _refuse_lost_end(checkpoint, loaded.model.config, loaded.tokenizer)
     return Clip(loaded)

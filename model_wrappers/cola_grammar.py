@@ -51,11 +51,7 @@ class ColaGrammar(TextModel):
 
 
 def load(checkpoint: str, options: LoadOptions) -> ColaGrammar:
-    """Load a grammar model.
-
-    Raises:
-        ModelError, UnknownNameError: see `load_checkpoint`; or other classes.
-    """
+    """Load a grammar model; raises as `load_checkpoint`, also for other classes than those of CoLA."""
     loaded = load_checkpoint(
         "cola_grammar",
         checkpoint,

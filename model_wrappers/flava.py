@@ -82,11 +82,7 @@ def _unfinished(tower: Any, **inputs: torch.Tensor) -> torch.Tensor:
 
 
 def load(checkpoint: str, options: LoadOptions) -> FlavaContrastive | FlavaMatching:
-    """Load a FLAVA checkpoint.
-
-    Raises:
-        ModelError, UnknownNameError: see `load_checkpoint`; a file of a bare `FlavaModel` lacks the matching head.
-    """
+    """Load a FLAVA checkpoint; the file of a bare `FlavaModel` lacks the matching head. Raises as `load_checkpoint`."""
     family: Any
     if options.settings.get("head") == "itm":
         # The codebook makes targets for training and scores nothing.

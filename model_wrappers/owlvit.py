@@ -74,11 +74,7 @@ class OwlVit(PhraseDetector):
 
 
 def load(checkpoint: str, options: LoadOptions) -> OwlVit:
-    """Load an OWL-ViT or OWLv2 checkpoint.
-
-    Raises:
-        ModelError, UnknownNameError: see `load_detector`; or an image processor that crops.
-    """
+    """Load a checkpoint; raises as `load_detector`, also for an image processor that crops."""
     loaded = load_detector("owlvit", checkpoint, options, _CLASSES, SETTINGS)
     if getattr(loaded.image_processor, "do_center_crop", None):
         raise ModelError(f"the image processor of {checkpoint} crops images: boxes could not be put back in place")

@@ -88,11 +88,7 @@ class Siglip(DualEncoderMixin, ImageTextModel):
 
 
 def load(checkpoint: str, options: LoadOptions) -> Siglip:
-    """Load a SigLIP or SigLIP 2 checkpoint.
-
-    Raises:
-        ModelError, UnknownNameError: see `load_checkpoint`; or a tokenizer without a padding or end token.
-    """
+    """Load a checkpoint; raises as `load_checkpoint`, also for a tokenizer without a padding or end token."""
     loaded = load_checkpoint("siglip", checkpoint, options, _CLASSES, SETTINGS)
     tokenizer, settings = loaded.tokenizer, loaded.info.settings
     for name in ("pad_token_id", "eos_token_id"):

@@ -66,11 +66,7 @@ class Vera(TextModel):
 
 
 def load(checkpoint: str, options: LoadOptions) -> Vera:
-    """Load Vera.
-
-    Raises:
-        ModelError, UnknownNameError: see `load_checkpoint`; or a T5 that is not Vera.
-    """
+    """Load Vera; raises as `load_checkpoint`, also for a T5 that is not Vera."""
     loaded = load_checkpoint("vera", checkpoint, options, _CLASSES, SETTINGS, sees_images=False)
     rows = loaded.model.shared.weight.detach()
     if len(rows) <= _WEIGHT or not 0 < float(rows[_TEMPERATURE, 0]) < float("inf"):

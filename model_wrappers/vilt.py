@@ -88,9 +88,5 @@ def _patches(embeddings: Any, pixels: torch.Tensor) -> torch.Tensor:
 
 
 def load(checkpoint: str, options: LoadOptions) -> Vilt:
-    """Load a ViLT checkpoint fine-tuned for retrieval.
-
-    Raises:
-        ModelError, UnknownNameError: see `load_checkpoint`; a ViLT for other tasks lacks the ranking head.
-    """
+    """Load a ViLT fine-tuned for retrieval; others lack the ranking head. Raises as `load_checkpoint`."""
     return Vilt(load_checkpoint("vilt", checkpoint, options, _CLASSES))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...metrics.common.errors import ModelError
-from .chunks import cut_by_cost, part_size
+from .chunks import chunk_size, cut_by_cost
 from .pipeline import Pipeline
 from .plan import ScoringPlan
 from .protocol import Detections, Detector, PhraseQuery
@@ -42,8 +42,8 @@ def detect(model: Detector, plan: ScoringPlan, pipeline: Pipeline) -> dict[tuple
         return np.concatenate(rows)
 
     costs = [len(queries) for queries in asked]
-    parts = cut_by_cost(costs, part_size(sum(costs), 16, _QUERIES_PER_CHUNK))
-    boxes = pipeline.run("boxes", parts, load, compute)
+    chunks = cut_by_cost(costs, chunk_size(sum(costs), 16, _QUERIES_PER_CHUNK))
+    boxes = pipeline.run("boxes", chunks, load, compute)
     found = {(number, query): [] for number, queries in zip(numbers, asked, strict=True) for query in queries}
     for row in boxes:
         place = int(row[0])

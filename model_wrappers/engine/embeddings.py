@@ -12,7 +12,7 @@ import numpy as np
 
 from ...metrics.common.errors import ModelError
 from .cache import EmbeddingCache
-from .chunks import choice_key, cut, cut_by_cost, part_size
+from .chunks import choice_key, chunk_size, cut, cut_by_cost
 from .pipeline import Pipeline
 from .plan import ScoringPlan
 from .protocol import DualEncoder, TextScorer
@@ -48,7 +48,7 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, pipeline: Pipelin
     def encode_images(left: Sequence[int], stage: str) -> np.ndarray:
         return pipeline.run(
             stage,
-            cut(len(left), math.ceil(part_size(len(left), 8, IMAGES_PER_CHUNK))),
+            cut(len(left), math.ceil(chunk_size(len(left), 8, IMAGES_PER_CHUNK))),
             lambda place: load_image(int(wanted[left[place]])),
             lambda batch: _one_row_each(model, batch, model.encode_images(batch)),
         )
@@ -109,8 +109,8 @@ def _run_by_length(
     by_length = sorted(range(len(tokens)), key=lambda i: (len(tokens[i]), texts[i]))
     costs = np.array([len(tokens[number]) for number in by_length])
     each = max(costs.mean(), 1.0) if len(costs) else 1.0
-    parts = cut_by_cost(costs, part_size(costs.sum(), 32 * each, _CAPTIONS_PER_CHUNK * each))
-    found = pipeline.run(stage, parts, lambda place: tokens[by_length[place]], compute)
+    chunks = cut_by_cost(costs, chunk_size(costs.sum(), 32 * each, _CAPTIONS_PER_CHUNK * each))
+    found = pipeline.run(stage, chunks, lambda place: tokens[by_length[place]], compute)
     rows = np.empty_like(found)
     rows[by_length] = found
     return rows
@@ -125,9 +125,9 @@ def _recheck(
 ) -> np.ndarray:
     """Rows for items, by their numbers; each item is computed once, in a batch of one, in float64."""
     chosen, place = np.unique(numbers, return_inverse=True)
-    parts = cut(len(chosen), _RECHECKED_PER_CHUNK)
+    chunks = cut(len(chosen), _RECHECKED_PER_CHUNK)
     stage = f"recheck-{what}-{choice_key(chosen)}"
-    return pipeline.run(stage, parts, lambda i: load(int(chosen[i])), compute, batch_size=1)[place]
+    return pipeline.run(stage, chunks, lambda i: load(int(chosen[i])), compute, batch_size=1)[place]
 
 
 def prepare_texts(prepare: Callable[[Sequence[str]], list[list[int]]], texts: Sequence[str]) -> list[list[int]]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...metrics.common.errors import ModelError
-from .chunks import choice_key, cut_by_cost, part_size
+from .chunks import choice_key, chunk_size, cut_by_cost
 from .embeddings import IMAGES_PER_CHUNK, Scores, as_column, prepare_texts, text_facts
 from .pipeline import Pipeline
 from .plan import Pairs, ScoringPlan
@@ -130,7 +130,7 @@ def _run(
     costs = [_IMAGE_COST + end - start for start, end in items]
     found = pipeline.run(
         stage,
-        cut_by_cost(costs, part_size(sum(costs), 4 * (_IMAGE_COST + 2), IMAGES_PER_CHUNK * (_IMAGE_COST + 2))),
+        cut_by_cost(costs, chunk_size(sum(costs), 4 * (_IMAGE_COST + 2), IMAGES_PER_CHUNK * (_IMAGE_COST + 2))),
         load_item,
         compute,
         batch_size=batch_size,

@@ -104,22 +104,34 @@ class Detections(NamedTuple):
     scores: np.ndarray
 
 
-@runtime_checkable
-class DualEncoder(Protocol):
-    """A model that embeds images and captions separately; scores are dot products of embeddings of length 1."""
+class _SeesImages(Protocol):
+    info: ModelInfo
 
+    def prepare_image(self, image: Image.Image) -> Any:
+        """The input of `encode_images` or `detect` for one image."""
+        ...
+
+
+class _EncodesImages(_SeesImages, Protocol):
+    def encode_images(self, images: Sequence[Any], *, exact: bool = False) -> Any:
+        """Features of a batch of prepared images, in any form; they stay on the device."""
+        ...
+
+
+class _ReadsCaptions(Protocol):
     info: ModelInfo
     max_tokens: int
-
-    def prepare_image(self, image: Image.Image) -> np.ndarray:
-        """The input of `encode_images` for one image."""
-        ...
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
         """The token ids of each caption, not truncated."""
         ...
 
-    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
+
+@runtime_checkable
+class DualEncoder(_SeesImages, _ReadsCaptions, Protocol):
+    """A model that embeds images and captions separately; scores are dot products of embeddings of length 1."""
+
+    def encode_images(self, images: Sequence[Any], *, exact: bool = False) -> np.ndarray:
         """Embeddings (n, d) of prepared images, each of length 1."""
         ...
 
@@ -129,26 +141,11 @@ class DualEncoder(Protocol):
 
 
 @runtime_checkable
-class CrossEncoder(Protocol):
+class CrossEncoder(_EncodesImages, _ReadsCaptions, Protocol):
     """A model that scores pairs of image and caption, after a part that depends on the image only.
 
     The runner calls `encode_images` once for an image, and `match` with its result for all captions of the image.
     """
-
-    info: ModelInfo
-    max_tokens: int
-
-    def prepare_image(self, image: Image.Image) -> Any:
-        """The input of `encode_images` for one image."""
-        ...
-
-    def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each caption, not truncated."""
-        ...
-
-    def encode_images(self, images: Sequence[Any], *, exact: bool = False) -> Any:
-        """Features of a batch of prepared images, in any form; they stay on the device."""
-        ...
 
     def match(
         self, features: Any, images: Sequence[int], captions: Sequence[Sequence[int]], *, exact: bool = False
@@ -169,15 +166,8 @@ class PairScorer(Protocol):
 
 
 @runtime_checkable
-class TextScorer(Protocol):
+class TextScorer(_ReadsCaptions, Protocol):
     """A text-only baseline: it scores captions without the image."""
-
-    info: ModelInfo
-    max_tokens: int
-
-    def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each caption, not truncated."""
-        ...
 
     def score_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
         """Scores (n,), float64, of prepared captions; higher is more plausible."""
@@ -185,14 +175,8 @@ class TextScorer(Protocol):
 
 
 @runtime_checkable
-class Detector(Protocol):
+class Detector(_SeesImages, Protocol):
     """A model that localises phrases."""
-
-    info: ModelInfo
-
-    def prepare_image(self, image: Image.Image) -> Any:
-        """The input of `detect` for one image."""
-        ...
 
     def detect(
         self, images: Sequence[Any], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[PhraseQuery]]
@@ -208,22 +192,13 @@ class Detector(Protocol):
 
 
 @runtime_checkable
-class VQAModel(Protocol):
+class VQAModel(_EncodesImages, Protocol):
     """A model that answers yes-no questions about an image."""
 
-    info: ModelInfo
     max_tokens: int
-
-    def prepare_image(self, image: Image.Image) -> Any:
-        """The input of `encode_images` for one image."""
-        ...
 
     def prepare_questions(self, questions: Sequence[str]) -> list[list[int]]:
         """The token ids of each question, not truncated."""
-        ...
-
-    def encode_images(self, images: Sequence[Any], *, exact: bool = False) -> Any:
-        """As for a `CrossEncoder`."""
         ...
 
     def answer(

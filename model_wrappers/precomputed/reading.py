@@ -480,9 +480,7 @@ class Reading:
     def _add(self, record: Record) -> None:
         form = form_of(record.fields)
         if form != self._form:
-            raise ValueError(
-                f"its form is {form}, of earlier records {self._form}; a file has records of one form"
-            )
+            raise ValueError(f"its form is {form}, of earlier records {self._form}; a file has records of one form")
         if self._pairs is not None:
             self._pairs.add(record.fields)
             return

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vl_assay.metrics.common.errors import ModelError
-from vl_assay.model_wrappers.engine.chunks import ChunkStore, cut, cut_by_cost, run_parts
+from vl_assay.model_wrappers.engine.chunks import ChunkStore, cut, cut_by_cost, run_chunks
 from vl_assay.model_wrappers.engine.distributed import Processes
 from vl_assay.model_wrappers.engine.pipeline import Pipeline
 from vl_assay.model_wrappers.engine.progress import Progress
@@ -59,7 +59,7 @@ def test_parts_by_cost_hold_every_item_once_and_no_more_than_the_limit(costs, li
 
 
 def test_64_processes_with_skewed_costs_end_within_a_tenth_of_the_mean():
-    """Greedy claims, as `run_parts` makes them: whoever is free takes the next part."""
+    """Greedy claims, as `run_chunks` makes them: whoever is free takes the next part."""
     rng = np.random.default_rng(0)
     costs = rng.lognormal(0, 1.5, 100_000)
     parts = [costs[list(part)].sum() for part in cut_by_cost(costs, costs.sum() / 64 / 40)]
@@ -84,7 +84,7 @@ def test_processes_share_the_parts_and_each_sees_all_rows(world, tmp_path):
                 save(number, np.array([[float(item)] for item in part]))
 
         store = ChunkStore(tmp_path)
-        results[rank] = np.concatenate(run_parts(store, "stage", parts, Member(rank, world, barrier), compute))
+        results[rank] = np.concatenate(run_chunks(store, "stage", parts, Member(rank, world, barrier), compute))
 
     threads = [threading.Thread(target=member, args=(rank,)) for rank in range(world)]
     for thread in threads:
