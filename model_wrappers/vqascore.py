@@ -113,7 +113,7 @@ class VqaScore(TorchModel):
         self._processor = processor
         self._caption = caption
         self._question = question
-        self._yes, self._no = (_spellings(processor.tokenizer, word) for word in ("yes", "no"))
+        self._yes, self._no = (spellings(processor.tokenizer, word) for word in ("yes", "no"))
         self._takes_types = "mm_token_type_ids" in inspect.signature(model.forward).parameters
         self._limit = model.config.get_text_config().max_position_embeddings
         # The number of tokens may depend on the image: this is for an ordinary photograph.
@@ -301,7 +301,7 @@ def _load_processor(files: CheckpointFiles, config: Any) -> Any:
     return processor
 
 
-def _spellings(tokenizer: Any, word: str) -> list[int]:
+def spellings(tokenizer: Any, word: str) -> list[int]:
     """The tokens by which an answer can begin with that word."""
     texts = (word.capitalize(), word, f" {word.capitalize()}", f" {word}")
     ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]

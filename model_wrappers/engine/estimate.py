@@ -95,7 +95,7 @@ def estimate(model: Model, tasks: list[TaskData], *, batch_size: int, devices: i
     return Estimate(seconds, devices, peak_memory(), measured, examples)
 
 
-def changed_decisions(
+def changeddecisions(
     model: Model, exact: Model, tasks: list[TaskData], *, batch_size: int, size: int
 ) -> dict[str, int]:
     """Count the examples of a sample on which a model and its float32 version decide differently.
@@ -114,7 +114,7 @@ def changed_decisions(
     sides = []
     for each in (model, exact):
         _, results = _score(each, ScoringPlan(tasks), batch_size)
-        sides.append([_decisions(row) for number in range(len(tasks)) for row in results.rows(number) if row.is_scored])
+        sides.append([decisions(row) for number in range(len(tasks)) for row in results.rows(number) if row.is_scored])
     changes = sum(ours != theirs for ours, theirs in zip(*sides, strict=True))
     return {"precision_sample": len(sides[0]), "precision_changes": changes}
 
@@ -141,7 +141,7 @@ def _score(model: Model, plan: ScoringPlan, batch_size: int) -> tuple[Pipeline, 
         return pipeline, score_plan(model, plan, pipeline, EmbeddingCache(None, store, Processes()))[0]
 
 
-def _decisions(row: Row) -> Any:
+def decisions(row: Row) -> Any:
     """What the metrics depend on: the order of the texts of each image and of the images of each text."""
     if isinstance(row, VQARow):
         return None if row.score is None else np.sign(row.score)

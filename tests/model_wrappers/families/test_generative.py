@@ -16,6 +16,7 @@ from PIL import Image
 
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import LoadOptions, load_model
+from vl_assay.model_wrappers.vqascore import spellings
 
 TYPES = ("llava", "llava_next", "idefics3", "qwen2_vl", "qwen2_5_vl")
 CAPTIONS = ["a red cat", "a big dog near two red cats and {one} blue box.", 'the "man"?']
@@ -223,8 +224,6 @@ def test_a_template_that_writes_the_start_token_does_not_double_it(folders):
 
 
 def test_a_word_of_several_tokens_counts_by_its_first(folders):
-    from vl_assay.model_wrappers.vqascore import _spellings
-
     tokenizer = transformers.AutoTokenizer.from_pretrained(folders["llava"])
-    assert {tokenizer.decode([i]) for i in _spellings(tokenizer, "yes")} == set(YES)
-    assert sorted(tokenizer.decode([i]) for i in _spellings(tokenizer, "perhaps")) == [" ", "P"]
+    assert {tokenizer.decode([i]) for i in spellings(tokenizer, "yes")} == set(YES)
+    assert sorted(tokenizer.decode([i]) for i in spellings(tokenizer, "perhaps")) == [" ", "P"]
