@@ -1,6 +1,6 @@
 """OWL-ViT and OWLv2: `transformers` checkpoints of model types ``owlvit`` and ``owlv2``.
 
-Each phrase is a text query of its own, as in the authors' open-vocabulary detection (Minderer et al., 2022 and 2023):
+Each phrase is a separate text query, as in the authors' open-vocabulary detection (Minderer et al., 2022 and 2023):
 every patch of the image predicts one box, and its score for a phrase is the sigmoid of the phrase's own logit. So a
 phrase ranks all patches, independently of the other phrases; the model's objectness is not used. TRICD evaluates
 OWL-ViT in this way.

@@ -4,7 +4,7 @@ The model types are those of `MODEL_TYPES`, from the Hub or a local folder; the 
 template. The setting ``score`` is
 
 - ``yes``: the log-odds of "Yes" as the first word of the answer to the ``template``, log p / (1 - p), where p is its
-  probability among all tokens. The paper's score is p itself, which would round to 1, and so tie, for all sure pairs;
+  probability among all tokens. The paper's score is p itself, which would round to 1, a tie, for all confident pairs;
   its log-odds rank the same.
 - ``caption``: the mean log-probability (nats) of the caption's tokens as an answer to the ``template``, an
   instruction, given the image: P(caption | image), the paper's VisualGPTScore, length-normalised. A caption without

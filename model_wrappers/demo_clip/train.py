@@ -30,9 +30,9 @@ MAX_TOKENS = 48
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides the result, beside the versions of the libraries and the number of threads.
+    """All that determines the result, except the versions of the libraries and the number of threads.
 
-    Each number of `steps` is a round, with `scenes` scenes of its own and a learning rate that rises and falls anew.
+    Each number of `steps` is a round, with `scenes` new scenes and its own schedule of the learning rate.
     """
 
     steps: tuple[int, ...] = (3_600, 2_600)

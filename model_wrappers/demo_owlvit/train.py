@@ -35,7 +35,7 @@ _ALPHA, _GAMMA = 0.3, 2.0
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides the result, beside demo-clip, the versions of the libraries and the number of threads."""
+    """All that determines the result, except demo-clip, the versions of the libraries and the number of threads."""
 
     steps: int = 600
     first_scene: int = 200_000
@@ -136,7 +136,7 @@ def loss_of(model: Any, tokenizer: CLIPTokenizer, batch: Batch) -> torch.Tensor:
 
 
 def match(logits: torch.Tensor, boxes: torch.Tensor, things: torch.Tensor, fits: torch.Tensor) -> torch.Tensor:
-    """For each thing the number of a patch of its own, such that all together cost least.
+    """For each thing the number of a distinct patch, with the least total cost.
 
     Args:
         logits, boxes: of all patches, (patches, phrases) and (patches, 4).

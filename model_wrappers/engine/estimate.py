@@ -95,7 +95,7 @@ def estimate(model: Model, tasks: list[TaskData], *, batch_size: int, devices: i
     return Estimate(seconds, devices, peak_memory(), measured, examples)
 
 
-def changeddecisions(
+def changed_decisions(
     model: Model, exact: Model, tasks: list[TaskData], *, batch_size: int, size: int
 ) -> dict[str, int]:
     """Count the examples of a sample on which a model and its float32 version decide differently.

@@ -56,7 +56,7 @@ def read_records(path: Path) -> Iterator[Record]:
         ModelError: no such file, a malformed or a too large one; the message names the place.
     """
     if not path.is_file():
-        raise ModelError(f"there is no file {path}; write precomputed:FILE")
+        raise ModelError(f"no such file: {path}")
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             yield from _reader(path)(file)
@@ -208,10 +208,10 @@ def choices(answer: Any, example: Example, first: int) -> np.ndarray | None:
         example: the example.
         first: the number of the first caption.
     """
-    said = [answer] if len(example.images) == 1 else listed(answer)
-    if len(said) != len(example.images):
-        raise ValueError(f"{len(said)} answers for {len(example.images)} images")
-    chosen = [_choice(each, example.captions, first) for each in said]
+    answers = [answer] if len(example.images) == 1 else listed(answer)
+    if len(answers) != len(example.images):
+        raise ValueError(f"{len(answers)} answers for {len(example.images)} images")
+    chosen = [_choice(each, example.captions, first) for each in answers]
     if not all(chosen):
         return None
     return np.array([[float(place in right) for place in range(len(example.captions))] for right in chosen])
@@ -230,7 +230,7 @@ def boxes(records: Sequence[Record], example: Example) -> list[Detections]:
     found: list[list[list[float]]] = [[] for _ in example.phrases]
     for record in records:
         try:
-            for phrase, box in _drawn(record.fields, example):
+            for phrase, box in _boxes_of(record.fields, example):
                 found[phrase].append(box)
         except ValueError as error:
             raise ValueError(f"{record.place}: {error}") from None
@@ -257,14 +257,14 @@ def _choice(answer: Any, captions: Sequence[str], first: int) -> list[int]:
     if isinstance(answer, str):
         text = answer.strip()
         same = [place for place, caption in enumerate(captions) if caption.strip() == text]
-        said = None if same else _CHOICE.fullmatch(text)
-        if said is None:
+        match = None if same else _CHOICE.fullmatch(text)
+        if match is None:
             return same
-        place = int(said[1]) - first if said[1].isdecimal() else ord(said[1].lower()) - ord("a")
+        place = int(match[1]) - first if match[1].isdecimal() else ord(match[1].lower()) - ord("a")
     else:
         whole = whole_number(answer)
         if whole is None:
-            raise ValueError(f"{shown(answer)} is no choice: write a number, a letter or the caption")
+            raise ValueError(f"{shown(answer)} is not a choice: expected a number, a letter or the caption")
         place = whole - first
     if not 0 <= place < len(captions):
         last = chr(ord("A") + len(captions) - 1)
@@ -273,20 +273,22 @@ def _choice(answer: Any, captions: Sequence[str], first: int) -> list[int]:
     return [place]
 
 
-def _drawn(fields: Mapping[str, Any], example: Example) -> Iterator[tuple[int, list[float]]]:
+def _boxes_of(fields: Mapping[str, Any], example: Example) -> Iterator[tuple[int, list[float]]]:
     """For each box the index of its phrase, and x1, y1, x2, y2, score."""
     kind = "bbox" if "bbox" in fields else "boxes"
-    drawn = listed(fields[kind])
-    if kind == "bbox" or (drawn and not isinstance(drawn[0], list)):
-        drawn = [drawn]
-    sure = listed(fields["scores"]) if "scores" in fields else [fields.get("score")] * min(len(drawn), 1)
+    found = listed(fields[kind])
+    if kind == "bbox" or (found and not isinstance(found[0], list)):
+        found = [found]
+    scores = listed(fields["scores"]) if "scores" in fields else [fields.get("score")] * min(len(found), 1)
     if "phrase_ids" in fields:
         phrases = [_numbered_phrase(each, example) for each in listed(fields["phrase_ids"])]
     else:
-        phrases = [_phrase(fields, example)] * len(drawn) if drawn else []
-    if not len(drawn) == len(sure) == len(phrases):
-        raise ValueError(f"{len(drawn)} boxes, {len(sure)} scores and {len(phrases)} phrases; each box has one of each")
-    for phrase, box, score in zip(phrases, drawn, sure, strict=True):
+        phrases = [_phrase(fields, example)] * len(found) if found else []
+    if not len(found) == len(scores) == len(phrases):
+        raise ValueError(
+            f"{len(found)} boxes, {len(scores)} scores and {len(phrases)} phrases; each box has one of each"
+        )
+    for phrase, box, score in zip(phrases, found, scores, strict=True):
         yield phrase, [*_corners(box, kind), number(score)]
 
 
@@ -309,7 +311,7 @@ def _phrase(fields: Mapping[str, Any], example: Example) -> int:
             raise ValueError(f"the phrase {shown(name)} is {len(places)} times in the caption; tell which by phrase_id")
         if not places:
             known = ", ".join(repr(phrase.text) for phrase in example.phrases)
-            raise ValueError(f"{shown(name)} is no phrase of {example.id}, which has {known}")
+            raise ValueError(f"{shown(name)} is not a phrase of {example.id}, which has {known}")
         return places[0]
     for column in ("phrase_id", "category_id"):
         if column in fields:
@@ -321,7 +323,7 @@ def _numbered_phrase(value: Any, example: Example) -> int:
     numbers = [place if phrase.number is None else phrase.number for place, phrase in enumerate(example.phrases)]
     whole = whole_number(value)
     if whole not in numbers:
-        raise ValueError(f"{shown(value)} is no phrase of {example.id}, which has {', '.join(map(str, numbers))}")
+        raise ValueError(f"{shown(value)} is not a phrase of {example.id}, which has {', '.join(map(str, numbers))}")
     return numbers.index(whole)
 
 
@@ -360,7 +362,7 @@ class _Examples:
         """The example that a record belongs to."""
         name = fields.get("image_id", fields.get("id"))
         if isinstance(name, bool) or not isinstance(name, str | int):
-            raise ValueError("it has no id" if name is None else f"the id {shown(name)} is no text")
+            raise ValueError("it has no id" if name is None else f"the id {shown(name)} is not a string or a whole number")
         keys = list(self._whole.get(str(name)) or self._short.get(str(name)) or ())
         if not keys:
             raise _Unknown(f"id {shown(name)}")
@@ -375,19 +377,19 @@ class _Pairs:
 
     def __init__(self, plan: ScoringPlan, index: _Examples) -> None:
         self._index = index
-        self._asked: dict[_Place, list[Collection[str]]] = {}
+        self._texts: dict[_Place, list[Collection[str]]] = {}
         self._names: dict[str, dict[str, None]] = {}
         self._images: dict[_Key, list[str]] = {}
         self._given: dict[tuple[_Place, str], float] = {}
         self._by_id: bool | None = None
-        for task, examples, texts in _asked(plan):
+        for task, examples, texts in _tasks(plan):
             for example in examples:
                 key = task.benchmark, example.id
                 self._images[key] = [task.image_names[image] for image in example.images]
                 for count, image in enumerate(example.images):
                     self._names.setdefault(task.image_names[image], {})[image] = None
                     for place in (image, (key, count)):
-                        self._asked.setdefault(place, []).append(texts or example.captions)
+                        self._texts.setdefault(place, []).append(texts or example.captions)
 
     def add(self, fields: dict[str, Any]) -> None:
         """Add the pair of a record."""
@@ -396,7 +398,7 @@ class _Pairs:
             raise ValueError("all records have an id, or none; the first one has other columns")
         self._by_id = by_id
         place, caption = self._place_by_id(fields) if by_id else self._place(fields), fields["caption"]
-        if not any(caption in texts for texts in self._asked[place]):
+        if not any(caption in texts for texts in self._texts[place]):
             raise _Unknown(f"caption {shown(caption)}")
         if (place, caption) in self._given:
             also = "" if by_id else "; where images share a name, say by id which is meant"
@@ -495,22 +497,22 @@ class Reading:
         pairs, answers = [np.empty(0)], [np.empty(0)]
         pools: list[np.ndarray] = []
         found: dict[tuple[int, PhraseQuery], Detections] = {}
-        for task, examples, texts in _asked(self._plan):
+        for task, examples, texts in _tasks(self._plan):
             task_type = task.task.task_type
             if task_type == "detection":
-                self._draw(task, examples, found)
+                self._add_boxes(task, examples, found)
                 continue
-            said = [self._matrix(task, example, texts or example.captions) for example in examples]
+            scores = [self._matrix(task, example, texts or example.captions) for example in examples]
             if task_type == "matching":
                 shapes = [(len(example.images), len(example.captions)) for example in examples]
                 pairs += [
                     np.zeros(shape).ravel() if each is None else each.ravel()
-                    for each, shape in zip(said, shapes, strict=True)
+                    for each, shape in zip(scores, shapes, strict=True)
                 ]
             elif task_type == "vqa":
-                answers += [np.zeros(1) if each is None else each.ravel() for each in said]
-            elif said:
-                pools.append(_pool(said, len(texts or ())))
+                answers += [np.zeros(1) if each is None else each.ravel() for each in scores]
+            elif scores:
+                pools.append(_pool(scores, len(texts or ())))
         return Results(self._plan, np.concatenate(pairs), pools, np.concatenate(answers), found)
 
     def _matrix(self, task: TaskData, example: Example, texts: Collection[str]) -> np.ndarray | None:
@@ -519,21 +521,21 @@ class Reading:
         records = self._records.get(key, ())
         try:
             if self._pairs is not None:
-                said = self._pairs.matrix(key, example, texts)
+                scores = self._pairs.matrix(key, example, texts)
             else:
-                said = self._value(records[0].fields, task.task.task_type, example, texts) if records else None
+                scores = self._value(records[0].fields, task.task.task_type, example, texts) if records else None
             if (
-                said is not None
+                scores is not None
                 and task.task.task_type == "retrieval"
-                and np.abs(said).max() > np.finfo(np.float32).max
+                and np.abs(scores).max() > np.finfo(np.float32).max
             ):
                 raise ValueError("its scores do not fit into float32, the type of retrieval predictions")
         except ValueError as error:
             self._problems.append(f"{records[0].place if records else example.id}: {error}")
             return None
-        if said is None:
+        if scores is None:
             self._missing.append(example.id)
-        return said
+        return scores
 
     def _value(self, fields: Mapping[str, Any], task_type: str, example: Example, texts: Collection[str]) -> np.ndarray:
         caption = fields.get("caption", example.captions[0])
@@ -542,28 +544,30 @@ class Reading:
         if self._form == "scores":
             return matrix(fields, len(example.images), len(texts))
         if task_type == "matching":
-            said = choices(fields["answer"], example, int(self._settings["count_from"]))
-            said = np.zeros((len(example.images), len(texts))) if said is None else said
+            scores = choices(fields["answer"], example, int(self._settings["count_from"]))
+            scores = np.zeros((len(example.images), len(texts))) if scores is None else scores
         elif self._form == "score":
-            said = np.array([[number(number(fields["score"]) - number(self._settings["threshold"]))]])
+            scores = np.array([[number(number(fields["score"]) - number(self._settings["threshold"]))]])
         else:
-            said = np.array([[yes_or_no(fields["answer"])]])
-        self._facts["no_answer"] += not said.any()
-        return said
+            scores = np.array([[yes_or_no(fields["answer"])]])
+        self._facts["no_answer"] += not scores.any()
+        return scores
 
-    def _draw(self, task: TaskData, examples: list[Example], found: dict[tuple[int, PhraseQuery], Detections]) -> None:
+    def _add_boxes(
+        self, task: TaskData, examples: list[Example], found: dict[tuple[int, PhraseQuery], Detections]
+    ) -> None:
         """Add the boxes of each phrase of each example."""
         records = [self._records.get((task.benchmark, example.id), []) for example in examples]
         if not any(records):
             self._missing += [example.id for example in examples]
         for example, each in zip(examples, records, strict=True):
             try:
-                drawn = boxes(each, example)
+                detections = boxes(each, example)
             except ValueError as error:
                 self._problems.append(str(error))
                 continue
-            self._facts["without_boxes"] += not any(len(one.boxes) for one in drawn)
-            for query, one in zip(queries_of(example), drawn, strict=True):
+            self._facts["without_boxes"] += not any(len(one.boxes) for one in detections)
+            for query, one in zip(queries_of(example), detections, strict=True):
                 place = self._plan.number(example.images[0]), query
                 if not all(map(np.array_equal, found.setdefault(place, one), one)):
                     self._problems.append(
@@ -580,7 +584,7 @@ class Reading:
             raise ModelError(f"{self._path.name}: {what.format(f'{len(found):,}')}: {named}{_more(found)}{cure}")
 
 
-def _asked(plan: ScoringPlan) -> Iterator[tuple[TaskData, list[Example], dict[str, None] | None]]:
+def _tasks(plan: ScoringPlan) -> Iterator[tuple[TaskData, list[Example], dict[str, None] | None]]:
     """Each task with its scored examples and, for a retrieval set, all its texts in order."""
     for task, places in zip(plan.tasks, plan.places, strict=True):
         examples, texts = scored(task), None
@@ -590,10 +594,10 @@ def _asked(plan: ScoringPlan) -> Iterator[tuple[TaskData, list[Example], dict[st
         yield task, examples, texts
 
 
-def _pool(said: list[np.ndarray | None], width: int) -> np.ndarray:
+def _pool(scores: list[np.ndarray | None], width: int) -> np.ndarray:
     """The rows of a retrieval set; a missing row gets the lowest score of all, so that it beats no other."""
-    lowest = min((float(row.min()) for row in said if row is not None), default=0.0)
-    return np.concatenate([np.full((1, width), lowest) if row is None else row for row in said]).astype(np.float32)
+    lowest = min((float(row.min()) for row in scores if row is not None), default=0.0)
+    return np.concatenate([np.full((1, width), lowest) if row is None else row for row in scores]).astype(np.float32)
 
 
 def _base_name(image: Any) -> str:

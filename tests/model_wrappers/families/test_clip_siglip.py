@@ -138,23 +138,13 @@ def test_the_revision_of_a_folder_changes_with_its_configuration(tiny_clip, tmp_
     assert one != other
 
 
-def test_long_captions_are_cut_as_the_tokenizer_would_and_counted(tiny_clip, coco, tmp_path):
+def test_truncated_captions_are_counted(tiny_clip, coco, tmp_path):
     folder = coco()
     path = folder / "data" / "swap_obj.json"
     records = json.loads(path.read_text())
     records["0"]["caption"] = "a red box " * 30
     path.write_text(json.dumps(records))
     [predictions] = run_quietly(str(tiny_clip), folder, tmp_path / "out", ["sugarcrepe/swap_obj"])
-    model = load_model(str(tiny_clip))
-    [cut] = model.encode_captions(model.prepare_captions([records["0"]["caption"]]))
-    tokenizer = AutoTokenizer.from_pretrained(tiny_clip)
-    ids = tokenizer(records["0"]["caption"], truncation=True, max_length=32)["input_ids"]
-    [expected] = model.encode_captions([ids])
-    assert (cut == expected).all()
-    facts = read_predictions(predictions).metadata["run"]
-    longer = [
-        ids
-        for ids in model.prepare_captions([r[c] for r in records.values() for c in ("caption", "negative_caption")])
-        if len(ids) > 32
-    ]
-    assert facts["truncated_captions"] == len({tuple(ids) for ids in longer}) >= 1
+    captions = {record[key] for record in records.values() for key in ("caption", "negative_caption")}
+    longer = [ids for ids in load_model(str(tiny_clip)).prepare_captions(sorted(captions)) if len(ids) > 32]
+    assert read_predictions(predictions).metadata["run"]["truncated_captions"] == len(longer) >= 1

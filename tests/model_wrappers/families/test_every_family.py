@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import transformers
 from bare_forwards import bare_scores
 from PIL import Image
 from safetensors.torch import load_file, save_file
@@ -29,7 +28,6 @@ from vl_assay.model_wrappers.engine.protocol import (
     VQAModel,
     abilities,
 )
-from vl_assay.model_wrappers.loading.torch_models import TextModel
 
 HEADS = {
     "blip": ({"first": "enc"}, {"head": "itc"}, {"head": "sum"}, {"head": "aro"}),
@@ -150,21 +148,6 @@ def test_a_model_follows_its_protocols_and_says_what_it_is(name, folders):
     assert model.info.preprocessing["backend"] == "pil"
     for mode in ("L", "RGBA", "P"):
         model.prepare_image(Image.new(mode, (40, 40)))  # converted to RGB
-
-
-@pytest.mark.parametrize(
-    "name", [name for name, tiny in CHECKPOINTS.items() if tiny.family not in ("vqascore", "causal_lm")]
-)
-def test_long_texts_are_cut_as_the_tokenizer_would(name, folders):
-    model = load(name, folders[name])
-    assert isinstance(model, TextModel)
-    [ids] = model.prepare_captions([LONG])
-    assert len(ids) > model.max_tokens
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folders[name])
-    cut = tokenizer(LONG, truncation=True, max_length=model.max_tokens)["input_ids"]
-    assert cut[-1] == ids[-1]
-    found, mask = model.batch_tokens([ids], model.module)
-    assert (found.tolist(), mask.tolist()) == ([cut], [[1] * model.max_tokens])
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)

@@ -27,16 +27,6 @@ def load(folders, family, **options):
     return load_model(f"{family}:{folders[name]}", LoadOptions(**options))
 
 
-@pytest.mark.parametrize("family", ["vera", "cola_grammar"])
-def test_the_default_is_the_probability_that_sugarcrepe_takes(folders, family):
-    probability, logit = load(folders, family), load(folders, family, settings={"score": "logit"})
-    ids = probability.prepare_captions(CAPTIONS)
-    logits = logit.score_captions(ids)
-    np.testing.assert_allclose(probability.score_captions(ids), 1 / (1 + np.exp(-logits)), rtol=1e-12)
-    assert probability.info.settings == {"score": "probability"}
-    assert logit.info.name.endswith("(score=logit)")
-
-
 @pytest.mark.parametrize("normalise", ["tokens", "none"])
 def test_a_caption_without_tokens_has_no_likelihood(folders, normalise):
     model = load(folders, "causal_lm", settings={"normalise": normalise})
