@@ -13,7 +13,7 @@ from .protocol import LoadOptions, Model
 from .results import PredictionsSource
 
 _FAMILIES = Path(__file__).parents[1]
-_PACKAGE = __package__.rpartition(".")[0]
+_PACKAGE = __name__.removesuffix(".engine.families")
 
 
 def family_names() -> list[str]:
