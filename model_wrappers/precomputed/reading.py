@@ -362,7 +362,7 @@ class _Examples:
         """The example that a record belongs to."""
         name = fields.get("image_id", fields.get("id"))
         if isinstance(name, bool) or not isinstance(name, str | int):
-            raise ValueError("it has no id" if name is None else f"the id {shown(name)} is not a string or a whole number")
+            raise ValueError("it has no id" if name is None else f"the id {shown(name)} is not a string or integer")
         keys = list(self._whole.get(str(name)) or self._short.get(str(name)) or ())
         if not keys:
             raise _Unknown(f"id {shown(name)}")

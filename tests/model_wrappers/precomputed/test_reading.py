@@ -202,7 +202,7 @@ def test_boxes_are_sorted_by_phrase_and_by_how_sure_they_are():
     ("fields", "message"),
     [
         ({"phrase": "dog", "bbox": [0, 0, 1, 1], "score": 1}, "at x: the phrase 'dog' is 2 times in the caption"),
-        ({"phrase": "cow", "bbox": [0, 0, 1, 1], "score": 1}, "'cow' is not a phrase of e, which has 'dog', 'dog', 'cat'"),
+        ({"phrase": "cow", "bbox": [0, 0, 1, 1], "score": 1}, "'cow' is not a phrase of e, which has 'dog', 'dog', "),
         ({"phrase_id": 1, "bbox": [0, 0, 1, 1], "score": 1}, "1 is not a phrase of e, which has 7, 8, 9"),
         ({"category_id": True, "bbox": [0, 0, 1, 1], "score": 1}, "True is not a phrase of e"),
         ({"bbox": [0, 0, 1, 1], "score": 1}, "it does not say its phrase"),
