@@ -1,8 +1,9 @@
-"""Models: the families, and the runner that predicts with them.
+"""Models: the model families, and the runner that evaluates them.
 
-The public modules of this package are the model families; `run` evaluates any of them on any benchmark, `predict`
-writes its predictions alone (`score` is its older name). A model of your own follows one or more of the protocols:
-`DualEncoder`, `CrossEncoder`, `PairScorer`, `TextScorer`, `Detector`, `VQAModel`.
+The public modules of this package are the model families. `run` evaluates a model on benchmarks, `predict` only writes
+its predictions (`score` is its older name), and `RunConfig` holds their further options. To evaluate a model of your
+own, implement one or more of the protocols `DualEncoder`, `CrossEncoder`, `PairScorer`, `TextScorer`, `Detector` and
+`VQAModel`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .engine.config import RunConfig
     from .engine.families import demo_names, family_names, load_model
     from .engine.protocol import (
         CrossEncoder,
@@ -24,8 +26,7 @@ if TYPE_CHECKING:
         TextScorer,
         VQAModel,
     )
-    from .engine.run import run
-    from .engine.runner import plan, predict, score
+    from .engine.runner import plan, predict, run, score
 
 __all__ = [
     "CrossEncoder",
@@ -36,6 +37,7 @@ __all__ = [
     "ModelInfo",
     "PairScorer",
     "PhraseQuery",
+    "RunConfig",
     "TextScorer",
     "VQAModel",
     "demo_names",
@@ -49,13 +51,13 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(("demo_names", "family_names", "load_model"), "engine.families"),
-    **dict.fromkeys(("plan", "predict", "score"), "engine.runner"),
-    "run": "engine.run",
+    **dict.fromkeys(("plan", "predict", "run", "score"), "engine.runner"),
+    "RunConfig": "engine.config",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import public names when they are first used: the command line must start at once."""
+    """Import public names on first use, so that the command line starts fast."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'engine.protocol')}"), name)

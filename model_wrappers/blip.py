@@ -1,6 +1,6 @@
 """BLIP with its retrieval heads: `transformers` checkpoints of `BlipForImageTextRetrieval`, model type ``blip``.
 
-What the setting ``head`` chooses as the score of an image and a caption:
+The setting ``head`` chooses the score of an image and a caption:
 
 - ``itm``: log-odds of a match by the image-text matching head, a monotone form of the authors' probability;
 - ``itc``: cosine of the contrastive embeddings, a plain dual encoder;
@@ -27,16 +27,15 @@ from transformers import BlipForImageTextRetrieval
 from transformers.masking_utils import create_bidirectional_mask
 
 from ..metrics.common.errors import ModelError
-from .engine.protocol import LoadOptions, choose
+from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
 from .loading.torch_models import (
     Checkpoint,
+    DualEncoderMixin,
+    FusedModel,
     ImageTextModel,
-    chosen_rows,
-    float64,
     head_logits,
     log_odds,
-    normalised,
     precise_convolutions,
     unit,
 )
@@ -53,66 +52,55 @@ _ARO_TOKENS = 35
 
 
 class Seen(NamedTuple):
-    """What BLIP makes of images alone."""
+    """Hidden states (n, patches, d) of the vision tower and embeddings (n, e), of length 1, of the contrastive head."""
 
     states: torch.Tensor
     embeddings: torch.Tensor
 
 
-class BlipContrastive(ImageTextModel):
+class BlipContrastive(DualEncoderMixin, ImageTextModel):
     """The contrastive head, as a dual encoder."""
 
-    @torch.inference_mode()
-    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
+    def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
+        """Image embeddings (n, d), not normalised."""
         model = self.chosen(exact)
         with precise_convolutions():
-            states = model.vision_model(pixel_values=self._pixels(images, model.vision_model)).last_hidden_state
-        return normalised(model.vision_proj(states[:, 0]), exact)
+            states = model.vision_model(pixel_values=self.batch_pixels(images, model.vision_model)).last_hidden_state
+        return model.vision_proj(states[:, 0])
 
-    @torch.inference_mode()
-    def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
+    def embed_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+        """Caption embeddings (n, d), not normalised."""
         model = self.chosen(exact)
-        return normalised(_caption_embeddings(model, *self._tokens(captions, model)), exact)
+        return _caption_embeddings(model, *self.batch_tokens(captions, model))
 
 
-class BlipMatching(ImageTextModel):
-    """The matching head, alone or with the contrastive one; images pass the vision tower once."""
+class BlipMatching(FusedModel):
+    """The matching head, alone or with the contrastive one; the vision tower runs once for an image."""
 
     def __init__(self, checkpoint: Checkpoint, max_tokens: int, first_token: int | None) -> None:
         super().__init__(checkpoint, max_tokens)
         self._head = checkpoint.info.settings["head"]
         self._first_token = first_token
 
-    @torch.inference_mode()
-    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> Seen:
-        """Hidden states (n, patches, d) of the vision tower and embeddings of the contrastive head."""
-        model = self.chosen(exact)
-        with precise_convolutions():
-            states = model.vision_model(pixel_values=self._pixels(images, model.vision_model)).last_hidden_state
+    def see(self, model: Any, images: Sequence[np.ndarray]) -> Seen:
+        """Both towers of the image side."""
+        states = model.vision_model(pixel_values=self.batch_pixels(images, model.vision_model)).last_hidden_state
         return Seen(states, unit(model.vision_proj(states[:, 0])))
 
-    @torch.inference_mode()
-    def match(
-        self, features: Seen, images: Sequence[int], captions: Sequence[Sequence[int]], *, exact: bool = False
-    ) -> np.ndarray:
-        """Scores (n,), float64, as the head gives them; see the module."""
-        model = self.chosen(exact)
-        ids, mask = self._tokens(captions, model)
-        rows = chosen_rows(images, features.states)
+    def fuse(self, model: Any, seen: Seen, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Scores (n,) of the chosen head; see the module."""
         first = ids if self._first_token is None else ids.index_fill(1, rows.new_zeros(1), self._first_token)
-        fused = _read_together(model.text_encoder, first, mask, features.states, rows)[:, 0]
+        fused = _read_together(model.text_encoder, first, mask, seen.states, rows)[:, 0]
         if self._head == "itm":
-            return float64(log_odds(model.itm_head, fused))
-        cosine = (features.embeddings[rows] * unit(_caption_embeddings(model, ids, mask))).sum(-1).cpu().double()
+            return log_odds(model.itm_head, fused)
+        cosine = (seen.embeddings[rows] * unit(_caption_embeddings(model, ids, mask))).sum(-1).cpu().double()
         if self._head == "sum":
-            return float64(log_odds(model.itm_head, fused).sigmoid() + cosine)
-        return float64(head_logits(model.itm_head, fused)[:, 1] + cosine)
+            return log_odds(model.itm_head, fused).sigmoid() + cosine
+        return head_logits(model.itm_head, fused)[:, 1] + cosine
 
 
 def _caption_embeddings(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """The contrastive head's output for captions alone, (n, d), not normalised."""
+    """The output (n, e) of the contrastive head for captions, not normalised."""
     states = model.text_encoder(input_ids=ids, attention_mask=mask).last_hidden_state
     return model.text_proj(states[:, 0])
 
@@ -122,8 +110,8 @@ def _read_together(
 ) -> torch.Tensor:
     """Hidden states (n, tokens, d) of captions that attend to their images.
 
-    It is the encoder's own forward, but that the keys and values of an image, most of the work of a pair, are computed
-    once for all its captions in the batch.
+    This is the encoder's own forward, except that the keys and values of an image, most of the work of a pair, are
+    computed once for all its captions in the batch.
     """
     used, place = torch.unique(rows, return_inverse=True)
     states = states[used]
@@ -143,22 +131,15 @@ def _read_together(
 
 
 def load(checkpoint: str, options: LoadOptions) -> BlipContrastive | BlipMatching:
-    """Load a BLIP checkpoint with its retrieval heads.
-
-    Raises:
-        ModelError: see `load_checkpoint`; a BLIP for captions or questions lacks these heads.
-        UnknownNameError: a setting or value other than those above.
-    """
-    known = SETTINGS
-    if options.settings.get("head") == "aro":
-        known = {**SETTINGS, "first": ("enc", "cls")}
-    settings = choose("blip", options, known)
-    loaded = load_checkpoint("blip", checkpoint, options, _CLASSES, settings)
-    text = loaded.model.config.text_config
+    """Load a BLIP checkpoint with its retrieval heads, which others lack; raises as `load_checkpoint`."""
+    is_aro = options.settings.get("head") == "aro"
+    known = {**SETTINGS, "first": ("enc", "cls")} if is_aro else SETTINGS
+    loaded = load_checkpoint("blip", checkpoint, options, _CLASSES, known)
+    settings, text = loaded.info.settings, loaded.model.config.text_config
     longest = text.max_position_embeddings
     if settings["head"] == "itc":
         return BlipContrastive(loaded, longest)
-    longest = min(longest, _ARO_TOKENS) if settings["head"] == "aro" else longest
+    longest = min(longest, _ARO_TOKENS) if is_aro else longest
     return BlipMatching(loaded, longest, _enc_token(text) if settings["first"] == "enc" else None)
 
 

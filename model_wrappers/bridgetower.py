@@ -1,7 +1,7 @@
 """BridgeTower with its matching head: `BridgeTowerForImageAndTextRetrieval`, model type ``bridgetower``.
 
 The score is the log-odds of a match, a monotone form of the authors' probability. The vision tower never sees the
-caption, so it runs once for an image; the layers that join it with the caption run for each pair.
+caption, so it runs once for an image; the cross-modal layers run for each pair.
 
 Source: BridgeTower (Xu et al., AAAI 2023), section 3.
 """
@@ -16,31 +16,29 @@ import torch
 from transformers import BridgeTowerForImageAndTextRetrieval
 from transformers.masking_utils import create_bidirectional_mask
 
-from .engine.protocol import LoadOptions, choose
+from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.torch_models import Checkpoint, ImageTextModel, chosen_rows, float64, log_odds, precise_convolutions
+from .loading.torch_models import Checkpoint, FusedModel, log_odds
 
 _CLASSES = {"bridgetower": BridgeTowerForImageAndTextRetrieval}
 MODEL_TYPES = tuple(_CLASSES)
 CHECKPOINTS = ("BridgeTower/bridgetower-base-itm-mlm", "BridgeTower/bridgetower-large-itm-mlm")
 
 
-class BridgeTower(ImageTextModel):
+class BridgeTower(FusedModel):
     """A `BridgeTowerForImageAndTextRetrieval` as a cross-encoder."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         text = checkpoint.model.config.text_config
-        # RoBERTa counts positions from the one after the padding's.
+        # The positions of RoBERTa start after the id of its padding token.
         super().__init__(checkpoint, text.max_position_embeddings - text.pad_token_id - 1)
 
-    @torch.inference_mode()
-    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
-        """What each joining layer reads of the vision tower, (n, layers, patches, d)."""
-        tower = self.chosen(exact).bridgetower
+    def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
+        """The input of each cross-modal layer from the vision tower, (n, layers, patches, d)."""
+        tower = model.bridgetower
         visual = tower.vision_model.visual
         blocks = visual.transformer.resblocks[: len(tower.text_model.encoder.layer)]
-        with precise_convolutions():
-            states = visual.forward_pre(self._pixels(images, visual))
+        states = visual.forward_pre(self.batch_pixels(images, visual))
         bridges = []
         for number, block in enumerate(blocks, start=1):
             states = block(states)
@@ -49,25 +47,21 @@ class BridgeTower(ImageTextModel):
                 bridges.append(bridged + tower.token_type_embeddings.weight[1])
         return torch.stack(bridges, dim=1)
 
-    @torch.inference_mode()
-    def match(
-        self, features: torch.Tensor, images: Sequence[int], captions: Sequence[Sequence[int]], *, exact: bool = False
-    ) -> np.ndarray:
-        """Scores (n,), float64: log-odds of a match."""
-        model = self.chosen(exact)
-        ids, mask = self._tokens(captions, model)
-        rows = chosen_rows(images, features)
-        seen = [features[rows, number] for number in range(features.shape[1])]
-        return float64(log_odds(model.itm_score.fc, _joined(model.bridgetower, seen, ids, mask)))
+    def fuse(
+        self, model: Any, seen: torch.Tensor, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor:
+        """Log-odds of a match, (n,)."""
+        layers = [seen[rows, number] for number in range(seen.shape[1])]
+        return log_odds(model.itm_score.fc, _joined(model.bridgetower, layers, ids, mask))
 
 
 def _layers_before(tower: Any) -> int:
-    """How many layers of both towers run before the first that joins them."""
+    """How many layers of both towers come before the first cross-modal layer."""
     return len(tower.text_model.encoder.layer) - tower.config.num_hidden_layers + 1
 
 
 def _joined(tower: Any, seen: Sequence[torch.Tensor], ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """`BridgeTowerModel.forward` from the text on, with a vision tower that has run; its pooled output (n, 2 d)."""
+    """The pooled output (n, 2 d) of `BridgeTowerModel.forward`, given what the vision tower computed."""
     words = tower.text_model.embeddings(input_ids=ids)
     visible = create_bidirectional_mask(config=tower.config, inputs_embeds=words[:, :1], attention_mask=mask)
     layers = tower.text_model.encoder.layer
@@ -91,12 +85,5 @@ def _joined(tower: Any, seen: Sequence[torch.Tensor], ids: torch.Tensor, mask: t
 
 
 def load(checkpoint: str, options: LoadOptions) -> BridgeTower:
-    """Load a BridgeTower checkpoint with its matching head.
-
-    Raises:
-        ModelError: see `load_checkpoint`; a BridgeTower may lack this head.
-        UnknownNameError: a setting; there are none.
-    """
-    settings = choose("bridgetower", options, {})
-    unused = ("mlm_score.",)
-    return BridgeTower(load_checkpoint("bridgetower", checkpoint, options, _CLASSES, settings, unused=unused))
+    """Load a BridgeTower checkpoint with its matching head, which some lack; raises as `load_checkpoint`."""
+    return BridgeTower(load_checkpoint("bridgetower", checkpoint, options, _CLASSES, unused=("mlm_score.",)))

@@ -1,15 +1,14 @@
-"""Language models that read from left to right: any `transformers` checkpoint for `AutoModelForCausalLM`, by name.
+"""Causal language models: any `transformers` checkpoint for `AutoModelForCausalLM`, by name.
 
-A blind baseline: the score of a caption is its log-likelihood, and no image is shown. Each token of the caption is
-scored given those before it. The first one follows the tokenizer's start token or, where it has none (Qwen2), its end
-token, as in EleutherAI's evaluation harness; this token itself is not scored. An end token that the tokenizer appends
-is scored as the others, and none is added. The setting ``normalise`` is
+A text-only baseline: the score of a caption is its log-likelihood. Each token is scored given those before it. The
+first one follows the tokenizer's start token or, without one (Qwen2), its end token, as in EleutherAI's evaluation
+harness; this token itself is not scored. An end token that the tokenizer appends is scored, and none is added.
+The setting ``normalise`` is
 
 - ``tokens``: the mean log-probability of a token (nats), so that longer captions are not less likely for their length;
 - ``none``: the sum, the log-likelihood of the caption.
 
-A caption without tokens has no likelihood: its score is NaN. Such checkpoints have many model types, which other
-families may answer for too; so write ``causal_lm:`` before the name.
+A caption without tokens scores NaN. These checkpoints have many model types, so write ``causal_lm:`` before the name.
 
 Source: language priors as baselines for compositionality: SugarCrepe (Hsieh et al., NeurIPS 2023), section 3;
 VisualGPTScore (Lin et al., 2023), section 3.
@@ -26,7 +25,7 @@ from transformers import AutoModelForCausalLM
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from ..metrics.common.errors import ModelError
-from .engine.protocol import LoadOptions, choose
+from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
 from .loading.torch_models import Checkpoint, TextModel, cut_tokens, log_likelihoods, pad_right, text_limit
 
@@ -65,18 +64,13 @@ class CausalLm(TextModel):
 
 
 def load(checkpoint: str, options: LoadOptions) -> CausalLm:
-    """Load a causal language model.
-
-    Raises:
-        ModelError: see `load_checkpoint`; or a model that also reads what follows, or no start token.
-        UnknownNameError: an unknown setting.
-    """
+    """Load a model; raises as `load_checkpoint`, also if it is bidirectional or has no start token."""
     loaded = load_checkpoint(
         "causal_lm",
         checkpoint,
         options,
         dict.fromkeys(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, AutoModelForCausalLM),
-        choose("causal_lm", options, SETTINGS),
+        SETTINGS,
         described="such as gpt2, llama, qwen2",
         sees_images=False,
     )

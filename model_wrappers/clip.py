@@ -1,8 +1,8 @@
 """CLIP and the models built like it: any `transformers` checkpoint of the types below, from the Hub or a local folder.
 
 CLIP (Radford et al. 2021), MetaCLIP 2 (Chuang et al. 2025), ALIGN (Jia et al. 2021), AltCLIP (Chen et al. 2022) and
-Chinese-CLIP (Yang et al. 2022). A score is the cosine of the projected embeddings, as each model's own ``forward``
-takes it before its temperature.
+Chinese-CLIP (Yang et al. 2022). A score is the cosine of the projected embeddings, as in each model's own ``forward``
+before the temperature.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import torch
 from transformers import AlignModel, AltCLIPModel, ChineseCLIPModel, CLIPModel, MetaClip2Model
 
 from ..metrics.common.errors import ModelError
-from .engine.protocol import LoadOptions, choose
+from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.torch_models import Checkpoint, ImageTextModel, normalised, pooled, precise_convolutions
+from .loading.torch_models import Checkpoint, DualEncoderMixin, ImageTextModel, precise_convolutions
 
 _CLASSES: dict[str, Any] = {
     "clip": CLIPModel,
@@ -38,62 +38,47 @@ CHECKPOINTS = (
 )
 
 
-class Clip(ImageTextModel):
+class Clip(DualEncoderMixin, ImageTextModel):
     """A `CLIPModel`, or one built like it, as a dual encoder."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        super().__init__(checkpoint, longest_caption(checkpoint.model.config, checkpoint.tokenizer))
-
-    @torch.inference_mode()
-    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
-        return normalised(self.embed_images(images, exact=exact), exact)
-
-    @torch.inference_mode()
-    def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
-        return normalised(self.embed_captions(captions, exact=exact), exact)
+        super().__init__(checkpoint, _longest_caption(checkpoint.model.config, checkpoint.tokenizer))
 
     def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
-        """What the model says of prepared images, (n, d), of any length; with a graph where gradients are wanted."""
+        """Image embeddings (n, d), not normalised."""
         model = self.chosen(exact)
         with precise_convolutions():
-            return pooled(model.get_image_features(pixel_values=self._pixels(images, model)))
+            return model.get_image_features(pixel_values=self.batch_pixels(images, model)).pooler_output
 
     def embed_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
-        """What the model says of prepared captions, (n, d), of any length; with a graph where gradients are wanted."""
+        """Caption embeddings (n, d), not normalised."""
         model = self.chosen(exact)
         # Padding on the left would move the first token, at which ALIGN and its like read a caption.
-        ids, mask = self._tokens(captions, model)
-        return pooled(model.get_text_features(input_ids=ids, attention_mask=mask))
+        ids, mask = self.batch_tokens(captions, model)
+        return model.get_text_features(input_ids=ids, attention_mask=mask).pooler_output
 
 
 def load(checkpoint: str, options: LoadOptions) -> Clip:
-    """Load a checkpoint of one of the types.
-
-    Raises:
-        ModelError: see `load_checkpoint`; or a tokenizer that does not fit.
-        UnknownNameError: a setting; there are none.
-    """
-    loaded = load_checkpoint("clip", checkpoint, options, _CLASSES, choose("clip", options, {}))
-    refuse_lost_end(checkpoint, loaded.model.config, loaded.tokenizer)
+    """Load a checkpoint of one of the types; raises as `load_checkpoint`, also for a tokenizer that does not fit."""
+    loaded = load_checkpoint("clip", checkpoint, options, _CLASSES)
+    _refuse_lost_end(checkpoint, loaded.model.config, loaded.tokenizer)
     return Clip(loaded)
 
 
-def longest_caption(config: Any, tokenizer: Any) -> int:
-    """How many tokens of a caption the model reads: as many as it has positions and its tokenizer leaves."""
+def _longest_caption(config: Any, tokenizer: Any) -> int:
+    """How many tokens the model reads: the smaller limit of its positions and its tokenizer."""
     text = config.text_config
     positions = text.max_position_embeddings
     if config.model_type == "altclip":
-        # RoBERTa counts positions from behind the id of its padding token.
+        # The positions of RoBERTa start after the id of its padding token.
         positions -= text.pad_token_id + 1
     return min(positions, tokenizer.model_max_length)
 
 
-def refuse_lost_end(checkpoint: str, config: Any, tokenizer: Any) -> None:
-    """Raise where a model that reads a caption at its end token would look for it at another place.
+def _refuse_lost_end(checkpoint: str, config: Any, tokenizer: Any) -> None:
+    """Raise if a model that pools a caption at its end token would look for that token at another position.
 
-    CLIP's historic configurations give 2 for the end token, and the model then reads at the highest id of a caption.
+    Old configurations of CLIP have 2 for the end token, and then the model pools at the highest id of a caption.
     """
     if config.model_type not in ("clip", "metaclip_2"):
         return

@@ -1,4 +1,4 @@
-"""Grammar models: classifiers of linguistic acceptability trained on CoLA, blind to any image.
+"""Grammar models: classifiers of linguistic acceptability trained on CoLA, which see no image.
 
 ``textattack/distilbert-base-uncased-CoLA`` is the grammar model of SugarCrepe; any other `transformers` checkpoint for
 `AutoModelForSequenceClassification` with the two classes of CoLA does, by name (``cola_grammar:…``). The setting
@@ -21,7 +21,7 @@ from transformers import AutoModelForSequenceClassification
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
 from ..metrics.common.errors import ModelError
-from .engine.protocol import LoadOptions, choose
+from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
 from .loading.torch_models import Checkpoint, TextModel, text_limit
 
@@ -44,26 +44,20 @@ class ColaGrammar(TextModel):
         if not captions:
             return np.empty(0)
         model = self.chosen(exact)
-        ids, mask = self._tokens(captions, model)
+        ids, mask = self.batch_tokens(captions, model)
         logits = model(input_ids=ids, attention_mask=mask).logits.cpu().double()
         odds = logits[:, self._acceptable] - logits[:, 1 - self._acceptable]
         return (odds.sigmoid() if self.info.settings["score"] == "probability" else odds).numpy()
 
 
 def load(checkpoint: str, options: LoadOptions) -> ColaGrammar:
-    """Load a grammar model.
-
-    Raises:
-        ModelError: see `load_checkpoint`; or other classes.
-        UnknownNameError: an unknown setting.
-    """
-    settings = choose("cola_grammar", options, SETTINGS)
+    """Load a grammar model; raises as `load_checkpoint`, also for other classes than those of CoLA."""
     loaded = load_checkpoint(
         "cola_grammar",
         checkpoint,
         options,
         dict.fromkeys(MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, AutoModelForSequenceClassification),
-        settings,
+        SETTINGS,
         described="such as distilbert, bert, roberta",
         sees_images=False,
     )

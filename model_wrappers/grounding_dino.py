@@ -6,8 +6,8 @@ sigmoid over the tokens of its span of characters, as MDETR's evaluation on Flic
 authors' own demonstration scores given phrases (Liu et al., 2023; ``token_spans``).
 
 Settings: ``context``, the text that is read: ``caption`` (the default), once for all its phrases, or ``phrase``, each
-phrase alone; ``tokens``, ``max`` (the default) or ``mean``; ``max_boxes``, at most so many for a phrase (100);
-``threshold``, boxes with a lower score are not drawn (0).
+phrase alone; ``tokens``, ``max`` (the default) or ``mean``; ``max_boxes``, the most boxes of a phrase (100);
+``threshold``, the lowest score of a box (0).
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ import numpy as np
 import torch
 from transformers import GroundingDinoForObjectDetection, MMGroundingDinoForObjectDetection
 
-from .engine.protocol import Detections, LoadOptions, PhraseQuery, choose
-from .loading.checkpoints import load_checkpoint
-from .loading.detectors import LIMITS, PhraseDetector, best_boxes, probabilities, read_limits
+from .engine.protocol import Detections, LoadOptions, PhraseQuery
+from .loading.detectors import LIMITS, PhraseDetector, best_boxes, load_detector, probabilities
 from .loading.torch_models import Checkpoint, cut_tokens, precise_convolutions
 
 _CLASSES = {
@@ -90,8 +89,8 @@ class GroundingDino(PhraseDetector):
         self, images: Sequence[np.ndarray], prompts: Sequence[_Prompt]
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """For each pair of image and text: boxes (n, 4), and their scores for each token, (n, tokens)."""
-        pixels = self._pixels(images, self._model)
-        ids, mask = self._tokens([prompt.ids for prompt in prompts], self._model)
+        pixels = self.batch_pixels(images, self._model)
+        ids, mask = self.batch_tokens([prompt.ids for prompt in prompts], self._model)
         with precise_convolutions():
             output = self._model(pixel_values=pixels, input_ids=ids, attention_mask=mask)
         boxes = output.pred_boxes.float().cpu().numpy()
@@ -112,12 +111,5 @@ class GroundingDino(PhraseDetector):
 
 
 def load(checkpoint: str, options: LoadOptions) -> GroundingDino:
-    """Load a Grounding DINO or MM Grounding DINO checkpoint.
-
-    Raises:
-        ModelError: see `load_checkpoint`; or a setting out of range.
-        UnknownNameError: an unknown setting, or a value that it does not have.
-    """
-    settings = choose("grounding_dino", options, SETTINGS)
-    read_limits(settings)
-    return GroundingDino(load_checkpoint("grounding_dino", checkpoint, options, _CLASSES, settings))
+    """Load a Grounding DINO or MM Grounding DINO checkpoint; raises as `load_detector`."""
+    return GroundingDino(load_detector("grounding_dino", checkpoint, options, _CLASSES, SETTINGS))

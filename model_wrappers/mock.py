@@ -1,15 +1,15 @@
-"""Scorers whose result is known beforehand: the sanity gates that every benchmark must pass.
+"""Mock models with known results: the sanity baselines of every benchmark.
 
-| name | of a caption | of a question | of a phrase |
+| name | score of a caption | answer to a question | boxes of a phrase |
 |---|---|---|---|
-| ``mock:constant`` | the same score, whatever it says | no answer | a box around the whole image |
-| ``mock:shuffled`` | a random score, fixed by image and caption | yes or no, likewise | ten random boxes, likewise |
-| ``mock:bag-of-words`` | how many of its words apply | yes if all words apply | what the phrase alone fits |
-| ``mock:oracle`` | whether it is true | the truth | what it means where the caption is true |
-| ``mock:nan`` | NaN, which is refused | NaN | no box |
+| ``mock:constant`` | always 0 | neither yes nor no | the whole image |
+| ``mock:shuffled`` | random, a function of image and caption | random, likewise | ten random boxes, likewise |
+| ``mock:bag-of-words`` | share of its words that apply | yes if all words apply | what the phrase alone fits |
+| ``mock:oracle`` | whether it is true | the truth | what the phrase refers to, if the caption is true |
+| ``mock:nan`` | NaN, an error | NaN | none |
 
-The oracle reads the scenes of toy_scenes and knows no other images. Each can be given every kind of task. What they
-must score stands on the cards.
+The oracle reads the scenes of toy_scenes and supports no other images. Each mock supports every type of task; the cards
+state their results.
 """
 
 from __future__ import annotations
@@ -35,59 +35,46 @@ _RANDOM_BOXES = 10
 Box = tuple[float, float, float, float]
 
 
-class Judge:
-    """What a mock says of one image; this one says the same of everything."""
+class _Constant:
+    """What a mock knows of one image: here only its size. Answers above 0 mean yes, below 0 no."""
 
     def __init__(self, image: Image.Image) -> None:
         self.size = image.size
 
     def score(self, caption: str) -> float:
-        """How well the caption matches."""
         return 0.0
 
     def answer(self, question: str) -> float:
-        """Above 0 for yes, below for no."""
         return 0.0
 
     def boxes(self, query: PhraseQuery) -> list[tuple[Box, float]]:
-        """Boxes for a phrase, with how sure it is."""
         width, height = self.size
         return [((0.0, 0.0, float(width), float(height)), 0.0)]
 
 
-class Nan(Judge):
-    """Says nothing that counts."""
-
+class _Nan(_Constant):
     def score(self, caption: str) -> float:
-        """NaN."""
         return math.nan
 
     def answer(self, question: str) -> float:
-        """NaN."""
         return math.nan
 
     def boxes(self, query: PhraseQuery) -> list[tuple[Box, float]]:
-        """None."""
         return []
 
 
-class Shuffled(Judge):
-    """Says what is random, and the same whenever it is asked again."""
-
+class _Shuffled(_Constant):
     def __init__(self, image: Image.Image) -> None:
         super().__init__(image)
         self._pixels = _digest(image.tobytes())
 
     def score(self, caption: str) -> float:
-        """A number in [0, 1)."""
         return _random(self._pixels, caption)
 
     def answer(self, question: str) -> float:
-        """A number in [-1/2, 1/2)."""
         return _random(self._pixels, question) - 0.5
 
     def boxes(self, query: PhraseQuery) -> list[tuple[Box, float]]:
-        """Ten boxes anywhere."""
         found = []
         for number in range(_RANDOM_BOXES):
             draws = (_random(self._pixels, f"{query}{number}{corner}") for corner in range(5))
@@ -97,24 +84,21 @@ class Shuffled(Judge):
         return found
 
 
-class BagOfWords(Shuffled):
-    """Knows words and not their order. In other images than toy scenes each word has a random weight."""
+class _BagOfWords(_Shuffled):
+    """On images other than toy scenes each word has a random weight."""
 
     def __init__(self, image: Image.Image) -> None:
         super().__init__(image)
         self._scene = read_scene(image)
 
     def score(self, caption: str) -> float:
-        """The mean over the words, in sorted order so that equal bags give equal sums."""
-        words = sorted(caption.split())
+        words = sorted(caption.split())  # so that equal bags have equal sums
         return sum(map(self._weight, words)) / max(len(words), 1)
 
     def answer(self, question: str) -> float:
-        """Yes where every word applies."""
         return 0.5 if self.score(question.removeprefix(_QUESTION)) == 1 else -0.5
 
     def boxes(self, query: PhraseQuery) -> list[tuple[Box, float]]:
-        """Around everything that the phrase fits, whatever else the caption says."""
         if self._scene is None:
             return super().boxes(query)
         statement = parse(f"{query.text} and {query.text}")
@@ -125,9 +109,7 @@ class BagOfWords(Shuffled):
         return _random(self._pixels, word) if self._scene is None else float(applies(word, self._scene))
 
 
-class Oracle(Judge):
-    """Reads the scene that an image of toy_scenes carries."""
-
+class _Oracle(_Constant):
     def __init__(self, image: Image.Image) -> None:
         super().__init__(image)
         scene = read_scene(image)
@@ -136,16 +118,13 @@ class Oracle(Judge):
         self._scene: Scene = scene
 
     def score(self, caption: str) -> float:
-        """1 where the caption is true, else 0."""
         statement = parse(caption)
         return float(statement is not None and statement.is_true_of(self._scene))
 
     def answer(self, question: str) -> float:
-        """The truth."""
         return self.score(question.removeprefix(_QUESTION)) - 0.5
 
     def boxes(self, query: PhraseQuery) -> list[tuple[Box, float]]:
-        """Around every thing that plays the phrase's part in the caption, where that is true."""
         statement = parse(query.caption)
         if statement is None:
             return []
@@ -155,34 +134,34 @@ class Oracle(Judge):
 
 
 class Mock:
-    """A mock as a model: a pair scorer, a detector and one that answers questions."""
+    """A mock as a `PairScorer`, `Detector` and `VQAModel`."""
 
     max_tokens = 10**6
 
-    def __init__(self, name: str, judge: type[Judge]) -> None:
+    def __init__(self, name: str, knowledge: type[_Constant]) -> None:
         self.info = ModelInfo(f"mock:{name}", "mock", name, revision="2", dtype="float64", is_baseline=True)
-        self._judge = judge
+        self._knowledge = knowledge
 
     def score(self, image: Image.Image, captions: Sequence[str]) -> list[float]:
         """The score of each caption."""
-        judge = self._judge(image)
-        return [judge.score(caption) for caption in captions]
+        known = self._knowledge(image)
+        return [known.score(caption) for caption in captions]
 
-    def prepare_image(self, image: Image.Image) -> Judge:
+    def prepare_image(self, image: Image.Image) -> _Constant:
         """What the mock knows of the image."""
-        return self._judge(image)
+        return self._knowledge(image)
 
     def prepare_questions(self, questions: Sequence[str]) -> list[list[int]]:
         """The characters of each question."""
         return [[ord(letter) for letter in question] for question in questions]
 
-    def encode_images(self, images: Sequence[Judge], *, exact: bool = False) -> Sequence[Judge]:
+    def encode_images(self, images: Sequence[_Constant], *, exact: bool = False) -> Sequence[_Constant]:
         """The images as they are."""
         return images
 
     def answer(
         self,
-        features: Sequence[Judge],
+        features: Sequence[_Constant],
         images: Sequence[int],
         questions: Sequence[Sequence[int]],
         *,
@@ -193,17 +172,17 @@ class Mock:
         return np.array([features[image].answer(text) for image, text in zip(images, texts, strict=True)])
 
     def detect(
-        self, images: Sequence[Judge], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[PhraseQuery]]
+        self, images: Sequence[_Constant], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[PhraseQuery]]
     ) -> list[list[Detections]]:
         """The boxes of each query."""
-        return [[_found(judge.boxes(query)) for query in asked] for judge, asked in zip(images, queries, strict=True)]
+        return [[_found(known.boxes(query)) for query in asked] for known, asked in zip(images, queries, strict=True)]
 
 
 def load(checkpoint: str, options: LoadOptions) -> Mock:
     """The mock of that name."""
-    if checkpoint not in _JUDGES:
-        raise UnknownNameError("mock", checkpoint, _JUDGES)
-    return Mock(checkpoint, _JUDGES[checkpoint])
+    if checkpoint not in _MOCKS:
+        raise UnknownNameError("mock", checkpoint, _MOCKS)
+    return Mock(checkpoint, _MOCKS[checkpoint])
 
 
 def _found(boxes: list[tuple[Box, float]]) -> Detections:
@@ -218,15 +197,15 @@ def _digest(content: bytes) -> bytes:
 
 
 def _random(pixels: bytes, text: str) -> float:
-    """A number in [0, 1) that is fixed by an image and a text."""
+    """A pseudorandom number in [0, 1), a function of image and text."""
     return int.from_bytes(_digest(pixels + text.encode())[:8], "big") / 2**64
 
 
-_JUDGES: dict[str, type[Judge]] = {
-    "constant": Judge,
-    "shuffled": Shuffled,
-    "bag-of-words": BagOfWords,
-    "oracle": Oracle,
-    "nan": Nan,
+_MOCKS: dict[str, type[_Constant]] = {
+    "constant": _Constant,
+    "shuffled": _Shuffled,
+    "bag-of-words": _BagOfWords,
+    "oracle": _Oracle,
+    "nan": _Nan,
 }
-CHECKPOINTS = tuple(_JUDGES)
+CHECKPOINTS = tuple(_MOCKS)

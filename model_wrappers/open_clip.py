@@ -4,10 +4,10 @@
 ``open_clip:hf-hub:OWNER/NAME`` a repository; weights in a file, such as NegCLIP's, are named by the setting
 ``pretrained``: ``open_clip:ViT-B-32`` with ``pretrained=negclip.pth``. A score is the cosine of the embeddings.
 
-OpenAI's weights, and those trained on from them, want the activation QuickGELU, which only models whose name ends in
-``-quickgelu`` have; with GELU they score otherwise. NegCLIP's are such, and its authors' code (ARO, Yuksekgonul et al.
-2023) loads them as ``ViT-B-32``, without. What was named is what runs; a mismatch that can be told is a warning, and
-the predictions file's settings keep it.
+OpenAI's weights, and weights fine-tuned from them, need the activation QuickGELU, which only models whose name ends in
+``-quickgelu`` have; with GELU their scores differ. NegCLIP is such a model, and its authors' code (ARO, Yuksekgonul et
+al. 2023) loads it as ``ViT-B-32`` with GELU. The named model runs as it is; a known mismatch is a warning, and is
+recorded in the settings.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from safetensors.torch import save_model
 from ..metrics.common.errors import ModelError, UnknownNameError
 from .engine.protocol import LoadOptions, ModelInfo, choose
 from .loading.checkpoints import loading_errors, torch_dtype
-from .loading.torch_models import TorchModel, normalised, on_device, pad_to, precise_convolutions
+from .loading.torch_models import DualEncoderMixin, TorchModel, on_device, pad_to, precise_convolutions
 
 MODEL_TYPES = ()
-# How a folder that was saved of such a model is named as a model here, and how it is loaded without this package.
+# For model cards: the name of a saved folder as a model, and how to load it without this package.
 SAVED_AS = "open_clip:local-dir:{}"
 LIBRARY = "open_clip"
 LOADING = "model, _, preprocess = open_clip.create_model_and_transforms('local-dir:{}')"
@@ -49,14 +49,14 @@ CHECKPOINTS = (
 SETTINGS = {"pretrained": ("", "…")}
 _SCHEMES = ("hf-hub:", "local-dir:")
 _LONGEST = 1 << 16
-_LACKING = "the family open_clip lacks its library ({}): pip install 'vl-assay[open_clip]'"
+_LACKING = "the family open_clip needs its library ({}): pip install 'vl-assay[open_clip]'"
 
-# Only looked for: `open_clip` brings torchvision along, and most runs want another family.
+# Not imported yet: `open_clip` imports torchvision, and most runs need another family.
 if importlib.util.find_spec("open_clip") is None:
     raise ModelError(_LACKING.format("no module named open_clip"))
 
 
-class OpenClip(TorchModel):
+class OpenClip(DualEncoderMixin, TorchModel):
     """A model of `open_clip` as a dual encoder."""
 
     def __init__(self, model: Any, tokenizer: Any, preprocess: Any, info: ModelInfo, model_name: str) -> None:
@@ -65,12 +65,12 @@ class OpenClip(TorchModel):
         self.max_tokens = int(tokenizer.context_length)
         self._tokenizer = tokenizer
         self._preprocess = preprocess
-        # The library gives captions padded or cut to the model's length only; the ends of both tell the ids.
+        # The library returns padded or truncated captions only; the last ids of one of each are padding and end.
         self._pad = int(tokenizer(["a"], context_length=self.max_tokens)[0, -1])
         self._end = int(tokenizer(["a " * self.max_tokens], context_length=self.max_tokens)[0, -1])
 
     def prepare_image(self, image: Image.Image) -> np.ndarray:
-        """Pixel values (3, height, width), float32, as the library's transform for evaluation makes them."""
+        """Pixel values (3, height, width), float32, from the library's transform for evaluation."""
         return self._preprocess(image.convert("RGB")).numpy()
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
@@ -85,22 +85,12 @@ class OpenClip(TorchModel):
                 return [[*(np.trim_zeros(row - self._pad, "b") + self._pad).tolist(), *end] for row in rows]
             length *= 2
         raise ModelError(
-            f"{self.info.name}: its tokenizer fills captions to {length // 2} tokens with other ids than {self._pad}, "
+            f"{self.info.name}: its tokenizer pads captions to {length // 2} tokens with other ids than {self._pad}, "
             "or a caption is longer than that; shorten it, or use another model"
         )
 
-    @torch.inference_mode()
-    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
-        return normalised(self.embed_images(images, exact=exact), exact)
-
-    @torch.inference_mode()
-    def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
-        return normalised(self.embed_captions(captions, exact=exact), exact)
-
     def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
-        """What the model says of prepared images, (n, d), of any length; with a graph where gradients are wanted."""
+        """Image embeddings (n, d), not normalised."""
         model = self.chosen(exact)
         weight = next(model.parameters())
         pixels = on_device(images, weight.device, weight.dtype)
@@ -108,7 +98,7 @@ class OpenClip(TorchModel):
             return model.encode_image(pixels)
 
     def embed_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
-        """What the model says of prepared captions, (n, d), of any length; with a graph where gradients are wanted."""
+        """Caption embeddings (n, d), not normalised."""
         model = self.chosen(exact)
         return model.encode_text(self.padded(captions).to(next(model.parameters()).device))
 
@@ -126,12 +116,12 @@ class OpenClip(TorchModel):
         (folder / "open_clip_config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
 
     def padded(self, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Prepared captions (n, `max_tokens`) as the library's tokenizer would give them, cut or padded."""
+        """Prepared captions (n, `max_tokens`), truncated or padded as by the library's tokenizer."""
         return pad_to(captions, self._pad, self.max_tokens)
 
 
 class Source(NamedTuple):
-    """Where a model comes from: its name as `open_clip` takes it, and a tag or a file of weights, or neither."""
+    """A model's name in `open_clip`, and a tag or a file of weights, or neither."""
 
     model: str
     tag: str | None = None
@@ -139,7 +129,7 @@ class Source(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """How a predictions file names it; of what lies on this machine only the last name."""
+        """The name in predictions, without local folders."""
         if self.model.startswith("local-dir:"):
             return f"local-dir:{Path(self.model.partition(':')[2]).expanduser().resolve().name}"
         weights = f" (pretrained={self.file.name})" if self.file else f"/{self.tag}" if self.tag else ""
@@ -149,11 +139,9 @@ class Source(NamedTuple):
 def load(checkpoint: str, options: LoadOptions) -> OpenClip:
     """Load a model of `open_clip` with its weights.
 
-    Settings:
-        pretrained: a file of weights, for a model without a tag.
-
-    The predictions file's settings say besides which ``activation`` was computed, and whether the weights were trained
-    with another (``activation_mismatch``: ``yes``, ``no``, or ``unknown`` for a file whose name does not tell).
+    The setting ``pretrained`` is a file of weights, for a model without a tag. The settings in the predictions also
+    record the ``activation``, and whether the weights were trained with another one (``activation_mismatch``: ``yes``,
+    ``no``, or ``unknown`` for files that are not known).
 
     Raises:
         ModelError: no such model or file, no weights named, or weights that are missing, of another shape or not the
@@ -183,7 +171,7 @@ def load(checkpoint: str, options: LoadOptions) -> OpenClip:
 
 
 def find_source(library: Any, checkpoint: str, given: str) -> Source:
-    """What a checkpoint's name and the setting ``pretrained`` mean.
+    """The source that a checkpoint's name and the setting ``pretrained`` describe.
 
     Raises:
         ModelError: no such model or file, or not exactly one kind of weights.
@@ -191,7 +179,7 @@ def find_source(library: Any, checkpoint: str, given: str) -> Source:
     """
     if checkpoint.startswith(_SCHEMES):
         if given:
-            raise ModelError(f"{checkpoint} has weights of its own: leave out pretrained={given}")
+            raise ModelError(f"{checkpoint} includes its weights: leave out pretrained={given}")
         return Source(checkpoint)
     models = library.list_models()
     name, tag = checkpoint, ""
@@ -233,7 +221,7 @@ def _library() -> Any:
 def _create(library: Any, source: Source) -> tuple[Any, Any, Any]:
     """Model in float32 on the CPU, tokenizer, and transform of images."""
     with loading_errors(source.shown, "open_clip"), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "QuickGELU mismatch")  # told by `_activation`, for files too
+        warnings.filterwarnings("ignore", "QuickGELU mismatch")  # `_activation` warns, also for files
         try:
             model, _, preprocess = library.create_model_and_transforms(
                 source.model,
@@ -248,7 +236,7 @@ def _create(library: Any, source: Source) -> tuple[Any, Any, Any]:
 
 
 def _activation(library: Any, model: Any, source: Source) -> dict[str, str]:
-    """The activation that the model computes, and whether its weights were trained with another; warns if so."""
+    """The model's activation, and whether its weights were trained with another one; warns if so."""
     quick = any(type(module).__name__ == "QuickGELU" for module in model.modules())
     trained: bool | None = quick
     if source.tag:
@@ -270,10 +258,10 @@ def _activation(library: Any, model: Any, source: Source) -> dict[str, str]:
 
 
 def _refuse_other_tokens(model: OpenClip, tokenizer: Any) -> None:
-    """Raise where cutting and padding here would give other ids than the library's tokenizer."""
+    """Raise if truncation and padding here differ from the library's tokenizer."""
     texts = ["a dog", "two cats and a dog " * model.max_tokens]
     if not torch.equal(model.padded(model.prepare_captions(texts)), torch.as_tensor(tokenizer(texts))):
-        raise ModelError(f"{model.info.name} cuts or pads captions in a way of its own that this family does not know")
+        raise ModelError(f"{model.info.name} truncates or pads captions in an unknown way")
 
 
 def _fingerprint(model: Any) -> str:

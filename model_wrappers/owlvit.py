@@ -1,11 +1,12 @@
 """OWL-ViT and OWLv2: `transformers` checkpoints of model types ``owlvit`` and ``owlv2``.
 
-Each phrase is a text query of its own, as in the authors' open-vocabulary detection (Minderer et al., 2022 and 2023):
-every patch of the image draws one box, and its score for a phrase is the sigmoid of the phrase's own logit. So a phrase
-ranks all patches, whatever else is asked of the image; the model's objectness is not used. TRICD asks OWL-ViT so.
+Each phrase is a separate text query, as in the authors' open-vocabulary detection (Minderer et al., 2022 and 2023):
+every patch of the image predicts one box, and its score for a phrase is the sigmoid of the phrase's own logit. So a
+phrase ranks all patches, independently of the other phrases; the model's objectness is not used. TRICD evaluates
+OWL-ViT in this way.
 
 Settings: ``context``, the text of a query: ``phrase`` (the default), or ``caption``, the whole caption for each of its
-phrases; ``max_boxes``, at most so many for a phrase (100); ``threshold``, boxes with a lower score are not drawn (0).
+phrases; ``max_boxes``, the most boxes of a phrase (100); ``threshold``, the lowest score of a box (0).
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ import torch
 from transformers import Owlv2ForObjectDetection, OwlViTForObjectDetection
 
 from ..metrics.common.errors import ModelError
-from .engine.protocol import Detections, LoadOptions, PhraseQuery, choose
-from .loading.checkpoints import load_checkpoint
-from .loading.detectors import LIMITS, PhraseDetector, best_boxes, probabilities, read_limits
+from .engine.protocol import Detections, LoadOptions, PhraseQuery
+from .loading.detectors import LIMITS, PhraseDetector, best_boxes, load_detector, probabilities
 from .loading.torch_models import Checkpoint, precise_convolutions
 
 _CLASSES = {"owlvit": OwlViTForObjectDetection, "owlv2": Owlv2ForObjectDetection}
@@ -47,7 +47,7 @@ class OwlVit(PhraseDetector):
         asked = [[self._text(query) for query in row] for row in queries]
         texts = list(dict.fromkeys(text for row in asked for text in row))
         embeddings = dict(zip(texts, self._embed(texts), strict=True))
-        pixels = self._pixels(images, self._model)
+        pixels = self.batch_pixels(images, self._model)
         with precise_convolutions():
             grid, _ = self._model.image_embedder(pixel_values=pixels)
         patches = grid.flatten(1, 2)
@@ -64,7 +64,7 @@ class OwlVit(PhraseDetector):
 
     def _embed(self, texts: Sequence[str]) -> torch.Tensor:
         """The embeddings (n, d) of texts, of length 1."""
-        ids, mask = self._tokens(self.prepare_captions(texts), self._model)
+        ids, mask = self.batch_tokens(self.prepare_captions(texts), self._model)
         output = self._model.base_model.get_text_features(input_ids=ids, attention_mask=mask)
         return output.pooler_output / output.pooler_output.norm(dim=-1, keepdim=True)
 
@@ -74,15 +74,8 @@ class OwlVit(PhraseDetector):
 
 
 def load(checkpoint: str, options: LoadOptions) -> OwlVit:
-    """Load an OWL-ViT or OWLv2 checkpoint.
-
-    Raises:
-        ModelError: see `load_checkpoint`; or an image processor that crops, or a setting out of range.
-        UnknownNameError: an unknown setting, or a value that it does not have.
-    """
-    settings = choose("owlvit", options, SETTINGS)
-    read_limits(settings)
-    loaded = load_checkpoint("owlvit", checkpoint, options, _CLASSES, settings)
+    """Load a checkpoint; raises as `load_detector`, also for an image processor that crops."""
+    loaded = load_detector("owlvit", checkpoint, options, _CLASSES, SETTINGS)
     if getattr(loaded.image_processor, "do_center_crop", None):
         raise ModelError(f"the image processor of {checkpoint} crops images: boxes could not be put back in place")
     return OwlVit(loaded)

@@ -3,12 +3,12 @@
 SigLIP (Zhai et al. 2023) and SigLIP 2 (Tschannen et al. 2025). A score is the cosine of the embeddings; the models'
 logit is that cosine times a positive scale plus a bias, and its sigmoid rises with it, so no decision depends on them.
 
-Captions are padded to the model's full length (64) without a mask and read at the last place, as in training.
+Captions are padded to the model's full length (64) without a mask and pooled at the last position, as in training.
 
-The setting ``lower_case`` says whether captions are lower-cased before they are tokenized. ``auto`` (the default): for
-SigLIP 2, which was trained so (section 2 of its paper) while the tokenizer of its fixed-resolution checkpoints keeps
-capitals; SigLIP's own tokenizer does as its checkpoint says. ``yes`` or ``no``: for any checkpoint. The predictions
-file's settings say besides whether the tokenizer puts the end token, or it is ``added``, as in training.
+The setting ``lower_case`` (``auto``, ``yes`` or ``no``) says whether captions are lower-cased before tokenization.
+``auto`` means yes for SigLIP 2, which was trained with lower case (section 2 of its paper) while the tokenizer of its
+fixed-resolution checkpoints keeps capitals, and leaves SigLIP to its own tokenizer. An end token that the tokenizer
+does not add is added here, as in training; the settings in the predictions record that.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from PIL import Image
 from transformers import Siglip2Model, SiglipModel
 
 from ..metrics.common.errors import ModelError
-from .engine.protocol import LoadOptions, choose
+from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.torch_models import Checkpoint, ImageTextModel, normalised, pad_to, pooled, precise_convolutions
+from .loading.torch_models import Checkpoint, DualEncoderMixin, ImageTextModel, pad_to, precise_convolutions
 
 _CLASSES: dict[str, Any] = {"siglip": SiglipModel, "siglip2": Siglip2Model}
 MODEL_TYPES = tuple(_CLASSES)
@@ -38,7 +38,7 @@ CHECKPOINTS = (
 SETTINGS = {"lower_case": ("auto", "yes", "no")}
 
 
-class Siglip(ImageTextModel):
+class Siglip(DualEncoderMixin, ImageTextModel):
     """A `SiglipModel` or `Siglip2Model` as a dual encoder."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -47,8 +47,7 @@ class Siglip(ImageTextModel):
     def prepare_image(self, image: Image.Image) -> np.ndarray:
         """Pixel values (3, height, width), float32, as the checkpoint's image processor makes them.
 
-        For NaFlex its patches (1 + n, values), of which the first row begins with how many there are down and across;
-        the rest is padding.
+        For NaFlex its patches (1 + n, values); the first row starts with the numbers of patches down and across.
         """
         prepared = self._image_processor(image.convert("RGB"), return_tensors="np")
         pixels = prepared["pixel_values"][0]
@@ -65,18 +64,8 @@ class Siglip(ImageTextModel):
         end = [self._tokenizer.eos_token_id] if self.info.settings["end_token"] == "added" else []
         return [[*ids, *end] for ids in rows]
 
-    @torch.inference_mode()
-    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
-        return normalised(self.embed_images(images, exact=exact), exact)
-
-    @torch.inference_mode()
-    def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) of length 1; float32, or float64 where `exact`."""
-        return normalised(self.embed_captions(captions, exact=exact), exact)
-
     def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
-        """What the model says of prepared images, (n, d), of any length; with a graph where gradients are wanted."""
+        """Image embeddings (n, d), not normalised."""
         model = self.chosen(exact)
         pixels = torch.from_numpy(np.stack(list(images))).to(model.device)
         inputs = {"pixel_values": pixels.to(model.dtype)}
@@ -89,23 +78,18 @@ class Siglip(ImageTextModel):
                 "spatial_shapes": shapes,
             }
         with precise_convolutions():
-            return pooled(model.get_image_features(**inputs))
+            return model.get_image_features(**inputs).pooler_output
 
     def embed_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
-        """What the model says of prepared captions, (n, d), of any length; with a graph where gradients are wanted."""
+        """Caption embeddings (n, d), not normalised."""
         model = self.chosen(exact)
         rows = pad_to(captions, self._tokenizer.pad_token_id, self.max_tokens)
-        return pooled(model.get_text_features(input_ids=rows.to(model.device)))
+        return model.get_text_features(input_ids=rows.to(model.device)).pooler_output
 
 
 def load(checkpoint: str, options: LoadOptions) -> Siglip:
-    """Load a SigLIP or SigLIP 2 checkpoint.
-
-    Raises:
-        ModelError: see `load_checkpoint`; or a tokenizer without a token for padding or for the end.
-        UnknownNameError: a setting or value that does not exist.
-    """
-    loaded = load_checkpoint("siglip", checkpoint, options, _CLASSES, choose("siglip", options, SETTINGS))
+    """Load a checkpoint; raises as `load_checkpoint`, also for a tokenizer without a padding or end token."""
+    loaded = load_checkpoint("siglip", checkpoint, options, _CLASSES, SETTINGS)
     tokenizer, settings = loaded.tokenizer, loaded.info.settings
     for name in ("pad_token_id", "eos_token_id"):
         if getattr(tokenizer, name) is None:

@@ -1,7 +1,7 @@
-"""Vera: how plausible a statement is, by the T5 encoder of its authors (``liujch1998/vera``), blind to any image.
+"""Vera: how plausible a statement is, by the T5 encoder of its authors (``liujch1998/vera``), without the image.
 
-The release is a `T5EncoderModel` whose head is hidden in rows of the word embeddings that stand for sentinels: row
-32099 is the weight of a linear layer with one output, the first number of row 32098 its bias, the first number of row
+The release is a `T5EncoderModel` that stores its head in the rows of the word embeddings for sentinel tokens: row 32099
+is the weight of a linear layer with one output, the first number of row 32098 its bias, the first number of row
 32097 the temperature. The layer reads the last hidden state of the end token; its output divided by the temperature
 is the calibrated logit. The setting ``score`` is
 
@@ -24,7 +24,7 @@ import torch
 from transformers import T5EncoderModel
 
 from ..metrics.common.errors import ModelError
-from .engine.protocol import LoadOptions, choose
+from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
 from .loading.torch_models import Checkpoint, TextModel
 
@@ -56,7 +56,7 @@ class Vera(TextModel):
         if not captions:
             return np.empty(0)
         model = self.chosen(exact)
-        ids, mask = self._tokens(captions, model)
+        ids, mask = self.batch_tokens(captions, model)
         states = model(input_ids=ids, attention_mask=mask).last_hidden_state
         last = states[torch.arange(len(ids), device=states.device), mask.sum(1) - 1].cpu().double()
         head = model.shared.weight[_TEMPERATURE : _WEIGHT + 1].cpu().double()
@@ -66,14 +66,8 @@ class Vera(TextModel):
 
 
 def load(checkpoint: str, options: LoadOptions) -> Vera:
-    """Load Vera.
-
-    Raises:
-        ModelError: see `load_checkpoint`; or a T5 that is not Vera.
-        UnknownNameError: an unknown setting.
-    """
-    settings = choose("vera", options, SETTINGS)
-    loaded = load_checkpoint("vera", checkpoint, options, _CLASSES, settings, sees_images=False)
+    """Load Vera; raises as `load_checkpoint`, also for a T5 that is not Vera."""
+    loaded = load_checkpoint("vera", checkpoint, options, _CLASSES, SETTINGS, sees_images=False)
     rows = loaded.model.shared.weight.detach()
     if len(rows) <= _WEIGHT or not 0 < float(rows[_TEMPERATURE, 0]) < float("inf"):
         temperature = f"a temperature of {float(rows[_TEMPERATURE, 0]):.3g}" if len(rows) > _WEIGHT else "no such row"

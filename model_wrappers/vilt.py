@@ -1,7 +1,7 @@
 """ViLT fine-tuned for retrieval: checkpoints of `ViltForImageAndTextRetrieval`, model type ``vilt``.
 
-The score is the logit of the ranking head. All but the patch embeddings needs the caption. All patches are read, in
-order; `transformers` shuffles them with the global random state, and where ``max_image_length`` is set leaves some out.
+The score is the logit of the ranking head. Only the patch embeddings are computed without the caption. All patches are
+read, in order; `transformers` shuffles them with the global random state and drops some beyond ``max_image_length``.
 
 Source: ViLT (Kim et al., ICML 2021), section 4.4.
 """
@@ -19,9 +19,9 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import ViltForImageAndTextRetrieval
 
 from ..metrics.common.errors import DataError
-from .engine.protocol import LoadOptions, choose
+from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.torch_models import Checkpoint, ImageTextModel, chosen_rows, float64, head_logits, precise_convolutions
+from .loading.torch_models import Checkpoint, FusedModel, head_logits
 
 _CLASSES = {"vilt": ViltForImageAndTextRetrieval}
 MODEL_TYPES = tuple(_CLASSES)
@@ -29,23 +29,23 @@ CHECKPOINTS = ("dandelin/vilt-b32-finetuned-coco", "dandelin/vilt-b32-finetuned-
 
 
 class Patches(NamedTuple):
-    """Patch embeddings (n, patches, d) of images of unlike sizes, and which of them there are, (n, patches)."""
+    """Patch embeddings (n, patches, d), padded to the longest image, and their attention mask, (n, patches)."""
 
     states: torch.Tensor
     mask: torch.Tensor
 
 
-class Vilt(ImageTextModel):
+class Vilt(FusedModel):
     """A `ViltForImageAndTextRetrieval` as a cross-encoder."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         super().__init__(checkpoint, checkpoint.model.config.max_position_embeddings)
 
     def prepare_image(self, image: Image.Image) -> np.ndarray:
-        """Pixel values (3, height, width), float32; the shape of the image is kept, so heights and widths differ.
+        """Pixel values (3, height, width), float32; the aspect ratio is kept, so heights and widths differ.
 
         Raises:
-            DataError: an image so long and thin that ViLT's resizing leaves nothing of its shorter side.
+            DataError: an image so elongated that its shorter side would be resized to 0 pixels.
         """
         try:
             return super().prepare_image(image)
@@ -55,32 +55,26 @@ class Vilt(ImageTextModel):
                 "of at most 1:15"
             ) from error
 
-    @torch.inference_mode()
-    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> Patches:
-        """Patch embeddings, padded to the longest."""
-        embeddings = self.chosen(exact).vilt.embeddings
-        with precise_convolutions():
-            states = [_patches(embeddings, self._pixels([image], embeddings)) for image in images]
+    def see(self, model: Any, images: Sequence[np.ndarray]) -> Patches:
+        """Patch embeddings of each image."""
+        embeddings = model.vilt.embeddings
+        states = [_patches(embeddings, self.batch_pixels([image], embeddings)) for image in images]
         mask = [torch.ones(len(rows), dtype=torch.long, device=rows.device) for rows in states]
         return Patches(pad_sequence(states, batch_first=True), pad_sequence(mask, batch_first=True))
 
-    @torch.inference_mode()
-    def match(
-        self, features: Patches, images: Sequence[int], captions: Sequence[Sequence[int]], *, exact: bool = False
-    ) -> np.ndarray:
-        """Scores (n,), float64: logits of the ranking head."""
-        model = self.chosen(exact)
-        ids, mask = self._tokens(captions, model)
-        rows = chosen_rows(images, features.states)
-        patches = features.mask[rows]
+    def fuse(
+        self, model: Any, seen: Patches, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor:
+        """Logits of the ranking head, (n,)."""
+        patches = seen.mask[rows]
         longest = int(patches.sum(1).max()) if len(rows) else 0
         pooled = model.vilt(
             input_ids=ids,
             attention_mask=mask,
-            image_embeds=features.states[rows, :longest],
+            image_embeds=seen.states[rows, :longest],
             pixel_mask=patches[:, :longest],
         ).pooler_output
-        return float64(head_logits(model.rank_output, pooled)[:, 0])
+        return head_logits(model.rank_output, pooled)[:, 0]
 
 
 def _patches(embeddings: Any, pixels: torch.Tensor) -> torch.Tensor:
@@ -94,10 +88,5 @@ def _patches(embeddings: Any, pixels: torch.Tensor) -> torch.Tensor:
 
 
 def load(checkpoint: str, options: LoadOptions) -> Vilt:
-    """Load a ViLT checkpoint fine-tuned for retrieval.
-
-    Raises:
-        ModelError: see `load_checkpoint`; a ViLT for questions or masked words lacks the ranking head.
-        UnknownNameError: a setting; there are none.
-    """
-    return Vilt(load_checkpoint("vilt", checkpoint, options, _CLASSES, choose("vilt", options, {})))
+    """Load a ViLT fine-tuned for retrieval; others lack the ranking head. Raises as `load_checkpoint`."""
+    return Vilt(load_checkpoint("vilt", checkpoint, options, _CLASSES))

@@ -4,11 +4,11 @@ The model types are those of `MODEL_TYPES`, from the Hub or a local folder; the 
 template. The setting ``score`` is
 
 - ``yes``: the log-odds of "Yes" as the first word of the answer to the ``template``, log p / (1 - p), where p is its
-  probability among all tokens. The paper's score is p itself, which would round to 1, and so tie, for all sure pairs;
+  probability among all tokens. The paper's score is p itself, which would round to 1, a tie, for all confident pairs;
   its log-odds rank the same.
 - ``caption``: the mean log-probability (nats) of the caption's tokens as an answer to the ``template``, an
   instruction, given the image: P(caption | image), the paper's VisualGPTScore, length-normalised. A caption without
-  tokens has none: its score is NaN.
+  tokens scores NaN.
 
 The setting ``template`` is the text of the user's turn, where ``{}`` stands for the caption.
 
@@ -16,8 +16,7 @@ The setting ``template`` is the text of the user's turn, where ``{}`` stands for
 where none is, the first token of " Yes" and of "Yes". So with "No". Questions of benchmarks are answered with
 log P(yes) - log P(no).
 
-The image passes the vision tower once for all its captions. Nothing here needs torchvision: video processors are left
-out.
+The vision tower runs once for all captions of an image. Video processors, which need torchvision, are not loaded.
 
 Source: VQAScore (Lin et al., ECCV 2024), section 3 and github.com/linzhiqiu/t2v_metrics; VisualGPTScore (Lin et al.,
 2023).
@@ -38,17 +37,8 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
 from ..metrics.common.errors import ModelError
-from .engine.families import checkpoint_path
 from .engine.protocol import LoadOptions, ModelInfo, choose
-from .loading.checkpoints import (
-    image_preprocessing,
-    load_config,
-    load_image_processor,
-    load_model_class,
-    load_tokenizer,
-    loading_errors,
-    model_info,
-)
+from .loading.checkpoints import CheckpointFiles, image_preprocessing, loading_errors
 from .loading.torch_models import TorchModel, log_likelihoods, pad_right, precise_convolutions
 
 MODEL_TYPES = ("llava", "llava_next", "idefics3", "qwen2_vl", "qwen2_5_vl")
@@ -74,7 +64,7 @@ class Prepared(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What the model makes of an image alone: its tokens, their embeddings, and what else places them in the text."""
+    """An image's tokens, their embeddings, and the inputs that determine their positions."""
 
     tokens: list[int]
     embeddings: torch.Tensor
@@ -82,7 +72,7 @@ class Seen(NamedTuple):
 
 
 class Prompt:
-    """A user's turn with an image and a text, and the start of the answer, as the checkpoint's chat template has it."""
+    """A user's turn with an image and a text, and the start of the answer, by the checkpoint's chat template."""
 
     def __init__(self, processor: Any, template: str, checkpoint: str) -> None:
         self._tokenizer = processor.tokenizer
@@ -90,7 +80,7 @@ class Prompt:
         turn = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": template}]}]
         with loading_errors(checkpoint, "vqascore"):
             self.text = str(processor.apply_chat_template(turn, tokenize=False, add_generation_prompt=True))
-        # A template that writes the start token itself must not have it twice.
+        # The start token must not be added to a template that contains it.
         self.special = not self.text.startswith(self._tokenizer.bos_token or "\0")
         if self.text.count(processor.image_token) != 1 or self.text.count("{}") != template.count("{}"):
             raise ModelError(
@@ -98,7 +88,7 @@ class Prompt:
                 f"the prompt, which becomes {self.text!r}"
             )
         some = self.tokens("a"), self.tokens("one two.")
-        # What stands after the caption in every prompt stays when a long caption is cut.
+        # Truncation of a long caption keeps these tokens after it.
         self.tail = 0
         while "{}" in template and some[0][-1 - self.tail] == some[1][-1 - self.tail]:
             self.tail += 1
@@ -123,10 +113,10 @@ class VqaScore(TorchModel):
         self._processor = processor
         self._caption = caption
         self._question = question
-        self._yes, self._no = (_spellings(processor.tokenizer, word) for word in ("yes", "no"))
+        self._yes, self._no = (spellings(processor.tokenizer, word) for word in ("yes", "no"))
         self._takes_types = "mm_token_type_ids" in inspect.signature(model.forward).parameters
         self._limit = model.config.get_text_config().max_position_embeddings
-        # Images may differ in how many tokens they take: this is what an ordinary photograph leaves.
+        # The number of tokens may depend on the image: this is for an ordinary photograph.
         self.max_tokens = self._limit - len(self.prepare_image(Image.new("RGB", _ORDINARY_SIZE)).tokens) + 1
         longest = max(len(prompt.tokens("a")) for prompt in (caption, question))
         if self.max_tokens <= longest:
@@ -136,7 +126,7 @@ class VqaScore(TorchModel):
             )
 
     def prepare_image(self, image: Image.Image) -> Prepared:
-        """The image as the checkpoint's processor makes it, and the tokens that it puts into a prompt for it.
+        """The processor's inputs for the image, and the tokens that it inserts into a prompt.
 
         An orientation in EXIF data is not applied, as in the papers' own scripts.
         """
@@ -154,13 +144,13 @@ class VqaScore(TorchModel):
         return Prepared(ids[before:after], {key: given[key] for key in given if key not in _TEXT_INPUTS})
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each caption's whole prompt, in which one token stands for the image."""
+        """The token ids of each caption's prompt, with a single token for the image."""
         if self.info.settings["score"] == "caption":
             return [self._caption.tokens("", caption) for caption in captions]
         return [self._caption.tokens(caption) for caption in captions]
 
     def prepare_questions(self, questions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each question's whole prompt, in which one token stands for the image."""
+        """The token ids of each question's prompt, with a single token for the image."""
         return [self._question.tokens(question) for question in questions]
 
     @torch.inference_mode()
@@ -225,7 +215,7 @@ class VqaScore(TorchModel):
         prompt = self._caption.tokens("")
         cut = [ids[: self.max_tokens] for ids in texts]
         rows = [self._row(own, ids) for own, ids in zip(seen, cut, strict=True)]
-        # Where the last token of the prompt merges with the caption's first, the merged one is the caption's.
+        # A token merged from the end of the prompt and the start of the caption counts to the caption.
         lengths = [len(ids) - _common(ids, prompt) for ids in cut]
         first = min(len(row) - length - 1 for row, length in zip(rows, lengths, strict=True))
         logits = self._logits(seen, rows, torch.arange(first, max(map(len, rows))), exact)
@@ -280,39 +270,38 @@ def load(checkpoint: str, options: LoadOptions) -> VqaScore:
     if settings["template"].count("{}") != (score == "yes"):
         rule = "{} once, for the caption" if score == "yes" else "no {}: the caption is the answer"
         raise ModelError(f"the template of vqascore with score={score} has {rule}; got {settings['template']!r}")
-    config = load_config(checkpoint, options, "vqascore", MODEL_TYPES)
-    model = load_model_class(AutoModelForImageTextToText, checkpoint, options, "vqascore")
+    files = CheckpointFiles("vqascore", checkpoint, options)
+    config = files.config(MODEL_TYPES)
+    model = files.model(AutoModelForImageTextToText)
     if "mm_encoder_outputs" not in inspect.signature(model.forward).parameters:
         raise ModelError("vqascore needs transformers 5.18 or later: pip install -U 'transformers<6'")
-    processor = _load_processor(checkpoint, options, config)
+    processor = _load_processor(files, config)
     caption, question = (Prompt(processor, text, checkpoint) for text in (settings["template"], QUESTION))
     facts = processor.image_processor.to_dict()
     preprocessing = image_preprocessing(processor.image_processor)
     preprocessing |= {name: facts[name] for name in _TILING if name in facts} | {"prompt": caption.text}
-    info = model_info(checkpoint, options, "vqascore", model, config, settings, preprocessing)
-    return VqaScore(model, processor, caption, question, info)
+    return VqaScore(model, processor, caption, question, files.info(model, config, settings, preprocessing))
 
 
-def _load_processor(checkpoint: str, options: LoadOptions, config: Any) -> Any:
-    """The checkpoint's processor, from its parts: as a whole, those that also read videos insist on torchvision."""
-    image_processor = load_image_processor(checkpoint, options, "vqascore")
-    tokenizer = load_tokenizer(checkpoint, options, "vqascore")
+def _load_processor(files: CheckpointFiles, config: Any) -> Any:
+    """The checkpoint's processor, from its parts: as a whole, those that also read videos require torchvision."""
+    image_processor, tokenizer = files.image_processor(), files.tokenizer()
     whole: Any = PROCESSOR_MAPPING[type(config)]
     parts = [name for name in whole.get_attributes() if name != "video_processor"]
     without_video: Any = type(whole.__name__, (whole,), {"get_attributes": classmethod(lambda _: parts)})
-    with loading_errors(checkpoint, "vqascore"):
-        facts, _ = whole.get_processor_dict(checkpoint_path(checkpoint), revision=options.revision)
+    with files.loading_errors():
+        facts, _ = whole.get_processor_dict(files.path, revision=files.options.revision)
         processor = without_video.from_args_and_dict([image_processor, tokenizer], facts)
     processor.chat_template = processor.chat_template or tokenizer.chat_template
     if processor.chat_template is None:
         raise ModelError(
-            f"{checkpoint} has no chat template, which says how to put a question about an image; an instruction-tuned "
-            "checkpoint has one, or save one beside the model as chat_template.jinja"
+            f"{files.checkpoint} has no chat template, which builds the prompt of a question about an image; take an "
+            "instruction-tuned checkpoint, or save a template in its folder as chat_template.jinja"
         )
     return processor
 
 
-def _spellings(tokenizer: Any, word: str) -> list[int]:
+def spellings(tokenizer: Any, word: str) -> list[int]:
     """The tokens by which an answer can begin with that word."""
     texts = (word.capitalize(), word, f" {word.capitalize()}", f" {word}")
     ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
@@ -321,12 +310,12 @@ def _spellings(tokenizer: Any, word: str) -> list[int]:
 
 
 def _cut(ids: Sequence[int], limit: int, tail: int) -> list[int]:
-    """The ids as a cut caption leaves them: what stands after the caption stays."""
+    """The ids after truncation of the caption, which keeps the last `tail` ids."""
     return list(ids) if len(ids) <= limit else [*ids[: limit - tail], *ids[len(ids) - tail :]]
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many ids the two have in common at their start."""
+    """The length of the common prefix."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 

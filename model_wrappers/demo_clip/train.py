@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,9 @@ MAX_TOKENS = 48
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides the result, beside the versions of the libraries and the number of threads.
+    """All that determines the result, except the versions of the libraries and the number of threads.
 
-    Each number of `steps` is a round, with `scenes` scenes of its own and a learning rate that rises and falls anew.
+    Each number of `steps` is a round, with `scenes` new scenes and its own schedule of the learning rate.
     """
 
     steps: tuple[int, ...] = (3_600, 2_600)
@@ -126,7 +127,7 @@ def train_round(model: CLIPModel, tokenizer: CLIPTokenizer, recipe: Recipe, numb
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, betas=(0.9, 0.98)
     )
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, steps, recipe.warmup))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: cosine_rate(step, steps, recipe.warmup))
     for step in track(range(steps), f"training, round {number + 1}"):
         chosen = rng.choice(recipe.scenes, size=recipe.batch_size, replace=False)
         texts = [captions[i][int(rng.integers(len(captions[i])))] for i in chosen]
@@ -142,29 +143,33 @@ def train_round(model: CLIPModel, tokenizer: CLIPTokenizer, recipe: Recipe, numb
             print(f"round {number + 1}  step {step:5d}  loss {loss.item():.3f}", flush=True)
 
 
-def _rate(step: int, steps: int, warmup: int) -> float:
+def cosine_rate(step: int, steps: int, warmup: int) -> float:
+    """The factor of the learning rate: a linear warm-up, then a half cosine to 0."""
     if step < warmup:
         return (step + 1) / warmup
     return 0.5 * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup)))
 
 
-def main() -> None:
-    """Train and save."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def command_line(recipe: Any, description: str | None, train: Callable[[Any], tuple[Any, ...]]) -> None:
+    """Train and save from the command line, with an option for each field of the recipe.
+
+    Args:
+        recipe: the dataclass of the recipe.
+        description: text of ``--help``.
+        train: returns what is saved: model, tokenizer and image processor.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder of the new checkpoint")
-    for name, value in asdict(Recipe()).items():
+    for name, value in asdict(recipe()).items():
         single = not isinstance(value, tuple)
         kind = type(value) if single else int
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, nargs=None if single else "+", default=value)
     options = vars(parser.parse_args())
     out = options.pop("out")
-    options["steps"] = tuple(options["steps"])
     out.mkdir(parents=True, exist_ok=True)
-    model, tokenizer = train(Recipe(**options))
-    model.save_pretrained(out)
-    tokenizer.save_pretrained(out)
-    build_image_processor().save_pretrained(out)
+    for part in train(recipe(**{key: tuple(v) if isinstance(v, list) else v for key, v in options.items()})):
+        part.save_pretrained(out)
 
 
 if __name__ == "__main__":
-    main()
+    command_line(Recipe, __doc__, lambda recipe: (*train(recipe), build_image_processor()))

@@ -10,9 +10,7 @@ and which phrases fit it. Seeded; a few minutes on a CPU core. The result is an 
 
 from __future__ import annotations
 
-import argparse
-import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +25,7 @@ from ...hub_datasets.toy_scenes.episodes import describe, sample_episode
 from ...hub_datasets.toy_scenes.language import Phrase
 from ...hub_datasets.toy_scenes.render import box, render
 from ...hub_datasets.toy_scenes.world import ATTRIBUTES, CANVAS, Thing
-from ..demo_clip.train import build_tokenizer
+from ..demo_clip.train import build_tokenizer, command_line, cosine_rate
 
 _DEMO_CLIP = Path(__file__).parents[1] / "demo_clip"
 # The weights of DETR (Carion et al., 2020) for boxes, and the focal loss of OWL-ViT.
@@ -37,7 +35,7 @@ _ALPHA, _GAMMA = 0.3, 2.0
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides the result, beside demo-clip, the versions of the libraries and the number of threads."""
+    """All that determines the result, except demo-clip, the versions of the libraries and the number of threads."""
 
     steps: int = 600
     first_scene: int = 200_000
@@ -138,7 +136,7 @@ def loss_of(model: Any, tokenizer: CLIPTokenizer, batch: Batch) -> torch.Tensor:
 
 
 def match(logits: torch.Tensor, boxes: torch.Tensor, things: torch.Tensor, fits: torch.Tensor) -> torch.Tensor:
-    """For each thing the number of a patch of its own, such that all together cost least.
+    """For each thing the number of a distinct patch, with the least total cost.
 
     Args:
         logits, boxes: of all patches, (patches, phrases) and (patches, 4).
@@ -168,13 +166,13 @@ def focal(logits: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
 
 
 def train(recipe: Recipe) -> tuple[OwlViTForObjectDetection, CLIPTokenizer]:
-    """Train by the recipe; prints the loss now and then."""
+    """Train by the recipe and print the loss now and then; the result is in half precision."""
     torch.manual_seed(recipe.seed)
     tokenizer, model = build_tokenizer(), build_model().train()
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, betas=(0.9, 0.98)
     )
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, recipe.steps, recipe.warmup))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: cosine_rate(step, recipe.steps, recipe.warmup))
     for step in track(range(recipe.steps), "training"):
         loss = loss_of(model, tokenizer, draw_batch(recipe, step))
         optimizer.zero_grad()
@@ -184,29 +182,8 @@ def train(recipe: Recipe) -> tuple[OwlViTForObjectDetection, CLIPTokenizer]:
         schedule.step()
         if step % 50 == 0 or step == recipe.steps - 1:
             print(f"step {step:5d}  loss {loss.item():.3f}", flush=True)
-    return model.eval(), tokenizer
-
-
-def _rate(step: int, steps: int, warmup: int) -> float:
-    if step < warmup:
-        return (step + 1) / warmup
-    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup)))
-
-
-def main() -> None:
-    """Train and save, the weights in half precision."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="folder of the new checkpoint")
-    for name, value in asdict(Recipe()).items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
-    options = vars(parser.parse_args())
-    out = options.pop("out")
-    out.mkdir(parents=True, exist_ok=True)
-    model, tokenizer = train(Recipe(**options))
-    model.half().save_pretrained(out)
-    tokenizer.save_pretrained(out)
-    build_image_processor().save_pretrained(out)
+    return model.eval().half(), tokenizer
 
 
 if __name__ == "__main__":
-    main()
+    command_line(Recipe, __doc__, lambda recipe: (*train(recipe), build_image_processor()))

@@ -1,8 +1,8 @@
-"""Images opened and made ready for a model: in the calling thread, or in worker processes beside it.
+"""Decoding and preparing images, in the calling thread or in worker processes.
 
-Pillow decodes without holding the interpreter, so threads serve a CPU well. A GPU that takes hundreds of images a
-second wants more than one interpreter can prepare: then each worker process has a copy of the model without its
-weights, gets an image's file and returns what the model wants of it.
+Pillow releases the interpreter lock while it decodes, so threads are enough for a CPU. A GPU that takes hundreds of
+images a second needs worker processes: each has a copy of the model without its weights, receives the bytes of an image
+and returns the prepared image.
 """
 
 from __future__ import annotations
@@ -20,42 +20,38 @@ from .plan import DECODING_ERRORS, ScoringPlan, decode
 
 
 class Prepared(NamedTuple):
-    """An image as the model wants it, and its width and height as it was."""
+    """The model's input for an image, and the width and height of the original image."""
 
     image: Any
     size: tuple[int, int]
 
 
 class Decoder:
-    """Makes images ready.
-
-    Args:
-        workers: how many processes; 0 for none.
-    """
+    """Decodes and prepares images; `workers` is the number of worker processes, 0 for none."""
 
     def __init__(self, workers: int = 0) -> None:
         self.workers = workers
         self._pool: ProcessPoolExecutor | None = None
         self._lock = threading.Lock()
 
-    def prepare(self, model: Any, work: ScoringPlan, number: int) -> Prepared:
-        """Image number `number` of a work, prepared by the model; called from several threads.
+    def prepare(self, model: Any, plan: ScoringPlan, number: int) -> Prepared:
+        """Image number `number` of a plan, prepared by the model; called from several threads.
 
         Raises:
-            DataError: it cannot be read.
+            DataError: the image cannot be read.
             ModelError: the model cannot be sent to worker processes, or one of them died.
         """
         if not self.workers:
-            image = work.open_image(number)
+            image = plan.open_image(number)
             return Prepared(model.prepare_image(image), image.size)
         with self._lock:
             pool = self._pool_for(model)
         try:
-            prepared = pool.submit(_prepare, work.image_bytes(number)).result()
+            prepared = pool.submit(_prepare, plan.image_bytes(number)).result()
         except BrokenProcessPool as error:
             raise ModelError("a process that prepares images died; try fewer, or none: --workers 0") from error
         if isinstance(prepared, BaseException):
-            raise work.unreadable(number, prepared) from prepared
+            raise plan.unreadable(number, prepared) from prepared
         return prepared
 
     def close(self) -> None:
@@ -83,11 +79,11 @@ _model: Any = None
 def _start(content: bytes) -> None:
     global _model
     end_with_parent()
-    _model = pickle.loads(content)  # our own, from the process that started this one
+    _model = pickle.loads(content)  # pickled by the parent process
 
 
 def _prepare(content: bytes) -> Prepared | BaseException:
-    """The prepared image; what keeps it from being decoded is returned, unlike what a model's own code raises."""
+    """The prepared image, or the error in decoding it; errors in the model's own code are raised."""
     try:
         image = decode(content)
     except DECODING_ERRORS as error:

@@ -1,10 +1,9 @@
-"""Embeddings kept on the disk, so that no image or caption is encoded twice by the same model.
+"""A cache of embeddings on the disk, so that no image or caption is encoded twice by the same model.
 
-A folder for each model (its name, revision, dtype, preprocessing and settings, the kind of device and the versions of
-the libraries that compute) holds shards: ``.npz`` files with content keys and their embeddings, written whole and never
-changed. So several runs may read and write at once and lose nothing. A shard that is damaged, or does not hold rows of
-length 1 and of the width in its name, is removed and its rows are computed anew. When all shards together exceed the
-limit, those that were not used for longest go.
+Each model (its name, revision, dtype, preprocessing and settings, the kind of device and the versions of the libraries)
+has a folder of shards: ``.npz`` files with content keys and embeddings, written atomically and never changed, so that
+several runs may read and write at once. A shard that is damaged, or whose rows are not of length 1 and of the width in
+its name, is deleted and its rows are computed again. Above the size limit the least recently used shards are deleted.
 """
 
 from __future__ import annotations
@@ -27,25 +26,25 @@ import numpy as np
 from ...hub_datasets.core.examples import cache_folder
 from ...metrics.common.errors import ModelError, StorageError
 from ...metrics.common.storage import write_atomically
-from .chunks import PartStore, choice_key
+from .chunks import ChunkStore, choice_key
 from .distributed import Processes
 from .protocol import ModelInfo
 
-# Bytes of all shards; VL_ASSAY_CACHE_LIMIT, in gigabytes, sets another.
+# Gigabytes of all shards; the environment variable VL_ASSAY_CACHE_LIMIT replaces it.
 LIMIT = 10.0
 _MODEL_FILE = "model.json"
-# What reading a damaged archive may raise: a bit in a header may ask for another compression, or for all memory.
+# What reading a damaged archive may raise; one bit in a header may request another compression, or all memory.
 _DAMAGED = (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, MemoryError)
-# Half precision leaves a length of 1 within about this.
+# The tolerance of length 1 in half precision.
 _TOLERANCE = 0.02
 
-# Rows for the items at the given places, computed in a stage of the given name.
+# Computes the rows of items, given their indices and the name of the stage.
 Encode = Callable[[Sequence[int], str], np.ndarray]
 
 
 @dataclass(frozen=True)
 class CachedModel:
-    """What the cache holds of one model."""
+    """The cached embeddings of one model."""
 
     name: str
     revision: str
@@ -56,24 +55,24 @@ class CachedModel:
 
 
 class EmbeddingCache:
-    """The embeddings of one model, for one run; without a folder nothing is kept."""
+    """The cache of one model, for one run; without a folder it stores nothing."""
 
-    def __init__(self, folder: Path | None, store: PartStore, processes: Processes) -> None:
+    def __init__(self, folder: Path | None, store: ChunkStore, processes: Processes) -> None:
         self._folder = folder
         self._store = store
         self._processes = processes
         self._found: dict[str, int] = {}
 
     def embed(self, kind: str, keys: Sequence[str], encode: Encode) -> np.ndarray:
-        """Rows (n, d) for the items with these content keys: those that are kept, and `encode` for the others.
+        """Rows (n, d) for the items with these content keys, from the cache or else computed by `encode`.
 
         Args:
             kind: "images" or "captions"; also the name of the stage.
-            keys: content keys, each once.
-            encode: computes rows for the places in `keys` that it is given.
+            keys: distinct content keys.
+            encode: computes rows for indices into `keys`.
 
         Raises:
-            ModelError: the model's rows have another width than those kept, of the same model.
+            ModelError: the model's rows have another width than the cached ones.
         """
         if self._folder is None:
             return encode(range(len(keys)), kind)
@@ -99,14 +98,14 @@ class EmbeddingCache:
         return every
 
     def facts(self) -> dict[str, int]:
-        """How many embeddings were not computed, for the predictions file."""
+        """The number of embeddings taken from the cache, for the metadata of the predictions."""
         return {f"cached_{kind}": count for kind, count in self._found.items()}
 
     def _known(self, kind: str, keys: Sequence[str]) -> np.ndarray:
-        """The ``place`` of each key that is kept, and its ``row``.
+        """The index (``place``) and the row of each cached key.
 
-        The main process looks once and leaves what it found with the parts of the run: other processes, and a run
-        that goes on after an interruption, use the same, whatever the cache holds by then.
+        The main process looks them up once and stores them with the finished chunks: the other processes, and a resumed
+        run, use the same rows whatever the cache holds by then.
         """
         with self._processes.raise_on_all_ranks():
             if self._processes.is_main and self._store.load(f"known-{kind}", 0) is None:
@@ -129,7 +128,7 @@ class EmbeddingCache:
         return np.array(sorted(found.items()), [("place", np.int64), ("row", dtype, shape)])
 
     def _keep(self, kind: str, keys: Sequence[str], rows: np.ndarray) -> None:
-        """Write a shard, and make room; a full disk loses the shard but not the run."""
+        """Write a shard and enforce the size limit; on a full disk the shard is dropped and the run goes on."""
         if not self._processes.is_main or self._folder is None or not len(keys):
             return
         buffer = io.BytesIO()
@@ -141,9 +140,9 @@ class EmbeddingCache:
 
 
 def open_cache(
-    info: ModelInfo, device: str, libraries: dict[str, str], store: PartStore, processes: Processes, *, keep: bool
+    info: ModelInfo, device: str, libraries: dict[str, str], store: ChunkStore, processes: Processes, *, keep: bool
 ) -> EmbeddingCache:
-    """The cache of a model; one that keeps nothing where `keep` is False."""
+    """The cache of a model; it stores nothing if `keep` is False."""
     if not keep:
         return EmbeddingCache(None, store, processes)
     _limit()
@@ -160,22 +159,18 @@ def open_cache(
 
 
 def _describe(folder: Path, identity: dict[str, Any]) -> None:
-    """Write what a model's folder holds, if it does not say so; a damaged one may hold anything, and is emptied."""
+    """Describe a model in its folder; a folder with a damaged description is emptied first."""
     description = folder / _MODEL_FILE
-    try:
-        whole = _is_record(description.read_text(encoding="utf-8"))
-    except OSError:
-        whole = None
-    except ValueError:
-        whole = False
-    if whole is False:
+    if description.exists():
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            if isinstance(json.loads(description.read_text(encoding="utf-8"))["name"], str):
+                return
         shutil.rmtree(folder, ignore_errors=True)
-    if not whole:
-        write_atomically(description, json.dumps(identity, default=str).encode())
+    write_atomically(description, json.dumps(identity, default=str).encode())
 
 
 def cached_models() -> list[CachedModel]:
-    """What the cache holds, by model."""
+    """The models in the cache."""
     models = []
     for folder in sorted(_home().glob("*")):
         try:
@@ -189,7 +184,7 @@ def cached_models() -> list[CachedModel]:
 
 
 def clear_cache() -> int:
-    """Remove all embeddings; returns how many bytes they took."""
+    """Delete all embeddings; returns their size in bytes."""
     freed = sum(model.bytes for model in cached_models())
     shutil.rmtree(_home(), ignore_errors=True)
     return freed
@@ -208,7 +203,7 @@ def _home() -> Path:
 
 
 def _read_shard(shard: Path, wanted: dict[str, int]) -> list[tuple[str, np.ndarray]]:
-    """The wanted rows of a shard; a shard that is not what it should be is removed."""
+    """The wanted rows of a shard; an invalid shard is deleted."""
     try:
         with np.load(shard, allow_pickle=False) as content:
             keys = [key.decode() for key in content["keys"].tolist()]
@@ -236,13 +231,6 @@ def _make_room(home: Path) -> None:
             break
         total -= _size(shard)
         shard.unlink(missing_ok=True)
-
-
-def _is_record(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text)["name"], str)
-    except (ValueError, KeyError, TypeError):
-        return False
 
 
 def _size(path: Path) -> int:

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from ...hub_datasets.commands import AllowMissing, DataDir, Options, Ties, check_options, make_report, parse_options
+from ...hub_datasets.commands import (
+    AllowMissing,
+    Confidence,
+    DataDir,
+    Options,
+    Ties,
+    check_options,
+    make_report,
+    parse_options,
+)
 from ...metrics.common.errors import VLAssayError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ...hub_datasets.core.listing import BenchmarkEntry
-    from .estimate import Prediction
+    from ...metrics.evaluation import PredictionFiles
+    from .config import RunConfig
+    from .estimate import Estimate
 
 app = typer.Typer()
 
@@ -26,131 +39,153 @@ ModelName = Annotated[
 ]
 Benchmarks = Annotated[
     list[str] | None,
-    typer.Argument(help="Benchmarks, parts of them (sugarcrepe/swap_obj) or dataset folders; toy_scenes if none."),
-]
-Out = Annotated[Path | None, typer.Option(help="Folder of the results; by default vl-assay-results/<model>.")]
-BatchSize = Annotated[
-    int | None,
-    typer.Option(help="Images or texts at once; changes the speed only. By default what suits the device.", min=1),
-]
-Setting = Annotated[
-    list[str] | None,
-    typer.Option("--setting", "-s", metavar="NAME=VALUE", help="A choice of the model's family; repeatable."),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(help="Processes that prepare images; by default none on a CPU and up to 8 for a GPU.", min=0),
-]
-Compile = Annotated[
-    bool, typer.Option("--compile", help="Translate the model with torch.compile first; pays for large sets.")
-]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep embeddings (see `vl-assay cache`).")]
-CheckPrecision = Annotated[
-    int,
-    typer.Option(metavar="N", help="Count the decisions on N examples of each task that differ from float32.", min=0),
-]
-Seeds = Annotated[
-    str | None,
-    typer.Option(metavar="N,N,…", help="Seeds of the benchmarks' builders; reports show the spread over them."),
+    typer.Argument(help="Benchmarks, parts of them (sugarcrepe/swap_obj) or dataset folders; default toy_scenes."),
 ]
 Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
-Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit of the model on the Hub.")]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options that `run` and `predict` have in common; they make a `RunConfig`."""
+
+    out: Annotated[Path | None, typer.Option(help="Folder of the results; by default vl-assay-results/<model>.")] = None
+    data_dir: DataDir = None
+    allow_missing: AllowMissing = False
+    option: Options = None
+    batch_size: Annotated[
+        int | None,
+        typer.Option(help="Images or texts in a batch; affects speed only. By default what suits the device.", min=1),
+    ] = None
+    dtype: Dtype = "float32"
+    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of the model on the Hub.")] = None
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--setting", "-s", metavar="NAME=VALUE", help="A setting of the model's family; repeatable."),
+    ] = None
+    compile: Annotated[
+        bool, typer.Option("--compile", help="Compile the model with torch.compile; pays off for large sets.")
+    ] = False
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Processes that prepare images; by default 0 on a CPU and up to 8 for a GPU.", min=0),
+    ] = None
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Do not use the cache of embeddings (see `vl-assay cache`).")
+    ] = False
+    check_precision: Annotated[
+        int,
+        typer.Option(metavar="N", help="Count decisions that differ from float32, on N examples of each task.", min=0),
+    ] = 0
+    seeds: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,…", help="Seeds of the benchmarks' builders; reports show the spread over them."),
+    ] = None
+
+    def config(self) -> RunConfig:
+        """The configuration of the run."""
+        from .config import RunConfig
+
+        return RunConfig(
+            data_dir=self.data_dir,
+            options=parse_options(self.option, allow_missing=self.allow_missing),
+            batch_size=self.batch_size,
+            dtype=self.dtype,
+            revision=self.revision,
+            settings=parse_settings(self.setting),
+            compile=self.compile,
+            workers=self.workers,
+            cache=not self.no_cache,
+            check_precision=self.check_precision,
+        )
+
+    def predict(self, model: str, benchmarks: list[str] | None) -> PredictionFiles:
+        """Write the predictions of a model."""
+        from . import runner
+
+        references = benchmarks or runner.DEFAULT_BENCHMARKS
+        return runner.predict(model, references, out=self.out, seeds=_parse_seeds(self.seeds), config=self.config())
+
+
+def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Make the fields of `RunOptions` options of a command, whose parameter `options` receives an instance."""
+    hints = get_type_hints(RunOptions, include_extras=True)
+    added = [
+        Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+        for field in fields(RunOptions)
+    ]
+    own = list(signature(command, eval_str=True).parameters.values())
+
+    @wraps(command)
+    def wrapper(**values: Any) -> None:
+        command(options=RunOptions(**{field.name: values.pop(field.name) for field in fields(RunOptions)}), **values)
+
+    place = [parameter.name for parameter in own].index("options")
+    own[place : place + 1] = added
+    wrapper.__signature__ = Signature(own)  # pyright: ignore[reportAttributeAccessIssue]
+    return wrapper
 
 
 @app.command()
+@with_run_options
 def run(
     model: ModelName = "demo-clip",
     benchmarks: Benchmarks = None,
-    out: Out = None,
-    data_dir: DataDir = None,
-    allow_missing: AllowMissing = False,
-    option: Options = None,
-    batch_size: BatchSize = None,
-    dtype: Dtype = "float32",
-    revision: Revision = None,
-    setting: Setting = None,
-    compile: Compile = False,
-    workers: Workers = None,
-    no_cache: NoCache = False,
-    check_precision: CheckPrecision = 0,
-    plan: Annotated[bool, typer.Option("--plan", help="Predict time and memory from a sample, and stop.")] = False,
-    devices: Annotated[int, typer.Option(help="With --plan: how many devices like this one share the work.")] = 1,
-    seeds: Seeds = None,
+    *,
+    options: RunOptions,
+    plan: Annotated[bool, typer.Option("--plan", help="Estimate time and memory from a sample, and stop.")] = False,
+    devices: Annotated[int, typer.Option(help="With --plan: number of devices like this one.")] = 1,
     ties: Ties = None,
-    confidence: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    confidence: Confidence = 0.95,
 ) -> None:
     """Evaluate a model on benchmarks and report: predictions, tables, plots, JSON, LaTeX.
 
-    A folder of results grows: predictions that are there stay, and the report covers all of them.
+    Predictions that are in the folder stay, and the report covers all of them.
 
     Examples: `vl-assay run` · `vl-assay run mock:bag-of-words` ·
     `vl-assay run demo-clip toy_scenes/order --seeds 0,1,2` ·
     `vl-assay run openai/clip-vit-base-patch32 sugarcrepe --data-dir coco` · `vl-assay run demo-clip --plan` ·
     `torchrun --nproc_per_node 2 --no-python vl-assay run demo-clip`
     """
-    from . import runner as _runner
-    from .run import with_earlier
+    from . import runner
 
     check_options(ties=ties, confidence=confidence)
-    how = _how(data_dir, allow_missing, option, batch_size, dtype, revision, setting, compile)
     if plan:
-        prediction = _runner.plan(model, benchmarks or _runner.DEFAULT_BENCHMARKS, devices=devices, **how)
-        _print_plan(model, prediction)
+        references = benchmarks or runner.DEFAULT_BENCHMARKS
+        _print_plan(model, runner.plan(model, references, devices=devices, config=options.config()))
         return
-    how |= {"out": out, "workers": workers, "cache": not no_cache, "check_precision": check_precision}
-    files = _runner.predict(model, benchmarks or _runner.DEFAULT_BENCHMARKS, seeds=_numbers(seeds), **how)
+    files = options.predict(model, benchmarks)
     if _is_main():
-        folder = files[0].parent
-        make_report(with_earlier(files), folder, new=files, ties=ties, confidence=confidence)
+        make_report(runner.with_earlier(files), files[0].parent, new=files, ties=ties, confidence=confidence)
 
 
 @app.command("score", hidden=True)
 @app.command()
-def predict(
-    model: ModelName = "demo-clip",
-    benchmarks: Benchmarks = None,
-    out: Out = None,
-    data_dir: DataDir = None,
-    allow_missing: AllowMissing = False,
-    option: Options = None,
-    batch_size: BatchSize = None,
-    dtype: Dtype = "float32",
-    revision: Revision = None,
-    setting: Setting = None,
-    compile: Compile = False,
-    workers: Workers = None,
-    no_cache: NoCache = False,
-    check_precision: CheckPrecision = 0,
-    seeds: Seeds = None,
-) -> None:
+@with_run_options
+def predict(model: ModelName = "demo-clip", benchmarks: Benchmarks = None, *, options: RunOptions) -> None:
     """Write predictions only; `vl-assay report` evaluates them.
 
-    A run that was killed goes on when the same command is given again.
+    A run that was killed resumes when the same command is given again.
     Example: `vl-assay predict demo-clip toy_scenes --out predictions`
     """
-    from . import runner as _runner
-
-    how = _how(data_dir, allow_missing, option, batch_size, dtype, revision, setting, compile)
-    how |= {"out": out, "workers": workers, "cache": not no_cache, "check_precision": check_precision}
-    files = _runner.predict(model, benchmarks or _runner.DEFAULT_BENCHMARKS, seeds=_numbers(seeds), **how)
+    files = options.predict(model, benchmarks)
     if _is_main():
         typer.echo("\n".join(str(file) for file in files))
 
 
 @app.command("list")
 def list_(
-    what: Annotated[str | None, typer.Argument(help="benchmarks, metrics or models; all three if none.")] = None,
+    what: Annotated[str | None, typer.Argument(help="benchmarks, metrics or models; all by default.")] = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="Your own copies of the sources, together or in a folder of its name for each benchmark."),
+        typer.Option(help="Your own copies of the sources, together or in one folder for each benchmark."),
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
-    """Show the benchmarks, metrics and model families that there are. Downloads and builds nothing.
+    """List the benchmarks, metrics and model families. Downloads and builds nothing.
 
-    Each configuration of a benchmark comes with its rows and images in the split that is scored (of the newest build
-    in the cache, else as on the card), the metrics that judge it, and whether its sources are ready, to be downloaded,
-    or missing: then what is missing and where it is to be had follows.
+    For each configuration of a benchmark: its rows and images in the evaluated split (from the newest build in the
+    cache, else from the card), its metrics, and whether its sources are ready, to be downloaded, or missing; what is
+    missing follows, and where to get it.
 
     Examples: `vl-assay list` · `vl-assay list metrics` · `vl-assay list benchmarks --data-dir sources --json`
     """
@@ -192,7 +227,7 @@ def _print_benchmarks(entries: Iterable[BenchmarkEntry], console: Console) -> No
 
 @dataclass(frozen=True)
 class _FamilyEntry:
-    """A family, some of its checkpoints as `run` takes them, and what it lacks here, if anything."""
+    """A family, examples of its checkpoints as `run` takes them, and why it cannot be used, if so."""
 
     family: str
     checkpoints: list[str]
@@ -224,26 +259,26 @@ def _print_families(entries: Iterable[_FamilyEntry], console: Console) -> None:
 def reproduce(
     table: Annotated[str | None, typer.Argument(help="Its name, such as sugarcrepe-6; all are listed if none.")] = None,
     models: Annotated[
-        list[str] | None, typer.Option(metavar="LABEL", help="A row, as the table prints it; repeatable.")
+        list[str] | None, typer.Option(metavar="LABEL", help="A row of the table, by its label; repeatable.")
     ] = None,
     use: Annotated[
         list[str] | None, typer.Option(metavar="LABEL=MODEL", help="Another model for a row; repeatable.")
     ] = None,
-    predictions: Annotated[Path | None, typer.Option(help="Take the predictions in this folder; run nothing.")] = None,
+    predictions: Annotated[Path | None, typer.Option(help="Use the predictions in this folder; run nothing.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the results; by default vl-assay-results/TABLE.")] = None,
     data_dir: DataDir = None,
-    weights: Annotated[Path, typer.Option(help="Folder with weights that one must fetch (negclip.pth).")] = Path(),
+    weights: Annotated[Path, typer.Option(help="Folder with weights that you downloaded (negclip.pth).")] = Path(),
     allow_missing: AllowMissing = False,
     option: Options = None,
     dtype: Dtype = "float32",
     ties: Ties = None,
-    confidence: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    confidence: Confidence = 0.95,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
-    """Run the models of a paper's table and set our values beside those that it prints.
+    """Run the models of a paper's table and compare our values with the published ones.
 
-    Says of each whether it lies inside our interval, which models need answers from elsewhere or weights that one must
-    fetch, and why values may differ. `--predictions` on the folder of earlier results puts several runs together.
+    Reports for each published value whether it lies in our interval, which models need predictions from elsewhere or a
+    manual download of weights, and why values may differ. `--predictions` on a folder of results combines several runs.
 
     Examples: `vl-assay reproduce` · `vl-assay reproduce sugarcrepe-6 --data-dir coco --models RN50 --models ViT-B-32` ·
     `vl-assay reproduce aro-2 --data-dir aro --use XVLM=precomputed:xvlm.csv` ·
@@ -284,11 +319,11 @@ def reproduce(
 
 @app.command()
 def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Remove all of it.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all of them.")] = False,
 ) -> None:
-    """Show the embeddings that are kept on the disk, by model, or remove them.
+    """Show the cached embeddings by model, or remove them.
 
-    They stand in the folder embeddings of VL_ASSAY_CACHE; VL_ASSAY_CACHE_LIMIT, in gigabytes, is 10 by default.
+    They are in the folder embeddings of VL_ASSAY_CACHE; VL_ASSAY_CACHE_LIMIT limits them, in gigabytes (10 by default).
     Examples: `vl-assay cache` · `vl-assay cache --clear`
     """
     from rich.console import Console
@@ -304,47 +339,25 @@ def cache(
     for model in models:
         size = f"{model.bytes / 1e6:,.1f}"
         table.add_row(model.name, model.revision[:20], model.dtype, str(model.shards), size)
-    Console().print(table if models else "no embeddings are kept")
+    Console().print(table if models else "no embeddings are cached")
 
 
-def _how(
-    data_dir: Path | None,
-    allow_missing: bool,
-    option: list[str] | None,
-    batch_size: int | None,
-    dtype: str,
-    revision: str | None,
-    setting: list[str] | None,
-    compile: bool,
-) -> dict[str, Any]:
-    """The arguments that scoring and planning have in common."""
-    return {
-        "data_dir": data_dir,
-        "options": parse_options(option, allow_missing=allow_missing),
-        "batch_size": batch_size,
-        "dtype": dtype,
-        "revision": revision,
-        "settings": parse_settings(setting),
-        "compile": compile,
-    }
-
-
-def _print_plan(model: str, prediction: Prediction) -> None:
+def _print_plan(model: str, estimate: Estimate) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    title = f"{model}: {prediction.examples:,} examples, predicted from {prediction.sample:,}"
+    title = f"{model}: {estimate.examples:,} examples, estimated from {estimate.sample:,}"
     table = Table("phase", "seconds", "share", title=title, title_justify="left")
-    whole = max(prediction.total, 1e-9)
-    for phase, seconds in prediction.seconds.items():
-        seconds /= prediction.devices
+    whole = max(estimate.total, 1e-9)
+    for phase, seconds in estimate.seconds.items():
+        seconds /= estimate.devices
         table.add_row(phase, f"{seconds:,.1f}", f"{100 * seconds / whole:.0f} %")
     table.add_section()
-    table.add_row("all", f"{prediction.total:,.1f}", "")
+    table.add_row("all", f"{estimate.total:,.1f}", "")
     console = Console()
     console.print(table)
     console.print(
-        f"bound by {prediction.bound}; {prediction.memory / 1e9:,.1f} GB in use at the peak; loading comes on top",
+        f"bound by {estimate.bound}; peak memory {estimate.memory / 1e9:,.1f} GB; without loading",
         highlight=False,
     )
 
@@ -362,7 +375,7 @@ def parse_settings(pairs: list[str] | None) -> dict[str, str]:
     return settings
 
 
-def _numbers(seeds: str | None) -> list[int]:
+def _parse_seeds(seeds: str | None) -> list[int]:
     """``"0,1,2"`` → ``[0, 1, 2]``."""
     texts = [] if seeds is None else seeds.split(",")
     if not all(text.strip().isdecimal() for text in texts):

@@ -1,4 +1,4 @@
-"""Detection: the boxes of every phrase, image by image."""
+"""Detection of phrases, image by image."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...metrics.common.errors import ModelError
-from .chunks import cut_by_cost, part_size
+from .chunks import chunk_size, cut_by_cost
 from .pipeline import Pipeline
 from .plan import ScoringPlan
 from .protocol import Detections, Detector, PhraseQuery
 
-_QUERIES_PER_PART = 256
-# A box in a part's file: number of its image and of its query, then x1, y1, x2, y2 and the score.
+_QUERIES_PER_CHUNK = 256
+# Columns of a finished chunk: number of image and query, x1, y1, x2, y2, score.
 _WIDTH = 7
 
 
@@ -25,13 +25,13 @@ class _Item(NamedTuple):
     queries: list[PhraseQuery]
 
 
-def detect(model: Detector, work: ScoringPlan, stages: Pipeline) -> dict[tuple[int, PhraseQuery], Detections]:
-    """The boxes of every query of a work, by image number and query; a query that got none is there too."""
-    numbers = list(work.queries)
-    asked = [list(work.queries[number]) for number in numbers]
+def detect(model: Detector, plan: ScoringPlan, pipeline: Pipeline) -> dict[tuple[int, PhraseQuery], Detections]:
+    """The detections of every query of a plan, by image number and query, including queries without boxes."""
+    numbers = list(plan.queries)
+    asked = [list(plan.queries[number]) for number in numbers]
 
     def load(place: int) -> _Item:
-        image, size = stages.decoder.prepare(model, work, numbers[place])
+        image, size = pipeline.decoder.prepare(model, plan, numbers[place])
         return _Item(place, image, size, asked[place])
 
     def compute(batch: Sequence[_Item]) -> np.ndarray:
@@ -42,8 +42,8 @@ def detect(model: Detector, work: ScoringPlan, stages: Pipeline) -> dict[tuple[i
         return np.concatenate(rows)
 
     costs = [len(queries) for queries in asked]
-    parts = cut_by_cost(costs, part_size(sum(costs), 16, _QUERIES_PER_PART))
-    boxes = stages.run("boxes", parts, load, compute)
+    chunks = cut_by_cost(costs, chunk_size(sum(costs), 16, _QUERIES_PER_CHUNK))
+    boxes = pipeline.run("boxes", chunks, load, compute)
     found = {(number, query): [] for number, queries in zip(numbers, asked, strict=True) for query in queries}
     for row in boxes:
         place = int(row[0])

@@ -1,4 +1,4 @@
-"""The processes that share a run: one, or as many as ``torchrun`` or ``accelerate launch`` started."""
+"""The processes of a run: one, or those started by ``torchrun`` or ``accelerate launch``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...metrics.common.errors import ModelError, VLAssayError
 
 @dataclass(frozen=True)
 class Processes:
-    """This process's place among those of the run."""
+    """The rank of this process and the number of processes."""
 
     rank: int = 0
     world: int = 1
@@ -27,15 +27,12 @@ class Processes:
 
     @property
     def is_main(self) -> bool:
-        """Whether this is the process that prints and writes the results."""
+        """Whether this process prints and writes the results."""
         return self.rank == 0
 
     @contextmanager
     def raise_on_all_ranks(self) -> Iterator[None]:
-        """Go on only when every process has ended the block well; else each leaves with the first one's error.
-
-        So that no process waits for one that has failed.
-        """
+        """Raise the first process's error on all ranks if any rank fails in the block, so that none waits for it."""
         failure: VLAssayError | None = None
         try:
             yield
@@ -53,7 +50,7 @@ class Processes:
         return [None if text is None else VLAssayError(text) for text in texts]
 
     def share_token(self) -> str:
-        """A random text that all processes have in common, and no earlier or other run; they meet here."""
+        """A random string that is the same in all processes and differs between runs; a barrier."""
         tokens = [secrets.token_hex(4)]
         if self._state is not None:
             from accelerate.utils import broadcast_object_list
@@ -62,13 +59,13 @@ class Processes:
         return tokens[0]
 
     def wait(self) -> None:
-        """Wait until every process has come here."""
+        """A barrier."""
         if self._state is not None:
             self._state.wait_for_everyone()
 
 
 def join() -> Processes:
-    """Join the other processes of this run, if there are any; torch is imported only then."""
+    """Join the other processes of this run, if any; torch is imported only then."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world == 1:
         return Processes()
@@ -87,7 +84,7 @@ def join() -> Processes:
 
 
 def _leave() -> None:
-    """Part from the other processes: left to the interpreter's end, torch's threads now and then abort it."""
+    """Destroy the process group: at the interpreter's exit torch's threads would sometimes abort it."""
     import torch
 
     if torch.distributed.is_initialized():
@@ -95,10 +92,7 @@ def _leave() -> None:
 
 
 def end_with_parent() -> None:
-    """In a worker process: end when the process that started it does, even if killed, and at once at Ctrl-C.
-
-    Workers of a pool would wait for work for ever, or begin with the next.
-    """
+    """Make a worker process exit with its parent, even if that is killed, and at once on Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
 
@@ -111,13 +105,13 @@ def end_with_parent() -> None:
 
 
 def available_cpus() -> int:
-    """How many CPUs this process may use, if those that torchrun started on its machine share them."""
+    """The number of CPUs for this process, which shares them with the others of its machine."""
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(cpus // int(os.environ.get("LOCAL_WORLD_SIZE", "1")), 1)
 
 
 def default_device(rank: int) -> str:
-    """The device of a process: its GPU, Apple's, or the CPU."""
+    """The device of a process: its CUDA GPU, Apple's GPU, or the CPU."""
     try:
         import torch
     except ModuleNotFoundError:

@@ -1,154 +1,147 @@
-"""Scoring by models that read images and captions apart: dual encoders, and blind models that see no image."""
+"""Scoring by models that read images and captions separately: dual encoders and text-only baselines."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...metrics.common.errors import ModelError
 from .cache import EmbeddingCache
-from .chunks import choice_key, cut, cut_by_cost, part_size
+from .chunks import choice_key, chunk_size, cut, cut_by_cost
 from .pipeline import Pipeline
 from .plan import ScoringPlan
 from .protocol import DualEncoder, TextScorer
 
-# In single precision a cosine moves by at most 1e-6 with the batch, so the difference of two by at most 2e-6;
-# whatever lies within twice that is settled.
+# In single precision a cosine changes by at most 1e-6 with the batch, so the difference of two by at most 2e-6; twice
+# that is re-checked in float64.
 NEAR_TIE = 4e-6
-IMAGES_PER_PART = 128
-_CAPTIONS_PER_PART = 512
-_SETTLED_PER_PART = 16
+IMAGES_PER_CHUNK = 128
+_CAPTIONS_PER_CHUNK = 512
+_RECHECKED_PER_CHUNK = 16
 _TOKENISED_AT_ONCE = 1024
 # 2**22 scores, 32 MB in double precision, are computed at a time.
 _BLOCK = 2**22
 
 
 class Scores(NamedTuple):
-    """Scores of pairs (p,), float64; of each pool, float32 (images, texts); and facts for the predictions."""
+    """Scores of pairs (p,), float64; of each retrieval set, float32 (images, texts); and counts for the metadata."""
 
     pairs: np.ndarray
     pools: list[np.ndarray]
     facts: dict[str, int]
 
 
-def score_by_embeddings(model: DualEncoder, work: ScoringPlan, stages: Pipeline, cache: EmbeddingCache) -> Scores:
-    """Scores of all captions of a work as dot products of embeddings."""
-    pairs = work.captions
+def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, pipeline: Pipeline, cache: EmbeddingCache) -> Scores:
+    """Scores of all captions of a plan as dot products of embeddings."""
+    pairs = plan.captions
     tokens = prepare_texts(model.prepare_captions, pairs.texts)
     wanted = pairs.images()
 
+    def load_image(number: int) -> Any:
+        return pipeline.decoder.prepare(model, plan, number).image
+
     def encode_images(left: Sequence[int], stage: str) -> np.ndarray:
-        return stages.run(
+        return pipeline.run(
             stage,
-            cut(len(left), math.ceil(part_size(len(left), 8, IMAGES_PER_PART))),
-            lambda place: stages.decoder.prepare(model, work, int(wanted[left[place]])).image,
+            cut(len(left), math.ceil(chunk_size(len(left), 8, IMAGES_PER_CHUNK))),
+            lambda place: load_image(int(wanted[left[place]])),
             lambda batch: _one_row_each(model, batch, model.encode_images(batch)),
         )
 
     def encode_captions(left: Sequence[int], stage: str) -> np.ndarray:
         return _run_by_length(
-            stages,
+            pipeline,
             stage,
             [tokens[number] for number in left],
             [pairs.texts[number] for number in left],
             lambda batch: _one_row_each(model, batch, model.encode_captions(batch)),
         )
 
-    images = cache.embed("images", [work.images[number] for number in wanted], encode_images)
+    images = cache.embed("images", [plan.images[number] for number in wanted], encode_images)
     captions = cache.embed("captions", [_text_key(text) for text in pairs.texts], encode_captions)
-    place = np.zeros(len(work.images), np.int64)
+    place = np.zeros(len(plan.images), np.int64)
     place[wanted] = np.arange(len(wanted))
     scores = _dot(images[place[pairs.image]], captions[pairs.text])
     near = pairs.near_ties(scores, NEAR_TIE)
     if near.any():
-        exact_images = _settle(
-            stages,
-            "images",
-            pairs.image[near],
-            lambda number: stages.decoder.prepare(model, work, number).image,
-            lambda batch: model.encode_images(batch, exact=True),
+        scores[near] = _dot(
+            _recheck(pipeline, "images", pairs.image[near], load_image, partial(model.encode_images, exact=True)),
+            _recheck(
+                pipeline, "captions", pairs.text[near], tokens.__getitem__, partial(model.encode_captions, exact=True)
+            ),
         )
-        exact_captions = _settle(
-            stages,
-            "captions",
-            pairs.text[near],
-            lambda number: tokens[number],
-            lambda batch: model.encode_captions(batch, exact=True),
-        )
-        scores[near] = _dot(exact_images, exact_captions)
     pools = [_pool_scores(images[place[pool.images]], captions[pool.texts]) for pool in pairs.pools]
-    return Scores(scores, pools, settling_facts(model.max_tokens, tokens, near) | cache.facts())
+    return Scores(scores, pools, text_facts(model.max_tokens, tokens, near) | cache.facts())
 
 
-def score_blindly(model: TextScorer, work: ScoringPlan, stages: Pipeline) -> Scores:
-    """Scores of all captions of a work by a model that sees none of its images."""
-    pairs = work.captions
+def score_text_only(model: TextScorer, plan: ScoringPlan, pipeline: Pipeline) -> Scores:
+    """Scores of all captions of a plan by a model that is given no image."""
+    pairs = plan.captions
     tokens = prepare_texts(model.prepare_captions, pairs.texts)
 
     def rows(batch: Sequence[Any], exact: bool = False) -> np.ndarray:
         return as_column(model.info.name, model.score_captions(batch, exact=exact), len(batch))
 
-    captions = _run_by_length(stages, "captions", tokens, pairs.texts, rows)[:, 0]
+    captions = _run_by_length(pipeline, "captions", tokens, pairs.texts, rows)[:, 0]
     scores = captions[pairs.text]
     near = pairs.near_ties(scores, NEAR_TIE, across_images=False)
     if near.any():
-        exact = _settle(
-            stages, "captions", pairs.text[near], lambda number: tokens[number], lambda batch: rows(batch, exact=True)
-        )
+        exact = _recheck(pipeline, "captions", pairs.text[near], tokens.__getitem__, partial(rows, exact=True))
         scores[near] = exact[:, 0]
     pools = [np.tile(captions[pool.texts].astype(np.float32), (len(pool.images), 1)) for pool in pairs.pools]
-    return Scores(scores, pools, settling_facts(model.max_tokens, tokens, near))
+    return Scores(scores, pools, text_facts(model.max_tokens, tokens, near))
 
 
 def _run_by_length(
-    stages: Pipeline,
+    pipeline: Pipeline,
     stage: str,
     tokens: Sequence[Sequence[int]],
     texts: Sequence[str],
     compute: Callable[[list[Any]], np.ndarray],
 ) -> np.ndarray:
-    """Rows for texts, in their order, computed in batches of like length, which waste little on padding."""
+    """Rows for texts, in their order, computed in batches of similar length to reduce padding."""
     # The text itself makes the order total.
     by_length = sorted(range(len(tokens)), key=lambda i: (len(tokens[i]), texts[i]))
     costs = np.array([len(tokens[number]) for number in by_length])
     each = max(costs.mean(), 1.0) if len(costs) else 1.0
-    parts = cut_by_cost(costs, part_size(costs.sum(), 32 * each, _CAPTIONS_PER_PART * each))
-    found = stages.run(stage, parts, lambda place: tokens[by_length[place]], compute)
+    chunks = cut_by_cost(costs, chunk_size(costs.sum(), 32 * each, _CAPTIONS_PER_CHUNK * each))
+    found = pipeline.run(stage, chunks, lambda place: tokens[by_length[place]], compute)
     rows = np.empty_like(found)
     rows[by_length] = found
     return rows
 
 
-def _settle(
-    stages: Pipeline,
+def _recheck(
+    pipeline: Pipeline,
     what: str,
     numbers: np.ndarray,
     load: Callable[[int], Any],
     compute: Callable[[list[Any]], np.ndarray],
 ) -> np.ndarray:
-    """Rows for items, by their numbers, each different one computed alone and in double precision."""
+    """Rows for items, by their numbers; each item is computed once, in a batch of one, in float64."""
     chosen, place = np.unique(numbers, return_inverse=True)
-    parts = cut(len(chosen), _SETTLED_PER_PART)
-    stage = f"settling-{what}-{choice_key(chosen)}"
-    return stages.run(stage, parts, lambda i: load(int(chosen[i])), compute, batch_size=1)[place]
+    chunks = cut(len(chosen), _RECHECKED_PER_CHUNK)
+    stage = f"recheck-{what}-{choice_key(chosen)}"
+    return pipeline.run(stage, chunks, lambda i: load(int(chosen[i])), compute, batch_size=1)[place]
 
 
 def prepare_texts(prepare: Callable[[Sequence[str]], list[list[int]]], texts: Sequence[str]) -> list[list[int]]:
-    """The token ids of each text; some at a time, since tokenizers keep much more of a call than the ids."""
+    """The token ids of each text, tokenized in slices: tokenizers allocate much more for a call than the ids."""
     return [ids for some in cut(len(texts), _TOKENISED_AT_ONCE) for ids in prepare(texts[some.start : some.stop])]
 
 
-def settling_facts(limit: int, tokens: Sequence[Sequence[int]], near: np.ndarray) -> dict[str, int]:
-    """How many texts are longer than a model reads, and how many pairs were settled, for the predictions."""
-    return {"truncated_captions": sum(len(ids) > limit for ids in tokens), "settled_pairs": int(near.sum())}
+def text_facts(limit: int, tokens: Sequence[Sequence[int]], near: np.ndarray) -> dict[str, int]:
+    """The number of truncated texts and of pairs re-checked in float64, for the metadata of the predictions."""
+    return {"truncated_captions": sum(len(ids) > limit for ids in tokens), "rechecked_pairs": int(near.sum())}
 
 
 def as_column(model: str, scores: Any, count: int) -> np.ndarray:
-    """Scores as float64 (n, 1); `ModelError` where there are not as many as were asked for."""
+    """Scores as float64 (n, 1); `ModelError` if their number is not `count`."""
     column = np.asarray(scores, np.float64)
     if column.shape != (count,):
         raise ModelError(f"{model} gave {column.shape} scores for {count} captions")
@@ -170,7 +163,7 @@ def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _pool_scores(images: np.ndarray, captions: np.ndarray) -> np.ndarray:
-    """All dot products (images, captions), computed in double precision block by block, kept in single precision."""
+    """All dot products (images, captions), computed in float64 block by block and stored in float32."""
     scores = np.empty((len(images), len(captions)), np.float32)
     transposed = captions.T.astype(np.float64)
     for rows in cut(len(images), max(_BLOCK // max(len(captions), 1), 1)):

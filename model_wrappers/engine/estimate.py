@@ -1,4 +1,4 @@
-"""What a small sample of a run tells beforehand: how long all of it will take, and what half precision changes."""
+"""Measurements on a small sample of a run: its time and memory, and the effect of half precision."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ import numpy as np
 from ...hub_datasets.core.examples import TaskData
 from ...metrics.records.schema import MatchingRow, Row, VQARow
 from .cache import EmbeddingCache
-from .chunks import PartStore
+from .chunks import ChunkStore
 from .distributed import Processes
 from .pipeline import Pipeline
 from .plan import ScoringPlan
 from .progress import Progress
 from .protocol import Model
-from .rows import Results, score_work
+from .results import Results, score_plan
 
-# Stages by the beginning of their name, and what they spend their time on.
+# Stages by the prefix of their name, and the phase that they belong to.
 PHASES = {
     "images": "vision",
     "captions": "text",
     "pairs": "cross-attention",
     "questions": "cross-attention",
     "boxes": "detection",
-    "settling": "settling",
+    "recheck": "float64 re-check of near-ties",
 }
 
 
 @dataclass(frozen=True)
-class Prediction:
-    """What a run is expected to take.
+class Estimate:
+    """The expected time and memory of a run.
 
     Args:
-        seconds: by phase, for all devices together; "decode" is time in which the device waits for images.
-        devices: how many share the work.
-        memory: bytes of the device at the peak (of the process, on a CPU).
-        sample: how many examples it was measured on, of
-        examples: all.
+        seconds: by phase, summed over devices; "decode" is time in which the device waits for images.
+        devices: number of devices.
+        memory: peak memory of the device in bytes (of the process, on a CPU).
+        sample: number of examples in the sample.
+        examples: number of examples in the run.
     """
 
     seconds: dict[str, float]
@@ -54,78 +54,78 @@ class Prediction:
 
     @property
     def total(self) -> float:
-        """Seconds from the first image to the last score; loading the model and the data come on top."""
+        """Seconds from the first image to the last score, without loading the model and the data."""
         return sum(self.seconds.values()) / self.devices
 
     @property
     def bound(self) -> str:
-        """The phase that takes most of the time."""
+        """The phase that takes the most time."""
         return max(self.seconds, key=lambda phase: self.seconds[phase], default="nothing")
 
 
-def predict(model: Model, tasks: list[TaskData], *, batch_size: int, devices: int = 1, size: int = 64) -> Prediction:
-    """Score a sample of every task twice, the first time to warm up, and scale what the second took.
+def estimate(model: Model, tasks: list[TaskData], *, batch_size: int, devices: int = 1, size: int = 64) -> Estimate:
+    """Score a sample of every task twice, first to warm up, and scale the times of the second pass.
 
     Args:
         model: a loaded model.
-        tasks: what the run would score.
+        tasks: the tasks of the run.
         batch_size: as in the run.
-        devices: how many devices would share the work.
-        size: examples of each task to measure on.
+        devices: number of devices like this one.
+        size: number of examples of each task in the sample.
     """
-    work, sampled = ScoringPlan(tasks), ScoringPlan(sample(tasks, size))
+    plan, sampled = ScoringPlan(tasks), ScoringPlan(sample(tasks, size))
     _score(model, sampled, batch_size)
-    stages, _ = _score(model, sampled, batch_size)
+    pipeline, _ = _score(model, sampled, batch_size)
     factors = {
-        "images": _ratio(len(work.captions.images()), len(sampled.captions.images())),
-        "captions": _ratio(len(work.captions.texts), len(sampled.captions.texts)),
-        "pairs": _ratio(len(work.captions), len(sampled.captions)),
-        "questions": _ratio(len(work.questions), len(sampled.questions)),
-        "boxes": _ratio(sum(map(len, work.queries.values())), sum(map(len, sampled.queries.values()))),
-        "settling": _ratio(len(work.captions.image), len(sampled.captions.image)),
+        "images": _ratio(len(plan.captions.images()), len(sampled.captions.images())),
+        "captions": _ratio(len(plan.captions.texts), len(sampled.captions.texts)),
+        "pairs": _ratio(len(plan.captions), len(sampled.captions)),
+        "questions": _ratio(len(plan.questions), len(sampled.questions)),
+        "boxes": _ratio(sum(map(len, plan.queries.values())), sum(map(len, sampled.queries.values()))),
+        "recheck": _ratio(len(plan.captions.image), len(sampled.captions.image)),
     }
     seconds: dict[str, float] = {}
-    for stage, spent in stages.seconds.items():
+    for stage, spent in pipeline.seconds.items():
         kind = stage.partition("-")[0]
         phase, factor = PHASES[kind], factors[kind]
         seconds["decode"] = seconds.get("decode", 0.0) + spent["waiting"] * factor
         seconds[phase] = seconds.get(phase, 0.0) + (spent["total"] - spent["waiting"]) * factor
     examples = sum(len(task.examples) for task in tasks)
     measured = sum(len(task.examples) for task in sampled.tasks)
-    return Prediction(seconds, devices, peak_memory(), measured, examples)
+    return Estimate(seconds, devices, peak_memory(), measured, examples)
 
 
 def changed_decisions(
     model: Model, exact: Model, tasks: list[TaskData], *, batch_size: int, size: int
 ) -> dict[str, int]:
-    """How many of a sample of examples a model decides otherwise than the same model in single precision.
+    """Count the examples of a sample on which a model and its float32 version decide differently.
 
     Args:
         model: in the precision of the run.
         exact: in float32.
-        tasks: what the run scores; examples of matching and of answers are compared.
+        tasks: the tasks of the run; only matching and vqa are compared.
         batch_size: as in the run.
-        size: examples of each task.
+        size: number of examples of each task in the sample.
 
     Returns:
-        ``precision_sample``, the number of examples compared, and ``precision_changes``, those decided otherwise.
+        ``precision_sample``, the number of examples compared, and ``precision_changes``, those that differ.
     """
     tasks = sample([task for task in tasks if task.task.task_type in ("matching", "vqa")], size)
     sides = []
     for each in (model, exact):
         _, results = _score(each, ScoringPlan(tasks), batch_size)
-        sides.append([_decisions(row) for number in range(len(tasks)) for row in results.rows(number) if row.is_scored])
+        sides.append([decisions(row) for number in range(len(tasks)) for row in results.rows(number) if row.is_scored])
     changes = sum(ours != theirs for ours, theirs in zip(*sides, strict=True))
     return {"precision_sample": len(sides[0]), "precision_changes": changes}
 
 
 def sample(tasks: list[TaskData], size: int) -> list[TaskData]:
-    """The tasks with `size` examples each, evenly spread over them; a retrieval set shrinks in both directions."""
+    """The tasks with `size` evenly spaced examples each; a retrieval set loses images and captions."""
     return [dataclasses.replace(task, examples=_spread(task.examples, size)) for task in tasks]
 
 
 def peak_memory() -> int:
-    """Bytes that were in use at the peak: on the GPU where there is one, else by this process."""
+    """Peak memory in bytes: of the GPU, if there is one, else of this process."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         return torch.cuda.max_memory_allocated()
@@ -133,16 +133,16 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
 
 
-def _score(model: Model, work: ScoringPlan, batch_size: int) -> tuple[Pipeline, Results]:
-    """Score a work by this process alone, keeping nothing."""
+def _score(model: Model, plan: ScoringPlan, batch_size: int) -> tuple[Pipeline, Results]:
+    """Score a plan in this process, without a cache."""
     with tempfile.TemporaryDirectory() as folder:
-        store = PartStore(Path(folder))
-        stages = Pipeline(model.info.name, store, Processes(), Progress(show=False), batch_size)
-        return stages, score_work(model, work, stages, EmbeddingCache(None, store, Processes()))[0]
+        store = ChunkStore(Path(folder))
+        pipeline = Pipeline(model.info.name, store, Processes(), Progress(show=False), batch_size)
+        return pipeline, score_plan(model, plan, pipeline, EmbeddingCache(None, store, Processes()))[0]
 
 
-def _decisions(row: Row) -> Any:
-    """All that a metric could make of a row: the order of the texts of each image and of the images of each text."""
+def decisions(row: Row) -> Any:
+    """What the metrics depend on: the order of the texts of each image and of the images of each text."""
     if isinstance(row, VQARow):
         return None if row.score is None else np.sign(row.score)
     if not isinstance(row, MatchingRow) or row.scores is None:

@@ -1,4 +1,4 @@
-"""Which models there are: families found by listing modules, demo checkpoints by listing folders."""
+"""Discovery of models: families by listing modules, demo checkpoints by listing folders."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 
 from ...metrics.common.errors import ModelError, UnknownNameError
 from .protocol import LoadOptions, Model
+from .results import PredictionsSource
 
 _FAMILIES = Path(__file__).parents[1]
-_PACKAGE = __package__.rpartition(".")[0]
+_PACKAGE = __name__.removesuffix(".engine.families")
 
 
 def family_names() -> list[str]:
@@ -22,7 +23,7 @@ def family_names() -> list[str]:
 
 
 def get_family(name: str) -> Any:
-    """The module of a family; `UnknownNameError` lists the known ones, `ModelError` says what it lacks."""
+    """The module of a family; `UnknownNameError` lists the known ones, `ModelError` names a missing library."""
     if name not in family_names():
         raise UnknownNameError("model family", name, family_names())
     try:
@@ -39,12 +40,12 @@ def get_family(name: str) -> Any:
         ) from error
     for needed in ("load", "MODEL_TYPES", "CHECKPOINTS"):
         if not hasattr(family, needed):
-            raise ModelError(f"the family {name} has no {needed}; CONTRIBUTING says what a family is made of")
+            raise ModelError(f"the family {name} has no {needed}; see CONTRIBUTING.md")
     return family
 
 
 def families_of(model_type: str) -> list[str]:
-    """The families that answer for a ``model_type``; those whose libraries are not installed cannot be asked."""
+    """The families that load a ``model_type``, without those whose libraries are not installed."""
     found = []
     for name in family_names():
         with suppress(ModelError):
@@ -54,7 +55,7 @@ def families_of(model_type: str) -> list[str]:
 
 
 def demo_names() -> list[str]:
-    """The names of the checkpoints that come with the package."""
+    """The names of the demo checkpoints, which are part of the package."""
     return sorted(path.parent.name.replace("_", "-") for path in _FAMILIES.glob("demo_*/config.json"))
 
 
@@ -63,16 +64,16 @@ def checkpoint_path(name: str) -> str:
     return str(_FAMILIES / name.replace("-", "_")) if name in demo_names() else name
 
 
-def load_model(name: str, options: LoadOptions | None = None) -> Model:
+def load_model(name: str, options: LoadOptions | None = None) -> Model | PredictionsSource:
     """Load a model by name.
 
     Args:
         name: a demo checkpoint (``"demo-clip"``), a local folder, a Hub repository, or any of them after
             ``family:``, such as ``"clip:openai/clip-vit-base-patch32"`` or ``"mock:oracle"``.
-        options: how to load it.
+        options: device, dtype, revision, settings.
 
     Raises:
-        ModelError: not found, incomplete, or of no family here; the message says which.
+        ModelError: not found, incomplete, or of an unknown model type.
     """
     options = options or LoadOptions()
     family, separator, checkpoint = name.partition(":")
@@ -93,8 +94,8 @@ def load_model(name: str, options: LoadOptions | None = None) -> Model:
         types[known] = ", ".join(module.MODEL_TYPES)
     answers = "; ".join([*(f"{known} ({listed})" for known, listed in types.items() if listed), *unusable])
     raise ModelError(
-        f"{name} is a {model_type!r} checkpoint and no family answers for that type; families and types: {answers}. "
-        "Name one to try it all the same: family:checkpoint"
+        f"{name} is a {model_type!r} checkpoint and no family loads that type; families and types: {answers}. "
+        "Name a family to try it anyway: family:checkpoint"
     )
 
 
@@ -123,6 +124,6 @@ def _download_config(name: str, options: LoadOptions) -> Path:
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(
-            f"unknown model {name!r}: no folder of that name here, and not to be had from the Hub ({reason}). "
+            f"unknown model {name!r}: no such folder, and not found on the Hub ({reason}). "
             f"Known without the Hub: {known}"
         ) from error

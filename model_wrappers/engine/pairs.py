@@ -1,4 +1,4 @@
-"""Scoring by models that read image and text together: image by image, with all the texts that one wants."""
+"""Scoring by models that read image and text together: image by image, each with all its texts."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...metrics.common.errors import ModelError
-from .chunks import choice_key, cut_by_cost, part_size
-from .embeddings import IMAGES_PER_PART, Scores, as_column, prepare_texts, settling_facts
+from .chunks import choice_key, chunk_size, cut_by_cost
+from .embeddings import IMAGES_PER_CHUNK, Scores, as_column, prepare_texts, text_facts
 from .pipeline import Pipeline
 from .plan import Pairs, ScoringPlan
 from .protocol import CrossEncoder, PairScorer, VQAModel
 
-# Scores here are differences of logits, which may be large and near each other: they lose more digits than cosines.
+# Scores are differences of logits here, which may be large and close together, so rounding costs more digits than in
+# cosines.
 NEAR_TIE_OF_LOGITS = 1e-4
-# Of an image with thousands of captions, as in retrieval, so many are scored at a time.
+# The texts of one image are split into items of this size, since retrieval has thousands.
 _TEXTS_PER_ITEM = 256
-# An image costs about as much as so many of its texts.
+# Cost of encoding an image, in texts.
 _IMAGE_COST = 4
 
 
@@ -30,78 +31,76 @@ class _Item(NamedTuple):
     texts: list[Any]
 
 
-def score_by_pairs(model: PairScorer, work: ScoringPlan, stages: Pipeline) -> Scores:
-    """Scores of all captions of a work by a model that is shown one image at a time."""
+def score_by_pairs(model: PairScorer, plan: ScoringPlan, pipeline: Pipeline) -> Scores:
+    """Scores of all captions of a plan by a `PairScorer`."""
 
     def compute(batch: Sequence[_Item]) -> np.ndarray:
         scores = [as_column(model.info.name, model.score(item.image, item.texts), len(item.texts)) for item in batch]
         return np.concatenate(scores)
 
-    pairs = work.captions
-    found = _run(stages, "pairs", pairs, work.open_image, pairs.texts, compute)
+    pairs = plan.captions
+    found = _run(pipeline, "pairs", pairs, plan.open_image, pairs.texts, compute)
     return Scores(*pairs.split(found), {})
 
 
-def score_by_crossing(model: CrossEncoder, work: ScoringPlan, stages: Pipeline) -> Scores:
-    """Scores of all captions of a work by a model that reads image and caption together; images are encoded once."""
-    tokens = prepare_texts(model.prepare_captions, work.captions.texts)
+def score_by_matching(model: CrossEncoder, plan: ScoringPlan, pipeline: Pipeline) -> Scores:
+    """Scores of all captions of a plan by a `CrossEncoder`."""
+    tokens = prepare_texts(model.prepare_captions, plan.captions.texts)
 
     def near(scores: np.ndarray) -> np.ndarray:
-        return work.captions.near_ties(scores, NEAR_TIE_OF_LOGITS)
+        return plan.captions.near_ties(scores, NEAR_TIE_OF_LOGITS)
 
-    return _score_settled(model, work, stages, "pairs", work.captions, tokens, model.match, near)
+    return _score_and_recheck(model, plan, pipeline, "pairs", plan.captions, tokens, model.match, near)
 
 
-def score_answers(model: VQAModel, work: ScoringPlan, stages: Pipeline) -> Scores:
-    """Scores of all questions of a work: above 0 for yes, below for no."""
-    tokens = prepare_texts(model.prepare_questions, work.questions.texts)
+def score_answers(model: VQAModel, plan: ScoringPlan, pipeline: Pipeline) -> Scores:
+    """Scores of all questions of a plan: above 0 for yes, below 0 for no."""
+    tokens = prepare_texts(model.prepare_questions, plan.questions.texts)
 
     def near(scores: np.ndarray) -> np.ndarray:
         return np.abs(scores) <= NEAR_TIE_OF_LOGITS
 
-    return _score_settled(model, work, stages, "questions", work.questions, tokens, model.answer, near)
+    return _score_and_recheck(model, plan, pipeline, "questions", plan.questions, tokens, model.answer, near)
 
 
-def _score_settled(
+def _score_and_recheck(
     model: CrossEncoder | VQAModel,
-    work: ScoringPlan,
-    stages: Pipeline,
+    plan: ScoringPlan,
+    pipeline: Pipeline,
     stage: str,
     pairs: Pairs,
     tokens: Sequence[Sequence[int]],
-    judge: Callable[..., np.ndarray],
-    undecided: Callable[[np.ndarray], np.ndarray],
+    score: Callable[..., np.ndarray],
+    near_ties: Callable[[np.ndarray], np.ndarray],
 ) -> Scores:
     def compute(batch: Sequence[_Item], exact: bool = False) -> np.ndarray:
         features = model.encode_images([item.image for item in batch], exact=exact)
         texts = [ids for item in batch for ids in item.texts]
         images = [number for number, item in enumerate(batch) for _ in item.texts]
         scores = np.empty((len(texts), 1))
-        # Texts of like length share a batch, whatever image they belong to.
+        # Texts of similar length share a batch, also across images.
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        for some in (order[i : i + 4 * stages.batch_size] for i in range(0, len(order), 4 * stages.batch_size)):
-            if exact:
-                some_scores = [judge(features, [images[i]], [texts[i]], exact=True)[0] for i in some]
-            else:
-                some_scores = judge(features, [images[i] for i in some], [texts[i] for i in some])
-            scores[some] = as_column(model.info.name, some_scores, len(some))
+        size = 1 if exact else 4 * pipeline.batch_size
+        for some in (order[start : start + size] for start in range(0, len(order), size)):
+            found = score(features, [images[i] for i in some], [texts[i] for i in some], exact=exact)
+            scores[some] = as_column(model.info.name, found, len(some))
         return scores
 
     def load(number: int) -> Any:
-        return stages.decoder.prepare(model, work, number).image
+        return pipeline.decoder.prepare(model, plan, number).image
 
-    found = _run(stages, stage, pairs, load, tokens, compute)
+    found = _run(pipeline, stage, pairs, load, tokens, compute)
     scores, pools = pairs.split(found)
-    near = undecided(scores)
+    near = near_ties(scores)
     if near.any():
         chosen = Pairs(pairs.texts, pairs.image[near], pairs.text[near], np.empty((0, 2), np.int64), [])
-        settling = f"settling-{stage}-{choice_key(chosen.image, chosen.text)}"
-        scores[near] = _run(stages, settling, chosen, load, tokens, partial(compute, exact=True), batch_size=1)
-    return Scores(scores, pools, settling_facts(model.max_tokens, tokens, near))
+        recheck = f"recheck-{stage}-{choice_key(chosen.image, chosen.text)}"
+        scores[near] = _run(pipeline, recheck, chosen, load, tokens, partial(compute, exact=True), batch_size=1)
+    return Scores(scores, pools, text_facts(model.max_tokens, tokens, near))
 
 
 def _run(
-    stages: Pipeline,
+    pipeline: Pipeline,
     stage: str,
     pairs: Pairs,
     load: Callable[[int], Any],
@@ -110,9 +109,9 @@ def _run(
     *,
     batch_size: int | None = None,
 ) -> np.ndarray:
-    """Scores (p,) of all pairs, in their order and then those of the pools; equal pairs are scored once.
+    """Scores (p,) of all pairs, in their order, followed by those of the pools; equal pairs are scored once.
 
-    `compute` gives the scores (n, 1), float64, of the images of a batch with their texts, one after the other.
+    `compute` returns the scores (n, 1), float64, of the texts of a batch of items, one after the other.
     """
     if not len(pairs):
         return np.empty(0)
@@ -129,9 +128,9 @@ def _run(
         return _Item(load(int(wanted[0, start])), [texts[text] for text in wanted[1, start:end]])
 
     costs = [_IMAGE_COST + end - start for start, end in items]
-    found = stages.run(
+    found = pipeline.run(
         stage,
-        cut_by_cost(costs, part_size(sum(costs), 4 * (_IMAGE_COST + 2), IMAGES_PER_PART * (_IMAGE_COST + 2))),
+        cut_by_cost(costs, chunk_size(sum(costs), 4 * (_IMAGE_COST + 2), IMAGES_PER_CHUNK * (_IMAGE_COST + 2))),
         load_item,
         compute,
         batch_size=batch_size,

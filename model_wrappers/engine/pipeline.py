@@ -1,4 +1,4 @@
-"""One stage of a run after another: items loaded ahead in threads, computed in batches, kept in parts."""
+"""The stages of a run: items are prefetched in threads, computed in batches and stored in chunks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from ...metrics.common.errors import ModelError
 from ._decoding import Decoder
-from .chunks import Claims, Part, PartStore, Save, cut, run_parts
+from .chunks import Chunk, ChunkStore, Claims, Save, cut, run_chunks
 from .distributed import Processes
 from .progress import Progress
 
@@ -26,20 +26,19 @@ Item = TypeVar("Item")
 
 
 class Pipeline:
-    """Runs stages of work for a scorer: in parts, resumable, shared among processes, with a progress bar each.
+    """Runs stages: in chunks, resumable, shared among processes, each with a progress bar.
 
     Attributes:
-        batch_size: how many items a scorer takes at once. Where the device's memory does not hold that many, batches
-            are halved from then on.
-        decoder: makes images ready.
-        seconds: how long this process spent in each stage, and of that waiting for items to be loaded; and how many
-            items it went through.
+        batch_size: number of items in a batch; halved for the rest of the run when the device runs out of memory.
+        decoder: prepares images.
+        seconds: for each stage the seconds in this process, those of them spent waiting for items, and the number of
+            items.
     """
 
     def __init__(
         self,
         model: str,
-        store: PartStore,
+        store: ChunkStore,
         processes: Processes,
         progress: Progress,
         batch_size: int = 32,
@@ -56,61 +55,61 @@ class Pipeline:
     def run(
         self,
         name: str,
-        parts: Sequence[Part],
+        chunks: Sequence[Chunk],
         load: Callable[[int], Item],
         compute: Callable[[list[Item]], np.ndarray],
         *,
         batch_size: int | None = None,
     ) -> np.ndarray:
-        """The rows that `compute` gives for all items of all parts, in order.
+        """The rows that `compute` returns for the items of all chunks, in order.
 
         Args:
-            name: of the stage, for the progress bar and the files of the parts.
-            parts: ranges of item numbers.
+            name: the name of the stage, for the progress bar and the files of the chunks.
+            chunks: ranges of item numbers.
             load: makes an item from its number; called ahead of time, in threads.
-            compute: rows for a batch of items; a batch never reaches over the end of a part.
-            batch_size: items in a batch; by default that of the stages.
+            compute: returns the rows of a batch of items, all of the same chunk.
+            batch_size: replaces the batch size of the pipeline.
 
         Raises:
-            ModelError: `compute` gave NaN or infinity; such a part is not kept.
+            ModelError: `compute` returned NaN or infinity; such a chunk is not stored.
         """
         clock = {"total": 0.0, "waiting": 0.0, "items": 0}
 
-        def compute_parts(own: Claims, left: int, save: Save) -> None:
-            if left < len(parts):
-                self._progress.say(f"{name}: going on; some of the {len(parts)} parts were finished before")
-            items_left = sum(map(len, parts)) * left // max(len(parts), 1) // self._processes.world
+        def compute_own(own: Claims, left: int, save: Save) -> None:
+            if left < len(chunks):
+                self._progress.say(f"{name}: resuming; some of the {len(chunks)} chunks are finished")
+            items_left = sum(map(len, chunks)) * left // max(len(chunks), 1) // self._processes.world
             threads = max(_DECODING_THREADS, 2 * self.decoder.workers)
             window = max(2 * (batch_size or self.batch_size), threads)
             with self._progress.bar(name, items_left) as advance, _ahead(load, own, window, threads) as loaded:
-                for number, part, items in loaded:
+                for number, chunk, items in loaded:
                     timed = _timed(items, clock)
-                    save(number, self._compute_part(name, part, timed, compute, advance, batch_size))
-                    clock["items"] += len(part)
+                    save(number, self._compute_chunk(name, chunk, timed, compute, advance, batch_size))
+                    clock["items"] += len(chunk)
 
         start = time.perf_counter()
-        finished = run_parts(self._store, name, parts, self._processes, compute_parts)
+        finished = run_chunks(self._store, name, chunks, self._processes, compute_own)
         clock["total"] = time.perf_counter() - start
         self.seconds[name] = {key: round(value, 3) for key, value in clock.items()}
         return np.concatenate(finished) if finished else np.empty((0, 0))
 
-    def _compute_part(
+    def _compute_chunk(
         self,
         name: str,
-        part: Part,
+        chunk: Chunk,
         items: Iterator[Item],
         compute: Callable[[list[Item]], np.ndarray],
         advance: Callable[[int], None],
         batch_size: int | None,
     ) -> np.ndarray:
         rows = []
-        for batch in cut(len(part), batch_size or self.batch_size):
+        for batch in cut(len(chunk), batch_size or self.batch_size):
             rows.append(self._compute_batch(list(islice(items, len(batch))), compute, batch_size is None))
             advance(len(batch))
             if not np.isfinite(rows[-1]).all():
                 raise ModelError(
                     f"{self._model} gave NaN or infinity in the stage {name}, first among its items "
-                    f"{part[batch[0]]} to {part[batch[-1]]}; no predictions file was written. Half precision may "
+                    f"{chunk[batch[0]]} to {chunk[batch[-1]]}; no predictions file was written. Half precision may "
                     "overflow: try --dtype float32; else the checkpoint is broken"
                 )
         return np.concatenate(rows)
@@ -118,19 +117,19 @@ class Pipeline:
     def _compute_batch(
         self, batch: list[Any], compute: Callable[[list[Any]], np.ndarray], may_shrink: bool
     ) -> np.ndarray:
-        """The rows of a batch, in smaller batches from here on where the device's memory does not hold it."""
+        """The rows of a batch; when the device runs out of memory, in smaller batches from then on."""
         try:
             return compute(batch)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
-            # A single image may still have many texts, which a scorer takes by the batch size.
+            # A single image may still have many texts, which are batched by the batch size.
             if not may_shrink or (len(batch) == 1 and self.batch_size == 1):
                 raise ModelError(
                     f"{self._model} does not fit into the device's memory even with one item at a time ({error}); "
                     "try --dtype bfloat16, a smaller model or a larger device"
                 ) from None
-        # Outside the handler, whose traceback holds on to the tensors of the failed attempt.
+        # Outside the handler, whose traceback references the tensors of the failed attempt.
         free_memory()
         half = (len(batch) + 1) // 2
         self.batch_size = min(self.batch_size, half) if len(batch) > 1 else self.batch_size // 2
@@ -143,12 +142,12 @@ class Pipeline:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that a device, or the machine, has no memory left."""
+    """Whether an error means that the device or the machine is out of memory."""
     return isinstance(error, MemoryError) or "out of memory" in str(error) or "can't allocate memory" in str(error)
 
 
 def free_memory() -> None:
-    """Give back what torch keeps in reserve."""
+    """Release the memory that torch has cached."""
     gc.collect()
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
@@ -158,15 +157,15 @@ def free_memory() -> None:
 @contextmanager
 def _ahead(
     load: Callable[[int], Item], claims: Claims, window: int, threads: int
-) -> Iterator[Iterator[tuple[int, Part, Iterator[Item]]]]:
-    """The parts with their items, loaded in threads, at most `window` of them ahead of their use.
+) -> Iterator[Iterator[tuple[int, Chunk, Iterator[Item]]]]:
+    """The chunks with their items, at most `window` of which are prefetched in threads.
 
-    No part is claimed but the next one, so that other processes find work to the end. The items of a part must be used
-    up before the next part is asked for.
+    Only the next chunk is claimed ahead, so that other processes find work to the end. The items of a chunk must be
+    consumed before the next chunk is requested.
     """
     with ThreadPoolExecutor(threads) as pool:
         waiting: deque[Future[Item]] = deque()
-        claimed: deque[tuple[int, Part]] = deque()  # the part in use, and perhaps the next
+        claimed: deque[tuple[int, Chunk]] = deque()  # the chunk in use, and perhaps the next
         unsubmitted: Iterator[int] = iter(())  # items of the last of them
 
         def fill() -> None:
@@ -182,27 +181,27 @@ def _ahead(
                 claimed.append(following)
                 unsubmitted = iter(following[1])
 
-        def items(part: Part) -> Iterator[Item]:
-            for _ in part:
+        def items(chunk: Chunk) -> Iterator[Item]:
+            for _ in chunk:
                 fill()
                 yield waiting.popleft().result()
 
-        def parts() -> Iterator[tuple[int, Part, Iterator[Item]]]:
+        def chunks() -> Iterator[tuple[int, Chunk, Iterator[Item]]]:
             fill()
             while claimed:
-                number, part = claimed[0]
-                yield number, part, items(part)
+                number, chunk = claimed[0]
+                yield number, chunk, items(chunk)
                 claimed.popleft()
                 fill()
 
         try:
-            yield parts()
+            yield chunks()
         finally:
             pool.shutdown(cancel_futures=True)
 
 
 def _timed(items: Iterator[Item], clock: dict[str, float]) -> Iterator[Item]:
-    """The same items; adds to the clock how long they let one wait."""
+    """The same items; the time spent waiting for them is added to the clock."""
     while True:
         start = time.perf_counter()
         try:

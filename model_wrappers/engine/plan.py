@@ -1,4 +1,4 @@
-"""What is to be scored: every image and text of a run once, and what the examples want of them."""
+"""The scoring plan of a run: deduplicates images and texts across tasks."""
 
 from __future__ import annotations
 
@@ -20,24 +20,26 @@ DECODING_ERRORS = (OSError, SyntaxError, ValueError, Image.DecompressionBombErro
 
 
 class RetrievalSet(NamedTuple):
-    """A retrieval set: each of its images with each of its texts, by their numbers; both int arrays."""
+    """A retrieval set: the cross product of images (i,) and texts (t,), by number, both int64.
+
+    `correct` has for each image the indices of its own texts in `texts`.
+    """
 
     images: np.ndarray
     texts: np.ndarray
-    # For each image the places of its own texts in `texts`.
     correct: list[list[int]]
 
 
 @dataclass
 class Pairs:
-    """Images with texts: captions to match, or questions to answer.
+    """Pairs of image and text: captions to match, or questions to answer.
 
     Attributes:
-        texts: each once, in order of first use.
-        image, text: for each pair the number of its image in the work and of its text, int (p,).
-        shapes: for each example (images, texts), int (e, 2); its pairs follow one another.
-        starts: for each example the place of its first pair, int (e,).
-        pools: retrieval sets, beside the pairs.
+        texts: the distinct texts, in order of first use.
+        image, text: the numbers of image and text of each pair, int64 (p,).
+        shapes: the numbers of images and texts of each example, int64 (e, 2); its pairs are consecutive.
+        starts: the index of the first pair of each example, int64 (e,).
+        pools: retrieval sets, in addition to the pairs.
     """
 
     texts: list[str]
@@ -51,38 +53,37 @@ class Pairs:
         self.starts = np.cumsum(sizes) - sizes
 
     def __len__(self) -> int:
-        """How many scores are wanted, those of the pools included."""
+        """The number of scores, including those of the pools."""
         return len(self.image) + sum(len(pool.images) * len(pool.texts) for pool in self.pools)
 
     def images(self) -> np.ndarray:
-        """The numbers of all images that some score wants, ascending."""
+        """The sorted numbers of all images in a pair or pool."""
         return np.unique(np.concatenate([self.image, *(pool.images for pool in self.pools)]))
 
     def everything(self) -> tuple[np.ndarray, np.ndarray]:
-        """Image and text of each pair, those of the pools behind the others, pool by pool and row by row."""
+        """Image and text of each pair, followed by those of the pools, pool by pool in row-major order."""
         images = [self.image, *(np.repeat(pool.images, len(pool.texts)) for pool in self.pools)]
         texts = [self.text, *(np.tile(pool.texts, len(pool.images)) for pool in self.pools)]
         return np.concatenate(images), np.concatenate(texts)
 
     def split(self, scores: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Scores of `everything`: those of the pairs (p,), and float32 (images, texts) of each pool."""
+        """Split scores of `everything` into those of the pairs (p,) and float32 (images, texts) of each pool."""
         sizes = [len(self.image), *(len(pool.images) * len(pool.texts) for pool in self.pools)]
         pairs, *pools = np.split(scores, np.cumsum(sizes)[:-1])
         shaped = [own.reshape(len(pool.images), -1) for own, pool in zip(pools, self.pools, strict=True)]
         return pairs, [own.astype(np.float32) for own in shaped]
 
     def matrix(self, scores: np.ndarray, example: int) -> np.ndarray:
-        """The scores (images, texts) of one example, of those of the pairs (p,)."""
+        """The scores (images, texts) of one example, from the scores of the pairs (p,)."""
         rows, columns = self.shapes[example]
         start = self.starts[example]
         return scores[start : start + rows * columns].reshape(rows, columns)
 
     def near_ties(self, scores: np.ndarray, margin: float, *, across_images: bool = True) -> np.ndarray:
-        """Which pairs belong to an example two of whose scores are within `margin`, bool (p,).
+        """Mask (p,) of the pairs of examples with two scores within `margin`.
 
-        Compared are the texts of one image and, unless the scores know no images, the images of one text, as the
-        metrics do. The margin grows with scores above 1, as rounding does. Pools are left out: among a hundred million
-        scores there always are some.
+        As in the metrics, the texts of one image are compared and, with `across_images`, the images of one text. The
+        margin is relative for scores above 1, as rounding is. Pools are ignored: in 10^8 scores some are always close.
         """
         near = np.zeros(len(scores), bool)
         for rows, columns in np.unique(self.shapes, axis=0):
@@ -100,17 +101,17 @@ class Pairs:
 
 
 class ScoringPlan:
-    """The different images and texts of some tasks, and all that their examples want of them.
+    """The distinct images and texts of some tasks, and the pairs, pools and phrase queries to score.
 
     Examples with a missing image are left out.
 
     Attributes:
         tasks: the tasks, as given.
-        images: content keys, each once, in order of first use.
+        images: distinct content keys, in order of first use.
         captions: the pairs of matching tasks, and the pools of retrieval tasks.
-        questions: the pairs of tasks that ask questions.
-        places: for each task which of the examples of these pairs are its own; of a retrieval task, which of the pools.
-        queries: for each image number the phrases to find on it, each once, for detection tasks.
+        questions: the pairs of vqa tasks.
+        places: for each task the range of its examples in these pairs; for a retrieval task the range of its pools.
+        queries: for each image number its distinct phrase queries, for detection tasks.
     """
 
     def __init__(self, tasks: list[TaskData]) -> None:
@@ -150,7 +151,7 @@ class ScoringPlan:
         return self._numbers[key]
 
     def summary(self) -> str:
-        """What is to be done, in a line."""
+        """The size of the plan, in one line."""
         examples = sum(len(task.examples) for task in self.tasks)
         written = sum(len(example.captions) for task in self.tasks for example in task.examples)
         texts = {"captions": len(self.captions.texts), "questions": len(self.questions.texts)}
@@ -158,15 +159,15 @@ class ScoringPlan:
         what = " and ".join(
             [f"{len(self.images):,} images", *(f"{count:,} {name}" for name, count in texts.items() if count)]
         )
-        text = f"{examples:,} examples: {what} to encode (of {examples:,} and {written:,}, each different one once)"
+        text = f"{examples:,} examples: {what} to encode (deduplicated from {examples:,} and {written:,})"
         missing = [name for task in self.tasks for name in task.missing]
         if missing:
             names = f"{', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}"
-            text += f"; {len(missing):,} examples lack their image: {names}"
+            text += f"; {len(missing):,} examples without their image: {names}"
         return text
 
     def fingerprint(self) -> str:
-        """SHA-256 over all images, texts and what is wanted of them, in order."""
+        """SHA-256 over all images, texts, pairs, pools and queries, in order."""
         queries = [[number, list(asked)] for number, asked in self.queries.items()]
         content = [self.images, self.captions.texts, self.questions.texts, queries]
         digest = hashlib.sha256(json.dumps(content).encode())
@@ -193,7 +194,7 @@ class ScoringPlan:
             raise self.unreadable(number, error) from error
 
     def unreadable(self, number: int, error: BaseException) -> DataError:
-        """What to say of an image that cannot be decoded: its file, and the examples that want it."""
+        """The error for an image that cannot be decoded, with its file and examples."""
         key = self.images[number]
         task = self._sources[key]
         users = [example.id for example in task.examples if key in example.images]
@@ -205,7 +206,7 @@ class ScoringPlan:
 
 
 class _Collector:
-    """Gathers pairs while the examples pass by."""
+    """Collects pairs and pools, and deduplicates their texts."""
 
     def __init__(self) -> None:
         self._texts: dict[str, int] = {}
@@ -219,13 +220,13 @@ class _Collector:
         self.shapes.append((len(images), len(texts)))
 
     def add_pool(self, images: Sequence[int], examples: Sequence[Example]) -> None:
-        # A caption that two images share is one caption, and right for both.
+        # A caption of two images is one caption, correct for both.
         places: dict[str, int] = {}
         correct = [
             list(dict.fromkeys(places.setdefault(text, len(places)) for text in example.captions))
             for example in examples
         ]
-        # So is an image that comes in two rows: what is true of it is right in both.
+        # An image in two rows has the same correct captions in both.
         right: dict[int, list[int]] = {}
         for image, own in zip(images, correct, strict=True):
             right[image] = list(dict.fromkeys([*right.get(image, ()), *own]))
@@ -243,13 +244,13 @@ def decode(content: bytes) -> Image.Image:
     try:
         image = Image.open(io.BytesIO(content))
     except UnidentifiedImageError:  # Pillow names the address of the bytes
-        raise UnidentifiedImageError("it is no image of a kind that Pillow knows") from None
+        raise UnidentifiedImageError("not an image in a format of Pillow") from None
     image.load()
     return image
 
 
 def queries_of(example: Example) -> list[PhraseQuery]:
-    """What a detector is asked for an example: its phrases, in their caption."""
+    """The phrase queries of an example."""
     return [PhraseQuery(example.captions[0], phrase.start, phrase.end) for phrase in example.phrases]
 
 
@@ -258,9 +259,9 @@ def scored(task: TaskData) -> list[Example]:
     return [example for example in task.examples if MISSING not in example.images]
 
 
-def run_key(model_info: dict[str, Any], libraries: dict[str, str], work: ScoringPlan) -> str:
-    """A name for the unfinished parts of a run: the same model, libraries and work give the same."""
-    content = json.dumps([model_info, libraries, work.fingerprint()], sort_keys=True, default=str)
+def run_key(model_info: dict[str, Any], libraries: dict[str, str], plan: ScoringPlan) -> str:
+    """A key for the finished chunks of a run: a hash of model, libraries and plan."""
+    content = json.dumps([model_info, libraries, plan.fingerprint()], sort_keys=True, default=str)
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
@@ -268,5 +269,5 @@ def _refuse_repeated_ids(task: TaskData) -> None:
     seen: set[str] = set()
     for example in task.examples:
         if example.id in seen:
-            raise DataError(f"{task.benchmark}: the id {example.id!r} is there twice; every example needs its own")
+            raise DataError(f"{task.benchmark}: duplicate id {example.id!r}")
         seen.add(example.id)

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a line about the work and a bar for each stage, on standard error."""
+"""Progress bars and messages on standard error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.progress import Progress as Bars
 
 
 class Progress:
-    """Progress bars, or nothing where `show` is False (a quiet run, or not the main process)."""
+    """Progress bars; nothing is printed if `show` is False (a quiet run, or not the main process)."""
 
     def __init__(self, *, show: bool) -> None:
         self._console = Console(stderr=True, quiet=not show, highlight=False)

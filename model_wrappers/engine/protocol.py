@@ -1,31 +1,27 @@
-"""The seam between families and the runner: a family knows no benchmark, the runner knows no family.
+"""The interface between model families and the runner: families know no benchmark, the runner knows no family.
 
 A family is one public module of this package with
 
-- ``load(checkpoint, options) -> Model``, which raises `ModelError` when it cannot;
-- ``MODEL_TYPES``, the ``model_type`` values of ``config.json`` that it answers for (empty: only by its name);
-- ``CHECKPOINTS``, a few checkpoints to show in ``vl-assay list``.
+- ``load(checkpoint, options) -> Model``, which raises `ModelError` when it fails;
+- ``MODEL_TYPES``, the ``model_type`` values of ``config.json`` that it loads (empty: it is chosen by its name only);
+- ``CHECKPOINTS``, a few examples for ``vl-assay list``.
 
-A model follows one or more of the protocols below; what it can do decides which tasks it is given (`abilities`).
-`prepare_…` runs in threads on the CPU and must not change the model; everything else runs on the device. What comes of
-an item must not depend on the other items of its batch beyond rounding. With `exact` it is computed in double
-precision and one item at a time, which is how the runner settles scores that rounding cannot tell apart.
+A model implements one or more of the protocols below, which determine the tasks it is evaluated on (`abilities`).
+The methods `prepare_…` run in threads on the CPU and must not change the model; the others run on the device. The
+result for an item must not depend on the other items of its batch beyond rounding. With ``exact=True`` the runner
+passes one item at a time and the model computes in float64: this is the re-check of near-ties.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from PIL import Image
 
 from ...metrics.common.errors import UnknownNameError
-
-if TYPE_CHECKING:
-    from .plan import ScoringPlan
-    from .rows import Results
 
 
 @dataclass(frozen=True)
@@ -36,8 +32,8 @@ class LoadOptions:
         device: a torch device name, such as ``"cpu"`` or ``"cuda:0"``.
         dtype: the type of weights and activations: ``"float32"``, ``"bfloat16"`` or ``"float16"``.
         revision: branch, tag or commit of a Hub repository; None for the default branch.
-        settings: what a family lets the user choose, by name, such as ``{"head": "itc"}``; values are texts.
-        compile: whether `torch.compile` translates the parts of the model first, which pays for large sets only.
+        settings: settings of the family, such as ``{"head": "itc"}``; values are strings.
+        compile: whether to compile the parts of the model with `torch.compile`, which pays off for large sets only.
     """
 
     device: str = "cpu"
@@ -48,13 +44,12 @@ class LoadOptions:
 
 
 def choose(family: str, options: LoadOptions, known: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """The settings of a family, each with its first value where the user chose none.
+    """Validate the settings of a family and fill in the defaults.
 
     Args:
         family: its name, for messages.
         options: with the user's settings.
-        known: for each setting its values, the default first; or a sequence of one default and any value where the
-            sequence ends with ``"…"``.
+        known: for each setting its values, the default first; ``(default, "…")`` allows any value.
 
     Raises:
         UnknownNameError: a setting or value that does not exist.
@@ -73,9 +68,9 @@ def choose(family: str, options: LoadOptions, known: Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What predictions say of their model; together these decide the scores.
+    """The description of a model in its predictions; together these values determine the scores.
 
-    A baseline is there to compare with, such as a mock model: the leaderboard lists it apart.
+    The leaderboard lists baselines, such as the mock models, separately.
     """
 
     name: str
@@ -90,7 +85,7 @@ class ModelInfo:
 
 
 class PhraseQuery(NamedTuple):
-    """A phrase to find: the characters `start` to `end` of a caption."""
+    """A phrase to localise: the characters `start` to `end` of a caption."""
 
     caption: str
     start: int
@@ -98,62 +93,59 @@ class PhraseQuery(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The phrase alone."""
+        """The phrase itself."""
         return self.caption[self.start : self.end]
 
 
 class Detections(NamedTuple):
-    """The boxes of a phrase, the surest first: float64 (k, 4), x1, y1, x2, y2 in pixels; and (k,) how sure."""
+    """The boxes of a phrase by descending score: float64 (k, 4), x1, y1, x2, y2 in pixels; scores float64 (k,)."""
 
     boxes: np.ndarray
     scores: np.ndarray
 
 
-@runtime_checkable
-class DualEncoder(Protocol):
-    """A model that embeds images and captions apart; a score is the dot product of two embeddings of length 1."""
+class _SeesImages(Protocol):
+    info: ModelInfo
 
+    def prepare_image(self, image: Image.Image) -> Any:
+        """The input of `encode_images` or `detect` for one image."""
+        ...
+
+
+class _EncodesImages(_SeesImages, Protocol):
+    def encode_images(self, images: Sequence[Any], *, exact: bool = False) -> Any:
+        """Features of a batch of prepared images, in any form; they stay on the device."""
+        ...
+
+
+class _ReadsCaptions(Protocol):
     info: ModelInfo
     max_tokens: int
 
-    def prepare_image(self, image: Image.Image) -> np.ndarray:
-        """What `encode_images` wants of one image."""
-        ...
-
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each caption, all of them, also beyond `max_tokens`."""
+        """The token ids of each caption, not truncated."""
         ...
 
-    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
+
+@runtime_checkable
+class DualEncoder(_SeesImages, _ReadsCaptions, Protocol):
+    """A model that embeds images and captions separately; scores are dot products of embeddings of length 1."""
+
+    def encode_images(self, images: Sequence[Any], *, exact: bool = False) -> np.ndarray:
         """Embeddings (n, d) of prepared images, each of length 1."""
         ...
 
     def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) of prepared captions, each of length 1; longer ones are cut to `max_tokens`."""
+        """Embeddings (n, d) of prepared captions, truncated to `max_tokens`, each of length 1."""
         ...
 
 
 @runtime_checkable
-class CrossEncoder(Protocol):
-    """A model that reads image and caption together, after a part that sees the image alone.
+class CrossEncoder(_EncodesImages, _ReadsCaptions, Protocol):
+    """A model that scores pairs of image and caption, after a part that depends on the image only.
 
-    The runner calls `encode_images` once for each image and keeps its result on the device for all its captions.
+    The runner calls `encode_images` once for an image, and `match` with its result for all captions of the image.
     """
-
-    info: ModelInfo
-    max_tokens: int
-
-    def prepare_image(self, image: Image.Image) -> Any:
-        """What `encode_images` wants of one image."""
-        ...
-
-    def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each caption, all of them, also beyond `max_tokens`."""
-        ...
-
-    def encode_images(self, images: Sequence[Any], *, exact: bool = False) -> Any:
-        """The part of the model that needs no caption, for a batch of prepared images; stays on the device."""
-        ...
 
     def match(
         self, features: Any, images: Sequence[int], captions: Sequence[Sequence[int]], *, exact: bool = False
@@ -164,25 +156,18 @@ class CrossEncoder(Protocol):
 
 @runtime_checkable
 class PairScorer(Protocol):
-    """A model that sees image and caption together, one image at a time: the simplest thing to write."""
+    """A model that scores the captions of one image at a time: the simplest protocol to implement."""
 
     info: ModelInfo
 
     def score(self, image: Image.Image, captions: Sequence[str]) -> Sequence[float]:
-        """How well each caption matches the image; higher is better."""
+        """How well each caption matches the image; higher is better, any range."""
         ...
 
 
 @runtime_checkable
-class TextScorer(Protocol):
-    """A blind model: it judges captions and is shown no image."""
-
-    info: ModelInfo
-    max_tokens: int
-
-    def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each caption, all of them, also beyond `max_tokens`."""
-        ...
+class TextScorer(_ReadsCaptions, Protocol):
+    """A text-only baseline: it scores captions without the image."""
 
     def score_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
         """Scores (n,), float64, of prepared captions; higher is more plausible."""
@@ -190,79 +175,45 @@ class TextScorer(Protocol):
 
 
 @runtime_checkable
-class Detector(Protocol):
-    """A model that draws boxes for phrases."""
-
-    info: ModelInfo
-
-    def prepare_image(self, image: Image.Image) -> Any:
-        """What `detect` wants of one image."""
-        ...
+class Detector(_SeesImages, Protocol):
+    """A model that localises phrases."""
 
     def detect(
         self, images: Sequence[Any], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[PhraseQuery]]
     ) -> list[list[Detections]]:
-        """The boxes of each query of each prepared image, in pixels of the image as it was.
+        """The boxes of each query of each prepared image, in pixels of the original image.
 
         Args:
             images: n prepared images.
-            sizes: their widths and heights before they were prepared.
-            queries: for each image its queries, at least one; their numbers may differ.
+            sizes: widths and heights of the original images.
+            queries: for each image its queries, at least one; their number may differ.
         """
         ...
 
 
 @runtime_checkable
-class VQAModel(Protocol):
-    """A model that answers questions about an image by yes or no."""
+class VQAModel(_EncodesImages, Protocol):
+    """A model that answers yes-no questions about an image."""
 
-    info: ModelInfo
     max_tokens: int
 
-    def prepare_image(self, image: Image.Image) -> Any:
-        """What `encode_images` wants of one image."""
-        ...
-
     def prepare_questions(self, questions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each question, all of them, also beyond `max_tokens`."""
-        ...
-
-    def encode_images(self, images: Sequence[Any], *, exact: bool = False) -> Any:
-        """As a `CrossEncoder`'s."""
+        """The token ids of each question, not truncated."""
         ...
 
     def answer(
         self, features: Any, images: Sequence[int], questions: Sequence[Sequence[int]], *, exact: bool = False
     ) -> np.ndarray:
-        """Scores (n,), float64: above 0 for yes, below for no, such as the difference of their log-probabilities."""
+        """Scores (n,), float64: above 0 for yes, below 0 for no, such as log P(yes) - log P(no)."""
         ...
 
 
-@runtime_checkable
-class PredictionsSource(Protocol):
-    """What has been said before, such as a file of somebody's answers: nothing is asked of it, and no image is read.
-
-    Its `task_types` are those of the tasks that it has predictions for; see
-    ``hub_datasets.core.benchmarks.TASK_TYPES``.
-    """
-
-    info: ModelInfo
-    task_types: tuple[str, ...]
-
-    def results(self, work: ScoringPlan) -> tuple[Results, dict[str, int]]:
-        """What was said of everything that a work wants, and facts for the predictions."""
-        ...
+Model = DualEncoder | CrossEncoder | PairScorer | TextScorer | Detector | VQAModel
 
 
-Matcher = DualEncoder | CrossEncoder | PairScorer | TextScorer
-Model = Matcher | Detector | VQAModel | PredictionsSource
-
-
-def abilities(model: Model) -> tuple[str, ...]:
-    """The types of tasks that a model can be given; see ``hub_datasets.core.benchmarks.TASK_TYPES``."""
-    if isinstance(model, PredictionsSource):
-        return model.task_types
-    able = []
+def abilities(model: Any) -> tuple[str, ...]:
+    """The types of tasks that a model can be evaluated on; see ``hub_datasets.core.benchmarks.TASK_TYPES``."""
+    able: list[str] = []
     if isinstance(model, DualEncoder | CrossEncoder | PairScorer | TextScorer):
         able += ["matching", "retrieval"]
     if isinstance(model, Detector):

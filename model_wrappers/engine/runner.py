@@ -1,12 +1,12 @@
-"""The runner: from a model and benchmarks to predictions.
+"""The runner: from a model and benchmarks to predictions and reports.
 
-Each different image (by content) and text of all benchmarks of a run is encoded once, and kept for later runs; texts
-go in batches of like length; images are decoded in threads while the model works. The work is cut into fixed parts, so
-a killed run goes on where it stopped, with any number of processes.
+Every distinct image (by content) and text of a run is encoded once and cached; texts are batched by length; images are
+decoded in threads while the model computes. The work is split into fixed chunks, so a killed run resumes where it
+stopped, also with another number of processes.
 
-Scores that lie closer together than rounding can tell apart are settled: their images and captions are encoded
-again, one at a time and in double precision. So in float32 no decision depends on the batch size or the number of
-processes, and captions that are the same to the model tie exactly. Retrieval sets and boxes are not settled.
+Near-ties, scores whose difference is within the rounding error, are re-checked: their images and captions are encoded
+again one at a time in float64. So in float32 no decision depends on the batch size or the number of processes, and
+captions that are identical to the model tie exactly. Retrieval sets and boxes are not re-checked.
 """
 
 from __future__ import annotations
@@ -15,33 +15,34 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ...hub_datasets import report
 from ...hub_datasets.core.benchmarks import benchmark_names, metrics_of, option_names
 from ...hub_datasets.core.blind import blind_levels
 from ...hub_datasets.core.evaluation import captions_of
 from ...hub_datasets.core.examples import TaskData, check_reference, load_examples
 from ...metrics.common.errors import DataError, ModelError, PredictionsError
-from ...metrics.evaluation import PredictionFiles
-from ...metrics.records.predictions import Predictions, read_predictions, write_predictions
+from ...metrics.evaluation import PredictionFiles, Report, check_options
+from ...metrics.records.predictions import Predictions, prediction_files, read_predictions, write_predictions
 from ...metrics.records.results import code_version
 from ...metrics.records.schema import Row
 from .cache import open_cache
-from .chunks import PartStore
+from .chunks import ChunkStore
+from .config import RunConfig
 from .distributed import Processes, available_cpus, default_device, join
-from .estimate import Prediction, changed_decisions
-from .estimate import predict as predict_time
+from .estimate import Estimate, changed_decisions, estimate
 from .families import load_model
 from .pipeline import Pipeline
 from .plan import ScoringPlan, run_key
 from .progress import Progress
-from .protocol import DualEncoder, LoadOptions, Model, PredictionsSource, TextScorer, abilities
-from .rows import score_work
+from .protocol import DualEncoder, LoadOptions, Model, TextScorer, abilities
+from .results import PredictionsSource, score_plan
 
 DEFAULT_MODEL = "demo-clip"
 DEFAULT_BENCHMARKS = ("toy_scenes",)
@@ -49,158 +50,178 @@ _LIBRARIES = (
     "torch", "torchvision", "transformers", "tokenizers", "open_clip_torch",
     "accelerate", "datasets", "numpy", "pillow",
 )  # fmt: skip
-# On CPUs larger batches leave the cache and are slower: 17 images a second of ViT-B/32 at 32, 12 at 64, on 2 cores.
+# On CPUs larger batches do not fit the cache and are slower: with ViT-B/32 on 2 cores 17 images/s at 32, 12 at 64.
 BATCH_SIZES = {"cpu": 32, "mps": 32, "cuda": 128}
 
+AnyModel = Model | PredictionsSource
 
-def predict(
-    model: str | Model = DEFAULT_MODEL,
+
+def run(
+    model: str | AnyModel = DEFAULT_MODEL,
     benchmarks: str | Iterable[str] = DEFAULT_BENCHMARKS,
     *,
     out: str | Path | None = None,
-    data_dir: str | Path | None = None,
-    options: Mapping[str, Any] | None = None,
     seeds: Iterable[int] = (),
-    batch_size: int | None = None,
-    dtype: str = "float32",
-    revision: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    compile: bool = False,
-    workers: int | None = None,
-    cache: bool | None = None,
-    check_precision: int = 0,
-    progress: bool = True,
+    ties: str | None = None,
+    confidence: float = 0.95,
+    config: RunConfig | None = None,
+    **changes: Any,
+) -> Report:
+    """Evaluate a model on benchmarks: write predictions, and a report with tables and plots, to a folder.
+
+    Predictions that are in the folder stay, and the report covers all of them.
+
+    Args:
+        model, benchmarks, out, config, changes: as for `predict`.
+        seeds: seeds of the benchmarks' builders; reports show means and standard deviations over them.
+        ties: how ties count; by default as in each metric's paper.
+        confidence: level of the intervals.
+
+    Returns:
+        The results of all predictions in the folder, with tables, examples and plots; empty in a process other than
+        the main one.
+
+    Raises:
+        VLAssayError: as `predict`.
+    """
+    check_options(ties=ties, confidence=confidence)
+    files = predict(model, benchmarks, out=out, seeds=seeds, config=config, **changes)
+    paths = with_earlier(files)
+    if not join().is_main:
+        return Report([], paths, files.metrics, ties, files.captions)
+    found = report(paths, ties=ties, confidence=confidence)
+    found.write(files[0].parent)
+    return found
+
+
+def with_earlier(files: Sequence[Path]) -> list[Path]:
+    """Files of predictions, followed by all others in the folder of the first."""
+    return list(dict.fromkeys([*files, *prediction_files(files[0].parent)]))
+
+
+def predict(
+    model: str | AnyModel = DEFAULT_MODEL,
+    benchmarks: str | Iterable[str] = DEFAULT_BENCHMARKS,
+    *,
+    out: str | Path | None = None,
+    seeds: Iterable[int] = (),
+    config: RunConfig | None = None,
+    **changes: Any,
 ) -> PredictionFiles:
     """Run a model on benchmarks and write one file of predictions for each task.
 
-    Started in several processes (``torchrun``, ``accelerate launch``), they share the work. A run that was killed
-    goes on when the same call is made again.
+    Processes started by ``torchrun`` or ``accelerate launch`` share the work. A run that was killed resumes when the
+    same call is made again.
 
     Args:
-        model: a model's name (see `load_model`), or a model that follows a protocol; what it says of itself (`info`)
-            is all by which a run that goes on knows it.
+        model: a model's name (see `load_model`), or an object that implements a protocol; an object is identified by
+            its `info` alone, also when a run resumes.
         benchmarks: names, parts of benchmarks or dataset folders (see `load_examples`).
         out: folder of the files; by default `default_folder` of the model's name.
-        data_dir: the user's own copy of the benchmarks' sources.
-        options: fields of the builders' configurations, such as ``{"allow_missing": True}``.
-        seeds: seeds of the benchmarks' builders, each with a file of its own; by default the one of `options`.
-        batch_size: how many images or texts the model takes at once; by default what suits the device, and less where
-            its memory does not hold that. In float32 it changes no decision.
-        dtype: type of the model's weights and activations.
-        revision: branch, tag or commit of the model's Hub repository.
-        settings: what the model's family lets one choose, such as ``{"head": "itc"}``.
-        compile: whether `torch.compile` translates the model first, for a model named by a text.
-        workers: how many processes decode and prepare images beside each process of the run; by default none on a CPU,
-            where threads do, and up to 8 for a GPU.
-        cache: whether embeddings are kept on the disk, and those kept are used; by default for models named by a
-            text, since others may change without changing what they say of themselves.
-        check_precision: of how many examples of each task to count the decisions that differ from float32; the counts
-            stand in the predictions. Needs a model named by a text.
-        progress: show progress bars and a summary of the work.
+        seeds: seeds of the benchmarks' builders, with separate files; by default the seed of the option.
+        config: everything else; see `RunConfig`.
+        changes: fields of `RunConfig`, for example ``dtype="bfloat16"``; they replace those of `config`.
 
     Returns:
-        The paths of the files, in the order of the benchmarks and seeds, as a sequence that can be looked into and
-        evaluated. Every process returns them, one writes them.
+        The paths of the files, by benchmark and seed, as a sequence that can be inspected and evaluated; the same in
+        every process, though only one writes.
 
     Raises:
-        VLAssayError: an unknown name, data or a model that cannot be used, a full disk; what was finished stays.
+        VLAssayError: an unknown name, unusable data or model, a full disk; finished chunks are kept.
     """
-    if batch_size is not None and batch_size < 1:
-        raise ModelError(f"the batch size is {batch_size}; it must be 1 or more")
-    if check_precision and not isinstance(model, str):
+    config = RunConfig.of(config, changes)
+    if config.check_precision and not isinstance(model, str):
         raise ModelError("check_precision loads the model again, in float32: name it by a text")
     processes, clock = join(), _Clock()
     with processes.raise_on_all_ranks():
         references = _references(benchmarks)
     with clock("model"), processes.raise_on_all_ranks():
-        load_options = _load_options(model, processes, dtype, revision, settings, compile)
+        load_options = _load_options(model, processes, config)
         loaded = load_model(model, load_options) if isinstance(model, str) else model
-    if check_precision and isinstance(loaded, PredictionsSource):
+    if config.check_precision and isinstance(loaded, PredictionsSource):
         raise ModelError(f"{loaded.info.name} has been computed elsewhere: check_precision cannot compute it again")
     with clock("data"):
         chosen = list(dict.fromkeys(seeds))
-        tasks = _load_seeds(references, loaded, data_dir, options, chosen, processes)
-        work = ScoringPlan(tasks)
+        tasks = _load_seeds(references, loaded, config, chosen, processes)
+        plan = ScoringPlan(tasks)
     out = Path(out) if out is not None else default_folder(loaded.info.name)
     paths = [out / f"{_predictions_name(task, with_seed=bool(chosen))}.parquet" for task in tasks]
     with processes.raise_on_all_ranks():
         _refuse_to_overwrite(paths, tasks, loaded)
-    bars = Progress(show=progress and processes.is_main)
+    bars = Progress(show=config.progress and processes.is_main)
     device, libraries = _device(loaded), _libraries()
-    store = PartStore(out / ".unfinished" / run_key(asdict(loaded.info), {**libraries, "device": device}, work))
-    workers = _default_workers(device) if workers is None else workers
-    stages = Pipeline(loaded.info.name, store, processes, bars, batch_size or _batch_size(device), workers)
-    with clock("scores"), closing(stages.decoder):
+    store = ChunkStore(out / ".unfinished" / run_key(asdict(loaded.info), {**libraries, "device": device}, plan))
+    workers = _default_workers(device) if config.workers is None else config.workers
+    batch_size = config.batch_size or _batch_size(device)
+    pipeline = Pipeline(loaded.info.name, store, processes, bars, batch_size, workers)
+    with clock("scores"), closing(pipeline.decoder):
         if isinstance(loaded, PredictionsSource):
             with processes.raise_on_all_ranks():
-                results, found = loaded.results(work)
+                results, found = loaded.results(plan)
             bars.say(", ".join(f"{fact.replace('_', ' ')}: {count:,}" for fact, count in found.items()))
         else:
-            bars.say(work.summary())
-            keep = (isinstance(model, str) if cache is None else cache) and isinstance(loaded, DualEncoder)
+            bars.say(plan.summary())
+            is_cached = isinstance(model, str) if config.cache is None else config.cache
+            keep = is_cached and isinstance(loaded, DualEncoder)
             embeddings = open_cache(loaded.info, device, libraries, store, processes, keep=keep)
-            results, found = score_work(loaded, work, stages, embeddings)
-    processes.wait()  # until each has read all parts
+            results, found = score_plan(loaded, plan, pipeline, embeddings)
+    processes.wait()  # until every process has read all chunks
     with processes.raise_on_all_ranks():
         if processes.is_main:
-            if check_precision:
-                exact = load_model(str(model), replace(load_options, dtype="float32"))
-                found |= changed_decisions(loaded, exact, tasks, batch_size=stages.batch_size, size=check_precision)
-                changes, compared = found["precision_changes"], found["precision_sample"]
-                bars.say(f"{changes} of {compared} decisions differ between {dtype} and float32")
-            facts = {**found, **_facts(processes, clock, work, stages), "libraries": libraries, "device": device}
+            if config.check_precision and not isinstance(loaded, PredictionsSource):
+                exact: Any = load_model(str(model), replace(load_options, dtype="float32"))
+                size = config.check_precision
+                found |= changed_decisions(loaded, exact, tasks, batch_size=pipeline.batch_size, size=size)
+                changes_found, compared = found["precision_changes"], found["precision_sample"]
+                bars.say(f"{changes_found} of {compared} decisions differ between {config.dtype} and float32")
+            facts = {**found, **_facts(processes, clock, plan, pipeline), "libraries": libraries, "device": device}
             for number, (path, task) in enumerate(zip(paths, tasks, strict=True)):
-                write_predictions(path, _one(loaded, task, results.rows(number), facts))
+                write_predictions(path, _predictions(loaded, task, results.rows(number), facts))
             store.remove()
     return PredictionFiles(paths, metrics_of, captions_of)
 
 
-score = predict
+score = predict  # its older name
 
 
 def plan(
-    model: str | Model = DEFAULT_MODEL,
+    model: str | AnyModel = DEFAULT_MODEL,
     benchmarks: str | Iterable[str] = DEFAULT_BENCHMARKS,
     *,
-    data_dir: str | Path | None = None,
-    options: Mapping[str, Any] | None = None,
-    batch_size: int | None = None,
-    dtype: str = "float32",
-    revision: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    compile: bool = False,
     devices: int = 1,
-) -> Prediction:
-    """Predict what `predict` with the same arguments would take, from a sample of the work; writes nothing.
+    config: RunConfig | None = None,
+    **changes: Any,
+) -> Estimate:
+    """Estimate the time and memory of `predict` with the same arguments from a sample; writes nothing.
 
     Args:
-        devices: how many devices would share the work, each like this one.
-        model, benchmarks, data_dir, options, batch_size, dtype, revision, settings, compile: as for
-            `predict`.
+        devices: how many devices like this one share the work.
+        model, benchmarks, config, changes: as for `predict`.
 
     Raises:
         VLAssayError: as `predict`.
     """
+    config = RunConfig.of(config, changes)
     if devices < 1:
         raise ModelError(f"the number of devices is {devices}; it must be 1 or more")
     references = _references(benchmarks)
     if isinstance(model, str):
-        model = load_model(model, _load_options(model, Processes(), dtype, revision, settings, compile))
+        model = load_model(model, _load_options(model, Processes(), config))
     if isinstance(model, PredictionsSource):
         raise ModelError(f"{model.info.name} has been computed elsewhere: there is nothing to predict")
-    tasks = _load_data(references, model, data_dir, options, Processes())
-    return predict_time(model, tasks, batch_size=batch_size or _batch_size(_device(model)), devices=devices)
+    tasks = _load_data(references, model, config, config.options, Processes())
+    return estimate(model, tasks, batch_size=config.batch_size or _batch_size(_device(model)), devices=devices)
 
 
 def _references(benchmarks: str | Iterable[str]) -> list[str]:
-    """The benchmarks as a list; an unknown name is told before anything is loaded."""
+    """The benchmarks as a list; an unknown name is an error before anything is loaded."""
     references = [benchmarks] if isinstance(benchmarks, str) else list(benchmarks)
     for reference in references:
         check_reference(reference)
     return references
 
 
-def _device(model: Model) -> str:
+def _device(model: AnyModel) -> str:
     return str(getattr(model, "device", "cpu"))
 
 
@@ -215,7 +236,7 @@ def _batch_size(device: str) -> int:
 
 
 def default_folder(model: str) -> Path:
-    """Where the results of a model go when no folder is named: ``vl-assay-results/<model>``."""
+    """The default folder of a model's results: ``vl-assay-results/<model>``."""
     return Path("vl-assay-results") / re.sub(r"[^\w.-]+", "--", model).strip(".-")
 
 
@@ -233,22 +254,17 @@ class _Clock:
 
 
 def _load_seeds(
-    references: list[str],
-    model: Model,
-    data_dir: str | Path | None,
-    options: Mapping[str, Any] | None,
-    seeds: list[int],
-    processes: Processes,
+    references: list[str], model: AnyModel, config: RunConfig, seeds: list[int], processes: Processes
 ) -> list[TaskData]:
-    """The tasks for each seed of the builders, or as they are by default where there are no seeds."""
+    """The tasks for each seed of the builders, or with the default seed if `seeds` is empty."""
     if not seeds:
-        return _load_data(references, model, data_dir, options, processes)
+        return _load_data(references, model, config, config.options, processes)
     for reference in references:
         name = reference.partition("/")[0]
         if name not in benchmark_names() or "seed" not in option_names(name):
             raise DataError(f"{reference} has no seed to choose; give seeds for benchmarks that are drawn at random")
-    by_seed = [_load_data(references, model, data_dir, {**(options or {}), "seed": n}, processes) for n in seeds]
-    # Only what a seed changes is predicted again.
+    by_seed = [_load_data(references, model, config, {**(config.options or {}), "seed": n}, processes) for n in seeds]
+    # Tasks that do not depend on the seed are predicted once.
     tasks: dict[tuple[str, str, str], TaskData] = {}
     for task in (task for same in zip(*by_seed, strict=True) for task in same):
         tasks.setdefault((task.benchmark, task.task.name, task.fingerprint), task)
@@ -256,15 +272,12 @@ def _load_seeds(
 
 
 def _load_data(
-    references: list[str],
-    model: Model,
-    data_dir: str | Path | None,
-    options: Mapping[str, Any] | None,
-    processes: Processes,
+    references: list[str], model: AnyModel, config: RunConfig, options: Mapping[str, Any] | None, processes: Processes
 ) -> list[TaskData]:
-    """All tasks that the model can be given; the main process first, so that no two build the same dataset."""
+    """All tasks that suit the model; the main process first, so that no two build the same dataset."""
     tasks: list[TaskData] = []
-    task_types, needs_images = abilities(model), not isinstance(model, PredictionsSource)
+    needs_images = not isinstance(model, PredictionsSource)
+    task_types = model.task_types if isinstance(model, PredictionsSource) else abilities(model)
     if not task_types:
         raise ModelError(
             f"{model.info.name} follows none of the protocols in model_wrappers/engine/protocol.py: a method or an "
@@ -275,7 +288,11 @@ def _load_data(
             if turn:
                 for reference in references:
                     found = load_examples(
-                        reference, task_types=task_types, data_dir=data_dir, options=options, needs_images=needs_images
+                        reference,
+                        task_types=task_types,
+                        data_dir=config.data_dir,
+                        options=options,
+                        needs_images=needs_images,
                     )
                     _refuse_other_types(reference, found, model.info.name, task_types)
                     tasks += found
@@ -297,13 +314,13 @@ def _refuse_other_types(reference: str, found: list[TaskData], model: str, task_
         )
 
 
-def _refuse_to_overwrite(paths: list[Path], tasks: list[TaskData], model: Model) -> None:
-    """Raise where a predictions file of another model, revision or dataset would be replaced."""
+def _refuse_to_overwrite(paths: list[Path], tasks: list[TaskData], model: AnyModel) -> None:
+    """Raise if predictions of another model, revision or dataset would be replaced."""
     for path, task in zip(paths, tasks, strict=True):
         try:
             found = read_predictions(path).metadata
         except PredictionsError:
-            continue  # none there, or one that nobody can read
+            continue  # no such file, or not readable
         ours = {"name": model.info.name, "revision": model.info.revision, "dtype": model.info.dtype}
         theirs = {key: found["model"].get(key) for key in ours}
         data = found["benchmark"].get("fingerprint")
@@ -314,17 +331,10 @@ def _refuse_to_overwrite(paths: list[Path], tasks: list[TaskData], model: Model)
             )
 
 
-def _load_options(
-    model: str | Model,
-    processes: Processes,
-    dtype: str,
-    revision: str | None,
-    settings: Mapping[str, str] | None,
-    compile: bool,
-) -> LoadOptions:
+def _load_options(model: str | AnyModel, processes: Processes, config: RunConfig) -> LoadOptions:
     on_cpu = not isinstance(model, str) or model.startswith("mock:")
     device = "cpu" if on_cpu else default_device(processes.rank)
-    return LoadOptions(device, dtype, revision, dict(settings or {}), compile)
+    return LoadOptions(device, config.dtype, config.revision, dict(config.settings or {}), config.compile)
 
 
 def _predictions_name(task: TaskData, with_seed: bool = False) -> str:
@@ -332,7 +342,7 @@ def _predictions_name(task: TaskData, with_seed: bool = False) -> str:
     return f"{name}.seed-{task.options['seed']}" if with_seed else name
 
 
-def _one(model: Model, task: TaskData, rows: list[Row], facts: dict[str, Any]) -> Predictions:
+def _predictions(model: AnyModel, task: TaskData, rows: list[Row], facts: dict[str, Any]) -> Predictions:
     benchmark = {
         "name": task.benchmark,
         "task": task.task.name,
@@ -351,25 +361,25 @@ def _one(model: Model, task: TaskData, rows: list[Row], facts: dict[str, Any]) -
     return Predictions(rows, {"task_type": task.task.task_type, "benchmark": benchmark, "model": about, "run": facts})
 
 
-def _facts(processes: Processes, clock: _Clock, work: ScoringPlan, stages: Pipeline) -> dict[str, Any]:
-    """Where and how the scores were made, for the predictions file's metadata."""
+def _facts(processes: Processes, clock: _Clock, plan: ScoringPlan, pipeline: Pipeline) -> dict[str, Any]:
+    """How the scores were computed, for the metadata of the predictions."""
     return {
         "code": code_version(),
         "python": platform.python_version(),
         "machine": platform.machine(),
         "threads": sys.modules["torch"].get_num_threads() if "torch" in sys.modules else 1,
         "processes": processes.world,
-        "batch_size": stages.batch_size,
+        "batch_size": pipeline.batch_size,
         "seed": None,  # nothing in scoring is drawn at random
-        "images": len(work.images),
-        "captions": len(work.captions.texts),
+        "images": len(plan.images),
+        "captions": len(plan.captions.texts),
         "seconds": clock.seconds,
-        "stages": stages.seconds,
+        "stages": pipeline.seconds,
     }
 
 
 def _libraries() -> dict[str, str]:
-    """The versions of everything that scores depend on."""
+    """The versions of everything that the scores depend on."""
     found = {"vl-assay": code_version()}
     for name in _LIBRARIES:
         with suppress(PackageNotFoundError):

@@ -1,4 +1,4 @@
-"""Loading checkpoints of `transformers` so that nothing is missing, and telling what was loaded."""
+"""Loading checkpoints of `transformers`: incomplete ones are refused, and what was loaded is described."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,17 @@ from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer
 
 from ...metrics.common.errors import ModelError
 from ..engine.families import checkpoint_path, families_of
-from ..engine.protocol import LoadOptions, ModelInfo
+from ..engine.protocol import LoadOptions, ModelInfo, choose
 from .torch_models import Checkpoint
 
-# Every vocabulary tells some of these apart, however small.
+# Any vocabulary tells some of these apart, however small it is.
 _WORDS = ("one", "two", "red", "dog", "cat", "a", "b", "the", "0", "的")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+# What predictions record of an image processor.
+_PREPROCESSING = (
+    *("size", "crop_size", "resample", "image_mean", "image_std", "do_center_crop", "do_resize", "do_pad"),
+    *("rescale_factor", "rescale_offset", "include_top", "patch_size", "max_num_patches"),
+)
 
 
 def load_checkpoint(
@@ -28,166 +34,161 @@ def load_checkpoint(
     checkpoint: str,
     options: LoadOptions,
     classes: Mapping[str, Any],
-    settings: Mapping[str, str],
+    settings: Mapping[str, Sequence[str]] | None = None,
     *,
     described: str = "",
     sees_images: bool = True,
     unused: Sequence[str] = (),
     changes: Mapping[str, Any] | None = None,
 ) -> Checkpoint:
-    """Everything of a checkpoint, ready to score.
+    """Model, tokenizer and image processor of a checkpoint, ready to score.
 
     Args:
-        family: its name.
-        checkpoint, options: as given to ``load``.
-        classes: for each ``model_type`` that the family reads the class of `transformers` that scores it, named
-            outright: an Auto class may choose one without the heads.
-        settings: of the family, as they are in effect.
-        described: see `load_config`.
+        family, checkpoint, options: as given to ``load``.
+        classes: for each ``model_type`` of the family the class of `transformers` to load; an Auto class may choose
+            one without the heads.
+        settings: the settings of the family and their values; see `choose`.
+        described: what messages say instead of the model types, if these are many.
         sees_images: whether there is an image processor to load.
-        unused, changes: see `load_model_class`.
+        unused, changes: see `CheckpointFiles.model`.
 
     Raises:
         ModelError: not found, of another type (the message names its family), an unknown dtype, without a tokenizer,
-            or with weights that are missing, of another shape, or not the model's.
+            or with weights that are missing, unexpected or of another shape.
+        UnknownNameError: a setting or value that does not exist.
     """
-    config = load_config(checkpoint, options, family, tuple(classes), described)
-    model = load_model_class(classes[config.model_type], checkpoint, options, family, unused, changes)
-    processor = load_image_processor(checkpoint, options, family) if sees_images else None
-    tokenizer = load_tokenizer(checkpoint, options, family)
-    info = model_info(checkpoint, options, family, model, config, settings, image_preprocessing(processor))
-    return Checkpoint(model, tokenizer, processor, info)
+    chosen = choose(family, options, settings or {})
+    files = CheckpointFiles(family, checkpoint, options)
+    config = files.config(tuple(classes), described)
+    model = files.model(classes[config.model_type], unused, changes)
+    processor = files.image_processor() if sees_images else None
+    info = files.info(model, config, chosen, image_preprocessing(processor))
+    return Checkpoint(model, files.tokenizer(), processor, info)
 
 
-def load_config(
-    checkpoint: str, options: LoadOptions, family: str, model_types: Sequence[str], described: str = ""
-) -> Any:
-    """The configuration of a checkpoint of one of the model types.
+@dataclass(frozen=True)
+class CheckpointFiles:
+    """The parts of one checkpoint; the arguments are those of a family's ``load``.
 
-    Args:
-        checkpoint, options, family: as given to ``load``.
-        model_types: the types that the family can read.
-        described: what to say instead of them in messages, where they are many.
-
-    Raises:
-        ModelError: not found, or of another type; or a revision of a folder, which has none.
+    Each method raises `ModelError`, with the checkpoint's name, if the part is missing or damaged.
     """
-    path = checkpoint_path(checkpoint)
-    if options.revision is not None and Path(path).expanduser().is_dir():
-        raise ModelError(
-            f"{checkpoint} is a folder, which has no revision {options.revision!r}; leave it out, or name a repository"
-        )
-    with loading_errors(checkpoint, family):
-        config = AutoConfig.from_pretrained(path, revision=options.revision)
-    if config.model_type not in model_types:
-        right = " or ".join(families_of(config.model_type)) or "no family here"
-        raise ModelError(
-            f"{checkpoint} is a {config.model_type!r} checkpoint, not one for {family} "
-            f"({described or ', '.join(model_types)}); its family is {right}"
-        )
-    return config
 
+    family: str
+    checkpoint: str
+    options: LoadOptions
 
-def load_model_class(
-    model_class: Any,
-    checkpoint: str,
-    options: LoadOptions,
-    family: str,
-    unused: Sequence[str] = (),
-    changes: Mapping[str, Any] | None = None,
-) -> Any:
-    """The weights of a checkpoint as a model of that class, on the device, in the dtype, ready to score.
+    @property
+    def path(self) -> str:
+        """The folder or Hub repository."""
+        return checkpoint_path(self.checkpoint)
 
-    Args:
-        model_class: of `transformers`.
-        checkpoint, options, family: as given to ``load``.
-        unused: see `refuse_incomplete`.
-        changes: values of the configuration to replace, such as those that build parts which score nothing.
-
-    Raises:
-        ModelError: not found, an unknown dtype, or weights that are missing, of another shape, or not the model's.
-    """
-    path = checkpoint_path(checkpoint)
-    with loading_errors(checkpoint, family), _unreported():
-        model, loading = model_class.from_pretrained(
-            path,
-            revision=options.revision or "main",
-            dtype=torch_dtype(options),
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,  # refused below with their names, which transformers only logs
-            **(changes or {}),
-        )
-    refuse_incomplete(checkpoint, family, loading, unused)
-    model = model.eval().to(options.device)
-    if options.compile:
-        # The parts, not the whole: scores come from methods that call the parts and never the whole.
-        for part in model.children():
-            part.compile(dynamic=True)
-    return model
-
-
-def load_image_processor(checkpoint: str, options: LoadOptions, family: str) -> Any:
-    """The image processor of a checkpoint, in Pillow: with torchvision about, another would give other pixels."""
-    with loading_errors(checkpoint, family):
-        return AutoImageProcessor.from_pretrained(checkpoint_path(checkpoint), revision=options.revision, backend="pil")
-
-
-def load_tokenizer(checkpoint: str, options: LoadOptions, family: str) -> Any:
-    """The tokenizer of a checkpoint.
-
-    Raises:
-        ModelError: it lacks a library, or the checkpoint has none: without its files it loads all the same, empty, and
-            gives all words one token.
-    """
-    with loading_errors(checkpoint, family):
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(checkpoint_path(checkpoint), revision=options.revision)
-        except ImportError as error:
+    def config(self, model_types: Sequence[str], described: str = "") -> Any:
+        """The configuration; `ModelError` for another type, or for a revision of a folder, which has none."""
+        revision = self.options.revision
+        if revision is not None and Path(self.path).expanduser().is_dir():
             raise ModelError(
-                f"the tokenizer of {checkpoint} lacks a library, most often SentencePiece: pip install sentencepiece "
-                f"protobuf ({error})"
-            ) from error
-    if len({tuple(tokenizer(word)["input_ids"]) for word in _WORDS}) == 1:
-        raise ModelError(
-            f"{checkpoint} has no tokenizer, or an empty one: it cannot tell two words apart. Save the tokenizer "
-            "beside the model: tokenizer.save_pretrained(folder)"
+                f"{self.checkpoint} is a folder, which has no revision {revision!r}; leave it out, or name a repository"
+            )
+        with self.loading_errors():
+            config = AutoConfig.from_pretrained(self.path, revision=revision)
+        if config.model_type not in model_types:
+            right = " or ".join(families_of(config.model_type)) or "no family here"
+            raise ModelError(
+                f"{self.checkpoint} is a {config.model_type!r} checkpoint, not one for {self.family} "
+                f"({described or ', '.join(model_types)}); its family is {right}"
+            )
+        return config
+
+    def model(self, model_class: Any, unused: Sequence[str] = (), changes: Mapping[str, Any] | None = None) -> Any:
+        """The weights as a model of `model_class`, in evaluation mode, on the device and in the dtype of the options.
+
+        Args:
+            model_class: a class of `transformers`.
+            unused: prefixes of weights that may be in the file although this class has no use for them.
+            changes: values of the configuration to replace, for example to leave out parts that score nothing.
+        """
+        with self.loading_errors(), _without_warnings():
+            model, loading = model_class.from_pretrained(
+                self.path,
+                revision=self.options.revision or "main",
+                dtype=torch_dtype(self.options),
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # refused below with their names, which transformers only logs
+                **(changes or {}),
+            )
+        self._refuse_incomplete(loading, unused)
+        model = model.eval().to(self.options.device)
+        if self.options.compile:
+            # The parts, not the whole: scores come from methods that call the parts and never the whole.
+            for part in model.children():
+                part.compile(dynamic=True)
+        return model
+
+    def image_processor(self) -> Any:
+        """The image processor for Pillow: the one for torchvision gives other pixels."""
+        with self.loading_errors():
+            return AutoImageProcessor.from_pretrained(self.path, revision=self.options.revision, backend="pil")
+
+    def tokenizer(self) -> Any:
+        """The tokenizer; without its files `transformers` loads an empty one, which is refused."""
+        with self.loading_errors():
+            try:
+                tokenizer = AutoTokenizer.from_pretrained(self.path, revision=self.options.revision)
+            except ImportError as error:
+                raise ModelError(
+                    f"the tokenizer of {self.checkpoint} needs a library, most often SentencePiece: "
+                    f"pip install sentencepiece protobuf ({error})"
+                ) from error
+        if len({tuple(tokenizer(word)["input_ids"]) for word in _WORDS}) == 1:
+            raise ModelError(
+                f"{self.checkpoint} has no tokenizer, or an empty one: it cannot tell two words apart. Save the "
+                "tokenizer in the folder of the model: tokenizer.save_pretrained(folder)"
+            )
+        return tokenizer
+
+    def info(self, model: Any, config: Any, settings: Mapping[str, str], preprocessing: dict[str, Any]) -> ModelInfo:
+        """The description of a loaded model in its predictions.
+
+        Of a local folder it holds the last part of the path only, since predictions are published. Settings that the
+        user chose become part of the name.
+        """
+        options, path = self.options, Path(self.path).expanduser()
+        name = Path(self.checkpoint).expanduser().resolve().name if path.is_dir() else self.checkpoint
+        chosen = ", ".join(f"{key}={options.settings[key]}" for key in sorted(options.settings))
+        return ModelInfo(
+            name=f"{name} ({chosen})" if chosen else name,
+            family=self.family,
+            checkpoint=name,
+            revision=str(getattr(config, "_commit_hash", None) or _folder_hash(path)),
+            dtype=options.dtype,
+            parameters=sum(parameter.numel() for parameter in model.parameters()),
+            preprocessing=preprocessing,
+            settings={**settings, **({"compile": "true"} if options.compile else {})},
         )
-    return tokenizer
 
+    def loading_errors(self) -> Any:
+        """A context that turns what `transformers` raises into a `ModelError`."""
+        return loading_errors(self.checkpoint, self.family)
 
-def model_info(
-    checkpoint: str,
-    options: LoadOptions,
-    family: str,
-    model: Any,
-    config: Any,
-    settings: Mapping[str, str],
-    preprocessing: dict[str, Any],
-) -> ModelInfo:
-    """What a predictions file says of a loaded model.
-
-    Args:
-        checkpoint: as the user named it; of a local folder only its name is told, since predictions are published.
-        options: as given to ``load``.
-        family: the family's name.
-        model: the loaded module, for the number of its parameters.
-        config: of the checkpoint, for its commit.
-        settings: the family's settings as they are in effect; those that the user chose become part of the name.
-        preprocessing: what is done to images; see `image_preprocessing`.
-    """
-    path = checkpoint_path(checkpoint)
-    name = Path(checkpoint).expanduser().resolve().name if Path(path).expanduser().is_dir() else checkpoint
-    chosen = ", ".join(f"{key}={options.settings[key]}" for key in sorted(options.settings))
-    return ModelInfo(
-        name=f"{name} ({chosen})" if chosen else name,
-        family=family,
-        checkpoint=name,
-        revision=revision(path, config),
-        dtype=options.dtype,
-        parameters=sum(parameter.numel() for parameter in model.parameters()),
-        preprocessing=preprocessing,
-        settings={**settings, **({"compile": "true"} if options.compile else {})},
-    )
+    def _refuse_incomplete(self, loading: Mapping[str, Any], unused: Sequence[str]) -> None:
+        """Raise for weights that are missing, unexpected or of another shape, of which `transformers` only warns."""
+        problems = {}
+        for name in ("missing_keys", "mismatched_keys", "unexpected_keys"):
+            keys = sorted(str(key[0] if isinstance(key, tuple) else key) for key in loading.get(name, ()))
+            if name == "unexpected_keys":
+                # Old files hold buffers that are computed nowadays.
+                keys = [key for key in keys if not key.startswith(tuple(unused)) and not key.endswith("position_ids")]
+            if keys:
+                problems[name.replace("_", " ")] = keys
+        if problems:
+            text = "; ".join(
+                f"{len(keys)} {name}: {', '.join(keys[:5])}{' …' if len(keys) > 5 else ''}"
+                for name, keys in problems.items()
+            )
+            raise ModelError(
+                f"{self.checkpoint} does not have the weights of {self.family} ({text}); missing ones would be random "
+                "numbers. Is this the whole model, and of this family?"
+            )
 
 
 def torch_dtype(options: LoadOptions) -> torch.dtype:
@@ -195,18 +196,6 @@ def torch_dtype(options: LoadOptions) -> torch.dtype:
     if options.dtype not in DTYPES:
         raise ModelError(f"unknown dtype {options.dtype!r}; known: {', '.join(DTYPES)}")
     return DTYPES[options.dtype]
-
-
-@contextmanager
-def _unreported() -> Iterator[None]:
-    """Without `transformers`' warnings of missing and unexpected weights: `refuse_incomplete` judges them."""
-    logger = logging.getLogger("transformers")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 @contextmanager
@@ -218,65 +207,31 @@ def loading_errors(checkpoint: str, family: str) -> Iterator[None]:
         raise ModelError(f"cannot load {checkpoint} as {family}: {error}") from error
 
 
-def refuse_incomplete(checkpoint: str, family: str, loading: Mapping[str, Any], unused: Sequence[str] = ()) -> None:
-    """Raise where weights are missing, of another shape, or not the model's; all three come as mere warnings.
-
-    Args:
-        checkpoint, family: for the message.
-        loading: the loading info of ``from_pretrained``.
-        unused: beginnings of names that may be in the file although this class has no use for them, such as those of
-            a head that is not scored.
-    """
-    problems = {}
-    for name in ("missing_keys", "mismatched_keys", "unexpected_keys"):
-        keys = sorted(str(key[0] if isinstance(key, tuple) else key) for key in loading.get(name, ()))
-        if name == "unexpected_keys":
-            # Old files hold buffers that are computed nowadays.
-            keys = [key for key in keys if not key.startswith(tuple(unused)) and not key.endswith("position_ids")]
-        if keys:
-            problems[name] = keys
-    if problems:
-        text = "; ".join(
-            f"{len(keys)} {name.replace('_', ' ')}: {', '.join(keys[:5])}{' …' if len(keys) > 5 else ''}"
-            for name, keys in problems.items()
-        )
-        raise ModelError(
-            f"{checkpoint} does not have the weights of {family} ({text}); missing ones would be random numbers. Is "
-            "this the whole model, and of this family?"
-        )
+def image_preprocessing(processor: Any) -> dict[str, Any]:
+    """What an image processor does, for the predictions; empty for None."""
+    if processor is None:
+        return {}
+    values = processor.to_dict()
+    return {"backend": "pil", **{name: values[name] for name in _PREPROCESSING if name in values}}
 
 
-def revision(path: str, config: Any) -> str:
-    """The commit of a Hub checkpoint; for a local folder a hash over its weights, configuration and vocabulary."""
-    commit = getattr(config, "_commit_hash", None)
-    if commit:
-        return str(commit)
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Without `transformers`' warnings of missing and unexpected weights, which are errors here."""
+    logger = logging.getLogger("transformers")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _folder_hash(folder: Path) -> str:
+    """A hash over the weights, configuration and vocabulary of a local folder."""
     digest = hashlib.sha256()
-    for file in sorted(Path(path).expanduser().iterdir()):
+    for file in sorted(folder.iterdir()):
         if file.suffix in (".json", ".txt", ".model", ".safetensors", ".bin"):
             with file.open("rb") as stream:
                 digest.update(file.name.encode() + b"\0" + hashlib.file_digest(stream, "sha256").digest())
     return f"sha256:{digest.hexdigest()}"
-
-
-def image_preprocessing(processor: Any) -> dict[str, Any]:
-    """What an image processor does, for the predictions file; nothing where there is none."""
-    if processor is None:
-        return {}
-    names = (
-        "size",
-        "crop_size",
-        "resample",
-        "image_mean",
-        "image_std",
-        "do_center_crop",
-        "do_resize",
-        "do_pad",
-        "rescale_factor",
-        "rescale_offset",
-        "include_top",
-        "patch_size",
-        "max_num_patches",
-    )
-    values = processor.to_dict()
-    return {"backend": "pil", **{name: values[name] for name in names if name in values}}

@@ -1,17 +1,18 @@
-"""What detectors share: from a model's boxes and scores to those of a phrase, in pixels of the image as it was."""
+"""What detectors share: from a model's boxes and scores to those of a phrase, in pixels of the original image."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
 from ...metrics.common.errors import ModelError
-from ..engine.protocol import Detections, PhraseQuery
+from ..engine.protocol import Detections, LoadOptions, PhraseQuery, choose
+from .checkpoints import load_checkpoint
 from .torch_models import Checkpoint, ImageTextModel
 
 # Settings of every detector, for `choose`; 100 boxes are what TRICD's average precision looks at.
@@ -19,14 +20,14 @@ LIMITS: Mapping[str, Sequence[str]] = {"max_boxes": ("100", "…"), "threshold":
 
 
 class Limits(NamedTuple):
-    """At most how many boxes are drawn for a phrase, and the score, in [0, 1], below which none is."""
+    """The most boxes of a phrase, and the lowest score of a box, in [0, 1]."""
 
     max_boxes: int
     threshold: float
 
 
 def read_limits(settings: Mapping[str, str]) -> Limits:
-    """The settings `LIMITS` as numbers; `ModelError` where they are none, or out of range."""
+    """The settings `LIMITS` as numbers; `ModelError` if they are not numbers in range."""
     boxes, threshold = settings["max_boxes"], settings["threshold"]
     if not boxes.isdecimal() or int(boxes) < 1:
         raise ModelError(f"max_boxes is {boxes!r}; give a whole number from 1")
@@ -39,8 +40,20 @@ def read_limits(settings: Mapping[str, str]) -> Limits:
     return Limits(int(boxes), lowest)
 
 
+def load_detector(
+    family: str,
+    checkpoint: str,
+    options: LoadOptions,
+    classes: Mapping[str, Any],
+    settings: Mapping[str, Sequence[str]],
+) -> Checkpoint:
+    """`load_checkpoint`, after the limits in the settings were validated, which are a `ModelError` out of range."""
+    read_limits(choose(family, options, settings))
+    return load_checkpoint(family, checkpoint, options, classes, settings)
+
+
 class PhraseDetector(ImageTextModel):
-    """A detector whose settings say what text a phrase is asked in, and limit the boxes."""
+    """A detector with the settings ``context``, which text represents a phrase, and `LIMITS`."""
 
     def __init__(self, checkpoint: Checkpoint, max_tokens: int) -> None:
         super().__init__(checkpoint, max_tokens)
@@ -62,17 +75,17 @@ def best_boxes(
     size: tuple[int, int],
     limits: Limits,
 ) -> Detections:
-    """The boxes of a phrase, the surest first; of equally sure ones the model's first comes first.
+    """The boxes of a phrase, sorted by descending score; ties keep the model's order.
 
     Args:
         boxes: (n, 4), centre x, centre y, width and height, as shares of `frame`.
         scores: (n,), in [0, 1].
         frame: width and height, in pixels of the image, of what the model saw: more than the image where it was padded.
         size: width and height of the image, to which boxes are clipped.
-        limits: how many boxes, and how sure.
+        limits: how many boxes, and their lowest score.
 
     Raises:
-        ModelError: a score or a box is not a number.
+        ModelError: NaN or infinity among boxes or scores.
     """
     boxes = np.asarray(boxes, dtype=np.float64)
     if not (np.isfinite(scores).all() and np.isfinite(boxes).all()):

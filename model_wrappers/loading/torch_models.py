@@ -1,4 +1,4 @@
-"""What models of torch share: the classes that families are made of, and arithmetic on the device."""
+"""What models of torch share: the base classes of the families, and arithmetic on the device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..engine.protocol import ModelInfo
 
 
 class Checkpoint(NamedTuple):
-    """A loaded checkpoint; without an image processor where its model sees no images."""
+    """A loaded checkpoint; `image_processor` is None for a text-only model."""
 
     model: Any
     tokenizer: Any
@@ -25,7 +25,7 @@ class Checkpoint(NamedTuple):
 
 
 class TorchModel:
-    """A model of torch on its device, with a copy in double precision for scores that rounding cannot tell apart."""
+    """A torch model on its device; a float64 copy for the re-check of near-ties is made when it is first needed."""
 
     def __init__(self, model: Any, info: ModelInfo) -> None:
         self.info = info
@@ -38,22 +38,22 @@ class TorchModel:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the parameters."""
         return next(self._model.parameters()).device
 
     @property
     def module(self) -> Any:
-        """The model itself, whose parameters can be trained."""
+        """The torch module, whose parameters can be trained."""
         return self._model
 
     def holding(self, module: Any, info: ModelInfo) -> Self:
-        """The same with another module of the same kind, such as one whose weights have moved on."""
+        """A copy of this object with another module of the same class, for example one with updated weights."""
         other = copy.copy(self)
         other.info, other._model, other._exact_model = info, module, None
         return other
 
     def chosen(self, exact: bool) -> Any:
-        """The model; in double precision where `exact`, made when it is first wanted, on the CPU for Apple's GPUs."""
+        """The module; with `exact` its float64 copy, which is on the CPU for Apple's GPUs."""
         if not exact:
             return self._model
         if self._exact_model is None:
@@ -71,24 +71,24 @@ class TextModel(TorchModel):
         self._tokenizer = checkpoint.tokenizer
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each caption, with the start and end tokens that its tokenizer puts."""
+        """The token ids of each caption, with the tokenizer's start and end tokens."""
         return self._tokenizer(list(captions), verbose=False)["input_ids"] if captions else []
 
-    def _tokens(self, captions: Sequence[Sequence[int]], model: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Token ids and attention mask, both (n, longest), cut, on the model's device."""
+    def batch_tokens(self, captions: Sequence[Sequence[int]], model: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Truncated token ids and attention mask, both (n, longest), on the device of `model`."""
         cut = [cut_tokens(ids, self.max_tokens) for ids in captions]
         return pad_right(cut, self._tokenizer.pad_token_id, model.device)
 
 
 class ImageTextModel(TextModel):
-    """A model that sees images too."""
+    """A model that reads captions and sees images."""
 
     def __init__(self, checkpoint: Checkpoint, max_tokens: int) -> None:
         super().__init__(checkpoint, max_tokens)
         self._image_processor = checkpoint.image_processor
 
     def prepare_image(self, image: Image.Image) -> np.ndarray:
-        """Pixel values (3, height, width), float32, as the checkpoint's image processor makes them.
+        """Pixel values (3, height, width), float32, from the checkpoint's image processor.
 
         An orientation in EXIF data is not applied, as in the papers' own scripts.
         """
@@ -99,40 +99,99 @@ class ImageTextModel(TextModel):
         for part in (self._model, self._tokenizer, self._image_processor):
             part.save_pretrained(folder)
 
-    def _pixels(self, images: Sequence[np.ndarray], tower: torch.nn.Module) -> torch.Tensor:
-        """Prepared images of one size as a batch for that part of the model."""
+    def batch_pixels(self, images: Sequence[np.ndarray], tower: torch.nn.Module) -> torch.Tensor:
+        """Prepared images of one size as a batch for `tower`."""
         weight = next(tower.parameters())
         return on_device(images, weight.device, weight.dtype)
 
 
+class DualEncoderMixin:
+    """Makes a `DualEncoder` of a class with `embed_images` and `embed_captions`."""
+
+    def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
+        """Embeddings (n, d) of prepared images before normalisation, with gradients if these are enabled."""
+        raise NotImplementedError
+
+    def embed_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+        """Embeddings (n, d) of prepared captions before normalisation, with gradients if these are enabled."""
+        raise NotImplementedError
+
+    @torch.inference_mode()
+    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
+        """Embeddings (n, d) of length 1; float32, or float64 with `exact`."""
+        return _normalised(self.embed_images(images, exact=exact), exact)
+
+    @torch.inference_mode()
+    def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
+        """Embeddings (n, d) of length 1; float32, or float64 with `exact`."""
+        return _normalised(self.embed_captions(captions, exact=exact), exact)
+
+
+class FusedModel(ImageTextModel):
+    """A `CrossEncoder` of `transformers`: a family says how its model sees images, and fuses them with captions."""
+
+    def see(self, model: Any, images: Sequence[np.ndarray]) -> Any:
+        """The part of `model` that needs no caption, for a batch of prepared images."""
+        raise NotImplementedError
+
+    def fuse(self, model: Any, seen: Any, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Scores (n,) of pairs: row ``rows[i]`` of `seen` with caption i.
+
+        Args:
+            model: the module, or its float64 copy.
+            seen: the result of `see`.
+            rows: (n,), int64, on the device.
+            ids, mask: token ids and attention mask of the captions, both (n, longest).
+        """
+        raise NotImplementedError
+
+    @torch.inference_mode()
+    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> Any:
+        """The result of `see`, which stays on the device."""
+        with precise_convolutions():
+            return self.see(self.chosen(exact), images)
+
+    @torch.inference_mode()
+    def match(
+        self, features: Any, images: Sequence[int], captions: Sequence[Sequence[int]], *, exact: bool = False
+    ) -> np.ndarray:
+        """Scores (n,), float64; the docstring of the family's module defines them."""
+        model = self.chosen(exact)
+        ids, mask = self.batch_tokens(captions, model)
+        rows = torch.as_tensor(list(images), dtype=torch.long, device=ids.device)
+        return self.fuse(model, features, rows, ids, mask).cpu().double().numpy()
+
+
 def cut_tokens(ids: Sequence[int], limit: int) -> list[int]:
-    """The ids as truncation leaves them: the last one, the end token, stays."""
+    """The ids after truncation, which keeps the last one, the end token."""
     ids = list(ids)
     return ids if len(ids) <= limit else [*ids[: limit - 1], ids[-1]]
 
 
 def text_limit(checkpoint: Checkpoint) -> int:
-    """How many tokens a language model reads: as many as it has positions and its tokenizer leaves."""
+    """How many tokens a language model reads: the smaller limit of its positions and its tokenizer."""
     positions = getattr(checkpoint.model.config, "max_position_embeddings", None)
     return min(int(limit) for limit in (positions, checkpoint.tokenizer.model_max_length) if limit)
 
 
 def pad_right(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids and attention mask, both (n, longest), with `pad` at the right: positions stay as they are alone."""
-    longest = max(map(len, rows), default=0)
-    ids = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows], dtype=torch.long)
-    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows], dtype=torch.long)
+    """Token ids and attention mask, both (n, longest), padded on the right so that positions do not move."""
+    ids = pad_to(rows, pad, max(map(len, rows), default=0))
+    lengths = torch.tensor([len(row) for row in rows], dtype=torch.long).reshape(-1, 1)
+    mask = (torch.arange(ids.shape[1]) < lengths).long()
     return ids.to(device), mask.to(device)
 
 
 def pad_to(rows: Sequence[Sequence[int]], pad: int, length: int) -> torch.Tensor:
-    """Token ids (n, length), cut or with `pad` at the right."""
+    """Token ids (n, length), truncated or padded on the right."""
     cut = [cut_tokens(row, length) for row in rows]
-    return torch.tensor([[*row, *[pad] * (length - len(row))] for row in cut], dtype=torch.long).reshape(-1, length)
+    return torch.tensor([[*row, *[pad] * (length - len(row))] for row in cut], dtype=torch.long).reshape(
+        len(cut), length
+    )
 
 
 def on_device(arrays: Sequence[np.ndarray], device: torch.device, dtype: torch.dtype) -> torch.Tensor:
-    """Arrays of one shape as a batch on a device; to a GPU they are copied while it still works on the last one."""
+    """Arrays of one shape as a batch on a device; the copy to a GPU overlaps with its work on the last batch."""
     batch = torch.from_numpy(np.stack(list(arrays)))
     if device.type == "cuda":
         batch = batch.pin_memory()
@@ -141,24 +200,13 @@ def on_device(arrays: Sequence[np.ndarray], device: torch.device, dtype: torch.d
 
 @contextmanager
 def precise_convolutions() -> Iterator[None]:
-    """In TF32 a patch embedding, which is a convolution, would be off by a thousandth on recent GPUs."""
+    """Disable TF32, in which a patch embedding, a convolution, has errors of 1e-3 on recent GPUs."""
     with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         yield
 
 
-def chosen_rows(images: Sequence[int], features: torch.Tensor) -> torch.Tensor:
-    """The numbers of the images as an index on the device of `features`."""
-    return torch.as_tensor(list(images), dtype=torch.long, device=features.device)
-
-
-def normalised(output: Any, exact: bool) -> np.ndarray:
-    """Embeddings of length 1, float32, or float64 where `exact`, from a model's output."""
-    return unit(pooled(output).to(torch.float64 if exact else torch.float32)).cpu().numpy()
-
-
-def pooled(output: Any) -> torch.Tensor:
-    """The embeddings in a model's output, which may be these alone."""
-    return getattr(output, "pooler_output", output)
+def _normalised(output: torch.Tensor, exact: bool) -> np.ndarray:
+    return unit(output.to(torch.float64 if exact else torch.float32)).cpu().numpy()
 
 
 def unit(embeddings: torch.Tensor) -> torch.Tensor:
@@ -168,15 +216,15 @@ def unit(embeddings: torch.Tensor) -> torch.Tensor:
 
 
 def head_logits(head: torch.nn.Linear, states: torch.Tensor) -> torch.Tensor:
-    """The head's logits, float64, on the CPU; in bfloat16 they would be rounded to a few hundred values."""
+    """The head's logits, float64, on the CPU; bfloat16 would round them to a few hundred values."""
     bias = torch.zeros(()) if head.bias is None else head.bias
     return states.cpu().double() @ head.weight.cpu().double().T + bias.cpu().double()
 
 
 def log_odds(head: torch.nn.Linear, states: torch.Tensor) -> torch.Tensor:
-    """Log-odds of a match from a head of two classes, the second of them "match"; float64.
+    """Log-odds of a match, float64, from a head of two classes, the second of which is "match".
 
-    The authors' probability is its logistic function, which would round to 1, and so tie, for all sure pairs.
+    The authors' probability is the logistic function of it, which rounds to 1, a tie, for all confident pairs.
     """
     logits = head_logits(head, states)
     return logits[..., 1] - logits[..., 0]
@@ -184,12 +232,7 @@ def log_odds(head: torch.nn.Linear, states: torch.Tensor) -> torch.Tensor:
 
 def log_likelihoods(logits: torch.Tensor, targets: Sequence[int]) -> torch.Tensor:
     """Log-probability (k,), float64, of each target token by the logits (k, vocabulary) before it."""
-    # In single precision their sum over a caption would differ in the sixth decimal. Apple's GPUs have no double.
+    # In single precision their sum over a caption would differ in the sixth decimal. Apple's GPUs have no float64.
     wide = logits.to("cpu" if logits.device.type == "mps" else logits.device).double()
     chosen = torch.as_tensor(list(targets), dtype=torch.long, device=wide.device)
     return wide.log_softmax(-1).gather(-1, chosen[:, None])[:, 0]
-
-
-def float64(scores: torch.Tensor) -> np.ndarray:
-    """Scores for the runner."""
-    return scores.cpu().double().numpy()

@@ -1,41 +1,42 @@
-"""Somebody's answers from a file, so that any system outside transformers can be judged: ``precomputed:FILE``.
+"""Predictions of any system from a file, evaluated like those of a model: ``precomputed:FILE``.
 
-X-VLM, MDETR, GLIP, an API's model or people: what they said of the examples stands in a CSV file with a line of column
-names, in JSON lines (.jsonl), or in a JSON list of records. Each record has one of these, and nothing of the others:
+The system may be X-VLM, MDETR, GLIP, a model behind an API, or people. The file is CSV with a header, JSON lines
+(.jsonl), or a JSON list of records. All records have one of these forms:
 
 | columns | for | meaning |
 |---|---|---|
-| `id`, `scores` | matching, retrieval | scores as JSON, images × captions; of one image also a plain list |
+| `id`, `scores` | matching, retrieval | scores in JSON, images × captions; for one image also a plain list |
 | `id`, `score_0`, `score_1` … | matching, retrieval | the same for one image, a column for each caption |
-| `image`, `caption`, `score` | matching, retrieval | a pair: the file's name and the caption's text |
-| `id`, `caption`, `score` | matching, retrieval | likewise; `image` numbers the images of one example, from 0 |
-| `id`, `answer` | matching | the chosen caption: its number, letter or text; of several images a list, one for each |
-| `id`, `answer` | answers | yes or no, true or false, 1 or 0, or a sentence that begins "Yes," |
-| `id`, `score` | answers | above the threshold for yes, below for no |
+| `image`, `caption`, `score` | matching, retrieval | a pair: the file name of the image and the text of the caption |
+| `id`, `caption`, `score` | matching, retrieval | the same; `image` is the index of the image in the example, from 0 |
+| `id`, `answer` | matching | the chosen caption: its number, letter or text; for several images a list |
+| `id`, `answer` | vqa | yes or no, true or false, 1 or 0, or a sentence that begins "Yes," |
+| `id`, `score` | vqa | above the threshold for yes, below for no |
 | `id`, `phrase`, `bbox`, `score` | detection | a box of a phrase: x, y, width, height in pixels, as in COCO's results |
-| `id`, `phrase`, `boxes`, `scores` | detection | several: x1, y1, x2, y2 |
+| `id`, `phrase`, `boxes`, `scores` | detection | several boxes: x1, y1, x2, y2 |
 
-An `id` is an example's in the dataset; without its configuration (``13`` for ``val/13``) where that is clear, or after
-its benchmark (``tricd/val/13``). `image_id` is the same, and goes before `id`, which counts boxes in COCO's files.
-Captions are in the order of the dataset, the captions of a retrieval set as they first occur in it. A phrase is its
-text, or its number as `phrase_id` (TRICD's) or `category_id`; `phrase_ids` has one for each of the `boxes`. An object
-of records by id is read too, with the answers of GPT-4V to SugarCrepe as their authors released them.
+An `id` is that of an example in the dataset; its configuration may be left out (``13`` for ``val/13``) where this is
+unambiguous, or its benchmark added (``tricd/val/13``). `image_id` is a synonym, which takes precedence over `id`, the
+number of the box in COCO's files. Captions are in the order of the dataset, those of a retrieval set in the order of
+first use. A phrase is given by its text, or by its number as `phrase_id` (TRICD) or `category_id`; `phrase_ids` has one
+for each of the `boxes`. An object of records by id is also read, with the answers of GPT-4V to SugarCrepe as their
+authors released them.
 
-Every example must be answered, once, and everything in the file must answer something. Two things are no error and are
-counted in the predictions file: an answer that says neither, which is wrong (`no_answer`; a choice of nothing is a tie
-of all captions, which is wrong by default), and an example without boxes, since detectors may abstain
-(`without_boxes`). A record with an empty list of boxes says so outright. Answers to examples that cannot be scored,
-since their image is missing and nothing tells its name, are counted too (`unneeded_answers`).
+Every example needs exactly one prediction, and every record an example. Two cases are not errors, and are counted in
+the metadata: an answer that is neither yes nor no, or chooses no caption, which is wrong (`no_answer`; for matching a
+tie of all captions, wrong by default), and an example without boxes, since detectors may abstain (`without_boxes`). A
+record with an empty list of boxes abstains explicitly. Predictions for examples that cannot be scored, because their
+image is missing and its file name unknown, are counted too (`unneeded_answers`).
 
 | setting | default | meaning |
 |---|---|---|
-| ``name`` | the file's name | what the model is called |
-| ``count_from`` | 0 | the number of the first caption in `answer` |
-| ``threshold`` | 0 | the `score` between no and yes, such as 0.5 of a probability |
-| ``allow_missing`` | false | examples without an answer are counted (`missing_answers`) and wrong |
-| ``allow_unknown`` | false | records of no example are counted (`unknown_answers`) and left out |
+| ``name`` | the file's name | name of the model |
+| ``count_from`` | 0 | number of the first caption in `answer` |
+| ``threshold`` | 0 | the `score` between no and yes, such as 0.5 for a probability |
+| ``allow_missing`` | false | count examples without a prediction (`missing_answers`), which are wrong |
+| ``allow_unknown`` | false | count records that match no example (`unknown_answers`), and ignore them |
 
-Images are not needed: without them predictions know images by their files' names.
+Images are not needed: without them predictions identify images by their file names.
 """
 
 from __future__ import annotations
@@ -46,9 +47,8 @@ from ...metrics.common.errors import ModelError
 from ...metrics.records.predictions import file_hash
 from ..engine.plan import ScoringPlan
 from ..engine.protocol import LoadOptions, ModelInfo, choose
-from ..engine.rows import Results
-from ._reading import Reading, form_of
-from .files import number, read_records, shown
+from ..engine.results import Results
+from .reading import Reading, form_of, number, read_records, shown
 
 MODEL_TYPES = ()
 CHECKPOINTS = ("scores.csv", "answers.jsonl", "boxes.json")
@@ -60,7 +60,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "allow_unknown": ("false", "true"),
 }
 
-# By what a record says, the types of tasks that it answers.
+# The types of tasks, by the form of the records.
 _TASK_TYPES = {
     "boxes": ("detection",),
     "answer": ("matching", "vqa"),
@@ -70,29 +70,29 @@ _TASK_TYPES = {
 }
 
 
-class Answers:
-    """A file of answers as a model that has said all before."""
+class PrecomputedPredictions:
+    """A file of predictions as a `PredictionsSource`."""
 
     def __init__(self, path: Path, form: str, info: ModelInfo) -> None:
         self.info = info
         self.task_types: tuple[str, ...] = _TASK_TYPES[form]
         self._path, self._form = path, form
 
-    def results(self, work: ScoringPlan) -> tuple[Results, dict[str, int]]:
-        """What the file says of everything that a work wants, and how much of it says nothing.
+    def results(self, plan: ScoringPlan) -> tuple[Results, dict[str, int]]:
+        """The results for everything in a plan, and counts for the metadata.
 
         Raises:
-            ModelError: records that cannot be used, examples without an answer; the message names the first few.
+            ModelError: invalid records, or examples without a prediction; the message names the first few.
         """
-        return Reading(self._path, self._form, self.info.settings, work).results()
+        return Reading(self._path, self._form, self.info.settings, plan).results()
 
 
-def load(checkpoint: str, options: LoadOptions) -> Answers:
-    """Take a file as a model; it is read when it is asked.
+def load(checkpoint: str, options: LoadOptions) -> PrecomputedPredictions:
+    """Open a file of predictions; the records after the first are read when results are requested.
 
     Raises:
-        ModelError: there is no such file, or its first record is none of those above.
-        UnknownNameError: an unknown setting.
+        ModelError: no such file, or the first record has none of the forms above.
+        UnknownNameError: a setting or value that does not exist.
     """
     settings = choose("precomputed", options, SETTINGS)
     try:
@@ -113,4 +113,5 @@ def load(checkpoint: str, options: LoadOptions) -> Answers:
     if not (name.isprintable() and 0 < len(name) <= 200):
         raise ModelError(f"a model's name is 1 to 200 printable characters, not {shown(name)}; set another: name=NAME")
     revision = f"sha256:{file_hash(path)}"
-    return Answers(path, form, ModelInfo(name, "precomputed", path.name, revision, dtype="float64", settings=settings))
+    info = ModelInfo(name, "precomputed", path.name, revision, dtype="float64", settings=settings)
+    return PrecomputedPredictions(path, form, info)

@@ -44,7 +44,7 @@ _COMPUTING = (
     *(f"metrics/{folder}/*.py" for folder in ("contract", "functional", "statistics", "records")),
     *(
         "metrics/evaluation/*compute.py",
-        "metrics/modules/inputs.py",
+        "metrics/modules/module.py",
         "metrics/*/spec.py",
         "hub_datasets/*/benchmark.py",
     ),

@@ -1,4 +1,4 @@
-"""Peak memory of `score` with ten times the images: it should not grow.
+"""Peak memory of `predict` with ten times the images: it should not grow.
 
     python tests/benchmarks/bench_memory.py [--images 1000 10000]
 
@@ -8,7 +8,7 @@ a process of its own, whose peak of resident memory (``getrusage``) counts: what
 those pages of the dataset's file that were mapped. Exits with 1 when the peak of the larger exceeds that of the smaller
 by more than 15 % and by more than 60 MB.
 
-Beside it stand what the process had in private memory before `score` began and at the most after (looked at every
+Beside it stand what the process had in private memory before `predict` began and at the most after (looked at every
 10 ms), and from another run, under `tracemalloc`, what Python had allocated at its peak, and by file what it still
 held when the predictions file was about to be written.
 """
@@ -105,11 +105,11 @@ def private_memory() -> float:
 
 def child(arguments: argparse.Namespace) -> None:
     """Score in this process and print what it took, as JSON."""
-    from vl_assay.model_wrappers import load_model, score
+    from vl_assay.model_wrappers import load_model, predict
 
     settings: dict[str, Any] = {"data_dir": arguments.data, "options": {"verify": False}, "progress": False}
     if arguments.what == "build":
-        score("mock:constant", "sugarcrepe/swap_obj", out=arguments.out, **settings)
+        predict("mock:constant", "sugarcrepe/swap_obj", out=arguments.out, **settings)
         return
     model = load_model(str(arguments.model))
     held: dict[str, float] = {}
@@ -118,7 +118,7 @@ def child(arguments: argparse.Namespace) -> None:
         tracemalloc.start()
     watch = Watch()
     watch.start()
-    score(model, "sugarcrepe/swap_obj", out=arguments.out, cache=False, **settings)
+    predict(model, "sugarcrepe/swap_obj", out=arguments.out, cache=False, **settings)
     watch.stop()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024**2 if sys.platform == "darwin" else 1024)
     found: dict[str, Any] = {"peak": peak, "private before": watch.before, "private peak": watch.peak}

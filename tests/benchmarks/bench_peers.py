@@ -59,7 +59,7 @@ from rich.table import Table
 from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPTokenizer
 
 from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.model_wrappers import LoadOptions, load_model, score
+from vl_assay.model_wrappers import LoadOptions, load_model, predict
 
 MERGES = 49152 - 256 - 2  # what CLIP uses of the file that open_clip brings
 GOALS = {"mteb": 10.0, "clip_benchmark": 5.0, "clip_benchmark --no_amp": 5.0, "the authors' loop": 8.0}
@@ -180,29 +180,29 @@ def prepare_clip_benchmark(pairs: list, images: Path, work: Path, *, amp: bool) 
 def prepare_authors_loop(checkpoint: Path, pairs: list, images: Path) -> Callable[[], Times]:
     """The loop of ``bench_runner.py``."""
     model = load_model(str(checkpoint))
-    watch = Stopwatch(model._model, "get_image_features", "get_text_features")
+    watch = Stopwatch(model.module, "get_image_features", "get_text_features")
 
-    return lambda: watch.measure(lambda: authors_loop(model, pairs, images))[0]
+    return lambda: watch.measure(lambda: authors_loop(model, checkpoint, pairs, images))[0]
 
 
 def prepare_ours(checkpoint: Path, pairs: list, folder: Path, work: Path, dtype: str) -> Callable[[], Times]:
     """The runner, over datasets built beforehand, without the cache of embeddings."""
     options = {"verify": False}
     benchmarks = [f"sugarcrepe/{category}" for category in sorted({category for category, _ in pairs})]
-    score("mock:constant", benchmarks, out=work / f"warm-{dtype}", data_dir=folder, options=options, progress=False)
+    predict("mock:constant", benchmarks, out=work / f"warm-{dtype}", data_dir=folder, options=options, progress=False)
     model: Any = load_model(str(checkpoint), LoadOptions(dtype=dtype))
-    watch = Stopwatch(model._model, "get_image_features", "get_text_features")
+    watch = Stopwatch(model.module, "get_image_features", "get_text_features")
     rounds = iter(range(1000))
 
     def measure() -> Times:
         out = work / f"predictions-{dtype}-{next(rounds)}"
         times, paths = watch.measure(
-            lambda: score(model, benchmarks, out=out, data_dir=folder, options=options, progress=False)
+            lambda: predict(model, benchmarks, out=out, data_dir=folder, options=options, progress=False)
         )
         scores = [row.scores[0] for path in paths for row in read_predictions(path).rows]
-        settled = read_predictions(paths[0]).metadata["run"]["settled_pairs"]
-        if settled:
-            print(f"{settled} pairs were settled in double precision, which no peer does", flush=True)
+        rechecked = read_predictions(paths[0]).metadata["run"]["rechecked_pairs"]
+        if rechecked:
+            print(f"{rechecked} near-ties were re-checked in float64, which no peer does", flush=True)
         return times._replace(accuracy=sum(true > false for true, false in scores) / len(scores))
 
     return measure

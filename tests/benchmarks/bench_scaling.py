@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.model_wrappers import score
+from vl_assay.model_wrappers import predict
 
 GOAL = 0.6
 
@@ -36,7 +36,7 @@ GOAL = 0.6
 def run(processes: int, benchmarks: list[str], checkpoint: Path, folder: Path, out: Path) -> dict[str, Any]:
     """What the predictions say of a run with that many processes."""
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", str(processes)]
-    command += ["-m", "vl_assay.metrics.common.command_line", "score", str(checkpoint), *benchmarks]
+    command += ["-m", "vl_assay.metrics.common.command_line", "predict", str(checkpoint), *benchmarks]
     command += ["--data-dir", str(folder), "--out", str(out), "-o", "verify=false", "--no-cache"]
     done = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
     if done.returncode:
@@ -45,7 +45,8 @@ def run(processes: int, benchmarks: list[str], checkpoint: Path, folder: Path, o
     if (facts["processes"], facts["threads"]) != (processes, 1):
         raise SystemExit(f"ran {facts['processes']} processes of {facts['threads']} threads, not {processes} of 1")
     stages = {name: stage["total"] for name, stage in facts["stages"].items()}
-    print(f"{processes} processes: {facts['seconds']}, stages {stages}, settled {facts['settled_pairs']}", flush=True)
+    rechecked = facts["rechecked_pairs"]
+    print(f"{processes} processes: {facts['seconds']}, stages {stages}, re-checked {rechecked}", flush=True)
     return facts
 
 
@@ -66,7 +67,7 @@ def main() -> int:
         checkpoint = make_checkpoint(texts, work / "vit-b-32")
         benchmarks = [f"sugarcrepe/{category}" for category in sorted({category for category, _ in pairs})]
         options = {"verify": False}
-        score("mock:constant", benchmarks, out=work / "warm", data_dir=folder, options=options, progress=False)
+        predict("mock:constant", benchmarks, out=work / "warm", data_dir=folder, options=options, progress=False)
         for number in range(arguments.rounds):
             for processes in (1, 2):
                 facts = run(processes, benchmarks, checkpoint, folder, work / f"{processes}-{number}")

@@ -12,7 +12,7 @@ import pytest
 from support import UNVERIFIED
 
 from vl_assay.hub_datasets import get_benchmark, load_examples, report
-from vl_assay.model_wrappers import score
+from vl_assay.model_wrappers import predict
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def run(sources, tmp_path):
             (tmp_path / f"said{ending}").write_text(model, encoding="utf-8")
             model = f"precomputed:{tmp_path}/said{ending}"
         folder = sources(name) if get_benchmark(name).source else None
-        [path] = score(
+        [path] = predict(
             model, reference, out=tmp_path / out, data_dir=folder, options=UNVERIFIED if folder else {},
             settings=settings, progress=False,
         )  # fmt: skip

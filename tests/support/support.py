@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.model_wrappers import ModelInfo, score
+from vl_assay.model_wrappers import ModelInfo, predict
 
 REFERENCES = ("sugarcrepe/add_att", "sugarcrepe/swap_obj")
 UNVERIFIED = {"verify": False}
@@ -24,7 +24,7 @@ def all_scores(paths):
 
 
 def run_quietly(model, folder, out, references=REFERENCES, **options):
-    return score(model, references, out=out, data_dir=folder, options=UNVERIFIED, progress=False, **options)
+    return predict(model, references, out=out, data_dir=folder, options=UNVERIFIED, progress=False, **options)
 
 
 class Recorder:
@@ -99,6 +99,6 @@ def finish(process):
 
 
 def score_command(model, folder, out, **options):
-    arguments = ["score", model, "sugarcrepe/add_att", "sugarcrepe/swap_obj", "--data-dir", folder, "--out", out]
+    arguments = ["predict", model, "sugarcrepe/add_att", "sugarcrepe/swap_obj", "--data-dir", folder, "--out", out]
     # Without the cache, which would spare a run that goes on all its work.
     return command(*arguments, "-o", "verify=false", "--no-cache", **options)

@@ -11,7 +11,7 @@ from support import Recorder, all_scores, run_quietly
 
 from vl_assay.model_wrappers import ModelInfo
 from vl_assay.model_wrappers.engine.cache import cached_models, clear_cache, open_cache
-from vl_assay.model_wrappers.engine.chunks import PartStore
+from vl_assay.model_wrappers.engine.chunks import ChunkStore
 from vl_assay.model_wrappers.engine.distributed import Processes
 
 INFO = ModelInfo("m", "test", "m", "1", "float32")
@@ -44,7 +44,7 @@ class Encoder:
 
 
 def embed(tmp_path, keys, run, info=INFO):
-    cache = open_cache(info, "cpu", {}, PartStore(tmp_path / "parts" / str(run)), Processes(), keep=True)
+    cache = open_cache(info, "cpu", {}, ChunkStore(tmp_path / "parts" / str(run)), Processes(), keep=True)
     encoder = Encoder(keys)
     rows = cache.embed("images", keys, encoder)
     assert (rows == np.array([row_of(key) for key in keys])).all()
@@ -116,7 +116,7 @@ def test_runs_at_once_lose_no_entry_and_spoil_none(tmp_path):
 
 def test_a_run_that_goes_on_uses_what_it_used_before_whatever_the_cache_holds_by_then(tmp_path):
     embed(tmp_path, keys_of(4), 1)
-    store = PartStore(tmp_path / "parts" / "interrupted")
+    store = ChunkStore(tmp_path / "parts" / "interrupted")
 
     def interrupted(places, stage):
         raise KeyboardInterrupt

@@ -1,10 +1,13 @@
-"""Parts and stages: how work is cut, shared among processes, and fitted to the device's memory."""
+"""Chunks and the pipeline: work is split, shared among processes, and fitted to the device's memory."""
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import threading
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,36 +15,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vl_assay.metrics.common.errors import ModelError
-from vl_assay.model_wrappers.engine.chunks import PartStore, cut, cut_by_cost, run_parts
+from vl_assay.model_wrappers.engine.chunks import ChunkStore, cut, cut_by_cost, run_chunks
 from vl_assay.model_wrappers.engine.distributed import Processes
 from vl_assay.model_wrappers.engine.pipeline import Pipeline
 from vl_assay.model_wrappers.engine.progress import Progress
 
 
+@dataclass(frozen=True)
 class Member(Processes):
     """One of several processes of a run, as a thread; they meet at barriers."""
 
-    def __new__(cls, *args):
-        return object.__new__(cls)
-
-    def __init__(self, rank, world, barrier):
-        for name, value in {"rank": rank, "world": world, "_barrier": barrier, "_state": barrier}.items():
-            object.__setattr__(self, name, value)
+    barrier: Any = None
 
     def share_token(self):
-        self._barrier.wait()
+        self.barrier.wait()
         return "token"
 
     def wait(self):
-        self._barrier.wait()
+        self.barrier.wait()
 
-    def _gather(self, failure):
-        self._barrier.wait()
-        return [failure]
+    @contextlib.contextmanager
+    def raise_on_all_ranks(self):
+        yield
+        self.barrier.wait()
 
 
 def stages(tmp_path, batch_size=8, processes=None):
-    return Pipeline("model", PartStore(tmp_path / "parts"), processes or Processes(), Progress(show=False), batch_size)
+    return Pipeline("model", ChunkStore(tmp_path / "parts"), processes or Processes(), Progress(show=False), batch_size)
 
 
 def double(batch):
@@ -59,7 +59,7 @@ def test_parts_by_cost_hold_every_item_once_and_no_more_than_the_limit(costs, li
 
 
 def test_64_processes_with_skewed_costs_end_within_a_tenth_of_the_mean():
-    """Greedy claims, as `run_parts` makes them: whoever is free takes the next part."""
+    """Greedy claims, as `run_chunks` makes them: a free process claims the next chunk."""
     rng = np.random.default_rng(0)
     costs = rng.lognormal(0, 1.5, 100_000)
     parts = [costs[list(part)].sum() for part in cut_by_cost(costs, costs.sum() / 64 / 40)]
@@ -83,8 +83,8 @@ def test_processes_share_the_parts_and_each_sees_all_rows(world, tmp_path):
                 taken.append(number)
                 save(number, np.array([[float(item)] for item in part]))
 
-        store = PartStore(tmp_path)
-        results[rank] = np.concatenate(run_parts(store, "stage", parts, Member(rank, world, barrier), compute))
+        store = ChunkStore(tmp_path)
+        results[rank] = np.concatenate(run_chunks(store, "stage", parts, Member(rank, world, barrier=barrier), compute))
 
     threads = [threading.Thread(target=member, args=(rank,)) for rank in range(world)]
     for thread in threads:
@@ -96,7 +96,7 @@ def test_processes_share_the_parts_and_each_sees_all_rows(world, tmp_path):
 
 
 def test_claims_of_a_killed_run_do_not_hold_back_the_next(tmp_path):
-    store = PartStore(tmp_path)
+    store = ChunkStore(tmp_path)
     assert store.claim("stage", 0, "first")
     assert not store.claim("stage", 0, "first")
     assert store.claim("stage", 0, "second")
@@ -154,7 +154,7 @@ def test_no_more_than_three_batches_are_in_memory(tmp_path):
 def test_no_part_but_the_next_is_claimed(tmp_path):
     claimed, begun, ahead = [], [], []
 
-    class Counting(PartStore):
+    class Counting(ChunkStore):
         def claim(self, stage, number, session):
             claimed.append(number)
             return super().claim(stage, number, session)
@@ -164,7 +164,7 @@ def test_no_part_but_the_next_is_claimed(tmp_path):
         ahead.append(len(claimed) - len(set(begun)))
         return double(batch)
 
-    many = Pipeline("model", Counting(tmp_path), Member(0, 2, threading.Barrier(1)), Progress(show=False), 32)
+    many = Pipeline("model", Counting(tmp_path), Member(0, 2, barrier=threading.Barrier(1)), Progress(show=False), 32)
     many.run("stage", cut(80, 4), int, compute)
     assert len(claimed) == 20
     assert max(ahead) <= 1

@@ -79,7 +79,7 @@ def kill_and_resume(model, folder, tmp_path, rounds, processes=1, seed=0):
         process.communicate()
     left = list((tmp_path / "killed").rglob("*.npy"))
     output = finish(score_command(model, folder, tmp_path / "killed", processes=processes))
-    assert not left or "going on" in output
+    assert not left or "resuming" in output
     names = ["sugarcrepe.add_att.parquet", "sugarcrepe.swap_obj.parquet"]
     return killed, *(all_scores([tmp_path / run / name for name in names]) for run in ("undisturbed", "killed"))
 
@@ -90,7 +90,7 @@ def test_a_killed_run_ends_with_the_same_bits(coco, tmp_path):
     wait_for_a_part(tmp_path / "killed", process)
     process.kill()
     process.communicate()
-    assert "going on" in finish(score_command("mock:bag-of-words", folder, tmp_path / "killed"))
+    assert "resuming" in finish(score_command("mock:bag-of-words", folder, tmp_path / "killed"))
     undisturbed = run_quietly("mock:bag-of-words", folder, tmp_path / "undisturbed")
     resumed = [tmp_path / "killed" / path.name for path in undisturbed]
     assert (all_scores(undisturbed) == all_scores(resumed)).all()

@@ -1,4 +1,4 @@
-"""The runner: what it encodes, what its predictions say, and that nothing changes a decision."""
+"""The runner: what it encodes, what predictions and reports contain, and that nothing changes a decision."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from support import REFERENCES, UNVERIFIED, Pairs, Recorder, all_scores, finish, run_quietly, score_command, scores_of
+from support import UNVERIFIED, Pairs, Recorder, all_scores, finish, run_quietly, score_command, scores_of
 
-from vl_assay.hub_datasets import build, load_examples
+from vl_assay.hub_datasets import Example, TaskData, build, get_benchmark, load_examples
+from vl_assay.hub_datasets.core.blind import blind_levels
 from vl_assay.metrics.common.errors import DataError, ModelError, PredictionsError, UnknownNameError
 from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.model_wrappers import score
+from vl_assay.model_wrappers import RunConfig, predict, run
 
 
 def test_every_different_image_and_caption_is_encoded_once(coco, tmp_path):
@@ -40,7 +41,7 @@ def test_batch_size_changes_no_score_beyond_1e_6_and_no_decision(tiny_clip, coco
         assert (np.sign(other[::2] - other[1::2]) == np.sign(runs[0][::2] - runs[0][1::2])).all()
 
 
-def test_near_ties_are_settled_one_at_a_time_in_double_precision(coco, tmp_path):
+def test_near_ties_are_rechecked_one_at_a_time_in_float64(coco, tmp_path):
     folder = coco(rows=20)
     path = folder / "data" / "swap_obj.json"
     records = json.loads(path.read_text())
@@ -68,7 +69,7 @@ def test_two_processes_give_the_scores_of_one(tiny_clip, coco, tmp_path):
     assert (np.sign(one[::2] - one[1::2]) == np.sign(two[::2] - two[1::2])).all()
 
 
-def test_a_predictions_says_what_model_scored_what_data_with_which_code(tiny_clip, coco, tmp_path):
+def test_metadata_identify_model_data_and_code(tiny_clip, coco, tmp_path):
     folder = coco()
     [path, _] = run_quietly(str(tiny_clip), folder, tmp_path / "out")
     metadata = read_predictions(path).metadata
@@ -102,7 +103,7 @@ def test_a_missing_image_fails_by_name_or_is_kept_unscored_and_counted(coco, tmp
     with pytest.raises(DataError, match=r"000000000003\.jpg"):
         run_quietly("mock:shuffled", folder, tmp_path / "out")
     options = {**UNVERIFIED, "allow_missing": True}
-    [path] = score(
+    [path] = predict(
         "mock:shuffled", ["sugarcrepe/swap_obj"], out=tmp_path / "out", data_dir=folder, options=options, progress=False
     )
     predictions = read_predictions(path)
@@ -125,24 +126,27 @@ def test_an_unreadable_image_is_named_and_mending_it_is_enough(coco, tmp_path):
 @pytest.mark.parametrize(
     ("model", "benchmark", "error", "message"),
     [
-        ("no-such-model", "toy_scenes", ModelError, "unknown model 'no-such-model'.*demo-clip"),
-        ("nobody:x", "toy_scenes", UnknownNameError, "unknown model family 'nobody'; known: "),
-        ("mock:x", "toy_scenes", UnknownNameError, "unknown mock 'x'; known: constant"),
+        ("no-such-model", "sugarcrepe/add_att", ModelError, "unknown model 'no-such-model'.*demo-clip"),
+        ("nobody:x", "sugarcrepe/add_att", UnknownNameError, "unknown model family 'nobody'; known: "),
+        ("mock:x", "sugarcrepe/add_att", UnknownNameError, "unknown mock 'x'; known: constant"),
         ("mock:oracle", "sugarcrepes", UnknownNameError, "unknown benchmark 'sugarcrepes'; known: aro, cola"),
         ("mock:oracle", "sugarcrepe/swap", UnknownNameError, "unknown part of sugarcrepe 'swap'; known: .*swap_obj"),
     ],
 )
-def test_unknown_names_answer_with_the_known_ones(model, benchmark, error, message, coco, tmp_path):
-    benchmarks = ["sugarcrepe/swap_obj"] if benchmark == "toy_scenes" else [benchmark]
+def test_an_unknown_name_is_an_error_with_the_known_ones_before_data_are_built(
+    model, benchmark, error, message, coco, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
     with pytest.raises(error, match=message):
-        run_quietly(model, coco(), tmp_path / "out", benchmarks)
+        run_quietly(model, coco(), tmp_path / "out", ["sugarcrepe/swap_obj", benchmark])
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_folder_that_build_wrote_can_be_scored(coco, tmp_path):
     folder = coco()
     repository = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj"], data_dir=folder, options=UNVERIFIED)
     [direct] = run_quietly("mock:bag-of-words", folder, tmp_path / "a", ["sugarcrepe/swap_obj"])
-    [built] = score("mock:bag-of-words", [str(repository)], out=tmp_path / "b", progress=False)
+    [built] = predict("mock:bag-of-words", [str(repository)], out=tmp_path / "b", progress=False)
     assert scores_of(direct) == scores_of(built)
     assert read_predictions(direct).metadata["benchmark"] == read_predictions(built).metadata["benchmark"]
 
@@ -152,23 +156,15 @@ def test_a_model_that_gives_too_few_scores_is_refused(coco, tmp_path):
         run_quietly(Pairs(wrong=True), coco(), tmp_path / "out")
 
 
-def test_an_unknown_name_is_said_before_any_data_are_built(coco, tmp_path, monkeypatch):
-    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
-    for model, references in (("no-such-model", REFERENCES), ("mock:constant", [*REFERENCES, "sugarcrepe/x"])):
-        with pytest.raises((ModelError, UnknownNameError), match="unknown"):
-            run_quietly(model, coco() if not (tmp_path / "coco").exists() else tmp_path / "coco", tmp_path, references)
-    assert not (tmp_path / "cache").exists()
-
-
 def test_a_damaged_dataset_is_named(coco, tmp_path):
     repository = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj"], data_dir=coco(rows=25), options=UNVERIFIED)
     [parquet] = repository.rglob("*.parquet")
     parquet.write_bytes(parquet.read_bytes()[:1000])
     with pytest.raises(DataError, match=r"sc cannot be read; remove it"):
-        score("mock:constant", str(repository), out=tmp_path / "out", progress=False)
+        predict("mock:constant", str(repository), out=tmp_path / "out", progress=False)
 
 
-def test_a_predictions_with_a_broken_rule_is_refused_by_row(coco, tmp_path):
+def test_invalid_predictions_are_refused_by_row(coco, tmp_path):
     [path, _] = run_quietly("mock:constant", coco(), tmp_path / "out")
     table = pq.read_table(path)
     doubled = table.slice(0, len(table) // 2)
@@ -201,3 +197,85 @@ def test_a_model_that_cannot_be_sent_to_workers_says_so(coco, tmp_path):
 
     with pytest.raises(ModelError, match=r"recorder cannot be sent to worker processes .*--workers 0"):
         run_quietly(Local(), coco(rows=10, images=5), tmp_path / "out", workers=1)
+
+
+QUIET = {"progress": False}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder that has grown: answers first, then groups."""
+    out = tmp_path_factory.mktemp("grown")
+    for task in ("vqa", "groups"):
+        run("mock:bag-of-words", f"toy_scenes/{task}", out=out, **QUIET)
+    return out
+
+
+def test_a_second_run_into_a_folder_keeps_what_is_there_and_reports_all_of_it(folder):
+    files = ["toy_scenes.groups.parquet", "toy_scenes.vqa.parquet"]
+    assert sorted(path.name for path in folder.glob("*.parquet")) == files
+    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))["results"]
+    assert sorted({result["predictions"]["file"] for result in results}) == files
+    markdown = (folder / "report.md").read_text(encoding="utf-8")
+    assert "toy_scenes (vqa)" in markdown
+    assert "toy_scenes (groups)" in markdown
+    (folder / "other.parquet").write_bytes(b"")  # what is no file of predictions is told of, not passed over
+    with pytest.raises(Exception, match=r"other\.parquet is not a readable Parquet file"):
+        run("mock:bag-of-words", "toy_scenes/vqa", out=folder, **QUIET)
+    (folder / "other.parquet").unlink()
+
+
+def test_what_run_returns_can_be_looked_into(folder):
+    report = run("mock:bag-of-words", "toy_scenes/vqa", out=folder, **QUIET)
+    assert "mock:bag-of-words on toy_scenes (vqa): yes_no_f1" in repr(report)
+    assert "<table" in report._repr_html_()
+    assert {path.name for path in report.written} >= {"results.json", "report.md", "report.tex"}
+    assert all(path.exists() for path in report.written)
+    examples = report.per_example("yes_no_f1")
+    assert examples["accuracy"].mean() == pytest.approx(report[0].scores["accuracy"])
+    assert all(len(captions) == 1 and captions[0] for captions in examples["captions"])
+
+
+def test_predictions_say_how_they_are_to_be_evaluated_and_what_is_reached_without_seeing(folder):
+    described = read_predictions(folder / "toy_scenes.vqa.parquet").metadata
+    assert described["benchmark"]["metrics"] == {"yes_no_f1": {}}
+    assert described["benchmark"]["options"] == {"seed": 0, "train_scenes": 0}
+    # Always yes, on as many questions of each kind: F1 of yes 2/3, of no 0.
+    assert described["benchmark"]["blind"]["yes_no_f1"]["macro_f1"] == pytest.approx(1 / 3)
+    assert described["model"]["is_baseline"]
+
+
+def test_seeds_have_files_of_their_own_and_a_mean_with_its_deviation(tmp_path):
+    files = predict("mock:constant", "toy_scenes/vqa", out=tmp_path, seeds=[0, 1], **QUIET)
+    assert [path.name for path in files] == ["toy_scenes.vqa.seed-0.parquet", "toy_scenes.vqa.seed-1.parquet"]
+    assert [read_predictions(path).metadata["benchmark"]["options"]["seed"] for path in files] == [0, 1]
+    assert len(files.to_pandas()) == sum(len(read_predictions(path).rows) for path in files)
+    report = run("mock:constant", "toy_scenes/vqa", out=tmp_path, seeds=[0, 1], **QUIET)
+    assert len(report) == 2
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "seed 0" in text
+    assert "±" in text
+    with pytest.raises(DataError, match="tricd has no seed to choose; give seeds for benchmarks that are drawn at ran"):
+        predict("mock:constant", "tricd", out=tmp_path, seeds=[0], **QUIET)
+
+
+def test_a_task_whose_score_is_undefined_without_images_has_no_blind_level():
+    [task] = [task for task in get_benchmark("toy_scenes").tasks if task.name == "vqa"]
+    examples = [Example(str(n), "vqa", "x", ("i",), ("Is it red?",), answer=True) for n in range(3)]
+    assert blind_levels(TaskData("toy_scenes", task, task.configs, "test", examples=examples)) == {}
+    examples += [Example(str(n), "vqa", "x", ("i",), ("Is it red?",), answer=False) for n in range(3, 6)]
+    levels = blind_levels(TaskData("toy_scenes", task, task.configs, "test", examples=examples))
+    assert levels["yes_no_f1"]["accuracy"] == 1 / 2
+
+
+def test_a_config_and_keywords_make_the_same_run(tmp_path):
+    config = RunConfig(batch_size=2, progress=False, options={"seed": 3})
+    [one] = predict("mock:constant", "toy_scenes/vqa", out=tmp_path / "a", config=config)
+    [two] = predict("mock:constant", "toy_scenes/vqa", out=tmp_path / "b", config=config, batch_size=5)
+    facts = [read_predictions(path).metadata for path in (one, two)]
+    assert [fact["run"]["batch_size"] for fact in facts] == [2, 5]
+    assert [fact["benchmark"]["options"]["seed"] for fact in facts] == [3, 3]
+    with pytest.raises(TypeError, match="batchsize"):
+        predict("mock:constant", "toy_scenes/vqa", batchsize=2)
+    with pytest.raises(ModelError, match="the batch size is 0"):
+        RunConfig(batch_size=0)

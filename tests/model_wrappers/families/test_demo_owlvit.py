@@ -10,7 +10,7 @@ from vl_assay.hub_datasets.toy_scenes.tasks import task_rows
 from vl_assay.metrics.functional.boxes import box_iou
 from vl_assay.metrics.functional.cpd import cpd_ap
 from vl_assay.metrics.functional.grounding import grounding_recall, group_recall_at_1
-from vl_assay.model_wrappers import LoadOptions, load_model
+from vl_assay.model_wrappers import load_model
 from vl_assay.model_wrappers.engine.families import checkpoint_path, demo_names
 from vl_assay.model_wrappers.engine.protocol import PhraseQuery, abilities
 
@@ -23,7 +23,7 @@ def demo():
 
 
 @pytest.fixture(scope="module")
-def judged(demo):
+def evaluated(demo):
     """The first test scenes' rows of phrase detection, what the demo draws on them, and the references."""
     rows = [row | {"pair": i} for i in range(SCENES) for row in task_rows("detection", 0, "test", i)[1]]
     pictures = [render(row["image"]) for row in rows]
@@ -46,25 +46,20 @@ def as_truth(row):
     return {"boxes": [box for box, _ in pairs], "phrase_ids": [number for _, number in pairs]}
 
 
-def test_the_demo_is_an_ordinary_detector_of_a_few_megabytes(demo):
-    from pathlib import Path
-
+def test_the_demo_is_an_ordinary_detector(demo):
     import torch
     from transformers import OwlViTForObjectDetection
 
     assert "demo-owlvit" in demo_names()
     assert abilities(demo) == ("detection",)
-    assert demo.info.name == demo.info.checkpoint == "demo-owlvit"
-    assert demo.info.family == "owlvit"
-    # Its file holds half precision; it scores in what was asked for.
-    assert demo._model.dtype == torch.float32
-    folder = Path(checkpoint_path("demo-owlvit"))
-    assert OwlViTForObjectDetection.from_pretrained(folder).dtype == torch.float16
-    assert sum(file.stat().st_size for file in folder.iterdir() if file.is_file()) < 5e6
+    assert (demo.info.name, demo.info.family) == ("demo-owlvit", "owlvit")
+    # Its file holds half precision; it is loaded in the dtype of the options.
+    assert demo.module.dtype == torch.float32
+    assert OwlViTForObjectDetection.from_pretrained(checkpoint_path("demo-owlvit")).dtype == torch.float16
 
 
-def test_it_grounds_phrases_but_draws_them_on_distractors_too(judged):
-    rows, predictions, references = judged
+def test_it_grounds_phrases_but_draws_them_on_distractors_too(evaluated):
+    rows, predictions, references = evaluated
     positive = [row["positive"] for row in rows]
     keys = [{phrase["phrase_id"]: [phrase["start"], phrase["end"]] for phrase in row["phrases"]} for row in rows]
     pairs = [row["pair"] for row in rows]
@@ -90,16 +85,6 @@ def test_a_phrase_of_absent_things_gets_lower_scores(demo):
     )
     assert star.scores[0] > 2 * triangle.scores[0]
     assert box_iou(star.boxes[:1], [[45, 45, 83, 83]])[0] > 0.5
-
-
-def test_boxes_grow_with_the_picture(demo):
-    picture = render(task_rows("detection", 0, "test", 0)[0].scene)
-    large = picture.resize((640, 384))
-    query = [PhraseQuery("a star", 0, 6)]
-    found = [demo.detect([demo.prepare_image(p)], [p.size], [query])[0][0] for p in (picture, large)]
-    assert found[0].boxes.shape == found[1].boxes.shape == (64, 4)
-    best = found[0].boxes[0] * [5, 3, 5, 3]
-    assert box_iou(found[1].boxes[:1], best[None])[0] > 0.8
 
 
 def test_matching_gives_each_thing_a_patch_of_its_own_where_the_cost_is_least():
@@ -147,11 +132,3 @@ def test_a_step_of_the_recipe_lowers_the_loss_and_its_scenes_are_its_own():
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < losses[0]
-
-
-def test_it_can_be_asked_with_settings():
-    model = load_model("demo-owlvit", LoadOptions(settings={"max_boxes": "5", "threshold": "0.2"}))
-    picture = render(task_rows("detection", 0, "test", 0)[0].scene)
-    [[found]] = model.detect([model.prepare_image(picture)], [picture.size], [[PhraseQuery("a star", 0, 6)]])
-    assert len(found.boxes) <= 5
-    assert (found.scores >= 0.2).all()

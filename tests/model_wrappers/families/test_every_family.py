@@ -1,23 +1,24 @@
-"""What holds of every family: a tiny checkpoint of each is loaded, refused and scored by the same rules."""
+"""Every family: a tiny checkpoint of each model type is loaded, refused and scored by the same rules."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
-import tiny_models
 import torch
-import transformers
+from bare_forwards import bare_scores
 from PIL import Image
 from safetensors.torch import load_file, save_file
+from tiny_models import ANSWERS, CHECKPOINTS, DETECTS
 
+from vl_assay import model_wrappers
 from vl_assay.metrics.common.errors import ModelError, UnknownNameError
 from vl_assay.model_wrappers import LoadOptions, family_names, load_model
-from vl_assay.model_wrappers.engine.families import get_family
+from vl_assay.model_wrappers.engine.families import families_of, get_family
 from vl_assay.model_wrappers.engine.protocol import (
     CrossEncoder,
     Detector,
@@ -27,55 +28,14 @@ from vl_assay.model_wrappers.engine.protocol import (
     VQAModel,
     abilities,
 )
-from vl_assay.model_wrappers.loading import checkpoints as _loading
-from vl_assay.model_wrappers.loading.torch_models import TextModel
 
-MATCHES = ("matching", "retrieval")
-DETECTS = ("detection",)
-ANSWERS = ("matching", "retrieval", "vqa")
-
-
-class Tiny(NamedTuple):
-    """A checkpoint's family, what it can do, how its file names a weight ends, and how many tokens it reads."""
-
-    family: str
-    abilities: tuple[str, ...]
-    weight: str
-    max_tokens: int | None = None
-
-
-CHECKPOINTS = {
-    "clip": Tiny("clip", MATCHES, "text_model.final_layer_norm.weight", 32),
-    "metaclip_2": Tiny("clip", MATCHES, "text_model.final_layer_norm.weight", 12),
-    "align": Tiny("clip", MATCHES, "embeddings.LayerNorm.weight", 14),
-    # 16 positions, of which RoBERTa leaves 0 and 1, of the padding, unused; with BridgeTower's 66 it is the same.
-    "altclip": Tiny("clip", MATCHES, "embeddings.LayerNorm.weight", 14),
-    "chinese_clip": Tiny("clip", MATCHES, "embeddings.LayerNorm.weight", 14),
-    "siglip": Tiny("siglip", MATCHES, "text_model.final_layer_norm.weight", 20),
-    "siglip2": Tiny("siglip", MATCHES, "text_model.final_layer_norm.weight", 20),
-    "blip": Tiny("blip", MATCHES, "itm_head.weight", 40),
-    "blip2": Tiny("blip2", MATCHES, "text_projection.weight", 24),
-    "bridgetower": Tiny("bridgetower", MATCHES, "itm_score.fc.bias", 64),
-    "flava": Tiny("flava", MATCHES, "text_projection.weight", 24),
-    "vilt": Tiny("vilt", MATCHES, "rank_output.weight", 24),
-    "owlvit": Tiny("owlvit", DETECTS, "box_head.dense1.weight", 12),
-    "owlv2": Tiny("owlvit", DETECTS, "box_head.dense1.weight", 12),
-    "grounding-dino": Tiny("grounding_dino", DETECTS, "model.text_projection.weight", 24),
-    "mm-grounding-dino": Tiny("grounding_dino", DETECTS, "model.text_projection.weight", 24),
-    "vera": Tiny("vera", MATCHES, "encoder.block.1.layer.0.SelfAttention.q.weight", 128),
-    "cola": Tiny("cola_grammar", MATCHES, "pre_classifier.weight", 24),
-    "gpt2": Tiny("causal_lm", MATCHES, "transformer.h.1.ln_1.weight", 48),
-    "llava": Tiny("vqascore", ANSWERS, "multi_modal_projector.linear_1.weight"),
-    "llava_next": Tiny("vqascore", ANSWERS, "multi_modal_projector.linear_1.weight"),
-    "idefics3": Tiny("vqascore", ANSWERS, "connector.modality_projection.proj.weight"),
-    "qwen2_vl": Tiny("vqascore", ANSWERS, "merger.ln_q.weight"),
-    "qwen2_5_vl": Tiny("vqascore", ANSWERS, "merger.ln_q.weight"),
-}
 HEADS = {
     "blip": ({"first": "enc"}, {"head": "itc"}, {"head": "sum"}, {"head": "aro"}),
     "blip2": ({"head": "itc"},),
     "flava": ({"head": "itm"},),
     "gpt2": ({"normalise": "none"},),
+    "vera": ({"score": "logit"},),
+    "cola": ({"score": "logit"},),
     "grounding-dino": ({"context": "phrase"},),
     **dict.fromkeys(("llava", "llava_next", "idefics3", "qwen2_vl", "qwen2_5_vl"), ({"score": "caption"},)),
 }
@@ -84,35 +44,15 @@ CASES = [
     for name in CHECKPOINTS
     for settings in ({}, *HEADS.get(name, ()))
 ]
+# Detectors and generative models have references of their own, in test_detectors.py and test_generative.py.
+BARE_CASES = [
+    case for case in CASES if CHECKPOINTS[case.values[0]].family not in ("owlvit", "grounding_dino", "vqascore")
+]
 FAMILIES = sorted({tiny.family for tiny in CHECKPOINTS.values()})
 CAPTIONS = ["a red cat", "a big dog near two red cat and one blue box of the man", "dog", "the two cat right of a man "]
 LONG = "a red box near the dog " * 40
 # Images out of order and more than once, captions of unlike length.
 PAIRS = [(2, 1), (0, 0), (1, 2), (0, 3), (2, 0), (1, 1)]
-
-
-@pytest.fixture(scope="module")
-def folders(tiny_clip, tmp_path_factory):
-    """The folder of a tiny checkpoint of each type."""
-    place = tmp_path_factory.mktemp("families")
-    special = {
-        "owlv2": (tiny_models.tiny_owlvit, "owlv2"),
-        "grounding-dino": (tiny_models.tiny_grounding_dino, "grounding-dino"),
-        "mm-grounding-dino": (tiny_models.tiny_grounding_dino, "mm-grounding-dino"),
-        "qwen2_5_vl": (tiny_models.tiny_qwen2_vl, "Qwen2_5_VL"),
-    }
-    made = {"clip": tiny_clip}
-    for name in CHECKPOINTS.keys() - made.keys():
-        build, *kind = special.get(name) or (getattr(tiny_models, f"tiny_{name}"),)
-        made[name] = build(place / name, *kind)
-    return made
-
-
-@pytest.fixture(scope="module")
-def images():
-    rng = np.random.default_rng(0)
-    shapes = ((40, 50, 3), (30, 80, 3), (64, 48, 3))
-    return [Image.fromarray(rng.integers(0, 256, shape, dtype=np.uint8)) for shape in shapes]
 
 
 def load(name, folder, **options):
@@ -141,11 +81,26 @@ def score(model, images, captions, pairs, exact=False):
 
 
 def test_no_family_is_left_out():
-    sources = {
-        name: Path(_loading.__file__).with_name(f"{name}.py").read_text(encoding="utf-8") for name in family_names()
-    }
-    loading = {name for name, source in sources.items() if "from ._loading import" in source}
-    assert sorted(loading - {"open_clip"}) == FAMILIES  # that one is an extra, and tested by itself
+    """Families of torch; open_clip is an extra and tested separately."""
+    folder = Path(model_wrappers.__file__).parent
+    sources = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.py")}
+    assert sorted(name for name in family_names() if ".loading" in sources.get(name, "")) == sorted(
+        [*FAMILIES, "open_clip"]
+    )
+
+
+@pytest.mark.parametrize(("name", "settings"), BARE_CASES)
+def test_scores_equal_a_bare_forward_of_one_pair_at_a_time(name, settings, folders, images):
+    model = load(name, folders[name], settings=settings)
+    captions = [*CAPTIONS[:3], LONG]
+    pairs = [*PAIRS, (2, 3)]
+    limit = model.max_tokens
+    expected = bare_scores(name, settings, folders[name], images, captions, pairs, limit)
+    np.testing.assert_allclose(score(model, images, captions, pairs), expected, rtol=0, atol=1e-5)
+    assert np.ptp(expected) > 1e-2, "scores that hardly differ would show little"
+    exact = [score(model, [images[i]], [captions[j]], [(0, 0)], exact=True)[0] for i, j in pairs]
+    double = bare_scores(name, settings, folders[name], images, captions, pairs, limit, torch.float64)
+    np.testing.assert_allclose(exact, double, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(("name", "settings"), CASES)
@@ -181,6 +136,8 @@ def test_a_model_follows_its_protocols_and_says_what_it_is(name, folders):
     assert isinstance(model, VQAModel) == (tiny.abilities == ANSWERS)
     assert not (isinstance(model, DualEncoder) and isinstance(model, CrossEncoder))
     assert model.info.family == tiny.family
+    if get_family(tiny.family).MODEL_TYPES:
+        assert tiny.family in families_of(json.loads((folders[name] / "config.json").read_text())["model_type"])
     assert model.info.parameters > 1000
     json.dumps(model.info.preprocessing)
     assert tiny.max_tokens in (None, model.max_tokens)
@@ -190,22 +147,7 @@ def test_a_model_follows_its_protocols_and_says_what_it_is(name, folders):
         return
     assert model.info.preprocessing["backend"] == "pil"
     for mode in ("L", "RGBA", "P"):
-        model.prepare_image(Image.new(mode, (40, 40)))  # is read in colour
-
-
-@pytest.mark.parametrize(
-    "name", [name for name, tiny in CHECKPOINTS.items() if tiny.family not in ("vqascore", "causal_lm")]
-)
-def test_long_texts_are_cut_as_the_tokenizer_would(name, folders):
-    model = load(name, folders[name])
-    assert isinstance(model, TextModel)
-    [ids] = model.prepare_captions([LONG])
-    assert len(ids) > model.max_tokens
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folders[name])
-    cut = tokenizer(LONG, truncation=True, max_length=model.max_tokens)["input_ids"]
-    assert cut[-1] == ids[-1]
-    found, mask = model._tokens([ids], model._model)
-    assert (found.tolist(), mask.tolist()) == ([cut], [[1] * model.max_tokens])
+        model.prepare_image(Image.new(mode, (40, 40)))  # converted to RGB
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
@@ -235,14 +177,14 @@ def test_the_dtype_is_the_one_asked_for_whatever_the_file_holds(name, settings, 
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"dtype": "float16"}))
     full = load(name, folder, settings=settings)
-    assert {parameter.dtype for parameter in full._model.parameters()} == {torch.float32}
+    assert {parameter.dtype for parameter in full.module.parameters()} == {torch.float32}
     expected = score(full, images, CAPTIONS, PAIRS)
     for dtype, tolerance in (("bfloat16", 0.5), ("float16", 0.05)):
         low = load(name, folder, settings=settings, dtype=dtype)
         assert low.info.dtype == dtype
         # transformers keeps parts of some models in float32 where float16 is asked for.
-        kept = {*(low._model._keep_in_fp32_modules or ())}
-        named = low._model.named_parameters()
+        kept = {*(low.module._keep_in_fp32_modules or ())}
+        named = low.module.named_parameters()
         assert {own.dtype for path, own in named if not kept & {*path.split(".")}} == {getattr(torch, dtype)}
         found = score(low, images, CAPTIONS, PAIRS)
         assert np.isfinite(found).all()
@@ -257,7 +199,7 @@ def test_a_checkpoint_of_another_family_is_refused_with_the_right_one(family, fo
         load_model(f"{family}:{folders[other]}")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, "precomputed"])
 def test_unknown_settings_and_values_name_the_known_ones(family):
     known = getattr(get_family(family), "SETTINGS", {})
     with pytest.raises(UnknownNameError, match=rf"unknown setting of {family} 'colour'; known: {', '.join(known)}"):
@@ -266,3 +208,35 @@ def test_unknown_settings_and_values_name_the_known_ones(family):
         if "…" not in values:
             with pytest.raises(UnknownNameError, match=f"unknown {name} of {family} 'red'; known: {', '.join(values)}"):
                 load_model(f"{family}:any", LoadOptions(settings={name: "red"}))
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_loading_and_encoding_warn_of_nothing(name, folders, images):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        score(load(name, folders[name]), images[:1], CAPTIONS, [(0, 0)])
+
+
+@pytest.mark.parametrize("name", ["blip", "blip2", "bridgetower", "flava", "llava"])
+def test_an_image_passes_the_vision_tower_once_for_all_its_captions(name, folders, images):
+    model = load(name, folders[name], settings={"head": "itm"} if name == "flava" else {})
+    ends = ("vision_model", "image_model", "vision_tower", "visual.transformer.resblocks.0")
+    towers = [module for path, module in model.module.named_modules() if path.endswith(ends)]
+    calls = []
+    for tower in towers:
+        tower.register_forward_hook(lambda *_: calls.append(1))
+    seen = model.encode_images([model.prepare_image(image) for image in images])
+    before = len(calls)
+    assert before > 0
+    for _ in range(3):
+        model.match(seen, [0, 0, 1, 2], model.prepare_captions(CAPTIONS))
+    assert len(calls) == before
+
+
+@pytest.mark.parametrize("name", ["blip", "flava"])
+def test_attention_is_the_default_of_transformers(name, folders):
+    """To ask these for sdpa is an error, so none is asked for."""
+    model = load(name, folders[name]).module
+    assert model.config._attn_implementation == type(model).from_pretrained(folders[name]).config._attn_implementation
+    with pytest.raises(ValueError, match="scaled_dot_product_attention"):
+        type(model).from_pretrained(folders[name], attn_implementation="sdpa")

@@ -1,4 +1,10 @@
-"""Builders of tiny random checkpoints, each saved to a folder as a user would have one."""
+"""Builders of tiny random checkpoints, each saved to a folder as a user would have one; `CHECKPOINTS` lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 from .blind import tiny_cola, tiny_gpt2, tiny_vera
 from .detectors import tiny_grounding_dino, tiny_owlvit
@@ -13,34 +19,56 @@ from .dual_encoders import (
 )
 from .fused import tiny_blip, tiny_blip2, tiny_bridgetower, tiny_vilt
 from .generative import tiny_idefics3, tiny_llava, tiny_llava_next, tiny_qwen2_vl
-from .parts import bert_words, bpe_words, gemma_words, ordinary_weights, save_parts, save_tiny, xlmr_words
+from .parts import bert_words as bert_words
+from .parts import gemma_words as gemma_words
+from .parts import ordinary_weights as ordinary_weights
+from .parts import save_parts as save_parts
+from .parts import xlmr_words as xlmr_words
 
-__all__ = [
-    "bert_words",
-    "bpe_words",
-    "gemma_words",
-    "ordinary_weights",
-    "save_parts",
-    "save_tiny",
-    "tiny_align",
-    "tiny_altclip",
-    "tiny_blip",
-    "tiny_blip2",
-    "tiny_bridgetower",
-    "tiny_chinese_clip",
-    "tiny_cola",
-    "tiny_flava",
-    "tiny_gpt2",
-    "tiny_grounding_dino",
-    "tiny_idefics3",
-    "tiny_llava",
-    "tiny_llava_next",
-    "tiny_metaclip_2",
-    "tiny_owlvit",
-    "tiny_qwen2_vl",
-    "tiny_siglip",
-    "tiny_siglip2",
-    "tiny_vera",
-    "tiny_vilt",
-    "xlmr_words",
-]
+MATCHES = ("matching", "retrieval")
+DETECTS = ("detection",)
+ANSWERS = ("matching", "retrieval", "vqa")
+
+
+class Tiny(NamedTuple):
+    """A checkpoint's family and builder, its abilities, a suffix of one of its weights, and its token limit."""
+
+    family: str
+    build: Callable[[Any], Any] | None
+    abilities: tuple[str, ...]
+    weight: str
+    max_tokens: int | None = None
+
+
+_NORM, _BERT_NORM = "text_model.final_layer_norm.weight", "embeddings.LayerNorm.weight"
+_MERGER, _PROJECTOR = "merger.ln_q.weight", "multi_modal_projector.linear_1.weight"
+_DINO = "model.text_projection.weight"
+CHECKPOINTS = {
+    "clip": Tiny("clip", None, MATCHES, _NORM, 32),  # the fixture `tiny_clip`
+    "metaclip_2": Tiny("clip", tiny_metaclip_2, MATCHES, _NORM, 12),
+    "align": Tiny("clip", tiny_align, MATCHES, _BERT_NORM, 14),
+    # 16 positions, of which RoBERTa leaves 0 and 1, of the padding, unused; with BridgeTower's 66 it is the same.
+    "altclip": Tiny("clip", tiny_altclip, MATCHES, _BERT_NORM, 14),
+    "chinese_clip": Tiny("clip", tiny_chinese_clip, MATCHES, _BERT_NORM, 14),
+    "siglip": Tiny("siglip", tiny_siglip, MATCHES, _NORM, 20),
+    "siglip2": Tiny("siglip", tiny_siglip2, MATCHES, _NORM, 20),
+    "blip": Tiny("blip", tiny_blip, MATCHES, "itm_head.weight", 40),
+    "blip2": Tiny("blip2", tiny_blip2, MATCHES, "text_projection.weight", 24),
+    "bridgetower": Tiny("bridgetower", tiny_bridgetower, MATCHES, "itm_score.fc.bias", 64),
+    "flava": Tiny("flava", tiny_flava, MATCHES, "text_projection.weight", 24),
+    "vilt": Tiny("vilt", tiny_vilt, MATCHES, "rank_output.weight", 24),
+    "owlvit": Tiny("owlvit", tiny_owlvit, DETECTS, "box_head.dense1.weight", 12),
+    "owlv2": Tiny("owlvit", partial(tiny_owlvit, kind="owlv2"), DETECTS, "box_head.dense1.weight", 12),
+    "grounding-dino": Tiny("grounding_dino", tiny_grounding_dino, DETECTS, _DINO, 24),
+    "mm-grounding-dino": Tiny(
+        "grounding_dino", partial(tiny_grounding_dino, kind="mm-grounding-dino"), DETECTS, _DINO, 24
+    ),
+    "vera": Tiny("vera", tiny_vera, MATCHES, "encoder.block.1.layer.0.SelfAttention.q.weight", 128),
+    "cola": Tiny("cola_grammar", tiny_cola, MATCHES, "pre_classifier.weight", 24),
+    "gpt2": Tiny("causal_lm", tiny_gpt2, MATCHES, "transformer.h.1.ln_1.weight", 48),
+    "llava": Tiny("vqascore", tiny_llava, ANSWERS, _PROJECTOR),
+    "llava_next": Tiny("vqascore", tiny_llava_next, ANSWERS, _PROJECTOR),
+    "idefics3": Tiny("vqascore", tiny_idefics3, ANSWERS, "connector.modality_projection.proj.weight"),
+    "qwen2_vl": Tiny("vqascore", tiny_qwen2_vl, ANSWERS, _MERGER),
+    "qwen2_5_vl": Tiny("vqascore", partial(tiny_qwen2_vl, kind="Qwen2_5_VL"), ANSWERS, _MERGER),
+}

@@ -1,14 +1,94 @@
-"""What one answer of a file means: choices, yes and no, scores and boxes."""
+"""Reading files of predictions: what is read, what is refused, and what each value means."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from vl_assay.hub_datasets.core.examples import Example, Phrase
-from vl_assay.model_wrappers.precomputed.files import Record
-from vl_assay.model_wrappers.precomputed.values import boxes, choices, matrix, yes_or_no
+from vl_assay.metrics.common.errors import ModelError
+from vl_assay.model_wrappers import load_model
+from vl_assay.model_wrappers.precomputed.reading import Record, boxes, choices, matrix, read_records, yes_or_no
+
+
+@pytest.mark.parametrize(
+    ("ending", "text", "message"),
+    [
+        (".csv", "", "its first line must name the columns"),
+        (".csv", "id,answer\n\n", "has no records"),
+        (".csv", "id,id\na,b", "must name the columns, each once"),
+        (".csv", "id,answer\na,b\nc", "line 3 has 1 cells, not 2"),
+        (".csv", "id,answer\na,b\nc,d,e", "line 3 has 3 cells, not 2"),
+        (".csv", 'id,answer\na,"b', "line 2: unexpected end of data"),
+        (".csv", f"id,answer\na,{'b' * 200_000}", "line 2: field larger.*long cells are for JSON lines"),
+        (".jsonl", '{"id": 1, "answer": 0}\n{"id"', "line 2: Expecting"),
+        (".jsonl", '{"id": 1, "answer": 0}\n[1]', r"line 2: \[1\] is not a record"),
+        (".jsonl", '{"id": 1, "answer": 0}\n{"id": 1, "id": 2, "answer": 0}', "line 2: the key 'id' is there twice"),
+        (".json", '{"1": {"answer": 0}, "1": {"answer": 1}}', "the key '1' is there twice"),
+        (".json", '[{"id": 1, "answer": 0}, 7]', "entry 2: 7 is not a record"),
+        (".json", "7", "must be a list of records, or an object of them by id"),
+        (".json", "id,answer", "Expecting value"),
+        (".json", "[" * 100_000, "too deeply nested"),
+        (".jsonl", '{"id": ' + "[" * 100_000, "too deeply nested"),
+        (".jsonl", '{"id": 1, "answer": ' + "9" * 5000 + "}", "line 1: Exceeds the limit"),
+        (".json", "[]", "has no records"),
+    ],
+)  # fmt: skip
+def test_files_that_are_not_what_they_say_are_refused(ending, text, message, tmp_path):
+    (tmp_path / f"a{ending}").write_text(text, encoding="utf-8")
+    with pytest.raises(ModelError, match=rf"a\{ending}.*{message}"):
+        _ = load_model(f"precomputed:{tmp_path}/a{ending}"), list(read_records(tmp_path / f"a{ending}"))
+
+
+def test_other_encodings_folders_and_endless_files_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_bytes("id,answer\nä,0".encode("latin-1"))
+    with pytest.raises(ModelError, match=r"a\.csv cannot be read: 'utf-8' codec"):
+        load_model(f"precomputed:{tmp_path}/a.csv")
+    for name in (str(tmp_path), "/dev/zero"):
+        with pytest.raises(ModelError, match="no such file"):
+            load_model(f"precomputed:{name}")
+
+
+def test_lines_and_files_too_long_are_refused(tmp_path, monkeypatch):
+    for limit in ("_LINE_LIMIT", "_JSON_LIMIT"):
+        monkeypatch.setattr(f"vl_assay.model_wrappers.precomputed.reading.{limit}", 100)
+    for ending, message in (
+        (".csv", "a line is longer"),
+        (".jsonl", "a line is longer"),
+        (".json", "larger than 100 ch"),
+    ):
+        (tmp_path / f"a{ending}").write_text(f'{{"id": "{"x" * 200}"}}', encoding="utf-8")
+        with pytest.raises(ModelError, match=message):
+            list(read_records(tmp_path / f"a{ending}"))
+
+
+def test_what_spreadsheets_and_other_systems_write_is_read(tmp_path):
+    expected = [{"id": "a", "answer": "yes, \nit is"}]
+    for name, text in {
+        "bom.csv": '\ufeffid,answer\r\na,"yes, \nit is"\r\n\r\n',
+        "tabs.tsv": 'id\tanswer\na\t"yes, \nit is"\n',
+        "lines.json": '{"id": "a", "answer": "yes, \\nit is"}\n{"id": "a", "answer": "yes, \\nit is"}',
+        "bom.json": '\ufeff  [{"id": "a", "answer": "yes, \\nit is"}]',
+        "content.out": 'id , answer\na,"yes, \nit is"',
+        "keyed.out": '\n{"a": {"answer": "yes, \\nit is"}}',
+        "bare.json": '{"a": "yes, \\nit is"}',
+    }.items():
+        (tmp_path / name).write_bytes(text.encode())
+        records = [record.fields for record in read_records(tmp_path / name)]
+        assert records == expected * (2 if name == "lines.json" else 1), name
+
+
+@given(text=st.text(max_size=60), ending=st.sampled_from([".csv", ".jsonl", ".json", ".tsv", ""]))
+def test_any_text_is_read_or_refused(text, ending, tmp_path_factory):
+    path = tmp_path_factory.getbasetemp() / f"text{ending}"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    with contextlib.suppress(ModelError):
+        assert all(isinstance(record, Record) for record in read_records(path))
+
 
 TEXTS = ("red cat", "blue cat", "cat")
 ONE = Example("e", "c", "c", ("i",), TEXTS)
@@ -49,7 +129,7 @@ def test_captions_that_are_the_same_are_chosen_together():
 
 @pytest.mark.parametrize("answer", [3, "3", "D", -1, 0.5, True, [0], {}])
 def test_what_can_be_no_choice_is_refused(answer):
-    with pytest.raises(ValueError, match=r"none of the 3 captions.*from A to C|is no choice"):
+    with pytest.raises(ValueError, match=r"none of the 3 captions.*from A to C|is not a choice"):
         choices(answer, ONE, 0)
 
 
@@ -122,9 +202,9 @@ def test_boxes_are_sorted_by_phrase_and_by_how_sure_they_are():
     ("fields", "message"),
     [
         ({"phrase": "dog", "bbox": [0, 0, 1, 1], "score": 1}, "at x: the phrase 'dog' is 2 times in the caption"),
-        ({"phrase": "cow", "bbox": [0, 0, 1, 1], "score": 1}, "'cow' is no phrase of e, which has 'dog', 'dog', 'cat'"),
-        ({"phrase_id": 1, "bbox": [0, 0, 1, 1], "score": 1}, "1 is no phrase of e, which has 7, 8, 9"),
-        ({"category_id": True, "bbox": [0, 0, 1, 1], "score": 1}, "True is no phrase of e"),
+        ({"phrase": "cow", "bbox": [0, 0, 1, 1], "score": 1}, "'cow' is not a phrase of e, which has 'dog', 'dog', "),
+        ({"phrase_id": 1, "bbox": [0, 0, 1, 1], "score": 1}, "1 is not a phrase of e, which has 7, 8, 9"),
+        ({"category_id": True, "bbox": [0, 0, 1, 1], "score": 1}, "True is not a phrase of e"),
         ({"bbox": [0, 0, 1, 1], "score": 1}, "it does not say its phrase"),
         ({"phrase": "cat", "bbox": [0, 0, -1, 1], "score": 1}, r"\[0, 0, -1, 1\] is not x, y, width, height"),
         ({"phrase": "cat", "boxes": [[2, 0, 1, 1]], "score": 1}, "is not x1, y1, x2, y2 with x1 <= x2"),

@@ -1,4 +1,4 @@
-"""Every kind of task, from a model of each protocol through the runner to the rows of a predictions file."""
+"""Every type of task, from a model of each protocol to the rows of predictions."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from vl_assay.hub_datasets.core.benchmarks import Task
 from vl_assay.hub_datasets.core.examples import Example, Phrase, TaskData
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import ModelInfo
-from vl_assay.model_wrappers.engine.chunks import PartStore
+from vl_assay.model_wrappers.engine.cache import EmbeddingCache
+from vl_assay.model_wrappers.engine.chunks import ChunkStore
 from vl_assay.model_wrappers.engine.detection import detect
 from vl_assay.model_wrappers.engine.distributed import Processes
-from vl_assay.model_wrappers.engine.embeddings import score_blindly, score_by_embeddings
-from vl_assay.model_wrappers.engine.pairs import score_answers, score_by_crossing, score_by_pairs
+from vl_assay.model_wrappers.engine.embeddings import score_by_embeddings, score_text_only
+from vl_assay.model_wrappers.engine.pairs import score_answers, score_by_matching, score_by_pairs
 from vl_assay.model_wrappers.engine.pipeline import Pipeline
 from vl_assay.model_wrappers.engine.plan import ScoringPlan
 from vl_assay.model_wrappers.engine.progress import Progress
 from vl_assay.model_wrappers.engine.protocol import Detections, PhraseQuery, abilities
-from vl_assay.model_wrappers.engine.rows import Results
+from vl_assay.model_wrappers.engine.results import Results
 
 INFO = ModelInfo("fake", "test", "fake", "1", "float32")
 
 
 class Images(ScoringPlan):
-    """A work whose images are drawn from their number."""
+    """A plan whose images are drawn from their number."""
 
     def open_image(self, number):
         from PIL import Image
@@ -46,27 +47,29 @@ def matching(count=7):
     return [Example(f"m{i}", "c", "c", (f"i{i % 4}",), (f"caption {i}", "x" * (i + 1))) for i in range(count)]
 
 
-def stages(tmp_path, batch_size=3):
-    return Pipeline("fake", PartStore(tmp_path), Processes(), Progress(show=False), batch_size)
+def pipeline(tmp_path, batch_size=3):
+    return Pipeline("fake", ChunkStore(tmp_path), Processes(), Progress(show=False), batch_size)
 
 
 def text_value(text):
     return float(sum(text.encode() if isinstance(text, str) else text) % 997)
 
 
-class Cross:
-    """A cross encoder whose score is a function of image and caption alone, off by its place in the batch."""
-
+class Reader:
     info, max_tokens = INFO, 100
+
+    def prepare_captions(self, captions):
+        return [list(caption.encode()) for caption in captions]
+
+
+class Cross(Reader):
+    """A cross encoder whose score is a function of image and caption alone, plus noise by the index in the batch."""
 
     def __init__(self, noise=0.0):
         self.encoded, self.matched, self.noise = [], 0, noise
 
     def prepare_image(self, image):
         return float(image.size[0])
-
-    def prepare_captions(self, captions):
-        return [list(caption.encode()) for caption in captions]
 
     def encode_images(self, images, *, exact=False):
         if not exact:
@@ -79,7 +82,7 @@ class Cross:
         place = 0 if exact else np.arange(len(captions)) * self.noise
         return features[list(images)] * 1000 + [text_value(ids) for ids in captions] + place
 
-    prepare_questions, answer = prepare_captions, match
+    prepare_questions, answer = Reader.prepare_captions, match
 
 
 class Pairwise:
@@ -89,26 +92,18 @@ class Pairwise:
         return [image.size[0] * 1000 + text_value(caption) for caption in captions]
 
 
-class Blind:
-    info, max_tokens = INFO, 8
-
-    def prepare_captions(self, captions):
-        return [list(caption.encode()) for caption in captions]
+class TextOnly(Reader):
+    max_tokens = 8
 
     def score_captions(self, captions, *, exact=False):
         return np.array([text_value(ids) for ids in captions])
 
 
-class Dual:
-    """Embeds an image as its number and a caption as its value; the length of 1 is left out."""
-
-    info, max_tokens = INFO, 100
+class Dual(Reader):
+    """Embeds an image as its number and a caption as its value; the embeddings are not of length 1."""
 
     def prepare_image(self, image):
         return np.array([image.size[0] * 1000.0, 1.0])
-
-    def prepare_captions(self, captions):
-        return [list(caption.encode()) for caption in captions]
 
     def encode_images(self, images, *, exact=False):
         return np.stack(images)
@@ -149,60 +144,53 @@ def retrieval():
     return [Example(f"r{i}", "c", "c", (f"i{i}",), own) for i, own in enumerate(texts)]
 
 
-class NoCache:
-    def embed(self, kind, keys, encode):
-        return encode(range(len(keys)), kind)
-
-    def facts(self):
-        return {}
-
-
-def expected(work):
+def expected(plan):
     """Width of the image times 1000 plus the value of the caption, pair by pair and pool by pool."""
-    images, texts = work.captions.everything()
+    images, texts = plan.captions.everything()
     return [
-        (40 + image) * 1000 + text_value(work.captions.texts[text]) for image, text in zip(images, texts, strict=True)
+        (40 + image) * 1000 + text_value(plan.captions.texts[text]) for image, text in zip(images, texts, strict=True)
     ]
 
 
 @pytest.mark.parametrize("how", ["dual", "cross", "pairs"])
-def test_matching_and_retrieval_in_one_work_score_every_pair(how, tmp_path):
+def test_matching_and_retrieval_in_one_plan_score_every_pair(how, tmp_path):
     # An image that no caption goes with comes first.
     boxes = [Example("d", "c", "c", ("boxes alone",), ("a cat",), phrases=(Phrase("cat", 2, 5),))]
-    work = Images([task("detection", boxes), task("matching", matching()), task("retrieval", retrieval(), "pool")])
+    plan = Images([task("detection", boxes), task("matching", matching()), task("retrieval", retrieval(), "pool")])
     if how == "dual":
-        scores = score_by_embeddings(Dual(), work, stages(tmp_path), NoCache())
+        cache = EmbeddingCache(None, ChunkStore(tmp_path), Processes())
+        scores = score_by_embeddings(Dual(), plan, pipeline(tmp_path), cache)
     elif how == "cross":
-        scores = score_by_crossing(Cross(), work, stages(tmp_path))
+        scores = score_by_matching(Cross(), plan, pipeline(tmp_path))
     else:
-        scores = score_by_pairs(Pairwise(), work, stages(tmp_path))
-    assert [*scores.pairs, *scores.pools[0].ravel()] == pytest.approx(expected(work), rel=1e-7)
+        scores = score_by_pairs(Pairwise(), plan, pipeline(tmp_path))
+    assert [*scores.pairs, *scores.pools[0].ravel()] == pytest.approx(expected(plan), rel=1e-7)
     assert scores.pools[0].shape == (3, 5)
-    assert work.captions.pools[0].correct == [[0, 1], [2, 1], [3, 4]]
+    assert plan.captions.pools[0].correct == [[0, 1], [2, 1], [3, 4]]
 
 
 def test_a_cross_encoder_sees_each_image_once_and_each_pair_once(tmp_path):
     examples = [*matching(), *(dataclasses.replace(example, id=f"again {example.id}") for example in matching())]
-    model, work = Cross(), Images([task("matching", examples)])
-    scores = score_by_crossing(model, work, stages(tmp_path))
+    model, plan = Cross(), Images([task("matching", examples)])
+    scores = score_by_matching(model, plan, pipeline(tmp_path))
     assert len(model.encoded) == len(set(model.encoded)) == 4
-    assert model.matched == 14 + scores.facts["settled_pairs"] / 2  # each pair is there twice
+    assert model.matched == 14 + scores.facts["rechecked_pairs"] / 2  # each pair is there twice
 
 
-def test_pairs_that_rounding_cannot_tell_apart_are_settled_one_by_one(tmp_path):
+def test_near_ties_are_rechecked_one_by_one(tmp_path):
     examples = [Example("a", "c", "c", ("i",), ("ab", "ba")), Example("b", "c", "c", ("i",), ("ab", "q"))]
-    scores = score_by_crossing(Cross(noise=1e-7), Images([task("matching", examples)]), stages(tmp_path))
+    scores = score_by_matching(Cross(noise=1e-7), Images([task("matching", examples)]), pipeline(tmp_path))
     assert scores.pairs[0] == scores.pairs[1]
-    assert scores.facts["settled_pairs"] == 2
+    assert scores.facts["rechecked_pairs"] == 2
 
 
-def test_the_margin_of_settling_grows_with_the_scores(tmp_path):
-    work = Images([task("matching", [Example("a", "c", "c", ("i",), ("x", "y"))])])
-    near = [work.captions.near_ties(np.array([level, level + 3e-5]), 1e-6).all() for level in (1.0, 100.0, -100.0)]
+def test_the_margin_of_near_ties_grows_with_the_scores(tmp_path):
+    plan = Images([task("matching", [Example("a", "c", "c", ("i",), ("x", "y"))])])
+    near = [plan.captions.near_ties(np.array([level, level + 3e-5]), 1e-6).all() for level in (1.0, 100.0, -100.0)]
     assert near == [False, True, True]
 
 
-def test_two_rows_of_one_image_share_what_is_right(tmp_path):
+def test_two_rows_of_one_image_share_their_correct_captions(tmp_path):
     examples = [Example(f"r{i}", "c", "c", (key,), (text,)) for i, (key, text) in enumerate(["xa", "xb", "yc"])]
     pool = Images([task("retrieval", examples)]).captions.pools[0]
     assert pool.correct == [[0, 1], [0, 1], [2]]
@@ -216,26 +204,26 @@ def test_texts_share_a_smaller_batch_where_those_of_one_image_do_not_fit(tmp_pat
             return super().match(features, images, captions, exact=exact)
 
     texts = tuple("z" * (i + 1) for i in range(40))
-    work = Images([task("matching", [Example("a", "c", "c", ("i",), texts)])])
-    scores = score_by_crossing(Large(), work, stages(tmp_path, batch_size=8))
-    assert scores.pairs.tolist() == expected(work)
+    plan = Images([task("matching", [Example("a", "c", "c", ("i",), texts)])])
+    scores = score_by_matching(Large(), plan, pipeline(tmp_path, batch_size=8))
+    assert scores.pairs.tolist() == expected(plan)
 
 
-def test_a_blind_model_settles_only_texts_that_are_near(tmp_path):
+def test_a_text_only_model_rechecks_only_texts_with_near_ties(tmp_path):
     groups = [Example(f"g{i}", "c", "c", (f"a{i}", f"b{i}"), (f"one {i}", f"two {i}!")) for i in range(5)]
-    scores = score_blindly(Blind(), Images([task("matching", groups)]), stages(tmp_path))
-    assert scores.facts["settled_pairs"] == 0
+    scores = score_text_only(TextOnly(), Images([task("matching", groups)]), pipeline(tmp_path))
+    assert scores.facts["rechecked_pairs"] == 0
 
 
-def test_a_blind_model_is_shown_no_image_and_reads_each_caption_once(tmp_path):
+def test_a_text_only_model_is_given_no_image_and_reads_each_caption_once(tmp_path):
     class Unseen(ScoringPlan):
         def open_image(self, number):
-            raise AssertionError("a blind model opened an image")
+            raise AssertionError("a text-only model opened an image")
 
-    work = Unseen([task("matching", matching()), task("retrieval", retrieval(), "pool")])
-    scores = score_blindly(Blind(), work, stages(tmp_path))
-    _, texts = work.captions.everything()
-    wanted = [text_value(work.captions.texts[text]) for text in texts]
+    plan = Unseen([task("matching", matching()), task("retrieval", retrieval(), "pool")])
+    scores = score_text_only(TextOnly(), plan, pipeline(tmp_path))
+    _, texts = plan.captions.everything()
+    wanted = [text_value(plan.captions.texts[text]) for text in texts]
     assert [*scores.pairs, *scores.pools[0].ravel()] == wanted
     assert scores.facts["truncated_captions"] == 7
 
@@ -257,13 +245,13 @@ def detections():
 
 
 def test_boxes_and_answers_reach_their_rows(tmp_path):
-    work = Images([task("detection", detections()), task("vqa", answers(), "asked")])
+    plan = Images([task("detection", detections()), task("vqa", answers(), "asked")])
     model = Boxes()
-    boxes = detect(model, work, stages(tmp_path / "boxes"))
-    said = score_answers(Cross(), work, stages(tmp_path / "answers"))
+    boxes = detect(model, plan, pipeline(tmp_path / "boxes"))
+    said = score_answers(Cross(), plan, pipeline(tmp_path / "answers"))
     assert sorted(model.calls) == [2, 3]  # the phrases of two captions of one image in one go
     assert len(boxes[0, PhraseQuery("a red cat and x", 14, 15)].boxes) == 0
-    results = Results(work, np.empty(0), [], said.pairs, boxes)
+    results = Results(plan, np.empty(0), [], said.pairs, boxes)
     first, second, third = results.rows(0)
     assert [len(found) for found in first.boxes] == [7, 0]
     assert first.boxes[0][1] == [0.0, 0.0, 40.0, 2.0]
@@ -278,7 +266,7 @@ def test_boxes_and_answers_reach_their_rows(tmp_path):
 def test_what_a_model_can_do_follows_from_its_methods():
     assert abilities(Boxes()) == ("detection",)
     assert abilities(Cross()) == ("matching", "retrieval", "vqa")
-    assert abilities(Blind()) == abilities(Pairwise()) == ("matching", "retrieval")
+    assert abilities(TextOnly()) == abilities(Pairwise()) == ("matching", "retrieval")
 
 
 def test_a_model_is_not_given_what_it_cannot_do(coco, tmp_path):

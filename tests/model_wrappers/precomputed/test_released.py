@@ -1,25 +1,35 @@
-"""Answers from a file: the files that authors released are judged as they say."""
+"""Predictions that authors released give the results of their papers."""
 
 from __future__ import annotations
 
 import json
 
 from answers_support import lines
-from test_sugarcrepe_itm import GPT4V
 
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.model_wrappers import score
+from vl_assay.model_wrappers import predict
+
+# Right answers and examples in the table that the authors of SugarCrepe published for GPT-4V.
+GPT4V = {
+    "swap_att": (593, 666),
+    "add_att": (666, 692),
+    "add_obj": (1918, 2062),
+    "replace_att": (740, 788),
+    "replace_obj": (1604, 1652),
+    "replace_rel": (1298, 1406),
+    "swap_obj": (198, 246),
+}
 
 
 def gpt4v_run(shared_data, tmp_path, name, **settings):
     (tmp_path / "data").symlink_to(shared_data / "data" / "sugarcrepe" / "data")
-    return lambda model: score(
+    return lambda model: predict(
         model, name, data_dir=tmp_path, out=tmp_path / "out", settings=settings, progress=False
     )  # fmt: skip
 
 
-def test_gpt4v_is_judged_by_the_files_that_its_authors_released(shared_data, tmp_path):
+def test_gpt4v_is_evaluated_from_the_files_that_its_authors_released(shared_data, tmp_path):
     released = shared_data / "data" / "sugarcrepe" / "gpt4v" / "negative-first"
     run = gpt4v_run(shared_data, tmp_path, "sugarcrepe/swap_obj", allow_unknown="true")
     [path] = run(f"precomputed:{released / 'gpt4v-swap_obj.json'}")
@@ -59,7 +69,7 @@ def test_the_true_boxes_of_tricd_are_perfect_and_those_on_distractors_are_not(sh
         {key: box[key] for key in kept} | {"id": n, "score": 0.9} for n, box in enumerate(released["annotations"])
     ]
     (tmp_path / "perfect.json").write_text(json.dumps(perfect), encoding="utf-8")
-    [path] = score(f"precomputed:{tmp_path}/perfect.json", "tricd/val", data_dir=folder, out=tmp_path, progress=False)
+    [path] = predict(f"precomputed:{tmp_path}/perfect.json", "tricd/val", data_dir=folder, out=tmp_path, progress=False)
     ap, grounding, group = report(path, resamples=100)
     assert (ap.scores["ap"], ap.scores["n"], ap.scores["n_boxes"]) == (1, 204, 315)
     assert (grounding.scores["recall_at_1"], group.scores["recall_at_1"]) == (1, 1)
@@ -71,6 +81,6 @@ def test_the_questions_of_tricd_are_answered_by_number(shared_data, tmp_path):
     released = json.loads((folder / "TRICD_VQA_val.json").read_text(encoding="utf-8"))["annotations"]
     said = [{"image_id": entry["image_id"], "answer": entry["answer"]} for entry in released]
     (tmp_path / "right.json").write_text(json.dumps(said), encoding="utf-8")
-    [path] = score(f"precomputed:{tmp_path}/right.json", "tricd/vqa", data_dir=folder, out=tmp_path, progress=False)
+    [path] = predict(f"precomputed:{tmp_path}/right.json", "tricd/vqa", data_dir=folder, out=tmp_path, progress=False)
     [result] = report(path, resamples=100)
     assert (result.scores["accuracy"], result.scores["macro_f1"], result.scores["n"]) == (1, 1, 204)

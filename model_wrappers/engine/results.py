@@ -1,9 +1,9 @@
-"""From a work to the rows of predictions: each type of task by the protocol that the model follows."""
+"""From a scoring plan to the rows of predictions, by the protocol that the model implements."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from ...hub_datasets.core.examples import MISSING, Example, TaskData
 from ...metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, VQARow
 from .cache import EmbeddingCache
 from .detection import detect
-from .embeddings import Scores, score_blindly, score_by_embeddings
-from .pairs import score_answers, score_by_crossing, score_by_pairs
+from .embeddings import Scores, score_by_embeddings, score_text_only
+from .pairs import score_answers, score_by_matching, score_by_pairs
 from .pipeline import Pipeline
 from .plan import ScoringPlan, queries_of
 from .protocol import (
@@ -21,6 +21,7 @@ from .protocol import (
     Detector,
     DualEncoder,
     Model,
+    ModelInfo,
     PairScorer,
     PhraseQuery,
     TextScorer,
@@ -28,34 +29,49 @@ from .protocol import (
 )
 
 
+@runtime_checkable
+class PredictionsSource(Protocol):
+    """Predictions that were computed elsewhere: nothing is scored and no image is read.
+
+    `task_types` are the types of tasks that it has predictions for; see ``hub_datasets.core.benchmarks.TASK_TYPES``.
+    """
+
+    info: ModelInfo
+    task_types: tuple[str, ...]
+
+    def results(self, plan: ScoringPlan) -> tuple[Results, dict[str, int]]:
+        """The results for everything in a plan, and counts for the metadata of the predictions."""
+        ...
+
+
 class Results:
-    """What a model said of all tasks of a work; predictions are made of it.
+    """The scores and boxes for all tasks of a plan, from which predictions are made.
 
     Args:
-        work: the work.
-        pairs: scores (p,) of its captions' pairs; and
-        pools: of its retrieval sets, (images, texts) each.
-        answers: scores (q,) of its questions' pairs.
-        boxes: what was found, by image number and query.
+        plan: the plan.
+        pairs: scores (p,) of the pairs of image and caption.
+        pools: scores (images, texts) of each retrieval set.
+        answers: scores (q,) of the pairs of image and question.
+        boxes: detections by image number and query.
     """
 
     def __init__(
         self,
-        work: ScoringPlan,
+        plan: ScoringPlan,
         pairs: np.ndarray,
         pools: list[np.ndarray],
         answers: np.ndarray,
         boxes: dict[tuple[int, PhraseQuery], Detections],
     ) -> None:
-        self._work = work
+        self._plan = plan
         self._pairs = pairs
         self._pools = pools
         self._answers = answers
         self._boxes = boxes
 
     def rows(self, number: int) -> list[Row]:
-        """The rows of a task's predictions, by its number in the work, in the order of its examples."""
-        task, places = self._work.tasks[number], iter(self._work.places[number])
+        """The rows of the predictions for task number `number` of the plan, in the order of its examples."""
+        task, places = self._plan.tasks[number], iter(self._plan.places[number])
         task_type = task.task.task_type
         if task_type == "retrieval":
             return self._retrieval_rows(task, next(places, None))
@@ -70,27 +86,27 @@ class Results:
         return rows
 
     def _matching_row(self, example: Example, place: int | None) -> Row:
-        scores = None if place is None else self._work.captions.matrix(self._pairs, place).tolist()
+        scores = None if place is None else self._plan.captions.matrix(self._pairs, place).tolist()
         return MatchingRow(**example.facts(), correct=list(range(len(example.images))), scores=scores)
 
     def _answer_row(self, example: Example, place: int | None) -> Row:
-        score = None if place is None else self._work.questions.matrix(self._answers, place).item()
+        score = None if place is None else self._plan.questions.matrix(self._answers, place).item()
         return VQARow(**example.facts(), question=example.captions[0], correct=example.answer, score=score)
 
     def _retrieval_rows(self, task: TaskData, place: int | None) -> list[Row]:
-        said: Iterator[tuple[list[int], np.ndarray]] = iter(())
+        scored: Iterator[tuple[list[int], np.ndarray]] = iter(())
         if place is not None:
-            said = zip(self._work.captions.pools[place].correct, self._pools[place], strict=True)
+            scored = zip(self._plan.captions.pools[place].correct, self._pools[place], strict=True)
         rows: list[Row] = []
         for example in task.examples:
-            correct, scores = ([], None) if MISSING in example.images else next(said)
+            correct, scores = ([], None) if MISSING in example.images else next(scored)
             rows.append(RetrievalRow(**example.facts(), correct=correct, scores=scores))
         return rows
 
     def _detection_row(self, example: Example, is_scored: bool) -> Row:
         boxes = scores = None
         if is_scored:
-            number = self._work.number(example.images[0])
+            number = self._plan.number(example.images[0])
             found = [self._boxes[number, query] for query in queries_of(example)]
             boxes, scores = ([getattr(one, name).tolist() for one in found] for name in ("boxes", "scores"))
         return DetectionRow(
@@ -104,24 +120,24 @@ class Results:
         )
 
 
-def score_work(
-    model: Model, work: ScoringPlan, stages: Pipeline, cache: EmbeddingCache
+def score_plan(
+    model: Model, plan: ScoringPlan, pipeline: Pipeline, cache: EmbeddingCache
 ) -> tuple[Results, dict[str, int]]:
-    """What a model says of everything that a work wants, and facts for the predictions."""
+    """Score everything in a plan; returns the results and counts for the metadata of the predictions."""
     captions = answers = Scores(np.empty(0), [], {})
-    if len(work.captions):
+    if len(plan.captions):
         if isinstance(model, DualEncoder):
-            captions = score_by_embeddings(model, work, stages, cache)
+            captions = score_by_embeddings(model, plan, pipeline, cache)
         elif isinstance(model, CrossEncoder):
-            captions = score_by_crossing(model, work, stages)
+            captions = score_by_matching(model, plan, pipeline)
         elif isinstance(model, TextScorer):
-            captions = score_blindly(model, work, stages)
+            captions = score_text_only(model, plan, pipeline)
         else:
-            captions = score_by_pairs(cast(PairScorer, model), work, stages)
-    if len(work.questions):
-        answers = score_answers(cast(VQAModel, model), work, stages)
-    boxes = detect(cast(Detector, model), work, stages) if work.queries else {}
+            captions = score_by_pairs(cast(PairScorer, model), plan, pipeline)
+    if len(plan.questions):
+        answers = score_answers(cast(VQAModel, model), plan, pipeline)
+    boxes = detect(cast(Detector, model), plan, pipeline) if plan.queries else {}
     facts = {"truncated_captions": 0}
     for name in sorted({*captions.facts, *answers.facts}):
         facts[name] = captions.facts.get(name, 0) + answers.facts.get(name, 0)
-    return Results(work, captions.pairs, captions.pools, answers.pairs, boxes), facts
+    return Results(plan, captions.pairs, captions.pools, answers.pairs, boxes), facts

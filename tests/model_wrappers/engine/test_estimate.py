@@ -10,9 +10,8 @@ from vl_assay.hub_datasets import load_examples
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.metrics.records.schema import MatchingRow, VQARow
-from vl_assay.model_wrappers import score
-from vl_assay.model_wrappers.engine.estimate import _decisions, changed_decisions, predict, sample
-from vl_assay.model_wrappers.engine.runner import plan
+from vl_assay.model_wrappers import plan, predict
+from vl_assay.model_wrappers.engine.estimate import changed_decisions, decisions, estimate, sample
 
 
 @pytest.fixture
@@ -38,12 +37,12 @@ def test_a_sample_is_spread_over_the_whole_task(tasks):
 
 
 def test_the_prediction_scales_with_the_work_and_names_what_bounds_it(tasks):
-    whole = predict(Slow(), tasks, batch_size=8, size=30)
+    whole = estimate(Slow(), tasks, batch_size=8, size=30)
     assert whole.bound == "decode"
     assert (whole.sample, whole.examples) == (30, 300)
     # 120 images in four threads at 20 ms each, and not much less.
     assert whole.seconds["decode"] > 0.5 * 120 * 0.02 / 4
-    half = predict(Slow(), tasks, batch_size=8, devices=2, size=30)
+    half = estimate(Slow(), tasks, batch_size=8, devices=2, size=30)
     assert half.total == pytest.approx(sum(half.seconds.values()) / 2)
     assert whole.memory > 10e6
 
@@ -63,15 +62,15 @@ def row(*scores, correct=None):
 
 
 def test_decisions_change_with_who_is_first_and_not_with_by_how_much():
-    assert _decisions(row([0.9, 0.1])) == _decisions(row([0.2, 0.1])) != _decisions(row([0.1, 0.2]))
-    assert _decisions(row([0.9, 0.1])) != _decisions(row([0.1, 0.1]))  # a tie is no win
+    assert decisions(row([0.9, 0.1])) == decisions(row([0.2, 0.1])) != decisions(row([0.1, 0.2]))
+    assert decisions(row([0.9, 0.1])) != decisions(row([0.1, 0.1]))  # a tie is no win
     # Three captions of one image: whether the second, not the first, is above the third.
-    assert _decisions(row([3, 4, 2])) != _decisions(row([3, 4, 5]))
+    assert decisions(row([3, 4, 2])) != decisions(row([3, 4, 5]))
     # Both images prefer their captions; in the second case one caption prefers the wrong image.
-    assert _decisions(row([0.9, 0.1], [0.2, 0.8])) != _decisions(row([0.3, 0.1], [0.4, 0.8]))
+    assert decisions(row([0.9, 0.1], [0.2, 0.8])) != decisions(row([0.3, 0.1], [0.4, 0.8]))
     answer = VQARow("a", "c", "c", ["i"], "is it", True, 0.5)
-    assert _decisions(answer) == 1
-    assert np.sign(-0.1) == _decisions(VQARow("a", "c", "c", ["i"], "is it", True, -0.1))
+    assert decisions(answer) == 1
+    assert np.sign(-0.1) == decisions(VQARow("a", "c", "c", ["i"], "is it", True, -0.1))
 
 
 def test_changes_are_counted_against_the_exact_model(tasks):
@@ -83,7 +82,7 @@ def test_changes_are_counted_against_the_exact_model(tasks):
 
 def test_the_predictions_says_how_many_decisions_half_precision_changed(tiny_clip, coco, tmp_path):
     folder = coco(rows=60, images=20)
-    [path] = score(
+    [path] = predict(
         str(tiny_clip), "sugarcrepe/add_att", data_dir=folder, options=UNVERIFIED, out=tmp_path, dtype="bfloat16",
         check_precision=40, progress=False,
     )  # fmt: skip
@@ -91,4 +90,4 @@ def test_the_predictions_says_how_many_decisions_half_precision_changed(tiny_cli
     assert facts["precision_sample"] == 40
     assert 0 <= facts["precision_changes"] <= 40
     with pytest.raises(ModelError, match="name it by a text"):
-        score(Recorder(), "sugarcrepe/add_att", data_dir=folder, options=UNVERIFIED, check_precision=5)
+        predict(Recorder(), "sugarcrepe/add_att", data_dir=folder, options=UNVERIFIED, check_precision=5)

@@ -1,0 +1,150 @@
+"""CLIP and models like it, SigLIP and SigLIP 2: what is particular to them, and checkpoints that are refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+import transformers
+from support import run_quietly
+from transformers import AutoTokenizer
+
+from vl_assay.metrics.common.errors import ModelError
+from vl_assay.metrics.records.predictions import read_predictions
+from vl_assay.model_wrappers import DualEncoder, LoadOptions, load_model
+
+
+def test_predictions_record_the_preprocessing_of_images(folders):
+    assert load_model(str(folders["align"])).info.preprocessing["rescale_offset"] is True
+    assert load_model(str(folders["siglip2"])).info.preprocessing["max_num_patches"] == 16
+
+
+def test_siglip_2_is_lower_cased_as_in_training_unless_told_otherwise(folders):
+    capital = ["A Cat"]
+    for kind in ("siglip", "siglip2"):
+        model = load_model(str(folders[kind]))
+        assert model.info.settings["lower_case"] == "yes"
+        assert model.prepare_captions(capital) == model.prepare_captions(["a cat"])
+    kept = load_model(str(folders["siglip"]), LoadOptions(settings={"lower_case": "no"}))
+    assert kept.info.settings["lower_case"] == "no"
+    assert kept.info.name == "siglip (lower_case=no)"
+    assert kept.prepare_captions(capital) != kept.prepare_captions(["a cat"])
+
+
+def test_siglip_with_a_tokenizer_of_its_own_is_left_to_it(tmp_path):
+    folder = tiny_models.tiny_siglip(tmp_path / "one", tiny_models.xlmr_words())
+    model = load_model(str(folder))
+    assert model.info.settings == {"lower_case": "no", "end_token": "by the tokenizer"}
+    assert load_model(str(folder), LoadOptions(settings={"lower_case": "yes"})).info.settings["lower_case"] == "yes"
+
+
+def test_siglip_captions_end_with_the_end_token_even_where_the_tokenizer_puts_none(tmp_path):
+    tokenizer = tiny_models.gemma_words("GemmaTokenizer", add_eos_token=False)
+    model = load_model(str(tiny_models.tiny_siglip(tmp_path / "endless", tokenizer)))
+    assert model.info.settings["end_token"] == "added"
+    [ids] = model.prepare_captions(["a cat"])
+    assert ids == [*tokenizer("a cat")["input_ids"], tokenizer.eos_token_id]
+
+
+def test_a_tokenizer_whose_end_the_model_would_not_find_is_refused(tiny_clip, tmp_path):
+    shutil.copytree(tiny_clip, tmp_path / "moved")
+    config = json.loads((tmp_path / "moved" / "config.json").read_text())
+    end = config["text_config"]["eos_token_id"]
+    config["text_config"]["eos_token_id"] = end - 1
+    (tmp_path / "moved" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match=rf"by its configuration the id {end - 1} .* ends captions with {end}"):
+        load_model(str(tmp_path / "moved"))
+    # The historic 2 means the highest id, which here is the end token's: the scores stay.
+    config["text_config"]["eos_token_id"] = 2
+    (tmp_path / "moved" / "config.json").write_text(json.dumps(config))
+    historic, today = load_model(str(tmp_path / "moved")), load_model(str(tiny_clip))
+    ids = today.prepare_captions(["a red cat left of the blue dog", "a dog", "the red box " * 12])
+    np.testing.assert_array_equal(historic.encode_captions(ids), today.encode_captions(ids))
+    # A token added behind it, such as one for padding, would be read in its place.
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "moved")
+    tokenizer.add_tokens(["<extra>"])
+    tokenizer.save_pretrained(tmp_path / "moved")
+    with pytest.raises(ModelError, match="the highest of its vocabulary"):
+        load_model(str(tmp_path / "moved"))
+    with pytest.raises(ModelError, match="by its configuration the id 5"):
+        load_model(str(tiny_models.tiny_metaclip_2(tmp_path / "meta", eos_token_id=5)))
+
+
+def test_a_tokenizer_that_lacks_its_library_says_which(folders, monkeypatch):
+    def lacking(*_, **__):
+        raise ImportError("SiglipTokenizer requires the SentencePiece library")
+
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lacking)
+    with pytest.raises(ModelError, match="pip install sentencepiece protobuf"):
+        load_model(str(folders["siglip"]))
+
+
+def test_the_demo_checkpoint_is_a_clip():
+    model = load_model("demo-clip")
+    assert (model.info.family, model.info.name) == ("clip", "demo-clip")
+    assert isinstance(model, DualEncoder)
+
+
+def test_a_compiled_model_gives_the_same_and_says_so(tiny_clip, monkeypatch):
+    compiled = []
+
+    def note(module, **options):
+        compiled.append(type(module).__name__)
+        assert options == {"dynamic": True}
+
+    monkeypatch.setattr(torch.nn.Module, "compile", note)
+    plain, fast = (load_model(str(tiny_clip), LoadOptions(compile=flag)) for flag in (False, True))
+    assert any("Text" in name for name in compiled)
+    assert any("Vision" in name for name in compiled)
+    assert fast.info.settings == {**plain.info.settings, "compile": "true"}
+
+
+def test_a_checkpoint_of_another_type_is_refused_with_the_types_that_exist(tmp_path):
+    (tmp_path / "bert").mkdir()
+    (tmp_path / "bert" / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(ModelError, match=r"'bert' checkpoint and no family loads.*clip \(clip, metaclip_2, "):
+        load_model(str(tmp_path / "bert"))
+    with pytest.raises(ModelError, match=r"is a 'bert' checkpoint, not one for clip .*its family is no family here"):
+        load_model(f"clip:{tmp_path / 'bert'}")
+
+
+def test_an_unknown_dtype_is_refused_with_those_that_there_are(tiny_clip):
+    with pytest.raises(ModelError, match="unknown dtype 'int8'; known: float32"):
+        load_model(str(tiny_clip), LoadOptions(dtype="int8"))
+
+
+def test_checkpoints_that_would_score_nonsense_are_refused(tiny_clip, tmp_path):
+    shutil.copytree(tiny_clip, tmp_path / "wordless")
+    for file in (tmp_path / "wordless").glob("tokenizer*"):
+        file.unlink()
+    with pytest.raises(ModelError, match="tokenizer"):
+        load_model(str(tmp_path / "wordless"))
+    shutil.copytree(tiny_clip, tmp_path / "broken")
+    weights = tmp_path / "broken" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(ModelError, match=r"cannot load .*broken as clip"):
+        load_model(str(tmp_path / "broken"))
+
+
+def test_the_revision_of_a_folder_changes_with_its_configuration(tiny_clip, tmp_path):
+    shutil.copytree(tiny_clip, tmp_path / "other")
+    config = tmp_path / "other" / "config.json"
+    config.write_text(config.read_text().replace("quick_gelu", "gelu"))
+    one, other = (load_model(str(folder)).info.revision for folder in (tiny_clip, tmp_path / "other"))
+    assert one != other
+
+
+def test_truncated_captions_are_counted(tiny_clip, coco, tmp_path):
+    folder = coco()
+    path = folder / "data" / "swap_obj.json"
+    records = json.loads(path.read_text())
+    records["0"]["caption"] = "a red box " * 30
+    path.write_text(json.dumps(records))
+    [predictions] = run_quietly(str(tiny_clip), folder, tmp_path / "out", ["sugarcrepe/swap_obj"])
+    captions = {record[key] for record in records.values() for key in ("caption", "negative_caption")}
+    longer = [ids for ids in load_model(str(tiny_clip)).prepare_captions(sorted(captions)) if len(ids) > 32]
+    assert read_predictions(predictions).metadata["run"]["truncated_captions"] == len(longer) >= 1

@@ -1,0 +1,502 @@
+"""The family precomputed: results equal those of the model that made the predictions, and nothing is lost silently."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import answers_support
+import numpy as np
+import pytest
+from answers_support import WRITERS, flat, lines, results_of, rounded, swap_obj, table, task_of
+from hypothesis import example as for_example
+from hypothesis import given
+from hypothesis import strategies as st
+from support import UNVERIFIED
+from typer.testing import CliRunner
+
+from vl_assay.hub_datasets import build, load_examples, report
+from vl_assay.hub_datasets.core.benchmarks import Task
+from vl_assay.hub_datasets.core.examples import MISSING, Example, Phrase, TaskData
+from vl_assay.metrics.common.command_line import build_app
+from vl_assay.metrics.common.errors import ModelError, VLAssayError
+from vl_assay.metrics.records.predictions import file_hash, read_predictions
+from vl_assay.model_wrappers import LoadOptions, load_model, plan, predict
+from vl_assay.model_wrappers.engine.plan import ScoringPlan
+from vl_assay.model_wrappers.engine.results import PredictionsSource
+
+run, sources = answers_support.run, answers_support.sources  # fixtures
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+@pytest.mark.parametrize("reference", ["sugarcrepe/swap_obj", "cola", "aro/coco_order", "retrieval/coco"])
+def test_scores_come_back_as_they_were_given(reference, ending, run):
+    original = run("mock:shuffled", reference)
+    predictions = read_predictions(original)
+    rows = [{"id": row.id, "scores": np.asarray(row.scores).tolist()} for row in predictions.rows]
+    again = run(WRITERS[ending](rows[::-1]), reference, out="again", ending=ending)
+    assert [row.id for row in read_predictions(again).rows] == [row.id for row in predictions.rows]
+    for ours, theirs in zip(read_predictions(again).rows, predictions.rows, strict=True):
+        assert np.array_equal(ours.scores, theirs.scores)
+        assert ours.correct == theirs.correct
+    assert results_of(again) == results_of(original)
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+def test_answers_and_yes_no_scores_come_back_too(ending, run):
+    original = run("mock:shuffled", "tricd/vqa")
+    rows = read_predictions(original).rows
+    said = WRITERS[ending]([{"id": row.id, "answer": "Yes." if row.score > 0 else "no"} for row in rows])
+    assert results_of(run(said, "tricd/vqa", out="words", ending=ending)) == results_of(original)
+    said = WRITERS[ending]([{"id": row.id, "score": row.score + 0.5} for row in rows])
+    assert results_of(run(said, "tricd/vqa", out="numbers", ending=ending, threshold="0.5")) == results_of(original)
+
+
+FORMS = ("a box a record", "all boxes of a phrase", "all boxes of an example")
+
+
+@pytest.mark.parametrize(
+    ("form", "ending"),
+    [*itertools.product(FORMS, (".csv", ".jsonl", ".json")), ("all boxes of an example", ".txt")],
+)
+def test_boxes_come_back_too(form, ending, run, sources):
+    original = run("mock:shuffled", "tricd/val")
+    numbers = {
+        example.id: [phrase.number for phrase in example.phrases] for example in task_of("tricd/val", sources).examples
+    }
+    records = []
+    for row in read_predictions(original).rows:
+        phrases = zip(numbers[row.id], row.phrases, row.boxes, row.scores, strict=True)
+        if form == "all boxes of an example":
+            ids = [number for number, found in zip(numbers[row.id], row.boxes, strict=True) for _ in found]
+            drawn, sure = flat(row.boxes), flat(row.scores)
+            records.append({"id": row.id, "phrase_ids": ids, "boxes": drawn, "scores": sure})
+            continue
+        for number, phrase, found, sure in phrases:
+            if form == "all boxes of a phrase":
+                records.append({"id": row.id, "phrase": phrase["text"], "boxes": found, "scores": sure})
+            else:
+                records += [
+                    {"image_id": int(row.id[4:]), "phrase_id": number, "bbox": [x, y, x2 - x, y2 - y], "score": s}
+                    for (x, y, x2, y2), s in zip(found, sure, strict=True)
+                ]
+    again = run(WRITERS[ending](records), "tricd/val", out="again", ending=ending)
+    for ours, theirs in zip(read_predictions(again).rows, read_predictions(original).rows, strict=True):
+        assert ours.scores == theirs.scores
+        assert np.allclose(flat(ours.boxes), flat(theirs.boxes), atol=1e-9)
+    assert rounded(results_of(again)) == rounded(results_of(original))
+
+
+def test_columns_of_numbers_are_scores_of_one_image(run, sources):
+    ids = [example.id for example in task_of("sugarcrepe/swap_obj", sources).examples]
+    path = run(table([{"id": i, "score_0": n, "score_1": 2.5} for n, i in enumerate(ids)]), "sugarcrepe/swap_obj")
+    assert [row.scores for row in read_predictions(path).rows] == [[[float(n), 2.5]] for n in range(len(ids))]
+
+
+@pytest.mark.parametrize("reference", ["sugarcrepe/swap_obj", "cola", "retrieval/coco"])
+@pytest.mark.parametrize("named", ["file", "example and file", "example and number"])
+def test_single_pairs_are_put_together(reference, named, run, sources):
+    original = run("mock:shuffled", reference)
+    rows, task = read_predictions(original).rows, task_of(reference, sources)
+    pool = list(dict.fromkeys(caption for example in task.examples for caption in example.captions))
+    pairs = {}
+    for row, example in zip(rows, task.examples, strict=True):
+        matrix_ = np.asarray(row.scores).reshape(len(row.images), -1)
+        texts = pool if row.task_type == "retrieval" else example.captions
+        for (i, j), value in np.ndenumerate(matrix_):
+            name = task.image_names[example.images[i]]
+            who = {
+                "file": {"image": f"val2014/{name}"},
+                "example and file": {"id": row.id, "image": name},
+                "example and number": {"id": row.id, "image": i},
+            }[named]
+            pairs[(*who.values(), texts[j])] = {**who, "caption": texts[j], "score": float(value)}
+    again = run(table(list(pairs.values())), reference, out="again")
+    assert results_of(again) == results_of(original)
+    assert all(np.array_equal(a.scores, b.scores) for a, b in zip(read_predictions(again).rows, rows, strict=True))
+
+
+def test_short_ids_do_where_they_are_clear(sources, tmp_path):
+    folder = sources("sugarcrepe")
+    parts = ["sugarcrepe/swap_obj", "sugarcrepe/swap_att"]
+    short = tmp_path / "short.jsonl"
+    short.write_text(lines([{"id": n, "answer": 0} for n in range(6)]), encoding="utf-8")
+
+    def score_on(references, file):
+        return predict(
+            f"precomputed:{file}",
+            references,
+            out=tmp_path / file.stem,
+            data_dir=folder,
+            options=UNVERIFIED,
+            progress=False,
+        )
+
+    score_on(parts[:1], short)
+    with pytest.raises(ModelError, match=r"the id 0 may mean sugarcrepe/swap_obj/0 or sugarcrepe/swap_att/0; write it"):
+        score_on(parts, short)
+    whole = tmp_path / "whole.jsonl"
+    ids = [*(f"swap_obj/{n}" for n in range(6)), *(f"sugarcrepe/swap_att/{n}" for n in range(6))]
+    whole.write_text(lines([{"id": i, "answer": 0} for i in ids]), encoding="utf-8")
+    assert len(score_on(parts, whole)) == 2
+
+
+@pytest.mark.parametrize("name", [None, True, 0.5, ["swap_obj/0"]])
+def test_an_id_is_a_text_or_a_whole_number(name, run):
+    with pytest.raises(ModelError, match=r"line 1: (it has no id|the id .* is not a string)"):
+        run(json.dumps({"id": name, "answer": 0}), "sugarcrepe/swap_obj", ending=".jsonl")
+
+
+def test_without_images_everything_but_their_keys_is_the_same(coco, tmp_path):
+    folder = coco(rows=12, images=5)
+    repository = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj"], data_dir=folder, options=UNVERIFIED)
+    said = tmp_path / "said.csv"
+    ids = [example.id for example in load_examples(str(repository))[0].examples]
+    said.write_text(table([{"id": i, "score_0": n % 3, "score_1": 1} for n, i in enumerate(ids)]), encoding="utf-8")
+    [with_images] = predict(f"precomputed:{said}", str(repository), out=tmp_path / "a", progress=False)
+    for photograph in (folder / "val2017").iterdir():
+        photograph.unlink()
+    [without] = predict(
+        f"precomputed:{said}",
+        "sugarcrepe/swap_obj",
+        out=tmp_path / "b",
+        data_dir=folder,
+        options=UNVERIFIED,
+        progress=False,
+    )
+    ours, theirs = read_predictions(without), read_predictions(with_images)
+    assert ours.metadata["benchmark"] == theirs.metadata["benchmark"]
+    assert [row.images for row in ours.rows][:2] == [["file:000000000000.jpg"], ["file:000000000001.jpg"]]
+    assert all(len(row.images[0]) == 32 for row in theirs.rows)
+    assert results_of(without) == results_of(with_images)
+
+
+def test_a_build_whose_images_are_partly_missing_is_answered_whole(coco, tmp_path):
+    folder = coco(rows=12, images=5)
+    (folder / "val2017" / "000000000003.jpg").unlink()
+    options = {**UNVERIFIED, "allow_missing": True}
+    repository = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj"], data_dir=folder, options=options)
+    ids = [example.id for example in load_examples(str(repository))[0].examples]
+    (tmp_path / "said.csv").write_text(table([{"id": i, "answer": 0} for i in ids]), encoding="utf-8")
+    [path] = predict(f"precomputed:{tmp_path}/said.csv", str(repository), out=tmp_path / "out", progress=False)
+    predictions = read_predictions(path)
+    assert (predictions.metadata["benchmark"]["missing"], predictions.rows[3].images) == ([], ["file:000000000003.jpg"])
+    assert report(path, resamples=100)[0].scores["n"] == 12
+
+
+def test_models_that_need_images_get_them_as_ever(coco, tmp_path):
+    folder = coco(rows=12, images=5)
+    [task] = load_examples("sugarcrepe/swap_obj", data_dir=folder, options=UNVERIFIED)
+    [text] = load_examples("sugarcrepe/swap_obj", data_dir=folder, options=UNVERIFIED, needs_images=False)
+    assert all(len(example.images[0]) == 32 for example in task.examples)
+    assert task.fingerprint == text.fingerprint
+    repository = build(
+        "sugarcrepe",
+        tmp_path / "sc",
+        configs=["swap_obj"],
+        data_dir=folder,
+        options=UNVERIFIED | {"with_images": False},
+    )
+    with pytest.raises(VLAssayError, match=r"no column 'image'.*Was it built without images\?"):
+        predict("mock:shuffled", str(repository), out=tmp_path / "out", progress=False)
+
+
+def test_the_model_says_which_file_it_is(tmp_path):
+    path = tmp_path / "X-VLM 16M.csv"
+    path.write_text("id,answer\na,0\n", encoding="utf-8")
+    model = load_model(f"precomputed:{path}")
+    assert isinstance(model, PredictionsSource)
+    assert (model.info.name, model.info.family, model.info.checkpoint) == ("X-VLM 16M", "precomputed", "X-VLM 16M.csv")
+    assert model.info.revision == f"sha256:{file_hash(path)}"
+    named = load_model(f"precomputed:{path}", LoadOptions(settings={"name": "X-VLM"}))
+    assert (named.info.name, named.info.settings["count_from"]) == ("X-VLM", "0")
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ('{"id": 1, "boxes": []}', ("detection",)),
+        ('{"id": 1, "answer": "A"}', ("matching", "vqa")),
+        ('{"id": 1, "scores": [1, 2]}', ("matching", "retrieval")),
+        ('{"image": "x", "caption": "y", "score": 1}', ("matching", "retrieval")),
+        ('{"id": 1, "score": 1}', ("vqa",)),
+    ],
+)
+def test_what_a_file_can_answer_follows_from_its_first_record(text, kinds, tmp_path):
+    (tmp_path / "a.jsonl").write_text(text, encoding="utf-8")
+    assert load_model(f"precomputed:{tmp_path}/a.jsonl").task_types == kinds
+
+
+def test_a_file_is_not_given_what_it_cannot_answer(run):
+    with pytest.raises(ModelError, match="said does detection, but cola has no task of that type"):
+        run('{"id": 1, "boxes": []}', "cola", ending=".jsonl")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"threshold": "half"}, "the threshold 'half' is not a finite number"),
+        ({"name": "a\nb"}, "1 to 200 printable characters"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings, message, tmp_path):
+    (tmp_path / "a.csv").write_text("id,answer\na,0\n", encoding="utf-8")
+    with pytest.raises(ModelError, match=message):
+        load_model(f"precomputed:{tmp_path}/a.csv", LoadOptions(settings=settings))
+
+
+def test_what_has_no_meaning_for_a_file_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("id,answer\na,0\n", encoding="utf-8")
+    model = f"precomputed:{tmp_path}/a.csv"
+    for options in (LoadOptions(dtype="bfloat16"), LoadOptions(revision="main")):
+        with pytest.raises(ModelError, match="leave revision and dtype out"):
+            load_model(model, options)
+    with pytest.raises(ModelError, match="a has been computed elsewhere: there is nothing to predict"):
+        plan(model, "toy_scenes/vqa")
+    with pytest.raises(ModelError, match="a has been computed elsewhere: check_precision cannot"):
+        predict(model, "toy_scenes/vqa", check_precision=4, out=tmp_path)
+    with pytest.raises(ModelError, match=r"no such file: nowhere\.csv"):
+        load_model("precomputed:nowhere.csv")
+
+
+def test_the_command_line_judges_a_file(sources, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ids = swap_obj(sources)
+    (tmp_path / "people.csv").write_text(table([{"id": i, "answer": n % 2 + 1} for n, i in enumerate(ids)]))
+    arguments = ["run", "precomputed:people.csv", "sugarcrepe/swap_obj", "--data-dir", str(sources("sugarcrepe"))]
+    result = CliRunner().invoke(build_app(), [*arguments, "-o", "verify=false", "-s", "count_from=1"])
+    assert result.exit_code == 0, result.output
+    assert "people on sugarcrepe" in result.output
+    assert "50.0 %" in result.output
+    assert (tmp_path / "vl-assay-results" / "people" / "sugarcrepe.swap_obj.parquet").is_file()
+    assert not (tmp_path / "vl-assay-results" / "people" / ".unfinished").exists()
+
+
+def test_nothing_is_written_when_the_file_is_refused(run, tmp_path):
+    with pytest.raises(ModelError):
+        run("id,answer\nx,0\n", "sugarcrepe/swap_obj")
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_examples_without_an_answer_are_an_error_or_wrong_and_counted(run, sources):
+    ids = swap_obj(sources)
+    assert len(ids) == 6
+    text = table([{"id": i, "scores": [2, 1]} for i in ids[2:]])
+    with pytest.raises(ModelError, match=r"said.csv: no prediction for 2 of 6 examples: swap_obj/0; swap_obj/1\. all"):
+        run(text, "sugarcrepe/swap_obj")
+    path = run(text, "sugarcrepe/swap_obj", allow_missing="true")
+    assert read_predictions(path).metadata["run"]["missing_answers"] == 2
+    [result] = report(path, resamples=100)
+    assert (result.scores["n"], result.scores["accuracy"], result.scores["tie_rate"]) == (6, 4 / 6, 2 / 6)
+    assert result.missing == 0
+
+
+def test_a_missing_row_of_a_retrieval_set_helps_nobody(run, sources):
+    task = task_of("retrieval/coco", sources)
+    pool = list(dict.fromkeys(caption for example in task.examples for caption in example.captions))
+    rows = [{"id": e.id, "scores": [-1.0 - (caption not in e.captions) for caption in pool]} for e in task.examples]
+    perfect = report(run(lines(rows), "retrieval/coco", ending=".jsonl"), resamples=100)[0].scores
+    path = run(lines(rows[1:]), "retrieval/coco", out="b", ending=".jsonl", allow_missing="true")
+    assert set(read_predictions(path).rows[0].scores) == {-2.0}
+    lacking = report(path, resamples=100)[0].scores
+    for name in ("image_recall_at_1", "text_recall_at_1"):
+        assert lacking[name] < perfect[name] == 1
+
+
+def test_a_pair_that_is_missing_makes_its_example_missing(run, sources):
+    task = task_of("sugarcrepe/swap_obj", sources)
+    rows = [{"id": e.id, "caption": caption, "score": 1} for e in task.examples for caption in e.captions]
+    with pytest.raises(ModelError, match="no prediction for 1 of 6 examples: swap_obj/5"):
+        run(table(rows[:-1]), "sugarcrepe/swap_obj")
+
+
+def test_records_that_answer_nothing_are_an_error_or_counted(run, sources):
+    rows = [{"id": i, "answer": "A"} for i in [*swap_obj(sources), "swap_obj/108", "x"]]
+    message = r"2 of its 8 records match no example: line 8: id 'swap_obj/108'; line 9: id 'x'\. all"
+    with pytest.raises(ModelError, match=message):
+        run(table(rows), "sugarcrepe/swap_obj")
+    path = run(table(rows), "sugarcrepe/swap_obj", allow_unknown="true")
+    facts = read_predictions(path).metadata["run"]
+    assert (facts["answers"], facts["unknown_answers"], facts["no_answer"]) == (8, 2, 0)
+    assert report(path, resamples=100)[0].scores["accuracy"] == 1
+
+
+def test_answers_of_neither_are_counted_and_wrong_whatever_is_right(run, sources):
+    ids = swap_obj(sources)
+    path = run(
+        lines([{"id": i, "answer": "Neither is." if n < 2 else 0} for n, i in enumerate(ids)]),
+        "sugarcrepe/swap_obj",
+        ending=".jsonl",
+    )
+    [result] = report(path, resamples=100)
+    assert (result.scores["accuracy"], result.run["no_answer"]) == (4 / 6, 2)
+    questions = task_of("tricd/vqa", sources).examples
+    path = run(lines([{"id": e.id, "answer": "I cannot tell."} for e in questions]), "tricd/vqa", ending=".jsonl")
+    [result] = report(path, resamples=100)
+    assert (result.scores["accuracy"], result.run["no_answer"]) == (0, len(questions))
+
+
+def test_a_detector_may_abstain_but_not_from_everything(run, sources):
+    [one, *rest] = task_of("tricd/val", sources).examples
+    record = {"id": one.id, "phrase": one.phrases[0].text, "boxes": [[0, 0, 9, 9]], "score": 1}
+    path = run(json.dumps([record]), "tricd/val", ending=".json")
+    assert read_predictions(path).metadata["run"]["without_boxes"] == len(rest)
+    other = {"id": "vqa/1", "phrase": "dog", "boxes": [[0, 0, 9, 9]], "score": 1}
+    message = f"no prediction for {len(rest) + 1} of {len(rest) + 1} examples: val/1; val/2; val/3 …"
+    with pytest.raises(ModelError, match=message):
+        run(json.dumps([other]), "tricd/val", out="b", ending=".json", allow_unknown="true")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (
+            [("0", "A"), ("swap_obj/0", "A")],
+            "1 of its records cannot be used: line 3: duplicate prediction for swap_obj/0, already at line 2",
+        ),
+        (
+            [("0", "A"), ("1", "7"), ("2", "C")],
+            "2 of its records cannot be used: line 3: '7' is none.*line 4: 'C' is none",
+        ),
+        (
+            [("0", "0"), ("1", "2")],
+            r"1 of its .* '2' is none of the 2 captions: .* 0 \(set by count_from\) to 1 or letters",
+        ),
+    ],
+)
+def test_records_that_cannot_be_used_are_named_by_their_line(rows, message, run):
+    with pytest.raises(ModelError, match=f"said.csv: {message}"):
+        run(table([{"id": i, "answer": answer} for i, answer in rows]), "sugarcrepe/swap_obj")
+
+
+def test_records_of_two_kinds_or_of_none_are_refused(run, sources):
+    ids = swap_obj(sources)
+    mixed = [{"id": ids[0], "answer": 0}, {"id": ids[1], "scores": [1, 0]}]
+    with pytest.raises(ModelError, match="line 3: its form is scores, of earlier records answer"):
+        run(lines(mixed), "sugarcrepe/swap_obj", ending=".jsonl")
+    # The right answers beside the model's score would be taken for the model's.
+    for columns in ("id,answer,score\na,yes,0.3", "id,label\na,1", "id,scores,score\na,1,1"):
+        with pytest.raises(ModelError, match=r"line 2: a record has one of answer, scores.*columns are 'id, "):
+            run(columns, "sugarcrepe/swap_obj")
+
+
+def test_answers_to_other_captions_are_noticed(run, sources):
+    task = task_of("sugarcrepe/swap_obj", sources)
+    rows = [{"id": e.id, "caption": task.examples[n - 1].captions[0], "answer": 0} for n, e in enumerate(task.examples)]
+    with pytest.raises(
+        ModelError, match=r"6 of its records cannot.*none of those of swap_obj/0; is it another example\?"
+    ):
+        run(lines(rows), "sugarcrepe/swap_obj", ending=".jsonl")
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"image": "nowhere.jpg", "caption": "x", "score": 1}, "line 1: image 'nowhere.jpg'"),
+        ({"image": "000000000000.jpg", "caption": "x", "score": 1}, "line 1: caption 'x'"),
+        ({"id": "swap_obj/0", "caption": ["x"], "score": 1}, "line 1: caption"),
+        (
+            {"id": "swap_obj/0", "image": 1, "caption": "x", "score": 1},
+            "the image 1 is none of swap_obj/0, which has 0",
+        ),
+        ({"caption": "x", "score": 1}, "line 1: image 'None'"),
+    ],
+)
+def test_pairs_of_nothing_are_refused(record, message, run):
+    with pytest.raises(ModelError, match=message):
+        run(json.dumps(record), "sugarcrepe/swap_obj", ending=".jsonl")
+
+
+def test_a_pair_that_comes_twice_is_refused(run, sources):
+    [first, *_] = task_of("sugarcrepe/swap_obj", sources).examples
+    record = {"image": "000000000000.jpg", "caption": first.captions[0], "score": 1}
+    with pytest.raises(ModelError, match=r"line 3: duplicate pair of image and caption; where images share a"):
+        run(lines([record, record]), "sugarcrepe/swap_obj", ending=".jsonl")
+    with pytest.raises(ModelError, match=r"line 3: all records have an id, or none"):
+        run(lines([record, {"id": "0", **record}]), "sugarcrepe/swap_obj", ending=".jsonl")
+
+
+def plan_of(task_type, *examples, names=()):
+    data = TaskData("bench", Task("t", ("c",), ("image",), ("caption",), {}, task_type=task_type), ("c",), "test")
+    data.examples += examples
+    data.image_names |= dict(names)
+    return ScoringPlan([data])
+
+
+def read(records, work, tmp_path):
+    (tmp_path / "a.jsonl").write_text(lines(records), encoding="utf-8")
+    results, facts = load_model(f"precomputed:{tmp_path}/a.jsonl").results(work)
+    return results.rows(0), facts
+
+
+def test_where_images_share_a_name_the_example_must_be_named(tmp_path):
+    examples = [Example(f"e{n}", "c", "c", (f"k{n}",), ("a", "b")) for n in (0, 1)]
+    work = plan_of("matching", *examples, names={"k0": "x.jpg", "k1": "x.jpg"})
+    pairs = [{"image": "x.jpg", "caption": caption, "score": 1} for caption in "ab"]
+    with pytest.raises(ModelError, match=r"line 1: 2 images have the name 'x.jpg'; say by id which example is meant"):
+        read(pairs, work, tmp_path)
+    rows, _ = read([pair | {"id": e.id, "score": n} for n, e in enumerate(examples) for pair in pairs], work, tmp_path)
+    assert [row.scores for row in rows] == [[[0, 0]], [[1, 1]]]
+
+
+def test_answers_to_examples_without_image_and_name_stay_out(tmp_path):
+    work = plan_of("vqa", Example("e0", "c", "c", ("k",), ("is it",)), Example("e1", "c", "c", (MISSING,), ("is it",)))
+    rows, facts = read([{"id": "e0", "answer": "no"}, {"id": "e1", "answer": "no"}], work, tmp_path)
+    assert [row.score for row in rows] == [-1, None]
+    assert facts == {"answers": 2, "no_answer": 0, "unneeded_answers": 1}
+
+
+def test_two_examples_that_ask_the_same_of_one_image_have_the_same_boxes(tmp_path):
+    asked = {"captions": ("a cat",), "phrases": (Phrase("cat", 2, 5, (), 9),)}
+    work = plan_of("detection", *(Example(f"e{n}", "c", "c", ("i",), **asked) for n in (0, 1)))
+    drawn = [{"id": f"e{n}", "phrase": "cat", "bbox": [0, 0, 1, 1], "score": 1} for n in (0, 1)]
+    rows, _ = read(drawn, work, tmp_path)
+    assert rows[0].boxes == rows[1].boxes == [[[0, 0, 1, 1]]]
+    with pytest.raises(ModelError, match="e1: another example has the same phrase and image, but other boxes"):
+        read([drawn[0], drawn[1] | {"score": 2}], work, tmp_path)
+
+
+def test_scores_beyond_single_precision_are_no_retrieval_scores(tmp_path):
+    work = plan_of("retrieval", Example("e", "c", "c", ("k",), ("a", "b")))
+    with pytest.raises(ModelError, match="line 1: its scores do not fit into float32"):
+        read([{"id": "e", "scores": [1e39, 1]}], work, tmp_path)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+COLUMNS = st.sampled_from(
+    ["id", "image_id", "image", "caption", "answer", "score", "scores", "score_0", "score_1", "bbox", "boxes", "phrase",
+     "phrase_id", "phrase_ids", "category_id"]
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def works(sources):
+    names = ("sugarcrepe/swap_obj", "cola", "retrieval/coco", "tricd/val", "tricd/vqa")
+    return [ScoringPlan([task_of(name, sources)]) for name in names]
+
+
+@given(
+    records=st.lists(st.dictionaries(COLUMNS, VALUES | st.sampled_from(["0", "1", "a cat"]), min_size=1), min_size=1)
+)
+@for_example(records=[{"id": "1", "boxes": [[]]}])
+def test_whatever_stands_in_a_file_it_is_read_or_refused(records, works, tmp_path_factory):
+    path = tmp_path_factory.getbasetemp() / "fuzz.json"
+    path.write_text(json.dumps(records), encoding="utf-8")
+    settings = {"allow_unknown": "true", "allow_missing": "true"}
+    try:
+        model = load_model(f"precomputed:{path}", LoadOptions(settings=settings))
+    except ModelError:
+        return
+    for work in works:
+        try:
+            if work.tasks[0].task.task_type not in model.task_types:
+                continue
+            results, facts = model.results(work)
+        except ModelError:
+            continue
+        assert facts["answers"] == len(records)
+        assert all(row.problem() is None for row in results.rows(0))

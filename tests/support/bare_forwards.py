@@ -1,0 +1,115 @@
+"""The reference for families that score captions: forwards of bare `transformers`, one pair at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import transformers
+
+_CLASSES = {
+    "blip": "BlipForImageTextRetrieval",
+    "blip2": "Blip2ForImageTextRetrieval",
+    "bridgetower": "BridgeTowerForImageAndTextRetrieval",
+    "flava": "FlavaForPreTraining",
+    "vilt": "ViltForImageAndTextRetrieval",
+    "vera": "T5EncoderModel",
+    "cola": "DistilBertForSequenceClassification",
+    "gpt2": "GPT2LMHeadModel",
+}
+
+
+def bare_scores(name, settings, folder, images, captions, pairs, limit, dtype=torch.float32):
+    """The score (n,) of each pair of image and caption, by the definition of the head that the settings choose."""
+    model_class = getattr(transformers, _CLASSES.get(name, "AutoModel"))
+    model = model_class.from_pretrained(folder, dtype=torch.float32).to(dtype).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, padding_side="right")
+    scores = []
+    for image, caption in ((images[i], captions[j]) for i, j in pairs):
+        inputs = _tokens(name, tokenizer, caption, limit)
+        if name not in ("vera", "cola", "gpt2"):
+            processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
+            pixels = dict(processor(image.convert("RGB"), return_tensors="pt"))
+            inputs |= pixels | {"pixel_values": pixels["pixel_values"].to(dtype)}
+        with torch.inference_mode():
+            scores.append(float(_SCORES.get(name, _cosine)(model, inputs, settings, tokenizer)))
+    return np.array(scores)
+
+
+def _tokens(name, tokenizer, caption, limit):
+    if name.startswith("siglip"):
+        # Lower case, padding to the full length and no mask: as in training.
+        ids = tokenizer(caption.lower(), truncation=True, max_length=limit, padding="max_length", return_tensors="pt")
+        return {"input_ids": ids["input_ids"]}
+    if name == "gpt2":
+        return {"input_ids": torch.tensor([[tokenizer.bos_token_id, *tokenizer(caption)["input_ids"]][:limit]])}
+    inputs = dict(tokenizer(caption, truncation=True, max_length=limit, return_tensors="pt"))
+    if name != "chinese_clip":
+        inputs.pop("token_type_ids", None)
+    return inputs
+
+
+def _cosine(model, inputs, settings, tokenizer):
+    [[logit]] = model(**inputs).logits_per_image
+    if hasattr(model, "temperature"):
+        return logit * model.temperature
+    return (logit - getattr(model, "logit_bias", 0)) / model.logit_scale.exp()
+
+
+def _blip(model, inputs, settings, tokenizer):
+    started = inputs | {"input_ids": inputs["input_ids"].clone()}
+    head = settings.get("head")
+    if head == "aro" or settings.get("first") == "enc":
+        started["input_ids"][0, 0] = len(tokenizer) + 1  # after the vocabulary and [DEC]
+    [logits] = model(**started, use_itm_head=True).itm_score
+    cosine = model(**inputs, use_itm_head=False).itm_score[0, 0]
+    scores = {None: logits[1] - logits[0], "itc": cosine, "sum": logits.softmax(0)[1] + cosine}
+    return (scores | {"aro": logits[1] + cosine})[head]
+
+
+def _blip2(model, inputs, settings, tokenizer):
+    is_cosine = settings.get("head") == "itc"
+    [logits] = model(**inputs, use_image_text_matching_head=not is_cosine).logits_per_image
+    return logits[0] if is_cosine else logits[1] - logits[0]
+
+
+def _flava(model, inputs, settings, tokenizer):
+    output = model(**inputs, input_ids_masked=inputs["input_ids"], return_loss=False)
+    if settings.get("head") == "itm":
+        return output.itm_logits[0, 1] - output.itm_logits[0, 0]
+    return output.contrastive_logits_per_image[0, 0] / model.flava.logit_scale.exp()
+
+
+def _vera(model, inputs, settings, tokenizer):
+    """As SugarCrepe's text_model_eval.py scores one statement."""
+    rows, hidden = model.shared.weight, model(inputs["input_ids"]).last_hidden_state[0, -1]
+    logit = (hidden @ rows[32099] + rows[32098, 0]) / rows[32097, 0]
+    return logit if settings.get("score") == "logit" else logit.sigmoid()
+
+
+def _cola(model, inputs, settings, tokenizer):
+    p = model(**inputs).logits[0].double().softmax(-1)[1]
+    return torch.log(p / (1 - p)) if settings.get("score") == "logit" else p
+
+
+def _gpt2(model, inputs, settings, tokenizer):
+    # As the model's own loss, which is in float32: over all tokens but the first.
+    logs = model(**inputs).logits[0, :-1].double().log_softmax(-1)
+    likelihoods = logs.gather(-1, inputs["input_ids"][0, 1:, None])
+    return likelihoods.sum() if settings.get("normalise") == "none" else likelihoods.mean()
+
+
+def _two_classes(model, inputs, settings, tokenizer):
+    [logits] = model(**inputs).logits
+    return logits[1] - logits[0] if len(logits) == 2 else logits[0]
+
+
+_SCORES = {
+    "blip": _blip,
+    "blip2": _blip2,
+    "flava": _flava,
+    "vera": _vera,
+    "cola": _cola,
+    "gpt2": _gpt2,
+    "bridgetower": _two_classes,
+    "vilt": _two_classes,
+}
