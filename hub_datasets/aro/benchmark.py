@@ -40,4 +40,5 @@ BENCHMARK = Benchmark(
         "as --data-dir: the authors' release on Google Drive (1 GB with images; the card says how); for the order "
         "tasks COCO val2014 (6 GB) or Flickr30k's images"
     ),
+    imports=("authoring/text",),
 )

@@ -27,10 +27,13 @@ from ..core.source_files import (
     request_error,
 )
 
-# The default branch: the checksum pins the content.
-_REPOSITORY_URL = "https://raw.githubusercontent.com/arijitray1993/COLA/HEAD"
-_ANNOTATIONS = "data/COLA_multiobjects_matching_benchmark.json"
-_SHA256 = "e2846dcc958e3277813ca572bce53db96fd5dd65caaa57ccd20dc1ce51d73ec0"
+ANNOTATIONS = SourceFile(
+    "data/COLA_multiobjects_matching_benchmark.json",
+    places=("COLA_multiobjects_matching_benchmark.json",),
+    # The default branch: the checksum pins the content.
+    url="https://raw.githubusercontent.com/arijitray1993/COLA/HEAD/data/COLA_multiobjects_matching_benchmark.json",
+    checksum="sha256:e2846dcc958e3277813ca572bce53db96fd5dd65caaa57ccd20dc1ce51d73ec0",
+)
 # The authors' folder, and those of Visual Genome, whose images have the same names.
 _IMAGE_FOLDERS = ("images", "vg_gqa_images", "VG_100K", "VG_100K_2", ".")
 _IMAGE_SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG")
@@ -73,10 +76,7 @@ class Cola(SourceBuilder):
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         self.urls: dict[str, str] = {}
-        file = SourceFile(
-            _ANNOTATIONS, (file_name(_ANNOTATIONS),), f"{_REPOSITORY_URL}/{_ANNOTATIONS}", f"sha256:{_SHA256}"
-        )
-        payload, origin = file.read(self._folder, dl_manager, verify=self.config.verify)
+        payload, origin = ANNOTATIONS.read(self._folder, dl_manager, verify=self.config.verify)
         entries = enumerate(parse_json(payload, origin))
         named = ((f"row {number}", _by_name(entry)) for number, entry in entries)
         rows = check_rows(named, _SCHEMA, origin, self._problem)

@@ -247,9 +247,6 @@ def _build_config(
     data_dir: str | Path | None,
     options: Mapping[str, Any],
 ) -> tuple[Any, dict[str, Any]]:
-    import datasets
-    from datasets.config import DOWNLOADED_DATASETS_PATH
-
     work = Path(tempfile.mkdtemp(prefix=".work-", dir=new))
     try:
         builder = builder_class(
@@ -260,12 +257,8 @@ def _build_config(
             writer_batch_size=_ROWS_PER_GROUP,
             **options,
         )
-        # Downloads are kept where `datasets` keeps them, and taken from there without a request: builders pin or
-        # check what they download, and a second build works offline.
         builder.download_and_prepare(
-            str(work / "parquet"),
-            file_format="parquet",
-            download_config=datasets.DownloadConfig(cache_dir=str(DOWNLOADED_DATASETS_PATH), use_etag=False),
+            str(work / "parquet"), file_format="parquet", download_config=download_config()
         )
         counts = {
             split: _rewrite(work / "parquet", benchmark, split, new / config, builder.info.features)
@@ -277,6 +270,16 @@ def _build_config(
         return builder.info, counts
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def download_config() -> Any:
+    """Downloads are kept where `datasets` keeps them, and taken from there without a request.
+
+    Builders pin or verify their downloads, so that a second build works offline.
+    """
+    import datasets
+
+    return datasets.DownloadConfig(cache_dir=str(datasets.config.DOWNLOADED_DATASETS_PATH), use_etag=False)
 
 
 def _rewrite(source: Path, name: str, split: str, target: Path, features: Any) -> dict[str, int]:

@@ -31,11 +31,11 @@ _UNREFINED = "unrefined_"
 CONFIG_NAMES = (*CATEGORIES, *(_UNREFINED + category for category in CATEGORIES))
 
 _REVISION = "0047054b243992f0fad63d6f64f7544862daf846"
-_ANNOTATIONS_URL = f"https://raw.githubusercontent.com/RAIVNLab/sugar-crepe/{_REVISION}"
-_IMAGES_URL = "http://images.cocodataset.org/zips/val2017.zip"
+ANNOTATIONS_URL = f"https://raw.githubusercontent.com/RAIVNLab/sugar-crepe/{_REVISION}"
+IMAGES_URL = "http://images.cocodataset.org/zips/val2017.zip"
 _SCHEMA = {"filename": str, "caption": str, "negative_caption": str}
 # SHA-256 of each annotation file, by its path in the repository at _REVISION.
-_SHA256 = {
+SHA256 = {
     "data/add_att.json": "012d88d729693d193760e6f3393b06a1cf874380a9db0062e937201199fe044d",
     "data/add_obj.json": "1b9d76b93139a937b8dc1ada92a4f05ecc821bb3c291d752428bafadd4bb0682",
     "data/replace_att.json": "9fe55fd4c0a9ad1f85d486d9f6d0215b41f867eb025026e7f7b5ce44352545ee",
@@ -98,10 +98,10 @@ class SugarCrepe(SourceBuilder):
         if not any(images.values()) and not any(folder.is_dir() for folder in folders[:-1]):
             remedy = "pass data_dir, a folder that holds val2017/, or with_images=False"
             if dl_manager.is_streaming:
-                raise NotImplementedError(f"The images do not stream from {_IMAGES_URL}. Do not stream, or {remedy}.")
-            archive = Path(download(dl_manager, _IMAGES_URL, remedy, extract=True))
-            images, where = find_images(names, [archive / "val2017"]), f"the archive {_IMAGES_URL}"
-        return self._require_images(rows, images, where, f"Put them into val2017/ of data_dir ({_IMAGES_URL})")
+                raise NotImplementedError(f"The images do not stream from {IMAGES_URL}. Do not stream, or {remedy}.")
+            archive = Path(download(dl_manager, IMAGES_URL, remedy, extract=True))
+            images, where = find_images(names, [archive / "val2017"]), f"the archive {IMAGES_URL}"
+        return self._require_images(rows, images, where, f"Put them into val2017/ of data_dir ({IMAGES_URL})")
 
 
 def annotation_file(config_name: str) -> SourceFile:
@@ -109,7 +109,7 @@ def annotation_file(config_name: str) -> SourceFile:
     category = config_name.removeprefix(_UNREFINED)
     name = f"data/{category}.json" if category == config_name else f"data_unrefined/{category}.json"
     places = (f"{category}.json",) if category == config_name else ()
-    return SourceFile(name, places, f"{_ANNOTATIONS_URL}/{name}", f"sha256:{_SHA256[name]}")
+    return SourceFile(name, places, f"{ANNOTATIONS_URL}/{name}", f"sha256:{SHA256[name]}")
 
 
 def _problem(row: Row) -> str | None:

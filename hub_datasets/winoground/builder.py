@@ -39,7 +39,7 @@ TAGS = (
 # The revision that MTEB pins.
 _REVISION = "5a77092c28e51558c5586e9c5eb71a7e17a5e43f"
 _TAGS_COMMIT = "2b1611c419ba3b9d0029dd4b64a315f3ef778c4e"
-_TAGS = SourceFile(
+TAGS_FILE = SourceFile(
     "new_tag_assignments.json",
     url=f"https://raw.githubusercontent.com/ajd12342/why-winoground-hard/{_TAGS_COMMIT}/new_tag_assignments.json",
     checksum="sha256:8a635dac806bb63484dbe9b0763ee3df6525a2ffbbab6b9c0a77a0fc3c41fc86",
@@ -100,7 +100,7 @@ class Winoground(SourceBuilder):
             untagged = [number for number in rows if number not in tags]
             if untagged:
                 shown = shortened_list(untagged)
-                raise ValueError(f"{_TAGS.name} lacks {len(untagged)} of {len(rows)} examples, such as {shown}.")
+                raise ValueError(f"{TAGS_FILE.name} lacks {len(untagged)} of {len(rows)} examples, such as {shown}.")
             rows = {number: {**row, "tags": tags[number]} for number, row in rows.items()}
         return [{"id": f"{config.name}/{number}", **row} for number, row in rows.items()]
 
@@ -133,7 +133,7 @@ class Winoground(SourceBuilder):
 
     def _tags(self, dl_manager: Any, folder: Path | None) -> dict[str, list[str]]:
         """The tags of each example by its number."""
-        payload, origin = _TAGS.read(folder, dl_manager, verify=self.config.verify)
+        payload, origin = TAGS_FILE.read(folder, dl_manager, verify=self.config.verify)
         tags = parse_json(payload, origin, dict)
         check_rows([("the file", tags)], {number: [str] for number in tags}, origin, _unknown_tag)
         return tags
