@@ -17,14 +17,12 @@ from builder_support import Small
 
 from vl_assay.hub_datasets import build as build_repository
 from vl_assay.hub_datasets import report
-from vl_assay.hub_datasets.aro import builder as module
 from vl_assay.hub_datasets.aro.order import order_rows
 from vl_assay.hub_datasets.authoring.text.perturb import SHUFFLES, clean_caption, perturb
 from vl_assay.hub_datasets.retrieval import karpathy
 from vl_assay.metrics.common.errors import ModelError, UnknownNameError
 from vl_assay.model_wrappers import score
 
-CARD = (Path(module.__file__).parent / "README.md").read_text(encoding="utf-8")
 FILE = "coco_karpathy_test.json"
 ENTRIES = sources_retrieval.ENTRIES[FILE]
 IMAGE, SHORT_IMAGE = ENTRIES[0][0], ENTRIES[4][0]
@@ -228,15 +226,6 @@ def test_the_order_tasks_are_scored_and_judged(small, config, mock, tmp_path):
     assert result.scores["tie_rate"] == pytest.approx({"constant": 1.0, "shuffled": 0.0}[mock] or 0.0, abs=untestable)
     if mock == "constant":
         assert result.scores["accuracy"] == 0.0
-
-
-def test_the_snippet_that_counts_what_is_left_out_runs(small, tmp_path, capsys):
-    out = build_repository(
-        "aro", tmp_path / "out", configs=["coco_order"], data_dir=small.folder, options={"verify": False}
-    )
-    snippet = CARD.split("In a build:\n\n```python\n")[1].split("```")[0].replace('"DIR"', repr(str(out)))
-    exec(snippet, {"load_dataset": datasets.load_dataset})
-    assert capsys.readouterr().out.split() == ["2", "1"]  # "Zebras" and "He is running …"; "Zebras"
 
 
 def test_memory_does_not_grow_with_the_number_of_images(small):

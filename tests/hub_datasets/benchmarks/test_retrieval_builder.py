@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections import Counter
 from pathlib import Path
@@ -11,7 +10,7 @@ import datasets
 import numpy as np
 import pytest
 import sources_retrieval
-from builder_support import Small, card_table
+from builder_support import Small
 from PIL import Image
 
 from vl_assay.hub_datasets import build as build_repository
@@ -23,8 +22,6 @@ from vl_assay.hub_datasets.retrieval.builder import CONFIG_NAMES, IMAGE_SHUFFLES
 from vl_assay.metrics.common.errors import DataError, UnknownNameError
 from vl_assay.model_wrappers import score
 
-FOLDER = Path(module.__file__).parent
-CARD = (FOLDER / "README.md").read_text(encoding="utf-8")
 COLUMNS = ["id", "image", "filename", "captions", "condition", "seed", "unchanged", "tagger"]
 FILE = "coco_karpathy_test.json"
 ENTRIES = sources_retrieval.ENTRIES[FILE]
@@ -219,31 +216,6 @@ def test_a_condition_is_scored_by_name_and_judged_as_a_pool_of_its_own(small, co
     shuffled = scores("shuffled")
     assert shuffled["text_tie_rate"] == 0
     assert shuffled["text_recall_at_10"] > 0
-
-
-def test_the_card_counts_what_the_shuffles_leave_on_real_captions(shared_data):
-    path = shared_data / "data" / "aro" / "valid_neg_clip.tsv"
-    if not path.is_file():
-        pytest.skip("the authors' file of negatives is not there")
-    with path.open(encoding="utf-8", newline="") as file:
-        captions = [row["title"] for row in csv.DictReader(file, delimiter="\t")]
-    made = perturb.perturb(captions, TEXT_SHUFFLES, tagger="plain").perturbed
-    assert f"Of the {len(captions):,} captions of COCO" in CARD
-    assert card_table("retrieval", "unchanged") == {name: [str(made[name].count(None))] for name in TEXT_SHUFFLES}
-
-
-def test_the_snippet_that_counts_what_is_unchanged_runs(small, tmp_path, capsys):
-    config = "coco_shuffle_nouns_and_adjectives"
-    out = build_repository(
-        "retrieval",
-        tmp_path / "out",
-        configs=[config],
-        data_dir=small.folder,
-        options={"verify": False, "tagger": "plain"},
-    )
-    snippet = CARD.split("How many there are in a build:\n\n```python\n")[1].split("```")[0]
-    exec(snippet.replace('"DIR"', repr(str(out))), {"load_dataset": datasets.load_dataset})
-    assert capsys.readouterr().out == "2\n"
 
 
 def test_a_png_of_a_shuffled_image_reads_back_as_what_the_shuffle_made(small):

@@ -9,7 +9,6 @@ import shutil
 import socket
 
 import pytest
-from builder_support import card_lines
 from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import Benchmark, Task, benchmark_names, build, get_benchmark
@@ -115,21 +114,6 @@ def test_sizes_are_the_cards_until_there_is_a_build_and_then_the_newest_builds(c
     assert swap_obj() == (245, 224, False)  # SugarCrepe, table 2: 245 of swap-object
     cached_build("sugarcrepe", "swap_obj", folder, {"verify": False})
     assert swap_obj() == (12, 5, True)
-
-
-@pytest.mark.parametrize("name", benchmark_names())
-def test_numbers_of_the_cards_tables_are_read(name, monkeypatch, tmp_path):
-    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path))
-    split = get_benchmark(name).split
-    shown = {
-        config: [None if n == "–" else int(n.replace(",", "")) for n in (rows, images)]
-        for config, of, rows, images, *_ in card_lines(name, "counts")
-        if of == split
-    }
-    found = {config.name: [config.rows, config.images] for config in entry(name).configs}
-    assert {name: sizes for name, sizes in found.items() if sizes != [None, None]} == {
-        name: sizes for name, sizes in shown.items() if sizes != [None, None]
-    }
 
 
 def test_a_folder_of_the_benchmarks_name_is_preferred_to_the_shared_one(tmp_path):
