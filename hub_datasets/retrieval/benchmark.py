@@ -1,4 +1,4 @@
-"""How retrieval is scored and judged: each condition is a pool of its own (ARO, section 3.1)."""
+"""How retrieval is scored and evaluated: each condition is a pool of its own (ARO, section 3.1)."""
 
 from .. import Benchmark, Task
 
