@@ -1,7 +1,7 @@
 """Benchmarks: each a Hub dataset, how its rows are scored, and which metrics evaluate the scores.
 
-Each folder is a benchmark, but for `authoring`, with which benchmarks are made. The names below are all that is public
-beside them.
+Each folder with a ``benchmark.py`` is a benchmark; `core`, `hub`, `published` and `authoring` serve them. The names
+below are the public interface.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The commands that need no model: build, compare, install, publish, report."""
+"""The commands that need no model: build, install, publish, report, compare."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ app = typer.Typer()
 
 DataDir = Annotated[
     Path | None,
-    typer.Option(help="Your own copy of the sources (see the benchmark's card); else they are downloaded."),
+    typer.Option(help="Your own copy of the sources (see the benchmark's card); otherwise they are downloaded."),
 ]
 AllowMissing = Annotated[
-    bool, typer.Option("--allow-missing", help="Keep examples whose image is missing, count and list them.")
+    bool, typer.Option("--allow-missing", help="Keep examples whose image is missing; they are counted and listed.")
 ]
 Ties = Annotated[
     str | None,
-    typer.Option(help="What a tie counts: wrong, half or right. By default wrong, and not brittle, as in the papers."),
+    typer.Option(help="How a tie counts: wrong, half or right. By default wrong, and not brittle, as in the papers."),
 ]
 Confidence = Annotated[float, typer.Option(help="Level of the intervals.")]
 Options = Annotated[
@@ -44,14 +44,17 @@ def build(
     data_dir: DataDir = None,
     allow_missing: AllowMissing = False,
     no_images: Annotated[bool, typer.Option("--no-images", help="Leave the images out, for text-only work.")] = False,
+    script: Annotated[
+        bool, typer.Option("--script", help="Write the builder instead, as a script for `datasets` up to 3.6.")
+    ] = False,
     option: Options = None,
 ) -> None:
     """Write a benchmark as a Parquet repository for `load_dataset` and the Hub.
 
-    With `--all` each goes to a folder of its name in `--out`, from the folder of its name in `--data-dir` or else from
-    all of it. Whatever fails, the rest is built; at the end a table says which configurations were not, and where
-    their sources are to be had. Missing sources leave the exit code at 0 there; damaged ones make it 1, as does
-    anything that fails when it was asked for by name.
+    With `--all`, each goes to a folder of its name in `--out`; its sources are in the folder of its name in
+    `--data-dir`, or else in `--data-dir` itself. Errors do not stop the others: at the end a table lists the
+    configurations that were not built, and where to get their sources. With `--all`, missing sources leave the exit
+    code at 0 and damaged ones make it 1; a benchmark given by name makes it 1 in both cases.
 
     Examples: `vl-assay build toy_scenes --out toy` · `vl-assay build toy_scenes --out big -o train_scenes=50000` ·
     `vl-assay build sugarcrepe/swap_obj --out sc --data-dir coco` · `vl-assay build --all --out all --data-dir sources`
@@ -69,13 +72,18 @@ def build(
         _build_all(out, data_dir, options)
         return
     name, config = split_reference(benchmark)
+    if script:
+        from .hub.scripts import write_script
+
+        typer.echo(f'written: load_dataset("{write_script(name, out)}", trust_remote_code=True)')
+        return
     configs = None if config is None else [config]
     _repository.build(name, out, configs=configs, data_dir=data_dir, options=options)
     _print_build(out)
 
 
 def _build_all(out: Path, data_dir: Path | None, options: dict[str, Any]) -> None:
-    """Build what can be built, say what could not; `typer.Exit` where that was not for want of a source."""
+    """Build what can be built and report the rest; `typer.Exit` unless only sources were missing."""
     from .core import build as _repository
 
     outcomes = []
@@ -93,7 +101,7 @@ def _build_all(out: Path, data_dir: Path | None, options: dict[str, Any]) -> Non
 
 
 def _print_build(folder: Path) -> None:
-    """Say what a repository holds and how to open it."""
+    """Print the contents of a repository and how to open it."""
     from rich.console import Console
 
     from .core.build import read_build
@@ -108,7 +116,7 @@ def _print_build(folder: Path) -> None:
 
 
 def _print_failures(outcomes: list[Any]) -> None:
-    """A table of the configurations that were not built, and why: for each benchmark the damaged ones first."""
+    """Print a table of the configurations that were not built, and why; of each benchmark the damaged ones first."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -129,7 +137,7 @@ def _print_failures(outcomes: list[Any]) -> None:
 
 
 def _reasons(benchmark: str, errors: dict[str, Exception]) -> str:
-    """The first message, and how many others there are; `vl-assay build` with a configuration's name shows those."""
+    """The first message, and how many others there are."""
     messages = [
         str(error).removeprefix(f"{benchmark}/{config}: ") or type(error).__name__ for config, error in errors.items()
     ]
@@ -166,9 +174,9 @@ def publish(
 ) -> None:
     """Upload a dataset repository, a metric's Space or the leaderboard to the Hub in one commit.
 
-    A dataset gets an `eval.yaml` that names its tasks. The Hub makes a benchmark's page of it only where its team has
-    listed the dataset and the framework "vl-assay". A Space carries this package, and its requirements are pinned to
-    the versions that are installed here. What else the leaderboard needs is in its card, `space_app/README.md`.
+    A dataset gets an `eval.yaml` that names its tasks. The Hub shows it as a benchmark only if its team has listed the
+    dataset and the framework "vl-assay". A Space contains this package, and its requirements are pinned to the
+    installed versions. The card of the leaderboard, `space_app/README.md`, says what else it needs.
 
     Examples: `vl-assay publish toy me/toy_scenes --dry-run` · `vl-assay publish cpd_ap me/cpd_ap` ·
     `vl-assay publish leaderboard me/leaderboard`
@@ -206,7 +214,7 @@ def report(
 ) -> None:
     """Print and write the results of predictions: tables, plots, JSON, Markdown, LaTeX, and a model's card.
 
-    What else is in the card stays as it is, and the same command again changes nothing.
+    The rest of the card is kept, and the same command again changes nothing.
 
     Examples: `vl-assay report vl-assay-results/demo-clip/toy_scenes.itm.parquet` ·
     `vl-assay report vl-assay-results/demo-clip` ·
@@ -235,11 +243,11 @@ def compare(
     ties: Ties = None,
     confidence: Confidence = 0.95,
 ) -> None:
-    """Test which of several models is better, on the examples that they have in common.
+    """Test which of several models is better on their common examples.
 
-    Starts with a verdict in a sentence. Then for every score the difference with its interval, p-values (also corrected
-    for the number of categories), and on how many examples each model is the better one. Several files of one model and
-    task, such as of several seeds, are averaged.
+    Starts with a verdict in a sentence. Then for every score: the difference and its interval, p-values (also corrected
+    for the number of categories), and the number of examples on which each model is better. Several files of one model
+    and task, such as of several seeds, are averaged.
 
     Examples: `vl-assay compare a/sugarcrepe.itm.parquet b/sugarcrepe.itm.parquet` ·
     `vl-assay compare results/clip results/negclip results/blip` ·
@@ -258,7 +266,7 @@ def compare(
 
 
 def check_options(**options: Any) -> None:
-    """Refuse options of the judging before any work is done."""
+    """Check the options of the evaluation before any work is done."""
     from ..metrics.evaluation import check_options as check
 
     check(**options)
@@ -270,7 +278,7 @@ def make_report(predictions: Sequence[Path], out: Path, *, new: Sequence[Path] =
     Args:
         predictions: all files that the report covers.
         out: the folder of the report.
-        new: those of them that were just written, to be named with the report's files.
+        new: those of them that were just written, to be listed with the report's files.
         options: `ties` and `confidence`.
     """
     from .core.evaluation import report as evaluate

@@ -1,4 +1,4 @@
-"""How the rows of ARO are scored and judged (ARO, sections 2.1 to 2.3)."""
+"""How the rows of ARO are scored and evaluated (ARO, sections 2.1 to 2.3)."""
 
 from .. import Benchmark, Task
 
@@ -40,4 +40,5 @@ BENCHMARK = Benchmark(
         "as --data-dir: the authors' release on Google Drive (1 GB with images; the card says how); for the order "
         "tasks COCO val2014 (6 GB) or Flickr30k's images"
     ),
+    imports=("authoring/text",),
 )

@@ -13,6 +13,7 @@ The scene graphs are those of GQA's ``train_sceneGraphs.json`` and ``val_sceneGr
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -22,11 +23,15 @@ from typing import Any
 from ...metrics.common.errors import DataError
 from ...metrics.common.storage import write_text
 from ...metrics.functional.aro import SYMMETRIC
-from .release import FILES, is_length, is_text
+from ..core.crops import MOST_PIXELS
+from ..core.source_files import check_rows
+from .release import FILES
 
 MIN_SHARE = 0.25
 
-_SIDES = ("x", "y", "w", "h")
+_GRAPH = {"width": float, "height": float, "objects": dict}
+_SIDES = dict.fromkeys(("x", "y", "w", "h"), float)
+_OBJECT = {"name": str, **_SIDES, "attributes": [str], "relations": [{"name": str, "object": str}]}
 Object = Mapping[str, Any]
 
 
@@ -174,54 +179,38 @@ def rebuild(
 
 
 def _large_objects(scene_graphs: Mapping[str, Any], min_share: float) -> Iterator[tuple[str, dict[str, Object]]]:
-    """The objects of each image that are large enough, by their ids; what is not of the documented shape is refused."""
-    if not is_length(min_share) or not 0 <= min_share <= 1:
+    """The objects of each image that are large enough, by their ids; DataError for a graph of another form."""
+    if isinstance(min_share, bool) or not isinstance(min_share, int | float) or not 0 <= min_share <= 1:
         raise DataError(f"min_share is {min_share!r}; it is a share of the image's width and height, from 0 to 1")
     if not isinstance(scene_graphs, Mapping):
         raise DataError(f"the scene graphs are {type(scene_graphs).__name__}; expected {{image id: scene graph}}")
     for image, graph in scene_graphs.items():
-        width, height, objects = _checked(image, graph)
-        least_width, least_height = min_share * width, min_share * height
-        yield image, {key: o for key, o in objects.items() if o["w"] >= least_width and o["h"] >= least_height}
+        label = f"image {image!r}"
+        try:
+            [found] = check_rows([(label, graph)], _GRAPH, "scene graphs", _size_problem)
+            ids = found["objects"]
+            labelled = ((f"{label}, object {key!r}", thing) for key, thing in ids.items())
+            objects = check_rows(labelled, _OBJECT, "scene graphs", functools.partial(_object_problem, ids))
+        except ValueError as error:
+            raise DataError(str(error)) from error
+        least_width, least_height = min_share * found["width"], min_share * found["height"]
+        by_id = zip(ids, objects, strict=True)
+        yield image, {key: o for key, o in by_id if o["w"] >= least_width and o["h"] >= least_height}
 
 
-def _checked(image: str, graph: Any) -> tuple[float, float, dict[str, Object]]:
-    objects = graph.get("objects") if isinstance(graph, dict) else None
-    if not isinstance(graph, dict) or not isinstance(objects, dict):
-        raise DataError(f"image {image!r} has no objects; expected width, height and {{object id: object}}")
-    width, height = (graph.get(side, 0) for side in ("width", "height"))
-    if not (is_length(width) and is_length(height) and width > 0 and height > 0):
-        raise DataError(f"image {image!r} is {width!r} wide and {height!r} high; expected numbers of pixels above 0")
-    for key, thing in objects.items():
-        problem = _problem(thing, objects)
-        if problem:
-            raise DataError(
-                f"image {image!r}, object {key!r}: {problem}; expected name, x, y, w, h, a list of attributes, and a "
-                f"list of relations, each with a name and the id of an object of the image"
-            )
-    return width, height, objects
+def _size_problem(graph: Object) -> str | None:
+    is_size = all(0 < graph[side] <= MOST_PIXELS for side in ("width", "height"))
+    return None if is_size else f"it is {graph['width']!r} wide and {graph['height']!r} high, in pixels"
 
 
-def _problem(thing: Any, objects: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with an object, None if nothing is."""
-    if not isinstance(thing, dict):
-        return f"found {type(thing).__name__} instead of an object"
-    if not is_text(thing.get("name")):
-        return f"the name is {thing.get('name')!r}"
-    wrong = [side for side in _SIDES if not is_length(thing.get(side))]
+def _object_problem(ids: Mapping[str, Any], thing: Object) -> str | None:
+    wrong = [side for side in _SIDES if not abs(thing[side]) <= MOST_PIXELS]
     if wrong:
-        return f"{wrong[0]} is {thing.get(wrong[0])!r}"
-    attributes, relations = thing.get("attributes"), thing.get("relations")
-    if not isinstance(attributes, list) or not all(map(is_text, attributes)):
-        return f"the attributes are {attributes!r}"
-    if not isinstance(relations, list):
-        return f"the relations are {relations!r}"
-    for edge in relations:
-        if not isinstance(edge, dict) or not is_text(edge.get("name")) or not is_text(edge.get("object")):
-            return f"a relation is {edge!r}"
-        if edge["object"] not in objects:
-            return f"a relation leads to {edge['object']!r}, which is not there"
-    return None
+        return f"{wrong[0]} is {thing[wrong[0]]!r}"
+    if not all((thing["name"], *thing["attributes"], *(edge["name"] for edge in thing["relations"]))):
+        return "a name is empty"
+    lost = [edge["object"] for edge in thing["relations"] if edge["object"] not in ids]
+    return f"a relation leads to {lost[0]!r}, which is not there" if lost else None
 
 
 def _record(image: str, pair: tuple[Object, Object], captions: list[str]) -> dict[str, Any]:

@@ -1,7 +1,4 @@
-"""COCO-Order and Flickr30k-Order: a caption, and four others of its own words in another order (ARO, section 2.2).
-
-Like the builder, the module works as part of a script: the package that shuffles is imported when a row is made.
-"""
+"""COCO-Order and Flickr30k-Order: a caption, and four of the same words in another order (ARO, section 2.2)."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from .karpathy import Entry, load_authoring
+from ..retrieval.karpathy import Entry, load_authoring
 
 SOURCE_NAMES = {"coco_order": "coco", "flickr30k_order": "flickr30k"}
 # Of every row, so that it has five captions as in the paper.

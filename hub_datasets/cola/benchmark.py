@@ -1,4 +1,4 @@
-"""How the rows of Cola are scored and judged: Winoground's three scores, of which the image score is Cola's own."""
+"""How the rows of Cola are scored and evaluated: Winoground's three scores, of which the image score is Cola's own."""
 
 from .. import Benchmark, Task
 

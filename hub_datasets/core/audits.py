@@ -1,4 +1,4 @@
-"""What the audits of our benchmarks found, as kept beside their cards; written by ``vl-assay audit … --card``."""
+"""Summaries of the audits of the benchmarks, stored next to their cards by ``vl-assay audit … --card``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VERSION = 1
 
 
 def read_audit(benchmark: str) -> dict[str, Any] | None:
-    """The audits of a benchmark's parts, or None where none was made.
+    """The audits of a benchmark's parts, or None if there are none.
 
     Returns:
         By part, such as ``"sugarcrepe"`` or ``"sugarcrepe/unrefined"``: `pairs`, `categories` (pairs of each),
@@ -32,7 +32,7 @@ def read_audit(benchmark: str) -> dict[str, Any] | None:
 
 
 def read_summary(path: Path) -> dict[str, Any] | None:
-    """The audits in a file that ``vl-assay audit … --card`` wrote, or None where there is no file; see `read_audit`."""
+    """The audits in a file that ``vl-assay audit … --card`` wrote, or None if it does not exist; see `read_audit`."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -1,15 +1,16 @@
-"""What a benchmark is, and which there are: one folder each, found by listing.
+"""The benchmarks, one folder each, found by listing, and how their rows are scored.
 
-A folder holds ``builder.py`` (the dataset script), ``README.md`` (the card) and ``benchmark.py`` with a constant
-``BENCHMARK`` that says how the dataset's rows are scored. Nothing else has to be edited to add one.
+A folder holds ``builder.py`` (the dataset script), ``README.md`` (the card) and ``benchmark.py``, whose constant
+``BENCHMARK`` declares the tasks. Nothing else has to be edited to add one.
 """
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import hashlib
 import importlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,15 +27,14 @@ _PACKAGE = __package__.rpartition(".")[0]
 
 @dataclass(frozen=True)
 class Task:
-    """One way in which configurations of a dataset are scored.
+    """One way to score configurations of a dataset.
 
-    - ``"matching"``: a row becomes a matrix of scores, `images` × `captions`; a column that holds a list of captions
-      counts as many. Image number i is described by caption number i: the first caption is the right one of a row with
-      one image.
+    - ``"matching"``: a row becomes a matrix of scores, `images` × `captions`; a column with a list of captions counts
+      as many. Caption number i is the positive caption of image number i.
     - ``"retrieval"``: the images of all rows of the only configuration are scored with the captions of all rows; a
-      row's own captions are the right ones of its image.
-    - ``"detection"``: a detector draws boxes for the phrases of the only caption; the dataset has the columns `phrases`
-      (text, start, end and boxes as x, y, width, height, of each), `positive` and `pair_id`.
+      row's own captions are the positives of its image.
+    - ``"detection"``: a detector predicts boxes for the phrases of the only caption; the dataset has the columns
+      `phrases` (text, start, end and boxes as x, y, width, height, of each), `positive` and `pair_id`.
     - ``"vqa"``: the only caption column is a yes-or-no question, and the column `answer` is true for yes.
 
     Args:
@@ -42,12 +42,12 @@ class Task:
         configs: the dataset configurations that belong to the task, in the order of reports.
         images: columns with the images of a row.
         captions: columns with its captions.
-        metrics: the modules under ``metrics`` that judge the scores, each with the settings that belong to the task.
+        metrics: the metrics that evaluate the scores, each with the settings that belong to the task.
         category: column with the category of a row; None takes the configuration's name.
         task_type: one of `TASK_TYPES`, see above.
         tags: column with a list of further labels, which may overlap, such as Winoground's.
-        cluster: column that is equal in rows which are not independent, such as crops of one photograph. Rows that
-            show the same image are clustered in any case.
+        cluster: column that is equal in rows which are not independent, such as crops of one photograph. Rows with
+            the same image are clustered in any case.
         by_default: whether the task is scored when only the benchmark's name is given.
     """
 
@@ -80,18 +80,21 @@ class Benchmark:
         tasks: the ways to score it.
         split: the split that is scored.
         scoring_options: fields of the builder's configuration that a build for scoring sets.
-        source: where a user without a local copy gets the data from; empty when it is made on the spot.
+        source: where a user without a local copy gets the data from; empty if the data are generated.
+        imports: folders of ``hub_datasets`` from which the builder imports only when it runs, such as
+            ``"authoring/text"``: their code, too, determines the rows.
     """
 
     tasks: tuple[Task, ...]
     split: str = "test"
     scoring_options: Mapping[str, Any] = field(default_factory=dict)
     source: str = ""
+    imports: tuple[str, ...] = ()
 
     def select(self, name: str, part: str | None, task_types: Collection[str] = TASK_TYPES) -> Chosen:
         """The tasks and configurations that `part` (a task, a configuration, or None for the default) names.
 
-        By default these are tasks of the given types only; a part is what it is.
+        The default is restricted to the given task types; a part is not.
         """
         if part is None:
             return [(task, task.configs) for task in self.tasks if task.by_default and task.task_type in task_types]
@@ -193,7 +196,7 @@ def config_names(name: str) -> list[str]:
 
 
 def option_names(name: str) -> list[str]:
-    """The fields of a builder's configuration that are its own, beside those that every one has."""
+    """The fields of a builder's configuration, without those that every one has."""
     import datasets
 
     common = {field.name for field in dataclasses.fields(datasets.BuilderConfig)}
@@ -201,21 +204,28 @@ def option_names(name: str) -> list[str]:
 
 
 def code_hash(name: str) -> str:
-    """A hash over the builder's code, so that datasets built by other code are not taken for this one's.
-
-    The code that perturbs captions belongs to the builders that use it.
-    """
-    _check(name)
-    files = {f"{path.parent.name}/{path.name}": path.read_bytes() for path in sorted((_BENCHMARKS / name).glob("*.py"))}
-    if any(b"authoring" in content for content in files.values()):
-        files |= {
-            f"authoring/{path.name}": path.read_bytes()
-            for path in sorted((_BENCHMARKS / "authoring" / "text").glob("*.py"))
-        }
+    """A hash over the code that determines a benchmark's rows, so that rows of other code are not reused."""
+    folders = [_BENCHMARKS / folder for folder in (name, *get_benchmark(name).imports)]
+    files = {*builder_modules(name), *(path for folder in folders for path in folder.glob("*.py"))}
     digest = hashlib.sha256()
-    for path, content in files.items():
-        digest.update(path.encode() + b"\0" + content)
+    for path in sorted(files):
+        digest.update(path.relative_to(_BENCHMARKS).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
+
+
+def builder_modules(name: str) -> list[Path]:
+    """The files of a benchmark's builder and of all modules of ``hub_datasets`` that it imports."""
+    _check(name)
+    found = [_BENCHMARKS / name / "builder.py"]
+    for path in found:
+        found += [module for module in _relative_imports(path) if module not in found]
+    return found
+
+
+def _relative_imports(path: Path) -> Iterator[Path]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level and node.module:
+            yield path.parents[node.level - 1].joinpath(*node.module.split(".")).with_suffix(".py")
 
 
 def _check(name: str) -> None:

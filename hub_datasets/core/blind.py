@@ -1,4 +1,4 @@
-"""The level that a rule reaches which sees captions, or questions, and no image: what blind guessing is worth."""
+"""Text-only baselines: the scores that the best of some rules without images reaches on a task."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _BOTH_WAYS = (1.0, -1.0)
 
 
 def blind_levels(task: TaskData) -> dict[str, dict[str, Any]]:
-    """What the best of some rules without images reaches in each score of a task.
+    """The scores of the best text-only rule for each metric of a task.
 
-    The rules are those of the audit (formatting, length), each both ways; for questions, always yes and always no.
-    Ties count half, as breaking them at random would on average.
+    The rules are those of the audit (formatting, length), each with both signs; for questions, always yes and always
+    no. Ties count half.
 
     Args:
         task: its examples; those without an image are left out.
 
     Returns:
-        For each metric of the task, of the rule that is best in its main score: each score, and ``per_category`` with
-        the same by category. Empty for tasks without captions to choose from, such as detection and retrieval.
+        For each metric, the scores of the rule with the best main score, and ``per_category`` with the same by
+        category. Empty for detection and retrieval.
     """
     examples = [example for example in task.examples if MISSING not in example.images]
     rules = _rules(task.task.task_type)
@@ -40,7 +40,7 @@ def blind_levels(task: TaskData) -> dict[str, dict[str, Any]]:
         spec = get_spec(metric)
         try:
             results = [aggregate(examples_of(each, metric, settings, ties="half")) for each in rows]
-        except ScoresError:  # a part without which the score is not defined, such as questions of one kind
+        except ScoresError:  # not defined on these examples, such as on questions of one kind
             continue
         scores = spec.table_scores(list(results[0]))
         main = spec.main_score if spec.main_score in scores else scores[0]
@@ -56,7 +56,7 @@ def blind_levels(task: TaskData) -> dict[str, dict[str, Any]]:
 
 
 def _rules(task_type: str) -> list[Callable[[Example], Row]]:
-    """What makes a row of an example, one for each rule."""
+    """For each rule, a function from an example to its row of predictions."""
     if task_type == MatchingRow.task_type:
         return [_matching(rule, sign) for _, rule in RULES.values() for sign in _BOTH_WAYS]
     return [_answering(sign) for sign in _BOTH_WAYS] if task_type == VQARow.task_type else []

@@ -1,17 +1,16 @@
-"""The dataset repository: what a build of a benchmark writes, and `load_dataset` and the Hub open.
+"""Build a benchmark's dataset repository, which `load_dataset` and the Hub open.
 
 ```
-README.md                                        the card: its YAML has the columns' types and the files, a table
-                                                 between `<!-- counts -->` marks what each split holds
+README.md                                        the card: its YAML has the columns' types and the files, the table
+                                                 between `<!-- counts -->` marks the counts of each split
 build.json                                       {"schema": "vl-assay/build", "version": 1, "benchmark": …,
                                                  "options": {…}, "configs": {config: {split: {"rows": …,
                                                  "images": …, "missing_images": …, "captions": …}}}}
-<config>/<split>-00000-of-00001-<hash>.parquet   the rows, with the images' files
+<config>/<split>-00000-of-00001-<hash>.parquet   the rows, with the bytes of the images' files
 ```
 
-`build` writes it and `read_build` reads its record; `examples` reads the rows. `datasets` writes its own feature types
-into Parquet's metadata, in a form that older versions cannot read. So the files are rewritten without it and the types
-are declared in the card, which all versions understand.
+`datasets` writes its feature types into Parquet's metadata in a form that older versions cannot read. So the files are
+rewritten without it, and the types are declared in the card, which all versions understand.
 """
 
 from __future__ import annotations
@@ -55,16 +54,16 @@ def build(
 ) -> Path:
     """Build a benchmark's dataset repository, ready for ``load_dataset(out, config)`` and for the Hub.
 
-    The same sources give the same bytes. The folder appears whole or not at all; one that was there is replaced.
+    The same sources give the same bytes. The folder appears whole or not at all, and replaces an earlier one.
 
     Args:
         benchmark: its name.
         out: the folder of the repository.
         configs: configurations to build; None for all.
-        data_dir: the user's own copy of the sources; None to download what is not made on the spot.
+        data_dir: the user's own copy of the sources; None to download them, if the benchmark needs any.
         options: fields of the builder's configuration, such as ``{"with_images": False}``.
-        on_error: called with the name and the error of each configuration that cannot be built, which is then left
-            out; without it the first error ends the build, and without any configuration so does the last.
+        on_error: called with the name and the error of each configuration that cannot be built, which is left out.
+            Without it the first error is raised; if nothing could be built, an error is raised in any case.
 
     Returns:
         `out`.
@@ -100,7 +99,7 @@ def build_with(
     *,
     on_error: Callable[[str, Exception], None] | None = None,
 ) -> Path:
-    """`build`, with a builder class and the text of a card that may be of a benchmark which is not among ours."""
+    """`build`, with the builder class and the card of any benchmark, also one that is not in this package."""
     _refuse_to_overwrite(out)
     with data_errors(f"the dataset {out}"), new_folder(out) as new:
         infos, counts = {}, {}
@@ -123,14 +122,14 @@ def build_with(
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one benchmark in `build_all`.
+    """The result of `build_all` for one benchmark.
 
     Args:
         benchmark: its name.
-        folder: where its repository lies, if anything was built.
+        folder: its repository, if anything was built.
         built: the configurations in it.
-        errors: what kept the others from being built, by configuration; those after the first error that concerns
-            the folder itself, such as a full disk, are in it with that error.
+        errors: the errors of the others, by configuration; an error of the folder itself, such as a full disk, is that
+            of all configurations without one.
     """
 
     benchmark: str
@@ -140,25 +139,25 @@ class Outcome:
 
     @property
     def damaged(self) -> dict[str, Exception]:
-        """The errors that are not about a source that is not there."""
+        """The errors other than missing sources."""
         return {config: error for config, error in self.errors.items() if not is_missing(error)}
 
 
 def build_all(
     out: str | Path, *, data_dir: str | Path | None = None, options: Mapping[str, Any] | None = None
 ) -> Iterator[Outcome]:
-    """Build every benchmark into a folder of its name in `out`, as far as its sources are there.
+    """Build every benchmark whose sources are available into a folder of its name in `out`.
 
-    Nothing that goes wrong with one configuration stops the others. A folder that was there is replaced by one of what
-    could be built now, and left as it is where nothing could.
+    An error in one configuration does not stop the others. An earlier folder is replaced by the configurations that
+    could be built, and kept if there are none.
 
     Args:
-        out: the folder that takes the repositories.
+        out: the folder of the repositories.
         data_dir: the user's own copies of the sources, see `sources_folder`.
-        options: fields of the builders' configurations; each is set where a benchmark has it.
+        options: fields of the builders' configurations; each is set for the benchmarks that have it.
 
     Yields:
-        One outcome for each benchmark, when it is done.
+        One outcome for each benchmark.
 
     Raises:
         UnknownNameError: an option that no benchmark has.
@@ -181,8 +180,9 @@ def build_all(
 
 
 def sources_folder(benchmark: str, data_dir: str | Path | None) -> Path | None:
-    """The folder with the sources of one of several benchmarks: ``data_dir/<benchmark>`` if there is one, else
-    `data_dir`; None for a benchmark that is made on the spot.
+    """The sources of one of several benchmarks: ``data_dir/<benchmark>`` if that is a folder, else `data_dir`.
+
+    None for a benchmark without sources.
 
     Raises:
         DataError: `data_dir` is not a folder.
@@ -196,15 +196,15 @@ def sources_folder(benchmark: str, data_dir: str | Path | None) -> Path | None:
 
 
 def existing_folder(data_dir: str | Path) -> Path:
-    """The folder of the user's own sources; `DataError` where there is none."""
+    """The folder of the user's own sources; `DataError` if it is not a folder."""
     folder = Path(data_dir).expanduser()
     if not folder.is_dir():
-        raise DataError(f"the data folder {data_dir} is not there, or is not a folder")
+        raise DataError(f"the data folder {data_dir} is not a folder")
     return folder
 
 
 def is_missing(error: BaseException) -> bool:
-    """Whether a build failed because a source is not there, cannot be reached or is not open to the user."""
+    """Whether a build failed because a source is missing, unreachable or not accessible to the user."""
     from datasets.exceptions import DatasetGenerationError
 
     while isinstance(error, DataError | DatasetGenerationError) and error.__cause__ is not None:
@@ -213,7 +213,7 @@ def is_missing(error: BaseException) -> bool:
 
 
 def read_build(folder: str | Path) -> dict[str, Any]:
-    """The record of a build: benchmark, options, and rows, images, missing images and captions of each split.
+    """The record of a build: benchmark, options, and the counts of rows, images and captions of each split.
 
     Raises:
         DataError: the folder was not written by `build`.
@@ -247,9 +247,6 @@ def _build_config(
     data_dir: str | Path | None,
     options: Mapping[str, Any],
 ) -> tuple[Any, dict[str, Any]]:
-    import datasets
-    from datasets.config import DOWNLOADED_DATASETS_PATH
-
     work = Path(tempfile.mkdtemp(prefix=".work-", dir=new))
     try:
         builder = builder_class(
@@ -260,18 +257,12 @@ def _build_config(
             writer_batch_size=_ROWS_PER_GROUP,
             **options,
         )
-        # Downloads are kept where `datasets` keeps them, and taken from there without a request: builders pin or
-        # check what they download, and a second build works offline.
-        builder.download_and_prepare(
-            str(work / "parquet"),
-            file_format="parquet",
-            download_config=datasets.DownloadConfig(cache_dir=str(DOWNLOADED_DATASETS_PATH), use_etag=False),
-        )
+        builder.download_and_prepare(str(work / "parquet"), file_format="parquet", download_config=download_config())
         counts = {
             split: _rewrite(work / "parquet", benchmark, split, new / config, builder.info.features)
             for split in builder.info.splits or ()
         }
-        # What is true of the files as they were rewritten, and the same for every build.
+        # Of the files as rewritten; equal for every build.
         builder.info.download_size = sum(file.stat().st_size for file in (new / config).iterdir())
         builder.info.download_checksums = builder.info.version = None
         return builder.info, counts
@@ -279,8 +270,18 @@ def _build_config(
         shutil.rmtree(work, ignore_errors=True)
 
 
+def download_config() -> Any:
+    """Downloads are kept where `datasets` keeps them, and taken from there without a request.
+
+    Builders pin or verify their downloads, so that a second build works offline.
+    """
+    import datasets
+
+    return datasets.DownloadConfig(cache_dir=str(datasets.config.DOWNLOADED_DATASETS_PATH), use_etag=False)
+
+
 def _rewrite(source: Path, name: str, split: str, target: Path, features: Any) -> dict[str, int]:
-    """Copy one split's files without the metadata of `datasets`; count what they hold."""
+    """Copy one split's files without the metadata of `datasets`; return their counts."""
     files = sorted(source.glob(f"{name}-{split}.parquet")) or sorted(source.glob(f"{name}-{split}-*-of-*.parquet"))
     target.mkdir(exist_ok=True)
     tally = _Tally(features)
@@ -294,15 +295,15 @@ def _rewrite(source: Path, name: str, split: str, target: Path, features: Any) -
                     table = reader.read_row_group(group).replace_schema_metadata(None)
                     writer.write_table(table)
                     tally.add(table)
-        # The cache of `datasets` tells two local repositories apart by folder name, sizes and the paths in the card
-        # alone; without a hash of the content there it would go on serving the rows of an earlier build.
+        # The cache of `datasets` identifies a local repository by folder name, sizes and the paths in the card: without
+        # a hash of the content in the path it would serve the rows of an earlier build.
         content = file_hash(path)[:16]
         path.rename(target / f"{split}-{number:05d}-of-{len(files):05d}-{content}.parquet")
     return tally.counts()
 
 
 class _Tally:
-    """Counts rows, different images, images that are missing, and different captions while rows pass by."""
+    """Counts rows, distinct images, missing images and distinct captions."""
 
     def __init__(self, features: Any) -> None:
         import datasets
@@ -358,7 +359,7 @@ def _write_card(
 
 
 def _with_counts(card: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> str:
-    """The card with its table of counts made anew from what was built."""
+    """The card with the counts of this build in its table."""
     start, end = (card.find(mark) for mark in _COUNTS)
     if start < 0 or end < start:
         return card
@@ -371,7 +372,7 @@ def _with_counts(card: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]
 
 
 def card_counts(benchmark: str) -> dict[tuple[str, str], tuple[int | None, int | None]]:
-    """Rows and images by configuration and split, as the table of a benchmark's card tells them; None for a dash."""
+    """Rows and images by configuration and split from the table of a benchmark's card; None for a dash."""
     lines = re.findall(r"^\| (\w+) \| (\w+) \| ([\d,]+|–) \| ([\d,]+|–)", get_card(benchmark), re.MULTILINE)
     numbers = [[None if cell == "–" else int(cell.replace(",", "")) for cell in cells] for _, _, *cells in lines]
     return {(line[0], line[1]): (rows, images) for line, (rows, images) in zip(lines, numbers, strict=True)}
@@ -379,11 +380,11 @@ def card_counts(benchmark: str) -> dict[tuple[str, str], tuple[int | None, int |
 
 @contextmanager
 def data_errors(what: str) -> Iterator[None]:
-    """Turn what `datasets` and a builder raise into our errors, with the builder's own message in front.
+    """Convert errors of `datasets` and of a builder, and keep the builder's message.
 
     Raises:
         StorageError: the disk is full or not writable.
-        DataError: anything else that went wrong with `what`, such as a missing source or a failed download.
+        DataError: any other error, such as a missing source or a failed download.
     """
     from datasets.exceptions import DatasetGenerationError
 

@@ -1,4 +1,4 @@
-"""Evaluation of predictions with what the benchmarks know: captions for examples, and metrics for older files."""
+"""Evaluate predictions, with captions from the benchmarks, and with their metrics for files of version 0.1."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def report(predictions: str | Path | Iterable[str | Path], **options: Any) -> Re
     """Evaluate files of predictions.
 
     Args:
-        predictions: path of a file of predictions, or of several.
+        predictions: the path of one predictions file, or several.
         options: `ties`, `confidence`, `resamples`, `seed`; see ``metrics.evaluation.compute``.
 
     Returns:
-        A sequence of results with tables, examples (joined with their captions where the benchmark's data can be
-        loaded) and plots.
+        A sequence of results with tables, examples (with their captions if the benchmark's data can be loaded) and
+        plots.
 
     Raises:
         PredictionsError: a file holds no predictions, or nothing in it can be evaluated.
@@ -50,7 +50,7 @@ def compare(*predictions: str | Path, **options: Any) -> Comparison:
 
 
 def captions_of(predictions: Predictions) -> Mapping[str, Sequence[str]]:
-    """The captions, or the question, of each example by its id; empty where the benchmark's data cannot be loaded."""
+    """The captions, or the question, of each example by its id; empty if the benchmark's data cannot be loaded."""
     from .examples import load_examples
 
     options = predictions.metadata["benchmark"].get("options")

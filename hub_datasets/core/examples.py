@@ -1,4 +1,4 @@
-"""From a dataset repository to examples that can be scored: ids, captions, and images known by their content."""
+"""Load examples to score from a dataset repository: ids, captions, and images identified by their content."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _WRITTEN_HERE = {
 
 @dataclass(frozen=True)
 class Phrase:
-    """A phrase of a caption, the characters `start` to `end` of it, and its true boxes (x1, y1, x2, y2, in pixels).
+    """A phrase, characters `start` to `end` of a caption, and its ground-truth boxes (x1, y1, x2, y2, in pixels).
 
-    Its `number` is the dataset's `phrase_id`, None where there is none.
+    Its `number` is the dataset's `phrase_id`, if there is one.
     """
 
     text: str
@@ -47,18 +47,18 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Example:
-    """One thing to score, whatever the type of its task.
+    """One example of a task of any type.
 
     Args:
         id, config, category: as in the dataset.
-        images: content keys (SHA-256 of the file's bytes, 32 hexadecimal digits), `MISSING` where there is no image;
-            ``"file:"`` and its name for one that is not here and need not be.
-        captions: the texts: captions of which number i belongs to image number i, all true captions of the only image
-            (retrieval), the caption of the phrases (detection), or the question (answers).
+        images: content keys (SHA-256 of the file's bytes, 32 hexadecimal digits); `MISSING` for a missing image;
+            ``"file:"`` and its name for one that was not needed.
+        captions: matching: caption number i is the positive caption of image number i; retrieval: all positive captions
+            of the only image; detection: the caption of the phrases; vqa: the question.
         tags, cluster: see ``Task``.
-        phrases, positive, pair: detection: what to draw boxes for, whether the caption is true of the image, and what
-            the rows of one caption share.
-        answer: answers: whether yes is right.
+        phrases, positive, pair: detection: the phrases to find, whether the caption is true of the image, and an id
+            that the rows of one caption share.
+        answer: vqa: whether the label is yes.
     """
 
     id: str
@@ -74,7 +74,7 @@ class Example:
     answer: bool = True
 
     def facts(self) -> dict[str, Any]:
-        """What the rows of predictions of all kinds say of an example."""
+        """The fields of an example that predictions of all task types contain."""
         return {
             "id": self.id,
             "config": self.config,
@@ -107,11 +107,11 @@ class TaskData:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over ids, categories, captions and image names: what was asked, whatever drew the pixels."""
+        """SHA-256 over ids, categories, captions and image names, independent of the pixels."""
         return self._digest.hexdigest()
 
     def image_bytes(self, key: str) -> bytes:
-        """The file of the image with that content key.
+        """The bytes of the image file with that content key.
 
         Raises:
             DataError: the dataset's files have changed since its keys were taken.
@@ -126,7 +126,7 @@ class TaskData:
         return content
 
     def add_config(self, config: str, dataset: Any) -> None:
-        """Take in the rows of one configuration; its images stay where they are."""
+        """Add the rows of one configuration; its images stay on disk."""
         task = self.task
         named = {} if self.needs_images else _filename_columns(task, dataset)
         present = [column for column in task.images if column in dataset.features or column not in named]
@@ -174,15 +174,15 @@ def load_examples(
     options: Mapping[str, Any] | None = None,
     needs_images: bool = True,
 ) -> list[TaskData]:
-    """The tasks that `reference` names, built first where that is needed, one `TaskData` each.
+    """The tasks that `reference` names, one `TaskData` each; their datasets are built if necessary.
 
     Args:
         reference: a benchmark (``"sugarcrepe"``), a part of one (``"sugarcrepe/swap_obj"``: a task or a
             configuration), or the folder of a dataset repository that `build` wrote.
-        task_types: the types of tasks that are wanted where `reference` names a whole benchmark or a folder.
+        task_types: the types of tasks to load if `reference` names a whole benchmark or a folder.
         data_dir: the user's own copy of the sources, see the benchmark's card.
         options: fields of the builder's configuration, such as ``{"allow_missing": True}``.
-        needs_images: whether examples are of use with their images only. Otherwise a build has none by default.
+        needs_images: whether the examples need their images; otherwise a build has none by default.
 
     Raises:
         UnknownNameError: no such benchmark or part; the message lists the known ones.
@@ -232,10 +232,10 @@ def _is_folder(reference: str) -> bool:
 
 
 def cached_build(name: str, config: str, data_dir: str | Path | None, options: Mapping[str, Any]) -> Path:
-    """The repository of one configuration in the user's cache, built now where it is not there yet.
+    """The repository of one configuration in the user's cache, built if it is not there.
 
-    Its place depends on the builder's code, the options and the files of `data_dir` (name, size, time), so that a
-    changed source is built anew.
+    Its key has the builder's code, the options and the files of `data_dir` (name, size, time), so that a changed source
+    is built again.
     """
     key = [code_hash(name), config, dict(sorted(options.items())), _listing(data_dir)]
     digest = hashlib.sha256(json.dumps(key, default=str).encode()).hexdigest()[:16]
@@ -244,7 +244,7 @@ def cached_build(name: str, config: str, data_dir: str | Path | None, options: M
         try:
             build(name, folder, configs=[config], data_dir=data_dir, options=options)
         except VLAssayError:
-            if not folder.exists():  # else another process has built it meanwhile
+            if not folder.exists():  # otherwise another process has built it meanwhile
                 raise
     return folder
 
@@ -273,7 +273,7 @@ def _images(dataset: Any, columns: list[str]) -> tuple[Any, list[list[ImageKey]]
 
 
 def _build_options(name: str, options: Mapping[str, Any], needs_images: bool) -> dict[str, Any]:
-    """What a build for scoring sets, without ``allow_missing`` for a benchmark whose images cannot be missing."""
+    """The options of a build for scoring, without ``allow_missing`` if the benchmark does not have it."""
     known = option_names(name)
     unread = {} if needs_images or "with_images" not in known else {"with_images": False}
     given = {key: value for key, value in options.items() if key != "allow_missing" or key in known}
@@ -281,7 +281,7 @@ def _build_options(name: str, options: Mapping[str, Any], needs_images: bool) ->
 
 
 def _effective_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """All fields of a builder's configuration that JSON can hold, with their defaults: what the data depend on."""
+    """All fields of a builder's configuration that determine the rows, with their defaults, as JSON values."""
     fields = dataclasses.fields(get_builder(name).BUILDER_CONFIG_CLASS)
     own = set(option_names(name)) - {"allow_missing", "with_images"}
     found = {each.name: each.default for each in fields if each.name in own}
@@ -297,7 +297,7 @@ def _open(folder: Path, config: str, split: str) -> Any:
 
 
 def _listing(data_dir: str | Path | None) -> list[tuple[str, int, int]]:
-    """Name, size and time of the files of `data_dir`, without what this package itself writes."""
+    """Name, size and time of the files of `data_dir`, without those that this package writes."""
     if data_dir is None:
         return []
     found = []
@@ -330,7 +330,7 @@ def _captions(row: Mapping[str, Any], task: Task) -> Iterator[str]:
 
 
 def _asked(row: Mapping[str, Any], task: Task) -> dict[str, Any]:
-    """What examples of one task type have and others have not."""
+    """The fields of examples of one task type."""
     if task.task_type == "vqa":
         return {"answer": row["answer"]}
     if task.task_type == "detection":

@@ -1,7 +1,6 @@
-"""The content keys of a dataset's images: taken once, then kept, so that later loads read no image for them.
+"""The content keys of a dataset's images, computed once and cached, so that later loads read no image for them.
 
-Images stay in the dataset's memory-mapped files. A process that scores reads those of its own parts of the work alone,
-one at a time, whatever the size of the whole.
+Images stay in the dataset's memory-mapped files; a process reads only the images that it scores, one at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _ROWS_AT_ONCE = 200
 
 
 class ImageKey(NamedTuple):
-    """What an image is known by: its content key, `MISSING` where there is none, and the name of its file."""
+    """The content key of an image, `MISSING` if there is none, and the name of its file."""
 
     key: str
     name: str
@@ -44,9 +43,8 @@ def image_keys(dataset: Any, columns: Sequence[str], folder: Path, identity: Seq
     Args:
         dataset: a `datasets.Dataset` whose image columns are not decoded.
         columns: its image columns.
-        folder: where keys are kept.
-        identity: what tells this dataset from every other; keys that were kept under it are taken as they are, and
-            none are kept where it is empty.
+        folder: where keys are cached.
+        identity: identifies the dataset in the cache; without it nothing is cached.
     """
     if not columns:
         return [[] for _ in range(len(dataset))]
@@ -57,13 +55,13 @@ def image_keys(dataset: Any, columns: Sequence[str], folder: Path, identity: Seq
         return kept
     keys = [[_key(row[column]) for column in columns] for row in _rows(dataset, columns)]
     if identity:
-        with suppress(StorageError):  # nothing but time is lost where they cannot be kept
+        with suppress(StorageError):  # a cache only
             write_atomically(path, json.dumps(keys).encode())
     return keys
 
 
 def _read(path: Path, shape: tuple[int, int, int]) -> list[list[ImageKey]] | None:
-    """The keys in a file; None where there is none, or it is damaged."""
+    """The cached keys; None if there are none, or the file is damaged."""
     with suppress(OSError, ValueError):
         kept = np.array(json.loads(path.read_bytes()), dtype=object)
         if kept.shape == shape and all(isinstance(text, str) for text in kept.flat):

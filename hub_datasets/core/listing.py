@@ -1,7 +1,6 @@
-"""What there is and what is at hand: benchmarks with their sizes, sources and what these lack here, and metrics.
+"""The benchmarks with their sizes and the state of their sources, and the metrics.
 
-Nothing is downloaded and nothing is built: a builder is only asked for its splits, which is when it looks for its
-sources, with a download manager that refuses.
+Nothing is downloaded and nothing is built: each builder looks for its source files, offline.
 """
 
 from __future__ import annotations
@@ -18,8 +17,9 @@ from typing import Any
 from ...metrics.common.errors import DataError, UnknownNameError
 from ...metrics.modules.discovery import metric_names
 from .benchmarks import benchmark_names, config_names, get_benchmark, get_builder, option_names
-from .build import BUILD_FILE, card_counts, is_missing, read_build, sources_folder
+from .build import BUILD_FILE, card_counts, download_config, is_missing, read_build, sources_folder
 from .examples import cache_folder
+from .source_files import DownloadError
 
 MADE, DOWNLOADED, OWN = "made on the spot", "downloaded", "your own copy"
 READY, TO_DOWNLOAD, MISSING, DAMAGED = "ready", "to be downloaded", "missing", "damaged"
@@ -32,14 +32,14 @@ class ConfigEntry:
     Args:
         name: its name.
         tasks: the benchmark's tasks that score it.
-        metrics: the metrics that judge these.
+        metrics: the metrics that evaluate these.
         by_default: whether it is scored when only the benchmark is named.
-        rows: rows of the split that is scored: of the newest build in the cache, else as the card says, else None.
-        images: different images of that split, likewise.
+        rows: rows of the scored split in the newest build in the cache, else in the card, else None.
+        images: distinct images of that split, likewise.
         built: whether `rows` and `images` are of a build in the cache.
-        origin: `MADE`, `DOWNLOADED` (from `source` where the user has no copy) or `OWN`.
-        state: of its sources here: `READY`, `TO_DOWNLOAD`, `MISSING` or `DAMAGED`.
-        problem: what is missing or damaged and what to do, in the builder's words; the address for `TO_DOWNLOAD`.
+        origin: `MADE`, `DOWNLOADED` (if the user has no copy) or `OWN`.
+        state: of its sources: `READY`, `TO_DOWNLOAD`, `MISSING` or `DAMAGED`.
+        problem: the builder's message on what is missing or damaged; the address for `TO_DOWNLOAD`.
     """
 
     name: str
@@ -56,7 +56,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True)
 class BenchmarkEntry:
-    """A benchmark: its name, the split that is scored, where its sources are to be had, and its configurations."""
+    """A benchmark: its name, the scored split, where to get its sources, and its configurations."""
 
     name: str
     split: str
@@ -66,7 +66,7 @@ class BenchmarkEntry:
 
 @dataclass(frozen=True)
 class MetricEntry:
-    """A metric: its name, what it measures in a sentence, and the benchmarks that it judges."""
+    """A metric: its name, what it measures in a sentence, and the benchmarks that it evaluates."""
 
     name: str
     summary: str
@@ -79,7 +79,7 @@ def list_benchmarks(
     data_dir: str | Path | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Iterator[BenchmarkEntry]:
-    """What each benchmark consists of, and whether it could be built here and now.
+    """The configurations of each benchmark, and whether they can be built.
 
     Args:
         names: benchmarks; None for all.
@@ -99,17 +99,17 @@ def list_benchmarks(
 
 
 def list_metrics() -> list[MetricEntry]:
-    """What each metric measures and which benchmarks it judges; imports no metric."""
-    judged: dict[str, list[str]] = {name: [] for name in metric_names()}
+    """What each metric measures and which benchmarks it evaluates; imports no metric."""
+    used: dict[str, list[str]] = {name: [] for name in metric_names()}
     for benchmark in benchmark_names():
         for metric in dict.fromkeys(m for task in get_benchmark(benchmark).tasks for m in task.metrics):
-            if metric not in judged:
-                raise UnknownNameError(f"metric of {benchmark}", metric, judged)
-            judged[metric].append(benchmark)
+            if metric not in used:
+                raise UnknownNameError(f"metric of {benchmark}", metric, used)
+            used[metric].append(benchmark)
     folder = Path(__file__).parents[2] / "metrics"
     return [
         MetricEntry(name, _first_line(folder / name / f"{name}.py"), tuple(benchmarks))
-        for name, benchmarks in judged.items()
+        for name, benchmarks in used.items()
     ]
 
 
@@ -121,7 +121,7 @@ def benchmark_table(entry: BenchmarkEntry) -> Any:
     table.add_column("configuration", overflow="fold")
     table.add_column("rows", justify="right", no_wrap=True)
     table.add_column("images", justify="right", no_wrap=True)
-    table.add_column("judged by", overflow="fold", min_width=16)
+    table.add_column("metrics", overflow="fold", min_width=16)
     table.add_column("sources", no_wrap=True)
     for config in entry.configs:
         rows, images = ("–" if n is None else f"{n:,}" for n in (config.rows, config.images))
@@ -131,15 +131,15 @@ def benchmark_table(entry: BenchmarkEntry) -> Any:
 
 
 def origin_line(entry: BenchmarkEntry) -> str:
-    """Where a benchmark's sources come from, in a line."""
+    """Where a benchmark's sources come from, on one line."""
     origins = ", ".join(dict.fromkeys(config.origin for config in entry.configs))
     return entry.source if entry.source.startswith(origins) else ": ".join(filter(None, (origins, entry.source)))
 
 
 def problem_lines(entry: BenchmarkEntry) -> list[str]:
-    """What is missing or damaged: a line for each message, the configurations that it is about in front.
+    """What is missing or damaged: a line for each message, after the configurations that it is about.
 
-    Messages that differ in nothing but the configuration's own name count as one.
+    Messages that differ only in the configuration's name count as one.
     """
     messages: dict[str, str] = {}
     about: dict[str, list[str]] = {}
@@ -163,7 +163,7 @@ def metric_table(entries: Iterable[MetricEntry]) -> Any:
     table = Table(title="Metrics", title_justify="left")
     table.add_column("metric", no_wrap=True)
     table.add_column("what it measures")
-    table.add_column("judges", overflow="fold")
+    table.add_column("benchmarks", overflow="fold")
     for entry in entries:
         table.add_row(entry.name, entry.summary, ", ".join(entry.benchmarks) or "–")
     return table
@@ -181,7 +181,7 @@ def _entry(name: str, config: str, data_dir: Path | None, options: Mapping[str, 
     rows, images = counts or card_counts(name).get((config, benchmark.split), (None, None))
     origin, state, problem = MADE, READY, ""
     if benchmark.source:
-        # Without a copy of the user's: where the sources would come from.
+        # Without the user's own copy: where the sources would come from.
         state, problem = _look(name, config, None, options)
         origin = OWN if state == MISSING else DOWNLOADED
         if data_dir is not None:
@@ -212,58 +212,10 @@ def _built_counts(name: str, config: str, split: str) -> tuple[int, int] | None:
     return None
 
 
-class _WouldDownloadError(BaseException):
-    """What a builder gets instead of a download; no `Exception`, or builders would take it for a failed one."""
-
-
-class _Cached:
-    """A download manager that gives what `build` has downloaded before, and refuses all else."""
-
-    is_streaming = False
-    manual_dir = None
-
-    def __init__(self) -> None:
-        from datasets import DownloadConfig
-
-        self.download_config = DownloadConfig()
-
-    def download(self, urls: Any) -> Any:
-        from datasets.utils.py_utils import map_nested
-
-        return map_nested(lambda url: _cached_file(str(url)), urls, map_tuple=True)
-
-    def extract(self, paths: Any) -> Any:
-        from datasets.config import EXTRACTED_DATASETS_DIR
-        from datasets.utils.py_utils import map_nested
-
-        return map_nested(
-            lambda path: _cached_file(str(Path(path).absolute()), EXTRACTED_DATASETS_DIR), paths, map_tuple=True
-        )
-
-    def download_and_extract(self, urls: Any) -> Any:
-        return self.extract(self.download(urls))
-
-    def iter_files(self, paths: Any) -> Any:
-        return _refuse(str(paths))
-
-    iter_archive = iter_files
-
-
-def _cached_file(source: str, folder: str = "") -> str:
-    """Where `datasets` keeps what it made of an address or a file; refused where that is not there."""
-    from datasets.config import DOWNLOADED_DATASETS_PATH
-    from datasets.utils.file_utils import hash_url_to_filename
-
-    path = Path(DOWNLOADED_DATASETS_PATH) / folder / hash_url_to_filename(source)
-    return str(path) if path.exists() else _refuse(source)
-
-
-def _refuse(what: str) -> Any:
-    raise _WouldDownloadError(what)
-
-
 def _look(name: str, config: str, data_dir: Path | None, options: Mapping[str, Any]) -> tuple[str, str]:
-    """The state of a configuration's sources, and what is the matter with them."""
+    """The state of a configuration's sources, and what is wrong with them."""
+    from datasets import DownloadManager
+
     with tempfile.TemporaryDirectory() as scratch, _offline():
         try:
             builder = get_builder(name)(
@@ -273,10 +225,10 @@ def _look(name: str, config: str, data_dir: Path | None, options: Mapping[str, A
                 data_dir=None if data_dir is None else str(data_dir),
                 **options,
             )
-            builder._split_generators(_Cached())
-        except _WouldDownloadError as refused:
-            return TO_DOWNLOAD, str(refused)
-        except ConnectionError as error:  # of a builder that asks the Hub by itself
+            builder._split_generators(DownloadManager(download_config=download_config()))
+        except DownloadError as error:
+            return TO_DOWNLOAD, error.url
+        except ConnectionError as error:
             return TO_DOWNLOAD, str(error)
         except Exception as error:
             return (MISSING if is_missing(error) else DAMAGED), str(error) or type(error).__name__
@@ -285,15 +237,16 @@ def _look(name: str, config: str, data_dir: Path | None, options: Mapping[str, A
 
 @contextmanager
 def _offline() -> Iterator[None]:
-    """Refuse what a builder might ask of the Hub by itself, past the download manager."""
+    """Refuse downloads, so that only files in the caches are found."""
+    import datasets
     from huggingface_hub import constants
 
-    before = constants.HF_HUB_OFFLINE
-    constants.HF_HUB_OFFLINE = True
+    before = datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE
+    datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True
     try:
         yield
     finally:
-        constants.HF_HUB_OFFLINE = before
+        datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = before
 
 
 def _first_line(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""How the rows of CREPE are scored and judged: the caption is ranked among its own hard negatives."""
+"""How the rows of CREPE are scored and evaluated: the caption is ranked among its own hard negatives."""
 
 from .. import Benchmark, Task
 from .release import PRODUCTIVITY, SYSTEMATICITY
@@ -21,7 +21,7 @@ def _ranked(config: str, *, by_default: bool) -> Task:
 BENCHMARK = Benchmark(
     tasks=(
         *(_ranked(config, by_default=True) for config in PRODUCTIVITY),
-        # Fit to judge only models trained on the one set of three that it was made for.
+        # Valid only for models trained on the one set of three that it was made for.
         *(_ranked(config, by_default=False) for config in SYSTEMATICITY),
     ),
     source="github.com/RAIVNLab/CREPE (no licence stated) and Visual Genome's images, unpacked, as --data-dir",

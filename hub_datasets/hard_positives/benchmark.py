@@ -1,4 +1,4 @@
-"""How the rows of Hard Positives are scored and judged (The Hard Positive Truth, section 4.1)."""
+"""How the rows of Hard Positives are scored and evaluated (The Hard Positive Truth, section 4.1)."""
 
 from .. import Benchmark, Task
 

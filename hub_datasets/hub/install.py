@@ -16,11 +16,11 @@ def install(names: Iterable[str] | None = None, *, data_dir: str | Path | None =
     """Fill the caches in which `evaluate` and `datasets` look for bare names.
 
     Args:
-        names: metrics and benchmarks; None for all metrics and all benchmarks that need no download.
+        names: metrics and benchmarks; None for all metrics and all benchmarks without sources.
         data_dir: the user's own copy of the benchmarks' sources.
 
     Yields:
-        A line on each thing installed, with the call that opens it.
+        For each metric and configuration, the call that opens it.
 
     Raises:
         UnknownNameError: a name that is neither a metric nor a benchmark.
@@ -47,8 +47,8 @@ def _install_config(name: str, config: str, data_dir: str | Path | None) -> None
             config_name=config,
             hash=code_hash(name),
         )
-        # Set afterwards, or the configuration would get a name of its own that a bare call does not find. And on a
-        # copy, since `datasets` gives the class's own configuration to all builders of that name.
+        # Set afterwards: otherwise the configuration would get a name that a bare call does not find. On a copy, since
+        # all builders of that name share the class's configuration.
         builder.config = copy.copy(builder.config)
         builder.config.data_dir = None if data_dir is None else str(data_dir)
         builder.download_and_prepare(download_mode=None if data_dir is None else "force_redownload")

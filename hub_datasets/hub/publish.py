@@ -1,9 +1,9 @@
 """Upload a dataset repository, a metric's Space or the leaderboard to the Hub, in one commit.
 
-A dataset gets an ``eval.yaml``, with which the Hub knows a benchmark from other datasets, its tasks and what runs them.
-The Hub shows results only for benchmarks and frameworks on lists that its team keeps (documentation of evaluation
-results, beta): "vl-assay" has to be added there by a pull request first, and each benchmark on request. Without that
-the file does nothing.
+A dataset gets an ``eval.yaml``, which marks it as a benchmark on the Hub and names its tasks and the framework that
+runs them. The Hub shows results only for benchmarks and frameworks that its team has listed (documentation of
+evaluation results, beta): "vl-assay" has to be added there by a pull request, and each benchmark on request. Until then
+the file has no effect.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ FRAMEWORK = "vl-assay"
 
 @dataclass(frozen=True)
 class Plan:
-    """What a publication would do.
+    """The files of a publication.
 
     Args:
         repo: the repository on the Hub, ``owner/name``.
         kind: "dataset" or "space".
-        contents: by its path in the repository, sorted, each file to copy, or what is written anew: a dataset's
+        contents: by path in the repository, sorted, each file to copy, or the content of a generated one: a dataset's
             ``eval.yaml``, a Space's card and pinned requirements.
         message: the commit's message.
     """
@@ -56,7 +56,7 @@ class Plan:
 
 
 def plan(what: str | Path, repo: str) -> Plan:
-    """Say what `publish` would upload, without the network.
+    """The files that `publish` would upload; needs no network.
 
     Args:
         what: as for `publish`.
@@ -79,17 +79,17 @@ def plan(what: str | Path, repo: str) -> Plan:
 
 
 def eval_yaml(folder: str | Path, benchmark: Benchmark | None = None) -> str | None:
-    """The ``eval.yaml`` of a dataset repository: an entry for each configuration in it and task that judges it.
+    """The ``eval.yaml`` of a dataset repository: an entry for each of its configurations and each task that scores it.
 
-    Tasks are those that are scored when only the benchmark is named, or all where the repository has none of these. An
-    entry's `id` is the task's name, followed by "_" and the configuration's where that is another.
+    The tasks are those that are scored by default, or all if the repository has none of these. An entry's `id` is the
+    task's name, followed by "_" and the configuration's if that differs.
 
     Args:
         folder: what ``vl-assay build`` wrote.
-        benchmark: whose tasks these are, where it is not among ours.
+        benchmark: its benchmark, if that is not in this package.
 
     Returns:
-        The file's content, or None where no task judges what is in the repository.
+        The file's content, or None if no task scores the repository.
 
     Raises:
         DataError: the folder was not written by a build.
@@ -127,25 +127,24 @@ def _first_paragraph(text: str) -> str:
 
 
 def publish(what: str | Path, repo: str, *, private: bool = False, api: Any = None) -> str:
-    """Upload to the Hub: the repository is made where it is missing, and all files come in one commit.
+    """Upload to the Hub in one commit; the repository is created if it does not exist.
 
-    A Space carries the parts of this package that it needs, see ``_spaces``; those of an earlier version go with the
-    same commit. Nothing else that lies there is deleted. The login is that of ``hf auth login`` or of ``HF_TOKEN``.
+    A Space contains the parts of this package that it needs, see ``spaces``; the same commit deletes those of an
+    earlier version, and nothing else. The login is that of ``hf auth login`` or of ``HF_TOKEN``.
 
     Args:
-        what: a folder that ``vl-assay build`` wrote or that holds a Space with its card; else the name of a metric, for
-            its Space, or "leaderboard".
+        what: a folder that ``vl-assay build`` wrote, the folder of a Space, the name of a metric (for its Space), or
+            "leaderboard".
         repo: where to, ``owner/name``.
         private: whether a new repository is private.
-        api: what speaks to the Hub; a `huggingface_hub.HfApi` by default.
+        api: a `huggingface_hub.HfApi` by default.
 
     Returns:
-        The address of the commit; its last part is the revision by which what was published can be pinned.
+        The address of the commit; its last part is the revision.
 
     Raises:
-        DataError: there is nothing of the kind to publish, something that a Space needs is not installed here, or
-            `repo` is no name on the Hub.
-        StorageError: the Hub cannot be reached, or does not let the user write there.
+        DataError: there is nothing to publish, a Space needs what is not installed, or `repo` is not a valid name.
+        StorageError: the Hub cannot be reached, or denies write access.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
     from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
@@ -170,7 +169,7 @@ def publish(what: str | Path, repo: str, *, private: bool = False, api: Any = No
 
 
 def _folder(what: str | Path) -> Path:
-    """The folder that is meant: one that is there, or that of a Space by its name."""
+    """The folder to publish: an existing one, or that of a Space by its name."""
     if Path(what).is_dir():
         return Path(what)
     if str(what) == LEADERBOARD:
@@ -202,6 +201,6 @@ def _check_repo(repo: str) -> None:
     try:
         validate_repo_id(repo)
     except HFValidationError as error:
-        raise DataError(f"{repo!r} is no repository on the Hub ({error}); write owner/name") from error
+        raise DataError(f"{repo!r} is not a valid repository name ({error}); expected owner/name") from error
     if repo.count("/") != 1:
-        raise DataError(f"{repo!r} names no owner; write owner/name")
+        raise DataError(f"{repo!r} has no owner; expected owner/name")

@@ -1,8 +1,8 @@
-"""What a Space is given to run: its own files, the parts of this package that it needs, and pinned requirements.
+"""The files of a Space: its own, the parts of this package that it needs, and pinned requirements.
 
-VL-Assay is on no package index, and a Space installs its requirements before its own files are there. So the package
-travels as a folder beside ``app.py``, where Python finds it without installing, with the few lines of metadata that
-tell its version. Its requirements are pinned to the versions that are installed where the Space is published from.
+VL-Assay is not on a package index, and a Space installs its requirements before its own files are there. So the package
+is copied into a folder next to ``app.py``, where Python finds it without installing, with metadata for its version. Its
+requirements are pinned to the versions that are installed where the Space is published.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pathlib import Path
 from ...metrics.common.errors import DataError
 
 NAME = "vl-assay"
-CARRIED = ("vl_assay/", "vl_assay-")  # how the paths of what is carried begin
+CARRIED = ("vl_assay/", "vl_assay-")  # prefixes of the copied files
 _REQUIREMENTS = f"{NAME}[space]\n"
 _FOLDERS = ("metrics", "hub_datasets", "space_app")  # each imports only itself and those before it
 
 
 def package_folder(name: str) -> Path:
-    """Where one of the package's folders is installed, such as "metrics"."""
+    """The path of one of the package's folders, such as "metrics"."""
     spec = find_spec(f"...{name}", __package__)
     assert spec is not None
     assert spec.submodule_search_locations
@@ -44,15 +44,15 @@ def space_files(folder: Path) -> dict[str, Path | bytes]:
     """All files of a Space, by their paths in its repository.
 
     Args:
-        folder: with the Space's card. Where it is itself a part of this package, only its card, ``app.py`` and
-            requirements go to the top of the repository, and the rest goes with the package.
+        folder: with the Space's card. If it is itself a part of this package, only its card, ``app.py`` and
+            requirements go to the top of the repository.
 
     Returns:
-        For each path the file to copy, or what to write. In the card the versions of gradio and Python become those of
-        this installation; in ``requirements.txt`` a line for vl-assay becomes all that it needs, pinned.
+        For each path the file to copy, or its content. The card gets the installed versions of gradio and Python; in
+        ``requirements.txt`` a line for vl-assay is replaced by its requirements, pinned.
 
     Raises:
-        DataError: something that the Space needs is not installed here, so that nothing was tested with it.
+        DataError: a requirement of the Space is not installed, so that its version was not tested.
     """
     own = files_in(folder)
     if "__init__.py" in own:
@@ -81,7 +81,7 @@ def space_files(folder: Path) -> dict[str, Path | bytes]:
 
 
 def pinned(requirements: str) -> str:
-    """A ``requirements.txt`` in which a line for vl-assay is replaced by what it needs, as installed here."""
+    """A ``requirements.txt`` with a line for vl-assay replaced by its requirements, as installed."""
     lines: list[str] = []
     for line in requirements.splitlines():
         lines += sorted(set(_pins(line))) if line.startswith(NAME) else [line]

@@ -1,4 +1,4 @@
-"""How retrieval is scored and judged: each condition is a pool of its own (ARO, section 3.1)."""
+"""How retrieval is scored and evaluated: each condition is a pool of its own (ARO, section 3.1)."""
 
 from .. import Benchmark, Task
 
@@ -34,4 +34,5 @@ BENCHMARK = Benchmark(
         for task in (_task(name, by_default=True), *(_task(f"{name}_{condition}") for condition in _CONDITIONS))
     ),
     source="as --data-dir: COCO val2014 (6 GB) and Flickr30k's images, which are given on request (the card says how)",
+    imports=("authoring/text",),
 )

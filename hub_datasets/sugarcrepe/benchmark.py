@@ -1,4 +1,4 @@
-"""How the rows of SugarCrepe are scored and judged (SugarCrepe, section 5)."""
+"""How the rows of SugarCrepe are scored and evaluated (SugarCrepe, section 5)."""
 
 from .. import Benchmark, Task
 

@@ -1,4 +1,4 @@
-"""How the rows of toy_scenes are scored and judged."""
+"""How the rows of toy_scenes are scored and evaluated."""
 
 from .. import Benchmark, Task
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import datasets
 
@@ -20,8 +19,7 @@ from .language import SYNONYMS as SYNONYMS
 from .render import to_png
 from .retrieval import POOL
 from .sets import COMPLEXITIES as COMPLEXITIES
-from .tasks import TASKS
-from .tasks import task_rows
+from .tasks import TASKS, task_rows
 from .world import Scene
 
 VERSION = "1.1.0"

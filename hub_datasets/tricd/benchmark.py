@@ -1,4 +1,4 @@
-"""How TRICD is scored and judged: `val` by boxes, `vqa` by answers, the groups by matching."""
+"""How TRICD is scored and evaluated: `val` by boxes, `vqa` by answers, the groups by matching."""
 
 from .. import Benchmark, Task
 

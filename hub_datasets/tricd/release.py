@@ -1,6 +1,6 @@
-"""From TRICD's released files to the rows of each configuration, with everything checked on the way.
+"""From TRICD's released files to the rows of each configuration.
 
-Each function takes a parsed file and its path, which a ValueError names with the entry and what was expected.
+Each function takes a parsed file and its path, and raises a ValueError that names the file and the entry.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from typing import Any
+
+from ..core.source_files import check_rows, is_file_name
 
 REPOSITORY_URL = "https://github.com/ashkamath/TRICD"
 # Pixels: the released numbers carry errors of rounding up to 2e-13.
@@ -23,7 +25,7 @@ _IMAGE_FIELDS = {
     "height": int,
     "width": int,
 }
-_BOX_FIELDS = {"id": int, "image_id": int, "phrase_id": int, "bbox": list}
+_BOX_FIELDS = {"id": int, "image_id": int, "phrase_id": int, "bbox": [float]}
 _QUESTION_FIELDS = {"image_id": int, "question": str, "question_id": int, "file_name": str}
 _ANSWER_FIELDS = {"image_id": int, "answer": int, "answer_id": int, "coco_type": str}
 _Row = dict[str, Any]
@@ -86,8 +88,7 @@ def _boxes(data: dict[str, Any], source: str) -> dict[tuple[int, int], list[Any]
     boxes: dict[tuple[int, int], list[Any]] = {}
     for entry in _entries(data, "annotations", _BOX_FIELDS, source):
         box = entry["bbox"]
-        numbers = all(type(value) in (int, float) and math.isfinite(value) for value in box)
-        if len(box) != 4 or not numbers or min(box[2:]) <= 0:
+        if len(box) != 4 or not all(map(math.isfinite, box)) or min(box[2:]) <= 0:
             expected = "Expected [x, y, width, height] in pixels, the last two positive."
             raise ValueError(f"{source}, annotation {entry['id']}: found bbox {box!r}. {expected}")
         boxes.setdefault((entry["image_id"], entry["phrase_id"]), []).append(box)
@@ -159,26 +160,23 @@ def _group_row(group: str, first: _Row, second: _Row) -> _Row:
     }
 
 
-def _entries(data: dict[str, Any], key: str, fields: dict[str, type], source: str) -> list[_Row]:
-    """Return the list under `key`, each entry an object with those fields; the others are not looked at."""
+def _entries(data: dict[str, Any], key: str, fields: dict[str, Any], source: str) -> list[_Row]:
+    """The list under `key`, each entry an object with those fields and an id that no other has."""
     entries = data.get(key)
     if not isinstance(entries, list) or not entries:
         raise ValueError(f"{source} has no list {key!r} with entries. Get it again from {REPOSITORY_URL}.")
     ids: set[object] = set()
-    for number, entry in enumerate(entries):
-        found = entry if isinstance(entry, dict) else {}
-        wrong = [field for field, kind in fields.items() if type(found.get(field)) is not kind]
-        if wrong:
-            expected = ", ".join(f"{field} ({kind.__name__})" for field, kind in fields.items())
-            raise ValueError(f"{source}, {key}[{number}]: missing or of a wrong type: {wrong}. Expected {expected}.")
-        name = entry.get("file_name", "-")
-        if name in ("", ".", "..") or {"/", "\\"} & set(name):
-            raise ValueError(f"{source}, {key}[{number}]: file_name {name!r}. Expected a bare file name.")
+
+    def problem(entry: _Row) -> str | None:
+        if not is_file_name(entry.get("file_name", "-")):
+            return f"file_name {entry['file_name']!r} is not a bare file name"
         identity = entry["id" if "id" in fields else "image_id"]
         if identity in ids:
-            raise ValueError(f"{source}, {key}[{number}]: id {identity} occurs twice. Expected one entry for each.")
+            return f"id {identity} occurs twice"
         ids.add(identity)
-    return entries
+        return None
+
+    return check_rows(((f"{key}[{number}]", entry) for number, entry in enumerate(entries)), fields, source, problem)
 
 
 ROWS: dict[str, Callable[[dict[str, Any], str], list[_Row]]] = {

@@ -1,4 +1,4 @@
-"""How the rows of Winoground are scored and judged: its text, image and group score, by both sets of tags."""
+"""How the rows of Winoground are scored and evaluated: its text, image and group score, by both sets of tags."""
 
 from .. import Benchmark, Task
 

@@ -107,6 +107,7 @@ def build_repositories(folder: Path, names: list[str]) -> dict[str, dict[str, An
     """Build the benchmarks; for each the repository, its configurations and the script that made it."""
     from vl_assay.hub_datasets import build, get_benchmark
     from vl_assay.hub_datasets.core.benchmarks import option_names
+    from vl_assay.hub_datasets.hub.scripts import write_script
 
     made = {}
     for name in names:
@@ -125,7 +126,7 @@ def build_repositories(folder: Path, names: list[str]) -> dict[str, dict[str, An
             print(f"{name}/{config} is left out: {str(error)[:160]}")
         made[name] = {
             "repository": str(out),
-            "script": str(TESTS.parent / "hub_datasets" / name / "builder.py"),
+            "script": str(write_script(name, folder / f"{name}_script")),
             "configs": sorted(json.loads((out / "build.json").read_text())["configs"]),
             "script_options": options | ({"data_dir": str(data_dir)} if data_dir else {}),
         }
@@ -267,7 +268,7 @@ def main() -> int:
         job, answer = arguments.read
         Path(answer).write_text(json.dumps(read(json.loads(job))))
         return 0
-    sys.path.insert(0, str(TESTS / "support"))
+    sys.path[:0] = [str(TESTS), str(TESTS / "support")]
     import conftest  # gives this process caches of its own, and the sources their helpers
 
     from vl_assay.hub_datasets import benchmark_names

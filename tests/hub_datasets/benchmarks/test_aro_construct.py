@@ -303,24 +303,18 @@ def test_damaged_scene_graphs_write_nothing(tmp_path, text):
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        ({"name": None}, "the name is None"),
-        ({"name": ""}, "the name is ''"),
-        ({"x": "3"}, "x is '3'"),
+        ({"name": None}, "name is None"),
+        ({"name": ""}, "a name is empty"),
         ({"w": float("nan")}, "w is nan"),
-        ({"h": True}, "h is True"),
-        ({"attributes": None}, "the attributes are None"),
-        ({"attributes": ["red", 7]}, "the attributes are"),
-        ({"relations": {"1": {"name": "on", "object": "grass"}}}, "the relations are"),
-        ({"relations": ["on"]}, "a relation is 'on'"),
-        ({"relations": [{"name": "on"}]}, "a relation is {'name': 'on'}"),
-        ({"relations": [{"name": "on", "object": 7}]}, "a relation is"),
+        ({"attributes": ["red", 7]}, "attributes is ['red', 7]"),
+        ({"relations": [{"name": "on", "object": 7}]}, "relations is ["),
         ({"relations": [{"name": "on", "object": "tree"}]}, "a relation leads to 'tree', which is not there"),
     ],
 )
 def test_an_object_of_another_shape_is_named_with_what_was_expected(change, found):
     graphs = {"5": scene(horse=MEADOW["objects"]["bird"] | {"relations": []} | change)}
     for make in (relation_records, attribution_records):
-        with pytest.raises(DataError, match=r"image '5', object 'horse': .*; expected name, x, y, w, h") as caught:
+        with pytest.raises(DataError, match=r"image '5', object 'horse': .*Expected \{name: str, x: float") as caught:
             list(make(graphs))
         assert found in str(caught.value)
 
@@ -329,15 +323,13 @@ def test_an_object_of_another_shape_is_named_with_what_was_expected(change, foun
     ("graphs", "found"),
     [
         ([MEADOW], "the scene graphs are list; expected {image id: scene graph}"),
-        ({"5": None}, "image '5' has no objects"),
-        ({"5": {"width": 5, "height": 5}}, "image '5' has no objects"),
-        ({"5": {"width": 5, "height": 5, "objects": []}}, "image '5' has no objects"),
-        ({"5": {"height": 5, "objects": {}}}, "image '5' is 0 wide and 5 high"),
-        ({"5": {"width": 5, "height": "5", "objects": {}}}, "image '5' is 5 wide and '5' high"),
-        ({"5": scene(horse=7)}, "object 'horse': found int instead of an object"),
+        ({"5": None}, "image '5': found None"),
+        ({"5": {"width": 5, "height": 5, "objects": []}}, "image '5': objects is []"),
+        ({"5": {"height": 5, "width": 0, "objects": {}}}, "image '5': it is 0 wide and 5 high"),
+        ({"5": scene(horse=7)}, "object 'horse': found 7"),
     ],
 )
-def test_scene_graphs_of_another_shape_are_refused_in_words(graphs, found):
+def test_scene_graphs_of_another_shape_are_errors(graphs, found):
     with pytest.raises(DataError) as caught:
         list(relation_records(graphs))
     assert found in str(caught.value)

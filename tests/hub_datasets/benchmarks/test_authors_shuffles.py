@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,6 @@ from vl_assay.hub_datasets.authoring.text.perturb import (
     perturb,
     shuffle_image,
 )
-from vl_assay.hub_datasets.core.benchmarks import get_card
 from vl_assay.metrics.common.errors import UnknownNameError
 
 FILE = "coco_karpathy_test.json"
@@ -121,22 +119,3 @@ def test_unknown_units_and_switches_that_are_neither_true_nor_false_are_refused(
     small.error(ValueError, "allow_identity is 'no'; pass True or False", allow_identity="no")
     if name == "retrieval":
         small.error(ValueError, "black_edges is 1; pass True or False", black_edges=1)
-
-
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [("aro", ("units", "allow_identity")), ("retrieval", ("units", "allow_identity", "black_edges"))],
-)
-def test_the_cards_document_the_options(name, options):
-    card = get_card(name)
-    assert all(f"| `{option}` | " in card for option in options)
-    assert " ".join(f"-o {option}={'tokens' if option == 'units' else 'true'}" for option in options) in card
-
-
-def test_the_card_counts_the_captions_that_the_authors_way_leaves_among_their_negatives(shared_data):
-    with (shared_data / "data" / "aro" / "valid_neg_clip.tsv").open(encoding="utf-8", newline="") as file:
-        captions = [row["title"] for row in csv.DictReader(file, delimiter="\t")]
-    made = perturb(captions, SHUFFLES, tagger="plain", units="tokens", allow_identity=True)
-    same = sum(caption in own for caption, *own in zip(made.captions, *made.perturbed.values(), strict=True))
-    assert f"tagger) {same} then have themselves among their negatives" in " ".join(get_card("aro").split())
-    assert f"Of {len(captions):,} captions of COCO" in get_card("aro")

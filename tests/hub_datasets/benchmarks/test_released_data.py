@@ -6,9 +6,11 @@ import json
 
 import numpy as np
 import pytest
+from builder_support import card_lines
 from PIL import Image
 
-from vl_assay.hub_datasets import report
+from vl_assay.hub_datasets import build, report
+from vl_assay.hub_datasets.core.build import read_build
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import score
 
@@ -41,6 +43,16 @@ def test_all_of_sugarcrepe_is_scored_each_image_and_caption_once(stand_in, tmp_p
     ties = {name: s["tie_rate"] for name, s in result.scores["per_category"].items()}
     assert min(ties["swap_att"], ties["swap_obj"]) > 0.25
     assert max(ties["replace_att"], ties["replace_obj"], ties["add_att"], ties["add_obj"]) == 0
+
+
+@pytest.mark.parametrize("name", ["sugarcrepe", "cola", "tricd"])
+def test_the_cards_counts_are_those_of_the_released_files(name, shared_data, tmp_path):
+    options = {"with_images": False}
+    out = build(name, tmp_path / name, data_dir=shared_data / "data" / name, options=options)
+    shown = {(config, split): (rows, captions) for config, split, rows, _, captions in card_lines(name, "counts")}
+    built = read_build(out)["configs"]
+    found = {(config, split): n for config, splits in built.items() for split, n in splits.items()}
+    assert shown == {key: (f"{n['rows']:,}", f"{n['captions']:,}") for key, n in found.items()}
 
 
 @pytest.mark.parametrize(("ties", "expected"), [("wrong", 0.0), ("half", 0.5), ("right", 1.0)])

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import io
 import math
-import re
 
 import numpy as np
 import pytest
-from builder_support import card_table
 from PIL import Image
 from toy_scenes_checker import things_of, word_applies
 
 from vl_assay.hub_datasets import get_benchmark, report
-from vl_assay.hub_datasets.core.benchmarks import get_card
 from vl_assay.hub_datasets.toy_scenes.builder import RETRIEVAL_SIZES, SIZES
 from vl_assay.hub_datasets.toy_scenes.render import to_png
-from vl_assay.hub_datasets.toy_scenes.tasks import CATEGORIES, task_rows
+from vl_assay.hub_datasets.toy_scenes.tasks import task_rows
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import load_model, score
 
 MOCKS = ("constant", "shuffled", "bag-of-words", "oracle")
 TASKS = get_benchmark("toy_scenes").tasks
-# The columns of the card's tables but the first: task, metric and score.
+# Task, metric and score by group of tasks.
 TABLES = {
-    "gates of the other tasks": (
+    "other tasks": (
         ("hard_positives", "augmented_accuracy", "original_accuracy"),
         ("hard_positives", "augmented_accuracy", "augmented_accuracy"),
         ("hard_positives", "brittleness", "brittleness"),
@@ -34,7 +31,7 @@ TABLES = {
         ("groups", "group_match", "image_score"),
         ("groups", "group_match", "group_score"),
     ),
-    "gates of detection and vqa": (
+    "detection and vqa": (
         ("detection", "cpd_ap", "ap"),
         ("detection", "cpd_ap", "ap_positives"),
         ("detection", "grounding_recall", "recall_at_1"),
@@ -42,15 +39,11 @@ TABLES = {
         ("vqa", "yes_no_f1", "accuracy"),
         ("vqa", "yes_no_f1", "macro_f1"),
     ),
-    "gates of retrieval and sets": (
+    "retrieval and sets": (
         *(("retrieval", "retrieval_recall", f"{side}_recall_at_{k}") for side in ("text", "image") for k in (1, 5, 10)),
         *(("sets", "retrieval_recall", f"recall_at_{k}") for k in (1, 3, 5)),
     ),
 }
-
-
-def percent(values):
-    return [f"{100 * value:.1f}" for value in values]
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +61,7 @@ def profiles(tmp_path_factory):
 
 @pytest.fixture
 def row_of(profiles):
-    """A function from a table of the card to the scores in it, by mock."""
+    """A function from a group of tasks to its scores, by mock."""
 
     def row_of(marker):
         columns = TABLES[marker]
@@ -93,24 +86,6 @@ def negatives_of_sets():
     return np.array([len(task_rows("sets", 0, "test", i)[1][0]["hard_negatives"]) for i in range(SIZES["test"])])
 
 
-def test_pairs_score_and_tie_what_the_card_says(profiles):
-    table = card_table("toy_scenes", "gates")
-    for mock, scores in profiles.items():
-        parts = scores["itm", "sugarcrepe_itm"]["per_category"]
-        assert sorted(parts) == sorted(CATEGORIES)
-        assert table.pop(mock) == percent(parts[category]["accuracy"] for category in CATEGORIES)
-        assert table.pop(f"{mock}, ties") == percent(parts[category]["tie_rate"] for category in CATEGORIES)
-    assert table == {"nan": ["refused"] * len(CATEGORIES)}
-
-
-@pytest.mark.parametrize("marker", TABLES)
-def test_other_tasks_score_what_the_card_says(marker, row_of, chance):
-    expected = {mock: percent(values) for mock, values in row_of(marker).items()}
-    if marker == "gates of retrieval and sets":
-        expected |= {"nan": ["refused"] * len(chance), "chance": percent(chance)}
-    assert card_table("toy_scenes", marker) == expected
-
-
 @pytest.mark.parametrize("task", ["itm", "retrieval", "sets"])
 def test_nan_is_refused(task, tmp_path):
     with pytest.raises(ModelError, match="NaN"):
@@ -126,7 +101,7 @@ def test_pairs_score_what_theory_says(profiles):
 
 
 def test_triples_orders_and_groups_score_what_theory_says(profiles, row_of):
-    scores = row_of("gates of the other tasks")
+    scores = row_of("other tasks")
     # No score of a constant is above another; the oracle is right about everything, and so not brittle.
     assert scores["constant"] == [0] * 8
     assert scores["oracle"] == [1, 1, 0, 0, 1, 1, 1, 1]
@@ -141,7 +116,7 @@ def test_triples_orders_and_groups_score_what_theory_says(profiles, row_of):
 
 
 def test_boxes_and_answers_score_what_theory_says(profiles, row_of):
-    scores = row_of("gates of detection and vqa")
+    scores = row_of("detection and vqa")
     assert scores["oracle"] == [1] * 6
     # A box around everything overlaps no thing by half, and no answer is a wrong answer.
     assert scores["constant"] == [0] * 6
@@ -159,7 +134,7 @@ def test_boxes_and_answers_score_what_theory_says(profiles, row_of):
 
 
 def test_retrieval_and_sets_score_what_theory_says(row_of, chance):
-    scores = row_of("gates of retrieval and sets")
+    scores = row_of("retrieval and sets")
     assert scores["oracle"] == [1] * 9
     # A constant finds a caption only where fewer than k negatives come before it.
     assert scores["constant"] == [0] * 6 + [np.mean(negatives_of_sets() < k) for k in (1, 3, 5)]
@@ -180,11 +155,3 @@ def test_a_bag_of_words_decides_exactly_where_a_word_is_false_of_the_scene():
                 assert row["category"] in ("replace_rel", "swap_att", "swap_obj")
             else:
                 assert negative < positive
-
-
-def test_the_card_names_the_tasks_that_are_scored():
-    card = get_card("toy_scenes")
-    [sentence] = re.findall(r"^`vl-assay run` scores (.*?)\.", card, flags=re.M | re.S)
-    [by_name] = re.findall(r"By name it scores (.*?), too", card, flags=re.S)
-    assert re.findall(r"`(\w+)`", sentence) == [task.name for task in TASKS if task.by_default]
-    assert re.findall(r"`(\w+)`", by_name) == [task.name for task in TASKS if not task.by_default]

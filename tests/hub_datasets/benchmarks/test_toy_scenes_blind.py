@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +11,9 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import SquareTable
 from toy_scenes_checker import ADJECTIVES, MEANINGS, difference, understand
 
-from vl_assay.hub_datasets.toy_scenes import tasks, world
+from vl_assay.hub_datasets.toy_scenes import world
 from vl_assay.hub_datasets.toy_scenes.tasks import task_rows
 
-CARD = (Path(tasks.__file__).parent / "README.md").read_text(encoding="utf-8")
 # Level of the tests of chance, of which there are dozens.
 RARE = 1e-4
 
@@ -111,18 +108,3 @@ def one_negative(number):
 def test_a_trained_blind_reader_is_at_chance_with_one_negative_of_a_set():
     # 1,500 pairs: a standard deviation of 1.3 points.
     assert blind_accuracy(one_negative(4500), 3000) == pytest.approx(0.5, abs=0.045)
-
-
-def middle_credit(captions):
-    """The chance to find the first caption by taking the one that differs from the others in the fewest words."""
-    bags = [Counter(caption.split()) for caption in captions]
-    gaps = [sum(((a - b) + (b - a)).total() for b in bags) for a in bags]
-    return (gaps[0] == min(gaps)) / gaps.count(min(gaps))
-
-
-def test_the_middle_of_a_set_gives_the_caption_away_as_often_as_the_card_says():
-    rows = [task_rows("sets", 0, "test", index)[1][0] for index in range(1000)]
-    sets = [[row["caption"], *row["hard_negatives"]] for row in rows if len(row["hard_negatives"]) > 1]
-    shares = np.mean([middle_credit(texts) for texts in sets]), np.mean([1 / len(texts) for texts in sets])
-    [sentence] = re.findall(r"is right in ([\d.]+) % of the sets.*?chance is ([\d.]+) %", CARD, flags=re.S)
-    assert sentence == tuple(f"{100 * share:.1f}" for share in shares)

@@ -127,8 +127,3 @@ def test_questions_are_those_of_tricd_about_the_pictures_of_detection():
                 "answer": row["positive"],
                 "type": row["type"],
             }
-
-
-def test_a_scene_knows_the_numbers_that_it_was_drawn_by():
-    episode = sample_episode(3, "validation", 5)
-    assert (episode.seed, episode.split, episode.index) == (3, "validation", 5)

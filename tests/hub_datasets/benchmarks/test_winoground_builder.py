@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import zipfile
-from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sources_winoground as sources
-from builder_support import Small, card_table, raw
+from builder_support import Small, raw
 from huggingface_hub.utils import GatedRepoError, RepositoryNotFoundError
 
 from vl_assay.hub_datasets import load_examples, report
 from vl_assay.hub_datasets.core.build import build as build_repository
 from vl_assay.hub_datasets.winoground import builder as module
-from vl_assay.metrics.common.errors import DataError
 from vl_assay.model_wrappers import score
 
-FOLDER = Path(module.__file__).parent
-CARD = (FOLDER / "README.md").read_text(encoding="utf-8")
 TAGS_FILE = "new_tag_assignments.json"
 
 
@@ -74,7 +71,8 @@ def tags_online(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         asked.append(url)
         return str(tmp_path / TAGS_FILE)
 
-    monkeypatch.setattr(module, "_TAGS_CHECKSUM", hashlib.sha256(payload).hexdigest())
+    checksum = f"sha256:{hashlib.sha256(payload).hexdigest()}"
+    monkeypatch.setattr(module, "TAGS_FILE", replace(module.TAGS_FILE, checksum=checksum))
     monkeypatch.setattr(datasets.DownloadManager, "download", download)
     return asked
 
@@ -93,16 +91,6 @@ EXPECTED_FILES = [
     for content in [sources.images()]
     for number in range(len(sources.PAIRS))
 ]
-
-
-def test_columns_and_types_are_the_documented_ones(small):
-    features = small.build().features
-    assert list(features) == [
-        "id", "category", "image_0", "filename_0", "caption_0", "image_1", "filename_1", "caption_1",
-        "tag", "secondary_tag", "num_main_preds", "tags",
-    ]  # fmt: skip
-    assert all(isinstance(features[f"image_{side}"], datasets.Image) for side in "01")
-    assert features["num_main_preds"] == datasets.Value("int32")
 
 
 def test_each_image_stands_beside_its_own_caption_with_both_sets_of_tags(small):
@@ -200,11 +188,6 @@ def test_a_copy_with_only_the_tags_is_completed_from_the_hub(small, hub):
     assert small.build()["tags"][:] == [pair[3] for pair in sources.PAIRS]
 
 
-def test_a_local_copy_asks_nothing_of_the_hub(small, hub):
-    small.build()
-    assert hub.calls == []
-
-
 @pytest.mark.parametrize("kind", [GatedRepoError, RepositoryNotFoundError])
 def test_without_access_the_error_says_exactly_what_to_do(small, hub, tags_online, kind):
     hub.refusal = refusal(kind)
@@ -214,20 +197,16 @@ def test_without_access_the_error_says_exactly_what_to_do(small, hub, tags_onlin
     assert "pass data_dir, a folder that holds data/test-*.parquet, or data/examples.jsonl" in message
 
 
-def test_a_build_without_access_fails_with_the_same_words(hub, tags_online, tmp_path):
-    hub.refusal = refusal(GatedRepoError)
-    with pytest.raises(DataError, match=r"winoground/winoground: The Hub gives no access.*accept its terms.*login"):
-        build_repository("winoground", tmp_path / "built")
-
-
 def test_failed_download_is_told_from_a_lack_of_access(small, hub, tags_online):
     hub.refusal = OSError("no route to host")
-    small.error(ConnectionError, r"Could not download facebook/winoground .*OSError: no route.*data_dir", data_dir=None)
+    small.error(
+        ConnectionError, r"Could not download .*facebook/winoground .*OSError: no route.*data_dir", data_dir=None
+    )
 
 
 def test_offline_without_a_cache_is_a_failed_download(small):
     shutil.rmtree(small.folder / "data")
-    small.error(ConnectionError, r"Could not download facebook/winoground at revision 5a77092")
+    small.error(ConnectionError, r"Could not download .*facebook/winoground at revision 5a77092")
 
 
 def test_a_revision_with_neither_layout_is_an_error(small, hub, tags_online):
@@ -245,20 +224,10 @@ def test_a_download_cut_between_two_files_is_an_error(small, hub, tags_online):
     small.error(ConnectionError, "1 of 2 Parquet files", data_dir=None)
 
 
-def test_failed_download_of_tags_says_what_to_do(small, monkeypatch):
-    (small.folder / TAGS_FILE).unlink()
-
-    def download(self: Any, url: str) -> str:
-        raise OSError("no route to host")
-
-    monkeypatch.setattr(datasets.DownloadManager, "download", download)
-    small.error(ConnectionError, r"why-winoground-hard.*holds new_tag_assignments\.json, or with_tags")
-
-
 def test_altered_download_of_tags_is_an_error_whatever_verify_says(small, tags_online, monkeypatch):
     (small.folder / TAGS_FILE).unlink()
-    monkeypatch.setattr(module, "_TAGS_CHECKSUM", "0" * 64)
-    small.error(ValueError, r"raw\.githubusercontent.* has SHA-256 .*force_redownload", verify=False)
+    monkeypatch.setattr(module, "TAGS_FILE", replace(module.TAGS_FILE, checksum="sha256:0"))
+    small.error(ValueError, r"raw\.githubusercontent.* has SHA-256 ", verify=False)
 
 
 def test_missing_images_of_parquet_are_seen_before_anything_is_written(small, tmp_path):
@@ -279,14 +248,14 @@ def test_missing_images_of_parquet_are_seen_before_anything_is_written(small, tm
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        ({"id": "1"}, "id is '1', no whole number from 0"),
+        ({"id": "1"}, "id is '1'"),
         ({"id": 0}, "id 0 occurs twice"),
-        ({"id": -1}, "id is -1, no whole number from 0"),
-        ({"caption_0": None}, "caption_0 is None, not text"),
+        ({"id": -1}, "id is empty or negative"),
+        ({"caption_0": None}, "caption_0 is None"),
         ({"caption_1": ""}, "caption_1 is empty"),
-        ({"num_main_preds": True}, "num_main_preds is True, no whole number"),
+        ({"num_main_preds": True}, "num_main_preds is True"),
         ({"image_0": "../ex_1_img_0"}, "image_0 '../ex_1_img_0' names no file"),
-        ({"collapsed_tag": None}, "collapsed_tag is None, not text"),
+        ({"collapsed_tag": None}, "collapsed_tag is None"),
     ],
 )
 def test_a_damaged_example_is_an_error_that_names_file_and_row(small, change, found):
@@ -302,16 +271,16 @@ def test_a_damaged_example_is_an_error_that_names_file_and_row(small, change, fo
 @pytest.mark.parametrize(
     ("content", "found"),
     [
-        (b"", "holds no example"),
-        (b"[1]", "row 0: found list instead of an example"),
-        (b'{"id": 0}', "row 0: num_main_preds is missing; caption_0 is missing"),
+        (b"", "holds 0 examples"),
+        (b"[1]", "row 0: found [1]"),
+        (b'{"id": 0}', "row 0: num_main_preds is None"),
         (b'{"id"', "is no file of JSON lines"),
         (b"\xff", "is no file of JSON lines"),
     ],
 )
 def test_damaged_texts_are_an_error_that_names_the_file(small, content, found):
     (small.folder / "data" / "examples.jsonl").write_bytes(content)
-    assert found in small.error(ValueError, r"examples\.jsonl.*(Expected|Get it)")
+    assert found in small.error(ValueError, r"examples\.jsonl.*(Expected|[Gg]et it)")
 
 
 @pytest.mark.parametrize(("name", "found"), [("test-0.parquet", "no Parquet file"), ("images.zip", "no zip archive")])
@@ -338,9 +307,9 @@ def test_verify_asks_for_all_examples_and_known_categories(small, monkeypatch):
 @pytest.mark.parametrize(
     ("tags", "found"),
     [
-        ([], "list at the top level"),
-        ({"0": "Unusual Text"}, "'0': found 'Unusual Text'"),
-        ({"0": ["Unusual"]}, "'0': found ['Unusual']"),
+        ([], "holds nothing"),
+        ({"0": "Unusual Text"}, "0 is 'Unusual Text'"),
+        ({"0": ["Unusual"]}, "found the tag 'Unusual'"),
         ({"0": [], "1": []}, "lacks 3 of 5 examples, such as 2, 3, 4"),
     ],
 )
@@ -369,22 +338,9 @@ def test_images_of_a_group_are_scored_with_both_captions(small):
 
 @pytest.fixture
 def released_tags(shared_data: Path) -> dict[str, list[str]]:
-    """The real tags, their checksum verified."""
-    path = shared_data / "data" / "winoground" / TAGS_FILE
-    payload = path.read_bytes()
-    module._check_sum(payload, str(path), "replace it")
-    return module._parse_tags(payload, str(path))
-
-
-def test_card_counts_are_those_of_the_released_tags(released_tags):
-    counts = Counter(label for labels in released_tags.values() for label in labels)
-    tagged = sum(map(bool, released_tags.values()))
-    facts = {**counts, "at least one of them": tagged, "none": 400 - tagged, "all": len(released_tags)}
-    assert card_table("winoground", "tags") == {name: [str(value)] for name, value in facts.items()}
-    assert set(counts) == set(module.TAGS)
-    assert set(released_tags) == set(map(str, range(400)))
-    assert repr(released_tags["36"]) in CARD
-    assert f"Diwan et al. tag {tagged} of the 400 examples" in CARD
+    """The released tags, verified by their checksum."""
+    payload, _ = module.TAGS_FILE.read(shared_data / "data" / "winoground")
+    return json.loads(payload)
 
 
 def test_the_released_tags_join_all_examples_of_a_whole_release(small, shared_data, tmp_path, released_tags):
@@ -397,7 +353,3 @@ def test_the_released_tags_join_all_examples_of_a_whole_release(small, shared_da
     rows = small.build(data_dir=copy, with_images=False, verify=True)
     assert rows["tags"][:] == [released_tags[str(number)] for number in range(400)]
     assert sum(map(bool, rows["tags"][:])) == 228
-
-
-def test_card_names_the_pinned_sources():
-    assert all(fact in CARD for fact in (module._REVISION, module._TAGS_COMMIT, module._TAGS_CHECKSUM))

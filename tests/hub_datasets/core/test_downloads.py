@@ -8,6 +8,7 @@ import shutil
 import threading
 import zipfile
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -83,9 +84,9 @@ def remote_sugarcrepe(server, tmp_path, monkeypatch):
             archive.write(path, f"val2017/{path.name}")
     shutil.rmtree(root / "val2017")
     sums = {f"data/{path.name}": sha256(path) for path in (root / "data").iterdir()}
-    monkeypatch.setattr(sugarcrepe, "_CHECKSUMS", sugarcrepe._CHECKSUMS | sums)
-    monkeypatch.setattr(sugarcrepe, "_ANNOTATIONS_URL", server.url)
-    monkeypatch.setattr(sugarcrepe, "_IMAGES_URL", f"{server.url}/val2017.zip")
+    monkeypatch.setattr(sugarcrepe, "SHA256", sugarcrepe.SHA256 | sums)
+    monkeypatch.setattr(sugarcrepe, "ANNOTATIONS_URL", server.url)
+    monkeypatch.setattr(sugarcrepe, "IMAGES_URL", f"{server.url}/val2017.zip")
     return partial(build, "sugarcrepe", configs=["swap_obj"])
 
 
@@ -96,8 +97,8 @@ def remote_cola(server, tmp_path, monkeypatch):
     annotations.parent.mkdir()
     annotations.write_text(json.dumps(sources_cola.rows(f"{server.url}/vg")), encoding="utf-8")
     sources_cola.write_images(tmp_path / "remote" / "vg")
-    monkeypatch.setattr(cola, "_CHECKSUM", sha256(annotations))
-    monkeypatch.setattr(cola, "_REPOSITORY_URL", server.url)
+    url, checksum = f"{server.url}/{sources_cola.ANNOTATIONS}", f"sha256:{sha256(annotations)}"
+    monkeypatch.setattr(cola, "ANNOTATIONS", replace(cola.ANNOTATIONS, url=url, checksum=checksum))
     return partial(build, "cola")
 
 

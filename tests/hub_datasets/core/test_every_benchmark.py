@@ -1,4 +1,4 @@
-"""What holds for every benchmark, from its sources to results: build, refuse, load, score, judge, and the card."""
+"""Every benchmark, from its sources to results: build, validate, load, score, evaluate, and the card."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from huggingface_hub import DatasetCard
 
 from vl_assay import hub_datasets
 from vl_assay.hub_datasets import benchmark_names, build, get_benchmark, report
-from vl_assay.hub_datasets.core.benchmarks import config_names, get_builder, get_card, option_names
+from vl_assay.hub_datasets.core.benchmarks import builder_modules, config_names, get_builder, get_card, option_names
+from vl_assay.hub_datasets.hub.scripts import write_script
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.modules import citations
 from vl_assay.metrics.records.predictions import read_predictions
@@ -26,12 +27,54 @@ from vl_assay.model_wrappers import score
 
 ROOT = Path(hub_datasets.__file__).parent
 NAMES = benchmark_names()
-# A script can import nothing of other folders: these helpers stand in each that needs them.
-COPIED = (
-    "corners", "crop", "crop_name", "read_bytes", "_read", "_fetch", "_reason", "_first_file", "_missing", "_shown",
-    "_leads_below",
-)  # fmt: skip
 EVERY = pytest.mark.parametrize("name", NAMES)
+_GROUP = "image_0:image filename_0 caption_0 image_1:image filename_1 caption_1"
+_PHRASES = "phrases:[{text:string start:int32 end:int32 phrase_id:int32 boxes:[[float64]]}]"
+_DETECTION = (
+    f"id image:image filename caption {_PHRASES} positive:bool pair_id type width:int32 height:int32 overruns:bool"
+)
+_PAIR = "id category image:image filename caption negative_caption"
+_SET = "id category image:image filename caption hard_negatives:[string]"
+_TRIPLE = "id category image:image filename caption positive_caption negative_caption"
+_ORDER = "id image:image filename caption negative_captions:[string] perturbations:[string]"
+_RETRIEVAL = "id image:image filename captions:[string] condition"
+# The columns of each configuration by a pattern of its name, texts where no type is given.
+COLUMNS = {
+    "aro": {
+        "vg_relation": f"{_PAIR} relation bbox:[float32]",
+        "vg_attribution": f"{_PAIR} attributes:[string] bbox:[float32]",
+        ".*_order": f"{_ORDER} testable:bool text_index:int32 released_text seed:int64 tagger",
+    },
+    "cola": {".*": f"id {_GROUP}"},
+    "crepe": {
+        "productivity_.*": f"{_SET} bbox:[float32] complexity:int32 defects:[string]",
+        "systematicity_.*": f"{_SET} bbox:[float32] defects:[string]",
+    },
+    "hard_positives": {
+        "replace_.*": f"{_TRIPLE} replaced replacement defect",
+        "swap.*": f"{_TRIPLE} attributes:[string] bbox:[int32] defect",
+    },
+    "retrieval": {".*": f"{_RETRIEVAL} seed:int64 unchanged:[int32] tagger"},
+    "sugarcrepe": {".*": _PAIR},
+    "toy_scenes": {
+        "itm": _PAIR,
+        "hard_positives": _TRIPLE,
+        "order": _ORDER,
+        "detection": _DETECTION,
+        "groups": f"id tag {_GROUP}",
+        "captions": "id image:image filename captions:[string]",
+        "retrieval": _RETRIEVAL,
+        "sets": f"{_SET} complexity:int32",
+        "vqa": "id image:image filename question answer:bool pair_id type",
+    },
+    "tricd": {
+        "val": _DETECTION,
+        "vqa": "id image:image filename question answer:bool type",
+        "groups": f"id type {_GROUP}",
+    },
+    "vl_checklist": {".*": "id category source part image:image filename caption negative_caption defects:[string]"},
+    "winoground": {".*": f"id category {_GROUP} tag secondary_tag num_main_preds:int32 tags:[string]"},
+}
 MISSING = (FileNotFoundError, ConnectionError, PermissionError)
 OWN = pytest.mark.parametrize("name", [name for name in NAMES if get_benchmark(name).source])
 
@@ -57,6 +100,38 @@ def built(tmp_path_factory):
         return made[name]
 
     return make
+
+
+def type_name(feature):
+    if isinstance(feature, datasets.Image | datasets.Value):
+        return "image" if isinstance(feature, datasets.Image) else feature.dtype
+    if isinstance(feature, dict):
+        return "{" + " ".join(f"{name}:{type_name(part)}" for name, part in feature.items()) + "}"
+    return f"[{type_name(feature.feature)}]"
+
+
+@EVERY
+def test_columns_and_types_are_those_of_the_release(name):
+    for config in config_names(name):
+        features = get_builder(name)(config_name=config).info.features
+        found = [f"{column}:{type_name(feature)}".removesuffix(":string") for column, feature in features.items()]
+        pattern = next(pattern for pattern in COLUMNS[name] if re.fullmatch(pattern, config))
+        assert " ".join(found) == COLUMNS[name][pattern]
+
+
+@OWN
+def test_an_image_that_is_not_cropped_or_shuffled_is_its_file(small):
+    files = {(path.name, path.read_bytes()) for path in small.images()}
+    for config in small.configs:
+        options = {"crop": False} if "crop" in option_names(small.name) else {}
+        builder = small.builder(config, **options)
+        for row, column in product(
+            raw(builder.as_streaming_dataset(split=small.split)), image_columns(builder.info.features)
+        ):
+            filename = row[column.replace("image", "filename")]
+            if "_shuffle_rows" not in config and "_shuffle_col" not in config and "_shuffle_patch" not in config:
+                assert row[column]["path"] == filename
+                assert (Path(filename).name, row[column]["bytes"]) in files
 
 
 @EVERY
@@ -157,7 +232,7 @@ def test_a_missing_or_empty_image_is_named_with_its_rows_and_the_cures_or_leaves
         message = small.error(
             FileNotFoundError, rf"1 of \d+ images .*{lost}.*allow_missing=True.*with_images=False", config
         )
-        assert "(for " not in message or f"(for {rows[0]['id']}" in message
+        assert rows[0]["id"].startswith(re.search(rf"{lost} \(for ([^,)]+)", message)[1])
         for path in copies:
             path.unlink()
         assert small.error(FileNotFoundError, lost, config) == message
@@ -231,35 +306,40 @@ def test_by_default_files_must_be_the_released_ones(small):
 
 
 @EVERY
-def test_the_script_and_its_siblings_import_nothing_that_old_environments_lack(name):
+def test_the_builder_and_what_it_imports_need_nothing_that_old_environments_lack(name):
     """They have the standard library, `datasets`, and what that needs."""
-    allowed = {"datasets", "PIL", "pyarrow", "huggingface_hub", "numpy", *sys.stdlib_module_names}
-    waiting, seen = ["builder"], set()
-    while waiting:
-        module = waiting.pop()
-        seen.add(module)
-        for node in ast.walk(ast.parse((ROOT / name / f"{module}.py").read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.level:
-                assert node.level == 1
-                waiting += {node.module} - seen
-            elif isinstance(node, ast.ImportFrom | ast.Import):
+    allowed = {"datasets", "fsspec", "PIL", "pyarrow", "huggingface_hub", "numpy", *sys.stdlib_module_names}
+    for path in builder_modules(name):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom | ast.Import) and not getattr(node, "level", 0):
                 imported = node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
                 assert imported.split(".")[0] in allowed
 
 
-def test_copies_of_a_module_in_several_folders_are_equal():
-    assert (ROOT / "aro" / "karpathy.py").read_bytes() == (ROOT / "retrieval" / "karpathy.py").read_bytes()
+@EVERY
+def test_the_script_runs_from_its_own_folder_and_gives_the_same_rows(small, tmp_path):
+    script = write_script(small.name, tmp_path / "script")
+    names = "".join(f"from {tmp_path.name}.script.builder import {get_builder(small.name).__name__} as Builder\n")
+    sys.path.insert(0, str(tmp_path.parent))
+    try:
+        namespace = {}
+        exec(names, namespace)
+    finally:
+        sys.path.remove(str(tmp_path.parent))
+    named = re.findall(r"^from \.(\w+) import", script.read_text(encoding="utf-8"), flags=re.M)
+    assert {f"{module}.py" for module in named} | {"builder.py"} == {path.name for path in script.parent.iterdir()}
+    options = small.options | ({"data_dir": str(small.data_dir)} if small.data_dir else {})
+    made = namespace["Builder"](config_name=small.config, cache_dir=str(tmp_path / "cache"), **options)
+    rows = made.as_streaming_dataset(split=small.split)
+    assert raw(rows.take(3)) == raw(small.builder().as_streaming_dataset(split=small.split).take(3))
 
 
-@pytest.mark.parametrize("name", COPIED)
-def test_helpers_of_one_name_do_the_same_in_every_folder(name):
-    copies = set()
-    for path in (path for folder in benchmark_names() for path in (ROOT / folder).glob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.FunctionDef) and node.name == name:
-                node.body = node.body[1:] if ast.get_docstring(node) else node.body
-                copies.add(ast.unparse(node))
-    assert len(copies) == 1
+@EVERY
+def test_the_code_that_makes_the_rows_is_what_builds_depend_on(name):
+    packages = {path.parent.name for path in builder_modules(name)}
+    assert packages <= {name, "core", "retrieval"}
+    late = "authoring.text" in "".join(path.read_text(encoding="utf-8") for path in builder_modules(name))
+    assert get_benchmark(name).imports == (("authoring/text",) if late else ())
 
 
 @EVERY

@@ -9,7 +9,6 @@ import shutil
 import socket
 
 import pytest
-from builder_support import card_lines
 from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import Benchmark, Task, benchmark_names, build, get_benchmark
@@ -104,30 +103,6 @@ def test_what_is_missing_or_damaged_is_told_in_the_builders_words(coco):
     assert "000000000001.jpg" in by_name["swap_obj"].problem
 
 
-def test_what_was_downloaded_before_counts_as_there(coco, tmp_path, monkeypatch):
-    from datasets import config
-    from datasets.utils.file_utils import hash_url_to_filename
-
-    from vl_assay.hub_datasets.sugarcrepe import builder
-
-    folder = coco(categories=("swap_obj",))
-    annotations = folder / "data" / "swap_obj.json"
-    monkeypatch.setattr(config, "DOWNLOADED_DATASETS_PATH", tmp_path / "downloads")
-    url = f"{builder._ANNOTATIONS_URL}/data/swap_obj.json"
-    (tmp_path / "downloads" / "extracted").mkdir(parents=True)
-    shutil.move(annotations, tmp_path / "downloads" / hash_url_to_filename(url))
-    assert states(entry("sugarcrepe", data_dir=folder))["swap_obj"] == DAMAGED  # found, and not the released file
-    archive = tmp_path / "downloads" / hash_url_to_filename(builder._IMAGES_URL)
-    archive.touch()
-    manager = listing._Cached()
-    assert manager.download({"a": [url]}) == {"a": [str(tmp_path / "downloads" / hash_url_to_filename(url))]}
-    with pytest.raises(listing._WouldDownloadError):
-        manager.download_and_extract(builder._IMAGES_URL)
-    extracted = tmp_path / "downloads" / "extracted" / hash_url_to_filename(str(archive))
-    extracted.mkdir()
-    assert manager.download_and_extract(builder._IMAGES_URL) == str(extracted)
-
-
 def test_sizes_are_the_cards_until_there_is_a_build_and_then_the_newest_builds(coco, tmp_path, monkeypatch):
     monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
     folder = coco(rows=12, images=5, categories=("swap_obj",))
@@ -139,21 +114,6 @@ def test_sizes_are_the_cards_until_there_is_a_build_and_then_the_newest_builds(c
     assert swap_obj() == (245, 224, False)  # SugarCrepe, table 2: 245 of swap-object
     cached_build("sugarcrepe", "swap_obj", folder, {"verify": False})
     assert swap_obj() == (12, 5, True)
-
-
-@pytest.mark.parametrize("name", benchmark_names())
-def test_numbers_of_the_cards_tables_are_read(name, monkeypatch, tmp_path):
-    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path))
-    split = get_benchmark(name).split
-    shown = {
-        config: [None if n == "–" else int(n.replace(",", "")) for n in (rows, images)]
-        for config, of, rows, images, *_ in card_lines(name, "counts")
-        if of == split
-    }
-    found = {config.name: [config.rows, config.images] for config in entry(name).configs}
-    assert {name: sizes for name, sizes in found.items() if sizes != [None, None]} == {
-        name: sizes for name, sizes in shown.items() if sizes != [None, None]
-    }
 
 
 def test_a_folder_of_the_benchmarks_name_is_preferred_to_the_shared_one(tmp_path):
@@ -189,7 +149,7 @@ def test_the_list_shows_sizes_sources_and_what_is_missing():
     _, output, _ = run("list", "benchmarks")
     assert re.search(r"^sugarcrepe – downloaded: github\.com/RAIVNLab", output, re.M)
     assert re.search(r"swap_obj +│ +\d+ │ +\d+ │ sugarcrepe_itm +│ to be downloaded", output)
-    assert re.search(r"^missing: TRICD is read from your own copy: pass data_dir", output, re.M)
+    assert re.search(r"^missing: The sources have to be your own copy, .* Get TRICD_grounding", output, re.M)
     _, output, _ = run("list", "metrics")
     assert "sugarcrepe_itm" in output
     assert "RAIVNLab" not in output
@@ -198,7 +158,7 @@ def test_the_list_shows_sizes_sources_and_what_is_missing():
 def test_messages_that_are_alike_are_told_once():
     lines = listing.problem_lines(entry("vl_checklist"))
     assert len(lines) == 1
-    assert lines[0].startswith("missing: VL-CheckList is read")
+    assert lines[0].startswith("missing: The sources have to be your own copy")
     assert listing.problem_lines(entry("toy_scenes")) == []
 
 
@@ -208,8 +168,9 @@ def test_messages_that_are_alike_are_told_once():
 @pytest.fixture
 def three(monkeypatch):
     """As if there were three benchmarks."""
-    for module in ("_repository", "_benchmarks"):
-        monkeypatch.setattr(f"vl_assay.hub_datasets.{module}.benchmark_names", lambda: ["cola", "sugarcrepe", "tricd"])
+    for module in ("build", "benchmarks"):
+        names = f"vl_assay.hub_datasets.core.{module}.benchmark_names"
+        monkeypatch.setattr(names, lambda: ["cola", "sugarcrepe", "tricd"])
 
 
 @pytest.fixture

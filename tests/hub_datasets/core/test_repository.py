@@ -124,7 +124,7 @@ def test_a_benchmark_with_sources_of_the_users_own_gets_its_bare_name_too(coco, 
         [config for config in builder.SugarCrepe.BUILDER_CONFIGS if config.name == "swap_obj"],
     )
     content = (folder / "data" / "swap_obj.json").read_bytes()
-    monkeypatch.setitem(builder._CHECKSUMS, "data/swap_obj.json", hashlib.sha256(content).hexdigest())
+    monkeypatch.setitem(builder.SHA256, "data/swap_obj.json", hashlib.sha256(content).hexdigest())
     assert list(install(["sugarcrepe"], data_dir=folder)) == ['load_dataset("sugarcrepe", "swap_obj")']
     assert len(datasets.load_dataset("sugarcrepe", "swap_obj", split="test")) == 24
     # The folder is not remembered for builds to come.

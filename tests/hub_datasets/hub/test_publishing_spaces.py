@@ -121,7 +121,7 @@ def test_a_space_of_ones_own_may_import_this_package(tmp_path):
 
 def test_a_space_is_published_in_one_commit_that_removes_an_earlier_package():
     mine, old = "notes.md", ["vl_assay/metrics/gone.py", "vl_assay-0.0.9.dist-info/METADATA"]
-    hub = Hub(there=[mine, *old, "app.py", "vl_assay/metrics/kernels.py"])
+    hub = Hub(there=[mine, *old, "app.py", "vl_assay/metrics/__init__.py"])
     publish("group_match", "me/group_match", api=hub)
     (_, _, repo), (_, _, paths, commit) = hub.calls
     assert repo == {"repo_type": "space", "private": False, "exist_ok": True, "space_sdk": "gradio"}

@@ -1,0 +1,343 @@
+"""The source files of a benchmark: where they are found, how they are verified, and a builder that reads them.
+
+A dataset script uses this module too, from its own folder: it imports only the standard library and what `datasets`
+needs. A builder declares its files (`SourceFile`) and the schema of their rows; errors name the file and the row, what
+was found, what is expected, and how to get the right file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar
+
+import datasets
+import fsspec
+
+_NAMES_SHOWN = 5
+Row = dict[str, Any]
+# The path of each image by its name, None where it is missing.
+ImagePaths = dict[str, str | None]
+
+
+class DownloadError(ConnectionError):
+    """A file could not be downloaded; `url` is its address."""
+
+    def __init__(self, url: str, error: Exception, remedy: str) -> None:
+        # fsspec reports every failed request as "not found", with the reason as its cause.
+        reason = request_error(error)
+        super().__init__(f"Could not download {url} ({type(reason).__name__}: {reason}). Try again, or {remedy}.")
+        self.url = url
+
+
+def request_error(error: BaseException) -> BaseException:
+    """The reason for which a request of fsspec failed."""
+    return error.__cause__ if isinstance(error, FileNotFoundError) and error.__cause__ else error
+
+
+def download(dl_manager: Any, url: str, remedy: str, *, extract: bool = False) -> str:
+    """Download a file, or take it from the cache of `datasets`; the path of the file, or of the extracted folder.
+
+    Raises:
+        DownloadError: whatever went wrong; the message ends with `remedy`.
+    """
+    try:
+        return str((dl_manager.download_and_extract if extract else dl_manager.download)(url))
+    except Exception as error:  # the HTTP libraries have no common class of errors
+        raise DownloadError(url, error, remedy) from error
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The content of a file, or of an address, which `datasets` gives in place of a path while it streams."""
+    with fsspec.open(str(path), "rb") if "://" in str(path) else open(path, "rb") as file:  # noqa: PTH123
+        return file.read()
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file of a release.
+
+    Args:
+        name: its path in the release, where it is looked for in `data_dir`.
+        places: further paths in `data_dir`, tried in this order.
+        url: address at a pinned revision, from which it is downloaded if `data_dir` has no copy; empty if it has to be
+            the user's own.
+        checksum: of the released file: "sha256:" or "md5:" and the hexadecimal digits; empty if none is known.
+        remedy: how to get the file, a sentence without a full stop.
+    """
+
+    name: str
+    places: tuple[str, ...] = ()
+    url: str = ""
+    checksum: str = ""
+    remedy: str = ""
+
+    def find(self, folder: Path | None) -> Path | None:
+        """The user's own copy in `folder`, if there is one."""
+        places = [] if folder is None else [folder / place for place in (self.name, *self.places)]
+        return next((path for path in places if path.is_file()), None)
+
+    def read(self, folder: Path | None, dl_manager: Any = None, *, verify: bool = True) -> tuple[bytes, str]:
+        """The content of the file, and its path or address for messages.
+
+        Args:
+            folder: the user's own copy of the sources, if any.
+            dl_manager: a `datasets.DownloadManager`, for a file with a `url`.
+            verify: whether a local file must have the checksum; a downloaded one must in any case.
+
+        Raises:
+            FileNotFoundError: it is not in `folder` and cannot be downloaded.
+            DownloadError: the download failed.
+            ValueError: another checksum.
+        """
+        path = self.find(folder)
+        if path is not None:
+            payload = read_bytes(path)
+            if verify:
+                self._verify(payload, str(path), "replace it, or pass verify=False to accept it")
+            return payload, str(path)
+        if not self.url:
+            raise FileNotFoundError(f"{self.name} is missing from {folder}. {self.remedy}.")
+        remedy = f"pass data_dir, a folder that holds {self.name}"
+        copy = download(dl_manager, self.url, remedy)
+        try:
+            payload = read_bytes(copy)
+        except Exception as error:  # a request, if the dataset is streamed
+            raise DownloadError(self.url, error, remedy) from error
+        self._verify(payload, self.url, f"remove {copy} and try again, or {remedy}")
+        return payload, self.url
+
+    def _verify(self, payload: bytes, origin: str, remedy: str) -> None:
+        kind, _, expected = self.checksum.partition(":")
+        found = hashlib.new(kind, payload, usedforsecurity=False).hexdigest() if kind else ""
+        if found != expected:
+            name = {"sha256": "SHA-256", "md5": "MD5"}[kind]
+            raise ValueError(
+                f"{origin} has {name} {found}, but {self.name} as released has {expected}. It is damaged or of another "
+                f"release: {remedy}."
+            )
+
+
+def data_folder(data_dir: str | None, remedy: str, *, is_needed: bool = True) -> Path | None:
+    """The user's folder of source files; None if none is given and none is needed.
+
+    Raises:
+        FileNotFoundError: it is not a folder, or is needed and not given; the message ends with `remedy`.
+    """
+    if not data_dir:
+        if is_needed:
+            raise FileNotFoundError(f"The sources have to be your own copy, passed as data_dir. {remedy}.")
+        return None
+    folder = Path(data_dir).expanduser().absolute()
+    if not folder.is_dir():
+        raise FileNotFoundError(f"data_dir {folder} is not a folder. {remedy}.")
+    return folder
+
+
+def parse_json(payload: bytes, origin: str, kind: type[list] | type[dict] = list) -> Any:
+    """The content of a JSON file: a list or an object, not empty.
+
+    Raises:
+        ValueError: it is something else; the message names `origin`.
+    """
+    try:
+        content = json.loads(payload.decode("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{origin} is not valid JSON: {error}.") from error
+    if not isinstance(content, kind) or not content:
+        found = f"{type(content).__name__} at the top level" if content else "nothing"
+        raise ValueError(f"{origin} holds {found}. Expected {'a list' if kind is list else 'an object'} with entries.")
+    return content
+
+
+def check_rows(
+    rows: Iterable[tuple[str, Any]],
+    schema: Mapping[str, Any],
+    origin: str,
+    problem: Callable[[Row], str | None] = lambda row: None,
+) -> list[Row]:
+    """The fields of rows that a schema names, each of the type that it has there.
+
+    Args:
+        rows: each with what it is called in messages, such as "row 3".
+        schema: by field a type, ``[type]`` for a list, or a schema for an object; `float` is any number.
+        origin: the file, for messages.
+        problem: what is wrong with a row beyond the types of its fields, None if nothing is.
+
+    Raises:
+        ValueError: a row is of another form; the message names the file, the row and the field.
+
+    >>> check_rows([("row 0", {"caption": "a cat", "more": 1})], {"caption": str}, "captions.json")
+    [{'caption': 'a cat'}]
+    >>> check_rows([("row 0", {"caption": None})], {"caption": str}, "captions.json")
+    Traceback (most recent call last):
+    ...
+    ValueError: captions.json, row 0: caption is None. Expected {caption: str}.
+    """
+    checked = []
+    for label, row in rows:
+        found = f"found {_shortened(row)}" if not isinstance(row, dict) else None
+        if found is None:
+            wrong = [name for name, kind in schema.items() if not _is_of(row.get(name), kind)]
+            found = f"{wrong[0]} is {_shortened(row.get(wrong[0]))}" if wrong else problem(row)
+        if found:
+            raise ValueError(f"{origin}, {label}: {found}. Expected {_described(schema)}.")
+        checked.append({name: row[name] for name in schema})
+    return checked
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    if isinstance(kind, dict):
+        return isinstance(value, dict) and all(_is_of(value.get(name), each) for name, each in kind.items())
+    if isinstance(kind, list):
+        return isinstance(value, list) and all(_is_of(each, kind[0]) for each in value)
+    return isinstance(value, (int, float) if kind is float else kind) and isinstance(value, bool) == (kind is bool)
+
+
+def _described(kind: Any) -> str:
+    if isinstance(kind, Mapping):
+        return "{" + ", ".join(f"{name}: {_described(each)}" for name, each in kind.items()) + "}"
+    return f"[{_described(kind[0])}]" if isinstance(kind, list) else kind.__name__
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def check_row_count(found: int, expected: int, origin: str) -> None:
+    """Raise a ValueError unless a file has as many rows as the released one."""
+    if found != expected:
+        raise ValueError(
+            f"{origin} has {found:,} rows, but the release has {expected:,}. It is damaged or of another release: "
+            "replace it, or pass verify=False to accept it."
+        )
+
+
+def is_inner_path(path: str) -> bool:
+    """Whether a path of a release leads to a file below a folder, and nowhere else."""
+    parts = PurePosixPath(path).parts
+    return bool(parts) and not {"/", ".."} & set(parts) and "\\" not in path
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a text is the bare name of a file."""
+    return is_inner_path(name) and "/" not in name
+
+
+def first_file(places: Iterable[Path]) -> str | None:
+    """The first of some paths where a file lies that is not empty, as one of an interrupted copy may be."""
+    return next((str(path) for path in places if path.is_file() and path.stat().st_size), None)
+
+
+def find_images(names: Iterable[str], folders: Sequence[Path]) -> ImagePaths:
+    """The path of each image in the first of some folders that has it."""
+    return {name: first_file(folder / name for folder in folders) for name in names}
+
+
+def shortened_list(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are."""
+    more = [f"and {len(names) - _NAMES_SHOWN} more"] if len(names) > _NAMES_SHOWN else []
+    return ", ".join([*names[:_NAMES_SHOWN], *more])
+
+
+@dataclass
+class SourceConfig(datasets.BuilderConfig):
+    """The options of every builder that reads source files.
+
+    | field           | True                                         | False                                    |
+    |-----------------|----------------------------------------------|------------------------------------------|
+    | `with_images`   | the rows have their images                   | no columns of images, no image is needed |
+    | `allow_missing` | an image that is missing or empty is None    | a missing image is an error              |
+    """
+
+    with_images: bool = True
+    allow_missing: bool = False
+
+
+@dataclass
+class VerifiedConfig(SourceConfig):
+    """With `verify`, local files must be the released ones: by their checksum, or by their number of rows.
+
+    Without it, any well-formed local file is accepted. A downloaded file must have its checksum in any case.
+    """
+
+    verify: bool = True
+
+
+class SourceBuilder(datasets.GeneratorBasedBuilder):
+    """A builder that reads the files of a release; a subclass defines `_columns`, `_read_rows` and
+    `_find_images`.
+
+    All but the content of images is checked before the first row is written. Errors: FileNotFoundError for a `data_dir`
+    that is needed and not given or not a folder, and for missing files and images; ValueError for a malformed file or
+    one that is not the released one; ConnectionError for a failed download.
+    """
+
+    SPLIT: ClassVar[str] = "test"
+    GET_SOURCES: ClassVar[str] = "Leave it out to download the files"
+    NEEDS_DATA_DIR: ClassVar[bool] = False
+
+    def _columns(self) -> dict[str, Any]:
+        """The features of a row, those of images included."""
+        raise NotImplementedError
+
+    def _read_rows(self, dl_manager: Any) -> list[Row]:
+        """All rows, without their images."""
+        raise NotImplementedError
+
+    def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
+        """The path of each image by its name; see `_require_images`."""
+        raise NotImplementedError
+
+    def _image_names(self, row: Row) -> dict[str, str]:
+        """By column of images, the name by which `_find_images` knows the row's image."""
+        names = [column for column in row if column.startswith("filename")]
+        return {name.replace("filename", "image"): row[name] for name in names}
+
+    def _image_file(self, row: Row, column: str, path: str) -> dict[str, Any]:
+        """What a row holds as its image: name and bytes of a file."""
+        return {"path": row[column.replace("image", "filename")], "bytes": read_bytes(path)}
+
+    @property
+    def _folder(self) -> Path | None:
+        """The user's own copy of the sources."""
+        return data_folder(self.config.data_dir, self.GET_SOURCES, is_needed=self.NEEDS_DATA_DIR)
+
+    def _require_images(self, rows: Iterable[Row], images: ImagePaths, where: object, remedy: str) -> ImagePaths:
+        """Return the paths of images; raise a FileNotFoundError that names the missing ones and their rows."""
+        missing = {name: [] for name, path in images.items() if path is None}
+        if not missing or self.config.allow_missing:
+            return images
+        for row in rows:
+            for name in dict.fromkeys(self._image_names(row).values()):
+                if name in missing:
+                    missing[name].append(row["id"])
+        named = [f"{name} (for {shortened_list(ids)})" for name, ids in missing.items()]
+        raise FileNotFoundError(
+            f"{self.config.name}: {len(missing)} of {len(images)} images are missing from {where}, or empty: "
+            f"{shortened_list(named)}. {remedy}; or pass allow_missing=True to keep their rows without an image, or "
+            "with_images=False for the text alone."
+        )
+
+    def _info(self) -> datasets.DatasetInfo:
+        columns = self._columns()
+        if not self.config.with_images:
+            columns = {name: each for name, each in columns.items() if not isinstance(each, datasets.Image)}
+        return datasets.DatasetInfo(features=datasets.Features(columns))
+
+    def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
+        rows = self._read_rows(dl_manager)
+        images = self._find_images(dl_manager, rows) if self.config.with_images else None
+        return [datasets.SplitGenerator(name=self.SPLIT, gen_kwargs={"rows": rows, "images": images})]
+
+    def _generate_examples(self, rows: list[Row], images: ImagePaths | None) -> Iterator[tuple[str, Row]]:
+        for row in rows:
+            example = dict(row)
+            for column, name in self._image_names(row).items() if images is not None else ():
+                path = images[name]
+                example[column] = None if path is None else self._image_file(row, column, path)
+            yield row["id"], example
