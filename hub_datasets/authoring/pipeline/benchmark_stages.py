@@ -95,7 +95,7 @@ def do_review(settings: Settings, folder: Path) -> Result:
     """Lay the candidates out for people, and take those that they keep, once all are judged."""
     from ..review.agreement import agreement, votes_of
     from ..review.decisions import DECISIONS, JOURNAL_FILE, export, shown_texts
-    from ..review.journal import Journal
+    from ..review.journal import DecisionJournal
 
     candidates = read_candidates(settings.work / "generate")
     # The page shows the images of one folder, so their names are those in it.
@@ -104,7 +104,7 @@ def do_review(settings: Settings, folder: Path) -> Result:
     if not settings.review:
         write_pairs(to_pairs(here), folder / KEPT_FILE)
         return {"said": "nobody looked", "candidates": len(here), "annotators": {}}
-    journal = Journal(folder / JOURNAL_FILE, DECISIONS)
+    journal = DecisionJournal(folder / JOURNAL_FILE, DECISIONS)
     standing = journal.standing(shown_texts(here))
     _check_decided(settings, here, {name: {id for id, _ in entries} for name, entries in standing.items()})
     done = export(here, journal, folder / REVIEWED_FILE)

@@ -33,7 +33,7 @@ from ...core import build as _repository
 from ...hub import publish as _publishing
 from ..audit.report import write_card
 from ..data.pairs import Pair, write_pairs
-from ..generate.kinds import STEPS
+from ..generate.generate import STEPS
 from ..generate.prompts import PROMPTS
 from ..refine.report import to_markdown
 from ..review.agreement import Agreement, cells, header, remarks

@@ -95,7 +95,7 @@ def test_the_page_escapes_names_and_says_when_there_is_only_one():
     assert "&lt;b&gt;ana (2)" in html
     assert "<b>" not in html
     assert "<table" in html
-    assert "takes two annotators" in agreement_html(agreement({}), {})
+    assert "needs two annotators" in agreement_html(agreement({}), {})
 
 
 def test_the_command_prints_the_summary_and_exports(tmp_path):

@@ -17,12 +17,10 @@ from hypothesis import strategies as st
 from review_support import candidate, write_items, write_set
 
 from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
-from vl_assay.hub_datasets.authoring.generate import asking as _generate_asking
-from vl_assay.hub_datasets.authoring.generate.endpoint import Completion
 from vl_assay.hub_datasets.authoring.review.decisions import DECISIONS, decide, export, labels, shown_texts, verdict
-from vl_assay.hub_datasets.authoring.review.journal import Entry, Journal
+from vl_assay.hub_datasets.authoring.review.journal import DecisionJournal, Entry
 from vl_assay.hub_datasets.authoring.review.review import Review
-from vl_assay.hub_datasets.authoring.review.review_page import ReviewDesk, mark_changes
+from vl_assay.hub_datasets.authoring.review.desk import ReviewDesk, mark_changes
 from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameError
 
 
@@ -32,7 +30,7 @@ def path(tmp_path):
 
 
 def open_journal(path):
-    return Journal(path, DECISIONS)
+    return DecisionJournal(path, DECISIONS)
 
 
 def entry(annotator, id, decision, **rest):
@@ -134,8 +132,8 @@ def test_two_journals_over_one_file_see_each_others_decisions(path):
 
 KILLED = """
 import sys
-from vl_assay.hub_datasets.authoring.review.journal import Entry, Journal
-journal = Journal(sys.argv[1], ["keep"])
+from vl_assay.hub_datasets.authoring.review.journal import DecisionJournal, Entry
+journal = DecisionJournal(sys.argv[1], ["keep"])
 for number in range(100_000):
     journal.decide(Entry("", "ana", sys.argv[2] + str(number), "keep"))
     print(sys.argv[2] + str(number), flush=True)
@@ -316,17 +314,6 @@ def test_a_line_for_half_of_which_there_is_room_leaves_nothing_behind(path):
     assert path.read_bytes() == before
     journal.decide(entry("ana", "3", "keep"))
     assert decided(open_journal(path)) == {"ana": {"1": "keep", "3": "keep"}}
-
-
-def test_an_answer_for_half_of_which_there_is_room_leaves_nothing_behind(path):
-    journal = _generate_asking.Journal(path)
-    question = _generate_asking.Question([{"role": "user", "content": "a"}], 0.0, 5)
-    journal.add("1", "m", question, Completion("yes"))
-    with room_for(path, 60), pytest.raises(StorageError, match=r"too large|No space"):
-        journal.add("2", "m", question, Completion("no"))
-    journal.add("3", "m", question, Completion("no"))
-    again = _generate_asking.Journal(path)
-    assert [again.find(key) is not None for key in "123"] == [True, False, True]
 
 
 @pytest.mark.parametrize("boxes", [False, True])

@@ -18,8 +18,7 @@ from typer.testing import CliRunner
 from vl_assay.hub_datasets.authoring.commands import app
 from vl_assay.hub_datasets.authoring.data.candidates import read_candidates
 from vl_assay.hub_datasets.authoring.data.sources import Captioned, read_captions
-from vl_assay.hub_datasets.authoring.generate import asking as _generate_asking
-from vl_assay.hub_datasets.authoring.generate.asking import Asker, Journal, Limiter, Question, Stopped
+from vl_assay.hub_datasets.authoring.generate.asking import Asker, Question, Stopped, read_answers
 from vl_assay.hub_datasets.authoring.generate.checks import Rejected
 from vl_assay.hub_datasets.authoring.generate.endpoint import Completion, Endpoint, Refused, Unanswered, open_model
 from vl_assay.hub_datasets.authoring.generate.generate import KINDS, generate, plan
@@ -35,17 +34,9 @@ CAPTIONS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def quick_and_online(monkeypatch):
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(_generate_asking, "_FIRST_WAIT", 0.01)
-
-
 def run(server, out, captions=CAPTIONS, kinds=KINDS, timeout=20, **options):
     model = Endpoint("stand-in", server.url, timeout=timeout)
-    return generate(captions, model, out, kinds, progress=False, **options)
+    return generate(captions, model, out, kinds, progress=False, first_wait=0.01, **options)
 
 
 def made(report):
@@ -221,7 +212,7 @@ def test_killed_and_resumed_no_answer_is_paid_for_twice(tmp_path):
         options = ["--model", "stand-in", "--base-url", server.url, "--kind", "replace_obj", "--kind", "swap_att"]
 
         def start(out, *more):
-            return command("generate", source, *options, "--out", tmp_path / out, *more, HF_HUB_OFFLINE="0")
+            return command("generate", source, *options, "--out", tmp_path / out, *more)
 
         for already in (6, 30):
             process = start("killed", "--concurrency", "3")
@@ -307,7 +298,7 @@ class Scripted:
 
 def asker_of(tmp_path, *outcomes, **options):
     model = Scripted(*outcomes)
-    return model, Asker(model, Journal(tmp_path / "journal.jsonl"), **options)
+    return model, Asker(model, tmp_path / "journal.jsonl", first_wait=0.01, **options)
 
 
 def question(number=0):
@@ -331,10 +322,9 @@ def test_questions_are_spaced_out_by_the_rate_limit_whatever_the_threads(tmp_pat
     for thread in threads:
         thread.join()
     assert max(model.times) - min(model.times) >= 8 * 0.05 * 0.9
-    limiter = Limiter(None, stopping := threading.Event())
-    stopping.set()
+    asker.stop()
     with pytest.raises(Stopped):
-        limiter.wait()
+        asker.ask(question(9))
 
 
 def test_equal_questions_under_way_are_asked_once(tmp_path):
@@ -344,7 +334,7 @@ def test_equal_questions_under_way_are_asked_once(tmp_path):
             return super().complete(*arguments)
 
     model = Slow(Completion("yes"))
-    asker = Asker(model, Journal(tmp_path / "journal.jsonl"))
+    asker = Asker(model, tmp_path / "journal.jsonl")
     threads = [threading.Thread(target=asker.ask, args=(question(),)) for _ in range(5)]
     for thread in threads:
         thread.start()
@@ -391,5 +381,5 @@ def test_the_command_plans_generates_and_says_what_is_missing(tmp_path):
         done = CliRunner().invoke(app, [*arguments, *model, "--limit", "2"], catch_exceptions=False)
     assert "written to" in done.output
     assert [each.id for each in read_candidates(tmp_path / "out")] == ["0/swap_obj", "1/swap_obj"]
-    for wrong, why in (([], "no model came"), (["--rules", "--plan"], "leave out"), (["--model", "m"], "--base-url")):
+    for wrong, why in (([], "give --model"), (["--rules", "--plan"], "leave out"), (["--model", "m"], "--base-url")):
         assert why in str(CliRunner().invoke(app, [*arguments, *wrong]).exception)

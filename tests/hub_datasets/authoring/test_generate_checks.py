@@ -22,7 +22,7 @@ from vl_assay.hub_datasets.authoring.generate.checks import (
     conform,
     locatable,
 )
-from vl_assay.hub_datasets.authoring.generate.kinds import STEPS
+from vl_assay.hub_datasets.authoring.generate.generate import STEPS
 from vl_assay.hub_datasets.authoring.generate.prompts import (
     PROMPTS,
     find_object,

@@ -9,7 +9,6 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from huggingface_hub import constants
 from language_model_stand_in import LanguageModelStandIn
 from new_benchmark_support import photos, quick
 from PIL import Image
@@ -270,7 +269,6 @@ def test_the_plan_shows_what_is_done_and_what_a_model_would_be_asked_and_does_no
 
 
 def test_a_model_is_asked_once_for_each_and_the_card_names_it_and_its_prompts(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     with LanguageModelStandIn() as server:
         settings = quick(
             source, tmp_path / "work", rules=None, model="some|model", base_url=server.url, annotators=("ana", "ben")
