@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
+from ....metrics.common.documents import Part, print_tables, simple_table
 from ....metrics.common.errors import ModelError, VLAssayError
 from ..data.candidates import CANDIDATES_FILE
 from ..data.sources import read_captions
@@ -77,49 +76,35 @@ def make_candidates(
 def print_plan(estimate: Estimate, captions: int, out: Path) -> None:
     """Print a table of the calls and tokens of a run, and how many answers the journal in its folder has."""
     columns = (estimate.calls, estimate.prompt_tokens, estimate.completion_tokens)
-    rows = {kind: [f"{column[kind]:,}" for column in columns] for kind in estimate.calls}
-    total = [f"{sum(column.values()):,}" for column in columns]
-    console = _print_table(
-        f"Requests for {captions:,} captions", ("calls", "tokens read", "tokens written"), rows, total
-    )
+    rows = [[kind, *(f"{column[kind]:,}" for column in columns)] for kind in estimate.calls]
+    total = ["all", *(f"{sum(column.values()):,}" for column in columns)]
     journal = out / JOURNAL_FILE
     answers = len(read_answers(journal)[1]) if journal.exists() else 0
-    console.print(
+    note = (
         f"At most {estimate.most_calls:,} calls, if each new concept is asked for as often as allowed; fewer where "
         "captions offer nothing to change. Tokens are estimated at four characters each. "
         f"The journal has {answers:,} answers, which are not asked for again. Nothing was asked."
     )
+    headings = ("kind", "calls", "tokens read", "tokens written")
+    title = f"Requests for {captions:,} captions"
+    print_tables([simple_table(headings, [*rows, None, total], title=title, numbers=True), note])
 
 
 def print_report(report: Report) -> None:
     """Print a table of made and rejected candidates, and the requests."""
-    totals = {reason: sum(own[reason] for own in report.rejected.values()) for reason in REASONS}
+    totals = sum(report.rejected.values(), Counter[str]())
     reasons = [reason for reason in REASONS if totals[reason]]
-    rows = {
-        kind: [f"{number:,}" for number in (report.made[kind], *(report.rejected[kind][reason] for reason in reasons))]
+    rows = [
+        [kind, f"{report.made[kind]:,}", *(f"{report.rejected[kind][reason]:,}" for reason in reasons)]
         for kind in report.kinds
-    }
-    total = [f"{number:,}" for number in (report.made.total(), *(totals[reason] for reason in reasons))]
+    ]
+    total = ["all", f"{report.made.total():,}", *(f"{totals[reason]:,}" for reason in reasons)]
     title = f"Candidates of {report.captions:,} captions by {report.source}"
-    console = _print_table(title, ("made", *reasons), rows, total)
+    parts: list[Part] = [simple_table(("kind", "made", *reasons), [*rows, None, total], title=title, numbers=True)]
     if report.usage is not None:
         usage = report.usage
-        console.print(
+        parts.append(
             f"{usage.calls:,} calls of {usage.prompt_tokens:,} tokens read and {usage.completion_tokens:,} written; "
             f"{usage.reused:,} answers were there already"
         )
-
-
-def _print_table(
-    title: str, columns: Sequence[str], rows: Mapping[str, Sequence[str]], total: Sequence[str]
-) -> Console:
-    table = Table("kind", title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column, justify="right")
-    for kind, cells in rows.items():
-        table.add_row(kind, *cells)
-    table.add_section()
-    table.add_row("all", *total)
-    console = Console(highlight=False)
-    console.print(table)
-    return console
+    print_tables(parts)

@@ -26,6 +26,7 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ....metrics.common.documents import print_tables, simple_table
 from ....metrics.common.errors import DataError, UnknownNameError, VLAssayError
 from ....metrics.common.storage import alone_in
 from ....metrics.statistics.bootstrap import check_share
@@ -112,17 +113,13 @@ def progress(settings: Settings) -> list[Progress]:
 
 def print_progress(settings: Settings) -> None:
     """Print a table of the stages and, before a model is asked, an estimate of the requests."""
-    from rich.console import Console
-    from rich.table import Table
-
     from ..generate.command import print_plan
     from ..generate.generate import plan
 
     found = progress(settings)
-    table = Table("stage", "state", "result", title=f"{settings.name}, made in {settings.work}", title_justify="left")
-    for each in found:
-        table.add_row(each.stage, each.state + (f" ({each.why})" if each.why else ""), each.said)
-    Console(highlight=False).print(table)
+    rows = [(each.stage, each.state + (f" ({each.why})" if each.why else ""), each.said) for each in found]
+    title = f"{settings.name}, made in {settings.work}"
+    print_tables([simple_table(("stage", "state", "result"), rows, title=title)])
     states = {each.stage: each.state for each in found}
     if settings.rules is None and states["captions"] == "done" and states["generate"] != "done":
         captions = read_stage_captions(settings)

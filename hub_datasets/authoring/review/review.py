@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....metrics.common.documents import print_tables, simple_table
 from ....metrics.common.errors import DataError, VLAssayError
 from ....metrics.common.serving import check_address
 from ..data.candidates import read_candidates
@@ -98,22 +99,14 @@ class Review:
 
     def summary(self) -> None:
         """Print the agreement, and how to read it."""
-        from rich.console import Console
-        from rich.table import Table
-
-        console = Console(highlight=False, markup=False)
         if self.mode == "boxes":
-            console.print(self.overlap())
+            print_tables([self.overlap()])
             return
         found, annotators = self.agreement()
         people = ", ".join(f"{name} ({count:,})" for name, count in annotators.items()) or "nobody yet"
-        console.print(f"decisions on {len(self.candidates):,} candidates by annotator: {people}")
-        table = Table(*header())
-        for row in found:
-            table.add_row(*cells(row))
-        console.print(table)
-        for text in [*remarks(found), " ".join(READING.split())]:
-            console.print(text)
+        text = f"decisions on {len(self.candidates):,} candidates by annotator: {people}"
+        table = simple_table(header(), [cells(row) for row in found], text=text, numbers=True)
+        print_tables([table, *remarks(found), " ".join(READING.split())])
 
     def export(self, path: str | Path) -> str:
         """Export the decisions or boxes, see `decisions.export` and `boxes.export`; the result in a sentence."""

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from vl_assay.hub_datasets.authoring.commands import app
 from vl_assay.hub_datasets.authoring.data.candidates import read_candidates
 from vl_assay.hub_datasets.authoring.data.sources import Captioned, read_captions
-from vl_assay.hub_datasets.authoring.generate.asking import Asker, Question, Stopped, read_answers
+from vl_assay.hub_datasets.authoring.generate.asking import Asker, Question, Stopped
 from vl_assay.hub_datasets.authoring.generate.checks import Rejected
 from vl_assay.hub_datasets.authoring.generate.endpoint import Completion, Endpoint, Refused, Unanswered, open_model
 from vl_assay.hub_datasets.authoring.generate.generate import KINDS, generate, plan
@@ -258,20 +258,18 @@ def test_a_run_that_is_broken_off_keeps_what_was_under_way(tmp_path):
     assert (broken.calls + going_on.calls).total() == 14 + 1
 
 
-def test_a_torn_last_line_is_cut_off_and_other_damage_is_named(tmp_path):
-    path, question = tmp_path / "journal.jsonl", Question([{"role": "user", "content": "a"}], 0.0, 5)
-    journal = Journal(path)
-    journal.add("1", "m", question, Completion("yes", 3, 1))
-    journal.add("2", "m", question, Completion("no \ud800"))
+def test_a_damaged_journal_is_named_and_a_torn_last_line_is_asked_again(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    _, asker = asker_of(tmp_path, Completion("no \ud800", 3, 1))
+    assert [asker.ask(question(number)) for number in range(2)] == ["no \ud800"] * 2
     content = path.read_bytes()
-    for length in range(content.index(b"\n") + 1, len(content)):
-        path.write_bytes(content[:length])
-        journal = Journal(path)
-        assert (journal.find("1"), journal.find("2")) == (Completion("yes", 3, 1), None)
-        assert path.read_bytes() == content[: content.index(b"\n") + 1]
-    path.write_bytes(b"torn\n" + content)
-    with pytest.raises(DataError, match="line 1 is none"):
-        Journal(path)
+    path.write_bytes(content[:-20])
+    again, asker = asker_of(tmp_path, Completion("yes"))
+    assert [asker.ask(question(number)) for number in range(2)] == ["no \ud800", "yes"]
+    assert (len(again.times), asker.usage.reused) == (1, 1)
+    path.write_bytes(b'{"answer": {}}\n' + content)
+    with pytest.raises(DataError, match="line 1 of"):
+        asker_of(tmp_path, Completion("yes"))
 
 
 def test_two_runs_do_not_write_to_one_folder(tmp_path):
@@ -375,7 +373,7 @@ def test_the_command_plans_generates_and_says_what_is_missing(tmp_path):
     with LanguageModelStandIn() as server:
         model = ["--model", "stand-in", "--base-url", server.url]
         planned = CliRunner().invoke(app, [*arguments, *model, "--plan"])
-        assert "Nothing was asked" in planned.output
+        assert "Nothing was asked" in " ".join(planned.output.split())
         assert server.requests == []
         assert not (tmp_path / "out").exists()
         done = CliRunner().invoke(app, [*arguments, *model, "--limit", "2"], catch_exceptions=False)

@@ -29,6 +29,7 @@ from vl_assay.hub_datasets.toy_scenes.world import Scene
 from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameError, VLAssayError
 
+
 def toy(work, **changes):
     """Rules on toy_scenes, the whole of it unless a limit comes."""
     limit = changes.pop("limit", None)
