@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from importlib.util import find_spec
 from itertools import combinations
 from typing import NamedTuple
 
+from ....metrics.common.documents import Part, simple_table
 from ....metrics.common.errors import DataError
 from .decisions import DECISIONS, FIX, KEEP
 from .journal import Entry, Key
@@ -77,21 +77,14 @@ def agreement(votes: Votes) -> list[Agreement]:
     return rows
 
 
-def agreement_html(found: list[Agreement], annotators: Mapping[str, int]) -> str:
-    """The page's table: who judged how many items, the coefficients, and how to read them."""
-    people = ", ".join(f"{escape(name)} ({count:,})" for name, count in annotators.items()) or "nobody yet"
+def report(found: list[Agreement], annotators: Mapping[str, int]) -> list[Part]:
+    """The agreement as a document: who judged how many items, the coefficients, and how to read them."""
+    people = ", ".join(f"{name} ({count:,})" for name, count in annotators.items()) or "nobody yet"
+    parts: list[Part] = [f"Decisions by annotator: {people}"]
     if len(annotators) < 2:
-        return f"<p>Decisions by annotator: {people}</p><p>Agreement needs two annotators.</p>"
-    head = "".join(f"<th scope='col'>{escape(title)}</th>" for title in header())
-    lines = "".join(
-        f"<tr><th scope='row'>{escape(first)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in rest)}</tr>"
-        for first, *rest in map(cells, found)
-    )
-    notes = "".join(f"<p class='assay-note'>{escape(note)}</p>" for note in [*remarks(found), READING])
-    return (
-        f"<p>Decisions by annotator: {people}</p><div class='assay-scroll'><table class='assay-table'>"
-        f"<thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>{notes}"
-    )
+        return [*parts, "Agreement needs two annotators."]
+    table = simple_table(header(), [cells(row) for row in found], numbers=True)
+    return [*parts, table, *remarks(found), " ".join(READING.split())]
 
 
 def header() -> list[str]:

@@ -26,7 +26,7 @@ class Desk(ABC):
 
     A request names the annotator and an item: by `index` to look at it, by `id` to decide on it, so that a page opened
     before the items changed cannot decide on an item that it did not show. An answer is a view of an item: `index`,
-    `id`, `done` of `total`, `decided` (this item), `finished` (all items), `has_image`, and the fields of `content`.
+    `id`, `done` of `total`, `decided` (this item), `finished` (all items), `has_image`, and the fields of `_content`.
 
     Args:
         ids: the items, in their order.
@@ -51,11 +51,11 @@ class Desk(ABC):
         """The image of an item: a path, an address, or "" without one."""
 
     @abstractmethod
-    def is_done(self, entries: Mapping[Key, Entry], index: int) -> bool:
+    def _is_done(self, entries: Mapping[Key, Entry], index: int) -> bool:
         """Whether an annotator with these decisions has decided an item."""
 
     @abstractmethod
-    def content(self, entries: Mapping[Key, Entry], index: int) -> dict[str, Any]:
+    def _content(self, entries: Mapping[Key, Entry], index: int) -> dict[str, Any]:
         """The fields of a view that depend on the kind of page."""
 
     def open_item(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -106,13 +106,13 @@ class Desk(ABC):
         """The next undecided item; where all are decided, the item `after`."""
         entries = self._entries(annotator)
         order = [*range(after + 1, len(self._ids)), *range(min(after + 1, len(self._ids)))]
-        undecided = (index for index in order if not self.is_done(entries, index))
+        undecided = (index for index in order if not self._is_done(entries, index))
         return self.view(annotator, next(undecided, max(after, 0)))
 
     def view(self, annotator: str, index: int) -> dict[str, Any]:
         """The view of an item."""
         entries = self._entries(annotator)
-        done = [self.is_done(entries, each) for each in range(len(self._ids))]
+        done = [self._is_done(entries, each) for each in range(len(self._ids))]
         return {
             "index": index,
             "id": self._ids[index],
@@ -121,7 +121,7 @@ class Desk(ABC):
             "decided": done[index],
             "finished": all(done),
             "has_image": bool(self.image_of(index)),
-            **self.content(entries, index),
+            **self._content(entries, index),
         }
 
     def _entries(self, annotator: str) -> dict[Key, Entry]:
@@ -152,11 +152,10 @@ class ReviewDesk(Desk):
         """See `Desk`."""
         return self._candidates[index].image
 
-    def is_done(self, entries: Mapping[Key, Entry], index: int) -> bool:
-        """See `Desk`."""
+    def _is_done(self, entries: Mapping[Key, Entry], index: int) -> bool:
         return (self._candidates[index].id, -1) in entries
 
-    def content(self, entries: Mapping[Key, Entry], index: int) -> dict[str, Any]:
+    def _content(self, entries: Mapping[Key, Entry], index: int) -> dict[str, Any]:
         """See `Desk`; a corrected candidate is shown with the annotator's own correction."""
         each = self._candidates[index]
         entry = entries.get((each.id, -1))
@@ -221,13 +220,11 @@ class BoxDesk(Desk):
         """See `Desk`."""
         return self._items[index].image
 
-    def is_done(self, entries: Mapping[Key, Entry], index: int) -> bool:
-        """See `Desk`."""
+    def _is_done(self, entries: Mapping[Key, Entry], index: int) -> bool:
         item = self._items[index]
         return all(_boxes.is_decided(entries.get((item.id, number))) for number in range(len(item.phrases)))
 
-    def content(self, entries: Mapping[Key, Entry], index: int) -> dict[str, Any]:
-        """See `Desk`."""
+    def _content(self, entries: Mapping[Key, Entry], index: int) -> dict[str, Any]:
         item = self._items[index]
         phrases = []
         for number, phrase in enumerate(item.phrases):

@@ -7,13 +7,13 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....metrics.common.documents import print_tables, simple_table
+from ....metrics.common.documents import Part, to_html
 from ....metrics.common.errors import DataError, VLAssayError
 from ....metrics.common.serving import check_address
 from ..data.candidates import read_candidates
 from . import boxes as _boxes
 from . import decisions as _decisions
-from .agreement import READING, Agreement, agreement, agreement_html, cells, header, remarks, votes_of
+from .agreement import agreement, report, votes_of
 from .desk import BoxDesk, ReviewDesk
 from .journal import DecisionJournal
 from .pictures import Pictures
@@ -83,30 +83,13 @@ class Review:
         images = [{**each._asdict(), "src": self.pictures.thumbnail(each.name)} for each in found]
         return {"name": self.pictures.name(name), "src": self.pictures.thumbnail(name), "images": images}
 
-    def agreement(self) -> tuple[list[Agreement], dict[str, int]]:
-        """The agreement on the candidates, and how many each annotator has judged."""
-        standing = self.journal.standing(_decisions.shown_texts(self.candidates))
-        return agreement(votes_of(standing)), {name: len(entries) for name, entries in standing.items()}
-
-    def overlap(self) -> str:
-        """The agreement on boxes, in a sentence."""
-        by_key = _boxes.entries_by_phrase(self.journal, _boxes.shown_texts(self.items))
-        return _boxes.describe_overlap(_boxes.mean_overlap(by_key))
-
-    def agreement_html(self) -> str:
-        """The agreement so far as HTML."""
-        return f"<p>{escape(self.overlap())}</p>" if self.mode == "boxes" else agreement_html(*self.agreement())
-
-    def summary(self) -> None:
-        """Print the agreement, and how to read it."""
+    def agreement(self) -> list[Part]:
+        """The agreement of the annotators so far, and how to read it, as a document."""
         if self.mode == "boxes":
-            print_tables([self.overlap()])
-            return
-        found, annotators = self.agreement()
-        people = ", ".join(f"{name} ({count:,})" for name, count in annotators.items()) or "nobody yet"
-        text = f"decisions on {len(self.candidates):,} candidates by annotator: {people}"
-        table = simple_table(header(), [cells(row) for row in found], text=text, numbers=True)
-        print_tables([table, *remarks(found), " ".join(READING.split())])
+            by_key = _boxes.entries_by_phrase(self.journal, _boxes.shown_texts(self.items))
+            return [_boxes.describe_overlap(_boxes.mean_overlap(by_key))]
+        standing = self.journal.standing(_decisions.shown_texts(self.candidates))
+        return report(agreement(votes_of(standing)), {name: len(entries) for name, entries in standing.items()})
 
     def export(self, path: str | Path) -> str:
         """Export the decisions or boxes, see `decisions.export` and `boxes.export`; the result in a sentence."""
@@ -192,7 +175,7 @@ def _server_functions(review: Review) -> list[Callable[..., dict[str, Any]]]:
 
 def _agreement_or_error(review: Review) -> str:
     try:
-        return review.agreement_html()
+        return to_html(review.agreement())
     except VLAssayError as error:
         return f"<p role='alert'>{escape(str(error))}</p>"
 

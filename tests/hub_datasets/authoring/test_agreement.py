@@ -7,10 +7,11 @@ import pytest
 from review_support import write_set
 from typer.testing import CliRunner
 
-from vl_assay.hub_datasets.authoring.review.agreement import agreement, agreement_html, cells, remarks
+from vl_assay.hub_datasets.authoring.review.agreement import agreement, cells, remarks, report
 from vl_assay.hub_datasets.authoring.review.decisions import DECISIONS
 from vl_assay.hub_datasets.authoring.review.review import Review
 from vl_assay.metrics.common.command_line import build_app
+from vl_assay.metrics.common.documents import to_html
 
 
 def by_question(votes):
@@ -91,11 +92,11 @@ def test_chance_gives_about_nothing():
 
 def test_the_page_escapes_names_and_says_when_there_is_only_one():
     votes = columns(**{"<b>ana": "kn", "ben": "kk"})
-    html = agreement_html(agreement(votes), {"<b>ana": 2, "ben": 2})
+    html = to_html(report(agreement(votes), {"<b>ana": 2, "ben": 2}))
     assert "&lt;b&gt;ana (2)" in html
     assert "<b>" not in html
     assert "<table" in html
-    assert "needs two annotators" in agreement_html(agreement({}), {})
+    assert "needs two annotators" in to_html(report(agreement({}), {}))
 
 
 def test_the_command_prints_the_summary_and_exports(tmp_path):
