@@ -369,7 +369,7 @@ def new_benchmark(
     http://localhost:8000/v1 --annotators ana,ben` · `vl-assay new-benchmark toy_rules toy_scenes/itm --work work
     --rules --no-review --licence cc0-1.0 --copy-images`
     """
-    from .generate.generate import NEGATIVE_KINDS
+    from .generate.checks import NEGATIVE_KINDS
     from .pipeline.new_benchmark import Settings, make_benchmark
 
     settings = Settings(

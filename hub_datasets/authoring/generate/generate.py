@@ -42,21 +42,9 @@ from ..data.candidates import CANDIDATES_FILE, Candidate, write_candidates
 from ..data.sources import Captioned
 from ..text.perturb import caption_rng
 from .asking import JOURNAL_FILE, Asker, Question, Stopped, Usage
-from .checks import KINDS, NEGATIVE_KINDS, POSITIVE_KINDS, Rejected, check, check_concept, conform, locatable, split
+from .checks import KINDS, POSITIVE_KINDS, Rejected, check, check_concept, conform, locatable, split
 from .endpoint import LanguageModel
 from .prompts import PROMPTS, read_answer, write_messages
-
-__all__ = [
-    "KINDS",
-    "NEGATIVE_KINDS",
-    "POSITIVE_KINDS",
-    "STEPS",
-    "Estimate",
-    "Report",
-    "generate",
-    "generate_by_rule",
-    "plan",
-]
 
 REPORT_FILE = "report.json"
 # The prompts of each kind, in their order.

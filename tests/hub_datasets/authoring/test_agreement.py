@@ -81,15 +81,6 @@ def test_what_is_undefined_is_a_dash_with_its_reason(votes, reason):
     assert not np.isnan(row.equal or 0)
 
 
-def test_chance_gives_about_nothing():
-    rng = np.random.default_rng(0)
-    votes = columns(**{name: "".join(rng.choice([*"kfnsw"], 4000)) for name in ("ana", "ben", "cleo")})
-    row = by_question(votes)["all decisions"]
-    assert abs(row.coefficients["fleiss"]) < 0.02
-    assert abs(row.coefficients["krippendorff"]) < 0.02
-    assert row.equal == pytest.approx(0.2, abs=0.02)
-
-
 def test_the_page_escapes_names_and_says_when_there_is_only_one():
     votes = columns(**{"<b>ana": "kn", "ben": "kk"})
     html = to_html(report(agreement(votes), {"<b>ana": 2, "ben": 2}))

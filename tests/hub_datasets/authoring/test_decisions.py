@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from review_support import candidate, write_items, write_set
 
 from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
-from vl_assay.hub_datasets.authoring.review.decisions import DECISIONS, decide, export, labels, shown_texts, verdict
+from vl_assay.hub_datasets.authoring.review.decisions import DECISIONS, decide, export, labels, verdict
 from vl_assay.hub_datasets.authoring.review.desk import ReviewDesk, mark_changes
 from vl_assay.hub_datasets.authoring.review.journal import DecisionJournal, Entry
 from vl_assay.hub_datasets.authoring.review.review import Review
@@ -153,22 +153,6 @@ def test_a_kill_loses_no_decision_that_was_answered(path):
     assert set(answered) <= set(kept)
 
 
-def test_a_decision_that_cannot_be_written_is_an_error_and_leaves_the_journal_whole(path, monkeypatch):
-    journal = open_journal(path)
-    journal.decide(entry("ana", "1", "keep"))
-    before = path.read_bytes()
-
-    def full(_):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        with pytest.raises(StorageError, match="No space left"):
-            journal.decide(entry("ana", "2", "keep"))
-    assert path.read_bytes() == before
-    assert decided(journal) == {"ana": {"1": "keep"}}
-
-
 def test_only_what_can_be_decided_is_taken(path):
     journal, one = open_journal(path), candidate()
     positive = candidate(is_positive=True)
@@ -288,10 +272,6 @@ def test_images_are_taken_from_the_folder_and_nowhere_else(tmp_path):
             review.pictures.path(image)
     with pytest.raises(DataError, match="no image that can be read"):
         review.pictures.shown("candidates.jsonl")
-
-
-def test_shown_texts_are_those_of_the_candidates():
-    assert shown_texts([candidate(3)]) == {("3/swap_att", -1): candidate(3).candidate}
 
 
 @contextmanager

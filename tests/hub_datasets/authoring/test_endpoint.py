@@ -142,10 +142,12 @@ def test_a_local_model_is_asked_in_its_chat_template_and_known_by_its_files(tiny
     tokenizer.chat_template = TEMPLATE
     folder = save_parts(tmp_path / "chat", AutoModelForCausalLM.from_pretrained(tiny_llama), tokenizer)
     plain, chat = LocalModel(tiny_llama), LocalModel(folder)
-    written = "<system>Answer.<user>a cat<assistant>"
-    assert chat._write(ASKED) == written
-    assert plain._write(ASKED) == "<s>system: Answer.\n\nuser: a cat\n\nassistant:"
-    assert chat.complete(ASKED, 0.0, 5).prompt_tokens == len(tokenizer(written)["input_ids"])
+    for model, prompt in (
+        (chat, "<system>Answer.<user>a cat<assistant>"),
+        (plain, "<s>system: Answer.\n\nuser: a cat\n\nassistant:"),
+    ):
+        expected = len(tokenizer(prompt, add_special_tokens=False)["input_ids"])
+        assert model.complete(ASKED, 0.0, 5).prompt_tokens == expected
     (folder / "note.txt").write_text("another file")
     assert LocalModel(folder).name != chat.name
     assert LocalModel(tiny_llama).name == plain.name
@@ -161,16 +163,15 @@ def test_a_local_model_refuses_more_than_it_can_read_and_a_folder_without_one(ti
         LocalModel(tmp_path)
 
 
-@pytest.mark.parametrize("served", [False, True])
-def test_a_tiny_real_model_goes_through_all_of_it_by_itself_and_behind_a_server(
-    tiny_llama, tmp_path, served, monkeypatch
-):
-    from vl_assay.hub_datasets.authoring.generate.prompts import PROMPTS
+class Short(LocalModel):
+    def complete(self, messages, temperature, max_tokens, seed=None):
+        return super().complete(messages, temperature, 6, seed)
 
-    short = {name: prompt._replace(max_tokens=6) for name, prompt in PROMPTS.items()}
-    monkeypatch.setattr("vl_assay.hub_datasets.authoring.generate.generate.PROMPTS", short)
+
+@pytest.mark.parametrize("served", [False, True])
+def test_a_tiny_real_model_goes_through_all_of_it_by_itself_and_behind_a_server(tiny_llama, tmp_path, served):
     captions = [Captioned(str(n), "", caption) for n, caption in enumerate(["a red cat", "two big dogs near a box."])]
-    local = LocalModel(tiny_llama)
+    local = Short(tiny_llama)
     with LanguageModelStandIn(model=local) as server:
         model = Endpoint("tiny", server.url) if served else local
         report = generate(captions, model, tmp_path, progress=False)

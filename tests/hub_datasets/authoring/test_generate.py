@@ -166,13 +166,6 @@ def test_errors_that_pass_are_waited_out(tmp_path):
     assert all(line["messages"][0]["role"] == "system" and line["model"] == "stand-in" for line in lines)
 
 
-def test_a_slow_answer_is_given_up_and_asked_for_again(tmp_path):
-    with LanguageModelStandIn(lambda r, times: Reply(answer_well(r), delay=0 if times else 3)) as server:
-        report = run(server, tmp_path, CAPTIONS[:1], ["swap_obj"], timeout=0.5)
-    assert made(report) == {"0/swap_obj": "A red dog near a blue cat."}
-    assert len(server.requests) == 2
-
-
 def test_a_concept_that_cannot_be_used_is_asked_for_anew_with_another_seed(tmp_path):
     def reply(request, times):
         name, _ = read_request(request)

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from vl_assay.hub_datasets.authoring.audit.audit import audit, failures
 from vl_assay.hub_datasets.authoring.audit.report import to_summary
 from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
-from vl_assay.hub_datasets.authoring.generate.generate import NEGATIVE_KINDS
+from vl_assay.hub_datasets.authoring.generate.checks import NEGATIVE_KINDS
 from vl_assay.hub_datasets.authoring.pipeline.folder import load_module
 from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import STAGES, Settings, progress
 from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import new_benchmark as make
