@@ -179,9 +179,9 @@ def check_concept(caption: str, old: str, new: str) -> str:
     new = " ".join(new.split())
     words = split(new)
     if not words.content or not re.fullmatch(r"[\w' ’-]+", new):
-        raise Rejected("missing field", f"{new[:40]!r} is no concept")
+        raise Rejected("missing field", f"{new[:40]!r} is not a concept")
     if len(words.lower) > _MOST_CONCEPT_WORDS:
-        raise Rejected("too long", f"{new[:40]!r} is no single concept")
+        raise Rejected("too long", f"{new[:40]!r} is not a single concept")
     if words.content == split(old).content or list(find(split(caption).content, words.content)):
         raise Rejected("same as the caption", f"{new!r} is in it already")
     return new

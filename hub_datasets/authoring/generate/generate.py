@@ -99,14 +99,8 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         """The report without the candidates."""
-        return {
-            "source": self.source,
-            "kinds": self.kinds,
-            "captions": self.captions,
-            "made": self.made,
-            "rejected": self.rejected,
-            "usage": self.usage and asdict(self.usage),
-        }
+        fields = {name: value for name, value in vars(self).items() if name != "candidates"}
+        return fields | {"usage": self.usage and asdict(self.usage)}
 
 
 class Estimate(NamedTuple):

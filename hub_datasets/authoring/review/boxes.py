@@ -15,6 +15,7 @@ import numpy as np
 from ....metrics.common.errors import DataError
 from ....metrics.common.storage import write_text
 from ....metrics.functional.boxes import box_iou
+from ..data.tables import read_rows
 from .journal import DecisionJournal, Entry, Key
 from .pictures import Pictures
 
@@ -71,14 +72,10 @@ def read_items(path: str | Path) -> list[BoxItem]:
 
     Raises:
         DataError: no such file, no items, a repeated id, a missing field or one of another type, or a phrase that
-            differs from its characters; the message names the line.
+            differs from its characters; the message names the row.
     """
     path = Path(path)
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read as JSON lines: {error}; give a file of items") from error
-    items = [_item(line, f"line {number} of {path}") for number, line in enumerate(lines, 1) if line.strip()]
+    items = [_item(dict(row), f"row {key} of {path}") for key, row in read_rows(path)]
     if not items:
         raise DataError(f"{path} has no items; write a line for each image and caption")
     id, count = Counter(item.id for item in items).most_common(1)[0]
@@ -207,12 +204,11 @@ def describe_overlap(mean: float | None) -> str:
     )
 
 
-def _item(line: str, place: str) -> BoxItem:
+def _item(row: dict[str, Any], place: str) -> BoxItem:
     try:
-        row = json.loads(line)
         texts = [row.pop(name) for name in ("id", "image", "caption")]
         phrases = tuple(Phrase(each["text"], each["start"], each["end"]) for each in row.pop("phrases"))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError) as error:
         raise DataError(
             f"{place} is not an item ({error!r}); expected an object with id, image, caption and phrases, each with "
             "text, start and end"
