@@ -109,7 +109,7 @@ class Journal(Generic[T]):
             file.seek(max(size - 1, 0))
             if file.read() in (b"", b"\n"):
                 return
-            file.seek(self._offset)
+            file.seek(self._offset if self._offset <= size else 0)
             rest = file.read()
             tail = rest[rest.rfind(b"\n") + 1 :]
             try:

@@ -234,7 +234,8 @@ def _check_decided(settings: Settings, candidates: Sequence[Candidate], decided:
     numbers = ", ".join(f"{number:,}" + (f" ({name})" if name else "") for name, number in missing.items() if number)
     raise Waiting(
         f"people have still to judge {numbers} of {len(candidates):,} candidates, with\n\n    {shlex.join(command)}\n\n"
-        "and then this command again. --limit makes fewer candidates; with --no-review the card says so"
+        "and then this command again. --limit makes fewer candidates; --no-review continues without people, and the "
+        "card says so"
     )
 
 
