@@ -60,26 +60,21 @@ class Desk(ABC):
 
     def open_item(self, request: dict[str, Any]) -> dict[str, Any]:
         """The item at `index`; without it, the first undecided item behind `after`, or else from the start."""
-        annotator, after = self.annotator(request), request.get("after")
+        annotator, after = self._annotator(request), request.get("after")
         if request.get("index") is not None:
-            return self.view(annotator, self.index(request))
-        return self.next(annotator, after if isinstance(after, int) else -1)
+            return self._view(annotator, self.index(request))
+        return self._next(annotator, after if isinstance(after, int) else -1)
 
     def undo(self, request: dict[str, Any]) -> dict[str, Any]:
         """Take back the annotator's last decision, and answer with its item."""
-        annotator = self.annotator(request)
+        annotator = self._annotator(request)
         entry = self.journal.undo(annotator)
         if entry is None:
             raise DataError("there is nothing to undo")
-        return self.view(annotator, self._index_of.get(entry.id, 0))
+        return self._view(annotator, self._index_of.get(entry.id, 0))
 
-    def annotator(self, request: dict[str, Any]) -> str:
-        """The name in a request.
-
-        Raises:
-            DataError: no name, or one of more than 40 characters or with unprintable ones.
-            UnknownNameError: not one of the annotators.
-        """
+    def _annotator(self, request: dict[str, Any]) -> str:
+        """The name in a request; raises `DataError` or `UnknownNameError`."""
         given = request.get("annotator")
         name = given.strip() if isinstance(given, str) else ""
         if not name or len(name) > _LONGEST_NAME or not name.isprintable():
@@ -95,22 +90,20 @@ class Desk(ABC):
             raise DataError(f"there are items 0 to {len(self._ids) - 1}, and {index!r} came")
         return index
 
-    def index_of_id(self, request: dict[str, Any]) -> int:
-        """The index of the item whose `id` is in a request; `DataError` where there is no such item."""
+    def _index_of_id(self, request: dict[str, Any]) -> int:
         id = request.get("id")
         if not isinstance(id, str) or id not in self._index_of:
             raise DataError(f"there is no item {id!r}; reload the page")
         return self._index_of[id]
 
-    def next(self, annotator: str, after: int) -> dict[str, Any]:
+    def _next(self, annotator: str, after: int) -> dict[str, Any]:
         """The next undecided item; where all are decided, the item `after`."""
         entries = self._entries(annotator)
         order = [*range(after + 1, len(self._ids)), *range(min(after + 1, len(self._ids)))]
         undecided = (index for index in order if not self._is_done(entries, index))
-        return self.view(annotator, next(undecided, max(after, 0)))
+        return self._view(annotator, next(undecided, max(after, 0)))
 
-    def view(self, annotator: str, index: int) -> dict[str, Any]:
-        """The view of an item."""
+    def _view(self, annotator: str, index: int) -> dict[str, Any]:
         entries = self._entries(annotator)
         done = [self._is_done(entries, each) for each in range(len(self._ids))]
         return {
@@ -141,12 +134,12 @@ class ReviewDesk(Desk):
         """Record ``{"annotator", "id", "decision", "text"}``, and answer with the next undecided item.
 
         Raises:
-            UnknownNameError, DataError, StorageError: see `decisions.decide`.
+            UnknownNameError, DataError, StorageError: see `decisions.decide`; or the request is invalid.
         """
-        annotator, index = self.annotator(request), self.index_of_id(request)
+        annotator, index = self._annotator(request), self._index_of_id(request)
         decision, text = str(request.get("decision")), str(request.get("text") or "")
         _decisions.decide(self.journal, self._candidates[index], annotator, decision, text)
-        return self.next(annotator, index)
+        return self._next(annotator, index)
 
     def image_of(self, index: int) -> str:
         """See `Desk`."""
@@ -204,7 +197,7 @@ class BoxDesk(Desk):
         Boxes are clipped to the image, and dropped where less than a pixel remains. `absent` says that the image does
         not show the phrase.
         """
-        annotator, index = self.annotator(request), self.index_of_id(request)
+        annotator, index = self._annotator(request), self._index_of_id(request)
         item, number = self._items[index], request.get("phrase")
         if not isinstance(number, int) or not 0 <= number < len(item.phrases):
             raise DataError(f"item {item.id!r} has {len(item.phrases)} phrases, and phrase {number!r} came")
@@ -214,7 +207,7 @@ class BoxDesk(Desk):
         decision = _boxes.ABSENT if request.get("absent") and not boxes else _boxes.DRAWN
         shown = item.phrases[number].text
         self.journal.decide(Entry("", annotator, item.id, decision, shown=shown, phrase=number, boxes=boxes))
-        return self.view(annotator, index)
+        return self._view(annotator, index)
 
     def image_of(self, index: int) -> str:
         """See `Desk`."""
