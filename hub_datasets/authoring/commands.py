@@ -12,7 +12,7 @@ from ..commands import DataDir, Options, parse_options
 
 app = typer.Typer()
 
-Columns = Annotated[
+PairColumns = Annotated[
     list[str] | None,
     typer.Option(
         "--column",
@@ -20,21 +20,28 @@ Columns = Annotated[
         help="A file's column of positive, negative, image, category or id; repeatable.",
     ),
 ]
-
+CaptionColumns = Annotated[
+    list[str] | None,
+    typer.Option("--column", metavar="OURS=THEIRS", help="A file's column of caption, image or id; repeatable."),
+]
+Predictions = Annotated[
+    list[Path] | None, typer.Option(help="A predictions file of a model that sees no image, such as vera; repeatable.")
+]
+Confidence = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
 Model = Annotated[
-    str | None, typer.Option(help="What the endpoint calls the model, or local:FOLDER for a checkpoint here.")
+    str | None, typer.Option(help="The endpoint's name of the model, or local:FOLDER for a checkpoint on this machine.")
 ]
 BaseUrl = Annotated[
     str | None, typer.Option(help="Address of an OpenAI-compatible endpoint, such as http://localhost:8000/v1.")
 ]
-KeyVariable = Annotated[str, typer.Option(help="The environment variable with the endpoint's key, if it wants one.")]
+KeyVariable = Annotated[str, typer.Option(help="Environment variable with the endpoint's API key, if it needs one.")]
+Rules = Annotated[bool, typer.Option("--rules", help="Make candidates by rule, without a model; also negate, shuffle.")]
 Lexicon = Annotated[str, typer.Option(help="Words for --rules: builtin, or wordnet (needs nltk).")]
-Limit = Annotated[int | None, typer.Option(help="Read so many captions at most.", min=1)]
-Each = Annotated[int, typer.Option(help="Candidates of each kind for a caption, at most.", min=1)]
-Concurrency = Annotated[int, typer.Option(help="Questions under way at once.", min=1)]
-PerMinute = Annotated[float | None, typer.Option(help="By default no limit.", min=0.1)]
-CaptionColumns = Annotated[
-    list[str] | None, typer.Option(metavar="OURS=THEIRS", help="Columns of caption, image, id; repeatable.")
+Limit = Annotated[int | None, typer.Option(help="Read at most so many captions.", min=1)]
+Each = Annotated[int, typer.Option(help="At most so many candidates of each kind for a caption.", min=1)]
+Concurrency = Annotated[int, typer.Option(help="Requests under way at once.", min=1)]
+PerMinute = Annotated[
+    float | None, typer.Option(help="At most so many requests a minute; by default no limit.", min=0.1)
 ]
 Split = Annotated[str | None, typer.Option(help="Split of a dataset on the Hub; by default test.")]
 
@@ -44,7 +51,7 @@ def audit(
     dataset: Annotated[
         str,
         typer.Argument(
-            help="A benchmark or a part of one, a folder that `vl-assay build` wrote, a file or folder of pairs "
+            help="A benchmark or a part of one, a folder written by `vl-assay build`, a file or folder of pairs "
             "(.json, .jsonl, .csv, .tsv, .parquet), or hf://datasets/OWNER/NAME."
         ),
     ],
@@ -52,31 +59,29 @@ def audit(
     out: Annotated[Path | None, typer.Option(help="Folder of the report; by default one in vl-assay-results.")] = None,
     data_dir: DataDir = None,
     option: Options = None,
-    column: Columns = None,
-    predictions: Annotated[
-        list[Path] | None,
-        typer.Option(help="A predictions file of a model that sees no image, such as vera; repeatable."),
-    ] = None,
+    column: PairColumns = None,
+    predictions: Predictions = None,
     normalised: Annotated[
-        bool, typer.Option("--normalise", help="Judge the captions after normalisation, too: how far does it help?")
+        bool, typer.Option("--normalise", help="Also audit the captions after normalisation, to see how much it helps.")
     ] = False,
     max_blind_accuracy: Annotated[
-        float | None, typer.Option(help="Exit with 1 where a scorer is right more often than this, such as 0.55.")
+        float | None, typer.Option(help="Exit with 1 if the accuracy of a scorer is higher, such as 0.55.")
     ] = None,
     card: Annotated[
-        Path | None, typer.Option(help="A README.md: the audit becomes a section of it, and audit.json beside it.")
+        Path | None, typer.Option(help="A README.md that gets the audit as a section; audit.json goes next to it.")
     ] = None,
-    confidence: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    confidence: Confidence = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of folds and resamples.")] = 0,
 ) -> None:
-    """Measure how much of a benchmark can be known without the image.
+    """Measure how well a benchmark can be solved without the image.
 
-    Two rules of form, and probes of form, words, characters, parts of speech and rarity, trained on other images;
-    blind models by their predictions; and pairs that are degenerate. Writes audit.json, audit.md and audit.html.
+    Scorers are two formatting rules; probes of formatting, words, characters, parts of speech and rarity, trained on
+    the captions of other images; and blind models, by their predictions. Degenerate pairs are counted, too. Writes
+    audit.json, audit.md and audit.html.
 
-    `--max-blind-accuracy` holds the accuracy over all pairs to the limit, and in each category the lower end of its
-    interval: a small category may lie above by chance. Probes learn from all categories together: name one, as in
-    sugarcrepe/swap_obj, to have them learn from that alone.
+    `--max-blind-accuracy` applies to the accuracy over all pairs and, in each category, to the lower end of its
+    interval, since a small category may exceed the limit by chance. Probes are trained on all categories together; to
+    train them on one category, name it, as in sugarcrepe/swap_obj.
 
     Examples: `vl-assay audit toy_scenes/itm` · `vl-assay audit sugarcrepe --data-dir sugarcrepe --normalise` ·
     `vl-assay audit pairs.csv --column positive=true --column negative=false --max-blind-accuracy 0.55` ·
@@ -105,59 +110,53 @@ def audit(
 def refine(
     dataset: Annotated[
         str,
-        typer.Argument(help="As for `vl-assay audit`: a benchmark or a part of one, a file, a folder, or the Hub's."),
+        typer.Argument(help="As for `vl-assay audit`: a benchmark or a part of one, a file, a folder, or the Hub."),
     ],
     *,
-    out: Annotated[Path, typer.Option(help="Folder for the pairs kept and the report.")],
+    out: Annotated[Path, typer.Option(help="Folder of the kept pairs and the report.")],
     scorer: Annotated[
         list[str] | None,
         typer.Option(
-            help="words or characters: a language model of the true captions of other images; repeatable. Both, where "
-            "neither a predictions file nor --learned is given."
+            help="words or characters: a language model of the positive captions of other images; repeatable. By "
+            "default both, unless there is --predictions or --learned."
         ),
     ] = None,
-    predictions: Annotated[
-        list[Path] | None,
-        typer.Option(help="A predictions file of a model that sees no image, such as vera; repeatable."),
-    ] = None,
-    learned: Annotated[
-        int, typer.Option(help="How many rounds of probes that are trained on the pairs; 0 for none.")
-    ] = 0,
-    grid: Annotated[int, typer.Option(help="Cells for each scorer over [-1, 1]; 2 balances signs alone.")] = 100,
+    predictions: Predictions = None,
+    learned: Annotated[int, typer.Option(help="Rounds with probes that are trained on the pairs; 0 for none.")] = 0,
+    grid: Annotated[int, typer.Option(help="Cells for each scorer over [-1, 1]; 2 balances only signs.")] = 100,
     cells: Annotated[
-        str, typer.Option(help="paper: (a, b] of the size of a gap; authors: as in their code.")
+        str, typer.Option(help="Borders of cells: paper, (a, b] of |gap|; authors, as in their code.")
     ] = "paper",
     scale: Annotated[
         str | None,
         typer.Option(
-            help="How gaps come into [-1, 1]: none, largest (divided by the largest), rank. By default none for "
+            help="Scaling of gaps into [-1, 1]: none, largest (divide by the largest), rank. By default none for "
             "predictions, largest for --scorer."
         ),
     ] = None,
     together: Annotated[
-        bool, typer.Option("--together", help="Balance all categories together, not each by itself.")
+        bool, typer.Option("--together", help="Balance all categories together, not each alone.")
     ] = False,
-    column: Columns = None,
+    column: PairColumns = None,
     data_dir: DataDir = None,
     option: Options = None,
-    confidence: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Which pairs of a cell are kept.")] = 0,
+    confidence: Confidence = 0.95,
+    seed: Annotated[int, typer.Option(help="Seed of the choice of pairs in a cell.")] = 0,
 ) -> None:
-    """Keep the pairs of a benchmark on which blind scorers are right as often as wrong.
+    """Filter a benchmark adversarially: keep pairs on which blind scorers are right as often as wrong.
 
-    Adversarial refinement, Algorithm 1 of SugarCrepe: pairs are put into cells by how far each scorer prefers the true
-    caption, and each cell keeps as many as its mirror image. Each scorer is then at 50 % in each category. The more
-    scorers, and the finer the grid, the fewer pairs are kept.
+    Algorithm 1 of SugarCrepe: pairs are sorted into cells by each scorer's preference for the positive caption, and
+    each cell keeps as many pairs as its mirror image. Each scorer then reaches 50 % in each category. More scorers and
+    a finer grid keep fewer pairs.
 
-    `--learned 3` then trains probes of formatting and of words on what is left, refines on the better one, and trains
-    them anew, three times at most; probes of characters, parts of speech and rarity show what remains.
+    `--learned 3` then trains probes of formatting and of words on the kept pairs, filters by the better one, and
+    repeats this at most three times; probes of characters, parts of speech and rarity show what remains.
 
-    Writes pairs.jsonl (any command reads it as a dataset), report.json, report.md and report.html.
+    Writes pairs.jsonl (which any command reads as a dataset), report.json, report.md and report.html.
 
-    Examples: `vl-assay refine sugarcrepe-unrefined-folder --out refined` ·
-    `vl-assay refine mine.jsonl --predictions vera.parquet --predictions grammar.parquet --cells authors --out refined`
-    ·
-    `vl-assay refine mine.csv --column positive=true --scorer words --learned 3 --out refined`
+    Examples: `vl-assay refine unrefined --out refined` · `vl-assay refine mine.jsonl --predictions vera.parquet
+    --predictions grammar.parquet --cells authors --out refined` · `vl-assay refine mine.csv --column positive=true
+    --scorer words --learned 3 --out refined`
     """
     from .audit.command import read_with_notes
     from .refine.refine import blind_scorers
@@ -198,30 +197,31 @@ def parse_columns(pairs: list[str] | None) -> dict[str, str]:
 def review(
     candidates: Annotated[
         Path,
-        typer.Argument(help="What `vl-assay generate` wrote: the file or its folder; with --boxes a file of items."),
+        typer.Argument(help="Candidates of `vl-assay generate`, the file or its folder; with --boxes a file of items."),
     ],
     *,
-    boxes: Annotated[bool, typer.Option("--boxes", help="Draw boxes for phrases, in place of judging.")] = False,
+    boxes: Annotated[
+        bool, typer.Option("--boxes", help="Draw boxes for phrases instead of judging candidates.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder of the journal; by default that of the candidates.")] = None,
     annotators: Annotated[str, typer.Option(metavar="A,B,…", help="Who may take part; by default anybody.")] = "",
     images: Annotated[
-        Path | None, typer.Option(help="Folder of the images, where it is another; none outside it is shown.")
+        Path | None,
+        typer.Option(help="Folder of the images, by default that of the candidates; none outside it is shown."),
     ] = None,
     image_model: Annotated[
-        str, typer.Option(help="What finds similar images: histogram (no weights), or an image-only checkpoint.")
+        str, typer.Option(help="Search for similar images by histogram (no weights), or by an image-only checkpoint.")
     ] = "histogram",
-    summary: Annotated[bool, typer.Option("--summary", help="Print how far annotators agree, and stop.")] = False,
-    export: Annotated[Path | None, typer.Option(help="Write what was decided to this .jsonl file, and stop.")] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to serve at; 0.0.0.0 for other machines to reach it.")
-    ] = "127.0.0.1",
+    summary: Annotated[bool, typer.Option("--summary", help="Print the agreement of annotators, and stop.")] = False,
+    export: Annotated[Path | None, typer.Option(help="Write the decisions to this .jsonl file, and stop.")] = None,
+    host: Annotated[str, typer.Option(help="Address to serve at; 0.0.0.0 makes it public.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to serve at.")] = 7861,
 ) -> None:
-    """Have people judge candidates, or draw boxes, in the browser.
+    """Judge candidates, or draw boxes, in the browser.
 
-    Each decision is on the disk before the page goes on, in DECISIONS.jsonl (BOXES.jsonl with --boxes) of `--out`:
-    ended or killed, the same command goes on where everybody was. `--export` writes every candidate with its decisions,
-    and beside it the kept pairs, NAME.pairs.jsonl: those that more than half of who judged them keep or fix.
+    Each decision is written to DECISIONS.jsonl in `--out` (BOXES.jsonl with --boxes) before the next item is shown:
+    after a kill the same command continues where everybody was. `--export` writes all candidates with their decisions,
+    and the kept pairs to NAME.pairs.jsonl: those that more than half of their annotators keep or fix.
 
     Items for boxes are JSON lines: `{"id": "1", "image": "1.jpg", "caption": "a cat on a mat", "phrases": [{"text":
     "a cat", "start": 0, "end": 5}]}`.
@@ -230,12 +230,13 @@ def review(
     `vl-assay review candidates --summary` · `vl-assay review candidates --export judged.jsonl` ·
     `vl-assay review items.jsonl --boxes --image-model facebook/dinov2-small`
     """
+    from ...metrics.common.documents import print_tables
     from .review.review import Review, serve
 
     names = [name.strip() for name in annotators.split(",") if name.strip()]
     opened = Review(candidates, out=out, images=images, boxes=boxes, annotators=names, image_model=image_model)
     if summary:
-        opened.summary()
+        print_tables(opened.agreement())
     if export is not None:
         typer.echo(opened.export(export))
     if summary or export is not None:
@@ -256,35 +257,34 @@ def generate(
     out: Annotated[Path, typer.Option(help="Folder of the run: candidates.jsonl, report.json, journal.jsonl.")],
     kind: Annotated[
         list[str] | None,
-        typer.Option(help="What to make: replace_obj, swap_att, positive_swap …; repeatable, by default all."),
+        typer.Option(help="Such as replace_obj, swap_att, positive_swap; repeatable, by default all."),
     ] = None,
     model: Model = None,
     base_url: BaseUrl = None,
     key_variable: KeyVariable = "VL_ASSAY_API_KEY",
-    plan: Annotated[bool, typer.Option("--plan", help="Say how many calls and tokens it takes, and stop.")] = False,
-    rules: Annotated[
-        bool, typer.Option("--rules", help="Make candidates by rule, without a model; also negate and shuffle.")
-    ] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Estimate calls and tokens, and stop.")] = False,
+    rules: Rules = False,
     lexicon: Lexicon = "builtin",
     limit: Limit = None,
     each: Each = 1,
-    tries: Annotated[int, typer.Option(help="How often a new concept is asked for until it can be used.", min=1)] = 3,
-    seed: Annotated[int, typer.Option(help="Of the choice of concepts, and of the model's sampling.")] = 0,
+    tries: Annotated[int, typer.Option(help="Attempts at a new concept until it can be used.", min=1)] = 3,
+    seed: Annotated[int, typer.Option(help="Seed of the choice of concepts and of the model's sampling.")] = 0,
     concurrency: Concurrency = 8,
     requests_per_minute: PerMinute = None,
-    timeout: Annotated[float, typer.Option(help="Seconds after which an answer is given up.", min=0.1)] = 120,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for an answer.", min=0.1)] = 120,
     column: CaptionColumns = None,
     split: Split = None,
     images: Annotated[
-        bool, typer.Option("--images", help="Copy the images to FOLDER/images, where `vl-assay review` shows them.")
+        bool, typer.Option("--images", help="Copy the images to OUT/images for `vl-assay review`.")
     ] = False,
     data_dir: DataDir = None,
 ) -> None:
     """Make hard negatives and hard positives of captions, by a language model or by rule.
 
-    Each kind follows its paper: to replace, a model locates concepts, thinks of a new one and puts it in; to swap, it
-    first says whether that is possible. Answers that are not a minimal change of their kind are left out and counted.
-    Every answer is kept in journal.jsonl as it comes: ended or killed, the same command goes on and pays nothing twice.
+    Each kind follows its paper: to replace, a model locates concepts, thinks of a new one and rewrites the caption; to
+    swap, it first decides whether that is possible. Answers that are not minimal changes of their kind are rejected and
+    counted. Every answer is written to journal.jsonl as it comes: after a kill the same command continues, and repeats
+    only the requests that were under way.
 
     Examples: `vl-assay generate captions.csv --model Qwen/Qwen2.5-7B-Instruct --base-url http://localhost:8000/v1
     --out made --plan` · `vl-assay generate photos --kind swap_obj --kind swap_att --model local:qwen --out made
@@ -318,12 +318,12 @@ def new_benchmark(
         ),
     ],
     *,
-    work: Annotated[Path, typer.Option(help="Folder of the stages; the same command again goes on there.")],
-    plan: Annotated[bool, typer.Option("--plan", help="Show what is done and what is not, and stop.")] = False,
+    work: Annotated[Path, typer.Option(help="Folder of the stages; the same command continues there.")],
+    plan: Annotated[bool, typer.Option("--plan", help="Show the progress of the stages, and stop.")] = False,
     kind: Annotated[
         list[str] | None, typer.Option(help="Such as replace_obj; repeatable, by default SugarCrepe's seven.")
     ] = None,
-    rules: Annotated[bool, typer.Option("--rules", help="Make candidates by rule, without a model.")] = False,
+    rules: Rules = False,
     lexicon: Lexicon = "builtin",
     model: Model = None,
     base_url: BaseUrl = None,
@@ -335,41 +335,41 @@ def new_benchmark(
     column: CaptionColumns = None,
     split: Split = None,
     data_dir: DataDir = None,
-    no_review: Annotated[bool, typer.Option("--no-review", help="Go on without people; the card says so.")] = False,
+    no_review: Annotated[bool, typer.Option("--no-review", help="Continue without people; the card says so.")] = False,
     annotators: Annotated[
-        str, typer.Option(metavar="A,B,…", help="Who judges all candidates; by default one person, anybody, each.")
+        str, typer.Option(metavar="A,B,…", help="Who judges every candidate; by default anybody, once.")
     ] = "",
     scorer: Annotated[
         list[str] | None,
-        typer.Option(help="words or characters: refine on a language model of that unit as well; repeatable."),
+        typer.Option(help="words or characters: also refine on a language model of these; repeatable."),
     ] = None,
     learned: Annotated[int, typer.Option(help="Rounds of learned probes to refine on; 0 for none.", min=0)] = 3,
     grid: Annotated[int, typer.Option(help="Cells for each --scorer over [-1, 1].", min=1)] = 100,
     max_blind_accuracy: Annotated[
-        float, typer.Option(help="Build nothing, and exit with 1, where the final audit finds more than this.")
+        float, typer.Option(help="If the final audit finds more, build nothing and exit with 1.")
     ] = 0.55,
-    licence: Annotated[str | None, typer.Option(help="Under which it may be passed on, such as cc0-1.0.")] = None,
-    copy_images: Annotated[bool, typer.Option("--copy-images", help="Pass the images on as well.")] = False,
+    licence: Annotated[str | None, typer.Option(help="Licence of captions and images, such as cc0-1.0.")] = None,
+    copy_images: Annotated[bool, typer.Option("--copy-images", help="Include the images.")] = False,
     into: Annotated[
-        Path | None, typer.Option(help="Folder that takes the benchmark's, such as hub_datasets; by default --work.")
+        Path | None, typer.Option(help="Parent of the benchmark's folder, such as hub_datasets; by default --work.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of all that chance has a part in.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.", min=0)] = 0,
 ) -> None:
     """Make a benchmark of captions with images: generate, review, audit, refine, audit again, build.
 
-    Each stage writes a folder of its own in `--work`. The same command again goes on with the first that is not done,
-    or whose options or inputs changed. After `generate` it rests until people have judged the candidates, and says how;
-    `--no-review` goes on without. The final audit has to pass, or nothing is built.
+    Each stage writes its own folder in `--work`. The same command continues with the first stage that is not finished,
+    or whose options or inputs changed. After `generate` it prints how to review, and stops until people have judged
+    the candidates; `--no-review` skips this. If the final audit fails, nothing is built.
 
     The result is a folder NAME with builder.py, benchmark.py and README.md, in `--work` or `--into`, and the dataset
-    repository WORK/repository for `vl-assay publish`, which has images only with `--copy-images`. In `hub_datasets`
-    the benchmark is found by its name: `vl-assay run demo-clip NAME --data-dir WORK/captions/images`.
+    repository WORK/repository for `vl-assay publish`, which includes images only with `--copy-images`. A benchmark in
+    `hub_datasets` is found by its name: `vl-assay run demo-clip NAME --data-dir WORK/captions/images`.
 
     Examples: `vl-assay new-benchmark photos_swapped photos --work work --model Qwen/Qwen2.5-7B-Instruct --base-url
     http://localhost:8000/v1 --annotators ana,ben` · `vl-assay new-benchmark toy_rules toy_scenes/itm --work work
     --rules --no-review --licence cc0-1.0 --copy-images`
     """
-    from .generate.generate import NEGATIVE_KINDS
+    from .generate.checks import NEGATIVE_KINDS
     from .pipeline.new_benchmark import Settings, make_benchmark
 
     settings = Settings(

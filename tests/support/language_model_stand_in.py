@@ -120,16 +120,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def completion(model, text, usage):
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
     usage = {"prompt_tokens": 100, "completion_tokens": 10} | usage
-    return {
-        "id": "1",
-        "object": "chat.completion",
-        "created": 0,
-        "model": model,
-        "system_fingerprint": "",
-        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
-        "usage": usage | {"total_tokens": sum(usage.values())},
-    }
+    return {"id": "1", "object": "chat.completion", "created": 0, "model": model, "choices": [choice], "usage": usage}
 
 
 def read_request(request):

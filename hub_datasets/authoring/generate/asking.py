@@ -1,45 +1,40 @@
-"""Asking a language model so that no answer is paid for twice: a journal, a rate limit, and patience."""
+"""Asking a language model: a journal of all answers, retries, a rate limit, and an end to hopeless runs."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import random
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ....metrics.common.errors import DataError, ModelError, StorageError
-from ....metrics.common.storage import append_line
+from ....metrics.common.errors import ModelError
+from ..data.journal import Journal
 from .checks import Rejected
 from .endpoint import Completion, LanguageModel, Refused, Unanswered
 from .prompts import Messages
 
 JOURNAL_FILE = "journal.jsonl"
-_TRIES = 6
-# Seconds after a first failure; they double from try to try and differ by chance.
-_FIRST_WAIT = 1.0
-_LONGEST_WAIT = 60.0
-# An endpoint that asks for more is not waited for: the same command goes on later.
-_MOST_ASKED_WAIT = 300.0
-# So many questions in a row without an answer, each tried to the end, and the endpoint counts as gone; so many that
-# are refused, and it counts as one that wants to be asked otherwise.
+TRIES = 6
+# Seconds, before a random part is taken; the wait doubles from try to try.
+FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
+# A run whose endpoint asks for a longer pause ends.
+_LONGEST_RETRY_AFTER = 300.0
+# The run ends after so many questions in a row without an answer, or with a refusal.
 _MOST_FAILURES = 5
 _MOST_REFUSALS = 20
 
 
 class Stopped(Exception):
-    """The run is being ended; nothing more is asked."""
+    """The run is ending; nothing more is asked."""
 
 
 class Question(NamedTuple):
-    """What a model is asked; `attempt` numbers the times that a step of chance is tried anew."""
+    """A request to a model; `attempt` numbers repeated requests for another random answer."""
 
     messages: Messages
     temperature: float
@@ -48,14 +43,14 @@ class Question(NamedTuple):
     attempt: int = 0
 
     def key(self, model: str) -> str:
-        """What tells the question to a model from all others."""
+        """Identifies the question to a model."""
         parts = [model, self.messages, self.temperature, self.seed, self.attempt]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass
 class Usage:
-    """What a run has asked for: calls that were answered, their tokens, and answers that were there already."""
+    """What a run has requested: answered calls and their tokens, and answers that the journal already had."""
 
     calls: int = 0
     prompt_tokens: int = 0
@@ -63,165 +58,79 @@ class Usage:
     reused: int = 0
 
 
-class Journal:
-    """Every question with its answer or error, in a file of JSON lines that only grows.
-
-    A line is on the disk before its answer is used, so a kill loses the answers under way and no other. A torn last
-    line is cut off when the file is opened.
-
-    Args:
-        path: the file; it need not be there.
+def read_answers(path: Path) -> tuple[Journal[tuple[str, Completion | None]], dict[str, Completion]]:
+    """The journal of a run, with an entry for each question and error, and its answers by key; it may not exist yet.
 
     Raises:
-        DataError: a line is not the journal's.
-        StorageError: the file cannot be written.
+        DataError: an invalid line.
+        StorageError: the file cannot be read.
     """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._answers: dict[str, Completion] = {}
-        with _told(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if path.exists():
-                self._load()
-            path.open("ab").close()
-
-    def __len__(self) -> int:
-        return len(self._answers)
-
-    def find(self, key: str) -> Completion | None:
-        """The answer to the question with that key."""
-        return self._answers.get(key)
-
-    def add(self, key: str, model: str, question: Question, outcome: Completion | Exception) -> None:
-        """Write down what came of a question, and wait until it is on the disk.
-
-        Raises:
-            StorageError: it cannot be written.
-        """
-        line: dict[str, Any] = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "key": key, "model": model}
-        line |= question._asdict()
-        is_answer = isinstance(outcome, Completion)
-        line |= {"answer": outcome._asdict()} if is_answer else {"error": f"{type(outcome).__name__}: {outcome}"}
-        with self._lock, _told(self._path):
-            append_line(self._path, json.dumps(line).encode() + b"\n")
-            if is_answer:
-                self._answers[key] = outcome
-
-    def _load(self) -> None:
-        """Read the answers, and cut off a last line without its end."""
-        whole = 0
-        with self._path.open("rb+") as file:
-            for number, line in enumerate(file, 1):
-                if not line.endswith(b"\n"):
-                    file.truncate(whole)
-                    break
-                whole += len(line)
-                try:
-                    entry = json.loads(line)
-                    if "answer" in entry:
-                        self._answers[entry["key"]] = Completion(**entry["answer"])
-                except (ValueError, TypeError, KeyError) as error:
-                    raise DataError(
-                        f"{self._path}: line {number} is none of a journal's ({error}); remove the line, whose answer "
-                        "is then asked for again"
-                    ) from error
+    journal = Journal(path, _parse)
+    return journal, {key: answer for key, answer in journal.entries() if answer is not None}
 
 
-def count_answers(path: Path) -> int:
-    """How many answers the journal at a path has, which need not be there and is left as it is; torn ones count not."""
-    if not path.exists():
-        return 0
-    with _told(path), path.open("rb") as file:
-        return sum(line.endswith(b"\n") and b'"answer": {' in line for line in file)
-
-
-class Limiter:
-    """Spaces out questions evenly, and holds all of them back when the endpoint asks for a pause.
-
-    Args:
-        per_minute: how many questions a minute may have; None for no limit.
-        stopping: ends every wait.
-    """
-
-    def __init__(self, per_minute: float | None, stopping: threading.Event) -> None:
-        self._interval = 60 / per_minute if per_minute else 0.0
-        self._stopping = stopping
-        self._lock = threading.Lock()
-        self._next = 0.0
-
-    def wait(self) -> None:
-        """Return when the next question may be asked.
-
-        Raises:
-            Stopped: the run is being ended.
-        """
-        with self._lock:
-            now = time.monotonic()
-            turn = max(now, self._next)
-            self._next = turn + self._interval
-        self.sleep(turn - now)
-
-    def pause(self, seconds: float) -> None:
-        """Let no question through for so long."""
-        with self._lock:
-            self._next = max(self._next, time.monotonic() + seconds)
-
-    def sleep(self, seconds: float) -> None:
-        """Wait, unless the run is being ended."""
-        if self._stopping.wait(seconds) if seconds > 0 else self._stopping.is_set():
-            raise Stopped
+def _parse(row: Any) -> tuple[str, Completion | None]:
+    return row["key"], Completion(**row["answer"]) if "answer" in row else None
 
 
 class Asker:
-    """Asks a model, from any number of threads at once; equal questions under way are asked once.
+    """Asks a model, from any number of threads; a question that is already under way is not asked twice.
 
     Args:
-        model: what answers.
-        journal: what was answered before.
-        per_minute: the rate limit.
+        model: the model.
+        path: the file of the journal.
+        per_minute: at most so many questions a minute; None for no limit.
+        first_wait: seconds before the first retry, at most; later ones wait longer.
     """
 
-    def __init__(self, model: LanguageModel, journal: Journal, *, per_minute: float | None = None) -> None:
-        self._model, self._journal = model, journal
+    def __init__(
+        self, model: LanguageModel, path: Path, *, per_minute: float | None = None, first_wait: float | None = None
+    ) -> None:
+        try:
+            import tenacity
+        except ModuleNotFoundError as error:
+            raise ModelError(f"asking a model needs {error.name}: pip install 'vl-assay[authoring]'") from error
+        self._model = model
+        self._journal, self._answers = read_answers(path)
+        self._interval = 60 / per_minute if per_minute else 0.0
+        self._next = 0.0
         self._stopping = threading.Event()
-        self._limiter = Limiter(per_minute, self._stopping)
         self._lock = threading.Lock()
         self._under_way: dict[str, Future[Completion]] = {}
         self._failures = 0
-        self._rng = random.Random(0)
+        self._retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(Unanswered),
+            stop=tenacity.stop_after_attempt(TRIES),
+            wait=tenacity.wait_exception(lambda error: getattr(error, "wait", 0.0))
+            + tenacity.wait_random_exponential(FIRST_WAIT if first_wait is None else first_wait, LONGEST_WAIT),
+            sleep=self._sleep,
+            reraise=True,
+        )
         self.usage = Usage()
-        # What ended the run, if anything did; whoever asks after that is told `Stopped`.
+        # The error that ended the run; later questions raise `Stopped`.
         self.failure: BaseException | None = None
 
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self._model.name
-
     def stop(self) -> None:
-        """Ask nothing more; answers under way still come in."""
+        """Ask nothing more; answers under way are still recorded."""
         self._stopping.set()
 
     def ask(self, question: Question) -> str:
-        """The answer's text, from the journal where it has been given.
+        """The text of the answer, from the journal where it has one.
 
         Raises:
-            Rejected: the endpoint gives no answer to this question, or refuses to.
-            ModelError: the endpoint answers no question.
+            Rejected: this question has no answer, or is refused.
+            ModelError: no question is answered.
             StorageError: the journal cannot be written.
-            Stopped: the run is being ended.
+            Stopped: the run is ending.
         """
         key = question.key(self._model.name)
         with self._lock:
-            answered = self._journal.find(key)
-            if answered is not None:
+            if key in self._answers:
                 self.usage.reused += 1
-                return answered.text
-            mine = key not in self._under_way
+                return self._answers[key].text
+            is_new = key not in self._under_way
             future = self._under_way.setdefault(key, Future())
-        if mine:
+        if is_new:
             try:
                 future.set_result(self._ask(key, question))
             except BaseException as error:
@@ -236,58 +145,46 @@ class Asker:
 
     def _ask(self, key: str, question: Question) -> Completion:
         try:
-            answer = self._try(key, question)
+            answer = self._retrying(self._attempt, key, question)
         except (Unanswered, Refused) as error:
+            is_refused = isinstance(error, Refused)
             with self._lock:
                 self._failures += 1
                 failures = self._failures
-            if failures >= (_MOST_REFUSALS if isinstance(error, Refused) else _MOST_FAILURES):
+            if failures >= (_MOST_REFUSALS if is_refused else _MOST_FAILURES):
                 raise ModelError(
-                    f"the last {failures} questions to {self.name} had no answer; the last for this reason: {error}. "
-                    "What was answered is kept: run the same command to go on"
+                    f"the last {failures} questions to {self._model.name} had no answer; the last error: {error}. "
+                    "Answers are kept: run the same command to continue"
                 ) from error
-            raise Rejected("refused" if isinstance(error, Refused) else "no answer", str(error)) from error
+            raise Rejected("refused" if is_refused else "no answer", str(error)) from error
         with self._lock:
             self._failures = 0
+            self._answers[key] = answer
             self.usage.calls += 1
             self.usage.prompt_tokens += answer.prompt_tokens
             self.usage.completion_tokens += answer.completion_tokens
         return answer
 
-    def _try(self, key: str, question: Question) -> Completion:
-        for number in range(_TRIES):
-            self._limiter.wait()
-            try:
-                answer = self._model.complete(
-                    question.messages, question.temperature, question.max_tokens, question.seed
-                )
-            except (Unanswered, Refused) as error:
-                self._journal.add(key, self.name, question, error)
-                if isinstance(error, Refused) or number == _TRIES - 1:
-                    raise
-                self._wait(number, error)
-            else:
-                self._journal.add(key, self.name, question, answer)
-                return answer
-        raise AssertionError("the last try returns or raises")
+    def _attempt(self, key: str, question: Question) -> Completion:
+        with self._lock:
+            now = time.monotonic()
+            turn = max(now, self._next)
+            self._next = turn + self._interval
+        self._sleep(turn - now)
+        row = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "key": key, "model": self._model.name}
+        row |= question._asdict()
+        try:
+            answer = self._model.complete(question.messages, question.temperature, question.max_tokens, question.seed)
+        except (Unanswered, Refused) as error:
+            self._journal.append(row | {"error": f"{type(error).__name__}: {error}"})
+            if isinstance(error, Unanswered) and error.wait > _LONGEST_RETRY_AFTER:
+                raise ModelError(
+                    f"{self._model.name} asks to wait for {error.wait:.0f} seconds; run the same command after that"
+                ) from error
+            raise
+        self._journal.append(row | {"answer": answer._asdict()})
+        return answer
 
-    def _wait(self, number: int, error: Unanswered) -> None:
-        if error.wait > _MOST_ASKED_WAIT:
-            raise ModelError(
-                f"{self.name} asks to wait for {error.wait:.0f} seconds; run the same command after that to go on"
-            ) from error
-        if error.wait:
-            self._limiter.pause(error.wait)
-        else:
-            self._limiter.sleep(min(_LONGEST_WAIT, _FIRST_WAIT * 2**number) * self._rng.uniform(0.5, 1))
-
-
-@contextmanager
-def _told(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            f"cannot write {path}: {error.strerror or error}. What was answered before is intact: free some space or "
-            "name another folder, and run the same command again"
-        ) from error
+    def _sleep(self, seconds: float) -> None:
+        if self._stopping.wait(seconds):
+            raise Stopped

@@ -1,12 +1,12 @@
-"""Is a candidate a minimal change of its caption, and of the kind that was asked for? And its dress made the caption's.
+"""Validation of candidates: minimal changes of their captions, of the right kind, with the captions' formatting.
 
-Words are compared without their case. Articles, pronouns, numbers of nouns and verbs and forms of "be" may
-follow a change (an umbrella, her hand, two dogs are), and a caption's own final stop, capital and white space are kept
-to the letter, so that none of these tells a candidate from a caption: released SugarCrepe can be hacked by just that.
-For the same reason an article has to fit its word ("an elephant").
+Words are compared without case. Articles, pronouns, numbers of nouns and verbs and forms of "be" may follow a change
+(an umbrella, her hand, two dogs are). The caption's final stop, first capital and white space are kept exactly, and
+articles have to fit ("an elephant"), so that formatting does not tell candidates from captions, as it does in the
+released SugarCrepe.
 
-Of the hard negatives that people let pass into SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), the
-checks let pass, without knowing which concept was to be changed:
+Of SugarCrepe's hard negatives (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), which people have validated, these
+pass the checks without knowing which concept was to be changed:
 
     replace_obj 97.6%   replace_att 98.1%   replace_rel 96.7%   swap_obj 82.0%   swap_att 77.0%   add_obj 83.7%
     add_att 96.5%
@@ -44,7 +44,7 @@ REASONS = (
 )
 
 _WORD = re.compile(r"['’]s\b|\w+(?:-\w+|['’](?!s\b)\w+)*|[^\w\s]", re.IGNORECASE)
-# What may follow a change, and how many of these words may be lost and gained in all ("a" for "an" is one of each).
+# Words that may follow a change, and how many of them may be lost and gained ("a" for "an" counts as two).
 _BE = ("is", "are", "was", "were")
 _PRONOUNS = ("he", "she", "it", "they", "him", "her", "them", "his", "its", "their")
 _FOLLOWING = frozenset(["a", "an", "the", *_BE, *_PRONOUNS])
@@ -52,17 +52,17 @@ _MOST_FOLLOWING = 6
 _STOPS = (".", "!", "?")
 _JOINTS = (["and"], ["or"], [","], [",", "and"])
 _MOST_CONCEPT_WORDS = 6
-# Words that a candidate may have beyond those of the new concept: "a dog" becomes "a dog lying next to a cat".
+# Words allowed in addition to the new concept: "a dog" becomes "a dog lying next to a cat".
 _SLACK = {"replace": 2, "add_obj": 6, "add_att": 3, "positive_replace": 4}
 _MOST_NEW_WORDS = 10
 
 
 class Rejected(Exception):
-    """A candidate that is left out.
+    """A rejected candidate.
 
     Args:
-        reason: one of `REASONS`, by which they are counted.
-        why: what exactly was wrong.
+        reason: one of `REASONS`.
+        why: the details.
     """
 
     def __init__(self, reason: str, why: str = "") -> None:
@@ -74,8 +74,8 @@ class Words(NamedTuple):
     """A text as words, without final stops.
 
     Attributes:
-        text: as it came.
-        spans: of each word or sign, its first character and the one after its last.
+        text: the text.
+        spans: start and end of each word or sign.
         lower: the words in lower case.
     """
 
@@ -85,7 +85,7 @@ class Words(NamedTuple):
 
     @property
     def content(self) -> list[str]:
-        """The words that a change is judged by, without the s of the plural and of verbs: three cats sit."""
+        """The words that are compared, without the s of plurals and verbs, articles, pronouns and forms of "be"."""
         return [_stem(word) for word in self.lower if word not in _FOLLOWING]
 
 
@@ -102,16 +102,16 @@ def split(text: str) -> Words:
 
 
 def check(kind: str, caption: str, candidate: str, old: Sequence[str] = (), new: str = "") -> None:
-    """Whether a candidate is a minimal change of the kind.
+    """Validate that a candidate is a minimal change of the kind.
 
     Args:
-        kind: one of `KINDS`: ``replace_…`` and ``positive_replace`` change one concept; ``swap_…`` let two stretches of
-            the caption change places; ``positive_swap`` does so around "and", "or" or a comma, where the meaning stays,
-            which the other two must not; ``add_…`` keep all of the caption and insert something in one place.
-        caption: the true caption.
-        candidate: what was made of it.
-        old: what was to be changed: the concept of a replacement, the two of a swap. Without it any will do.
-        new: the concept that was to be put in.
+        kind: one of `KINDS`: ``replace_…`` and ``positive_replace`` change one concept; ``swap_…`` exchange two parts
+            of the caption; ``positive_swap`` does so around "and", "or" or a comma, where the meaning stays the same,
+            which the other two must not; ``add_…`` keep the whole caption and insert something in one place.
+        caption: the caption.
+        candidate: the candidate.
+        old: the concept to replace, or the two to exchange; any if empty.
+        new: the new concept; any if empty.
 
     Raises:
         Rejected: too long, control characters, same as the caption, wrong kind, not minimal, wrong article ("a" or "an"
@@ -138,11 +138,10 @@ def check(kind: str, caption: str, candidate: str, old: Sequence[str] = (), new:
 
 
 def conform(caption: str, candidate: str) -> str:
-    """The candidate in the dress of its caption.
+    """The candidate with its caption's formatting.
 
-    What both share at the beginning and at the end is taken from the caption to the letter, with its outer white space
-    and its final stop or want of one; runs of white space in the rest become one space, and its first letter has the
-    caption's case.
+    The words that both share at the beginning and end are copied from the caption, with its outer white space and its
+    final stop, if any. In the rest white space is normalised, and the first letter gets the caption's case.
 
     >>> conform(" a cat on a  mat. ", "A dog on a mat")
     ' a dog on a  mat. '
@@ -161,7 +160,7 @@ def conform(caption: str, candidate: str) -> str:
     ]
     text = re.sub(r"\s+", " ", middle.strip())
     text = text if first else _with_case_of(caption[start:], text)
-    # The white space beside the changed words is the caption's own, too.
+    # The white space around the changed words is the caption's, too.
     rest, begun = caption[len(head) :], caption[: len(caption) - len(tail)]
     if first and middle[:1].isspace():
         text = (rest[: len(rest) - len(rest.lstrip())] or " ") + text
@@ -174,28 +173,28 @@ def check_concept(caption: str, old: str, new: str) -> str:
     """A new concept, cleaned.
 
     Raises:
-        Rejected: it is empty, long, no plain words, the old one, or already in the caption.
+        Rejected: it is empty, too long, not plain words, the old one, or already in the caption.
     """
     check_signs(new)
     new = " ".join(new.split())
     words = split(new)
     if not words.content or not re.fullmatch(r"[\w' ’-]+", new):
-        raise Rejected("missing field", f"{new[:40]!r} is no concept")
+        raise Rejected("missing field", f"{new[:40]!r} is not a concept")
     if len(words.lower) > _MOST_CONCEPT_WORDS:
-        raise Rejected("too long", f"{new[:40]!r} is no single concept")
+        raise Rejected("too long", f"{new[:40]!r} is not a single concept")
     if words.content == split(old).content or list(find(split(caption).content, words.content)):
         raise Rejected("same as the caption", f"{new!r} is in it already")
     return new
 
 
 def locatable(caption: str, concepts: Sequence[str], part: str) -> list[str]:
-    """Those of the concepts that are in the caption and of the kind asked for, without repetitions.
+    """The concepts that occur in the caption and are of the right part of speech, deduplicated.
 
     Args:
-        caption: the text.
-        concepts: words or phrases that may be in it.
-        part: ``"obj"``, ``"att"`` or ``"rel"``: a noun, an attribute, a preposition or a verb must be in the concept,
-            as the plain tagger of `tagging` has it.
+        caption: the caption.
+        concepts: words or phrases.
+        part: ``"obj"``, ``"att"`` or ``"rel"``: a concept must have a noun, an attribute, or a preposition or verb,
+            according to the plain tagger of `tagging`.
     """
     [tagged] = tag([caption], "plain")
     before = split(caption)
@@ -212,7 +211,7 @@ def locatable(caption: str, concepts: Sequence[str], part: str) -> list[str]:
 
 
 def find(words: Sequence[str], part: Sequence[str]) -> Iterator[int]:
-    """The places where a part begins among words.
+    """The indices at which a part occurs in words.
 
     >>> list(find(["a", "b", "a"], ["a"]))
     [0, 2]
@@ -234,7 +233,7 @@ def _is_part(part: str, tagged: Tagged, start: int, end: int) -> bool:
         return True
     if part != "att" or not inside or tagged.tags[inside[-1]] != "NN":
         return False
-    # The tagger takes a word that it does not know for a noun. One before a noun, or after "is", is an attribute.
+    # The tagger takes unknown words for nouns. One before a noun, or after "is", is an attribute.
     before, following = tagged.words[: inside[0]][-1:], tagged.tags[inside[-1] + 1 :][:1]
     return (bool(before) and before[0].lower() in _BE) or (bool(following) and following[0].startswith("NN"))
 
@@ -246,13 +245,13 @@ def _check_text(caption: str, candidate: str) -> None:
 
 
 def check_signs(text: str) -> None:
-    """Raise `Rejected` where a text has control characters, or half a character."""
+    """Raise `Rejected` for control characters and lone surrogates."""
     if bad := [sign for sign in text if unicodedata.category(sign).startswith("C") and sign not in "\n\r\t"]:
         raise Rejected("control characters", f"U+{ord(bad[0]):04X}")
 
 
 def _shared(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
-    """How many words two lists share at the beginning, and then at the end."""
+    """The numbers of words that two lists share at the beginning, and then at the end."""
     shortest = min(len(before), len(after))
     first = next((i for i in range(shortest) if before[i] != after[i]), shortest)
     last = next((i for i in range(shortest - first) if before[-1 - i] != after[-1 - i]), shortest - first)
@@ -265,7 +264,7 @@ def _is_subsequence(part: Sequence[str], words: Sequence[str]) -> bool:
 
 
 def _check_replaced(form: str, before: list[str], after: list[str], old: Sequence[str], new: str) -> None:
-    # A synonym may be longer by a word, and be true all the same: left of, to the left of.
+    # A synonym may only add words: left of, to the left of.
     longer = form == "positive_replace" and bool(old)
     if not longer and (_is_subsequence(before, after) or _is_subsequence(after, before)):
         raise Rejected("wrong kind", "words were added or left out, none replaced")
@@ -292,13 +291,13 @@ def _check_filler(form: str, filler: list[str], concept: list[str], new: str) ->
 
 
 def _check_taken(wanted: list[str], filler: list[str]) -> None:
-    """The new concept has to be there, in whatever form: stand, standing."""
+    """Reject a change without the new concept in some form: stand, standing."""
     if wanted and not any(word[:3] == each[:3] for word in wanted for each in filler):
         raise Rejected("wrong kind", f"{' '.join(wanted)!r} was to be put in, {' '.join(filler)!r} was")
 
 
 def _check_added(kind: str, before: list[str], after: list[str], new: str) -> None:
-    # A list may be joined anew: a cat and a dog; a cat, a dog and a bird.
+    # An enumeration may be joined differently: a cat and a dog; a cat, a dog and a bird.
     before, after = ([word for word in words if word not in (",", "and")] for words in (before, after))
     if len(after) <= len(before) or not _is_subsequence(before, after):
         raise Rejected("wrong kind", "the caption's words are not all there in their order")
@@ -317,9 +316,9 @@ def _check_swap(kind: str, before: list[str], after: list[str], old: Sequence[st
         raise Rejected("wrong kind", "other words than the caption's came")
     exchanged = next(_exchanges(before, after, pairs), None)
     if exchanged is None:
-        raise Rejected("not minimal", "more than two stretches of the caption changed places")
+        raise Rejected("not minimal", "more than two parts of the caption were exchanged")
     left, between, right = exchanged
-    # Nor do two neighbouring attributes of one thing say something else in another order: a big red ball.
+    # Neighbouring attributes mean the same in another order: a big red ball.
     neighbours = kind == "swap_att" and not between and len(left) == len(right) == 1
     if (between in _JOINTS or neighbours) != (kind == "positive_swap"):
         raise Rejected("wrong kind", f"exchanged around {' '.join(between) or 'nothing'!r}")
@@ -328,7 +327,7 @@ def _check_swap(kind: str, before: list[str], after: list[str], old: Sequence[st
 def _exchanges(
     before: list[str], after: list[str], pairs: Sequence[tuple[list[str], list[str]]]
 ) -> Iterator[tuple[list[str], list[str], list[str]]]:
-    """Two stretches whose exchange makes one list of words the other, and what is between: those given, then any."""
+    """Two parts whose exchange makes one list of words the other, and the words between: the given ones, then any."""
     for left, right in [*pairs, *((right, left) for left, right in pairs)]:
         for i in find(before, left):
             for j in find(before, right):
@@ -351,7 +350,7 @@ def _stem(word: str) -> str:
 
 
 def _with_case_of(caption: str, text: str) -> str:
-    """A text whose first letter has the caption's case, unless its first word has more capitals."""
+    """The text with the caption's case in its first letter, unless its first word has other capitals."""
     match = re.match(r"\W*(\w)([\w'’-]*)", text)
     model = re.search(r"[^\W\d_]", caption)
     if not match or not model or match[2] != match[2].lower():

@@ -1,16 +1,18 @@
-"""The command `generate`: what it does with its options, and what it prints."""
+"""The command `generate`: its options, and what it prints."""
 
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ....metrics.common.documents import Part, print_tables, simple_table
 from ....metrics.common.errors import ModelError, VLAssayError
 from ..data.candidates import CANDIDATES_FILE
 from ..data.sources import read_captions
-from .asking import JOURNAL_FILE, count_answers
+from .asking import JOURNAL_FILE, read_answers
 from .checks import REASONS
 from .endpoint import open_model
 from .generate import KINDS, REPORT_FILE, Estimate, Report, generate, generate_by_rule, plan
@@ -30,27 +32,26 @@ def make_candidates(
     options: Mapping[str, Any],
     asking: Mapping[str, Any],
 ) -> None:
-    """Read captions, make candidates of them or only plan it, and print what came of it.
+    """Read captions, make candidates of them or only estimate the cost, and print the result.
 
     Args:
-        source, reading, with_images: what `read_captions` is called with; images go to ``out/images``.
-        out, kinds, options: for `generate` and `generate_by_rule`; kinds None stands for all.
-        rules: the lexicon where candidates are made by rule, else None.
-        model, endpoint: what `open_model` is called with.
-        only_plan: ask nothing, and say what would be asked.
+        source, reading, with_images: arguments of `read_captions`; images are copied to ``out/images``.
+        out, kinds, options: arguments of `generate` and `generate_by_rule`; None means all kinds.
+        rules: the lexicon for candidates made by rule; None for a model.
+        model, endpoint: arguments of `open_model`.
+        only_plan: ask nothing, and print the estimate.
         asking: further arguments of `generate`.
     """
     if rules is not None and (model or only_plan):
-        raise VLAssayError("--rules makes candidates without a model and takes no calls; leave out --model and --plan")
+        raise VLAssayError("--rules makes no requests; leave out --model and --plan")
     if rules is None and model is None and not only_plan:
-        raise VLAssayError("no model came; give --model (and --base-url), or --rules for candidates made by rule")
-    # Before anything is read, so that a wrong address is told at once.
+        raise VLAssayError("give --model (and --base-url), or --rules for candidates made by rule")
+    # First, so that a wrong address is reported before anything is read.
     opened = None if model is None or only_plan else open_model(model, **endpoint)
     captions = read_captions(source, **reading, images=out / "images" if with_images and not only_plan else None)
     chosen = list(kinds or KINDS)
     if only_plan:
-        estimate = plan(captions, chosen, each=options["each"], tries=asking["tries"])
-        print_plan(estimate, len(captions), count_answers(out / JOURNAL_FILE))
+        print_plan(plan(captions, chosen, each=options["each"], tries=asking["tries"]), len(captions), out)
         return
     if opened is None:
         report = generate_by_rule(captions, out, chosen, **options, lexicon=rules or "builtin")
@@ -58,60 +59,52 @@ def make_candidates(
         report = generate(captions, opened, out, chosen, **options, **asking)
     print_report(report)
     made = report.made.total()
-    review = f"; judge them with `vl-assay review {shlex.quote(str(out))}`" if made else ""
+    review = f"; review them with `vl-assay review {shlex.quote(str(out))}`" if made else ""
     print(f"written to {out}: {CANDIDATES_FILE}, {REPORT_FILE}{review}")
     if made and not with_images and any(item.image for item in captions):
         print("the same command with --images copies the images there, so that the review shows them")
     unanswered = sum(own["no answer"] for own in report.rejected.values())
     if unanswered:
-        told = f"{unanswered:,} without an answer, for the reasons in {out / JOURNAL_FILE}; the same command asks again"
+        message = (
+            f"{unanswered:,} without an answer, see the errors in {out / JOURNAL_FILE}; the same command asks again"
+        )
         if not made:
-            raise ModelError(f"nothing was made, {told}")
-        print(told)
+            raise ModelError(f"nothing was made, {message}")
+        print(message)
 
 
-def print_plan(estimate: Estimate, captions: int, answered: int) -> None:
-    """A table of the calls and tokens that a run takes."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=f"What {captions:,} captions take", title_justify="left")
-    for column in ("kind", "calls", "tokens read", "tokens written"):
-        table.add_column(column, justify="left" if column == "kind" else "right")
+def print_plan(estimate: Estimate, captions: int, out: Path) -> None:
+    """Print a table of the calls and tokens of a run, and how many answers the journal in its folder has."""
     columns = (estimate.calls, estimate.prompt_tokens, estimate.completion_tokens)
-    for kind in estimate.calls:
-        table.add_row(kind, *(f"{column[kind]:,}" for column in columns))
-    table.add_section()
-    table.add_row("all", *(f"{sum(column.values()):,}" for column in columns))
-    console = Console(highlight=False)
-    console.print(table)
-    console.print(
-        f"At most {estimate.most_calls:,} calls, if each new concept is asked for as often as it may be. Captions that "
-        "offer nothing to change take fewer. Tokens are estimated at four characters each. "
-        f"The journal has {answered:,} answers, which are not asked for again. Nothing was asked."
+    rows = [[kind, *(f"{column[kind]:,}" for column in columns)] for kind in estimate.calls]
+    total = ["all", *(f"{sum(column.values()):,}" for column in columns)]
+    journal = out / JOURNAL_FILE
+    answers = len(read_answers(journal)[1]) if journal.exists() else 0
+    note = (
+        f"At most {estimate.most_calls:,} calls, if each new concept is asked for as often as allowed; fewer where "
+        "captions offer nothing to change. Tokens are estimated at four characters each. "
+        f"The journal has {answers:,} answers, which are not asked for again. Nothing was asked."
     )
+    headings = ("kind", "calls", "tokens read", "tokens written")
+    title = f"Requests for {captions:,} captions"
+    print_tables([simple_table(headings, [*rows, None, total], title=title, numbers=True), note])
 
 
 def print_report(report: Report) -> None:
-    """A table of what was made and what was left out for which reason, and what it took."""
-    from rich.console import Console
-    from rich.table import Table
-
-    totals = {reason: sum(own[reason] for own in report.rejected.values()) for reason in REASONS}
+    """Print a table of made and rejected candidates, and the requests."""
+    totals = sum(report.rejected.values(), Counter[str]())
     reasons = [reason for reason in REASONS if totals[reason]]
-    table = Table(title=f"Candidates of {report.captions:,} captions by {report.source}", title_justify="left")
-    for column in ("kind", "made", *reasons):
-        table.add_column(column, justify="left" if column == "kind" else "right")
-    for kind in report.kinds:
-        own = report.rejected.get(kind, {})
-        table.add_row(kind, f"{report.made[kind]:,}", *(f"{own.get(reason, 0):,}" for reason in reasons))
-    table.add_section()
-    table.add_row("all", f"{report.made.total():,}", *(f"{totals[reason]:,}" for reason in reasons))
-    console = Console(highlight=False)
-    console.print(table)
+    rows = [
+        [kind, f"{report.made[kind]:,}", *(f"{report.rejected[kind][reason]:,}" for reason in reasons)]
+        for kind in report.kinds
+    ]
+    total = ["all", f"{report.made.total():,}", *(f"{totals[reason]:,}" for reason in reasons)]
+    title = f"Candidates of {report.captions:,} captions by {report.source}"
+    parts: list[Part] = [simple_table(("kind", "made", *reasons), [*rows, None, total], title=title, numbers=True)]
     if report.usage is not None:
         usage = report.usage
-        console.print(
+        parts.append(
             f"{usage.calls:,} calls of {usage.prompt_tokens:,} tokens read and {usage.completion_tokens:,} written; "
             f"{usage.reused:,} answers were there already"
         )
+    print_tables(parts)

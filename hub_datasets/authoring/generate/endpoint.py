@@ -1,34 +1,32 @@
-"""Language models that answer messages: an OpenAI-compatible endpoint, or a `transformers` checkpoint on this machine.
+"""Language models: an OpenAI-compatible endpoint, or a checkpoint of `transformers` on this machine.
 
-Another one needs a `name` and the method `complete` of `LanguageModel`, which raises `Unanswered` where another try may
-succeed, `Refused` where this question never will, and `ModelError` where no question will.
+Any object with a `name` and the method `complete` of `LanguageModel` can take their place.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import threading
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 from ....metrics.common.errors import ModelError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .prompts import Messages
 
 KEY_VARIABLE = "VL_ASSAY_API_KEY"
 LOCAL = "local:"
-_NO_KEY = "none"
-# Of the statuses that are no success; all others of 400 to 499 concern every question.
-_PASSING = (408, 409, 425, 429)
-_REFUSALS = (400, 413, 422)
+_RETRIED_STATUSES = (408, 409, 425, 429)
+_REFUSED_STATUSES = (400, 413, 422)
 
 
 class Completion(NamedTuple):
-    """An answer, and how many tokens were read and written for it (0 where the endpoint does not say)."""
+    """An answer and its numbers of tokens, 0 where the endpoint does not report them."""
 
     text: str
     prompt_tokens: int = 0
@@ -36,7 +34,7 @@ class Completion(NamedTuple):
 
 
 class Unanswered(Exception):
-    """No answer came, and one may come later: after `wait` seconds, if the endpoint says so, else 0."""
+    """No answer, but a retry may succeed: after `wait` seconds, where the endpoint says so, else 0."""
 
     def __init__(self, message: str, wait: float = 0.0) -> None:
         super().__init__(message)
@@ -44,148 +42,136 @@ class Unanswered(Exception):
 
 
 class Refused(Exception):
-    """The endpoint does not answer this question."""
+    """The endpoint rejects this request; a retry would not help."""
 
 
 class LanguageModel(Protocol):
-    """What `generate` asks; `complete` may be called from several threads."""
+    """A model that `generate` can ask. `complete` is called from several threads."""
 
     @property
     def name(self) -> str:
-        """What tells this model from others."""
+        """Identifies the model; answers are reused only for the same name."""
         ...
 
     def complete(self, messages: Messages, temperature: float, max_tokens: int, seed: int | None = None) -> Completion:
-        """The model's answer; `seed` asks for the same one again where chance has a part in it."""
+        """Answer messages.
+
+        Raises:
+            Unanswered: a retry may succeed.
+            Refused: this request will never be answered.
+            ModelError: no request will be answered.
+        """
         ...
 
 
 def open_model(
     model: str, base_url: str | None, *, key_variable: str = KEY_VARIABLE, timeout: float = 120
 ) -> LanguageModel:
-    """The model of that name at an endpoint, or that of a folder where the name starts with ``local:``.
+    """The model of that name at an endpoint, or the checkpoint in a folder, ``local:FOLDER``.
 
     Raises:
-        ModelError: no endpoint, no such folder, or a checkpoint that cannot be loaded.
+        ModelError: no endpoint, no such folder, a missing library, or a checkpoint that cannot be loaded.
     """
     if model.startswith(LOCAL):
         return LocalModel(model.removeprefix(LOCAL))
-    if not (base_url or "").startswith(("http://", "https://")):
+    if base_url is None or not base_url.startswith(("http://", "https://")):
         raise ModelError(
             f"the model {model!r} needs --base-url, the address of an OpenAI-compatible endpoint such as "
-            f"http://localhost:8000/v1, and {base_url!r} came; a checkpoint on this machine is --model {LOCAL}FOLDER"
+            f"http://localhost:8000/v1, and got {base_url!r}; a checkpoint on this machine is --model {LOCAL}FOLDER"
         )
-    return Endpoint(model, cast(str, base_url), os.environ.get(key_variable), timeout)
+    return Endpoint(model, base_url, os.environ.get(key_variable), timeout)
 
 
 class Endpoint:
     """A model behind an OpenAI-compatible endpoint for chat completions.
 
     Args:
-        name: what the endpoint calls it.
-        base_url: the address, with or without ``/v1`` and ``/chat/completions``.
-        key: what the endpoint wants to be shown, if anything; it is in no log and no message.
-        timeout: seconds after which an answer is given up.
+        name: the endpoint's name of the model.
+        base_url: the address; ``/v1`` is added to an address without a path.
+        key: the API key, if the endpoint needs one. It appears in no log and no message.
+        timeout: seconds to wait for an answer.
     """
 
     def __init__(self, name: str, base_url: str, key: str | None = None, timeout: float = 120) -> None:
-        from huggingface_hub import InferenceClient
-
-        self.name = name
-        # Without a key the client would show the user's login at the Hub to whatever endpoint this is.
-        self._key = key or _NO_KEY
-        self._client = InferenceClient(base_url=base_url, api_key=self._key, timeout=timeout)
+        try:
+            from openai import OpenAI
+        except ModuleNotFoundError as error:
+            raise ModelError(f"an endpoint needs {error.name}: pip install 'vl-assay[authoring]'") from error
+        address = base_url.rstrip("/").removesuffix("/chat/completions")
+        self.name, self._key = name, key
+        # Without a key the client would send that of the user's OpenAI account.
+        self._client = OpenAI(
+            api_key=key or "none",
+            base_url=address if urlsplit(address).path else f"{address}/v1",
+            timeout=timeout,
+            max_retries=0,  # `Asker` retries, any model
+        )
 
     def complete(self, messages: Messages, temperature: float, max_tokens: int, seed: int | None = None) -> Completion:
-        """The answer of the endpoint.
+        """See `LanguageModel`."""
+        import openai
 
-        Raises:
-            Unanswered: busy, broken, too slow, not reachable, or an answer of another form.
-            Refused: this question cannot be answered, such as one that is too long.
-            ModelError: no question can: a wrong key, address or model.
-        """
-        from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
-
-        # The HTTP client's own error depends on the version; answers that are no JSON, or of another form, end in
-        # ValueError, TypeError and the like.
-        passing = cast(
-            "tuple[type[Exception], ...]", (*HfHubHTTPError.__bases__, ValueError, TypeError, AttributeError)
-        )
+        options: dict[str, Any] = {} if seed is None else {"seed": seed}
+        request: Any = messages
         try:
-            answer = self._client.chat_completion(
-                cast(Any, messages), model=self.name, temperature=temperature, max_tokens=max_tokens, seed=seed
+            answer = self._client.chat.completions.create(
+                model=self.name, messages=request, temperature=temperature, max_tokens=max_tokens, **options
             )
+            text: Any = answer.choices[0].message.content
+            if not isinstance(text, str | None):
+                raise TypeError(f"its content is a {type(text).__name__}")
             usage = answer.usage
             return Completion(
-                _text(answer),
-                int(getattr(usage, "prompt_tokens", None) or 0),
-                int(getattr(usage, "completion_tokens", None) or 0),
+                text or "", getattr(usage, "prompt_tokens", None) or 0, getattr(usage, "completion_tokens", None) or 0
             )
-        except OfflineModeIsEnabled as error:
-            raise ModelError(
-                f"{self._told(error)}: an endpoint, local ones too, is reached with HF_HUB_OFFLINE=0"
+        except openai.APIStatusError as error:
+            raise self._classify(error.status_code, error, error.response.headers) from error
+        except openai.APIConnectionError as error:
+            cause = f": {error.__cause__}" if error.__cause__ else ""
+            raise Unanswered(self._redacted(f"{error}{cause}")) from error
+        # An answer that is not JSON, or JSON of another form.
+        except (openai.APIError, ValueError, TypeError, AttributeError, LookupError) as error:
+            raise Unanswered(
+                f"the answer is not a chat completion ({self._redacted(str(error))}); check --base-url"
             ) from error
-        except (*passing, LookupError) as error:
-            raise self._sorted(error) from error
 
-    def _sorted(self, error: Exception) -> Exception:
-        response = getattr(error, "response", None)
-        status = getattr(response, "status_code", None)
-        if isinstance(error, json.JSONDecodeError | TypeError | AttributeError | LookupError):
-            return Unanswered(f"the answer is no chat completion ({self._told(error)}); check --base-url")
-        if status is None or status in _PASSING or status >= 500:
-            return Unanswered(self._told(error), _asked_wait(response.headers) if response is not None else 0.0)
-        if status in _REFUSALS:
-            return Refused(self._told(error))
+    def _classify(self, status: int, error: Exception, headers: Mapping[str, str]) -> Exception:
+        text = self._redacted(str(error))
+        if status in _RETRIED_STATUSES or status >= 500:
+            return Unanswered(text, _retry_after(headers))
+        if status in _REFUSED_STATUSES:
+            return Refused(text)
         return ModelError(
-            f"the endpoint of {self.name} refuses to answer: {self._told(error)}. Check --base-url, --model and the "
-            "key in the variable that --key-variable names"
+            f"the endpoint of {self.name} answered: {text}. Check --base-url, --model and the key in the variable that "
+            "--key-variable names"
         )
 
-    def _told(self, error: Exception) -> str:
-        text = " ".join(str(error).split())
-        if self._key != _NO_KEY:
-            text = text.replace(self._key, "***")
-        return text[:400] or type(error).__name__
+    def _redacted(self, text: str) -> str:
+        text = " ".join(text.split())
+        return (text.replace(self._key, "***") if self._key else text)[:400]
 
 
-def _text(answer: Any) -> str:
-    text = answer.choices[0].message.content
-    if text is not None and not isinstance(text, str):
-        raise TypeError(f"the answer is a {type(text).__name__}")
-    return text or ""
-
-
-def _asked_wait(headers: Mapping[str, str]) -> float:
-    """The seconds that an endpoint asks to wait, by Retry-After; 0 where it does not."""
-    from datetime import UTC, datetime
-    from email.utils import parsedate_to_datetime
-
-    asked = headers.get("retry-after", "").strip()
+def _retry_after(headers: Mapping[str, str]) -> float:
+    """The seconds of a Retry-After header; 0 without one, and for a date, which few endpoints send."""
     try:
-        return max(0.0, float(asked))
+        return max(0.0, float(headers.get("retry-after", "")))
     except ValueError:
-        pass
-    try:
-        return max(0.0, (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError):
         return 0.0
 
 
 class LocalModel:
-    """A causal language model of `transformers` in a folder; it answers one question at a time.
+    """A causal language model of `transformers` in a folder; it answers one request at a time.
 
-    Where the tokenizer has a chat template, it is used; else the turns are written one after the other with their
-    roles before them.
+    The prompt follows the tokenizer's chat template, or is made of ``role: content`` lines where there is none.
 
     Raises:
-        ModelError: the folder is none, or holds no such checkpoint.
+        ModelError: no such folder, or no such checkpoint in it.
     """
 
     def __init__(self, folder: str | Path) -> None:
         path = Path(folder).expanduser()
         if not (path / "config.json").is_file():
-            raise ModelError(f"{path} is no folder of a checkpoint: it has no config.json; give --model {LOCAL}FOLDER")
+            raise ModelError(f"{path} is not a checkpoint: it has no config.json; give --model {LOCAL}FOLDER")
         try:
             import torch
             from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -204,23 +190,16 @@ class LocalModel:
         self.name = f"{LOCAL}{path.resolve()}@{_fingerprint(path)}"
 
     def complete(self, messages: Messages, temperature: float, max_tokens: int, seed: int | None = None) -> Completion:
-        """The model's answer.
-
-        Raises:
-            Refused: the question and the longest answer are more than the model can read.
-        """
+        """See `LanguageModel`; refused are requests that do not fit the model's context."""
         import torch
 
         ids = self._tokenizer(self._write(messages), return_tensors="pt", add_special_tokens=False)["input_ids"]
         if ids.shape[1] + max_tokens > self._limit:
-            raise Refused(f"{ids.shape[1]} tokens came and {max_tokens} may follow; the model reads {self._limit}")
+            raise Refused(f"{ids.shape[1]} tokens and an answer of {max_tokens} exceed the context of {self._limit}")
         ids = ids.to(self._model.device)
-        choice: dict[str, Any] = {"do_sample": temperature > 0} | (
-            {"temperature": temperature} if temperature > 0 else {}
-        )
-        end = self._tokenizer.eos_token_id
-        padding = self._tokenizer.pad_token_id
-        # The generator of random numbers is the process's: nobody else may draw from it meanwhile.
+        sampling: dict[str, Any] = {"temperature": temperature} if temperature else {}
+        end, padding = self._tokenizer.eos_token_id, self._tokenizer.pad_token_id
+        # The random generator belongs to the process, so that only one thread may seed it.
         with self._lock, torch.inference_mode(), torch.random.fork_rng():
             torch.manual_seed(seed or 0)
             written = self._model.generate(
@@ -228,7 +207,8 @@ class LocalModel:
                 attention_mask=torch.ones_like(ids),
                 max_new_tokens=max_tokens,
                 pad_token_id=end if padding is None else padding,
-                **choice,
+                do_sample=temperature > 0,
+                **sampling,
             )[0, ids.shape[1] :]
         text = self._tokenizer.decode(written, skip_special_tokens=True)
         return Completion(text, int(ids.shape[1]), int(written.shape[0]))
@@ -241,7 +221,7 @@ class LocalModel:
 
 
 def _fingerprint(folder: Path) -> str:
-    """What changes with the files of a checkpoint, so that answers of another one are not taken for this one's."""
+    """Identifies the files of a checkpoint, so that answers of another one are not reused."""
     files = sorted(
         (path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in folder.iterdir() if path.is_file()
     )

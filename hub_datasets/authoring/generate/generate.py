@@ -1,12 +1,22 @@
-"""Candidates for a benchmark: hard negatives and hard positives of captions, written by a language model.
+"""Candidates for a benchmark: hard negatives and hard positives of captions, written by a language model or by rule.
 
-Each candidate is made by the workflow of its kind (`_generate_kinds`), checked to be a minimal change of that kind, put
-into its caption's dress, and compared with the other candidates and true captions of its image. What does not pass is
-left out and counted with its reason. People then judge the candidates (`review`): no text tells whether a hard negative
-happens to be true of the image.
+How a model makes a candidate of each kind:
 
-A run's folder holds ``candidates.jsonl``, written at the end, ``report.json``, and ``journal.jsonl``, in which every
-question and answer is written down as it comes: after a kill the same command goes on there and asks nothing twice.
+- replace (SugarCrepe, appendix C.2, three steps): locate the concepts of the caption; think of a new one for one of
+  them, chosen at random; rewrite the caption with it.
+- add (three steps): locate the objects; think of a new object, or of an attribute of one of them; rewrite the caption.
+- swap (one step): decide whether two concepts can be exchanged, and rewrite the caption.
+- positive_replace, positive_swap (Hard Positives, section 3.4 and appendix C.1, one step): decide whether a word has a
+  synonym, or whether two joined parts can be exchanged, and rewrite the caption.
+
+Locating and rewriting use temperature 0; a new concept uses 1.5, and is asked for again where it cannot be used.
+
+Each candidate is validated as a minimal change of its kind, given its caption's punctuation and capitals, and
+deduplicated against the other candidates and captions of its image. Rejected ones are counted by reason. No text tells
+whether a hard negative happens to be true of the image: people decide that (`review`).
+
+A run's folder holds ``candidates.jsonl`` and ``report.json``, written at the end, and ``journal.jsonl`` with every
+question and answer as it comes: after a kill the same command continues, and only questions under way are repeated.
 
 Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), section 4.1 and appendix C.2; The Hard Positive
 Truth (Kamath et al., ECCV 2024), section 3.4 and appendix C.1.
@@ -17,37 +27,48 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ....metrics.common.errors import ScoresError, UnknownNameError
 from ....metrics.common.storage import alone_in, write_text
 from ..data.candidates import CANDIDATES_FILE, Candidate, write_candidates
 from ..data.sources import Captioned
 from ..text.perturb import caption_rng
-from .asking import JOURNAL_FILE, Asker, Journal, Stopped, Usage
-from .checks import KINDS, NEGATIVE_KINDS, POSITIVE_KINDS, Rejected, split
+from .asking import JOURNAL_FILE, Asker, Question, Stopped, Usage
+from .checks import KINDS, POSITIVE_KINDS, Rejected, check, check_concept, conform, locatable, split
 from .endpoint import LanguageModel
-from .kinds import STEPS, make
-from .prompts import PROMPTS, write_messages
-
-__all__ = ["KINDS", "NEGATIVE_KINDS", "POSITIVE_KINDS", "Estimate", "Report", "generate", "generate_by_rule", "plan"]
+from .prompts import PROMPTS, read_answer, write_messages
 
 REPORT_FILE = "report.json"
-# Questions that wait for their turn, for each that is under way: enough that a slow one holds up no other.
-_WAITING = 64
-# An English token has about four characters; a turn has some more for its role.
+# The prompts of each kind, in their order.
+STEPS = {
+    "replace_obj": ("locate_obj", "concept_replace_obj", "compose_replace"),
+    "replace_att": ("locate_att", "concept_replace_att", "compose_replace"),
+    "replace_rel": ("locate_rel", "concept_replace_rel", "compose_replace"),
+    "swap_obj": ("swap_obj",),
+    "swap_att": ("swap_att",),
+    "add_obj": ("locate_obj", "concept_add_obj", "compose_add_obj"),
+    "add_att": ("locate_obj", "concept_add_att", "compose_add_att"),
+    "positive_replace": ("positive_replace",),
+    "positive_swap": ("positive_swap",),
+}
+_SEEDS = 2**31
+# Jobs submitted for each one that runs, so that a slow one holds up no other.
+_WINDOW = 64
+# For estimates: an English token has about four characters, and a message some tokens of overhead.
 _CHARACTERS_PER_TOKEN = 4
 _TOKENS_PER_TURN = 4
-_T = TypeVar("_T")
 
 
 class Job(NamedTuple):
-    """A candidate that is wanted: of which caption, which kind, and the how many-th of it."""
+    """A candidate to make: of a caption, of a kind, the `number`-th."""
 
     item: Captioned
     kind: str
@@ -56,15 +77,15 @@ class Job(NamedTuple):
 
 @dataclass
 class Report:
-    """What came of a run.
+    """The result of a run.
 
     Attributes:
         source: the model or rules.
-        kinds: what was asked for.
-        captions: how many captions there were.
-        made: candidates by kind.
-        rejected: of each kind how many were left out, by reason.
-        usage: what was asked for in this run; None where no model was.
+        kinds: the kinds asked for.
+        captions: the number of captions.
+        made: numbers of candidates by kind.
+        rejected: for each kind, numbers of rejected candidates by reason.
+        usage: the requests of this run; None without a model.
         candidates: the candidates.
     """
 
@@ -78,23 +99,17 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         """The report without the candidates."""
-        return {
-            "source": self.source,
-            "kinds": self.kinds,
-            "captions": self.captions,
-            "made": dict(self.made),
-            "rejected": {kind: dict(reasons) for kind, reasons in self.rejected.items()},
-            "usage": None if self.usage is None else asdict(self.usage),
-        }
+        fields = {name: value for name, value in vars(self).items() if name != "candidates"}
+        return fields | {"usage": self.usage and asdict(self.usage)}
 
 
 class Estimate(NamedTuple):
-    """How much a run asks for if every step of it succeeds at once.
+    """The requests of a run in which every step succeeds at once.
 
     Attributes:
-        calls: questions, by kind. Concepts that two kinds locate alike are asked for once, and count for the first.
-        prompt_tokens, completion_tokens: about how many tokens are read and written, by kind.
-        most_calls: how many questions there are if each step of chance is asked as often as it may be.
+        calls: numbers of questions by kind. What two kinds ask alike counts for the first.
+        prompt_tokens, completion_tokens: estimated numbers of tokens read and written, by kind.
+        most_calls: the number of questions if each random step is asked as often as allowed.
     """
 
     calls: dict[str, int]
@@ -104,31 +119,29 @@ class Estimate(NamedTuple):
 
 
 def plan(captions: Sequence[Captioned], kinds: Sequence[str] = KINDS, *, each: int = 1, tries: int = 3) -> Estimate:
-    """How many questions and tokens a run takes; nothing is asked.
+    """Estimate the questions and tokens of a run without asking anything.
 
-    Arguments and errors are those of `generate`. Tokens are characters by four.
+    Arguments and errors are those of `generate`.
     """
     _check_options(kinds, each=each, tries=tries)
     calls, prompt_tokens, completion_tokens = Counter[str](), Counter[str](), Counter[str]()
-    anew = 0
-    sizes = {step: _size(step) for kind in kinds for step in STEPS[kind]}
+    more = 0
+    sizes = {step: _prompt_size(step) for kind in kinds for step in STEPS[kind]}
     asked: set[tuple[str, str]] = set()
     for item, kind, _ in _jobs(captions, kinds, each):
-        length = len(item.caption)
-        for step in STEPS[kind]:
-            if PROMPTS[step].temperature == 0 and step == STEPS[kind][0]:
-                if (step, item.caption) in asked:  # the journal has the answer by then
+        length = len(item.caption) // _CHARACTERS_PER_TOKEN
+        for place, step in enumerate(STEPS[kind]):
+            if PROMPTS[step].temperature > 0:
+                more += tries - 1
+            elif place == 0:
+                if (step, item.caption) in asked:  # by then the journal has the answer
                     continue
                 asked.add((step, item.caption))
-            elif PROMPTS[step].temperature > 0:
-                anew += tries - 1
-            calls[kind] += 1
             prompt, answer = sizes[step]
-            prompt_tokens[kind] += prompt + length // _CHARACTERS_PER_TOKEN
-            completion_tokens[kind] += answer + (
-                length // _CHARACTERS_PER_TOKEN if "caption" in PROMPTS[step].fields else 0
-            )
-    return Estimate(dict(calls), dict(prompt_tokens), dict(completion_tokens), calls.total() + anew)
+            calls[kind] += 1
+            prompt_tokens[kind] += prompt + length
+            completion_tokens[kind] += answer + length * ("caption" in PROMPTS[step].fields)
+    return Estimate(dict(calls), dict(prompt_tokens), dict(completion_tokens), calls.total() + more)
 
 
 def generate(
@@ -142,56 +155,56 @@ def generate(
     seed: int = 0,
     concurrency: int = 8,
     per_minute: float | None = None,
+    first_wait: float | None = None,
     progress: bool = True,
 ) -> Report:
     """Make candidates of captions with a language model, and write them to ``out/candidates.jsonl``.
 
     Args:
-        captions: from `_sources.read_captions`.
-        model: from `_endpoint.open_model`, or anything that follows its protocol.
-        out: the folder of the run. Its journal is gone on with.
-        kinds: of what kinds, some of ``KINDS``.
-        each: how many candidates of each kind a caption gets at most, at least 1; kinds without a step of chance have
-            one.
-        tries: how often a step of chance is asked until its answer can be used, at least 1.
-        seed: any integer. With the same answers of the model the candidates depend on it, on the captions and on
-            `kinds`, `each` and `tries`, not on `concurrency` or on how often a run was broken off.
-        concurrency: how many questions are under way at once, at least 1.
-        per_minute: how many questions a minute may have; None for no limit.
-        progress: whether a bar is shown on standard error.
+        captions: from `sources.read_captions`.
+        model: from `endpoint.open_model`, or any object that follows its protocol.
+        out: the folder of the run; its journal is continued.
+        kinds: some of ``KINDS``.
+        each: at most so many candidates of each kind for a caption, at least 1; kinds without a random step have one.
+        tries: how often a random step is asked until its answer can be used, at least 1.
+        seed: any integer. With the same answers of the model, candidates depend on it, on the captions, `kinds`, `each`
+            and `tries`, and not on `concurrency` or on interruptions.
+        concurrency: the number of questions under way at once, at least 1.
+        per_minute: at most so many questions a minute; None for no limit.
+        first_wait: seconds before a question is retried for the first time, at most; None for the default.
+        progress: whether to show a progress bar on standard error.
 
     Returns:
-        The report. Candidates are in the order of captions, then of kinds; they are not compared with those of other
-        images.
+        The report. Candidates are in the order of captions, then of kinds; they are not compared across images.
 
     Raises:
-        UnknownNameError: a kind that does not exist.
+        UnknownNameError: an unknown kind.
         ScoresError: a number below 1.
-        ModelError: the model answers nothing.
-        StorageError: the folder cannot be written, or another run has it.
+        ModelError: the model answers no question.
+        StorageError: the folder cannot be written, or another run uses it.
     """
     _check_options(kinds, each=each, tries=tries, concurrency=concurrency)
     out = Path(out)
     jobs = list(_jobs(captions, kinds, each))
     with alone_in(out):
-        asker = Asker(model, Journal(out / JOURNAL_FILE), per_minute=per_minute)
+        asker = Asker(model, out / JOURNAL_FILE, per_minute=per_minute, first_wait=first_wait)
 
-        def work(job: Job) -> Candidate | Rejected:
+        def make(job: Job) -> Candidate | Rejected:
             rng = caption_rng(seed, f"{job.kind}#{job.number}", job.item.id)
             try:
-                text, detail = make(job.kind, job.item.caption, asker, rng, tries)
+                text, detail = _make(job.kind, job.item.caption, asker, rng, tries)
             except Rejected as error:
                 return error
-            return candidate(job, text, model.name, detail)
+            return _candidate(job, model.name, text, detail)
 
         try:
-            with _bar(len(jobs), show=progress) as advance:
-                made = list(_in_order(work, jobs, concurrency, advance, asker.stop))
+            with _progress_bar(len(jobs), show=progress) as advance:
+                made = _run(make, jobs, concurrency, advance, asker.stop)
         except Stopped:
             raise asker.failure or Stopped from None
-        report = collect(captions, jobs, made, model.name)
+        report = _collect(captions, jobs, made, model.name)
         report.usage = asker.usage
-        write(report, out)
+        _write(report, out)
     return report
 
 
@@ -206,7 +219,7 @@ def generate_by_rule(
 ) -> Report:
     """Make candidates by rule, without a model, and write them to ``out/candidates.jsonl``.
 
-    Arguments, result and errors are those of `generate` and `_rules.make_by_rule`, whose ``RULE_KINDS`` are the kinds.
+    Arguments, result and errors are those of `generate` and `rules.make_by_rule`, whose ``RULE_KINDS`` are the kinds.
     """
     from .rules import make_by_rule
 
@@ -220,27 +233,99 @@ def generate_by_rule(
     for place, item in enumerate(captions):
         for kind, found in by_kind.items():
             for number, outcome in enumerate(found[place]):
-                jobs.append(Job(item, kind, number))
-                made.append(
-                    outcome if isinstance(outcome, Rejected) else candidate(jobs[-1], outcome[0], source, outcome[1])
-                )
+                job = Job(item, kind, number)
+                jobs.append(job)
+                made.append(outcome if isinstance(outcome, Rejected) else _candidate(job, source, *outcome))
     with alone_in(out):
-        report = collect(captions, jobs, made, source)
-        write(report, out)
+        report = _collect(captions, jobs, made, source)
+        _write(report, out)
     return report
 
 
-def candidate(job: Job, text: str, source: str, detail: dict[str, Any]) -> Candidate:
-    """The candidate of a job."""
+def _make(kind: str, caption: str, asker: Asker, rng: np.random.Generator, tries: int) -> tuple[str, dict[str, Any]]:
+    """The text of a candidate, and what was changed in it; raises `Rejected`."""
+
+    def ask(step: str, seed: int | None = None, attempt: int = 0, **texts: str) -> dict[str, Any]:
+        prompt, messages = PROMPTS[step], write_messages(step, caption=caption, **texts)
+        question = Question(messages, prompt.temperature, prompt.max_tokens, seed, attempt)
+        return read_answer(step, asker.ask(question))
+
+    steps = STEPS[kind]
+    if len(steps) == 1:
+        answer = ask(steps[0])
+        detail = {name: answer[name] for name in ("old", "new", "first", "second") if name in answer}
+        old = [detail[name] for name in ("old", "first", "second") if name in detail]
+        new = detail.get("new", "")
+    else:
+        locate, think, compose = steps
+        concept = _choose(locate.rpartition("_")[2], caption, ask(locate)["concepts"], rng)
+
+        def think_of(seed: int, attempt: int) -> str:
+            return check_concept(caption, concept, ask(think, seed, attempt, old=concept)["concept"])
+
+        new = _first_usable(think_of, int(rng.integers(_SEEDS)), tries)
+        answer = ask(compose, old=concept, new=new)
+        old, detail = [concept], {"old": concept, "new": new}
+    check(kind, caption, answer["caption"], old, new)
+    return conform(caption, answer["caption"]), detail
+
+
+def _choose(part: str, caption: str, concepts: list[str], rng: np.random.Generator) -> str:
+    """A random one of the located concepts."""
+    found = locatable(caption, concepts, part)
+    if not found:
+        if concepts:
+            raise Rejected("wrong kind", f"located were {', '.join(concepts)[:60]}")
+        raise Rejected("not possible", "nothing to change was located")
+    return found[int(rng.integers(len(found)))]
+
+
+def _first_usable(think_of: Callable[[int, int], str], seed: int, tries: int) -> str:
+    for attempt in range(tries):
+        try:
+            return think_of(seed + attempt, attempt)
+        except Rejected as error:
+            if attempt == tries - 1 or error.reason in ("no answer", "refused"):
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _run(
+    make: Callable[[Job], Candidate | Rejected],
+    jobs: Sequence[Job],
+    concurrency: int,
+    advance: Callable[[], None],
+    stop: Callable[[], None],
+) -> list[Candidate | Rejected]:
+    """The outcomes of the jobs, in their order, with so many jobs at once."""
+    made = []
+    with ThreadPoolExecutor(concurrency) as pool:
+        waiting: deque[Future[Candidate | Rejected]] = deque()
+        try:
+            for job in [*jobs, None]:
+                while waiting and (job is None or len(waiting) >= _WINDOW * concurrency):
+                    made.append(waiting.popleft().result())
+                    advance()
+                if job is not None:
+                    waiting.append(pool.submit(make, job))
+        except BaseException:
+            # Answers under way are paid for: they are awaited and recorded.
+            stop()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return made
+
+
+def _candidate(job: Job, source: str, text: str, detail: dict[str, Any]) -> Candidate:
     item, kind, number = job
     id = f"{item.id}/{kind}" + (f"#{number}" if number else "")
     return Candidate(id, item.image, item.caption, text, kind, kind in POSITIVE_KINDS, source, detail)
 
 
-def collect(
-    captions: Sequence[Captioned], jobs: Sequence[Job], made: Iterable[Candidate | Rejected], source: str
+def _collect(
+    captions: Sequence[Captioned], jobs: Sequence[Job], made: Sequence[Candidate | Rejected], source: str
 ) -> Report:
-    """The report of a run: of candidates of one image with equal words the first stays, and none that a caption has."""
+    """The report of a run; candidates of one image are deduplicated by their words, also against its captions."""
     report = Report(source, list(dict.fromkeys(job.kind for job in jobs)), len(captions))
     taken: dict[str, dict[tuple[str, ...], str]] = defaultdict(dict)
     for item in captions:
@@ -249,22 +334,21 @@ def collect(
         if isinstance(outcome, Rejected):
             report.rejected[job.kind][outcome.reason] += 1
             continue
-        words = taken[_image(job.item)]
-        reason = words.setdefault(_words(outcome.candidate), "")
-        if reason:
-            report.rejected[job.kind][reason] += 1
+        own, words = taken[_image(job.item)], _words(outcome.candidate)
+        if words in own:
+            report.rejected[job.kind][own[words]] += 1
             continue
-        words[_words(outcome.candidate)] = "duplicate"
+        own[words] = "duplicate"
         report.made[job.kind] += 1
         report.candidates.append(outcome)
     return report
 
 
-def write(report: Report, out: Path) -> None:
-    """Write the candidates and the report to the run's folder; the candidates last, so that they show its end."""
+def _write(report: Report, out: Path) -> None:
+    """Write the report and, last, the candidates, whose file marks a finished run."""
     write_text(out / REPORT_FILE, json.dumps(report.as_json(), indent=1, ensure_ascii=False) + "\n")
-    here = [each._replace(image=_relative(each.image, out)) for each in report.candidates]
-    write_candidates(here, out / CANDIDATES_FILE)
+    relative = [each._replace(image=_relative(each.image, out)) for each in report.candidates]
+    write_candidates(relative, out / CANDIDATES_FILE)
 
 
 def _check_options(kinds: Sequence[str], **numbers: int) -> None:
@@ -286,36 +370,8 @@ def _jobs(captions: Sequence[Captioned], kinds: Sequence[str], each: int) -> Ite
             yield from (Job(item, kind, number) for number in range(each if len(STEPS[kind]) > 1 else 1))
 
 
-def _in_order(
-    work: Callable[[Job], _T],
-    jobs: Iterable[Job],
-    concurrency: int,
-    advance: Callable[[], None],
-    stop: Callable[[], None],
-) -> Iterator[_T]:
-    """What `work` makes of the jobs, in their order, with so many at once."""
-    with ThreadPoolExecutor(concurrency) as pool:
-        waiting: deque[Future[_T]] = deque()
-        try:
-            for job in jobs:
-                waiting.append(pool.submit(work, job))
-                if len(waiting) >= _WAITING * concurrency:
-                    yield waiting.popleft().result()
-                    advance()
-            while waiting:
-                yield waiting.popleft().result()
-                advance()
-        except BaseException:
-            # What was asked is paid for, so its answers are waited for and written down; nothing more is asked.
-            stop()
-            for future in waiting:
-                future.cancel()
-            raise
-
-
 @contextmanager
-def _bar(total: int, *, show: bool) -> Iterator[Callable[[], None]]:
-    """A bar on standard error for so many candidates; yields what advances it by one."""
+def _progress_bar(total: int, *, show: bool) -> Iterator[Callable[[], None]]:
     from rich.console import Console
     from rich.progress import Progress
 
@@ -326,7 +382,7 @@ def _bar(total: int, *, show: bool) -> Iterator[Callable[[], None]]:
 
 
 def _image(item: Captioned) -> str:
-    """What captions of one image share; where it is unknown, each caption is an image of its own."""
+    """Equal for captions of one image; a caption of an unknown image has an image of its own."""
     return item.image or f"caption:{item.caption}"
 
 
@@ -335,15 +391,14 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _relative(image: str, folder: Path) -> str:
-    """The path of an image as seen from a folder; a URL, and what is no file here, stays as it is."""
+    """The path of an image relative to a folder; URLs and names of other things stay as they are."""
     if not image or "://" in image or not Path(image).is_file():
         return image
     return Path(os.path.relpath(Path(image).resolve(), folder.resolve())).as_posix()
 
 
-def _size(step: str) -> tuple[int, int]:
+def _prompt_size(step: str) -> tuple[int, int]:
     """Tokens of a prompt without its caption, and of an answer to it."""
-    names = ("caption", "old", "new")
-    messages = write_messages(step, **dict.fromkeys(names, ""))
+    messages = write_messages(step, caption="", old="", new="")
     prompt = sum(len(message["content"]) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN for message in messages)
     return prompt, 8 * len(PROMPTS[step].fields) + 4

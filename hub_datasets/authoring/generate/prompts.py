@@ -1,8 +1,8 @@
-"""The prompts of `generate`: template files `templates/<name>.md`, how they are asked and read.
+"""The prompts of `generate`: template files, their settings, and reading their answers.
 
-A file has three parts: what the model is told (`## system`), examples (`## examples`: a line of JSON with what comes,
-and one after an arrow with the answer), and the form of a question (`## user`), whose names with a dollar stand for
-texts. Texts enter as JSON strings: a caption that looks like an instruction or a heading stays a caption.
+A file `templates/<name>.md` has the system message (`## system`), examples (`## examples`: a line of JSON with the
+question, and one after an arrow with the answer), and a template of the question (`## user`) with variables such as
+`$caption`. Texts are inserted as JSON strings, so that a caption that looks like an instruction stays a caption.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ Messages = list[dict[str, str]]
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _ARROW = "→ "
-# An answer that is longer is not read to its end: a search for JSON in it could take for ever.
+# Longer answers are cut, since searching them for JSON could take very long.
 _MOST_CHARACTERS = 20_000
 
 
 class Prompt(NamedTuple):
-    """A prompt and how it is asked.
+    """The settings of a prompt.
 
     Attributes:
-        fields: what the answer has to hold, and of what type.
-        temperature: 0 for the likeliest answer, higher for more various ones (SugarCrepe, appendix C.2).
-        max_tokens: how long an answer may be.
+        fields: the fields of the answer and their types.
+        temperature: see SugarCrepe, appendix C.2.
+        max_tokens: the longest answer.
     """
 
     fields: dict[str, type]
@@ -53,7 +53,7 @@ PROMPTS = {
 
 
 class TemplateFile(NamedTuple):
-    """What a template file holds."""
+    """The parts of a template file; each example is a question and its answer."""
 
     system: str
     examples: tuple[tuple[str, str], ...]
@@ -61,7 +61,7 @@ class TemplateFile(NamedTuple):
 
 
 def write_messages(name: str, **texts: str) -> Messages:
-    """The messages that ask a prompt about texts: what the model is told, the examples as turns, the question."""
+    """The messages of a prompt about texts: the system message, the examples as turns, the question."""
     system, examples, user = read_template(name)
     question = user.substitute({key: json.dumps(text, ensure_ascii=False) for key, text in texts.items()})
     turns = [turn for asked, answer in examples for turn in (("user", asked), ("assistant", answer))]
@@ -79,13 +79,11 @@ def read_template(name: str) -> TemplateFile:
 
 
 def read_answer(name: str, text: str) -> dict[str, Any]:
-    """What a model answered to a prompt.
-
-    The first JSON object in the text counts, whatever stands around it.
+    """The fields of a model's answer to a prompt, from the first JSON object in its text.
 
     Raises:
-        Rejected: there is none, a field is missing, of another type or with control characters, or it says that the
-            task is not possible.
+        Rejected: no object; a field that is missing, of another type or with control characters; or ``"possible"`` is
+            false.
     """
     answer = find_object(text)
     if answer is None:
@@ -104,7 +102,7 @@ def read_answer(name: str, text: str) -> dict[str, Any]:
 
 
 def find_object(text: str) -> dict[str, Any] | None:
-    """The first JSON object in a text; None where there is none.
+    """The first JSON object in a text, or None.
 
     >>> find_object('Sure! ```json {"caption": "a dog"}```')
     {'caption': 'a dog'}

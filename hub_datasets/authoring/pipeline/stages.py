@@ -1,131 +1,329 @@
-"""Work in stages: each has a folder of its own, and stays done until its settings or what it reads change."""
+"""The stages of a new benchmark: each reads the files of those before it, and writes to its own folder."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ....metrics.common.errors import DataError, StorageError
-from ....metrics.common.storage import new_folder, write_text
+from ....metrics.common.errors import DataError
+from ....metrics.common.storage import write_text
 from ....metrics.records.predictions import file_hash
+from ...core.benchmarks import benchmark_names, code_hash
+from ..data.candidates import CANDIDATES_FILE, Candidate, read_candidates, to_pairs, write_candidates
+from ..data.pairs import Pair, read_pairs, write_pairs
+from ..data.sources import Captioned, read_captions
+from ..generate.checks import NEGATIVE_KINDS
+from ..generate.endpoint import KEY_VARIABLE
+from ..review.decisions import JOURNAL_FILE as DECISIONS_FILE
+from .folder import MADE_FILE
+from .workflow import STAGE_FILE, Result, Stage, Waiting
 
-STAGE_FILE = "stage.json"
-SCHEMA = "vl-assay/stage"
-VERSION = 1
-
-# What a stage tells of itself, as JSON takes it; under "said" in a few words.
-Result = dict[str, Any]
-
-
-class Waiting(Exception):
-    """A stage cannot end before people have done something; the message says what."""
+STAGES = ("captions", "generate", "review", "audit", "refine", "final-audit", "build")
+CAPTIONS_FILE, IMAGES, REPOSITORY = "captions.jsonl", "images", "repository"
+REVIEWED_FILE, KEPT_FILE = "reviewed.jsonl", "reviewed.pairs.jsonl"
+PAIRS_FILE, REPORT_FILE, AUDIT_FILE = "pairs.jsonl", "report.json", "audit.json"
+# With fewer pairs the interval of an accuracy of 50 % is wider than 18 points on each side.
+FEWEST_PAIRS = 30
 
 
 @dataclass(frozen=True)
-class Stage:
-    """A part of the work.
+class Settings:
+    """The settings of a new benchmark.
 
     Args:
-        name: also that of its folder.
-        settings: all that decides on its result beside the files it reads, as JSON takes it.
-        reads: files that it reads; one that is not there counts as such.
-        run: makes it, in the folder that it is given.
-        keeps: whether `run` goes on with what lies in the folder, such as a journal. Other stages begin with an empty
-            folder, which takes the place of the old one when it is whole.
-        writes: files that it makes outside its folder; when one of them is gone, it is not done.
+        name: the benchmark's name: small letters, digits and _.
+        source: captions and their images, see `sources.read_captions`; each caption needs an image file.
+        work: the folder of the stages.
+        reading: further arguments of `read_captions`: columns, split, limit, data_dir.
+        kinds: kinds of hard negatives; by default all that a model makes.
+        rules: the lexicon for candidates made by rule; None for a model.
+        model, base_url, key_variable: arguments of `endpoint.open_model`.
+        each: at most so many candidates of each kind for a caption.
+        asking: further arguments of `generate.generate` that do not change its result: concurrency, per_minute.
+        review: whether people judge the candidates.
+        annotators: who has to judge all of them; by default anybody.
+        scorers: blind scorers to refine on in addition to the probes, some of ``ngrams.BLIND_SCORERS``.
+        learned: at most so many rounds of learned probes to refine on.
+        grid: cells for each scorer over [-1, 1].
+        max_blind_accuracy: the limit of the final audit, see `audit.failures`.
+        seed: the seed of all random choices.
+        into: the parent folder of the benchmark's folder; by default the work folder.
+        licence: the licence of captions and images, an identifier of the Hub.
+        copy_images: whether the images go into the folder and the repository.
+        fewest_pairs: kinds of which the refinement keeps fewer pairs are left out.
     """
 
     name: str
-    settings: Mapping[str, Any]
-    reads: tuple[Path, ...]
-    run: Callable[[Path], Result]
-    keeps: bool = False
-    writes: tuple[Path, ...] = ()
+    source: str
+    work: Path
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    kinds: tuple[str, ...] = NEGATIVE_KINDS
+    rules: str | None = None
+    model: str | None = None
+    base_url: str | None = None
+    key_variable: str = KEY_VARIABLE
+    each: int = 1
+    asking: Mapping[str, Any] = field(default_factory=dict)
+    review: bool = True
+    annotators: tuple[str, ...] = ()
+    scorers: tuple[str, ...] = ()
+    learned: int = 3
+    grid: int = 100
+    max_blind_accuracy: float = 0.55
+    seed: int = 0
+    into: Path | None = None
+    licence: str | None = None
+    copy_images: bool = False
+    fewest_pairs: int = FEWEST_PAIRS
+
+    @property
+    def folder(self) -> Path:
+        """The benchmark's folder."""
+        return (self.into or self.work) / self.name
+
+    @property
+    def repository(self) -> Path:
+        """The folder of the dataset repository."""
+        return self.work / REPOSITORY
 
 
-class Work:
-    """Stages in their order, below a folder.
+def stages_of(settings: Settings) -> list[Stage]:
+    """The stages of a benchmark, in their order."""
+    work, seed = settings.work, {"seed": settings.seed}
+    captions, candidates = work / "captions" / CAPTIONS_FILE, work / "generate" / CANDIDATES_FILE
+    kept, refined = work / "review" / KEPT_FILE, work / "refine" / PAIRS_FILE
+    reading = {**settings.reading, "data_dir": str(settings.reading.get("data_dir") or "")}
+    generating = {"kinds": settings.kinds, "rules": settings.rules, "model": settings.model, "each": settings.each}
+    reviewing = {"review": settings.review, "annotators": settings.annotators}
+    refining = {
+        name: getattr(settings, name) for name in ("kinds", "scorers", "learned", "grid", "seed", "fewest_pairs")
+    }
+    publishing = {name: getattr(settings, name) for name in ("name", "source", "licence", "copy_images")}
+    records = [work / name / STAGE_FILE for name in STAGES[:-1]]
+    return [
+        Stage(
+            "captions",
+            {"source": settings.source, "content": _content_hash(settings), **reading},
+            (),
+            partial(do_captions, settings),
+        ),
+        Stage("generate", generating | seed, (captions,), partial(do_generate, settings), keeps=True),
+        Stage(
+            "review",
+            reviewing,
+            (candidates, work / "review" / DECISIONS_FILE),
+            partial(do_review, settings),
+            keeps=True,
+        ),
+        Stage("audit", {"name": settings.name, **seed}, (kept,), partial(do_audit, settings, kept)),
+        Stage("refine", refining, (kept,), partial(do_refine, settings)),
+        Stage("final-audit", {"name": settings.name, **seed}, (refined,), partial(do_audit, settings, refined)),
+        Stage(
+            "build",
+            publishing | {"into": str(settings.into or "")},
+            (refined, work / "audit" / AUDIT_FILE, work / "final-audit" / AUDIT_FILE, *records),
+            partial(do_build, settings),
+            writes=(settings.folder / MADE_FILE, settings.repository / "build.json"),
+        ),
+    ]
 
-    A stage is done when ``stage.json`` is in its folder, which is written with the rest or last, and tells the settings
-    and the hashes of the files with which it was made, if these are what they are now.
-    """
 
-    def __init__(self, folder: Path, stages: Sequence[Stage]) -> None:
-        self.folder, self.stages = folder, stages
+def _content_hash(settings: Settings) -> str:
+    """A hash of a source's content; of a dataset on the Hub it is empty."""
+    name, data_dir = settings.source.partition("/")[0], settings.reading.get("data_dir")
+    is_ours = name in benchmark_names()
+    path = Path((data_dir if is_ours else settings.source) or "").expanduser()
+    if path.is_file():
+        return file_hash(path)
+    digest = hashlib.sha256(code_hash(name).encode() if is_ours else b"")
+    if path.is_dir() and (data_dir or not is_ours):
+        for file in sorted(path.rglob("*")):
+            if file.is_file() and not file.resolve().is_relative_to(settings.work.resolve()):
+                state = file.stat()
+                digest.update(f"{file.relative_to(path)}\0{state.st_size}\0{state.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
 
-    def result(self, stage: Stage) -> Result | None:
-        """What a stage told when it was last done; None where it never was."""
-        record = self._record(stage)
-        return None if record is None else record["result"]
 
-    def why(self, stage: Stage) -> str:
-        """Why a stage has to be done: "new", or what changed since; "" where it is done."""
-        record = self._record(stage)
-        if record is None:
-            return "new"
-        settings, reads = _plain(stage.settings), self._hashes(stage)
-        changed = [name for name in settings | record["settings"] if _differ(name, settings, record["settings"])]
-        changed += [name for name in reads | record["reads"] if _differ(name, reads, record["reads"])]
-        gone = [path.name for path in stage.writes if not path.exists()]
-        return "; ".join(
-            f"{what}: {', '.join(names)}" for what, names in (("changed", changed), ("missing", gone)) if names
+def do_captions(settings: Settings, folder: Path) -> Result:
+    """Read the captions, and copy their images; they are named by hashes of their content."""
+    images = folder / IMAGES
+    found = read_captions(settings.source, **settings.reading, images=images)
+    without = [each.id for each in found if Path(each.image).parent != images]
+    if without:
+        raise DataError(
+            f"{settings.source}: {len(without):,} captions have no image file, such as {without[0]!r}; a benchmark "
+            "needs one for each: give the column with --column image=NAME, and download images that have an address"
         )
-
-    def do(self, stage: Stage) -> Result:
-        """Do a stage, and note with what it was made.
-
-        Raises:
-            Waiting: it needs people first.
-            StorageError: what lies in the place of its folder was not made by it.
-        """
-        folder = self.folder / stage.name
-        reads = self._hashes(stage)
-        if not stage.keeps:
-            if folder.exists() and not (folder / STAGE_FILE).is_file():
-                raise StorageError(f"{folder} is there and is no stage of this work; name another work folder")
-            for killed in self.folder.glob(f".{stage.name}.*"):
-                shutil.rmtree(killed, ignore_errors=True)
-            with new_folder(folder) as new:
-                result = stage.run(new)
-                self._note(new, stage, reads, result)
-            return result
-        (folder / STAGE_FILE).unlink(missing_ok=True)
-        folder.mkdir(exist_ok=True)
-        result = stage.run(folder)
-        self._note(folder, stage, reads, result)
-        return result
-
-    def _note(self, folder: Path, stage: Stage, reads: Mapping[str, str | None], result: Result) -> None:
-        record = {"schema": SCHEMA, "version": VERSION, "settings": dict(stage.settings), "reads": reads}
-        write_text(folder / STAGE_FILE, json.dumps(record | {"result": result}, indent=1, ensure_ascii=False) + "\n")
-
-    def _record(self, stage: Stage) -> dict[str, Any] | None:
-        path = self.folder / stage.name / STAGE_FILE
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError) as error:
-            raise DataError(f"{path} cannot be read ({error}); remove it, and the stage is done again") from error
-        if not isinstance(record, dict) or (record.get("schema"), record.get("version")) != (SCHEMA, VERSION):
-            raise DataError(f"{path} is of another version or of something else; name another work folder")
-        return record
-
-    def _hashes(self, stage: Stage) -> dict[str, str | None]:
-        return {
-            path.relative_to(self.folder).as_posix(): file_hash(path) if path.is_file() else None
-            for path in stage.reads
-        }
+    rows = [each._replace(image=Path(each.image).name) for each in found]
+    write_text(folder / CAPTIONS_FILE, "".join(json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in rows))
+    number = len({row.image for row in rows})
+    return {"said": f"{len(rows):,} captions of {number:,} images"}
 
 
-def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as they come back from JSON."""
-    return json.loads(json.dumps(dict(settings)))
+def read_stage_captions(settings: Settings) -> list[Captioned]:
+    """The captions of the first stage, with the paths of their images."""
+    folder = settings.work / "captions"
+    lines = (folder / CAPTIONS_FILE).read_text(encoding="utf-8").split("\n")
+    rows = [Captioned(**json.loads(line)) for line in lines if line]
+    return [row._replace(image=str(folder / IMAGES / row.image)) for row in rows]
 
 
-def _differ(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return name not in one or name not in other or one[name] != other[name]
+def do_generate(settings: Settings, folder: Path) -> Result:
+    """Make candidates of the captions, by rule or by a model."""
+    from ..generate.command import print_report
+    from ..generate.endpoint import open_model
+    from ..generate.generate import generate, generate_by_rule
+
+    captions = read_stage_captions(settings)
+    options: dict[str, Any] = {"each": settings.each, "seed": settings.seed}
+    if settings.model is None:
+        report = generate_by_rule(captions, folder, settings.kinds, **options, lexicon=settings.rules or "builtin")
+    else:
+        model = open_model(settings.model, settings.base_url, key_variable=settings.key_variable)
+        report = generate(captions, model, folder, settings.kinds, **options, **settings.asking)
+    print_report(report)
+    if not report.candidates:
+        raise DataError(f"{report.source} made no candidate of {len(captions):,} captions; the table has the reasons")
+    said = f"{len(report.candidates):,} candidates by {report.source}"
+    return {"said": said, **report.as_json(), "seed": settings.seed, "by_model": settings.model is not None}
+
+
+def do_review(settings: Settings, folder: Path) -> Result:
+    """Write the candidates for review, and export those that people keep once all are judged."""
+    from ..review.agreement import agreement, votes_of
+    from ..review.decisions import DECISIONS, export, shown_texts
+    from ..review.journal import DecisionJournal
+
+    candidates = read_candidates(settings.work / "generate")
+    # The page shows the images of one folder.
+    here = [each._replace(image=Path(each.image).name) for each in candidates]
+    write_candidates(here, folder / CANDIDATES_FILE)
+    if not settings.review:
+        write_pairs(to_pairs(here), folder / KEPT_FILE)
+        return {"said": "skipped", "candidates": len(here), "annotators": {}}
+    journal = DecisionJournal(folder / DECISIONS_FILE, DECISIONS)
+    standing = journal.standing(shown_texts(here))
+    _check_decided(settings, here, {name: {id for id, _ in entries} for name, entries in standing.items()})
+    done = export(here, journal, folder / REVIEWED_FILE)
+    # The card shows this, so annotators stay anonymous.
+    annotators = {f"annotator {place}": len(entries) for place, entries in enumerate(standing.values(), 1)}
+    found = [row._asdict() for row in agreement(votes_of(standing))] if len(annotators) > 1 else []
+    people = "1 person" if len(annotators) == 1 else f"{len(annotators)} people"
+    said = f"{done.pairs:,} of {len(here):,} candidates kept by {people}"
+    result = {"said": said, "candidates": len(here), "pairs": done.pairs, "annotators": annotators}
+    return result | {"statuses": done.statuses, "agreement": found}
+
+
+def _check_decided(settings: Settings, candidates: Sequence[Candidate], decided: Mapping[str, set[str]]) -> None:
+    """Raise `Waiting` unless all annotators, or without names anybody, have judged every candidate."""
+    judged = {name: decided.get(name, set()) for name in settings.annotators} or {"": set().union(*decided.values())}
+    missing = {name: sum(each.id not in ids for each in candidates) for name, ids in judged.items()}
+    if not any(missing.values()):
+        return
+    command = ["vl-assay", "review", str(settings.work / "review")]
+    command += ["--images", str(settings.work / "captions" / IMAGES)]
+    if settings.annotators:
+        command += ["--annotators", ",".join(settings.annotators)]
+    numbers = ", ".join(f"{number:,}" + (f" ({name})" if name else "") for name, number in missing.items() if number)
+    raise Waiting(
+        f"people have still to judge {numbers} of {len(candidates):,} candidates, with\n\n    {shlex.join(command)}\n\n"
+        "and then this command again. --limit makes fewer candidates; --no-review continues without people, and the "
+        "card says so"
+    )
+
+
+def _read_kept(path: Path) -> list[Pair]:
+    if not path.read_text(encoding="utf-8").strip():
+        raise DataError(f"{path} has no pairs: the review kept none; make other candidates, or review them again")
+    return read_pairs(path)
+
+
+def do_audit(settings: Settings, pairs_file: Path, folder: Path) -> Result:
+    """Audit pairs."""
+    from rich.console import Console
+
+    from ..audit.audit import audit, write_audit
+    from ..audit.report import print_audit
+
+    pairs = _read_kept(pairs_file)
+    with Console(stderr=True).status("audit") as status:
+        result = audit(pairs, settings.name, seed=settings.seed, progress=lambda step: status.update(f"audit: {step}"))
+    print_audit(result.record)
+    write_audit(result, folder)
+    name, worst = max(result.record["scorers"].items(), key=lambda item: item[1]["accuracy"])
+    return {"said": f"{len(pairs):,} pairs; the best scorer without the image, {name}, reaches {worst['accuracy']:.1%}"}
+
+
+def do_refine(settings: Settings, folder: Path) -> Result:
+    """Filter adversarially, and leave out kinds with too few pairs."""
+    from ..refine.refine import blind_scorers, refine
+    from ..refine.report import print_refinement, write_refinement
+
+    pairs = _read_kept(settings.work / "review" / KEPT_FILE)
+    refined = refine(
+        pairs,
+        blind_scorers(pairs, settings.scorers),
+        learned=settings.learned,
+        grid=settings.grid,
+        seed=settings.seed,
+        progress=True,
+    )
+    print_refinement(refined.record)
+    write_refinement(refined, folder, settings.name)
+    sizes = Counter(pair.category for pair in refined.kept)
+    order = [kind for kind in settings.kinds if sizes[kind] >= settings.fewest_pairs]
+    kept = [pair for kind in order for pair in refined.kept if pair.category == kind]
+    if not kept:
+        raise DataError(
+            f"of {len(pairs):,} pairs the refinement keeps {len(refined.kept):,}, and of no kind "
+            f"{settings.fewest_pairs} or more; give more captions, fewer --learned rounds or a coarser --grid"
+        )
+    write_pairs(kept, folder / PAIRS_FILE)
+    small = {kind: sizes[kind] for kind in dict.fromkeys(pair.category for pair in pairs) if kind not in order}
+    said = f"{len(kept):,} of {len(pairs):,} pairs kept, of {', '.join(order)}"
+    return {"said": said, "too_small": small}
+
+
+def find_failures(settings: Settings) -> list[str]:
+    """Why the final audit fails, a sentence each."""
+    from ..audit.audit import failures
+
+    record = json.loads((settings.work / "final-audit" / AUDIT_FILE).read_text(encoding="utf-8"))
+    return failures(record, settings.max_blind_accuracy)
+
+
+def do_build(settings: Settings, folder: Path) -> Result:
+    """Write the benchmark's folder, and build its repository."""
+    from .folder import Material, build_repository, write_folder
+
+    def read(path: str) -> Any:
+        return json.loads((settings.work / path).read_text(encoding="utf-8"))
+
+    pairs = read_pairs(settings.work / "refine" / PAIRS_FILE)
+    material = Material(
+        name=settings.name,
+        source=_name_source(settings.source),
+        pairs=pairs,
+        images=settings.work / "captions" / IMAGES,
+        licence=settings.licence,
+        copy_images=settings.copy_images,
+        results={name: read(f"{name}/{STAGE_FILE}")["result"] for name in STAGES[:-1]},
+        audits=(read(f"audit/{AUDIT_FILE}"), read(f"final-audit/{AUDIT_FILE}")),
+        refinement=read(f"refine/{REPORT_FILE}"),
+    )
+    write_folder(material, settings.folder)
+    build_repository(settings.folder, settings.repository, with_images=settings.copy_images)
+    return {"said": f"{len(pairs):,} pairs in {settings.folder}, the repository in {settings.repository}"}
+
+
+def _name_source(source: str) -> str:
+    """A source for the card: only the name of a file or folder."""
+    path = Path(source).expanduser()
+    return path.resolve().name if source.partition("/")[0] not in benchmark_names() and path.exists() else source

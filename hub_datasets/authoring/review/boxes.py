@@ -1,10 +1,12 @@
-"""Boxes that annotators draw for phrases (TRICD, section 4.1.1, step 5): what is asked, what is kept, the export."""
+"""Boxes that annotators draw for phrases (TRICD, section 4.1.1, step 5): items, agreement and export."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +15,8 @@ import numpy as np
 from ....metrics.common.errors import DataError
 from ....metrics.common.storage import write_text
 from ....metrics.functional.boxes import box_iou
-from .journal import Entry, Journal, Key
+from ..data.tables import read_rows
+from .journal import DecisionJournal, Entry, Key
 from .pictures import Pictures
 
 JOURNAL_FILE = "BOXES.jsonl"
@@ -23,7 +26,7 @@ Box = tuple[float, ...]
 
 
 class Phrase(NamedTuple):
-    """A phrase of a caption: its text, which are the characters `start` to `end` of the caption."""
+    """A phrase of a caption: the characters from `start` up to, not including, `end`."""
 
     text: str
     start: int
@@ -31,12 +34,12 @@ class Phrase(NamedTuple):
 
 
 class BoxItem(NamedTuple):
-    """An image and a caption, for whose phrases boxes are drawn.
+    """An image and a caption for whose phrases boxes are drawn.
 
     Attributes:
         id, image, caption: see `read_items`.
-        phrases: at least one.
-        other: further fields of the item, which the export keeps.
+        phrases: at least one phrase.
+        other: further fields of the item, copied to the export.
     """
 
     id: str
@@ -47,12 +50,12 @@ class BoxItem(NamedTuple):
 
 
 class BoxExport(NamedTuple):
-    """What was exported: items whose every phrase is decided, and their boxes.
+    """Numbers of an export.
 
     Attributes:
-        complete, boxes: how many items and boxes were written.
-        incomplete: how many items were left out.
-        stale: how many decisions are on phrases that are not, or no longer, asked for.
+        complete, boxes: items with every phrase decided, and their boxes: these were written.
+        incomplete: other items.
+        stale: decisions on phrases that have changed since.
     """
 
     complete: int
@@ -65,48 +68,42 @@ def read_items(path: str | Path) -> list[BoxItem]:
     """Items from JSON lines: ``{"id", "image", "caption", "phrases": [{"text", "start", "end"}, …], …}``.
 
     Args:
-        path: the file. `image` is relative to its folder; `start` and `end` are characters of the caption, the first
-            and the one after the last.
+        path: the file. `image` is relative to its folder; `start` and `end` index the caption as in Python.
 
     Raises:
-        DataError: no such file, no items, an id that comes twice, a field that is missing or of another type, or a
-            phrase that is not what its characters say; the message names the line.
+        DataError: no such file, no items, a repeated id, a missing field or one of another type, or a phrase that
+            differs from its characters; the message names the row.
     """
     path = Path(path)
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read as JSON lines: {error}; name a file of items") from error
-    items = [_item(line, f"line {number} of {path}") for number, line in enumerate(lines, 1) if line.strip()]
+    items = [_item(dict(row), f"row {key} of {path}") for key, row in read_rows(path)]
     if not items:
         raise DataError(f"{path} has no items; write a line for each image and caption")
-    ids = [item.id for item in items]
-    if len(set(ids)) < len(ids):
-        twice = next(id for id in ids if ids.count(id) > 1)
-        raise DataError(f"{path}: the id {twice!r} comes more than once; give each item its own")
+    id, count = Counter(item.id for item in items).most_common(1)[0]
+    if count > 1:
+        raise DataError(f"{path}: the id {id!r} comes more than once; give each item its own")
     return items
 
 
 def shown_texts(items: Sequence[BoxItem]) -> dict[Key, str]:
-    """The text of each phrase under the key that its boxes have in the journal."""
+    """The text of each phrase by its key in the journal."""
     return {(item.id, number): phrase.text for item in items for number, phrase in enumerate(item.phrases)}
 
 
 def clip(box: Sequence[float], width: int, height: int) -> Box | None:
-    """A box with its corners moved into the image; None where less than a pixel of a side is left.
+    """Clip a box to the image; None where a side becomes shorter than a pixel.
 
     Args:
-        box: x, y, width, height in pixels of the image, finite; a negative size says that x or y is the other end.
+        box: x, y, width, height in pixels of the image, finite; with a negative size, x or y is the other end.
         width, height: the image's size.
 
     Returns:
-        x, y, width, height, in hundredths of a pixel, inside the image.
+        x, y, width, height, rounded to hundredths of a pixel.
 
     Raises:
         DataError: not four finite numbers.
     """
     if len(box) != 4 or not all(isinstance(value, (int, float)) and math.isfinite(value) for value in box):
-        raise DataError(f"a box came as {list(box)}; it is x, y, width and height, finite numbers")
+        raise DataError(f"expected a box as finite x, y, width and height, and got {list(box)}")
     x, y, wide, high = box
     left, right = (min(max(end, 0), width) for end in sorted((x, x + wide)))
     top, bottom = (min(max(end, 0), height) for end in sorted((y, y + high)))
@@ -116,15 +113,15 @@ def clip(box: Sequence[float], width: int, height: int) -> Box | None:
 
 
 def is_decided(entry: Entry | None) -> bool:
-    """Whether a phrase has boxes, or is said to have none."""
+    """Whether a phrase has boxes, or was marked as not in the image."""
     return entry is not None and (entry.decision == ABSENT or bool(entry.boxes))
 
 
 def overlap(one: Sequence[Box], other: Sequence[Box]) -> float:
-    """How far two sets of boxes of a phrase agree: 1 for the same, 0 where nothing overlaps.
+    """Agreement of two sets of boxes, in [0, 1].
 
-    The sum of the intersections over unions of the best one-to-one matching, over the size of the larger set; two
-    empty sets agree.
+    The sum of the intersections over unions in the best one-to-one matching, divided by the size of the larger set; 1
+    for two empty sets.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -137,28 +134,25 @@ def overlap(one: Sequence[Box], other: Sequence[Box]) -> float:
 
 
 def choose(entries: Sequence[Entry]) -> Entry:
-    """Of the boxes that several annotators drew for a phrase, those that agree best with the others'.
-
-    The mean `overlap` with the others decides, and between equal ones the first in the order given.
-    """
+    """The boxes of a phrase with the highest mean `overlap` with those of the other annotators; of equals the first."""
     means = [sum(overlap(entry.boxes, other.boxes) for other in entries if other is not entry) for entry in entries]
     return entries[means.index(max(means))]
 
 
-def export(items: Sequence[BoxItem], journal: Journal, pictures: Pictures, path: str | Path) -> BoxExport:
-    """Write the items whose every phrase somebody has decided, in the layout of detection rows.
+def export(items: Sequence[BoxItem], journal: DecisionJournal, pictures: Pictures, path: str | Path) -> BoxExport:
+    """Write the items with every phrase decided, in the layout of detection rows.
 
     Args:
-        items: what was asked.
-        journal: what annotators drew.
+        items: the items.
+        journal: the annotators' boxes; where several annotators drew, `choose` selects.
         pictures: the images, for their sizes.
         path: a ``.jsonl`` file. A line has the fields of the item and, as in ``tricd`` and ``toy_scenes``, `phrases`
-            with `text`, `start`, `end`, `phrase_id` (another for each phrase, from 1) and `boxes` (x, y, width,
-            height in pixels of the image); `width` and `height` of the image; and `positive`, where the item does not
-            say: whether any phrase has boxes. Where several annotators drew, `choose` says whose boxes are written.
+            with `text`, `start`, `end`, `phrase_id` (from 1, unique in the file) and `boxes` (x, y, width, height in
+            pixels of the image); `width` and `height` of the image; and `positive`, unless the item has it: whether
+            any phrase has boxes.
 
     Raises:
-        DataError: another suffix, the journal's own path, or an image that is not there.
+        DataError: another suffix, the journal's own path, or a missing image.
         StorageError: the file could not be written.
     """
     path = Path(path)
@@ -178,13 +172,13 @@ def export(items: Sequence[BoxItem], journal: Journal, pictures: Pictures, path:
         boxes += sum(len(phrase["boxes"]) for phrase in phrases)
         width, height = pictures.size(item.image)
         first = {"id": item.id, "image": item.image, "caption": item.caption, "phrases": phrases}
-        said = {"positive": any(phrase["boxes"] for phrase in phrases), "width": width, "height": height}
-        rows.append(json.dumps(first | said | item.other, ensure_ascii=False) + "\n")
+        computed = {"positive": any(phrase["boxes"] for phrase in phrases), "width": width, "height": height}
+        rows.append(json.dumps(first | computed | item.other, ensure_ascii=False) + "\n")
     write_text(path, "".join(rows))
     return BoxExport(len(rows), len(items) - len(rows), boxes, journal.count_stale(shown))
 
 
-def entries_by_phrase(journal: Journal, shown: Mapping[Key, str]) -> dict[Key, list[Entry]]:
+def entries_by_phrase(journal: DecisionJournal, shown: Mapping[Key, str]) -> dict[Key, list[Entry]]:
     """The decided entries of each phrase, in the order of the annotators."""
     found: dict[Key, list[Entry]] = {}
     for entries in journal.standing(shown).values():
@@ -195,47 +189,41 @@ def entries_by_phrase(journal: Journal, shown: Mapping[Key, str]) -> dict[Key, l
 
 
 def mean_overlap(by_key: Mapping[Key, Sequence[Entry]]) -> float | None:
-    """The mean `overlap` of all pairs of annotators who drew for the same phrase; None where there are none."""
-    found = [
-        overlap(entries[one].boxes, entries[other].boxes)
-        for entries in by_key.values()
-        for one in range(len(entries))
-        for other in range(one)
-    ]
+    """The mean `overlap` over all pairs of annotators of the same phrase; None without such pairs."""
+    found = [overlap(one.boxes, other.boxes) for entries in by_key.values() for one, other in combinations(entries, 2)]
     return sum(found) / len(found) if found else None
 
 
 def describe_overlap(mean: float | None) -> str:
-    """What `mean_overlap` says, in a sentence."""
+    """`mean_overlap` in a sentence."""
     if mean is None:
-        return "No two annotators have drawn for the same phrase, so that there is no agreement to tell."
+        return "No two annotators have drawn for the same phrase, so there is no agreement to report."
     return (
         f"The boxes of two annotators for one phrase overlap by {mean:.3f} on average (intersection over union, boxes "
-        "matched one to one; 1 is the same). Evaluation at an overlap of 0.95 wants boxes much tighter than at 0.5."
+        "matched one to one; 1 means equal). Evaluation at an overlap of 0.95 needs much tighter boxes than at 0.5."
     )
 
 
-def _item(line: str, place: str) -> BoxItem:
+def _item(row: dict[str, Any], place: str) -> BoxItem:
     try:
-        row = json.loads(line)
         texts = [row.pop(name) for name in ("id", "image", "caption")]
         phrases = tuple(Phrase(each["text"], each["start"], each["end"]) for each in row.pop("phrases"))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError) as error:
         raise DataError(
-            f"{place} is no item ({error!r}); it is an object with id, image, caption and phrases, each of which has "
+            f"{place} is not an item ({error!r}); expected an object with id, image, caption and phrases, each with "
             "text, start and end"
         ) from error
     if not all(isinstance(text, str) and text for text in texts):
-        raise DataError(f"{place}: id, image and caption are texts that are not empty, and {texts} came")
+        raise DataError(f"{place}: expected texts that are not empty as id, image and caption, and got {texts}")
     if not phrases:
-        raise DataError(f"{place} has no phrases; list those for which boxes are to be drawn")
+        raise DataError(f"{place} has no phrases; list those to draw boxes for")
     id, image, caption = texts
     for text, start, end in phrases:
         whole = isinstance(start, int) and isinstance(end, int) and 0 <= start < end
         if not whole or caption[start:end] != text:
             raise DataError(
                 f"{place}: the phrase {text!r} is not what the characters {start} to {end} of the caption are; count "
-                "from 0, the end is the one after the last"
+                "from 0, with the end excluded"
             )
     return BoxItem(id, image, caption, phrases, row)
 

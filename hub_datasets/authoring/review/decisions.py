@@ -1,4 +1,4 @@
-"""What annotators can decide on a candidate, which candidates their decisions keep, and the export of both."""
+"""Decisions of annotators on candidates: what can be decided, the majority's verdict, and the export."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ....metrics.common.errors import DataError, UnknownNameError
 from ....metrics.common.storage import write_text
-from .journal import Entry, Journal, Key
+from ..data.candidates import Candidate
+from ..data.pairs import Pair, write_pairs
+from .journal import DecisionJournal, Entry, Key
 
-if TYPE_CHECKING:
-    from ..data.candidates import Candidate
-
-KEEP, FIX = "keep", "fix"
 JOURNAL_FILE = "DECISIONS.jsonl"
-# By the keys 1 to 5; a hard positive that is not true of its image is a false positive.
+KEEP, FIX = "keep", "fix"
+# In the order of the keys 1 to 5.
 _LABELS = {
     KEEP: "Keep",
     "false_negative": "False negative",
@@ -28,15 +27,14 @@ _LABELS = {
 _POSITIVE_LABELS = {"false_positive" if name == "false_negative" else name: label for name, label in _LABELS.items()}
 _POSITIVE_LABELS["false_positive"] = "Not true of the image"
 DECISIONS = tuple(dict.fromkeys([*_LABELS, *_POSITIVE_LABELS]))
-STATUSES: tuple[str, ...] = ("kept", "dropped", "undecided")
 
 
 class Verdict(NamedTuple):
-    """What annotators together say of a candidate.
+    """What annotators together decided on a candidate.
 
     Attributes:
-        status: ``"kept"``, ``"dropped"`` or ``"undecided"`` (nobody has judged it).
-        text: the candidate, with the correction that was chosen.
+        status: ``"kept"``, ``"dropped"``, or ``"undecided"`` without any decision.
+        text: the candidate, corrected if its correction was chosen.
     """
 
     status: str
@@ -44,12 +42,12 @@ class Verdict(NamedTuple):
 
 
 class Export(NamedTuple):
-    """What was exported.
+    """The result of an export.
 
     Attributes:
-        statuses: how many candidates are kept, dropped and undecided.
-        pairs: how many pairs were written.
-        stale: how many decisions are on texts that are not, or no longer, judged.
+        statuses: the numbers of candidates kept, dropped and undecided.
+        pairs: the number of pairs written.
+        stale: the number of decisions on texts that have changed since.
         files: the candidates with their decisions, and the pairs.
     """
 
@@ -60,26 +58,26 @@ class Export(NamedTuple):
 
 
 def labels(candidate: Candidate) -> dict[str, str]:
-    """What can be decided on a candidate, in the order of the keys 1 to 5, with what the page calls it."""
+    """The possible decisions on a candidate, in the order of the keys 1 to 5, with their labels on the page."""
     return _POSITIVE_LABELS if candidate.is_positive else _LABELS
 
 
 def shown_texts(candidates: Sequence[Candidate]) -> dict[Key, str]:
-    """The text of each candidate under the key that its decisions have in the journal."""
+    """The text of each candidate by its key in the journal."""
     return {(candidate.id, -1): candidate.candidate for candidate in candidates}
 
 
-def decide(journal: Journal, candidate: Candidate, annotator: str, decision: str, text: str = "") -> Entry:
-    """Append a decision on a candidate.
+def decide(journal: DecisionJournal, candidate: Candidate, annotator: str, decision: str, text: str = "") -> Entry:
+    """Record a decision on a candidate.
 
     Args:
         decision: one of `labels`.
-        text: with ``"fix"``, the corrected candidate; its white space is collapsed, and there is none around it.
+        text: with ``"fix"``, the corrected candidate; its white space is normalised.
 
     Raises:
         UnknownNameError: another decision.
-        DataError: a correction that is empty, the caption, or the candidate as it was.
-        StorageError: see ``Journal.decide``.
+        DataError: a correction that is empty, the caption, or the unchanged candidate.
+        StorageError: it could not be written.
     """
     if decision not in labels(candidate):
         raise UnknownNameError("decision", decision, labels(candidate))
@@ -92,63 +90,52 @@ def decide(journal: Journal, candidate: Candidate, annotator: str, decision: str
 
 
 def verdict(candidate: Candidate, entries: Sequence[Entry]) -> Verdict:
-    """What the decisions of several annotators on one candidate come to.
+    """The majority's verdict on a candidate.
 
-    It is kept where more than half of those who judged it keep it or fix its text; a tie is not kept. Each of them
-    speaks for a text: who keeps it for the candidate, who fixes it for the correction. The text most speak for is
-    chosen; of several, the candidate, or else the correction that was saved first.
+    It is kept where more than half of its annotators keep it or fix its text; a tie is dropped. Each of these votes for
+    a text: the candidate or the correction. The text with most votes wins; of several, the candidate, or else the
+    correction that was saved first.
 
     Args:
         candidate: the candidate.
         entries: one decision of each annotator who judged it.
     """
     kept = sorted((entry for entry in entries if entry.decision in (KEEP, FIX)), key=lambda entry: entry.time)
-    if not entries:
-        return Verdict("undecided", candidate.candidate)
     if 2 * len(kept) <= len(entries):
-        return Verdict("dropped", candidate.candidate)
-    texts = [candidate.candidate if entry.decision == KEEP else entry.text for entry in kept]
-    times = Counter(texts)
-    best = [text for text in texts if times[text] == max(times.values())]
+        return Verdict("dropped" if entries else "undecided", candidate.candidate)
+    votes = Counter(candidate.candidate if entry.decision == KEEP else entry.text for entry in kept)
+    best = [text for text, count in votes.items() if count == max(votes.values())]
     return Verdict("kept", candidate.candidate if candidate.candidate in best else best[0])
 
 
-def entries_by_id(standing: Mapping[str, Mapping[Key, Entry]]) -> dict[str, list[Entry]]:
-    """The decisions on each candidate, in the order of the annotators."""
-    found: dict[str, list[Entry]] = {}
-    for entries in standing.values():
-        for entry in entries.values():
-            found.setdefault(entry.id, []).append(entry)
-    return found
-
-
-def export(candidates: Sequence[Candidate], journal: Journal, path: str | Path) -> Export:
+def export(candidates: Sequence[Candidate], journal: DecisionJournal, path: str | Path) -> Export:
     """Write the candidates with their decisions, and the pairs that are kept.
 
     Args:
         candidates: the candidates that were judged.
-        journal: their decisions.
-        path: a ``.jsonl`` file. A line is a candidate's own fields with `status` and `text` of `verdict`, and
-            `decisions`: what each annotator decided, with time and, where the text was fixed, the correction. Beside
-            it, ``NAME.pairs.jsonl`` has the kept hard negatives as ``pairs.read_pairs`` reads them; hard positives
-            are no pairs.
+        journal: the decisions.
+        path: a ``.jsonl`` file. A line has a candidate's fields, `status` and `text` of its `verdict`, and `decisions`:
+            by annotator the decision, its time and the correction, if any. ``NAME.pairs.jsonl`` in the same folder has
+            the kept hard negatives as `pairs.read_pairs` reads them; hard positives make no pairs.
 
     Raises:
-        DataError: another suffix, the journal's own path.
+        DataError: another suffix, or the journal's own path.
         StorageError: a file could not be written.
     """
-    from ..data.pairs import Pair, write_pairs
-
     path = Path(path)
     journal.check_export(path)
     shown = shown_texts(candidates)
-    by_id = entries_by_id(journal.standing(shown))
-    lines, pairs, statuses = [], [], dict.fromkeys(STATUSES, 0)
+    by_id = _entries_by_id(journal.standing(shown))
+    lines, pairs, statuses = [], [], {"kept": 0, "dropped": 0, "undecided": 0}
     for candidate in candidates:
         entries = by_id.get(candidate.id, [])
         status, text = verdict(candidate, entries)
         statuses[status] += 1
-        decisions = {entry.annotator: _said(entry) for entry in entries}
+        decisions = {
+            entry.annotator: {"decision": entry.decision, "time": entry.time}
+            | ({"text": entry.text} if entry.text else {})
+            for entry in entries
+        }
         row = {**candidate._asdict(), "status": status, "text": text, "decisions": decisions}
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
         if status == "kept" and not candidate.is_positive:
@@ -159,5 +146,9 @@ def export(candidates: Sequence[Candidate], journal: Journal, path: str | Path) 
     return Export(statuses, len(pairs), journal.count_stale(shown), (path, pairs_path))
 
 
-def _said(entry: Entry) -> dict[str, str]:
-    return {"decision": entry.decision, "time": entry.time} | ({"text": entry.text} if entry.text else {})
+def _entries_by_id(standing: Mapping[str, Mapping[Key, Entry]]) -> dict[str, list[Entry]]:
+    found: dict[str, list[Entry]] = {}
+    for entries in standing.values():
+        for entry in entries.values():
+            found.setdefault(entry.id, []).append(entry)
+    return found

@@ -1,10 +1,9 @@
-"""Images for the review page: from one folder and nowhere else, as a browser can show them."""
+"""Images for the review page, from one folder only."""
 
 from __future__ import annotations
 
 import base64
 import io
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -22,29 +21,25 @@ class Pictures:
     """The images below a folder.
 
     Args:
-        folder: nothing outside it is read, whatever a name, ``..`` or a link says.
+        folder: nothing outside it is read, not by ``..`` and not by a link.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()
 
     def path(self, image: str) -> Path:
-        """The file of an image that is named relative to the folder, or by a path inside it.
-
-        Raises:
-            DataError: it is not a file inside the folder.
-        """
+        """The file of an image, given relative to the folder or as a path inside it; else `DataError`."""
         try:
             path = (self.folder / image).resolve()
             inside = path.is_relative_to(self.folder)
             if inside and path.is_file():
                 return path
-        except (OSError, ValueError):  # a name that no file can have
+        except (OSError, ValueError):  # an impossible name
             inside = True
         if not inside:
             raise DataError(
                 f"{image} lies outside {self.folder}, and only images inside it are shown; name a folder that "
-                "holds them with --images, or copy them beside the candidates with `vl-assay generate --images`"
+                "holds them with --images, or copy them to the candidates with `vl-assay generate --images`"
             )
         raise DataError(f"there is no image {image} in {self.folder}")
 
@@ -53,37 +48,21 @@ class Pictures:
         return PurePosixPath(self.path(image).relative_to(self.folder)).as_posix()
 
     def names(self) -> list[str]:
-        """All images below the folder, in the order of their names; what is hidden is left out."""
-        found = []
-        for current, folders, files in os.walk(self.folder):
-            folders[:] = [name for name in folders if not name.startswith(".")]
-            here = Path(current).relative_to(self.folder)
-            found += [
-                (here / name).as_posix()
-                for name in files
-                if name.lower().endswith(SUFFIXES) and not name.startswith(".")
-            ]
-        return sorted(found)
+        """All images below the folder, sorted by name, without hidden ones."""
+        found = (path.relative_to(self.folder) for path in self.folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+        return sorted(path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts))
 
     def load(self, image: str) -> Image.Image:
-        """The pixels of an image in RGB, turned as its EXIF data say, as browsers and ``datasets`` turn it.
-
-        Raises:
-            DataError: it is not there, or no image.
-        """
+        """The image in RGB, turned by its EXIF orientation as in browsers; `DataError` if it is missing or invalid."""
         with self._opened(image) as opened:
             return ImageOps.exif_transpose(opened).convert("RGB")
 
     def size(self, image: str) -> tuple[int, int]:
-        """Width and height of an image in pixels, as `load` turns it."""
+        """Width and height of an image in pixels, after its EXIF orientation."""
         return self.load(image).size
 
     def shown(self, image: str) -> str:
-        """A ``data:`` address of the whole image: the file's own bytes where browsers know its format.
-
-        Raises:
-            DataError: it is not there, or no image.
-        """
+        """A ``data:`` address of the image: the file itself if browsers support its format; errors as for `load`."""
         with self._opened(image) as opened:
             kind = opened.format or ""
         if kind in _SHOWN_BY_BROWSERS:
@@ -91,7 +70,7 @@ class Pictures:
         return _encoded(self.load(image), "PNG")
 
     def thumbnail(self, image: str) -> str:
-        """A ``data:`` address of the image, made small."""
+        """A ``data:`` address of a small version of the image."""
         loaded = self.load(image)
         loaded.thumbnail((_THUMBNAIL, _THUMBNAIL))
         return _encoded(loaded, "JPEG")

@@ -1,4 +1,4 @@
-"""The page on which people judge candidates or draw boxes, served in the browser by ``vl-assay review``."""
+"""The review in the browser, served by ``vl-assay review``: people judge candidates, or draw boxes."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....metrics.common.documents import Part, to_html
 from ....metrics.common.errors import DataError, VLAssayError
 from ....metrics.common.serving import check_address
+from ..data.candidates import read_candidates
 from . import boxes as _boxes
 from . import decisions as _decisions
-from ._boxes_page import BoxDesk
-from .agreement import READING, Agreement, agreement, agreement_html, cells, header, remarks, votes_of
-from .journal import Journal
+from .agreement import agreement, report, votes_of
+from .desk import BoxDesk, ReviewDesk
+from .journal import DecisionJournal
 from .pictures import Pictures
-from .review_page import ReviewDesk
 from .similar import HISTOGRAM, SimilarImages, load_embedder
 
 if TYPE_CHECKING:
@@ -30,12 +31,12 @@ class Review:
     """Candidates, or items for boxes, with their journal and their images.
 
     Args:
-        source: the candidates' file (or a folder with ``candidates.jsonl``), or with `boxes` a file of items.
+        source: the candidates' file or a folder with ``candidates.jsonl``; with `boxes` a file of items.
         out: the folder of the journal; by default that of the source.
-        images: the folder of the images, where it is not that of the source; no image outside it is shown.
-        boxes: whether boxes are drawn, in place of judging candidates.
-        annotators: who may take part; anybody where it is empty.
-        image_model: what finds similar images: ``"histogram"``, or an image-only checkpoint of ``transformers``.
+        images: the folder of the images, by default that of the source; no image outside it is shown.
+        boxes: whether to draw boxes instead of judging candidates.
+        annotators: who may take part; anybody if empty.
+        image_model: finds similar images: ``"histogram"``, or an image-only checkpoint of ``transformers``.
 
     Raises:
         DataError, ModelError: the source, the journal, an image or the model cannot be used.
@@ -51,32 +52,30 @@ class Review:
         annotators: Sequence[str] = (),
         image_model: str = HISTOGRAM,
     ) -> None:
-        from ..data.candidates import read_candidates
-
         source = Path(source).expanduser()
         folder = source if source.is_dir() else source.parent
         self.pictures = Pictures(images or folder)
         self.mode = "boxes" if boxes else "review"
-        items = _boxes.read_items(source) if boxes else []
-        self.items, self.candidates = items, [] if boxes else read_candidates(source)
+        self.items = _boxes.read_items(source) if boxes else []
+        self.candidates = [] if boxes else read_candidates(source)
         if not self.items and not self.candidates:
             raise DataError(f"{source} has no candidates; there is nothing to review")
         kind = _boxes if boxes else _decisions
-        self.journal = Journal(Path(out or folder) / kind.JOURNAL_FILE, kind.DECISIONS)
+        self.journal = DecisionJournal(Path(out or folder) / kind.JOURNAL_FILE, kind.DECISIONS)
         self.desk = (
-            BoxDesk(items, self.journal, self.pictures, annotators)
+            BoxDesk(self.items, self.journal, self.pictures, annotators)
             if boxes
             else ReviewDesk(self.candidates, self.journal, annotators)
         )
         self._similar = SimilarImages(self.pictures, load_embedder(image_model))
 
     def picture(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The image of the item at `index`, whole: an address that a browser shows."""
+        """The image of the item at `index`, as an address for the browser."""
         image = self.desk.image_of(self.desk.index(request))
         return {"src": image if image.startswith(_ADDRESSES) else self.pictures.shown(image)}
 
     def similar(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The images most similar to that of the item at `index`, or to the one in the folder called `name`."""
+        """The images most similar to the image `name` of the folder, or to that of the item at `index`."""
         name = request.get("name") or self.desk.image_of(self.desk.index(request))
         if not isinstance(name, str) or name.startswith(_ADDRESSES):
             raise DataError(f"only images in {self.pictures.folder} can be compared, and this one is at {name}")
@@ -84,58 +83,31 @@ class Review:
         images = [{**each._asdict(), "src": self.pictures.thumbnail(each.name)} for each in found]
         return {"name": self.pictures.name(name), "src": self.pictures.thumbnail(name), "images": images}
 
-    def agreement(self) -> tuple[list[Agreement], dict[str, int]]:
-        """How far annotators agree on the candidates, and how many each has judged."""
-        standing = self.journal.standing(_decisions.shown_texts(self.candidates))
-        return agreement(votes_of(standing)), {name: len(entries) for name, entries in standing.items()}
-
-    def overlap(self) -> str:
-        """How far the boxes of annotators agree, in a sentence."""
-        by_key = _boxes.entries_by_phrase(self.journal, _boxes.shown_texts(self.items))
-        return _boxes.describe_overlap(_boxes.mean_overlap(by_key))
-
-    def agreement_html(self) -> str:
-        """How far annotators agree on what was decided so far, as HTML."""
-        return f"<p>{escape(self.overlap())}</p>" if self.mode == "boxes" else agreement_html(*self.agreement())
-
-    def summary(self) -> None:
-        """Print how far annotators agree, and what to read from it."""
-        from rich.console import Console
-        from rich.markup import escape as plain
-        from rich.table import Table
-
-        console = Console(highlight=False)
+    def agreement(self) -> list[Part]:
+        """The agreement of the annotators so far, and how to read it, as a document."""
         if self.mode == "boxes":
-            console.print(plain(self.overlap()))
-            return
-        found, annotators = self.agreement()
-        people = ", ".join(f"{name} ({count:,})" for name, count in annotators.items()) or "nobody yet"
-        console.print(plain(f"decisions on {len(self.candidates):,} candidates by annotator: {people}"))
-        table = Table(*header())
-        for row in found:
-            table.add_row(*map(plain, cells(row)))
-        console.print(table)
-        for text in [*remarks(found), " ".join(READING.split())]:
-            console.print(plain(text))
+            by_key = _boxes.entries_by_phrase(self.journal, _boxes.shown_texts(self.items))
+            return [_boxes.describe_overlap(_boxes.mean_overlap(by_key))]
+        standing = self.journal.standing(_decisions.shown_texts(self.candidates))
+        return report(agreement(votes_of(standing)), {name: len(entries) for name, entries in standing.items()})
 
     def export(self, path: str | Path) -> str:
-        """Write what was decided, see ``_decisions.export`` and ``_boxes.export``; what came of it, in a sentence."""
+        """Export the decisions or boxes, see `decisions.export` and `boxes.export`; the result in a sentence."""
         if self.mode == "boxes":
-            drawn = _boxes.export(self.items, self.journal, self.pictures, path)
-            text = f"{drawn.complete:,} items with {drawn.boxes:,} boxes written to {path}"
-            text += f"; {drawn.incomplete:,} left out, as not every phrase is decided" if drawn.incomplete else ""
-            stale = drawn.stale
+            boxes = _boxes.export(self.items, self.journal, self.pictures, path)
+            text = f"{boxes.complete:,} items with {boxes.boxes:,} boxes written to {path}"
+            text += f"; {boxes.incomplete:,} left out, as not every phrase is decided" if boxes.incomplete else ""
+            stale = boxes.stale
         else:
             done = _decisions.export(self.candidates, self.journal, path)
             counts = ", ".join(f"{count:,} {status}" for status, count in done.statuses.items())
             text = f"{counts}; written to {done.files[0]}, and {done.pairs:,} kept pairs to {done.files[1]}"
             stale = done.stale
-        lost = f"; {stale:,} decisions are on texts that are no longer judged, and count nowhere" if stale else ""
-        return text + lost
+        return text + (f"; {stale:,} decisions are on texts that have changed, and do not count" if stale else "")
 
 
 def build(review: Review) -> gradio.Blocks:
-    """The page over a review."""
+    """The page of a review."""
     import gradio as gr
 
     with gr.Blocks(title=_TITLES[review.mode], analytics_enabled=False) as blocks:
@@ -150,35 +122,41 @@ def build(review: Review) -> gradio.Blocks:
             )
         with gr.Tab("Agreement", id="agreement") as tab:
             table = gr.HTML("<p>Counting …</p>", elem_id="agreement-table", js_on_load=None)
-        tab.select(lambda: _told(review), outputs=table, show_progress="hidden", queue=False, api_visibility="private")
+        tab.select(
+            lambda: _agreement_or_error(review),
+            outputs=table,
+            show_progress="hidden",
+            queue=False,
+            api_visibility="private",
+        )
     return blocks
 
 
 def launch(blocks: gradio.Blocks, **options: Any) -> Any:
-    """Serve the page that `build` made; `options` go to gradio's ``launch``."""
+    """Serve a page of `build`; `options` are those of gradio's ``launch``."""
     from gradio.themes import Default
 
     return blocks.launch(css=_read("review.css"), theme=Default(), footer_links=[], **options)
 
 
 def serve(review: Review, host: str = "127.0.0.1", port: int = 7861) -> None:
-    """Serve a review until Ctrl-C, and say where.
+    """Print the address and serve a review until Ctrl-C.
 
     Raises:
         DataError: gradio is not installed.
-        VLAssayError: nothing can be served at this address.
+        VLAssayError: the address cannot be used.
     """
     try:
         blocks = build(review)
     except ModuleNotFoundError as error:
-        raise DataError(f"the review page lacks a library ({error.name}): pip install 'vl-assay[space]'") from error
+        raise DataError(f"the review page needs {error.name}: pip install 'vl-assay[space]'") from error
     check_address(host, port)
-    print(f"the page is at http://{host}:{port}; decisions are kept in {review.journal.path}; Ctrl-C ends it")
+    print(f"the page is at http://{host}:{port}; decisions are written to {review.journal.path}; Ctrl-C ends it")
     launch(blocks, server_name=host, server_port=port, quiet=True)
 
 
 def _server_functions(review: Review) -> list[Callable[..., dict[str, Any]]]:
-    """What the page's script may call, under the names it uses; an error is answered, not raised."""
+    """The functions that the page's script calls by name; errors become answers."""
 
     def answer(name: str, function: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[..., dict[str, Any]]:
         def called(request: dict[str, Any]) -> dict[str, Any]:
@@ -195,9 +173,9 @@ def _server_functions(review: Review) -> list[Callable[..., dict[str, Any]]]:
     return [answer(function.__name__, function) for function in functions]
 
 
-def _told(review: Review) -> str:
+def _agreement_or_error(review: Review) -> str:
     try:
-        return review.agreement_html()
+        return to_html(review.agreement())
     except VLAssayError as error:
         return f"<p role='alert'>{escape(str(error))}</p>"
 

@@ -1,9 +1,9 @@
-// Drawing boxes for phrases, in pixels of the image: the drawing is laid over the image with the image's own units.
+// Boxes for phrases, in pixels of the image: an SVG layer over the image with the image's units.
 const KEYS = [['drag', 'draw'], ['click', 'choose a box'], ['Delete', 'remove it'], ['1–9', 'phrase'],
   ['a', 'not in the image'], ['← →', 'previous, next'], ['n', 'next undecided'], ['u', 'undo'], ['s', 'similar images']];
 const SVG = 'http://www.w3.org/2000/svg';
 const COLOURS = ['#e11d48', '#2563eb', '#16a34a', '#d97706', '#9333ea', '#0891b2', '#be185d', '#4d7c0f', '#b45309'];
-const CLICK = 4; // so far, in pixels of the screen, the mouse may move in a click
+const CLICK = 4; // pixels of the screen that the mouse may move in a click
 let phrase = 0;
 let chosen = -1;
 let image = null;
@@ -68,7 +68,7 @@ function choosePhrase(number) {
   drawItem(view, false);
 }
 
-// Position of the mouse in pixels of the image, however large it is shown, and not outside it.
+// The position of the mouse in pixels of the image, clipped to it.
 function place(event) {
   const shown = image.getBoundingClientRect();
   const inside = (value, most) => Math.min(Math.max(value, 0), most);

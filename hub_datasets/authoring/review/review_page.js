@@ -1,5 +1,5 @@
-// What both kinds of review page share: the annotator's name, requests to the server, progress, keys, similar images.
-// The script of a kind defines drawItem(view), onKey(key), KEYS and WAITS_FOR_NEXT.
+// Shared by both review pages: the annotator's name, requests to the server, progress, keys, similar images.
+// The page's own script defines drawItem(view, isOther), onKey(key) and KEYS.
 const root = element.querySelector('.assay-review');
 const annotators = props.annotators;
 let annotator = new URLSearchParams(location.search).get('annotator') || '';
@@ -35,7 +35,7 @@ function say(text, isError = false) {
   message.classList.toggle('bad', isError);
 }
 
-// One request at a time: a key counts for the item that is shown, and never for one that is on its way.
+// One request at a time, so that a key never decides on an item that is not shown yet.
 async function call(name, request = {}) {
   if (busy) return null;
   busy = true;
@@ -46,7 +46,7 @@ async function call(name, request = {}) {
     say('');
     return answer;
   } catch (error) {
-    say(`Not done: ${error.message || error}. What was decided before is kept.`, true);
+    say(`Not saved: ${error.message || error}. Earlier decisions are kept.`, true);
     return null;
   } finally {
     busy = false;
@@ -68,7 +68,7 @@ function askName(problem = '') {
   view = null;
   item.replaceChildren();
   bar.replaceChildren();
-  help.textContent = 'The name is kept in the address of this page: a reload, or a bookmark, goes on where you were.';
+  help.textContent = 'Your name is part of the address of this page: a reload or a bookmark continues where you were.';
   const field = make('input', {type: 'text', id: 'annotator', maxlength: 40, autocomplete: 'off', value: annotator});
   const start = async (name) => {
     annotator = name.trim();
@@ -103,7 +103,7 @@ function draw(answer) {
   item.dataset.index = view.index;
   drawItem(view, isOther);
   help.replaceChildren(...KEYS.map(([key, what]) => make('span', {}, make('kbd', {}, key), ` ${what}`)));
-  if (view.finished) say(`All ${view.total} are decided. Thank you! Go through them again with the arrows.`);
+  if (view.finished) say(`All ${view.total} are decided. Thank you! Use the arrows to go through them again.`);
 }
 
 function navigation() {
@@ -118,7 +118,7 @@ function heading() {
   return make('p', {class: 'assay-place'}, place, view.decided ? ' · decided' : ' · not decided yet');
 }
 
-// The image of an item, asked for once; that of the next one is asked for before it is needed.
+// The image of an item, requested once; the next one is requested in advance.
 function picture(index) {
   if (!pictures.has(index)) {
     if (pictures.size > 8) pictures.delete(pictures.keys().next().value);
@@ -147,7 +147,7 @@ async function showSimilar(request) {
     similar.hidden = true;
     return;
   }
-  say('Looking for similar images. The first time all are looked at, which can take a while.');
+  say('Searching for similar images. The first search embeds all images, which can take a while.');
   const found = await call('similar', request);
   if (!found) return;
   const tile = ({name, src, similarity}) => button('', '', () => showSimilar({name}), {class: 'assay-tile', title: name});
@@ -160,7 +160,7 @@ async function showSimilar(request) {
   similar.replaceChildren(
     make('div', {class: 'assay-row'}, make('img', {src: found.src, alt: found.name, class: 'assay-chosen'}),
       make('p', {}, make('strong', {}, `Most similar to ${found.name}`), make('br'),
-        'By an image-only model. Choose one to see what is similar to it.'),
+        'Found by an image-only model. Choose an image to search by it.'),
       button('Close', 's', () => { similar.hidden = true; })),
     make('div', {class: 'assay-tiles'}, ...tiles));
   if (!tiles.length) similar.append(make('p', {}, 'There is no other image in the folder.'));
@@ -176,7 +176,7 @@ const SHARED_KEYS = {
   s: () => view.has_image && showSimilar({index: view.index}),
 };
 
-// A component that is drawn anew must not leave a second listener behind.
+// A component that is rendered again must not leave a second listener.
 if (window.assayKeys) window.assayKeys.abort();
 window.assayKeys = new AbortController();
 document.addEventListener('keydown', (event) => {

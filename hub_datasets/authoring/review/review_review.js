@@ -1,4 +1,4 @@
-// Judging candidates: one decision an item, by the keys 1 to 5.
+// Candidates: one decision for each item, by the keys 1 to 5.
 const KEYS = [['1–5', 'decide'], ['← →', 'previous, next'], ['n', 'next undecided'], ['u', 'undo'], ['s', 'similar images']];
 const DRAFT = 'assay-draft';
 let field = null;
@@ -31,7 +31,7 @@ function drawItem() {
   if (readDraft() !== null) openFix();
 }
 
-// What is typed and not saved yet survives a reload of the page.
+// An unsaved text survives a reload of the page.
 const draftKey = () => `${DRAFT}/${annotator}/${view.id}`;
 const readDraft = () => sessionStorage.getItem(draftKey());
 

@@ -1,7 +1,7 @@
-"""The images most similar to one, by an image-only model: what an annotator searches for a contrasting image with.
+"""Search for similar images by an image-only model, for annotators who need a contrasting image.
 
 TRICD (Kamath, Price et al., 2023), section 4.1.1, step 3, shows the 60 nearest images by the embeddings of an image
-model, and "abstains" from multimodal retrieval, whose blind spots the benchmark would inherit.
+model. It avoids multimodal retrieval, whose blind spots the benchmark would inherit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from .pictures import Pictures
 
 HISTOGRAM = "histogram"
 NEIGHBOURS = 60
-_CHUNK = 4096
 _SIDE = 128
 _CELLS = 4
 _LEVELS = 4
@@ -29,19 +28,19 @@ Embedder = Callable[[Sequence[Image.Image]], NDArray[np.float32]]
 
 
 class Neighbour(NamedTuple):
-    """An image, and the cosine of its embedding with that of the one that was asked for, in [-1, 1]."""
+    """An image, and the cosine of its embedding with that of the query, in [-1, 1]."""
 
     name: str
     similarity: float
 
 
 class SimilarImages:
-    """Search among the images of a folder; they are embedded at the first question, each once.
+    """Search among the images of a folder, which are embedded at the first search.
 
     Args:
         pictures: the images.
         embed: `histograms`, or what `load_embedder` returned.
-        batch: how many images are embedded at a time.
+        batch: images per call of `embed`.
     """
 
     def __init__(self, pictures: Pictures, embed: Embedder, *, batch: int = 16) -> None:
@@ -51,9 +50,9 @@ class SimilarImages:
         self._embeddings: NDArray[np.float32] | None = None
 
     def nearest(self, image: str, count: int = NEIGHBOURS) -> list[Neighbour]:
-        """The images most similar to one of them, the nearest first, without that one.
+        """The images most similar to one in the folder, the nearest first, without that one.
 
-        Images that cannot be read are left out, and named on the console.
+        Unreadable images are left out, with a warning on the console.
 
         Raises:
             DataError: the image is not in the folder or cannot be read.
@@ -64,7 +63,7 @@ class SimilarImages:
                 self._names, self._embeddings = self._embed_all()
         if name in self._names:
             query = self._embeddings[self._names.index(name)]
-        else:  # it came later, or its name ends otherwise
+        else:  # added later, or with another suffix
             query = _unit(self._embed([self._pictures.load(name)]))[0]
         found = nearest(self._embeddings, query, count + 1)
         near = [Neighbour(self._names[row], float(similarity)) for row, similarity in found]
@@ -91,28 +90,25 @@ class SimilarImages:
 
 
 def nearest(embeddings: NDArray[np.float32], query: NDArray[np.float32], count: int) -> list[tuple[int, float]]:
-    """The rows with the highest cosine with a query, the highest first; equal ones in the order of the rows.
+    """The indices and cosines of the `count` nearest rows, the nearest first; ties are in the order of the rows.
 
     Args:
-        embeddings: shape (n, d), rows of length 1; taken a chunk at a time, so that they may be a memory map.
+        embeddings: shape (n, d), rows of length 1.
         query: shape (d,), of length 1.
-        count: how many rows.
+        count: the number of rows.
     """
-    similarities = np.concatenate(
-        [np.asarray(embeddings[start : start + _CHUNK]) @ query for start in range(0, len(embeddings), _CHUNK)]
-        or [np.zeros(0, np.float32)]
-    )
+    similarities = embeddings @ query
     order = np.argsort(-similarities, kind="stable")[:count]
     return [(int(row), float(similarities[row])) for row in order]
 
 
 def histograms(images: Sequence[Image.Image]) -> NDArray[np.float32]:
-    """Embeddings that need no weights: what colours and edges are where.
+    """Embeddings without weights: histograms of colours and edges by place.
 
-    Each image is made 128 × 128 and cut into 4 × 4 cells. Of each cell a histogram of its colours (4 × 4 × 4 levels of
-    red, green and blue, a pixel shared between the nearest) and one of the directions of its grey gradients (8,
-    weighted by their lengths) are taken. Both parts weigh the same, and square roots are taken, so that the cosine is
-    a Bhattacharyya coefficient.
+    Each image is resized to 128 × 128 and cut into 4 × 4 cells. A cell has a histogram of its colours (4 × 4 × 4 levels
+    of red, green and blue, a pixel shared between the nearest levels) and one of the directions of its grey gradients
+    (8, weighted by their lengths). Both parts have the same weight. Square roots are taken, so that the cosine is a
+    Bhattacharyya coefficient.
 
     Returns:
         float32 of shape (n, 4 · 4 · (64 + 8)), not negative.
@@ -121,7 +117,7 @@ def histograms(images: Sequence[Image.Image]) -> NDArray[np.float32]:
 
 
 def load_embedder(checkpoint: str) -> Embedder:
-    """Embeddings by an image model of ``transformers``: the mean of its last hidden states over all places.
+    """Embeddings by an image model of ``transformers``: the mean of its last hidden states.
 
     Args:
         checkpoint: a name on the Hub or a folder, such as ``"facebook/dinov2-small"``; ``"histogram"`` is
@@ -129,8 +125,8 @@ def load_embedder(checkpoint: str) -> Embedder:
 
     Raises:
         DataError: torch or transformers is not installed.
-        ModelError: it cannot be loaded, lacks weights, has no image processor, or was trained with text: then it would
-            bring the blind spots of a multimodal model into the benchmark that is to measure them.
+        ModelError: it cannot be loaded, lacks weights, has no image processor, or was trained with text: then the
+            benchmark would inherit the blind spots that it is to measure.
     """
     if checkpoint == HISTOGRAM:
         return histograms
@@ -138,11 +134,11 @@ def load_embedder(checkpoint: str) -> Embedder:
         import torch
         from transformers import AutoConfig, AutoImageProcessor, AutoModel
     except ModuleNotFoundError as error:
-        raise DataError(f"an image model lacks a library ({error.name}): pip install 'vl-assay[models]'") from error
+        raise DataError(f"an image model needs {error.name}: pip install 'vl-assay[models]'") from error
     try:
         _refuse_text(checkpoint, AutoConfig.from_pretrained(checkpoint))
         processor = AutoImageProcessor.from_pretrained(checkpoint, backend="pil")
-        model, told = AutoModel.from_pretrained(checkpoint, dtype=torch.float32, output_loading_info=True)
+        model, loading = AutoModel.from_pretrained(checkpoint, dtype=torch.float32, output_loading_info=True)
     except ModelError:
         raise
     except (OSError, ValueError, KeyError) as error:
@@ -150,9 +146,11 @@ def load_embedder(checkpoint: str) -> Embedder:
             f"{checkpoint} cannot be loaded as an image model: {error}. Name a checkpoint of one, such as "
             f"facebook/dinov2-small, or {HISTOGRAM}, which needs no weights"
         ) from error
-    missing = [name for name in told["missing_keys"] if not name.startswith("pooler.")]
+    missing = [name for name in loading["missing_keys"] if not name.startswith("pooler.")]
     if missing:
-        raise ModelError(f"{checkpoint} lacks {len(missing)} weights, such as {missing[0]}; it is no whole image model")
+        raise ModelError(
+            f"{checkpoint} lacks {len(missing)} weights, such as {missing[0]}; it is not a complete image model"
+        )
     model.eval()
 
     def embed(images: Sequence[Image.Image]) -> NDArray[np.float32]:
@@ -168,9 +166,9 @@ def _refuse_text(checkpoint: str, config: Any) -> None:
     kind = str(config.model_type)
     if hasattr(config, "text_config") or kind.endswith("_vision_model"):
         raise ModelError(
-            f"{checkpoint} is a {kind} model, which was trained with text. Images found by it would carry its blind "
-            "spots into the benchmark (TRICD, section 4.1.1). Name a model of images alone, such as "
-            "facebook/dinov2-small, or facebook/convnext-tiny-224"
+            f"{checkpoint} is a {kind} model, which was trained with text. The benchmark would inherit its blind spots "
+            "(TRICD, section 4.1.1). Give an image-only model, such as facebook/dinov2-small or "
+            "facebook/convnext-tiny-224"
         )
 
 
@@ -184,12 +182,12 @@ def _histogram(image: Image.Image) -> NDArray[np.float32]:
         sum(_counts(cell * _LEVELS**3 + colour, _CELLS**2 * _LEVELS**3, share) for colour, share in _colours(small)),
         _counts(cell * _DIRECTIONS + direction, _CELLS**2 * _DIRECTIONS, np.hypot(down, across)),
     ]
-    # The square roots of shares; all 0 where there is nothing to share, as in an image of one colour without edges.
+    # An image without edges has no gradients to divide by.
     return np.concatenate([np.sqrt(part / (np.sum(part) or 1.0)) for part in parts]).astype(np.float32)
 
 
 def _colours(pixels: NDArray[np.float32]) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32]]]:
-    """The eight levels of colour around each pixel, with its share in each: a little more light changes little."""
+    """The eight nearest colour levels of each pixel with its shares in them, so that brightness changes little."""
     place = np.clip(pixels * (_LEVELS / 256) - 0.5, 0, _LEVELS - 1)
     below = np.minimum(place.astype(np.intp), _LEVELS - 2)
     rest = place - below

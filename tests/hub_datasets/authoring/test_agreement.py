@@ -7,10 +7,11 @@ import pytest
 from review_support import write_set
 from typer.testing import CliRunner
 
-from vl_assay.hub_datasets.authoring.review.agreement import agreement, agreement_html, cells, remarks
+from vl_assay.hub_datasets.authoring.review.agreement import agreement, cells, remarks, report
 from vl_assay.hub_datasets.authoring.review.decisions import DECISIONS
 from vl_assay.hub_datasets.authoring.review.review import Review
 from vl_assay.metrics.common.command_line import build_app
+from vl_assay.metrics.common.documents import to_html
 
 
 def by_question(votes):
@@ -80,22 +81,13 @@ def test_what_is_undefined_is_a_dash_with_its_reason(votes, reason):
     assert not np.isnan(row.equal or 0)
 
 
-def test_chance_gives_about_nothing():
-    rng = np.random.default_rng(0)
-    votes = columns(**{name: "".join(rng.choice([*"kfnsw"], 4000)) for name in ("ana", "ben", "cleo")})
-    row = by_question(votes)["all decisions"]
-    assert abs(row.coefficients["fleiss"]) < 0.02
-    assert abs(row.coefficients["krippendorff"]) < 0.02
-    assert row.equal == pytest.approx(0.2, abs=0.02)
-
-
 def test_the_page_escapes_names_and_says_when_there_is_only_one():
     votes = columns(**{"<b>ana": "kn", "ben": "kk"})
-    html = agreement_html(agreement(votes), {"<b>ana": 2, "ben": 2})
+    html = to_html(report(agreement(votes), {"<b>ana": 2, "ben": 2}))
     assert "&lt;b&gt;ana (2)" in html
     assert "<b>" not in html
     assert "<table" in html
-    assert "takes two annotators" in agreement_html(agreement({}), {})
+    assert "needs two annotators" in to_html(report(agreement({}), {}))
 
 
 def test_the_command_prints_the_summary_and_exports(tmp_path):

@@ -84,7 +84,7 @@ def written(tmp_path, **changes):
         ({"phrases": []}, "no phrases"),
         ({"phrases": [{"text": "a dog", "start": 0, "end": 5}]}, "'a dog' is not what the characters 0 to 5"),
         ({"phrases": [{"text": "a red", "start": "0", "end": 5}]}, "not what the characters"),
-        ({"phrases": [{"text": "a red"}]}, "line 1 of .* is no item"),
+        ({"phrases": [{"text": "a red"}]}, "row 0 of .* is not an item"),
         ({"image": ""}, "not empty"),
         ({"id": 7}, "not empty"),
     ],

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.hub_datasets.authoring.generate import checks as _generate_checks
-from vl_assay.hub_datasets.authoring.generate import prompts as _prompts
+from vl_assay.hub_datasets.authoring.generate import checks, prompts
 from vl_assay.hub_datasets.authoring.generate.checks import (
     KINDS,
     NEGATIVE_KINDS,
@@ -22,7 +21,7 @@ from vl_assay.hub_datasets.authoring.generate.checks import (
     conform,
     locatable,
 )
-from vl_assay.hub_datasets.authoring.generate.kinds import STEPS
+from vl_assay.hub_datasets.authoring.generate.generate import STEPS
 from vl_assay.hub_datasets.authoring.generate.prompts import (
     PROMPTS,
     find_object,
@@ -30,6 +29,7 @@ from vl_assay.hub_datasets.authoring.generate.prompts import (
     read_template,
     write_messages,
 )
+from vl_assay.hub_datasets.authoring.review import desk
 
 DOG = "A black dog and a white cat sit near an old tree."
 
@@ -150,12 +150,12 @@ def test_of_what_people_let_pass_into_sugarcrepe_the_checks_let_pass_what_the_mo
         rows = json.loads((shared_data / "data" / "sugarcrepe" / "data" / f"{kind}.json").read_text()).values()
         passed = [not reason(kind, row["caption"], row["negative_caption"]) for row in rows]
         figures[kind] = f"{kind} {sum(passed) / len(passed):.1%}"
-    assert all(figure in _generate_checks.__doc__ for figure in figures.values()), figures
+    assert all(figure in checks.__doc__ for figure in figures.values()), figures
 
 
-def test_doctests_hold():
-    for module in (_generate_checks, _prompts):
-        assert doctest.testmod(module).failed == 0
+@pytest.mark.parametrize("module", [checks, prompts, desk])
+def test_doctests_hold(module):
+    assert doctest.testmod(module).failed == 0
 
 
 def test_every_step_has_a_prompt_and_every_prompt_a_template_with_examples_that_pass_its_own_checks():

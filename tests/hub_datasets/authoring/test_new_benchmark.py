@@ -9,7 +9,6 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from huggingface_hub import constants
 from language_model_stand_in import LanguageModelStandIn
 from new_benchmark_support import photos, quick
 from PIL import Image
@@ -18,20 +17,17 @@ from typer.testing import CliRunner
 from vl_assay.hub_datasets.authoring.audit.audit import audit, failures
 from vl_assay.hub_datasets.authoring.audit.report import to_summary
 from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
-from vl_assay.hub_datasets.authoring.generate.generate import NEGATIVE_KINDS
-from vl_assay.hub_datasets.authoring.pipeline import benchmark_stages as _benchmark_stages
-from vl_assay.hub_datasets.authoring.pipeline import folder as _benchmark_folder
-from vl_assay.hub_datasets.authoring.pipeline import new_benchmark
+from vl_assay.hub_datasets.authoring.generate.checks import NEGATIVE_KINDS
+from vl_assay.hub_datasets.authoring.pipeline.folder import load_module
 from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import STAGES, Settings, progress
-from vl_assay.hub_datasets.authoring.pipeline.stages import STAGE_FILE
+from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import new_benchmark as make
+from vl_assay.hub_datasets.authoring.pipeline.workflow import STAGE_FILE, Stage, Workflow
 from vl_assay.hub_datasets.authoring.review.decisions import decide
 from vl_assay.hub_datasets.authoring.review.review import Review
 from vl_assay.hub_datasets.toy_scenes.language import parse
 from vl_assay.hub_datasets.toy_scenes.world import Scene
 from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameError, VLAssayError
-
-make = new_benchmark.new_benchmark
 
 
 def toy(work, **changes):
@@ -183,21 +179,15 @@ def test_the_same_command_again_does_nothing_and_a_change_goes_on_from_where_it_
 
 
 @pytest.mark.parametrize("stage", [name for name in STAGES if name != "captions"])
-def test_ended_in_a_stage_it_goes_on_there_and_comes_to_the_same(stage, whole, tmp_path, monkeypatch):
+def test_ended_in_a_stage_it_goes_on_there_and_comes_to_the_same(stage, whole, tmp_path):
     settings = replace(whole, work=tmp_path)
-    name = {"audit": "do_audit", "final-audit": "do_audit"}.get(stage, f"do_{stage}")
-    real, calls = getattr(new_benchmark, name), []
 
-    def ended(*arguments):
-        calls.append(arguments)
-        if len(calls) == 1 + (stage == "final-audit"):
-            real(*arguments)
+    def interrupt(line):
+        if line.startswith(f"{stage} …"):
             raise KeyboardInterrupt
-        return real(*arguments)
 
-    monkeypatch.setattr(new_benchmark, name, ended)
     with pytest.raises(KeyboardInterrupt):
-        make(settings, lambda said: None)
+        make(settings, interrupt)
     assert states(settings)[stage] == "next"
     said = []
     make(settings, said.append)
@@ -205,23 +195,25 @@ def test_ended_in_a_stage_it_goes_on_there_and_comes_to_the_same(stage, whole, t
     assert content(settings.folder) == content(whole.folder)
 
 
-def test_files_of_a_stage_that_was_ended_do_not_count(source, tmp_path, monkeypatch):
-    settings = quick(source, tmp_path)
+@pytest.mark.parametrize("keeps", [False, True])
+def test_files_of_a_stage_that_was_ended_do_not_count(tmp_path, keeps):
+    def run(folder):
+        found = [path.name for path in folder.iterdir()]
+        (folder / "half").write_text("half")
+        if not calls:
+            calls.append(folder)
+            raise KeyboardInterrupt
+        return {"found": found}
 
-    def ended(*arguments, **options):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(_benchmark_stages, "write_text", ended)
-        with pytest.raises(KeyboardInterrupt):
-            make(settings, lambda said: None)
-    assert not (settings.work / "captions").exists()
-    with monkeypatch.context() as patch:
-        patch.setattr(_benchmark_folder, "write_card", ended)
-        with pytest.raises(KeyboardInterrupt):
-            make(settings, lambda said: None)
-    assert not settings.folder.exists()
-    assert states(settings)["build"] == "next"
+    calls = []
+    stage = Stage("one", {}, (), run, keeps=keeps)
+    workflow = Workflow(tmp_path, [stage])
+    with pytest.raises(KeyboardInterrupt):
+        workflow.run(stage)
+    assert workflow.why(stage) == "new"
+    assert (tmp_path / "one").exists() == keeps
+    assert workflow.run(stage) == workflow.result(stage) == {"found": ["half"] if keeps else []}
+    assert workflow.why(stage) == ""
 
 
 def test_captions_that_changed_are_read_anew_and_what_follows_is_made_anew(whole, tmp_path):
@@ -244,7 +236,7 @@ def test_a_benchmark_that_captions_give_away_is_not_built_and_the_command_fails(
     result = run(*arguments, "--max-blind-accuracy", "0.55")
     assert result.exit_code == 1
     assert re.search(r"fails: .* is right without the image in .*55\.0% is allowed", result.stderr)
-    assert "nothing was built now; leave out a kind with --kind" in result.stderr
+    assert "nothing was built; leave out a kind with --kind" in result.stderr
     assert not (tmp_path / "work" / "told").exists()
     lenient = run(*arguments, "--max-blind-accuracy", "0.999")
     assert lenient.exit_code == 0, lenient.output
@@ -270,7 +262,6 @@ def test_the_plan_shows_what_is_done_and_what_a_model_would_be_asked_and_does_no
 
 
 def test_a_model_is_asked_once_for_each_and_the_card_names_it_and_its_prompts(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     with LanguageModelStandIn() as server:
         settings = quick(
             source, tmp_path / "work", rules=None, model="some|model", base_url=server.url, annotators=("ana", "ben")
@@ -290,7 +281,7 @@ def test_a_model_is_asked_once_for_each_and_the_card_names_it_and_its_prompts(so
     assert not any(make(settings, lambda said: None))
     card = (settings.folder / "README.md").read_text(encoding="utf-8")
     assert "by some\\|model, seed 0" in card
-    assert "`prompt_swap_att.md` (0), `prompt_locate_obj.md` (0), `prompt_concept_replace_obj.md` (1.5)" in card
+    assert "`swap_att.md` (0), `locate_obj.md` (0), `concept_replace_obj.md` (1.5)" in card
     assert "2 people compared" in card
     assert re.search(r"^\| keep or not \| [\d,]+ \| 95\.0 % \|", card, re.MULTILINE)
     assert re.search(r"decisions of each: annotator 1 \((\d+)\), annotator 2 \(\1\)", card)
@@ -303,7 +294,7 @@ def test_a_model_is_asked_once_for_each_and_the_card_names_it_and_its_prompts(so
 
 def build_rows(folder, tmp_path, **options):
     """The rows of the benchmark's own builder."""
-    module = _benchmark_folder._load(folder, "builder")
+    module = load_module(folder, "builder")
     builder = module.Swapped(cache_dir=str(tmp_path / "cache"), config_name="swap_att", **options)
     return list(builder.as_streaming_dataset(split="test"))
 
@@ -337,7 +328,7 @@ def test_the_builder_takes_images_from_the_users_folder_and_names_what_is_missin
         ({"name": "Photos"}, DataError, "small letters"),
         ({"name": "class"}, DataError, "cannot name a benchmark"),
         ({"name": "sugarcrepe"}, DataError, "there is a benchmark sugarcrepe already"),
-        ({"name": "refine"}, DataError, "a folder that the work has"),
+        ({"name": "refine"}, DataError, "a folder of the stages"),
         ({"kinds": ("positive_swap",)}, VLAssayError, "generate --kind positive_swap"),
         ({"kinds": ("nonsense",)}, UnknownNameError, "negate"),
         ({"rules": None}, VLAssayError, "give --rules"),
@@ -356,17 +347,16 @@ def test_what_cannot_be_is_refused_before_any_work(changes, kind, message, tmp_p
     assert not (tmp_path / "work" / "generate").exists()
 
 
-def test_kinds_of_which_too_little_is_kept_are_left_out(whole, tmp_path, monkeypatch):
+def test_kinds_of_which_too_little_is_kept_are_left_out(whole, tmp_path):
     kept = len(read_pairs(whole.folder / "pairs.jsonl"))
-    monkeypatch.setattr(_benchmark_stages, "FEWEST_PAIRS", kept + 1)
     with pytest.raises(DataError, match=rf"the refinement keeps {kept}, and of no kind {kept + 1} or more"):
-        make(replace(whole, work=tmp_path), lambda said: None)
+        make(replace(whole, work=tmp_path, fewest_pairs=kept + 1), lambda said: None)
 
 
 def test_captions_without_the_file_of_an_image_are_refused(tmp_path):
     table = tmp_path / "captions.csv"
     table.write_text("image,caption\nhttps://example.org/1.png,a red cat near a blue dog\n", encoding="utf-8")
-    with pytest.raises(DataError, match="1 captions have no file of an image, such as '0'"):
+    with pytest.raises(DataError, match="1 captions have no image file, such as '0'"):
         make(quick(str(table), tmp_path / "work"), lambda said: None)
 
 
@@ -376,7 +366,7 @@ def test_a_folder_that_was_not_made_here_is_left_alone(source, tmp_path):
     with pytest.raises(StorageError, match="was not written by new-benchmark"):
         make(settings, lambda said: None)
     (settings.work / "captions" / "thesis").mkdir(parents=True)
-    with pytest.raises(StorageError, match="is no stage of this work"):
+    with pytest.raises(StorageError, match="is not a stage of this workflow"):
         make(replace(settings, into=None), lambda said: None)
 
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 from review_support import candidate, served, write_items, write_set
 
-from vl_assay.hub_datasets.authoring.review.journal import Journal
+from vl_assay.hub_datasets.authoring.review.journal import DecisionJournal
 from vl_assay.hub_datasets.authoring.review.review import Review
 
 
@@ -58,7 +58,7 @@ def judge(page, keys, done, total):
 
 def read(review):
     """Each annotator's decisions, as a new process reads them from the journal."""
-    journal = Journal(review.journal.path, ("keep", "false_negative", "not_fluent", "nonsensical", "fix"))
+    journal = DecisionJournal(review.journal.path, ("keep", "false_negative", "not_fluent", "nonsensical", "fix"))
     return {
         who: {id: each.decision for (id, _), each in entries.items()} for who, entries in journal.standing().items()
     }

@@ -20,10 +20,9 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_the_nearest_rows_are_those_of_a_plain_sort_in_any_chunks(monkeypatch):
+def test_the_nearest_rows_are_those_of_a_plain_sort():
     rows = np.random.default_rng(0).standard_normal((50, 8)).astype(np.float32)
     rows[7] = rows[3]
-    monkeypatch.setattr("vl_assay.hub_datasets.authoring.review.similar._CHUNK", 7)
     similarities = rows @ rows[3]
     expected = sorted(range(50), key=lambda row: (-similarities[row], row))[:10]
     found = nearest(rows, rows[3], 10)

@@ -1,0 +1,124 @@
+"""A workflow of stages, each with a folder; a finished stage is not repeated until its settings or inputs change."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ....metrics.common.errors import DataError, StorageError
+from ....metrics.common.storage import new_folder, write_text
+from ....metrics.records.predictions import file_hash
+
+STAGE_FILE = "stage.json"
+SCHEMA = "vl-assay/stage"
+VERSION = 1
+
+# The result of a stage, JSON; under "said" a summary in a few words.
+Result = dict[str, Any]
+
+
+class Waiting(Exception):
+    """A stage needs people first; the message says what they have to do."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage.
+
+    Args:
+        name: its name and that of its folder.
+        settings: everything besides the inputs that its result depends on, JSON.
+        reads: input files; a missing one is an input, too.
+        run: does the work in the folder that it is given.
+        keeps: whether `run` continues with the folder's content, such as a journal. Other stages start with an empty
+            folder, which replaces the old one when it is complete.
+        writes: output files outside its folder; without one of them the stage is not finished.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+    reads: tuple[Path, ...]
+    run: Callable[[Path], Result]
+    keeps: bool = False
+    writes: tuple[Path, ...] = ()
+
+
+class Workflow:
+    """Stages in their order, in folders below one folder.
+
+    A stage is finished if its folder has ``stage.json``, which is written last, with the present settings and hashes of
+    the input files.
+    """
+
+    def __init__(self, folder: Path, stages: Sequence[Stage]) -> None:
+        self.folder, self.stages = folder, stages
+
+    def result(self, stage: Stage) -> Result:
+        """The last result of a stage; empty if it never finished."""
+        return (self._record(stage) or {}).get("result", {})
+
+    def why(self, stage: Stage) -> str:
+        """Why a stage has to run: "new", or what changed; "" if it is finished."""
+        record = self._record(stage)
+        if record is None:
+            return "new"
+        now = json.loads(json.dumps({"settings": dict(stage.settings), "reads": self._hashes(stage)}))
+        missing = object()
+        changed = [
+            name
+            for part in ("settings", "reads")
+            for name in now[part] | record[part]
+            if now[part].get(name, missing) != record[part].get(name, missing)
+        ]
+        gone = [path.name for path in stage.writes if not path.exists()]
+        reasons = (("changed", changed), ("missing", gone))
+        return "; ".join(f"{what}: {', '.join(names)}" for what, names in reasons if names)
+
+    def run(self, stage: Stage) -> Result:
+        """Run a stage, and record its settings and inputs.
+
+        Raises:
+            Waiting: it needs people first.
+            StorageError: its folder has something that it did not write.
+        """
+        folder = self.folder / stage.name
+        record = {"schema": SCHEMA, "version": VERSION, "settings": dict(stage.settings), "reads": self._hashes(stage)}
+
+        def run_in(place: Path) -> Result:
+            result = stage.run(place)
+            text = json.dumps(record | {"result": result}, indent=1, ensure_ascii=False)
+            write_text(place / STAGE_FILE, text + "\n")
+            return result
+
+        if stage.keeps:
+            (folder / STAGE_FILE).unlink(missing_ok=True)
+            folder.mkdir(exist_ok=True)
+            return run_in(folder)
+        if folder.exists() and not (folder / STAGE_FILE).is_file():
+            raise StorageError(f"{folder} exists and is not a stage of this workflow; give another work folder")
+        for killed in self.folder.glob(f".{stage.name}.*"):
+            shutil.rmtree(killed, ignore_errors=True)
+        with new_folder(folder) as new:
+            return run_in(new)
+
+    def _record(self, stage: Stage) -> dict[str, Any] | None:
+        path = self.folder / stage.name / STAGE_FILE
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise DataError(f"{path} cannot be read ({error}); remove it, and the stage is repeated") from error
+        if not isinstance(record, dict) or (record.get("schema"), record.get("version")) != (SCHEMA, VERSION):
+            raise DataError(f"{path} has another schema or version; give another work folder")
+        return record
+
+    def _hashes(self, stage: Stage) -> dict[str, str | None]:
+        return {
+            path.relative_to(self.folder).as_posix(): file_hash(path) if path.is_file() else None
+            for path in stage.reads
+        }
