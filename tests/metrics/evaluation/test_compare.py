@@ -1,4 +1,4 @@
-"""Two models on the same examples: `vl-assay compare`, held to what `report` says of each predictions file."""
+"""Two models on the same examples: `vl-assay compare` against the `report` of each file."""
 
 from __future__ import annotations
 
