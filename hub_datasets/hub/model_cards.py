@@ -179,13 +179,13 @@ def _with_model_index(card: Path, groups: Sequence[Sequence[Result]], dataset_ow
         raise DataError(
             f"the model-index of {card} cannot be read ({type(error).__name__}: {error}); correct or remove it"
         ) from error
-    home = next((place for place, (name, _) in enumerate(models) if name == model), 0)
+    home = next((number for number, (name, _) in enumerate(models) if name == model), 0)
     for group in groups:
         [entry] = eval_results_to_model_index(model, eval_results(group, dataset_owner))[0]["results"]
         _put(models[home][1], entry, _index_key)
     new = [
-        {**(index[place] if index else {}), "name": name, "results": entries}
-        for place, (name, entries) in enumerate(models)
+        {**(index[number] if index else {}), "name": name, "results": entries}
+        for number, (name, entries) in enumerate(models)
     ]
     if new == index:
         return content.encode()
@@ -245,7 +245,7 @@ def _with_key(content: str, index: list[dict[str, Any]], card: Path) -> str:
         new = bom + end.join(["---", *dumped, "---", text])
     else:
         end = match[1].lstrip().removeprefix("---")
-        start, stop, indent = _place(match[2])
+        start, stop, indent = _span(match[2])
         added = end.join(" " * indent + line for line in dumped)
         lead = end if start == len(match[2]) and start else ""
         new = bom + text[: match.start(2) + start] + lead + added + text[match.start(2) + stop :]
@@ -262,7 +262,7 @@ def _with_key(content: str, index: list[dict[str, Any]], card: Path) -> str:
     return new
 
 
-def _place(block: str) -> tuple[int, int, int]:
+def _span(block: str) -> tuple[int, int, int]:
     """Start and end of ``model-index`` in a YAML block, or twice the block's end, and the indentation of its keys."""
     import yaml
 
@@ -271,7 +271,7 @@ def _place(block: str) -> tuple[int, int, int]:
         return len(block), len(block), 0
     keys = [key.start_mark for key, _ in root.value]
     starts = [mark.index - mark.column for mark in keys]
-    named = [place for place, (key, _) in enumerate(root.value) if key.value == _KEY]
+    named = [index for index, (key, _) in enumerate(root.value) if key.value == _KEY]
     if not named:
         return len(block), len(block), root.start_mark.column
     start, stop = starts[named[-1]], [*starts, len(block)][named[-1] + 1]
@@ -285,9 +285,9 @@ def _place(block: str) -> tuple[int, int, int]:
 
 def _put(entries: list[dict[str, Any]], entry: dict[str, Any], key: Callable[[dict[str, Any]], Any]) -> None:
     """Replace the entry of this module with the same key, or append this one."""
-    places = (place for place, old in enumerate(entries) if _is_ours(old) and key(old) == key(entry))
-    place = next(places, len(entries))
-    entries[place : place + 1] = [entry]
+    same = (index for index, old in enumerate(entries) if _is_ours(old) and key(old) == key(entry))
+    index = next(same, len(entries))
+    entries[index : index + 1] = [entry]
 
 
 def _is_ours(entry: Mapping[str, Any]) -> bool:

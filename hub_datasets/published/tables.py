@@ -1,6 +1,6 @@
 """The tables of the papers that `reproduce` compares with: what they print, of which models, and how it is scored here.
 
-The data lie beside this file:
+The data are next to this file:
 
 | file               | content |
 |---|---|
@@ -96,7 +96,7 @@ class Row:
     Args:
         name: the row's label, with its group where the table has the label more than once.
         label, group: as they are printed; not every table has groups.
-        printed: the values in the order of the columns, `NOTHING` where there is none.
+        printed: the values in the order of the columns, `NOTHING` for a cell without one.
         run: how the model is scored here.
     """
 
@@ -136,7 +136,7 @@ class Table:
     transposed: bool = False
 
     def tasks(self, row: Row) -> list[str]:
-        """The tasks that a row has values of, such as ``["hard_positives/replace", "hard_positives/swap"]``."""
+        """The tasks for which a row has values, such as ``["hard_positives/replace", "hard_positives/swap"]``."""
         cells = zip(self.columns, row.printed, strict=True)
         return list(dict.fromkeys(column.task for column, printed in cells if column.task and printed != NOTHING))
 

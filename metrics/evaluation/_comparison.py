@@ -447,7 +447,8 @@ def _pooled_examples(
 
 def _versions(first: list[_File], second: list[_File]) -> list[_Runs]:
     """The runs of both models on each version of the data that both have."""
-    one, two = {}, {}
+    one: dict[Any, list[_File]] = {}
+    two: dict[Any, list[_File]] = {}
     for files, by_data in ((first, one), (second, two)):
         for file in files:
             by_data.setdefault(file.data.get("fingerprint"), []).append(file)

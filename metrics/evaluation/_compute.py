@@ -146,11 +146,11 @@ def cluster_numbers(rows: Sequence[Row]) -> list[int]:
     """The cluster of each row: rows that share an image or their `cluster`, directly or through others, are one."""
     numbers: dict[tuple[str, str], int] = {}
     pairs = []
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         shared = [("image", image) for image in row.images]
         if row.cluster is not None:
             shared.append(("cluster", f"{row.config}/{row.cluster}"))
-        pairs += [(place, numbers.setdefault(key, len(numbers))) for key in shared]
+        pairs += [(index, numbers.setdefault(key, len(numbers))) for key in shared]
     examples, shared_by = np.array(pairs).T
     shape = (len(rows) + len(numbers),) * 2
     graph = coo_array((np.ones(len(pairs)), (examples, len(rows) + shared_by)), shape=shape)
@@ -293,8 +293,8 @@ def _flat(boxes: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
 
 def _answers(rows: Sequence[VQARow]) -> tuple[list[Any], dict[str, Any]]:
     """Yes above 0 and no below; 0 is no answer and counts as wrong."""
-    said = [row.score > 0 if row.score else not row.correct for row in rows]
-    return [said, [row.correct for row in rows]], {}
+    answers = [row.score > 0 if row.score else not row.correct for row in rows]
+    return [answers, [row.correct for row in rows]], {}
 
 
 def _categories(rows: Sequence[Row]) -> list[Any]:

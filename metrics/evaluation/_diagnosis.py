@@ -63,7 +63,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """AP where negative rows count so often that there are `negatives_per_positive`."""
+    """AP with negative rows weighted so that there are `negatives_per_positive`."""
 
     negatives_per_positive: float
     value: float
@@ -72,7 +72,7 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What decides the average precision of a detector; see `diagnose`.
+    """Why the average precision of a detector is what it is; see `diagnose`.
 
     Args:
         metric, score: the metric, and its name for AP.
@@ -139,10 +139,10 @@ def plot_curves(diagnoses: Mapping[str, Diagnosis]) -> Figure:
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
     for label, diagnosis in diagnoses.items():
-        places = [point.negatives_per_positive for point in diagnosis.curve]
-        axes.plot(places, [100 * point.value for point in diagnosis.curve], "o-", color=colour[label], label=label)
+        x = [point.negatives_per_positive for point in diagnosis.curve]
+        axes.plot(x, [100 * point.value for point in diagnosis.curve], "o-", color=colour[label], label=label)
         bounds = np.array([point.interval or (point.value, point.value) for point in diagnosis.curve])
-        axes.fill_between(places, *(100 * bounds.T), color=colour[label], alpha=0.2, linewidth=0)
+        axes.fill_between(x, *(100 * bounds.T), color=colour[label], alpha=0.2, linewidth=0)
     names = dict.fromkeys(f"{words(each.score)}, %" for each in diagnoses.values())
     axes.set(xlabel="negative rows for each positive row", ylabel=" · ".join(names))
     axes.set_ylim(bottom=0)
@@ -285,11 +285,11 @@ def _precision(
 ) -> dict[str, _Score]:
     """AP by condition; positive rows alone and the oracle on negative rows are the same function."""
     score = get_spec(metric).main_score
-    place = examples.estimator(score).names.index(score)
+    index = examples.estimator(score).names.index(score)
     flags = np.array([row.positive for row in rows], dtype=bool)
 
     def of(estimator: Estimator) -> _Score:
-        return lambda weights: float(estimator(weights)[place])
+        return lambda weights: float(estimator(weights)[index])
 
     positives = of(examples.estimator(score).select(np.flatnonzero(flags)))
     found = {_BASIS: of(examples.estimator(score)), _POSITIVES: lambda weights: positives(weights[flags])}

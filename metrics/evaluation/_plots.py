@@ -206,10 +206,10 @@ def _table_bars(result: Result, name: str, shares: bool) -> dict[str, Bar]:
     if 1 < len(categories) <= MOST_CATEGORIES:
         parts = {**{f"{category}: ": part for category, part in categories.items()}, "all: ": result.scores}
     bars = {}
-    for place, part in parts.items():
+    for prefix, part in parts.items():
         bounds = part.get(f"{name}_interval", {})
         for label, value in part[name].items():
-            bars[f"{place}{label}"] = _make_bar(value, bounds.get(label), scale, part["n"], part.get("tie_rate"))
+            bars[f"{prefix}{label}"] = _make_bar(value, bounds.get(label), scale, part["n"], part.get("tie_rate"))
     return bars
 
 
@@ -231,11 +231,11 @@ def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
     width = 0.8 / len(panel.series)
     for number, series in enumerate(panel.series):
         offset = (number - (len(panel.series) - 1) / 2) * width
-        places = [names.index(name) + offset for name in series.bars]
+        x = [names.index(name) + offset for name in series.bars]
         bars = list(series.bars.values())
         errors = [[bar.below for bar in bars], [bar.above for bar in bars]]
         values = [bar.value for bar in bars]
-        axes.bar(places, values, width * 0.9, yerr=errors, capsize=3, color=colour[series.model])
+        axes.bar(x, values, width * 0.9, yerr=errors, capsize=3, color=colour[series.model])
     for name, level in panel.levels.items():
         axes.axhline(level, color="black", linewidth=1, linestyle=_dash(name))
     upright = len(names) > _MOST_LEVEL_NAMES

@@ -163,7 +163,7 @@ class Report(Sequence[Result]):
             The files that were written.
         """
         folder = Path(out)
-        self.written[:] = [folder / name for name in ("results.json", "report.md", "report.tex")]
+        files = [folder / name for name in ("results.json", "report.md", "report.tex")]
         write_results(folder / "results.json", self.results)
         write_text(folder / "report.md", to_markdown(self.tables))
         write_text(folder / "report.tex", to_latex(self.tables))
@@ -176,7 +176,8 @@ class Report(Sequence[Result]):
                 (folder / name).unlink(missing_ok=True)
             else:
                 write_atomically(folder / name, content)
-                self.written.append(folder / name)
+                files.append(folder / name)
+        self.written[:] = files
         return self.written
 
     def _optional_files(self) -> dict[str, Callable[[], bytes | None]]:

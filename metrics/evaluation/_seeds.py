@@ -119,7 +119,7 @@ def over_seeds(results: Sequence[Result], read: Read) -> list[SeedSummary]:
     """
     groups: dict[str, dict[str, Result]] = {}
     for result in results:
-        # An identical run on the same data is no further seed.
+        # An identical run on the same data does not count as another seed.
         run = json.dumps([result.benchmark.get("fingerprint"), result.scores], sort_keys=True)
         about = [result.model, data_variant(result.benchmark), result.metric, result.options]
         groups.setdefault(json.dumps(about, sort_keys=True, default=str), {}).setdefault(run, result)

@@ -351,7 +351,7 @@ def _label_table(result: Result, name: str) -> Table:
 
 
 def _further_scores(result: Result) -> Table | None:
-    """The scores that the metric's main table leaves out; those without intervals, such as ranks, are no fractions."""
+    """The scores that the metric's main table leaves out; those without intervals, such as ranks, are not fractions."""
     whole = result.scores
     keys = [key for key in whole if key not in result.table_scores and _is_score(result, key)]
     if not keys:
@@ -434,7 +434,7 @@ def _is_score(result: Result, key: str) -> bool:
 
 
 def _category_shares(result: Result) -> Table | None:
-    """Fractions that the metric gives for each category and that are no scores, such as shares of all errors."""
+    """Fractions by category that are not scores, such as shares of all errors."""
     parts = result.scores.get(CATEGORIES, {})
     keys = dict.fromkeys(key for part in parts.values() for key in part if _is_fraction(result, key, parts))
     if not keys:

@@ -97,7 +97,7 @@ def parsed(path):
 
 @pytest.fixture(scope="module")
 def predictions(tmp_path_factory):
-    """Predictions of the seven categories of sugarcrepe, and of hard positives, which two metrics judge."""
+    """Predictions of the seven categories of sugarcrepe, and of hard positives, which two metrics evaluate."""
     folder = tmp_path_factory.mktemp("predictions")
     tasks = {
         ("sugarcrepe", "itm"): ("add_att", "add_obj", "replace_att"),
@@ -144,14 +144,14 @@ def test_an_entry_has_all_that_it_takes_to_compute_it_again(predictions, tmp_pat
     assert accuracy.source_name == f"VL-Assay {code_version()}, predictions sha256:{sha}"
 
 
-def test_examples_in_no_score_are_counted_beside_the_scores():
+def test_examples_in_no_score_are_counted():
     result = result_of(missing=3)
     assert [entry.metric_args["missing"] for entry in eval_results([result])] == [3, 3]
     assert "3 examples lack their image and are in no score" in eval_result_entries([result])[0].notes
     assert "missing" not in eval_results([RESULT])[0].metric_args
 
 
-def test_each_configuration_has_the_headline_of_the_tasks_first_metric(predictions, tmp_path):
+def test_each_configuration_has_the_main_score_of_the_tasks_first_metric(predictions, tmp_path):
     augmented, brittle = report(predictions / "hard_positives.parquet", resamples=200)
     write_model_card(tmp_path / "README.md", [brittle, augmented])
     entries = parsed(tmp_path / ".eval_results" / "vl-assay-hard_positives.yaml")
@@ -329,7 +329,7 @@ def test_a_folder_and_a_damaged_file_of_results_are_named(tmp_path):
     assert not (tmp_path / "README.md").exists()
 
 
-def test_the_command_writes_the_card_beside_the_report(predictions, tmp_path, monkeypatch, capsys):
+def test_the_command_writes_the_card_next_to_the_report(predictions, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     command = (
         f"vl-assay report {predictions}/sugarcrepe.parquet --out out --model-card model/README.md --dataset-owner me"

@@ -1,4 +1,4 @@
-"""The tables and plots of a report: nothing cut, nothing left out; names, notes and levels that can be understood."""
+"""The tables and plots of a report: nothing is cut, and names, notes and levels are shown."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_notes_explain_ties_chance_and_what_is_left_out(rows, where, options, se
         assert sentence in text
 
 
-def test_the_blind_level_stands_beside_each_score_where_it_is_known(tmp_path, capsys, monkeypatch):
+def test_known_blind_levels_are_shown_with_each_score(tmp_path, capsys, monkeypatch):
     rows = matching([[1, 0], [0, 1]] * 10)
     levels = {"accuracy": 0.61, "macro_accuracy": 0.6, "per_category": {"swap_obj": {"accuracy": 0.72}}}
     path = write(tmp_path / "s.parquet", rows, blind={"sugarcrepe_itm": levels})
