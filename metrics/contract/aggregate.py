@@ -261,17 +261,19 @@ def _add_mean_intervals(result: dict[str, Any], examples: Examples, score: str, 
             return
     groups = {(name, label): members for name, part in examples.parts.items() for label, members in part.items()}
     labels = single_labels(examples)
-    whole = parts = cluster_bootstrap(values, examples.clusters, labels, **how._asdict(), groups=groups)
-    if examples.membership is not None and labels is None:
+    if examples.membership is None or labels is not None:
+        whole = parts = cluster_bootstrap(values, examples.clusters, labels, **how._asdict(), groups=groups)
+    else:
         # An example with several labels counts once in each, but only once in the mean over all.
         numbers, labels = examples.membership
-        parts = cluster_bootstrap(values[numbers], examples.clusters[numbers], labels, **how._asdict())
+        whole = cluster_bootstrap(values, examples.clusters, None, **how._asdict())
+        parts = cluster_bootstrap(values[numbers], examples.clusters[numbers], labels, **how._asdict(), groups=groups)
     result[f"{score}_interval"] = list(whole.micro)
     if examples.with_macro:
         result[f"macro_{score}_interval"] = _macro_interval(examples, values, parts.macro, how)
     for category, interval in parts.categories.items():
         result[examples.category_key][category][f"{score}_interval"] = list(interval)
-    for (name, label), (micro, macro) in whole.groups.items():
+    for (name, label), (micro, macro) in parts.groups.items():
         result[name][label] |= {f"{score}_interval": list(micro), f"macro_{score}_interval": list(macro)}
 
 

@@ -64,9 +64,10 @@ def read_boxes(
     abstains, or the caption does not describe the image. A box may have zero area. The inputs are not changed.
 
     Args:
-        predictions: n mappings with ``boxes`` (four finite numbers each), ``scores`` (finite; higher means
-            more confident) and ``phrase_ids`` (whole numbers from 0), which are lists or arrays of one length.
-        references: n mappings with ``boxes`` and ``phrase_ids``.
+        predictions: for each row ``{"boxes": [[…4], …], "scores": […], "phrase_ids": […]}``, lists or arrays of one
+            length: four finite numbers per box, finite scores (higher means more confident), and whole numbers from 0;
+            empty lists where the model abstains. A box belongs to one phrase.
+        references: for each row ``{"boxes": …, "phrase_ids": …}``; empty lists where the caption is false of the image.
         box_format: ``"xyxy"`` (x1, y1, x2, y2) or ``"xywh"`` (x1, y1, width, height) for both sides; or, for
             each, a mapping with the keys ``"predictions"`` and ``"references"``, or a pair in this order. The
             default is that of TRICD's released files, XYXY against XYWH. It is never guessed.

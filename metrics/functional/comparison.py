@@ -51,8 +51,7 @@ def compare_models(
             pass each example's success as answers, 1 or 0, and 1 as every right answer.
         ties: how a tie for the highest score counts: ``"wrong"`` 0, ``"half"`` 1 over the number of captions that share
             it, ``"right"`` 1. Answers have no ties.
-        options: categories, clusters, confidence, resamples, permutations, power, seed; see
-            ``paired.paired_difference``.
+        options: see ``paired.PairedOptions``.
 
     Returns:
         What ``paired.paired_difference`` returns, with ``tie_rate1`` and ``tie_rate2``, in [0, 1], the shares of the

@@ -38,11 +38,7 @@ def cpd_ap(
     that each box there is a false positive.
 
     Args:
-        predictions: for each row ``{"boxes": [[…4], …], "scores": […], "phrase_ids": […]}``; empty lists where the
-            model abstains. A box belongs to one phrase. See ``boxes.read_boxes``.
-        references: for each row ``{"boxes": …, "phrase_ids": …}``; empty lists where the caption is false of the image.
-        box_format: ``"xyxy"`` or ``"xywh"`` for both, or a mapping that gives one to ``"predictions"`` and one to
-            ``"references"``. By default as in TRICD's released files: predictions XYXY, references XYWH.
+        predictions, references, box_format: see ``boxes.read_boxes``.
         ties: ``"wrong"``: boxes of equal score enter the curve together, and within a row those that overlap their
             ground truth least are matched first, whatever the order of rows and boxes; ``"coco"``: the order of rows
             and boxes decides, as in pycocotools.

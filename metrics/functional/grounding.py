@@ -37,11 +37,7 @@ def grounding_recall(
     with ground truth: rows without it are negatives, and in no score.
 
     Args:
-        predictions: for each row ``{"boxes": [[…4], …], "scores": […], "phrase_ids": […]}``; empty lists where the
-            model abstains. A box belongs to one phrase. See ``boxes.read_boxes``.
-        references: for each row ``{"boxes": …, "phrase_ids": …}``; empty lists where the caption is false of the image.
-        box_format: ``"xyxy"`` or ``"xywh"`` for both, or a mapping that gives one to ``"predictions"`` and one to
-            ``"references"``. By default as in TRICD's released files: predictions XYXY, references XYWH.
+        predictions, references, box_format: see ``boxes.read_boxes``.
         ks: numbers of boxes.
         ties: which of equally confident boxes come first: ``"wrong"`` the wrong ones, ``"right"`` the right ones,
             ``"half"`` the probability of success over all orders.
@@ -89,11 +85,7 @@ def group_recall_at_1(
     0.5 with any ground-truth box of the phrase. Higher is better.
 
     Args:
-        predictions: for each row ``{"boxes": [[…4], …], "scores": […], "phrase_ids": […]}``; empty lists where the
-            model abstains. A box belongs to one phrase. See ``boxes.read_boxes``.
-        references: for each row ``{"boxes": …, "phrase_ids": …}``; empty lists where the caption is false of the image.
-        box_format: ``"xyxy"`` or ``"xywh"`` for both, or a mapping that gives one to ``"predictions"`` and one to
-            ``"references"``. By default as in TRICD's released files: predictions XYXY, references XYWH.
+        predictions, references, box_format: see ``boxes.read_boxes``.
         pair_ids: one label per row; the rows of a caption, its positive and its distractors, share it.
         positive: one flag per row, true where the caption is true of the image: once in each pair.
         phrase_keys: for each row a mapping from phrase id to what identifies the phrase in the caption, such as its

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..common.errors import UnknownNameError
-from ..contract.aggregate import SummaryOptions, option_names
+from ..contract.aggregate import option_names
 from ..contract.spec import MetricFunction, MetricSpec
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _METRICS = Path(__file__).parents[1]
 _PACKAGE = __package__.rpartition(".")[0]
+_REFERENCE = re.compile(r"\bsee\s+``(\w+\.\w+)``")
 
 
 def metric_names() -> list[str]:
@@ -77,7 +78,8 @@ def install_metric(name: str) -> Path:
 def describe(function: MetricFunction) -> str:
     """Arguments, results, errors and source of a metric, from the docstring of its function.
 
-    The columns get the names that they have in the `evaluate` module; the options in `SummaryOptions` are added.
+    The columns get the names that they have in the `evaluate` module. Arguments that the docstring leaves to another
+    one, as in "see ``boxes.read_boxes``", are described as there.
     """
     text = inspect.cleandoc(function.__doc__ or "").partition("\n\n>>>")[0]
     text = text[text.index("Args:") :] if "Args:" in text else text
@@ -85,10 +87,24 @@ def describe(function: MetricFunction) -> str:
     if not names[0].startswith("predictions"):
         for name, column in zip(names, ("predictions", "references"), strict=False):
             text = re.sub(rf"^(    (?:\w+, )?){name}\b", rf"\1{column}", text, count=1, flags=re.MULTILINE)
-    keys = inspect.cleandoc(SummaryOptions.__doc__ or "").partition("Keys:\n")[2]
-    known = tuple(f"    {name}:" for name in option_names(function))
-    options = [each for each in re.split(r"\n(?=    \w)", keys) if each.startswith(known)]
-    return text.replace("\n\nReturns:", "\n".join(["", *options, "", "Returns:"]), 1)
+    arguments, end, rest = text.partition("\n\nReturns:")
+    known = tuple(f"    {name}:" for name in [*names, *option_names(function)])
+    addresses = _REFERENCE.findall(arguments)
+    for address in addresses:
+        for entry in _entries(address):
+            addresses += (each for each in _REFERENCE.findall(entry) if each not in addresses)
+            if entry.startswith(known) and entry.partition(":")[0] + ":" not in arguments:
+                arguments += f"\n{entry}"
+    return arguments + end + rest
+
+
+def _entries(address: str) -> list[str]:
+    """The arguments or keys that a docstring describes, such as that of "boxes.read_boxes"."""
+    module, name = address.split(".")
+    [path] = _METRICS.glob(f"*/{module}.py")
+    found = getattr(importlib.import_module(f"{_PACKAGE}.{path.parent.name}.{module}"), name)
+    section = re.search(r"^(?:Args|Keys):\n((?:    .*\n?)+)", inspect.cleandoc(found.__doc__ or ""), flags=re.MULTILINE)
+    return re.split(r"\n(?=    \w)", section[1].rstrip()) if section else []
 
 
 def column_names(function: MetricFunction) -> list[str]:

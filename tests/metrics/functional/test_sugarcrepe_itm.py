@@ -110,3 +110,11 @@ def test_forms_have_micro_and_macro_averages_with_intervals(metric):
     add = result["per_form"]["ADD"]
     assert (add["accuracy"], add["macro_accuracy"], add["n"]) == (pytest.approx(2 / 3), 0.5, 3)  # (2/2 + 0/1) / 2
     assert add["accuracy_interval"][0] < 2 / 3 < add["accuracy_interval"][1]
+
+
+def test_forms_have_intervals_where_an_example_has_several_categories_or_none():
+    categories = [["add_obj", "add_att"], [], ["add_obj"], ["swap_obj"]]
+    scores = [[2, 1], [2, 1], [1, 2], [2, 1]]
+    add = sugarcrepe_accuracy(scores, [0] * 4, categories=categories, confidence=0.9)["per_form"]["ADD"]
+    assert (add["accuracy"], add["macro_accuracy"], add["n"]) == (pytest.approx(2 / 3), 0.75, 3)  # (1/2 + 1/1) / 2
+    assert add["accuracy_interval"][0] < 2 / 3 < add["accuracy_interval"][1]
