@@ -52,8 +52,11 @@ def download(dl_manager: Any, url: str, remedy: str, *, extract: bool = False) -
 
 def read_bytes(path: str | Path) -> bytes:
     """The content of a file, or of an address, which `datasets` gives in place of a path while it streams."""
-    opened: Any = fsspec.open(str(path), "rb") if "://" in str(path) else Path(path).open("rb")
-    with opened as file:
+    if "://" in str(path):
+        remote: Any = fsspec.open(str(path), "rb")
+        with remote as file:
+            return file.read()
+    with Path(path).open("rb") as file:
         return file.read()
 
 
