@@ -11,7 +11,7 @@ What shuffles captions is imported by the order configurations alone, when they 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -137,14 +137,14 @@ class ARO(SourceBuilder):
         )
         return self._require_images(rows, images, folder / "images", remedy)
 
-    def _generate_examples(self, rows: list[Row], images: ImagePaths | None) -> Iterator[tuple[str, Row]]:
+    def _generate_examples(self, rows: Iterable[Row], images: ImagePaths | None) -> Iterator[tuple[str, Row]]:
         config = self.config
         # An image is read once for the rows that follow each other with it.
         self._read = functools.lru_cache(1)(read_bytes)
         self._crop = functools.lru_cache(_CROPS_KEPT)(crop)
         if self._is_order:
             how = {"units": config.units, "allow_identity": config.allow_identity}
-            rows = order_rows(config.name, rows, config.seed, config.tagger, **how)
+            rows = order_rows(config.name, list(rows), config.seed, config.tagger, **how)
         yield from super()._generate_examples(rows, images)
 
     def _image_file(self, row: Row, column: str, path: str) -> dict[str, Any]:

@@ -6,7 +6,6 @@ exactly as released. Cola's single-object test is not part of this dataset.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import datasets
@@ -43,11 +42,6 @@ _SCHEMA = {"url_0": str, "caption_0": str, "url_1": str, "caption_1": str}
 _OWN_IMAGES = "pass data_dir, a folder that holds images/ with the files named in the annotations, or with_images=False"
 
 
-@dataclass
-class ColaConfig(VerifiedConfig):
-    """The only part of Cola."""
-
-
 class Cola(SourceBuilder):
     """One configuration, `multiobjects`, one split `test`; see `SourceConfig` and `VerifiedConfig` for the options.
 
@@ -63,10 +57,10 @@ class Cola(SourceBuilder):
     `caption_0`, `image_1`, `filename_1` and `caption_1`. A downloaded file that is not an image raises a ValueError.
     """
 
-    config: ColaConfig
-    BUILDER_CONFIG_CLASS = ColaConfig
+    config: VerifiedConfig
+    BUILDER_CONFIG_CLASS = VerifiedConfig
     BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
-        ColaConfig(name="multiobjects", version=datasets.Version("1.0.0"), description="Cola multiobjects")
+        VerifiedConfig(name="multiobjects", version=datasets.Version("1.0.0"), description="Cola multiobjects")
     ]
 
     def _columns(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 TASK_TYPES = ("matching", "retrieval", "detection", "vqa")
 _BENCHMARKS = Path(__file__).parents[1]
-_PACKAGE = __package__.rpartition(".")[0]
+_PACKAGE = __name__.rpartition(".core.")[0]
 
 
 @dataclass(frozen=True)

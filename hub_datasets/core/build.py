@@ -275,9 +275,9 @@ def download_config() -> Any:
 
     Builders pin or verify their downloads, so that a second build works offline.
     """
-    import datasets
+    from datasets import DownloadConfig, config
 
-    return datasets.DownloadConfig(cache_dir=str(datasets.config.DOWNLOADED_DATASETS_PATH), use_etag=False)
+    return DownloadConfig(cache_dir=str(config.DOWNLOADED_DATASETS_PATH), use_etag=False)
 
 
 def _rewrite(source: Path, name: str, split: str, target: Path, features: Any) -> dict[str, int]:

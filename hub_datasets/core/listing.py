@@ -238,15 +238,15 @@ def _look(name: str, config: str, data_dir: Path | None, options: Mapping[str, A
 @contextmanager
 def _offline() -> Iterator[None]:
     """Refuse downloads, so that only files in the caches are found."""
-    import datasets
+    from datasets import config
     from huggingface_hub import constants
 
-    before = datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE
-    datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True
+    before = config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE
+    config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True
     try:
         yield
     finally:
-        datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = before
+        config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = before
 
 
 def _first_line(path: Path) -> str:

@@ -52,7 +52,11 @@ def download(dl_manager: Any, url: str, remedy: str, *, extract: bool = False) -
 
 def read_bytes(path: str | Path) -> bytes:
     """The content of a file, or of an address, which `datasets` gives in place of a path while it streams."""
-    with fsspec.open(str(path), "rb") if "://" in str(path) else open(path, "rb") as file:  # noqa: PTH123
+    if "://" in str(path):
+        remote: Any = fsspec.open(str(path), "rb")
+        with remote as file:
+            return file.read()
+    with Path(path).open("rb") as file:
         return file.read()
 
 
@@ -277,9 +281,9 @@ class SourceBuilder(datasets.GeneratorBasedBuilder):
     one that is not the released one; ConnectionError for a failed download.
     """
 
+    config: Any  # of `BUILDER_CONFIG_CLASS`
     SPLIT: ClassVar[str] = "test"
     GET_SOURCES: ClassVar[str] = "Leave it out to download the files"
-    NEEDS_DATA_DIR: ClassVar[bool] = False
 
     def _columns(self) -> dict[str, Any]:
         """The features of a row, those of images included."""
@@ -304,12 +308,19 @@ class SourceBuilder(datasets.GeneratorBasedBuilder):
 
     @property
     def _folder(self) -> Path | None:
-        """The user's own copy of the sources."""
-        return data_folder(self.config.data_dir, self.GET_SOURCES, is_needed=self.NEEDS_DATA_DIR)
+        """The user's own copy of the sources, if there is one."""
+        return data_folder(self.config.data_dir, self.GET_SOURCES, is_needed=False)
+
+    @property
+    def _own_folder(self) -> Path:
+        """The user's own copy of sources that are not downloaded."""
+        folder = data_folder(self.config.data_dir, self.GET_SOURCES)
+        assert folder is not None
+        return folder
 
     def _require_images(self, rows: Iterable[Row], images: ImagePaths, where: object, remedy: str) -> ImagePaths:
         """Return the paths of images; raise a FileNotFoundError that names the missing ones and their rows."""
-        missing = {name: [] for name, path in images.items() if path is None}
+        missing: dict[str, list[str]] = {name: [] for name, path in images.items() if path is None}
         if not missing or self.config.allow_missing:
             return images
         for row in rows:
@@ -334,10 +345,11 @@ class SourceBuilder(datasets.GeneratorBasedBuilder):
         images = self._find_images(dl_manager, rows) if self.config.with_images else None
         return [datasets.SplitGenerator(name=self.SPLIT, gen_kwargs={"rows": rows, "images": images})]
 
-    def _generate_examples(self, rows: list[Row], images: ImagePaths | None) -> Iterator[tuple[str, Row]]:
+    def _generate_examples(self, rows: Iterable[Row], images: ImagePaths | None) -> Iterator[tuple[str, Row]]:
         for row in rows:
             example = dict(row)
-            for column, name in self._image_names(row).items() if images is not None else ():
-                path = images[name]
-                example[column] = None if path is None else self._image_file(row, column, path)
+            if images is not None:
+                for column, name in self._image_names(row).items():
+                    path = images[name]
+                    example[column] = None if path is None else self._image_file(row, column, path)
             yield row["id"], example

@@ -60,7 +60,6 @@ class CREPE(SourceBuilder):
         CREPEConfig(name=name, version=datasets.Version("1.0.0"), description=f"CREPE {name}") for name in CONFIG_NAMES
     ]
 
-    NEEDS_DATA_DIR = True
     GET_SOURCES = f"Download CREPE's archives from {SOURCE}, unpack them, and pass the folder that holds them"
 
     def _columns(self) -> dict[str, Any]:
@@ -79,11 +78,11 @@ class CREPE(SourceBuilder):
         }
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
-        files = annotation_files(self.config.name, self._folder)
+        files = annotation_files(self.config.name, self._own_folder)
         return [row for part, path in files.items() for row in read_rows(self.config.name, part, path)]
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        folder = self._folder
+        folder = self._own_folder
         nested = [root / name for root in (folder, folder / "images") for name in IMAGE_FOLDERS]
         images = find_images((row["filename"] for row in rows), [*nested, folder / "images", folder])
         remedy = f"Put Visual Genome's folders {' and '.join(IMAGE_FOLDERS)} there ({IMAGES_SOURCE})"

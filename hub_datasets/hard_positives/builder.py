@@ -43,9 +43,9 @@ _FILES = {
 }
 _ORIGINALS, _POSITIVES = "data", "swapped_data"
 _GROUPS = {"replace_relations": "relation_", "replace_attributes": "attribute_"}
-_TEXTS = dict.fromkeys(("image_path", "true_caption", "false_caption"), str)
+_TEXTS: dict[str, Any] = dict.fromkeys(("image_path", "true_caption", "false_caption"), str)
 _BOX = dict.fromkeys(("bbox_x", "bbox_y", "bbox_w", "bbox_h"), int)
-_SWAP_SCHEMA = {**_TEXTS, **_BOX, "attributes": [str]}
+_SWAP_SCHEMA: dict[str, Any] = {**_TEXTS, **_BOX, "attributes": [str]}
 _IMAGE_FOLDERS = ("data/VG_100K_2", "data/VG_100K", "VG_100K_2", "VG_100K", "data/images", "images", ".")
 _GET_REPOSITORY = f"It states no licence: git clone {_HOMEPAGE} and pass the clone as data_dir"
 _GET_ARO = (
@@ -93,7 +93,6 @@ class HardPositives(SourceBuilder):
         for name in CONFIG_NAMES
     ]
 
-    NEEDS_DATA_DIR = True
     GET_SOURCES = _GET_REPOSITORY
 
     @property
@@ -126,7 +125,7 @@ class HardPositives(SourceBuilder):
     def _read_records(self, folder: str) -> list[Row]:
         """The records of a file of the release, checked, with all of their fields."""
         remedy = _GET_REPOSITORY + (_GET_ARO if self._part == "swap" else "")
-        payload, origin = SourceFile(f"{folder}/{_FILES[self._part]}", remedy=remedy).read(self._folder)
+        payload, origin = SourceFile(f"{folder}/{_FILES[self._part]}", remedy=remedy).read(self._own_folder)
         records = parse_json(payload, origin)
         labelled = ((f"record {number}", record) for number, record in enumerate(records))
         check_rows(labelled, _SWAP_SCHEMA if self._part == "swap" else _TEXTS, origin, _problem)
@@ -135,7 +134,7 @@ class HardPositives(SourceBuilder):
         return records
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        folder: Path = self._folder
+        folder = self._own_folder
         folders = [folder / place for place in _IMAGE_FOLDERS if (folder / place).is_dir()]
         return self._require_images(rows, find_images((row["filename"] for row in rows), folders), folder, _GET_IMAGES)
 

@@ -7,7 +7,6 @@ benchmark; the seven `unrefined_*` ones are the candidates before its adversaria
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -53,11 +52,6 @@ SHA256 = {
 }
 
 
-@dataclass
-class SugarCrepeConfig(VerifiedConfig):
-    """One category, refined or not."""
-
-
 class SugarCrepe(SourceBuilder):
     """Fourteen configurations, one split `test`; see `SourceConfig` and `VerifiedConfig` for the options.
 
@@ -73,10 +67,10 @@ class SugarCrepe(SourceBuilder):
     (NotImplementedError).
     """
 
-    config: SugarCrepeConfig
-    BUILDER_CONFIG_CLASS = SugarCrepeConfig
+    config: VerifiedConfig
+    BUILDER_CONFIG_CLASS = VerifiedConfig
     BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
-        SugarCrepeConfig(name=name, version=datasets.Version("1.0.0"), description=f"SugarCrepe {name}")
+        VerifiedConfig(name=name, version=datasets.Version("1.0.0"), description=f"SugarCrepe {name}")
         for name in CONFIG_NAMES
     ]
 

@@ -7,8 +7,6 @@ one row for each group.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import datasets
@@ -52,11 +50,6 @@ _COLUMNS: dict[str, dict[str, Any]] = {
 }
 
 
-@dataclass
-class TRICDConfig(VerifiedConfig):
-    """One view of the groups."""
-
-
 class TRICD(SourceBuilder):
     """Three configurations, one split `validation`; see the card for the columns.
 
@@ -67,21 +60,21 @@ class TRICD(SourceBuilder):
     - images: `val2017/<filename>`, then `images/val2017/<filename>`, then `<filename>`.
     """
 
-    config: TRICDConfig
-    BUILDER_CONFIG_CLASS = TRICDConfig
+    config: VerifiedConfig
+    BUILDER_CONFIG_CLASS = VerifiedConfig
     BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
-        TRICDConfig(name=name, version=datasets.Version("1.0.0"), description=f"TRICD {name}") for name in CONFIG_NAMES
+        VerifiedConfig(name=name, version=datasets.Version("1.0.0"), description=f"TRICD {name}")
+        for name in CONFIG_NAMES
     ]
     DEFAULT_CONFIG_NAME = "val"
     SPLIT = "validation"
-    NEEDS_DATA_DIR = True
     GET_SOURCES = f"Get {_GROUNDING} and {_VQA} from {REPOSITORY_URL}, and val2017/ from {_IMAGES_URL}"
 
     def _columns(self) -> dict[str, Any]:
         return _COLUMNS[self.config.name]
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
-        folder: Path = self._folder
+        folder = self._own_folder
         name = _VQA if self.config.name == "vqa" else _GROUNDING
         found = sorted(folder.rglob(name), key=lambda path: (len(path.parts), str(path)))
         places = tuple(str(path.relative_to(folder)) for path in found)
@@ -90,7 +83,7 @@ class TRICD(SourceBuilder):
         return ROWS[self.config.name](parse_json(payload, origin, dict), origin)
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        folder: Path = self._folder
+        folder = self._own_folder
         names = dict.fromkeys(name for row in rows for name in self._image_names(row).values())
         images = find_images(names, [folder / "val2017", folder / "images" / "val2017", folder])
         return self._require_images(rows, images, folder, f"Get them from {_IMAGES_URL} into val2017/ of data_dir")

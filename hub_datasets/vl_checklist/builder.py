@@ -8,7 +8,6 @@ it comes with this module and nothing is downloaded.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import datasets
@@ -115,7 +114,6 @@ class VLCheckList(SourceBuilder):
         VLCheckListConfig(name=name, version=datasets.Version("1.0.0"), description=f"VL-CheckList {name}")
         for name in CONFIG_NAMES
     ]
-    NEEDS_DATA_DIR = True
     GET_SOURCES = f"VL-CheckList states no licence: clone {_HOMEPAGE} and add the images as {_IMAGES_GUIDE} says"
 
     def _columns(self) -> dict[str, Any]:
@@ -124,7 +122,7 @@ class VLCheckList(SourceBuilder):
         return {**columns, **dict.fromkeys(("filename", "caption", "negative_caption"), text), "defects": [text]}
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
-        folder = self._folder
+        folder = self._own_folder
         files = _chosen_files(self.config.name, self.config.sources)
         paths = {file: first_file([folder / "data" / file.path, folder / file.path]) for file in files}
         missing = [f"data/{file.path}" for file, path in paths.items() if path is None]
@@ -158,7 +156,7 @@ class VLCheckList(SourceBuilder):
         return {"image": _image_path(row)}
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        folder: Path = self._folder
+        folder = self._own_folder
         images = {
             (name := _image_path(row)): first_file([folder / name, folder / "images" / name, folder / row["filename"]])
             for row in rows
