@@ -86,7 +86,7 @@ def test_the_board_can_be_searched_and_sorted_and_fits_the_window(visit, width, 
     assert all("NegCLIP" in name for name in names(page) if name not in ("Human", "Chance"))
 
 
-def test_a_good_predictions_is_received_and_its_row_appears(visit, toy):
+def test_good_predictions_are_received_and_their_row_appears(visit, toy):
     page = visit()
     text = submit(page, toy.path("vqa", "shuffled"))
     assert "Received as" in text

@@ -39,7 +39,7 @@ NAMES = ("s.parquet", "../../etc/passwd", "/dev/zero", f"{SCRIPT}.parquet", "a\x
 
 
 def mutated(rng, goods):
-    """A broken, odd or hostile version of a good predictions, and its name."""
+    """A broken, odd or hostile version of good predictions, and its name."""
     content = rng.choice(goods)
     how = rng.choice(HOW)
     return how(rng, content), rng.choice(NAMES)

@@ -46,14 +46,14 @@ def predictions_files():
 
 
 @pytest.mark.parametrize("path", predictions_files())
-def test_a_predictions_evaluated_anew_gives_the_shipped_results_to_the_last_digit(path):
+def test_shipped_predictions_give_the_shipped_results_to_the_last_digit(path):
     now = [asdict(result) for result in report(path, **OPTIONS)]
     assert now == [asdict(result) for result in shipped_results() if result.predictions["file"] == path.name], AGAIN
 
 
 @pytest.mark.slow  # it builds all of toy_scenes
 @pytest.mark.parametrize("path", sorted(shipped_predictions().values()), ids=lambda path: path.name)
-def test_a_predictions_passes_as_an_upload(path):
+def test_shipped_predictions_pass_as_an_upload(path):
     check_upload(path.read_bytes(), path.name)
 
 
@@ -103,7 +103,7 @@ def test_their_predictions_are_found_and_compared(catalogue):
 
 
 def submitted(file, name="demo-clip", predictions=None):
-    """What the board has of a submission of a shipped predictions, or of one of another hash."""
+    """What the board has of a submission of shipped predictions, or of predictions with another hash."""
     results = [result for result in shipped_results() if result.predictions["file"] == file]
     if predictions:
         results = [replace(result, predictions={"file": "x", "sha256": predictions}) for result in results]
@@ -114,7 +114,7 @@ def names(entries):
     return {entry.model for entry in entries}
 
 
-def test_a_submission_of_a_shipped_predictions_takes_its_place_and_one_of_another_predictions_stands_beside_it():
+def test_a_submission_replaces_the_same_shipped_predictions_and_is_a_row_of_its_own_otherwise():
     file = "demo-clip.toy_scenes.itm.parquet"
     same = submitted(file)
     assert names(shipped(same)) == MODELS
@@ -158,7 +158,7 @@ def test_a_refresh_keeps_the_ties_of_the_same_predictions_and_finds_those_of_new
     assert all("copy" in models for models in asked)
 
 
-def test_a_predictions_that_cannot_be_read_is_told_of_and_keeps_no_other_mark_back(monkeypatch):
+def test_unreadable_predictions_are_reported_and_affect_no_other_mark(monkeypatch):
     catalogue = Catalogue(MemoryStorage())
     bad = catalogue.board.recomputed(ITM)["demo-clip"]
     content = catalogue.content

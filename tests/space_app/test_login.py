@@ -176,7 +176,7 @@ def test_no_request_can_say_who_sends_it(space, body, private):
     assert space.storage.paths() == before
 
 
-def test_anyone_may_check_a_predictions(space, toy, tmp_path):
+def test_anyone_may_check_predictions(space, toy, tmp_path):
     check = handler(app.build(space.catalogue), "on_check")
     assert "The check found no errors" in check([str(predictions(toy, tmp_path, 4))], None, *TYPED)
 

@@ -128,7 +128,7 @@ def test_entries_hold_every_number_of_the_report_and_no_other(results):
             assert {score for score, _ in found} <= {*shown, *(f"macro_{score}" for score in shown)}
 
 
-def test_what_is_typed_goes_before_what_the_predictions_says_where_it_is_not_empty(results):
+def test_typed_fields_replace_those_of_the_predictions_unless_empty(results):
     typed = {"name": "Mine", "family": "", "parameters": "1.5B", "link": "https://x"}
     first = of_results(results["sugarcrepe_itm"], model=typed)[0]
     assert (first.model, first.family, first.parameters, first.training_data) == ("Mine", "clip", 1_500_000_000, "")
@@ -288,7 +288,7 @@ def test_the_smallest_p_value_of_many_detectors_is_significant():
     assert marks(predictions, "cpd_ap", "ap") == {"right"}
 
 
-def test_each_predictions_is_read_once():
+def test_each_predictions_file_is_read_once():
     predictions = {name: right_on(range(k)) for name, k in (("a", 150), ("b", 149), ("c", 20))}
     read = []
     tests = PairedTests(lambda sha: (read.append(sha), predictions[sha])[1])

@@ -324,7 +324,7 @@ def test_a_record_with_fields_of_other_types_is_damaged(change, toy):
         submit(other, [toy.predictions("vqa", "shuffled")], MODEL, now=at(0))
 
 
-def test_a_damaged_predictions_is_told_of(toy, monkeypatch):
+def test_damaged_predictions_are_reported(toy, monkeypatch):
     storage = Failing(StorageError("full"))
     submit(storage, [toy.predictions("vqa", "shuffled")], MODEL, now=at(0))
     storage.error = None

@@ -24,7 +24,7 @@ SCRIPT = "<script>alert(1)</script>"
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_good_predictions_is_taken_as_it_is(task, toy):
+def test_good_predictions_are_taken_unchanged(task, toy):
     for mock in ("bag-of-words", "shuffled"):
         path = toy.path(task, mock)
         predictions, ours = check_upload(path.read_bytes(), path.name), read_predictions(path)
@@ -173,7 +173,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_predictions_is_refused_with_its_own_message(name, toy):
+def test_bad_predictions_are_refused_with_a_message_of_their_own(name, toy):
     task, changes, message = BAD[name]
     with pytest.raises(PredictionsError, match=message) as caught:
         check_upload(changed(toy.predictions(task), **changes), "mine.parquet")
