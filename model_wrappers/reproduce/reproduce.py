@@ -1,7 +1,7 @@
-"""Reproduce a table of a paper: run its models here and set our values beside those that it prints.
+"""Reproduce a table of a paper: run its models and compare our values with the published ones.
 
-What the tables print is in ``hub_datasets._published``. A model that no family loads is named with the reason; ``use``
-gives such a row a model all the same, such as ``precomputed:FILE`` with scores that were made elsewhere.
+The tables are in `hub_datasets.published`. A row whose model no family loads is reported with the reason; ``use`` gives
+such a row another model, such as ``precomputed:FILE`` with scores that were computed elsewhere.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ NEEDS = ("nothing", "a library", "weights", "predictions")
 
 
 class Request(NamedTuple):
-    """The model that stands in for a row, with the settings of its family."""
+    """The model to run for a row, with the settings of its family."""
 
     model: str
     settings: dict[str, str]
 
 
 class Obstacle(NamedTuple):
-    """Why a model cannot be run: which of `NEEDS`, and in words."""
+    """Why a model cannot be run: which of `NEEDS` it lacks, and a message."""
 
     need: str
     why: str
@@ -52,25 +52,25 @@ def reproduce(
     confidence: float = 0.95,
     **scoring: Any,
 ) -> Reproduction | None:
-    """Score the models of a table and compare with what it prints; writes ``<table>.json`` and ``<table>.md``.
+    """Score the models of a table and compare with its values; writes ``<table>.json`` and ``<table>.md``.
 
-    Each model's predictions go to a folder of its name in `out`. A model that cannot be loaded does not stop the
+    The predictions of a model go to a folder of its name in `out`. A model that cannot be loaded does not stop the
     others.
 
     Args:
         table: its name, such as ``"sugarcrepe-6"``.
-        models: labels of the rows to run, as the table prints them; by default all that can be run here.
-        use: models to score instead of those of the rows, by label: ``{"XVLM": "precomputed:xvlm.csv"}``.
-            A row's settings hold for a model of the same family.
-        predictions: a folder with predictions to take instead of running any model. A predictions file is of a row
-            when it lies in a folder of the row's name, or else when its model has the row's name or is the row's.
+        models: labels of the rows to run, as printed; by default all that can be run.
+        use: models to score instead of those of the rows, by label: ``{"XVLM": "precomputed:xvlm.csv"}``. The row's
+            settings apply to a model of the same family.
+        predictions: a folder with predictions to use instead of running models. Those in a folder of a row's name
+            belong to that row; others to the row with their model or its name.
         out: folder of the results; by default that of the predictions, or ``vl-assay-results/<table>``.
-        weights: the folder with files of weights that one must fetch, such as ``negclip.pth``.
+        weights: the folder with weights to be downloaded by hand, such as ``negclip.pth``.
         ties, confidence: as for `report`.
-        scoring: arguments of `score`: ``data_dir``, ``options``, ``dtype``, ``batch_size``, ``progress``.
+        scoring: arguments of `predict`: ``data_dir``, ``options``, ``dtype``, ``batch_size``, ``progress``.
 
     Returns:
-        The comparisons; None in the processes of a common run that are not the main one.
+        The comparisons; with several processes None in all but the main one.
 
     Raises:
         VLAssayError: an unknown table, label or option, data that cannot be used, a full disk; or nothing to compare.
@@ -82,37 +82,31 @@ def reproduce(
     folder = Path(out or predictions or default_folder(table)).expanduser()
     if predictions is not None:
         paths, failed = _find_predictions(Path(predictions).expanduser(), found, rows, requests), {}
-        not_run = {row.name: "no predictions file of it" for row in rows if row.run.is_model and row.name not in paths}
+        not_run = {row.name: "no predictions" for row in rows if row.run.is_model and row.name not in paths}
     else:
         obstacles = _obstacles(rows, requests)
         not_run = {name: obstacle.why for name, obstacle in obstacles.items()}
         if models is not None:
-            _refuse_what_cannot_run(found, rows, not_run)
+            _check_runnable(found, rows, not_run)
         paths, failed = _run(found, [row for row in rows if row.name not in obstacles], requests, folder, scoring)
     if not paths:
         reasons = "; ".join(f"{name}: {why}" for name, why in {**failed, **not_run}.items())
         raise ModelError(f"no model of {table} to compare with. {reasons}")
     if not join().is_main:
         return None
-    judged = {
-        name: [result for result in report(some, ties=ties, confidence=confidence) if result.metric in found.metrics]
-        for name, some in paths.items()
+    results = {
+        name: [result for result in report(files, ties=ties, confidence=confidence) if result.metric in found.metrics]
+        for name, files in paths.items()
     }
-    comparisons = [one for row in rows for one in _compare(found, row, judged.get(row.name))]
-    result = Reproduction(
-        table=found,
-        options={"ties": ties, "confidence": confidence},
-        comparisons=comparisons,
-        not_run=not_run,
-        failed=failed,
-        remarks=[*_remarks(judged, comparisons)],
-    )
+    comparisons = [one for row in rows for one in _compare(found, row, results.get(row.name))]
+    options = {"ties": ties, "confidence": confidence}
+    result = Reproduction(found, options, comparisons, not_run, failed, [*_remarks(results, comparisons)])
     write_reproduction(result, folder)
     return result
 
 
 def status(weights: str | Path = ".") -> dict[str, dict[str, list[str]]]:
-    """For each table the names of its models, by what they need to be run here: one of `NEEDS`."""
+    """For each table the names of its models, by what they need to be run: one of `NEEDS`."""
     found = {}
     for table in all_tables().values():
         obstacles = _obstacles(table.rows, _requests(table, table.rows, {}, Path(weights).expanduser()))
@@ -130,13 +124,13 @@ def parse_use(pairs: Iterable[str] | None) -> dict[str, str]:
     for pair in pairs or ():
         label, separator, model = (part.strip() for part in pair.partition("="))
         if not (label and separator and model):
-            raise ModelError(f"--use {pair!r} names no model for a row; write LABEL=MODEL, XVLM=precomputed:xvlm.csv")
+            raise ModelError(f"--use {pair!r} names no model for a row; write LABEL=MODEL, such as XVLM=precomputed:xvlm.csv")
         found[label] = model
     return found
 
 
 def _pick(table: Table, models: Iterable[str] | None) -> list[Row]:
-    """The rows with these labels or names; all where none are named."""
+    """The rows with these labels or names; all by default."""
     if models is None:
         return [*table.rows]
     chosen: list[Row] = []
@@ -149,7 +143,7 @@ def _pick(table: Table, models: Iterable[str] | None) -> list[Row]:
 
 
 def _requests(table: Table, rows: Sequence[Row], use: Mapping[str, str], weights: Path) -> dict[str, Request]:
-    """The model of each row that has one, by the row's name."""
+    """The model to run for each row that has one, by the row's name."""
     instead: dict[str, str] = {}
     for label, model in use.items():
         instead |= {row.name: model for row in _pick(table, [label])}
@@ -166,20 +160,20 @@ def _requests(table: Table, rows: Sequence[Row], use: Mapping[str, str], weights
 
 
 def _obstacles(rows: Sequence[Row], requests: Mapping[str, Request]) -> dict[str, Obstacle]:
-    """Why rows cannot be run, by name; nothing is loaded."""
+    """Why rows cannot be run, by name, without loading models."""
     found = {}
     for row in rows:
         name, run = row.name, row.run
         if name not in requests:
             if run.is_model:
-                why = f'{run.reason}; score it elsewhere and say --use "{name}=precomputed:FILE"'
+                why = f'{run.reason}; score it elsewhere and use --use "{name}=precomputed:FILE"'
                 found[name] = Obstacle("predictions", why)
             continue
         model, settings = requests[name]
         if model != run.model:
-            continue  # what the user names is tried
+            continue  # the user's model is tried
         if run.weights and not Path(settings["pretrained"]).is_file():
-            why = f"there is no {settings['pretrained']}; fetch {run.weights} ({run.source}) and name its folder"
+            why = f"there is no {settings['pretrained']}; download {run.weights} ({run.source}) and name its folder"
             found[name] = Obstacle("weights", f"{why} with --weights")
             continue
         try:
@@ -189,8 +183,8 @@ def _obstacles(rows: Sequence[Row], requests: Mapping[str, Request]) -> dict[str
     return found
 
 
-def _refuse_what_cannot_run(table: Table, rows: Sequence[Row], not_run: Mapping[str, str]) -> None:
-    """Raise where rows that were asked for cannot be run."""
+def _check_runnable(table: Table, rows: Sequence[Row], not_run: Mapping[str, str]) -> None:
+    """Raise if a requested row cannot be run."""
     for row in rows:
         why = not_run.get(row.name) if row.run.is_model else row.run.reason
         if why:
@@ -200,7 +194,7 @@ def _refuse_what_cannot_run(table: Table, rows: Sequence[Row], not_run: Mapping[
 def _run(
     table: Table, rows: Sequence[Row], requests: Mapping[str, Request], out: Path, scoring: Mapping[str, Any]
 ) -> tuple[dict[str, list[Path]], dict[str, str]]:
-    """The predictions of each row by name, and why models failed."""
+    """Run the models; returns the predictions and the errors by row name."""
     paths, failed = {}, {}
     for row in rows:
         if row.name in requests:
@@ -228,17 +222,15 @@ def _find_predictions(
         for row in rows:
             if not row.run.is_model or task not in table.tasks(row):
                 continue
-            if place == row.folder if place in folders else _is_of(predictions.metadata["model"], row, requests):
+            if place == row.folder if place in folders else _belongs_to(row, predictions.metadata["model"], requests):
                 other = found.setdefault(row.name, {}).setdefault(task, path)
                 if other != path:
-                    raise PredictionsError(
-                        f"{other} and {path} are both of {row.name} on {task}; leave one of them there"
-                    )
+                    raise PredictionsError(f"{other} and {path} are both of {row.name} on {task}; remove one of them")
     return {name: list(by_task.values()) for name, by_task in found.items()}
 
 
-def _is_of(model: Mapping[str, Any], row: Row, requests: Mapping[str, Request]) -> bool:
-    """Whether a predictions file's model, as the predictions file names it, is that of a row."""
+def _belongs_to(row: Row, model: Mapping[str, Any], requests: Mapping[str, Request]) -> bool:
+    """Whether the model in the metadata of predictions is that of a row."""
     if model["name"] in (row.name, row.label):
         return True
     request = requests.get(row.name)
@@ -252,12 +244,12 @@ def _is_of(model: Mapping[str, Any], row: Row, requests: Mapping[str, Request]) 
     settings = dict(request.settings)
     if "pretrained" in settings:
         checkpoint += f" (pretrained={Path(settings.pop('pretrained')).name})"
-    said = model.get("settings") or {}
-    return (model.get("family"), model.get("checkpoint")) == (family, checkpoint) and settings.items() <= said.items()
+    used = model.get("settings") or {}
+    return (model.get("family"), model.get("checkpoint")) == (family, checkpoint) and settings.items() <= used.items()
 
 
 def _compare(table: Table, row: Row, results: Sequence[Result] | None) -> Iterator[Comparison]:
-    """The values of a row that was run, each with ours."""
+    """The published values of a row that was run, each with ours."""
     for column, printed in zip(table.columns, row.printed, strict=True):
         if results is not None and printed != NOTHING:
             published = float(printed.partition("±")[0]) / table.unit
@@ -274,16 +266,16 @@ def _with_ours(cell: Comparison, results: Sequence[Result]) -> Comparison:
         if (result.benchmark["name"], result.benchmark["task"], result.metric) == (benchmark, task, column.metric):
             break
     else:
-        return replace(cell, why=f"no predictions file of {column.task}")
+        return replace(cell, why=f"no predictions of {column.task}")
     lacking = set(get_task(benchmark, task).configs) - set(result.benchmark.get("configs", ()))
     if lacking and column.average != "category":
-        return replace(cell, why=f"the predictions file lacks {', '.join(sorted(lacking))}")
+        return replace(cell, why=f"the predictions lack {', '.join(sorted(lacking))}")
     part: Any = result.scores
     *path, name = column.score
     for key in path:
         part = part.get(key, {})
     if part.get(name) is None:
-        return replace(cell, why="the predictions file has no such examples")
+        return replace(cell, why="the predictions have no such examples")
     interval = part.get(f"{name}_interval")
     return replace(
         cell,
@@ -295,13 +287,13 @@ def _with_ours(cell: Comparison, results: Sequence[Result]) -> Comparison:
     )
 
 
-def _remarks(judged: Mapping[str, Sequence[Result]], comparisons: Sequence[Comparison]) -> Iterator[str]:
-    """What is particular about our predictions: other examples, missing images, ties, precision, activations."""
+def _remarks(by_model: Mapping[str, Sequence[Result]], comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """Properties of our predictions: other numbers of examples, missing images, ties, precision, activations."""
     counts = {(one.column.name, one.n, one.column.n) for one in comparisons if one.n and one.column.n}
     for column, n, published in sorted(counts):
         if n != published:
             yield f"{column}: {n:,} examples here, {published:,} in the paper."
-    for name, results in judged.items():
+    for name, results in by_model.items():
         facts = list(dict.fromkeys(fact for result in results for fact in _facts(result)))
         if facts:
             yield f"{name}: {'; '.join(facts)}."
@@ -315,7 +307,7 @@ def _facts(result: Result) -> Iterator[str]:
         share, ties = 100 * result.scores["tie_rate"], result.options.get("ties")
         yield f"ties decide {share:.2g} % of {task} and count as {ties} ({result.metric})"
     if result.run.get("truncated_captions"):
-        yield f"{result.run['truncated_captions']:,} captions were cut to what the model reads"
+        yield f"{result.run['truncated_captions']:,} captions were truncated"
     if model.get("dtype") in ("float16", "bfloat16"):
         yield f"scored in {model['dtype']}"
     if (model.get("settings") or {}).get("activation_mismatch") == "yes":
