@@ -124,7 +124,9 @@ def parse_use(pairs: Iterable[str] | None) -> dict[str, str]:
     for pair in pairs or ():
         label, separator, model = (part.strip() for part in pair.partition("="))
         if not (label and separator and model):
-            raise ModelError(f"--use {pair!r} names no model for a row; write LABEL=MODEL, such as XVLM=precomputed:xvlm.csv")
+            raise ModelError(
+                f"--use {pair!r} names no model for a row; write LABEL=MODEL, such as XVLM=precomputed:xvlm.csv"
+            )
         found[label] = model
     return found
 

@@ -1,58 +1,38 @@
-"""Where training data come from: the toy world, datasets of images, tables that name files of images.
+"""Captions and images from their sources: toy_scenes, benchmarks, datasets of images, tables that name image files.
 
-A source gives rows of text and opens an image only when it is asked for it.
+A source gives rows of text, and opens an image only when it is needed.
 """
 
 from __future__ import annotations
 
-import ast
 import io
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from ....hub_datasets.authoring.data.tables import (
-    HUB,
-    check_fields,
-    choose_columns,
-    column_names,
-    find_table,
-    hub_name,
-    read_rows,
-)
+from PIL import Image
+
+from ....hub_datasets.authoring.data.tables import HUB, Table, choose_columns, hub_name, read_tables
 from ....hub_datasets.core.benchmarks import benchmark_names, get_benchmark, option_names
 from ....hub_datasets.core.build import BUILD_FILE, data_errors, read_build
 from ....hub_datasets.core.examples import cache_folder, cached_build
 from ....hub_datasets.core.image_keys import MISSING, image_keys
+from ....hub_datasets.toy_scenes import render
+from ....hub_datasets.toy_scenes.tasks import task_rows
+from ....hub_datasets.toy_scenes.world import Scene
 from ....metrics.common.errors import DataError, UnknownNameError
-
-if TYPE_CHECKING:
-    from ....hub_datasets.toy_scenes.world import Scene
 
 TOY = "toy_scenes"
 # Its parts whose captions are all true of one image.
 _TOY_PARTS = ("captions", "itm", "hard_positives", "order", "sets")
-# The first of these names that a table has is taken; `title` and the like are those of NegCLIP's released files.
-_GUESSES = {
-    "caption": ("caption", "captions", "text", "positive", "true_caption", "sentence", "title"),
-    "image": ("image", "file_name", "filename", "image_path", "filepath"),
-    "negatives": (
-        "negatives",
-        "negative",
-        "negative_caption",
-        "negative_captions",
-        "hard_negatives",
-        "neg_caption",
-    ),
-    "positives": ("positives", "positive_caption", "positive_captions", "hard_positives"),
-    "id": ("id",),
-}
+_FIELDS = ("caption", "image", "negatives", "positives", "id")
+_REQUIRED = ("caption", "image")
 
 
 class Row(NamedTuple):
-    """A caption that is true of an image, and the negatives and positives that came with it."""
+    """A caption of an image, with the negatives and positives of the source."""
 
     id: str
     image: str
@@ -66,27 +46,23 @@ class Images(ABC):
 
     @abstractmethod
     def read(self, key: str) -> bytes:
-        """The file of an image.
+        """The encoded image.
 
         Raises:
             DataError: it cannot be read.
         """
 
     def scene(self, key: str) -> Scene | None:
-        """What an image shows, if it is one of toy_scenes."""
-        from PIL import Image
-
-        from ....hub_datasets.toy_scenes.render import read_scene
-
+        """The scene of an image of toy_scenes, None for other images."""
         try:
             with Image.open(io.BytesIO(self.read(key))) as image:
-                return read_scene(image)
+                return render.read_scene(image)
         except OSError as error:
             raise DataError(f"the image {key} cannot be decoded: {error}") from error
 
 
 class FileImages(Images):
-    """Files, known by their paths from a folder."""
+    """Files, by their paths relative to a folder."""
 
     def __init__(self, folder: Path = Path()) -> None:
         self._folder = folder
@@ -100,28 +76,26 @@ class FileImages(Images):
 
 
 class DatasetImages(Images):
-    """Images in the memory-mapped files of a `datasets.Dataset`, or beside them, known by `_picture_keys`."""
+    """Images of a `datasets.Dataset`, by `_picture_keys`."""
 
-    def __init__(self, dataset: Any, column: str, places: Mapping[str, int]) -> None:
-        self._dataset, self._column, self._places = dataset, column, places
+    def __init__(self, dataset: Any, column: str, indices: Mapping[str, int]) -> None:
+        self._dataset, self._column, self._indices = dataset, column, indices
 
     def read(self, key: str) -> bytes:
         """The image's bytes."""
-        picture = self._dataset[self._places[key]][self._column]
+        picture = self._dataset[self._indices[key]][self._column]
         return FileImages().read(picture["path"]) if picture["bytes"] is None else picture["bytes"]
 
 
 class SceneImages(Images):
-    """Pictures of scenes, drawn each time that they are asked for."""
+    """Scenes of toy_scenes, rendered on demand."""
 
     def __init__(self, scenes: Mapping[str, Scene]) -> None:
         self._scenes = scenes
 
     def read(self, key: str) -> bytes:
-        """The scene, rendered as PNG."""
-        from ....hub_datasets.toy_scenes.render import to_png
-
-        return to_png(self._scenes[key])
+        """The scene as PNG."""
+        return render.to_png(self._scenes[key])
 
     def scene(self, key: str) -> Scene:
         """The scene of a key."""
@@ -136,12 +110,11 @@ def read_source(
     data_dir: str | Path | None,
     options: Mapping[str, Any],
 ) -> tuple[list[Row], Images]:
-    """The rows of a source, one for each caption of an image, and its images; see `data.read_training_set`."""
-    check_fields("training data", columns, _GUESSES)
+    """The rows of a source, one for each caption of an image, and its images; see `read_training_set`."""
     name, _, part = reference.partition("/")
     path = Path(reference).expanduser()
     if options and name not in benchmark_names():
-        raise DataError(f"{reference} is not built, so {', '.join(options)} mean nothing to it; leave the options out")
+        raise DataError(f"{reference} is not built here and has no options; leave out {', '.join(options)}")
     if name == TOY:
         rows, images = _toy_rows(part or "captions", columns, split, limit, options)
     elif name in benchmark_names():
@@ -149,14 +122,14 @@ def read_source(
     elif reference.startswith(HUB):
         rows, images = _dataset_rows(*hub_name(reference), reference, columns, split)
     elif (path / BUILD_FILE).is_file():
-        rows, images = _built_rows(path, read_build(path)["configs"], columns, split)
+        rows, images = _built_rows(path, columns, split)
     else:
         rows, images = _file_rows(path, columns, split), FileImages(path if path.is_dir() else path.parent)
     return _merge(rows, limit), images
 
 
 def _merge(rows: Iterable[Row], limit: int | None) -> list[Row]:
-    """One row for each caption of an image, with what all its rows have; the first ones only."""
+    """One row for each caption of an image, the first `limit` of them, with the negatives and positives of all rows."""
     merged: dict[tuple[str, str], Row] = {}
     for row in rows:
         key = (row.image, row.caption)
@@ -169,9 +142,20 @@ def _merge(rows: Iterable[Row], limit: int | None) -> list[Row]:
     return list(merged.values())
 
 
+def _captions(table: Table, key: str, row: Mapping[str, Any], image: str) -> Iterator[Row]:
+    """A row for each caption in a row of a table; they share its negatives and positives."""
+    captions = table.texts(key, row, "caption", parse_lists=True)
+    negatives, positives = (
+        table.texts(key, row, field, required=False, parse_lists=True) for field in ("negatives", "positives")
+    )
+    id = table.id(key, row) or key
+    for number, caption in enumerate(captions):
+        yield Row(f"{id}#{number}" if len(captions) > 1 else id, image, caption, negatives, positives)
+
+
 def _toy_rows(
     part: str, columns: Mapping[str, str], split: str, limit: int | None, options: Mapping[str, Any]
-) -> tuple[Iterator[Row], Images]:
+) -> tuple[list[Row], Images]:
     from ....hub_datasets.toy_scenes.builder import SIZES, ToyScenesConfig
 
     for kind, given, known in (
@@ -182,46 +166,30 @@ def _toy_rows(
         for each in given:
             if each not in known:
                 raise UnknownNameError(kind, each, known)
-    count: int | None = SIZES.get(split)
-    if split == "train":
-        wanted = options.get("train_scenes", ToyScenesConfig.train_scenes if limit is None else -1)
-        if not isinstance(wanted, int) or wanted < -1 or (wanted == -1 and limit is None):
-            raise DataError(
-                f"train_scenes is {wanted!r}; give a number of scenes, or a limit to the captions and -1 for as many "
-                "scenes as these need"
-            )
-        count = None if wanted == -1 else wanted
+    values = {"seed": 0, "train_scenes": ToyScenesConfig.train_scenes, **options}
+    for name, value in values.items():
+        if not isinstance(value, int) or value < 0:
+            raise DataError(f"the option {name} of {TOY} is {value!r}; give a whole number, 0 or more")
+    count: int | None = SIZES.get(split, values["train_scenes"])
+    if split == "train" and limit is not None and "train_scenes" not in options:
+        count = None
     scenes: dict[str, Scene] = {}
-    seed = options.get("seed", 0)
-    if not isinstance(seed, int) or seed < 0:
-        raise DataError(f"the option seed of {TOY} is {seed!r}; give a whole number, 0 or more")
-    rows = _scene_rows(part, columns, split, seed, count, limit, scenes)
-    return rows, SceneImages(scenes)
-
-
-def _scene_rows(
-    part: str,
-    columns: Mapping[str, str],
-    split: str,
-    seed: int,
-    count: int | None,
-    limit: int | None,
-    scenes: dict[str, Scene],
-) -> Iterator[Row]:
-    from ....hub_datasets.toy_scenes.tasks import task_rows
-
     seen: set[tuple[str, str]] = set()
+    found: list[Row] = []
+    table: Table | None = None
     for index in itertools.count() if count is None else range(count):
         if limit is not None and len(seen) >= limit:
-            return
-        episode, rows = task_rows(part, seed, split, index)
-        key = f"{split}-{index:06d}.png"
-        scenes[key] = episode.scene
-        chosen = _choose(TOY, list(rows[0]), columns) if rows else {}
+            break
+        episode, rows = task_rows(part, values["seed"], split, index)
+        stem = f"{split}-{index:06d}"
+        scenes[f"{stem}.png"] = episode.scene
         for row in rows:
-            for found in _rows(TOY, key.removesuffix(".png"), row, chosen, key):
-                seen.add((key, found.caption))
-                yield found
+            if table is None:
+                table = Table(TOY, part, (), choose_columns(TOY, list(row), _FIELDS, _REQUIRED, columns))
+            for caption in _captions(table, stem, row, f"{stem}.png"):
+                seen.add((caption.image, caption.caption))
+                found.append(caption)
+    return found, SceneImages(scenes)
 
 
 def _benchmark_rows(
@@ -232,36 +200,33 @@ def _benchmark_rows(
     data_dir: str | Path | None,
     options: Mapping[str, Any],
 ) -> tuple[Iterator[Row], Images]:
-    benchmark = get_benchmark(name)
-    chosen = benchmark.select(name, part or None, ("matching", "retrieval"))
+    benchmark, types = get_benchmark(name), ("matching", "retrieval")
     usable = [
-        (config, task)
-        for task, configs in chosen
+        config
+        for task, configs in benchmark.select(name, part or None, types)
         for config in configs
-        if task.kind in ("matching", "retrieval") and len(task.images) == 1
+        if task.task_type in types and len(task.images) == 1
     ]
     if not usable:
         raise DataError(f"{name}{'/' * bool(part)}{part} has no captions that are each true of one image")
     if len(usable) > 1:
-        parts = ", ".join(f"{name}/{config}" for config, _ in usable)
+        parts = ", ".join(f"{name}/{config}" for config in usable)
         raise DataError(f"{name} has several parts with captions; name one of {parts}")
-    [(config, _)] = usable
-    folder = cached_build(name, config, data_dir, {**benchmark.scoring_options, **options})
-    return _built_rows(folder, read_build(folder)["configs"], columns, split)
+    folder = cached_build(name, usable[0], data_dir, {**benchmark.scoring_options, **options})
+    return _built_rows(folder, columns, split)
 
 
-def _built_rows(
-    folder: Path, configs: Mapping[str, Mapping[str, Any]], columns: Mapping[str, str], split: str
-) -> tuple[Iterator[Row], Images]:
+def _built_rows(folder: Path, columns: Mapping[str, str], split: str) -> tuple[Iterator[Row], Images]:
+    configs = read_build(folder)["configs"]
     if len(configs) != 1:
         raise DataError(
-            f"{folder} holds {', '.join(configs) or 'nothing'}; to train on it, build one configuration with captions"
+            f"{folder} has the configurations {', '.join(configs) or 'none'}; to train on it, build one with captions"
         )
     [(config, splits)] = configs.items()
     if split not in splits:
         raise DataError(
-            f"{config} has no split {split!r}; it has {', '.join(splits)}. A benchmark is made to be tested with: name "
-            "another split only for a model that is not"
+            f"{config} has no split {split!r}; it has {', '.join(splits)}. Benchmarks are for testing: name another "
+            "split only for a model that is not tested on it"
         )
     return _dataset_rows(str(folder), config, config, columns, split)
 
@@ -273,107 +238,65 @@ def _dataset_rows(
 
     with data_errors(reference):
         dataset: Any = datasets.load_dataset(path, config, split=split)
-    chosen = _choose(reference, dataset.column_names, columns)
+    of_images = {name for name, feature in dataset.features.items() if isinstance(feature, datasets.Image)}
+    chosen = choose_columns(
+        reference, dataset.column_names, _FIELDS, _REQUIRED, columns, pictures=of_images, pictures_first=True
+    )
     column = chosen["image"]
-    if not isinstance(dataset.features[column], datasets.Image):
+    if column not in of_images:
         raise DataError(f"{reference}: the column {column!r} holds no images; name another with --column image=NAME")
     pictures = dataset.select_columns([column]).cast_column(column, datasets.Image(decode=False))
     keys = _picture_keys(pictures, column)
     if "" in keys:
-        raise DataError(f"{reference}: row {keys.index('')} has no image; mend the dataset, or build it with them")
-    places: dict[str, int] = {}
-    for place, key in enumerate(keys):
-        places.setdefault(key, place)
+        raise DataError(f"{reference}: row {keys.index('')} has no image; correct the dataset, or build it with images")
+    indices: dict[str, int] = {}
+    for index, key in enumerate(keys):
+        indices.setdefault(key, index)
     texts = dataset.select_columns(list(dict.fromkeys(name for field, name in chosen.items() if field != "image")))
+    table = Table(reference, config or reference, (), chosen)
     rows = (
         found
         for number, (key, row) in enumerate(zip(keys, texts.to_list(), strict=True))
-        for found in _rows(reference, str(number), row, chosen, key)
+        for found in _captions(table, str(number), row, key)
     )
-    return rows, DatasetImages(pictures, column, places)
+    return rows, DatasetImages(pictures, column, indices)
 
 
 def _picture_keys(pictures: Any, column: str) -> list[str]:
-    """What the images of a dataset are known by: their content, their path where they are files beside it, or ""."""
+    """The keys of the images of a dataset: of their content, or their path where they are files, or ""."""
     files = [Path(file["filename"]) for file in pictures.cache_files]
     identity = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     found = image_keys(pictures, [column], cache_folder() / "image-keys", identity)
     return [
-        key if key != MISSING else (pictures[place][column] or {}).get("path") or ""
-        for place, [(key, _)] in enumerate(found)
+        key if key != MISSING else (pictures[index][column] or {}).get("path") or ""
+        for index, [(key, _)] in enumerate(found)
     ]
 
 
 def _file_rows(path: Path, columns: Mapping[str, str], split: str) -> Iterator[Row]:
     if split != "train":
         raise DataError(f"{path} is a table, which has no split {split!r}; leave the split out, or name another table")
-    path = find_table(path)
-    table = read_rows(path)
-    chosen = _choose(str(path), column_names(table), columns)
-    known: set[str] = set()
-    for key, row in table:
-        name = row.get(chosen["image"]) or ""
-        if not isinstance(name, str):
-            raise DataError(
-                f"{path}: row {key} has in {chosen['image']!r} {str(name)[:40]!r} …, a {type(name).__name__} that is "
-                "no name of an image's file; say which column has them, as in --column image=file_name"
-            )
-        if name not in known:
-            file = path.parent / name
-            if not name or not _is_file(file):
+    known: set[Path] = set()
+    for table in read_tables(str(path), _FIELDS, _REQUIRED, columns):
+        for key, row in table.rows:
+            value = table.value(row, "image")
+            if not isinstance(value, str):
                 raise DataError(
-                    f"{path}: row {key} names the image {name[:200]!r}, and there is no such file in {path.parent}; "
-                    "paths are relative to the table's folder"
+                    f"{table.source}: row {key} has {str(value)[:40]!r} in {table.columns['image']!r}, where the name "
+                    "of an image's file belongs; name its column, as in --column image=file_name"
                 )
-            known.add(name)
-        yield from _rows(str(path), key, row, chosen, name)
+            file = Path(table.folder or "", value)
+            if file not in known and not (value and _is_file(file)):
+                raise DataError(
+                    f"{table.source}: row {key} names the image {value[:200]!r}, and there is no such file in "
+                    f"{table.folder}; paths are relative to the table's folder"
+                )
+            known.add(file)
+            yield from _captions(table, key, row, value)
 
 
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # a name that is too long
+    except OSError:  # the name is too long
         return False
-
-
-def _choose(source: str, found: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:
-    """Which column of a source is each of our fields; a caption and an image there must be."""
-    chosen = choose_columns(source, found, columns, _GUESSES, ["caption"])
-    if "image" not in chosen:
-        raise DataError(
-            f"{source} has the columns {', '.join(found)}, and none is known to be the image; say which it is, as in "
-            f"--column image={found[0]}"
-        )
-    return chosen
-
-
-def _rows(source: str, key: str, row: Mapping[str, Any], chosen: Mapping[str, str], image: str) -> Iterator[Row]:
-    """A row for each caption in a row of a table; they share its negatives and positives."""
-
-    def texts(field: str) -> tuple[str, ...]:
-        return _texts(f"{source}: row {key}", row.get(chosen[field])) if field in chosen else ()
-
-    captions, negatives, positives = texts("caption"), texts("negatives"), texts("positives")
-    if not captions:
-        raise DataError(f"{source}: row {key} has no caption in {chosen['caption']!r}; mend or remove it")
-    id = str(row[chosen["id"]]) if "id" in chosen else key
-    for number, caption in enumerate(captions):
-        yield Row(f"{id}#{number}" if len(captions) > 1 else id, image, caption, negatives, positives)
-
-
-def _texts(place: str, value: Any) -> tuple[str, ...]:
-    """The texts of a cell: one, a list, a list written out as in NegCLIP's files, or none, which may be a NaN."""
-    if isinstance(value, str) and value[:1] == "[" and value[-1:] == "]":
-        try:
-            read = ast.literal_eval(value)
-        except (ValueError, SyntaxError) as error:
-            if value[1:2] in ("'", '"'):
-                raise DataError(f"{place} has a list that cannot be read, {value[:60]!r}; mend or remove it") from error
-            read = value
-        value = read
-    values: Sequence[Any] = value if isinstance(value, list) else [value]
-    values = [each for each in values if each is not None and each == each]
-    odd = [each for each in values if not isinstance(each, str)]
-    if odd:
-        raise DataError(f"{place} has {odd[0]!r} where a caption belongs; mend or remove it")
-    return tuple(each for each in values if each and each.strip())

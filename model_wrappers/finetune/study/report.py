@@ -112,7 +112,9 @@ def plot_png(found: Mapping[str, Any]) -> bytes:
     figure = Figure(figsize=(13, 5.5), layout="constrained")
     panels = figure.subplots(1, len(KINDS))
     for axes, kind in zip(panels, KINDS, strict=True):
-        values = {name: [100 * row[kind]["scores"][key] for key in MEASURES[::2]] for name, row in found["rows"].items()}
+        values = {
+            name: [100 * row[kind]["scores"][key] for key in MEASURES[::2]] for name, row in found["rows"].items()
+        }
         path = [values[name] for name in _WEIGHTS if name in values]
         axes.plot([x for x, _ in path], [y for _, y in path], color="0.75", zorder=0)
         for number, (name, row) in enumerate(found["rows"].items()):

@@ -1,4 +1,4 @@
-"""Reproducing the papers' tables: ours is set beside what they print rightly."""
+"""Reproducing the papers' tables: each published value is compared with the right one of ours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vl_assay.model_wrappers.reproduce.report import Comparison, as_json, to_mar
 from vl_assay.model_wrappers.reproduce.reproduce import reproduce, status
 
 
-def test_the_tables_of_the_issue_are_there_and_others_are_refused_by_name():
+def test_the_tables_of_the_papers_are_there_and_others_are_refused_by_name():
     for paper, numbers in (("sugarcrepe", "6"), ("aro", "25"), ("tricd", "356"), ("hard-positives", "178")):
         assert {f"{paper}-{number}" for number in numbers} <= set(all_tables())
     with pytest.raises(
@@ -27,12 +27,12 @@ def test_the_tables_of_the_issue_are_there_and_others_are_refused_by_name():
 
 
 CATEGORIES = sources_sugarcrepe.CATEGORIES
-# Right answers of four in each category, one image each.
+# Correct examples of four in each category, one image each.
 RIGHT = {"replace_obj": 4, "replace_att": 3, "replace_rel": 2, "swap_obj": 2, "swap_att": 0, "add_obj": 3, "add_att": 3}
 
 
 def sugarcrepe_predictions(path, right=RIGHT, benchmark=None, tied=(), lost=(), **model):
-    """A predictions file of four examples of each category, of which the first `right` are right."""
+    """Predictions for four examples of each category, of which the first `right` are correct."""
     rows = [
         MatchingRow(
             f"{category}/{n}",
@@ -58,7 +58,7 @@ def cells_of(result):
     return {(one.row.name, one.column.name): one for one in result.comparisons}
 
 
-def test_a_predictions_is_compared_as_worked_out_by_hand(tmp_path):
+def test_predictions_are_compared_as_worked_out_by_hand(tmp_path):
     sugarcrepe_predictions(tmp_path / "ViT-B-32" / "any.parquet")
     result = reproduce("sugarcrepe-6", predictions=tmp_path)
     assert {one.row.name for one in result.comparisons} == {"ViT-B-32"}
@@ -76,11 +76,11 @@ def test_a_predictions_is_compared_as_worked_out_by_hand(tmp_path):
     assert cells["Average"].ours == pytest.approx(17 / 28)
     assert cells["Average"].difference == pytest.approx(17 / 28 - 0.7308)
     assert "SWAP Object: 4 examples here, 246 in the paper." in result.remarks
-    assert result.not_run["RN50"] == "no predictions file of it"
+    assert result.not_run["RN50"] == "no predictions"
     assert "Human" not in result.not_run
 
 
-def test_what_is_written_says_where_every_number_is_from(tmp_path):
+def test_the_files_name_the_source_of_every_number(tmp_path):
     sugarcrepe_predictions(tmp_path / "ViT-B-32" / "any.parquet")
     result = reproduce("sugarcrepe-6", predictions=tmp_path, out=tmp_path / "out")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["sugarcrepe-6.json", "sugarcrepe-6.md"]
@@ -120,7 +120,7 @@ def test_in_aros_table_2_rows_are_relations_and_columns_models(tmp_path):
     assert cells["Spatial Relationships Accuracy"].ours == pytest.approx(1 / 4)
     assert cells["Verbs Accuracy"].ours == 1
     assert cells["wearing"].ours is None
-    assert cells["wearing"].why == "the predictions file has no such examples"
+    assert cells["wearing"].why == "the predictions have no such examples"
     # The table prints fractions: .52 is known to .005.
     assert (cells["on"].published, cells["on"].rounding) == (0.52, pytest.approx(0.005))
     entry = next(e for e in json.loads(as_json(result))["comparisons"] if e["score"][1:2] == ["on"])
@@ -150,8 +150,8 @@ def test_the_average_of_a_part_is_not_compared_with_that_of_the_whole(tmp_path):
     cells = {column: one for (_, column), one in cells_of(reproduce("sugarcrepe-6", predictions=tmp_path)).items()}
     assert cells["SWAP Object"].ours == 0.5
     assert cells["Average"].ours is None
-    assert cells["Average"].why == "the predictions file lacks add_obj, replace_att, replace_obj, replace_rel, swap_att"
-    assert cells["ADD Object"].why == "the predictions file has no such examples"
+    assert cells["Average"].why == "the predictions lack add_obj, replace_att, replace_obj, replace_rel, swap_att"
+    assert cells["ADD Object"].why == "the predictions have no such examples"
 
 
 def test_remarks_tell_ties_missing_images_precision_and_activation(tmp_path):
@@ -206,9 +206,7 @@ def test_settings_tell_rows_of_one_checkpoint_apart(tmp_path):
         "settings": {"head": "itm"},
     }
     write_predictions(tmp_path / "a.parquet", Predictions(rows, {"benchmark": benchmark, "model": model, "run": {}}))
-    with pytest.raises(
-        ModelError, match=r"no model of aro-5 to compare with\. BLIP \(Flickr30k-PRC\): no predictions file of it"
-    ):
+    with pytest.raises(ModelError, match=r"no model of aro-5 to compare with\. BLIP \(Flickr30k-PRC\): no predictions"):
         reproduce("aro-5", predictions=tmp_path)
     model["settings"] = {"head": "aro", "first": "enc"}
     write_predictions(tmp_path / "a.parquet", Predictions(rows, {"benchmark": benchmark, "model": model, "run": {}}))
@@ -221,14 +219,14 @@ def test_settings_tell_rows_of_one_checkpoint_apart(tmp_path):
 
 @pytest.fixture
 def calls(monkeypatch):
-    """What `score` was asked for; every library is there, and nothing is computed."""
+    """The calls of `predict`; every library is installed, and nothing is computed."""
     made = []
 
-    def score(model, tasks, **options):
+    def predict(model, tasks, **options):
         made.append((model, tasks, options))
         raise ModelError(f"no network for {model}")
 
-    monkeypatch.setattr(module, "predict", score)
+    monkeypatch.setattr(module, "predict", predict)
     monkeypatch.setattr(module, "get_family", lambda name: None)
     return made
 
@@ -274,10 +272,10 @@ def test_rows_of_two_data_sets_are_run_on_their_own(calls, tmp_path):
 @pytest.mark.parametrize(
     ("table", "model", "message"),
     [
-        ("aro-2", "XVLM", r'XVLM of aro-2 cannot be run: X-VLM .* say --use "XVLM=precomputed:FILE"'),
-        ("tricd-3", "GLIP-L", r'GLIP is in neither .* say --use "GLIP-L=precomputed:FILE"'),
-        ("aro-2", "NegCLIP", r"there is no .*negclip\.pth; fetch negclip\.pth \(from ARO's authors: gdown 1ooVVPx"),
-        ("hard-positives-1", "Our HN", r"fetch coco_crepe_negs\.pt \(the authors' code .* ask them\)"),
+        ("aro-2", "XVLM", r'XVLM of aro-2 cannot be run: X-VLM .* use --use "XVLM=precomputed:FILE"'),
+        ("tricd-3", "GLIP-L", r'GLIP is in neither .* use --use "GLIP-L=precomputed:FILE"'),
+        ("aro-2", "NegCLIP", r"there is no .*negclip\.pth; download negclip\.pth \(from ARO's authors: gdown 1ooVVPx"),
+        ("hard-positives-1", "Our HN", r"download coco_crepe_negs\.pt \(the authors' code .* ask them\)"),
         ("sugarcrepe-6", "Human", "Human of sugarcrepe-6 cannot be run: people, not a model"),
         ("hard-positives-1", "Random Chance", "chance, not a model"),
     ],

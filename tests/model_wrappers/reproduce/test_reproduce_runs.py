@@ -28,7 +28,7 @@ QUIET = {"progress": False}
 
 
 def assert_is_what_the_predictions_give(result, folder):
-    """Every value of ours is in what `judge` says of the predictions, and none is missing that could be there."""
+    """Every value of ours is in the report of the predictions, and none is missing."""
     assert_is_what_they_give(result, report(sorted(folder.rglob("*.parquet"))))
 
 
