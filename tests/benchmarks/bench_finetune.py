@@ -58,7 +58,7 @@ class Photographs(Images):
 
 
 def make_training_set(count: int) -> TrainingSet:
-    """Captions of toy scenes, each of an image of its own."""
+    """Captions of toy scenes, each of another image."""
     captions = [tasks.task_rows("captions", 0, "train", index)[1][0]["captions"][0] for index in range(count)]
     return TrainingSet("bench", [Sample(str(n), text, id=str(n)) for n, text in enumerate(captions)], Photographs())
 
@@ -108,7 +108,7 @@ def measure_speed(
 
 
 def large_step(folder: Path, size: int, out: Path) -> None:
-    """One step on a large batch, in a process of its own."""
+    """One step on a large batch, in a separate process."""
     recipe = replace(RECIPES["coco"], epochs=1, batch_size=size)
     config = TrainingConfig(on_step=lambda step, values: sys.exit(0))  # only the step is measured
     finetune(str(folder), make_training_set(size), out / "large", recipe, config=config, progress=False)

@@ -9,6 +9,7 @@ import io
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,11 +47,7 @@ class Images(ABC):
 
     @abstractmethod
     def read(self, key: str) -> bytes:
-        """The encoded image.
-
-        Raises:
-            DataError: it cannot be read.
-        """
+        """The encoded image; raises `DataError` if it cannot be read."""
 
     def scene(self, key: str) -> Scene | None:
         """The scene of an image of toy_scenes, None for other images."""
@@ -68,38 +65,40 @@ class FileImages(Images):
         self._folder = folder
 
     def read(self, key: str) -> bytes:
-        """The image's bytes."""
+        """The encoded image."""
         try:
             return (self._folder / key).read_bytes()
         except OSError as error:
             raise DataError(f"the image {key} cannot be read: {error.strerror or error}") from error
 
 
+@dataclass(frozen=True)
 class DatasetImages(Images):
-    """Images of a `datasets.Dataset`, by `_picture_keys`."""
+    """Images of a column of a `datasets.Dataset`, not decoded, by `_picture_keys`; `indices` has their rows."""
 
-    def __init__(self, dataset: Any, column: str, indices: Mapping[str, int]) -> None:
-        self._dataset, self._column, self._indices = dataset, column, indices
+    dataset: Any
+    column: str
+    indices: Mapping[str, int]
 
     def read(self, key: str) -> bytes:
-        """The image's bytes."""
-        picture = self._dataset[self._indices[key]][self._column]
+        """The encoded image."""
+        picture = self.dataset[self.indices[key]][self.column]
         return FileImages().read(picture["path"]) if picture["bytes"] is None else picture["bytes"]
 
 
+@dataclass(frozen=True)
 class SceneImages(Images):
-    """Scenes of toy_scenes, rendered on demand."""
+    """Scenes of toy_scenes, rendered as PNG on demand."""
 
-    def __init__(self, scenes: Mapping[str, Scene]) -> None:
-        self._scenes = scenes
+    scenes: Mapping[str, Scene]
 
     def read(self, key: str) -> bytes:
-        """The scene as PNG."""
-        return render.to_png(self._scenes[key])
+        """The encoded image."""
+        return render.to_png(self.scenes[key])
 
     def scene(self, key: str) -> Scene:
         """The scene of a key."""
-        return self._scenes[key]
+        return self.scenes[key]
 
 
 def read_source(

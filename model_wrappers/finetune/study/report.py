@@ -61,7 +61,7 @@ def report_parts(found: Mapping[str, Any]) -> list[Part]:
     head = ["", *(f"{kind.upper()} {key}" for key in ("original", "augmented", "brittleness ↓") for kind in KINDS)]
     chance = ["random choice", *(percent(_CHANCE[key]) for key in MEASURES for _ in KINDS)]
     for table, names in TABLES.items():
-        rows = [None if name is None else _row(found["rows"][name]) for name in names if _is_there(name, found)]
+        rows = [name and _row(found["rows"][name]) for name in names if name is None or name in found["rows"]]
         title = f"Table {table} of The Hard Positive Truth, for the toy world (%)"
         parts.append(simple_table(head, [*rows, None, chance], title=title))
     head = ["accuracy on", *ARTEFACT_LABELS.values()]
@@ -81,10 +81,6 @@ def report_parts(found: Mapping[str, Any]) -> list[Part]:
     ]
     head = ["finding", "compared", "difference, points", "by seed", "here"]
     return [*parts, simple_table(head, rows, title="Findings of the papers")]
-
-
-def _is_there(name: str | None, found: Mapping[str, Any]) -> bool:
-    return name is None or name in found["rows"]
 
 
 def _row(row: Mapping[str, Any]) -> list[str]:

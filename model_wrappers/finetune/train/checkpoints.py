@@ -1,14 +1,14 @@
-"""Checkpoints to resume from, each a folder that is written completely or not at all.
+"""Checkpoints to resume from.
 
 A folder ``step-00000500`` has what Accelerate saves: weights, optimiser, schedule, moving average, position, and the
-random states of each process. With several machines it must lie where all of them can read and write.
+random states of each process. It is complete when it has ``sizes.json``, which is written last. With several machines
+it must lie where all of them can read and write.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from ....metrics.common.errors import DataError, StorageError
-from ....metrics.common.storage import new_folder, sync_folder
+from ....metrics.common.storage import new_folder, write_text
 from ...engine.distributed import Processes
 
 _KEPT = 2
-_SIZES = "sizes.json"
+SIZES = "sizes.json"
 # Parts of the messages of torch's errors when a file cannot be written.
 _WRITERS = ("PytorchStreamWriter", "inline_container", "iostream")
 
@@ -67,15 +67,14 @@ class Checkpoints:
         Raises:
             StorageError: it could not be written; the earlier ones are intact.
         """
-        final = self._folder / f"step-{step:08d}"
-        if final.exists():
+        folder = self._folder / f"step-{step:08d}"
+        if folder in self.folders():
             return
-        temporary = self._folder / f".{final.name}"
-        self._on_main(final, lambda: _make_empty(temporary))
-        with self._processes.raise_on_all_ranks(), storage_errors(final, temporary):
+        self._on_main(folder, lambda: _make_empty(folder))
+        with self._processes.raise_on_all_ranks(), storage_errors(folder):
             # Safetensors cannot hold tensors that share memory.
-            self._accelerator.save_state(str(temporary), safe_serialization=False)
-        self._on_main(final, lambda: self._publish(temporary, final))
+            self._accelerator.save_state(str(folder), safe_serialization=False)
+        self._on_main(folder, lambda: self._complete(folder))
 
     def restore(self) -> bool:
         """Load the last checkpoint; False if there is none.
@@ -92,21 +91,25 @@ class Checkpoints:
 
     def folders(self) -> list[Path]:
         """The complete checkpoints, the oldest first."""
-        return sorted(path for path in self._folder.glob("step-*") if re.fullmatch(r"step-\d{8,}", path.name))
+        return checkpoint_folders(self._folder)
 
-    def _on_main(self, final: Path, change: Callable[[], None]) -> None:
-        with self._processes.raise_on_all_ranks(), storage_errors(final):
+    def _on_main(self, folder: Path, change: Callable[[], None]) -> None:
+        with self._processes.raise_on_all_ranks(), storage_errors(folder):
             if self._processes.is_main:
                 change()
 
-    def _publish(self, temporary: Path, final: Path) -> None:
-        sizes = {str(file.relative_to(temporary)): file.stat().st_size for file in _files(temporary)}
-        (temporary / _SIZES).write_text(json.dumps(sizes), "utf-8")
-        _sync(temporary)
-        os.replace(temporary, final)
-        sync_folder(self._folder)
+    def _complete(self, folder: Path) -> None:
+        """Write the sizes, which make a checkpoint complete, once its files are on the disk."""
+        sizes = {str(file.relative_to(folder)): file.stat().st_size for file in _files(folder)}
+        _sync(folder)
+        write_text(folder / SIZES, json.dumps(sizes))
         for old in self.folders()[:-_KEPT]:
             shutil.rmtree(old)
+
+
+def checkpoint_folders(folder: Path) -> list[Path]:
+    """The complete checkpoints in a folder, the oldest first."""
+    return sorted(file.parent for file in folder.glob(f"step-*/{SIZES}"))
 
 
 def write_folder(final: Path, write: Callable[[Path], None]) -> None:
@@ -115,7 +118,7 @@ def write_folder(final: Path, write: Callable[[Path], None]) -> None:
     Raises:
         StorageError: it could not be written.
     """
-    with storage_errors(final), new_folder(final) as folder:
+    with storage_errors(final, keep=True), new_folder(final) as folder:
         write(folder)
         for file in _files(folder):
             file.chmod(0o644)  # safetensors lets only the owner read them
@@ -135,20 +138,20 @@ def read_json(file: Path, out: Path) -> Any:
 
 
 @contextmanager
-def storage_errors(final: Path, temporary: Path | None = None) -> Iterator[None]:
-    """Raise errors of writing `final` as `StorageError`, and remove the temporary folder."""
+def storage_errors(target: Path, *, keep: bool = False) -> Iterator[None]:
+    """Raise errors of writing `target` as `StorageError`, and remove it unless it is kept."""
     from safetensors import SafetensorError
 
     try:
         yield
     except (OSError, RuntimeError, SafetensorError) as error:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
+        if not keep:
+            shutil.rmtree(target, ignore_errors=True)
         # Torch reports a full disk by a RuntimeError, and many other things too.
         if isinstance(error, RuntimeError) and not any(name in str(error) for name in _WRITERS):
             raise
         raise StorageError(
-            f"cannot write {final}: {error}. The last checkpoint is intact: free some space, and run the same command "
+            f"cannot write {target}: {error}. The last checkpoint is intact: free some space, and run the same command "
             "again to resume from there"
         ) from error
 
@@ -157,7 +160,7 @@ def _check_sizes(folders: list[Path]) -> None:
     """Compare the files of the last checkpoint with their recorded sizes: Accelerate skips damaged random states."""
     last = folders[-1]
     try:
-        sizes = json.loads((last / _SIZES).read_text("utf-8"))
+        sizes = json.loads((last / SIZES).read_text("utf-8"))
         wrong = [name for name, size in sizes.items() if (last / name).stat().st_size != size]
     except (OSError, ValueError) as error:
         wrong = [str(error)]

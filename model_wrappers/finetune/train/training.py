@@ -24,7 +24,7 @@ from ...engine.distributed import Processes, default_device, join
 from ...engine.families import get_family, load_model
 from ...engine.protocol import LoadOptions
 from ..data.training_set import TrainingSet, read_training_set
-from .checkpoints import read_json, storage_errors
+from .checkpoints import checkpoint_folders, read_json, storage_errors
 from .config import TrainingConfig
 from .loop import TrainingLoop
 from .model_card import model_card
@@ -33,8 +33,6 @@ from .towers import Trainable, trainable
 from .validation import Evaluation, Stopping
 
 __all__ = ["Evaluation", "Outcome", "Stopping", "TrainingConfig", "finetune"]
-
-_MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -161,19 +159,17 @@ def _claim(out: Path, folder: Path, facts: Mapping[str, Any]) -> None:
     other: list[str] = []
     if file.exists():
         other = list(_differences(read_json(file, out), json.loads(json.dumps(facts))))
-    if other and not (folder / "finished.json").exists() and not any((folder / "checkpoints").glob("step-*")):
+    if other and not (folder / "finished.json").exists() and not checkpoint_folders(folder / "checkpoints"):
         for path in folder.iterdir():
             if path.name != ".lock":
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         other = []
     if not file.exists():
         write_text(file, json.dumps(facts, indent=1, sort_keys=True) + "\n")
-    if len(other) > _MOST_NAMED:
-        other = [*other[:_MOST_NAMED], "more"]
     if other:
         raise DataError(
-            f"{out} holds a run with another {' and '.join(other)}, see {file}; name a new folder, or make the same "
-            "call again"
+            f"{out} holds a run with another {' and '.join(other[:5])}, see {file}; name a new folder, or make the "
+            "same call again"
         )
 
 
@@ -199,7 +195,7 @@ def _finish(loop: TrainingLoop, out: Path, facts: Mapping[str, Any], settings: M
         loop.save_model(source)
     with loop.processes.raise_on_all_ranks():
         if loop.processes.is_main:
-            with storage_errors(out):
+            with storage_errors(out, keep=True):
                 for file in source.iterdir():
                     shutil.copy2(file, out / f".{file.name}")
                     os.replace(out / f".{file.name}", out / file.name)

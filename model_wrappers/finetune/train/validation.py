@@ -157,7 +157,7 @@ def recognition(encoder: Any, source: str, templates: Sequence[str], processes: 
 
 
 def labelled_images(source: str) -> tuple[list[str], list[tuple[Any, int]]]:
-    """Names of labels; and images with the index of their label, each a path or a row of a dataset."""
+    """Names of labels; and images (paths, or datasets with a row) with the index of their label."""
     labels, images = _hub_images(source) if source.startswith(HUB) else _folder_images(Path(source).expanduser())
     if len(labels) < 2 or not images:
         raise DataError(f"{source} has {len(labels)} labels and {len(images)} images; recognition needs two labels")

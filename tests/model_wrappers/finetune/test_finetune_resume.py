@@ -150,8 +150,8 @@ def test_incomplete_checkpoints_and_damaged_log_lines_are_ignored(dropping, inte
     out = shutil.copytree(interrupted, tmp_path / "out")
     checkpoints = out / "training" / "checkpoints"
     (checkpoints / "step-zzz").mkdir()
-    (checkpoints / ".step-00000008").mkdir()
-    (checkpoints / ".step-00000008" / "pytorch_model.bin").write_bytes(b"half")
+    (checkpoints / "step-00000008").mkdir()
+    (checkpoints / "step-00000008" / "pytorch_model.bin").write_bytes(b"half")
     (out / "training" / "log.jsonl").write_bytes(b'\xff\n{"step": "a"}\n')
     shutil.rmtree(checkpoints / "step-00000006")  # as the error of a damaged one says
     train(dropping, out, RECIPE)
@@ -168,7 +168,7 @@ FSDP = {
 
 
 def start(place, model, out, epochs=2, processes=1, micro_batch=4, stop=0, environment=None):
-    """The script in processes of its own, which leave after step `stop`."""
+    """The script in new processes, which exit after step `stop`."""
     script = place / "train.py"
     script.write_text(textwrap.dedent(SCRIPT))
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]

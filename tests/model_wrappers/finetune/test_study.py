@@ -247,7 +247,7 @@ def test_findings_are_found_where_they_are_and_nowhere_else():
     assert found_in(results, "replace-only does not help", f"− {BASE}")["verdict"] == "no gain seen"
     assert found_in(results, "with a wrong article, HN gains", f"over {BASE}")["verdict"] == "shown"
     assert found_in(results, "with a final stop, HN gains", f"over {BASE}")["verdict"] == "not shown"
-    # The arithmetic of one: the mean over scenes and seeds of what both earned.
+    # The arithmetic of one: the mean over scenes and seeds of the per-example scores.
     result = made(hn=(0, -6, -3))
     ours, base = (result.per_example(name, "brittleness", "swap") for name in ("hn", BASE))
     each = found_in(findings(result), "HN raises brittleness", f"SWAP, brittleness: hn − {BASE}")
@@ -257,7 +257,7 @@ def test_findings_are_found_where_they_are_and_nowhere_else():
 
 
 @pytest.mark.parametrize(
-    ("expected", "interval", "by_seed", "said"),
+    ("expected", "interval", "by_seed", "result"),
     [
         (1, [0.1, 0.2], [0.1, 0.2], "shown"),
         (1, [0.1, 0.2], [-0.1, 0.4], "not shown"),
@@ -270,8 +270,8 @@ def test_findings_are_found_where_they_are_and_nowhere_else():
         (0, [-0.2, -0.1], [-0.1, -0.2], "no gain seen"),
     ],
 )
-def test_verdicts_need_the_interval_and_every_seed(expected, interval, by_seed, said):
-    assert verdict(expected, interval, by_seed) == said
+def test_verdicts_need_the_interval_and_every_seed(expected, interval, by_seed, result):
+    assert verdict(expected, interval, by_seed) == result
 
 
 def test_the_report_and_the_page_have_every_table_variant_and_finding():
@@ -290,11 +290,11 @@ def test_the_report_and_the_page_have_every_table_variant_and_finding():
 
 def test_the_numbers_of_the_page_and_the_readme_are_in_its_tables():
     page = (ROOT / "docs" / "study-hard-positives.md").read_text("utf-8")
-    said, tables = page.split("**Why**")[0], page.split("## The command's own report")[1]
+    text, tables = page.split("**Why**")[0], page.split("## The command's own report")[1]
     [paragraph] = [
         part for part in (ROOT / "README.md").read_text("utf-8").split("\n\n") if "study-hard-positives.md" in part
     ]
-    numbers = re.findall(r"\d+\.\d", said + paragraph)
+    numbers = re.findall(r"\d+\.\d", text + paragraph)
     assert len(numbers) > 20
     assert [number for number in numbers if number not in tables] == []
 

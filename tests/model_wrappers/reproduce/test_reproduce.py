@@ -31,7 +31,7 @@ CATEGORIES = sources_sugarcrepe.CATEGORIES
 RIGHT = {"replace_obj": 4, "replace_att": 3, "replace_rel": 2, "swap_obj": 2, "swap_att": 0, "add_obj": 3, "add_att": 3}
 
 
-def sugarcrepe_predictions(path, right=RIGHT, benchmark=None, tied=(), lost=(), **model):
+def sugarcrepe_predictions(path, right=RIGHT, tied=(), lost=(), **model):
     """Predictions for four examples of each category, of which the first `right` are correct."""
     rows = [
         MatchingRow(
@@ -46,10 +46,10 @@ def sugarcrepe_predictions(path, right=RIGHT, benchmark=None, tied=(), lost=(), 
         for n in range(4)
     ]
     rows = [MatchingRow(row.id, row.config, row.category, [""], [0], None) if row.id in lost else row for row in rows]
-    said = {"name": "sugarcrepe", "task": "itm", "configs": list(right), "split": "test", "fingerprint": "f"}
+    benchmark = {"name": "sugarcrepe", "task": "itm", "configs": list(right), "split": "test", "fingerprint": "f"}
     model = {"name": "some model", "family": "clip", "checkpoint": "some/model", "dtype": "float32", **model}
     missing = [row.id for row in rows if row.scores is None]
-    metadata = {"benchmark": {**said, "rows": len(rows), "missing": missing}, "model": model, "run": {}}
+    metadata = {"benchmark": {**benchmark, "rows": len(rows), "missing": missing}, "model": model, "run": {}}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_predictions(path, Predictions(rows, metadata))
 
