@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ...hub_datasets.published.tables import Column, Row, Table, all_tables
+from ...hub_datasets.published.tables import Column, Row, Table
 from ...metrics.common import documents
 from ...metrics.common.documents import Part, simple_table
 from ...metrics.common.storage import write_text
@@ -151,11 +151,8 @@ def print_reproduction(result: Reproduction) -> None:
 
 def print_tables(status: Mapping[str, Mapping[str, list[str]]]) -> None:
     """Print the names of the tables, and how many of their models can be run; see `reproduce.status`."""
-    rows = []
-    for name, models in status.items():
-        [benchmark] = {column.task.partition("/")[0] for column in all_tables()[name].columns if column.task}
-        rows.append([name, benchmark, *(str(len(names)) for names in models.values())])
-    headers = ["table", "benchmark", *next(iter(status.values()))]
+    rows = [[name, *(str(len(names)) for names in models.values())] for name, models in status.items()]
+    headers = ["table", *next(iter(status.values()))]
     table = simple_table(headers, rows, title="Models of each table, by what they need to be run here", numbers=True)
     documents.print_tables([table, "`vl-assay reproduce TABLE` names them; --json does so for all tables."])
 

@@ -26,18 +26,13 @@ from .report import Comparison, Reproduction, write_reproduction
 NEEDS = ("nothing", "a library", "weights", "predictions")
 
 
-class Request(NamedTuple):
-    """The model to run for a row, with the settings of its family."""
+class Plan(NamedTuple):
+    """How a row is run: the model with the settings of its family; and what it needs first, one of `NEEDS`, and why."""
 
     model: str
-    settings: dict[str, str]
-
-
-class Obstacle(NamedTuple):
-    """Why a model cannot be run: which of `NEEDS` it lacks, and a message."""
-
-    need: str
-    why: str
+    settings: Mapping[str, str]
+    need: str = NEEDS[0]
+    why: str = ""
 
 
 def reproduce(
@@ -77,18 +72,19 @@ def reproduce(
     """
     check_options(ties=ties, confidence=confidence)
     found = get_table(table)
-    rows = _pick(found, models)
-    requests = _requests(found, rows, use or {}, Path(weights).expanduser())
+    plans = plan(found, models, use, weights)
     folder = Path(out or predictions or default_folder(table)).expanduser()
+    rows = [row for row in found.rows if row.name in plans]
     if predictions is not None:
-        paths, failed = _find_predictions(Path(predictions).expanduser(), found, rows, requests), {}
+        paths, failed = _find_predictions(Path(predictions).expanduser(), found, rows, plans), {}
         not_run = {row.name: "no predictions" for row in rows if row.run.is_model and row.name not in paths}
     else:
-        obstacles = _obstacles(rows, requests)
-        not_run = {name: obstacle.why for name, obstacle in obstacles.items()}
-        if models is not None:
-            _check_runnable(found, rows, not_run)
-        paths, failed = _run(found, [row for row in rows if row.name not in obstacles], requests, folder, scoring)
+        blocked = {name: each.why for name, each in plans.items() if each.why}
+        if models is not None and blocked:
+            name, why = next(iter(blocked.items()))
+            raise ModelError(f"{name} of {table} cannot be run: {why}")
+        paths, failed = _run(found, [row for row in rows if row.name not in blocked], plans, folder, scoring)
+        not_run = {name: why for name, why in blocked.items() if plans[name].need}  # people are not models
     if not paths:
         reasons = "; ".join(f"{name}: {why}" for name, why in {**failed, **not_run}.items())
         raise ModelError(f"no model of {table} to compare with. {reasons}")
@@ -105,16 +101,46 @@ def reproduce(
     return result
 
 
+def plan(
+    table: Table, models: Iterable[str] | None = None, use: Mapping[str, str] | None = None, weights: str | Path = "."
+) -> dict[str, Plan]:
+    """How the rows of a table are run, by name, without loading models; the arguments are those of `reproduce`.
+
+    Raises:
+        UnknownNameError: a label that the table does not have.
+    """
+    instead = {row.name: model for label, model in (use or {}).items() for row in _pick(table, [label])}
+    return {row.name: _plan(row, instead.get(row.name), Path(weights).expanduser()) for row in _pick(table, models)}
+
+
+def _plan(row: Row, other: str | None, weights: Path) -> Plan:
+    run = row.run
+    if other is not None:
+        same_family = other.partition(":")[0] == run.model.partition(":")[0]
+        return Plan(other, run.settings if same_family else {})
+    if not run.is_model:
+        return Plan("", {}, "", run.reason)
+    if not run.model:
+        why = f'{run.reason}; score it elsewhere and use --use "{row.name}=precomputed:FILE"'
+        return Plan("", {}, "predictions", why)
+    file = weights / run.weights
+    found = Plan(run.model, {**run.settings, "pretrained": str(file)} if run.weights else run.settings)
+    if run.weights and not file.is_file():
+        why = f"there is no {file}; download {run.weights} ({run.source}) and name its folder with --weights"
+        return found._replace(need="weights", why=why)
+    try:
+        get_family(run.model.partition(":")[0])
+    except ModelError as error:
+        return found._replace(need="a library", why=str(error))
+    return found
+
+
 def status(weights: str | Path = ".") -> dict[str, dict[str, list[str]]]:
     """For each table the names of its models, by what they need to be run: one of `NEEDS`."""
     found = {}
     for table in all_tables().values():
-        obstacles = _obstacles(table.rows, _requests(table, table.rows, {}, Path(weights).expanduser()))
-        found[table.name] = {need: [] for need in NEEDS}
-        for row in table.rows:
-            if row.run.is_model:
-                need = obstacles[row.name].need if row.name in obstacles else NEEDS[0]
-                found[table.name][need].append(row.name)
+        plans = plan(table, weights=weights)
+        found[table.name] = {need: [name for name, each in plans.items() if each.need == need] for need in NEEDS}
     return found
 
 
@@ -144,72 +170,22 @@ def _pick(table: Table, models: Iterable[str] | None) -> list[Row]:
     return [row for row in table.rows if row in chosen]
 
 
-def _requests(table: Table, rows: Sequence[Row], use: Mapping[str, str], weights: Path) -> dict[str, Request]:
-    """The model to run for each row that has one, by the row's name."""
-    instead: dict[str, str] = {}
-    for label, model in use.items():
-        instead |= {row.name: model for row in _pick(table, [label])}
-    requests = {}
-    for row in rows:
-        run, other = row.run, instead.get(row.name)
-        if other is not None:
-            same_family = other.partition(":")[0] == run.model.partition(":")[0]
-            requests[row.name] = Request(other, dict(run.settings) if same_family else {})
-        elif run.model:
-            file = {"pretrained": str(weights / run.weights)} if run.weights else {}
-            requests[row.name] = Request(run.model, {**run.settings, **file})
-    return requests
-
-
-def _obstacles(rows: Sequence[Row], requests: Mapping[str, Request]) -> dict[str, Obstacle]:
-    """Why rows cannot be run, by name, without loading models."""
-    found = {}
-    for row in rows:
-        name, run = row.name, row.run
-        if name not in requests:
-            if run.is_model:
-                why = f'{run.reason}; score it elsewhere and use --use "{name}=precomputed:FILE"'
-                found[name] = Obstacle("predictions", why)
-            continue
-        model, settings = requests[name]
-        if model != run.model:
-            continue  # the user's model is tried
-        if run.weights and not Path(settings["pretrained"]).is_file():
-            why = f"there is no {settings['pretrained']}; download {run.weights} ({run.source}) and name its folder"
-            found[name] = Obstacle("weights", f"{why} with --weights")
-            continue
-        try:
-            get_family(model.partition(":")[0])
-        except ModelError as error:
-            found[name] = Obstacle("a library", str(error))
-    return found
-
-
-def _check_runnable(table: Table, rows: Sequence[Row], not_run: Mapping[str, str]) -> None:
-    """Raise if a requested row cannot be run."""
-    for row in rows:
-        why = not_run.get(row.name) if row.run.is_model else row.run.reason
-        if why:
-            raise ModelError(f"{row.name} of {table.name} cannot be run: {why}")
-
-
 def _run(
-    table: Table, rows: Sequence[Row], requests: Mapping[str, Request], out: Path, scoring: Mapping[str, Any]
+    table: Table, rows: Sequence[Row], plans: Mapping[str, Plan], out: Path, scoring: Mapping[str, Any]
 ) -> tuple[dict[str, list[Path]], dict[str, str]]:
     """Run the models; returns the predictions and the errors by row name."""
     paths, failed = {}, {}
     for row in rows:
-        if row.name in requests:
-            model, settings = requests[row.name]
-            try:
-                paths[row.name] = predict(model, table.tasks(row), out=out / row.folder, settings=settings, **scoring)
-            except ModelError as error:
-                failed[row.name] = str(error)
+        model, settings = plans[row.name][:2]
+        try:
+            paths[row.name] = predict(model, table.tasks(row), out=out / row.folder, settings=settings, **scoring)
+        except ModelError as error:
+            failed[row.name] = str(error)
     return paths, failed
 
 
 def _find_predictions(
-    folder: Path, table: Table, rows: Sequence[Row], requests: Mapping[str, Request]
+    folder: Path, table: Table, rows: Sequence[Row], plans: Mapping[str, Plan]
 ) -> dict[str, list[Path]]:
     """The predictions of each row in a folder, by the row's name."""
     if not folder.is_dir():
@@ -224,26 +200,29 @@ def _find_predictions(
         for row in rows:
             if not row.run.is_model or task not in table.tasks(row):
                 continue
-            if place == row.folder if place in folders else _belongs_to(row, predictions.metadata["model"], requests):
+            if (
+                place == row.folder
+                if place in folders
+                else _belongs_to(row, predictions.metadata["model"], plans[row.name])
+            ):
                 other = found.setdefault(row.name, {}).setdefault(task, path)
                 if other != path:
                     raise PredictionsError(f"{other} and {path} are both of {row.name} on {task}; remove one of them")
     return {name: list(by_task.values()) for name, by_task in found.items()}
 
 
-def _belongs_to(row: Row, model: Mapping[str, Any], requests: Mapping[str, Request]) -> bool:
+def _belongs_to(row: Row, model: Mapping[str, Any], planned: Plan) -> bool:
     """Whether the model in the metadata of predictions is that of a row."""
     if model["name"] in (row.name, row.label):
         return True
-    request = requests.get(row.name)
-    if request is None:
+    if not planned.model:
         return False
-    family, separator, checkpoint = request.model.partition(":")
+    family, separator, checkpoint = planned.model.partition(":")
     if not separator:
-        family, checkpoint = model.get("family"), request.model
+        family, checkpoint = model.get("family"), planned.model
     if Path(checkpoint).expanduser().exists():
         checkpoint = Path(checkpoint).expanduser().resolve().name
-    settings = dict(request.settings)
+    settings = dict(planned.settings)
     if "pretrained" in settings:
         checkpoint += f" (pretrained={Path(settings.pop('pretrained')).name})"
     used = model.get("settings") or {}

@@ -14,7 +14,7 @@ from vl_assay.metrics.records.predictions import Predictions, write_predictions
 from vl_assay.metrics.records.schema import MatchingRow
 from vl_assay.model_wrappers.reproduce import reproduce as module
 from vl_assay.model_wrappers.reproduce.report import Comparison, as_json, to_markdown
-from vl_assay.model_wrappers.reproduce.reproduce import reproduce, status
+from vl_assay.model_wrappers.reproduce.reproduce import plan, reproduce, status
 
 
 def test_the_tables_of_the_papers_are_there_and_others_are_refused_by_name():
@@ -217,56 +217,27 @@ def test_settings_tell_rows_of_one_checkpoint_apart(tmp_path):
     assert entry["paper"]["column"] == "Accuracy"
 
 
-@pytest.fixture
-def calls(monkeypatch):
-    """The calls of `predict`; every library is installed, and nothing is computed."""
-    made = []
-
-    def predict(model, tasks, **options):
-        made.append((model, tasks, options))
-        raise ModelError(f"no network for {model}")
-
-    monkeypatch.setattr(module, "predict", predict)
-    monkeypatch.setattr(module, "get_family", lambda name: None)
-    return made
-
-
-def test_every_model_that_can_be_loaded_is_run_with_its_settings(calls, tmp_path):
-    with pytest.raises(ModelError, match=r"no model of aro-2 to compare with\. CLIP: no network for clip:openai"):
-        reproduce("aro-2", out=tmp_path, weights=tmp_path, data_dir="aro")
-    assert [(model, options["settings"]) for model, _, options in calls] == [
-        ("clip:openai/clip-vit-base-patch32", {}),
-        ("blip:Salesforce/blip-itm-base-coco", {"head": "aro"}),
-        ("flava:facebook/flava-full", {"head": "itm"}),
-    ]
-    assert all(tasks == ["aro/relation"] and options["data_dir"] == "aro" for _, tasks, options in calls)
-    (tmp_path / "negclip.pth").write_bytes(b"")
-    calls.clear()
-    with pytest.raises(ModelError, match="no network for open_clip:ViT-B-32"):
-        reproduce("aro-2", models=["NegCLIP"], weights=tmp_path, out=tmp_path)
-    [(model, _, options)] = calls
-    assert (model, options["settings"]) == ("open_clip:ViT-B-32", {"pretrained": str(tmp_path / "negclip.pth")})
-    assert options["out"] == tmp_path / "NegCLIP"
-
-
-def test_rows_of_two_data_sets_are_run_on_their_own(calls, tmp_path):
-    with pytest.raises(ModelError):
-        reproduce("aro-5", models=["blip"], out=tmp_path)
-    assert [(model, tasks) for model, tasks, _ in calls] == [
+def test_every_row_is_run_with_its_model_settings_and_tasks(tmp_path):
+    plans = plan(get_table("aro-2"), weights=tmp_path)
+    assert {name: each[:2] for name, each in plans.items() if each.model} == {
+        "CLIP": ("clip:openai/clip-vit-base-patch32", {}),
+        "BLIP": ("blip:Salesforce/blip-itm-base-coco", {"head": "aro"}),
+        "Flava": ("flava:facebook/flava-full", {"head": "itm"}),
+        "NegCLIP": ("open_clip:ViT-B-32", {"pretrained": str(tmp_path / "negclip.pth")}),
+    }
+    # Rows of two data sets are run separately.
+    rows = {row.name: row for row in get_table("aro-5").rows}
+    chosen = plan(get_table("aro-5"), ["blip", "Flava (COCO-PRC)"], use={"Flava (COCO-PRC)": "flava:mine"})
+    assert [(each.model, get_table("aro-5").tasks(rows[name])) for name, each in chosen.items()] == [
         ("blip:Salesforce/blip-itm-base-flickr", ["aro/flickr30k_order"]),
         ("blip:Salesforce/blip-itm-base-coco", ["aro/coco_order"]),
+        ("flava:mine", ["aro/coco_order"]),
     ]
-    calls.clear()
-    with pytest.raises(ModelError):
-        reproduce("aro-5", models=["Flava (COCO-PRC)"], out=tmp_path)
-    assert [tasks for _, tasks, _ in calls] == [["aro/coco_order"]]
-    calls.clear()
-    with pytest.raises(ModelError):
-        reproduce("hard-positives-8", models=["OpenCLIP ViT-g/14"], out=tmp_path)
-    assert calls[0][:2] == (
-        "open_clip:ViT-g-14/laion2b_s34b_b88k",
-        ["hard_positives/replace", "hard_positives/swap"],
-    )
+    assert chosen["Flava (COCO-PRC)"].settings == {"head": "itm"}  # of the row, as the family is the same
+    [(name, each)] = plan(get_table("hard-positives-8"), ["OpenCLIP ViT-g/14"]).items()
+    [row] = [row for row in get_table("hard-positives-8").rows if row.name == name]
+    assert each.model == "open_clip:ViT-g-14/laion2b_s34b_b88k"
+    assert get_table("hard-positives-8").tasks(row) == ["hard_positives/replace", "hard_positives/swap"]
 
 
 @pytest.mark.parametrize(
