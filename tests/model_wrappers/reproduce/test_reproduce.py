@@ -234,7 +234,7 @@ def test_every_row_is_run_with_its_model_settings_and_tasks(tmp_path):
         ("flava:mine", ["aro/coco_order"]),
     ]
     assert chosen["Flava (COCO-PRC)"].settings == {"head": "itm"}  # of the row, as the family is the same
-    [(name, each)] = plan(get_table("hard-positives-8"), ["OpenCLIP ViT-g/14"]).items()
+    [(name, each), *_] = plan(get_table("hard-positives-8"), ["OpenCLIP ViT-g/14"]).items()
     [row] = [row for row in get_table("hard-positives-8").rows if row.name == name]
     assert each.model == "open_clip:ViT-g-14/laion2b_s34b_b88k"
     assert get_table("hard-positives-8").tasks(row) == ["hard_positives/replace", "hard_positives/swap"]
