@@ -1,7 +1,7 @@
-"""Reproduce a table of a paper: run its models here and set our values beside those that it prints.
+"""Reproduce a table of a paper: run its models and compare our values with the published ones.
 
-What the tables print is in ``hub_datasets._published``. A model that no family loads is named with the reason; ``use``
-gives such a row a model all the same, such as ``precomputed:FILE`` with scores that were made elsewhere.
+The tables are in `hub_datasets.published`. A row whose model no family loads is reported with the reason; ``use`` gives
+such a row another model, such as ``precomputed:FILE`` with scores that were computed elsewhere.
 """
 
 from __future__ import annotations
@@ -26,18 +26,13 @@ from .report import Comparison, Reproduction, write_reproduction
 NEEDS = ("nothing", "a library", "weights", "predictions")
 
 
-class Request(NamedTuple):
-    """The model that stands in for a row, with the settings of its family."""
+class Plan(NamedTuple):
+    """How a row is run: the model with the settings of its family; and what it needs first, one of `NEEDS`, and why."""
 
     model: str
-    settings: dict[str, str]
-
-
-class Obstacle(NamedTuple):
-    """Why a model cannot be run: which of `NEEDS`, and in words."""
-
-    need: str
-    why: str
+    settings: Mapping[str, str]
+    need: str = NEEDS[0]
+    why: str = ""
 
 
 def reproduce(
@@ -52,75 +47,100 @@ def reproduce(
     confidence: float = 0.95,
     **scoring: Any,
 ) -> Reproduction | None:
-    """Score the models of a table and compare with what it prints; writes ``<table>.json`` and ``<table>.md``.
+    """Score the models of a table and compare with its values; writes ``<table>.json`` and ``<table>.md``.
 
-    Each model's predictions go to a folder of its name in `out`. A model that cannot be loaded does not stop the
+    The predictions of a model go to a folder of its name in `out`. A model that cannot be loaded does not stop the
     others.
 
     Args:
         table: its name, such as ``"sugarcrepe-6"``.
-        models: labels of the rows to run, as the table prints them; by default all that can be run here.
-        use: models to score instead of those of the rows, by label: ``{"XVLM": "precomputed:xvlm.csv"}``.
-            A row's settings hold for a model of the same family.
-        predictions: a folder with predictions to take instead of running any model. A predictions file is of a row
-            when it lies in a folder of the row's name, or else when its model has the row's name or is the row's.
+        models: labels of the rows to run, as printed; by default all that can be run.
+        use: models to score instead of those of the rows, by label: ``{"XVLM": "precomputed:xvlm.csv"}``. The row's
+            settings apply to a model of the same family.
+        predictions: a folder with predictions to use instead of running models. Those in a folder of a row's name
+            belong to that row; others to the row with their model or its name.
         out: folder of the results; by default that of the predictions, or ``vl-assay-results/<table>``.
-        weights: the folder with files of weights that one must fetch, such as ``negclip.pth``.
+        weights: the folder with weights to be downloaded by hand, such as ``negclip.pth``.
         ties, confidence: as for `report`.
-        scoring: arguments of `score`: ``data_dir``, ``options``, ``dtype``, ``batch_size``, ``progress``.
+        scoring: arguments of `predict`: ``data_dir``, ``options``, ``dtype``, ``batch_size``, ``progress``.
 
     Returns:
-        The comparisons; None in the processes of a common run that are not the main one.
+        The comparisons; with several processes None in all but the main one.
 
     Raises:
         VLAssayError: an unknown table, label or option, data that cannot be used, a full disk; or nothing to compare.
     """
     check_options(ties=ties, confidence=confidence)
     found = get_table(table)
-    rows = _pick(found, models)
-    requests = _requests(found, rows, use or {}, Path(weights).expanduser())
+    plans = plan(found, models, use, weights)
     folder = Path(out or predictions or default_folder(table)).expanduser()
+    rows = [row for row in found.rows if row.name in plans]
     if predictions is not None:
-        paths, failed = _find_predictions(Path(predictions).expanduser(), found, rows, requests), {}
-        not_run = {row.name: "no predictions file of it" for row in rows if row.run.is_model and row.name not in paths}
+        paths, failed = _find_predictions(Path(predictions).expanduser(), found, rows, plans), {}
+        not_run = {row.name: "no predictions" for row in rows if row.run.is_model and row.name not in paths}
     else:
-        obstacles = _obstacles(rows, requests)
-        not_run = {name: obstacle.why for name, obstacle in obstacles.items()}
-        if models is not None:
-            _refuse_what_cannot_run(found, rows, not_run)
-        paths, failed = _run(found, [row for row in rows if row.name not in obstacles], requests, folder, scoring)
+        blocked = {name: each.why for name, each in plans.items() if each.why}
+        if models is not None and blocked:
+            name, why = next(iter(blocked.items()))
+            raise ModelError(f"{name} of {table} cannot be run: {why}")
+        paths, failed = _run(found, [row for row in rows if row.name not in blocked], plans, folder, scoring)
+        not_run = {name: why for name, why in blocked.items() if plans[name].need}  # people are not models
     if not paths:
         reasons = "; ".join(f"{name}: {why}" for name, why in {**failed, **not_run}.items())
         raise ModelError(f"no model of {table} to compare with. {reasons}")
     if not join().is_main:
         return None
-    judged = {
-        name: [result for result in report(some, ties=ties, confidence=confidence) if result.metric in found.metrics]
-        for name, some in paths.items()
+    results = {
+        name: [result for result in report(files, ties=ties, confidence=confidence) if result.metric in found.metrics]
+        for name, files in paths.items()
     }
-    comparisons = [one for row in rows for one in _compare(found, row, judged.get(row.name))]
-    result = Reproduction(
-        table=found,
-        options={"ties": ties, "confidence": confidence},
-        comparisons=comparisons,
-        not_run=not_run,
-        failed=failed,
-        remarks=[*_remarks(judged, comparisons)],
-    )
+    comparisons = [one for row in rows for one in _compare(found, row, results.get(row.name))]
+    options = {"ties": ties, "confidence": confidence}
+    result = Reproduction(found, options, comparisons, not_run, failed, [*_remarks(results, comparisons)])
     write_reproduction(result, folder)
     return result
 
 
+def plan(
+    table: Table, models: Iterable[str] | None = None, use: Mapping[str, str] | None = None, weights: str | Path = "."
+) -> dict[str, Plan]:
+    """How the rows of a table are run, by name, without loading models; the arguments are those of `reproduce`.
+
+    Raises:
+        UnknownNameError: a label that the table does not have.
+    """
+    instead = {row.name: model for label, model in (use or {}).items() for row in _pick(table, [label])}
+    return {row.name: _plan(row, instead.get(row.name), Path(weights).expanduser()) for row in _pick(table, models)}
+
+
+def _plan(row: Row, other: str | None, weights: Path) -> Plan:
+    run = row.run
+    if other is not None:
+        same_family = other.partition(":")[0] == run.model.partition(":")[0]
+        return Plan(other, run.settings if same_family else {})
+    if not run.is_model:
+        return Plan("", {}, "", run.reason)
+    if not run.model:
+        why = f'{run.reason}; score it elsewhere and use --use "{row.name}=precomputed:FILE"'
+        return Plan("", {}, "predictions", why)
+    file = weights / run.weights
+    found = Plan(run.model, {**run.settings, "pretrained": str(file)} if run.weights else run.settings)
+    if run.weights and not file.is_file():
+        why = f"there is no {file}; download {run.weights} ({run.source}) and name its folder with --weights"
+        return found._replace(need="weights", why=why)
+    try:
+        get_family(run.model.partition(":")[0])
+    except ModelError as error:
+        return found._replace(need="a library", why=str(error))
+    return found
+
+
 def status(weights: str | Path = ".") -> dict[str, dict[str, list[str]]]:
-    """For each table the names of its models, by what they need to be run here: one of `NEEDS`."""
+    """For each table the names of its models, by what they need to be run: one of `NEEDS`."""
     found = {}
     for table in all_tables().values():
-        obstacles = _obstacles(table.rows, _requests(table, table.rows, {}, Path(weights).expanduser()))
-        found[table.name] = {need: [] for need in NEEDS}
-        for row in table.rows:
-            if row.run.is_model:
-                need = obstacles[row.name].need if row.name in obstacles else NEEDS[0]
-                found[table.name][need].append(row.name)
+        plans = plan(table, weights=weights)
+        found[table.name] = {need: [name for name, each in plans.items() if each.need == need] for need in NEEDS}
     return found
 
 
@@ -130,13 +150,15 @@ def parse_use(pairs: Iterable[str] | None) -> dict[str, str]:
     for pair in pairs or ():
         label, separator, model = (part.strip() for part in pair.partition("="))
         if not (label and separator and model):
-            raise ModelError(f"--use {pair!r} names no model for a row; write LABEL=MODEL, XVLM=precomputed:xvlm.csv")
+            raise ModelError(
+                f"--use {pair!r} names no model for a row; write LABEL=MODEL, such as XVLM=precomputed:xvlm.csv"
+            )
         found[label] = model
     return found
 
 
 def _pick(table: Table, models: Iterable[str] | None) -> list[Row]:
-    """The rows with these labels or names; all where none are named."""
+    """The rows with these labels or names; all by default."""
     if models is None:
         return [*table.rows]
     chosen: list[Row] = []
@@ -148,72 +170,22 @@ def _pick(table: Table, models: Iterable[str] | None) -> list[Row]:
     return [row for row in table.rows if row in chosen]
 
 
-def _requests(table: Table, rows: Sequence[Row], use: Mapping[str, str], weights: Path) -> dict[str, Request]:
-    """The model of each row that has one, by the row's name."""
-    instead: dict[str, str] = {}
-    for label, model in use.items():
-        instead |= {row.name: model for row in _pick(table, [label])}
-    requests = {}
-    for row in rows:
-        run, other = row.run, instead.get(row.name)
-        if other is not None:
-            same_family = other.partition(":")[0] == run.model.partition(":")[0]
-            requests[row.name] = Request(other, dict(run.settings) if same_family else {})
-        elif run.model:
-            file = {"pretrained": str(weights / run.weights)} if run.weights else {}
-            requests[row.name] = Request(run.model, {**run.settings, **file})
-    return requests
-
-
-def _obstacles(rows: Sequence[Row], requests: Mapping[str, Request]) -> dict[str, Obstacle]:
-    """Why rows cannot be run, by name; nothing is loaded."""
-    found = {}
-    for row in rows:
-        name, run = row.name, row.run
-        if name not in requests:
-            if run.is_model:
-                why = f'{run.reason}; score it elsewhere and say --use "{name}=precomputed:FILE"'
-                found[name] = Obstacle("predictions", why)
-            continue
-        model, settings = requests[name]
-        if model != run.model:
-            continue  # what the user names is tried
-        if run.weights and not Path(settings["pretrained"]).is_file():
-            why = f"there is no {settings['pretrained']}; fetch {run.weights} ({run.source}) and name its folder"
-            found[name] = Obstacle("weights", f"{why} with --weights")
-            continue
-        try:
-            get_family(model.partition(":")[0])
-        except ModelError as error:
-            found[name] = Obstacle("a library", str(error))
-    return found
-
-
-def _refuse_what_cannot_run(table: Table, rows: Sequence[Row], not_run: Mapping[str, str]) -> None:
-    """Raise where rows that were asked for cannot be run."""
-    for row in rows:
-        why = not_run.get(row.name) if row.run.is_model else row.run.reason
-        if why:
-            raise ModelError(f"{row.name} of {table.name} cannot be run: {why}")
-
-
 def _run(
-    table: Table, rows: Sequence[Row], requests: Mapping[str, Request], out: Path, scoring: Mapping[str, Any]
+    table: Table, rows: Sequence[Row], plans: Mapping[str, Plan], out: Path, scoring: Mapping[str, Any]
 ) -> tuple[dict[str, list[Path]], dict[str, str]]:
-    """The predictions of each row by name, and why models failed."""
+    """Run the models; returns the predictions and the errors by row name."""
     paths, failed = {}, {}
     for row in rows:
-        if row.name in requests:
-            model, settings = requests[row.name]
-            try:
-                paths[row.name] = predict(model, table.tasks(row), out=out / row.folder, settings=settings, **scoring)
-            except ModelError as error:
-                failed[row.name] = str(error)
+        model, settings = plans[row.name][:2]
+        try:
+            paths[row.name] = predict(model, table.tasks(row), out=out / row.folder, settings=settings, **scoring)
+        except ModelError as error:
+            failed[row.name] = str(error)
     return paths, failed
 
 
 def _find_predictions(
-    folder: Path, table: Table, rows: Sequence[Row], requests: Mapping[str, Request]
+    folder: Path, table: Table, rows: Sequence[Row], plans: Mapping[str, Plan]
 ) -> dict[str, list[Path]]:
     """The predictions of each row in a folder, by the row's name."""
     if not folder.is_dir():
@@ -228,36 +200,37 @@ def _find_predictions(
         for row in rows:
             if not row.run.is_model or task not in table.tasks(row):
                 continue
-            if place == row.folder if place in folders else _is_of(predictions.metadata["model"], row, requests):
+            if (
+                place == row.folder
+                if place in folders
+                else _belongs_to(row, predictions.metadata["model"], plans[row.name])
+            ):
                 other = found.setdefault(row.name, {}).setdefault(task, path)
                 if other != path:
-                    raise PredictionsError(
-                        f"{other} and {path} are both of {row.name} on {task}; leave one of them there"
-                    )
+                    raise PredictionsError(f"{other} and {path} are both of {row.name} on {task}; remove one of them")
     return {name: list(by_task.values()) for name, by_task in found.items()}
 
 
-def _is_of(model: Mapping[str, Any], row: Row, requests: Mapping[str, Request]) -> bool:
-    """Whether a predictions file's model, as the predictions file names it, is that of a row."""
+def _belongs_to(row: Row, model: Mapping[str, Any], planned: Plan) -> bool:
+    """Whether the model in the metadata of predictions is that of a row."""
     if model["name"] in (row.name, row.label):
         return True
-    request = requests.get(row.name)
-    if request is None:
+    if not planned.model:
         return False
-    family, separator, checkpoint = request.model.partition(":")
+    family, separator, checkpoint = planned.model.partition(":")
     if not separator:
-        family, checkpoint = model.get("family"), request.model
+        family, checkpoint = model.get("family"), planned.model
     if Path(checkpoint).expanduser().exists():
         checkpoint = Path(checkpoint).expanduser().resolve().name
-    settings = dict(request.settings)
+    settings = dict(planned.settings)
     if "pretrained" in settings:
         checkpoint += f" (pretrained={Path(settings.pop('pretrained')).name})"
-    said = model.get("settings") or {}
-    return (model.get("family"), model.get("checkpoint")) == (family, checkpoint) and settings.items() <= said.items()
+    used = model.get("settings") or {}
+    return (model.get("family"), model.get("checkpoint")) == (family, checkpoint) and settings.items() <= used.items()
 
 
 def _compare(table: Table, row: Row, results: Sequence[Result] | None) -> Iterator[Comparison]:
-    """The values of a row that was run, each with ours."""
+    """The published values of a row that was run, each with ours."""
     for column, printed in zip(table.columns, row.printed, strict=True):
         if results is not None and printed != NOTHING:
             published = float(printed.partition("±")[0]) / table.unit
@@ -274,16 +247,16 @@ def _with_ours(cell: Comparison, results: Sequence[Result]) -> Comparison:
         if (result.benchmark["name"], result.benchmark["task"], result.metric) == (benchmark, task, column.metric):
             break
     else:
-        return replace(cell, why=f"no predictions file of {column.task}")
+        return replace(cell, why=f"no predictions of {column.task}")
     lacking = set(get_task(benchmark, task).configs) - set(result.benchmark.get("configs", ()))
     if lacking and column.average != "category":
-        return replace(cell, why=f"the predictions file lacks {', '.join(sorted(lacking))}")
+        return replace(cell, why=f"the predictions lack {', '.join(sorted(lacking))}")
     part: Any = result.scores
     *path, name = column.score
     for key in path:
         part = part.get(key, {})
     if part.get(name) is None:
-        return replace(cell, why="the predictions file has no such examples")
+        return replace(cell, why="the predictions have no such examples")
     interval = part.get(f"{name}_interval")
     return replace(
         cell,
@@ -295,13 +268,13 @@ def _with_ours(cell: Comparison, results: Sequence[Result]) -> Comparison:
     )
 
 
-def _remarks(judged: Mapping[str, Sequence[Result]], comparisons: Sequence[Comparison]) -> Iterator[str]:
-    """What is particular about our predictions: other examples, missing images, ties, precision, activations."""
+def _remarks(by_model: Mapping[str, Sequence[Result]], comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """Properties of our predictions: other numbers of examples, missing images, ties, precision, activations."""
     counts = {(one.column.name, one.n, one.column.n) for one in comparisons if one.n and one.column.n}
     for column, n, published in sorted(counts):
         if n != published:
             yield f"{column}: {n:,} examples here, {published:,} in the paper."
-    for name, results in judged.items():
+    for name, results in by_model.items():
         facts = list(dict.fromkeys(fact for result in results for fact in _facts(result)))
         if facts:
             yield f"{name}: {'; '.join(facts)}."
@@ -315,7 +288,7 @@ def _facts(result: Result) -> Iterator[str]:
         share, ties = 100 * result.scores["tie_rate"], result.options.get("ties")
         yield f"ties decide {share:.2g} % of {task} and count as {ties} ({result.metric})"
     if result.run.get("truncated_captions"):
-        yield f"{result.run['truncated_captions']:,} captions were cut to what the model reads"
+        yield f"{result.run['truncated_captions']:,} captions were truncated"
     if model.get("dtype") in ("float16", "bfloat16"):
         yield f"scored in {model['dtype']}"
     if (model.get("settings") or {}).get("activation_mismatch") == "yes":

@@ -35,10 +35,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from vl_assay.hub_datasets.toy_scenes import tasks
 from vl_assay.model_wrappers import load_model
-from vl_assay.model_wrappers.finetune.data.data import Sample, TrainingSet
-from vl_assay.model_wrappers.finetune.data.reading import Images
-from vl_assay.model_wrappers.finetune.train import run as _run
-from vl_assay.model_wrappers.finetune.train.logging import Log
+from vl_assay.model_wrappers.finetune.data.captions import Images
+from vl_assay.model_wrappers.finetune.data.training_set import Sample, TrainingSet
 from vl_assay.model_wrappers.finetune.train.recipes import RECIPES
 from vl_assay.model_wrappers.finetune.train.training import TrainingConfig, finetune
 
@@ -60,7 +58,7 @@ class Photographs(Images):
 
 
 def make_training_set(count: int) -> TrainingSet:
-    """Captions of toy scenes, each of an image of its own."""
+    """Captions of toy scenes, each of another image."""
     captions = [tasks.task_rows("captions", 0, "train", index)[1][0]["captions"][0] for index in range(count)]
     return TrainingSet("bench", [Sample(str(n), text, id=str(n)) for n, text in enumerate(captions)], Photographs())
 
@@ -93,11 +91,9 @@ def measure_speed(
     with FlopCounterMode(display=False) as counter:
         bare_step(model, inputs, precision, clock)
     bare, trained, last = [], [], 0.0
-    write = Log.write
 
-    def take_turns(self, step, values):
+    def take_turns(step, values):
         nonlocal last
-        write(self, step, values)
         if step % (steps + 1) != 1:  # the first step of a round waits for no image
             trained.append(clock() - last)
         if step % (steps + 1) == 0:
@@ -105,28 +101,17 @@ def measure_speed(
             bare.extend(bare_step(model, inputs, precision, clock) for _ in range(steps))
         last = clock()
 
-    Log.write = take_turns
     recipe = replace(RECIPES["coco"], epochs=1, batch_size=batch)
-    try:
-        finetune(
-            str(folder),
-            training_set,
-            out / "speed",
-            recipe,
-            running=TrainingConfig(precision=precision, micro_batch=batch),
-            progress=False,
-        )
-    finally:
-        Log.write = write
+    config = TrainingConfig(precision=precision, micro_batch=batch, on_step=take_turns)
+    finetune(str(folder), training_set, out / "speed", recipe, config=config, progress=False)
     return statistics.median(bare), statistics.median(trained), counter.get_total_flops()
 
 
 def large_step(folder: Path, size: int, out: Path) -> None:
-    """One step on a large batch, in a process of its own."""
-    _run.Run.save_model = lambda self, target: sys.exit(0)  # the step is all that is measured
-    _run.Checkpoints.save = lambda self, step: None
+    """One step on a large batch, in a separate process."""
     recipe = replace(RECIPES["coco"], epochs=1, batch_size=size)
-    finetune(str(folder), make_training_set(size), out / "large", recipe, progress=False)
+    config = TrainingConfig(on_step=lambda step, values: sys.exit(0))  # only the step is measured
+    finetune(str(folder), make_training_set(size), out / "large", recipe, config=config, progress=False)
 
 
 def measure_memory(folder: Path, size: int, out: Path) -> float:

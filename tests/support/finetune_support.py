@@ -1,4 +1,4 @@
-"""What several test files of fine-tuning use: a small training set in memory, a short recipe, weights of a folder."""
+"""Shared by the tests of fine-tuning: a small training set in memory, a short recipe, stopped runs, weights."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import io
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from vl_assay.metrics.common.errors import DataError
-from vl_assay.model_wrappers.finetune.data.data import Sample, TrainingSet
-from vl_assay.model_wrappers.finetune.data.reading import Images
+from vl_assay.model_wrappers.finetune.data.captions import Images
+from vl_assay.model_wrappers.finetune.data.training_set import Sample, TrainingSet
 from vl_assay.model_wrappers.finetune.train.recipes import RECIPES
+from vl_assay.model_wrappers.finetune.train.training import TrainingConfig, finetune
 
 COLOURS = {"red": (220, 30, 30), "blue": (30, 30, 220), "green": (30, 200, 30), "black": (10, 10, 10)}
 
@@ -50,6 +52,28 @@ def short(name="hp+hn", **changes):
     """A recipe that takes a second: 2 epochs of 3 batches."""
     changes = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-3, "warmup_steps": 1} | changes
     return replace(RECIPES[name], **changes)
+
+
+def train(model, out, recipe=None, training_set=None, **config):
+    """Fine-tune quietly; further arguments are those of the config."""
+    data = make_training_set() if training_set is None else training_set
+    return finetune(str(model), data, out, recipe or short(), config=TrainingConfig(**config), progress=False)
+
+
+def stop_at(last):
+    """An `on_step` that stops the run after a step as Ctrl-C would, before any checkpoint of that step."""
+
+    def on_step(step, values):
+        if step == last:
+            raise KeyboardInterrupt
+
+    return on_step
+
+
+def train_until(step, model, out, recipe=None, training_set=None, **config):
+    """A run that is stopped after a step."""
+    with pytest.raises(KeyboardInterrupt):
+        train(model, out, recipe, training_set, on_step=stop_at(step), **config)
 
 
 def weights(folder):

@@ -1,94 +1,198 @@
-"""From what was drawn to what the towers take: images opened and prepared in threads, ahead of the training."""
+"""Batches: what each step draws of a training set, and its images and texts prepared in threads ahead of training."""
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....metrics.common.errors import ScoresError
 from ...engine.distributed import available_cpus
-from ..train.towers import Batch, Tokens, Trainable
-from .data import Drawn, TrainingSet
+from .training_set import Sample, TrainingSet
 
-# Prepared images that are kept, so that a small training set is decoded once: float32, 600 kB each at 224 pixels.
-_KEPT_BYTES = 5 * 10**8
+Tokens = Sequence[int]
+# Prepared images kept in memory, so that a small training set is decoded once: float32, 600 kB each at 224 pixels.
+_CACHE_BYTES = 5 * 10**8
 
 
-class Preparation:
-    """Makes batches for an encoder.
+class Drawn(NamedTuple):
+    """What a step sees of a sample: one of its negatives and one of its positives, None where it has none."""
+
+    image: str
+    caption: str
+    negative: str | None
+    positive: str | None
+    id: str
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Prepared examples, row by row; None for an example without a negative or positive."""
+
+    images: Sequence[np.ndarray]
+    captions: Sequence[Tokens]
+    negatives: Sequence[Tokens | None]
+    positives: Sequence[Tokens | None]
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def chunks(self, count: int) -> list[Batch]:
+        """Split into `count` chunks of nearly equal size, in order."""
+        edges = [len(self) * number // count for number in range(count + 1)]
+        return [
+            Batch(self.images[a:b], self.captions[a:b], self.negatives[a:b], self.positives[a:b])
+            for a, b in itertools.pairwise(edges)
+        ]
+
+
+def steps_per_epoch(training_set: TrainingSet, batch_size: int) -> int:
+    """The number of batches of an epoch: full ones only, as the loss depends on their size; one if none is full."""
+    return max(len(training_set.samples) // batch_size, 1)
+
+
+def draw_epoch(
+    training_set: TrainingSet,
+    *,
+    epoch: int,
+    seed: int,
+    batch_size: int,
+    neighbours: Mapping[str, Sequence[str]] | None = None,
+    start: int = 0,
+) -> Iterator[list[Drawn]]:
+    """The batches of an epoch: the samples in a new order, each with one of its negatives and positives.
+
+    What is drawn of a sample depends on the seed, the epoch and the sample's index alone, so that resuming needs only
+    the position.
 
     Args:
-        encoder: whose preparation it is.
-        training_set: where the images are.
-        workers: how many threads; by default 8, or one for each CPU where there are fewer.
+        training_set: the samples.
+        epoch: its number, from 0.
+        seed: at least 0.
+        batch_size: samples in a batch, at least 1; an incomplete last batch is dropped.
+        neighbours: for each image the keys of the most similar ones (`mining.mine`). One of these joins each sample,
+            with one of its captions and that caption's negative and positive, as in NegCLIP (ARO, section 4). As
+            there, an image may join a batch that has it already.
+        start: how many batches to skip.
+
+    Yields:
+        Batches: first the samples, then their neighbours in the same order, up to twice `batch_size`; an image
+        without a neighbour that has a caption adds none.
+
+    Raises:
+        ScoresError: a number out of its range, when the first batch is drawn.
+    """
+    limits = {"epoch": (epoch, 0), "seed": (seed, 0), "batch_size": (batch_size, 1), "start": (start, 0)}
+    for name, (value, least) in limits.items():
+        if value < least:
+            raise ScoresError(f"{name} is {value}; it must be at least {least}")
+    samples, near = training_set.samples, neighbours or {}
+    order = np.random.default_rng([seed, epoch, 0]).permutation(len(samples))
+    # A row for each sample: its negative, its positive, the neighbour, the neighbour's caption, negative and positive.
+    chances = np.random.default_rng([seed, epoch, 1]).random((len(samples), 6))
+    by_image: dict[str, list[Sample]] = defaultdict(list)
+    for sample in samples if near else ():
+        by_image[sample.image].append(sample)
+    for number in range(start, steps_per_epoch(training_set, batch_size)):
+        indices = order[number * batch_size : (number + 1) * batch_size].tolist()
+        drawn = [_draw(samples[index], *chances[index, :2].tolist()) for index in indices]
+        for index in indices if near else ():
+            _, _, image, caption, negative, positive = chances[index].tolist()
+            known = [key for key in near.get(samples[index].image, ()) if key in by_image]
+            if known:
+                drawn.append(_draw(_pick(by_image[_pick(known, image)], caption), negative, positive))
+        yield drawn
+
+
+def _draw(sample: Sample, negative: float, positive: float) -> Drawn:
+    return Drawn(
+        sample.image,
+        sample.caption,
+        _pick(sample.negatives, negative) if sample.negatives else None,
+        _pick(sample.positives, positive) if sample.positives else None,
+        sample.id,
+    )
+
+
+def _pick(options: Sequence[Any], chance: float) -> Any:
+    """One of the options, each for an equal part of [0, 1)."""
+    return options[int(chance * len(options))]
+
+
+class BatchLoader:
+    """Prepares batches for an encoder in threads.
+
+    Args:
+        encoder: has ``prepare_image`` and ``prepare_captions``, see `Trainable`.
+        training_set: provides the images.
+        workers: the number of threads; by default 8, or the number of CPUs where that is smaller.
     """
 
-    def __init__(self, encoder: Trainable, training_set: TrainingSet, workers: int | None = None) -> None:
+    def __init__(self, encoder: Any, training_set: TrainingSet, workers: int | None = None) -> None:
         self._encoder = encoder
         self._training_set = training_set
         self._pool = ThreadPoolExecutor(workers or min(8, available_cpus()))
-        self._kept: dict[str, np.ndarray] = {}
-        self._room = _KEPT_BYTES
+        self._cache: dict[str, np.ndarray] = {}
+        self._room = _CACHE_BYTES
         self._lock = threading.Lock()
 
-    def ahead(
+    def prefetch(
         self, draws: Iterable[list[Drawn]], share: Callable[[list[Drawn]], list[Drawn]]
     ) -> Iterator[tuple[list[Drawn], Batch]]:
-        """What was drawn for each batch, and this process's share of it; the next one is prepared meanwhile.
+        """Each draw with this process's share of it as a batch; the next one is prepared meanwhile.
 
         Raises:
             DataError: an image cannot be read.
         """
-        before: tuple[list[Drawn], _Parts] | None = None
+        previous: tuple[list[Drawn], Callable[[], Batch]] | None = None
         for drawn in draws:
-            after = drawn, self._start(share(drawn))
-            if before is not None:
-                yield before[0], before[1].collect()
-            before = after
-        if before is not None:
-            yield before[0], before[1].collect()
+            following = drawn, self._submit(share(drawn))
+            if previous is not None:
+                yield previous[0], previous[1]()
+            previous = following
+        if previous is not None:
+            yield previous[0], previous[1]()
 
-    def now(self, drawn: Sequence[Drawn]) -> Batch:
-        """A batch, waited for."""
-        return self._start(drawn).collect()
+    def load(self, drawn: Sequence[Drawn]) -> Batch:
+        """Prepare one batch and wait for it."""
+        return self._submit(drawn)()
 
     def close(self) -> None:
         """End the threads."""
         self._pool.shutdown(cancel_futures=True)
 
-    def _start(self, drawn: Sequence[Drawn]) -> _Parts:
-        images = [self._pool.submit(self._image, each.image) for each in drawn]
-        return _Parts(images, self._pool.submit(self._texts, drawn))
+    def _submit(self, drawn: Sequence[Drawn]) -> Callable[[], Batch]:
+        """Start preparing a batch; returns what waits for it."""
+        images: list[Future[np.ndarray]] = [self._pool.submit(self._prepare_image, each.image) for each in drawn]
+        texts = self._pool.submit(self._tokenize, drawn)
 
-    def _image(self, key: str) -> np.ndarray:
-        kept = self._kept.get(key)
-        if kept is not None:
-            return kept
+        def collect() -> Batch:
+            captions, negatives, positives = texts.result()
+            return Batch([each.result() for each in images], [row or () for row in captions], negatives, positives)
+
+        return collect
+
+    def _prepare_image(self, key: str) -> np.ndarray:
+        cached = self._cache.get(key)
+        if cached is not None:
+            return cached
         prepared = self._encoder.prepare_image(self._training_set.image(key))
         with self._lock:
-            if key not in self._kept and prepared.nbytes <= self._room:
-                self._kept[key] = prepared
+            if key not in self._cache and prepared.nbytes <= self._room:
+                self._cache[key] = prepared
                 self._room -= prepared.nbytes
         return prepared
 
-    def _texts(self, drawn: Sequence[Drawn]) -> list[list[Tokens | None]]:
-        """Tokens of captions, negatives and positives; all of them in one call of the tokenizer."""
-        columns = [[getattr(each, kind) for each in drawn] for kind in ("caption", "negative", "positive")]
+    def _tokenize(self, drawn: Sequence[Drawn]) -> list[list[Tokens | None]]:
+        """Tokens of captions, negatives and positives, from one call of the tokenizer."""
+        columns = [[getattr(each, field) for each in drawn] for field in ("caption", "negative", "positive")]
         texts = list(dict.fromkeys(text for column in columns for text in column if text is not None))
         tokens: dict[str | None, Tokens | None] = {None: None}
         tokens.update(zip(texts, self._encoder.prepare_captions(texts), strict=True))
         return [[tokens[text] for text in column] for column in columns]
-
-
-class _Parts(NamedTuple):
-    """A batch on its way."""
-
-    images: list[Future[np.ndarray]]
-    texts: Future[list[list[Tokens | None]]]
-
-    def collect(self) -> Batch:
-        captions, negatives, positives = self.texts.result()
-        return Batch([image.result() for image in self.images], [row or () for row in captions], negatives, positives)

@@ -1,10 +1,10 @@
-"""A batch that several processes hold in parts, made whole on each of them, with gradients.
+"""Gather a batch from several processes, with gradients.
 
-Every process computes the loss of the whole batch, of which its own rows are a part. Backwards, a row's gradient is the
-sum of what all processes' losses owe to it: with W processes that have the same loss, W times its gradient in one
-process. `DistributedDataParallel` and FSDP then average the parameters' gradients over the W processes, so that they
-become those of one process with the whole batch: sum of parts, once. A parameter that enters the loss by another way
-than the rows, such as the scale, has the same full gradient in each process, and so in their average.
+Every process computes the loss of the whole batch. In the backward pass a row's gradient is summed over all processes'
+losses: with W processes of the same loss, W times its gradient in one process. `DistributedDataParallel` and FSDP then
+average the parameters' gradients over the W processes, which gives those of one process with the whole batch. A
+parameter that enters the loss otherwise, such as the scale, has the same full gradient in each process, and so in
+their average.
 """
 
 from __future__ import annotations
@@ -21,17 +21,16 @@ from .losses import Embeddings
 
 
 def gather(rows: Tensor) -> Tensor:
-    """The rows of all processes, in the order of their ranks; with one process the same tensor.
+    """The rows of all processes, by rank; with one process the same tensor.
 
     Args:
         rows: (n, d), any number of rows in each process, 0 too; d and the dtype are the same in all.
 
     Returns:
-        (sum of all n, d), in every process. A gradient of it comes back to the process that brought the row, summed
-        over the processes.
+        (sum of all n, d), in every process. Its gradient goes back to the process of the row, summed over processes.
 
     Raises:
-        VLAssayError: the processes bring rows of unequal length. All of them raise it, so that none waits.
+        VLAssayError: d differs between processes. All of them raise it, so that none waits.
     """
     if _is_alone():
         return rows
@@ -41,20 +40,19 @@ def gather(rows: Tensor) -> Tensor:
     counts, widths = zip(*(shape.tolist() for shape in shapes), strict=True)
     if len(set(widths)) > 1:
         raise VLAssayError(
-            f"the processes bring rows of unequal length {widths}; each must have the same kinds of embeddings in a "
+            f"the processes have rows of unequal length {widths}; each must have the same kinds of embeddings in a "
             "step, with a mask where examples have no negative or positive"
         )
     return _Gather.apply(rows, counts)  # pyright: ignore[reportReturnType]
 
 
 def gather_embeddings(embeddings: Embeddings) -> Embeddings:
-    """The embeddings of the whole batch: all tensors of `Embeddings` by one gather, row by row together.
+    """The embeddings of the whole batch, with one gather for all tensors of `Embeddings`.
 
-    Each process must have the same of them, with the same widths; a mask that is None means that all are there, and
-    has to be None in all processes or in none.
+    Each process must have the same tensors with the same widths; a mask must be None in all processes or in none.
 
     Raises:
-        VLAssayError: it is not so.
+        VLAssayError: the tensors differ.
     """
     if _is_alone():
         return embeddings
@@ -71,7 +69,7 @@ def _is_alone() -> bool:
 
 
 class _Gather(torch.autograd.Function):
-    """Padded to the longest part, as collectives want equal ones; the padding is cut off again."""
+    """Collectives need equal shapes: rows are padded to the largest number, and the padding is removed."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, counts: tuple[int, ...]) -> Tensor:

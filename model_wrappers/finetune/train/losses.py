@@ -1,14 +1,14 @@
 """The losses of NegCLIP and of fine-tuning on hard negatives and hard positives, as pure functions of embeddings.
 
-All take embeddings of unit length, a row for each example, and the scale (the inverse temperature, already out of its
-logarithm), and give a scalar to be made small, in nats. Logits are computed in float32 at least, under autocast too: a
-logit near 100 has steps of 0.5 in bfloat16. Losses are of the whole batch: with several processes gather the rows first
-(``_gathering.gather_embeddings``).
+All take embeddings of unit length, a row for each example, and the scale (the inverse temperature, not its logarithm),
+and return a scalar in nats to minimise. Logits are computed in float32 at least, under autocast too: a logit near 100
+has steps of 0.5 in bfloat16. Losses are of the whole batch: with several processes gather the rows first
+(`gather_embeddings`).
 
 Sources: ARO is Yuksekgonul et al. (2023), section 4; *Hard Positives* is Kamath et al. (2024), section 5.1, 5.3 and
 appendix D.1. The latter follows SVLC (Doveh et al., 2023, "Teaching Structured Vision & Language Concepts to Vision &
-Language Models") and gives no formulas; where it is silent the loss is as in SVLC's released code (SivanDoveh/TSVLC at
-19168b3, ``src/open_clip/loss.py``), and says so.
+Language Models") and gives no formulas; where it leaves something open the loss follows SVLC's released code
+(SivanDoveh/TSVLC at 19168b3, ``src/open_clip/loss.py``), and the docstring says so.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ....metrics.common.errors import ScoresError
 
 
 class Embeddings(NamedTuple):
-    """What a batch of n examples became: unit embeddings (n, d), and which examples have a negative or a positive.
+    """Unit embeddings (n, d) of a batch of n examples, and masks of the examples that have a negative or a positive.
 
-    Rows of ``negatives`` where ``has_negative`` (n,) is False are not looked at; likewise for positives. Without a mask
-    every example has one; None for what the losses do not need.
+    Rows of ``negatives`` where ``has_negative`` (n,) is False are ignored; likewise for positives. Without a mask every
+    example has one; None for embeddings that the losses do not need.
     """
 
     images: Tensor
@@ -38,7 +38,7 @@ class Embeddings(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """What each loss counts in their sum: any number; 0 for a loss that is not computed at all.
+    """Weights of the losses in their sum, any number; a loss of weight 0 is not computed.
 
     CLIP is the default, NegCLIP is ``Weights(contrastive=0, negclip=1)``, HN ``Weights(hard_negative=1)`` and HP+HN
     ``Weights(hard_negative=1, hard_positive=1)``, where *Hard Positives* 5.3 varies ``hard_negative`` from 0 to 1.
@@ -54,7 +54,7 @@ def contrastive(images: Tensor, captions: Tensor, scale: Tensor | float, negativ
     """CLIP's symmetric cross-entropy, or with negatives NegCLIP's (ARO, section 4).
 
     The mean of two cross-entropies: of each image over all captions, and of each caption over all images. Negative
-    captions are further columns of the first; in the second they have no part, as no image is theirs.
+    captions are further columns of the first only, as no image is theirs.
 
     Args:
         images: (n, d), n at least 1.
@@ -63,7 +63,7 @@ def contrastive(images: Tensor, captions: Tensor, scale: Tensor | float, negativ
         negatives: (m, d), any number of captions that are true of no image; each counts for every image.
 
     Raises:
-        ScoresError: the shapes do not fit.
+        ScoresError: shapes that do not match.
     """
     _check(images, captions=captions)
     if negatives is None:
@@ -92,7 +92,7 @@ def hard_negative(
         present: bool (n,), which examples have a negative; None for all.
 
     Raises:
-        ScoresError: the shapes do not fit.
+        ScoresError: shapes that do not match.
     """
     _check(images, present, captions=captions, negatives=negatives)
     images, captions, negatives = _chosen(present, images, captions, negatives)
@@ -104,13 +104,13 @@ def hard_negative(
 def hard_positive(
     images: Tensor, captions: Tensor, positives: Tensor, scale: Tensor | float, present: Tensor | None = None
 ) -> Tensor:
-    """The hard-positive loss, which SVLC calls the analogy loss: images and captions are to find their positives.
+    """The hard-positive loss, SVLC's analogy loss: cross-entropies of images and captions over the positives.
 
     "A hard positive loss (called an analogy loss in SVLC) on each image with its original and positive captions" (*Hard
-    Positives*, D.1). Which formula that is the paper does not say; this one is the default of SVLC's code: the mean of
-    two cross-entropies over the batch's positives, of each image and of each original caption, in these directions
-    only. Two choices are ours: the batch is that of all processes, where SVLC's code takes each one's own; and of
-    examples without a positive, which SVLC does not have, neither row nor column counts, so that the loss is 0 with a
+    Positives*, D.1). The paper gives no formula; this one is the default of SVLC's code: the mean of two
+    cross-entropies over the batch's positives, of each image and of each original caption, in these directions only.
+    It differs in two points: the batch is that of all processes, where SVLC's code uses each one's own; and examples
+    without a positive, which SVLC does not have, count neither as row nor as column, so that the loss is 0 with a
     gradient of 0 where none has one.
 
     Args:
@@ -121,7 +121,7 @@ def hard_positive(
         present: bool (n,), which examples have a positive; None for all.
 
     Raises:
-        ScoresError: the shapes do not fit.
+        ScoresError: shapes that do not match.
     """
     _check(images, present, captions=captions, positives=positives)
     images, captions, positives = _chosen(present, images, captions, positives)
@@ -138,17 +138,17 @@ def total(
 ) -> tuple[Tensor, dict[str, float]]:
     """The weighted sum of the losses, and each loss by name before its weight.
 
-    A loss of weight 0 is neither computed nor named. The sum of *Hard Positives* has CLIP's own contrastive loss ("a
-    contrastive loss across the batch, as in CLIP", D.1), without the negatives among its columns; SVLC's code puts them
-    there unless it is told otherwise, which is ``Weights(contrastive=0, negclip=1, hard_negative=…)``.
+    The sum of *Hard Positives* has CLIP's contrastive loss ("a contrastive loss across the batch, as in CLIP", D.1),
+    without negatives among its columns. SVLC's code has them by default, which is ``Weights(contrastive=0, negclip=1,
+    hard_negative=…)``.
 
     Args:
-        embeddings: those of the whole batch.
+        embeddings: of the whole batch.
         scale: the inverse temperature.
-        weights: what each loss counts; None for CLIP's alone.
+        weights: of the losses; None for CLIP's alone.
 
     Raises:
-        ScoresError: all weights are 0, a loss lacks its embeddings, or shapes do not fit.
+        ScoresError: all weights are 0, embeddings that a loss needs are None, or shapes do not match.
     """
     images, captions, negatives, positives, has_negative, has_positive = embeddings
     weights = weights or Weights()
@@ -166,7 +166,7 @@ def total(
         positives = _needed(positives, "hard_positive", "positives")
         parts["hard_positive"] = hard_positive(images, captions, positives, scale, has_positive)
     if not parts:
-        raise ScoresError("all weights are 0, so there is nothing to learn; give one loss another weight")
+        raise ScoresError("all weights are 0; give one loss another weight")
     loss = torch.stack([getattr(weights, name) * part for name, part in parts.items()]).sum()
     values = torch.stack([part.detach() for part in parts.values()]).tolist()
     return loss, dict(zip(parts, values, strict=True))
@@ -183,7 +183,7 @@ def _logits(rows: Tensor, columns: Tensor, scale: Tensor | float) -> Tensor:
 
 
 def _chosen(present: Tensor | None, *tensors: Tensor) -> tuple[Tensor, ...]:
-    """The rows that are present. Chosen before any arithmetic: a NaN in another row would reach the gradient."""
+    """The rows that are present, selected before any arithmetic: a NaN in another row would reach the gradient."""
     return tensors if present is None else tuple(tensor[present] for tensor in tensors)
 
 
@@ -194,7 +194,7 @@ def _needed(tensor: Tensor | None, loss: str, name: str) -> Tensor:
 
 
 def _check(images: Tensor, present: Tensor | None = None, **others: Tensor) -> None:
-    """Each of the others has the images' shape, and the mask a bool for each image."""
+    """Check that the other tensors have the images' shape, and the mask a bool for each image."""
     if images.ndim != 2 or not len(images):
         raise ScoresError(f"images must be (n, d) with n at least 1; got {_shape(images)}")
     for name, tensor in others.items():

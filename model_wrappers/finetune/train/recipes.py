@@ -1,8 +1,8 @@
-"""Recipes of fine-tuning: which losses on which captions, and how long, each with its source and what that leaves open.
+"""Recipes of fine-tuning: losses, captions and schedule, each with its source and what the source leaves open.
 
 ``negclip`` and ``coco`` follow ARO (Yuksekgonul et al. 2023, section 4 and appendix C); ``hn``, ``hp+hn``,
-``swap-only`` and ``replace-only`` *Hard Positives* (Kamath et al. 2024, section 5 and appendix D.1). Any number of a
-recipe can be set to another value (`adapt`).
+``swap-only`` and ``replace-only`` *Hard Positives* (Kamath et al. 2024, section 5 and appendix D.1). `adapt` changes
+values of a recipe.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .losses import Weights
 _ARO = "ARO (Yuksekgonul et al., ICLR 2023), section 4 and appendix C"
 _HARD_POSITIVES = "Hard Positives (Kamath et al., 2024), section 5 and appendix D.1"
 _ARO_GAPS = (
-    "The paper sweeps the learning rate over 1e-5, 5e-6 and 1e-6 and picks by retrieval on COCO's validation split; "
+    "The paper sweeps the learning rate over 1e-5, 5e-6 and 1e-6 and chooses by retrieval on COCO's validation split; "
     "the recipe has the first of them. Weight decay, betas and epsilon are not stated: open_clip's defaults. Images "
     "are prepared as for scoring, where open_clip's training crops them at random. The first step of the warm-up has "
     "the rate 0, as in transformers' schedule."
@@ -28,32 +28,32 @@ _HARD_POSITIVES_GAPS = (
     "and optimiser are those of ARO's recipe here."
 )
 _POSITIVES_GAPS = (
-    " The hard positives of the paper were written by Llama 2 70B; those of files can be read, those made by rule are "
-    "other ones."
+    " The hard positives of the paper were written by Llama 2 70B; they can be read from files. Those made by rule "
+    "differ."
 )
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides the result, beside the model, the data and the versions of the libraries.
+    """Everything that decides the result, except the model, the data and the versions of libraries.
 
     Args:
-        name: what it is called.
+        name: the recipe's name.
         source: paper and section.
-        gaps: what the source leaves open or this recipe does otherwise, in sentences.
-        weights: what each loss counts.
-        negatives: kinds of hard negatives (see `data.read_training_set`) of which each step draws one a caption.
+        gaps: what the source leaves open or this recipe does differently, in sentences.
+        weights: of the losses.
+        negatives: kinds of hard negatives (see `read_training_set`); each step draws one for a caption.
         positives: kinds of hard positives, likewise.
         needs_negative: whether captions without a hard negative are left out.
-        neighbours: how many nearest images one is drawn from to join each image, with its caption and negative; 0 for
-            none. The batch that the loss sees is then up to twice `batch_size`.
+        neighbours: each image is joined by one drawn from so many nearest images, with its caption and negative; 0
+            for none. The batch that the loss sees is then up to twice `batch_size`.
         epochs: how often every caption is seen, at most.
         batch_size: how many captions the loss sees together, over all processes.
-        learning_rate: the highest, which follows on `warmup_steps` of linear rise and falls to 0 by a cosine.
+        learning_rate: the highest, after `warmup_steps` of linear rise; it falls to 0 by a cosine.
         warmup_steps: at most half of all steps are warm-up.
         weight_decay, betas, epsilon: of AdamW; gains, biases and the scale are not decayed, as in open_clip.
-        max_gradient_norm: gradients are scaled down to this norm; None for as they come.
-        ema_decay: of an exponential moving average of the weights, which is then what is evaluated and saved.
+        max_gradient_norm: gradients are scaled down to this norm; None for no limit.
+        ema_decay: of an exponential moving average of the weights, which is then evaluated and saved.
         lora_rank: of LoRA adapters in all linear layers, with alpha twice the rank, merged when saved; 0 for training
             all weights.
         seed: of the order of the data, what is drawn of it, and dropout.
@@ -96,18 +96,18 @@ class Recipe:
             "seed": (0 <= self.seed < 2**32, "from 0 to 4294967295"),
             "weights": (all(map(math.isfinite, self.weights)) and any(self.weights), "finite, and one of them not 0"),
         }
-        for name, (is_allowed, said) in allowed.items():
+        for name, (is_allowed, rule) in allowed.items():
             if not is_allowed:
-                raise VLAssayError(f"{name}={getattr(self, name)!r} cannot be; allowed: {said}")
+                raise VLAssayError(f"{name}={getattr(self, name)!r} is out of range; allowed: {rule}")
 
     @property
     def uses_negatives(self) -> bool:
-        """Whether a loss looks at hard negatives."""
+        """Whether a loss uses hard negatives."""
         return bool(self.weights.negclip or self.weights.hard_negative)
 
     @property
     def uses_positives(self) -> bool:
-        """Whether a loss looks at hard positives."""
+        """Whether a loss uses hard positives."""
         return bool(self.weights.hard_positive)
 
     def as_json(self) -> dict[str, Any]:
@@ -123,12 +123,15 @@ _HP_HN = Recipe(
     negatives=("swap", "replace"),
     positives=("swap", "replace"),
 )
-_COCO = Recipe(name="coco", source=f"{_ARO}: CLIP-FT; Hard Positives, section 5.1", gaps=_ARO_GAPS, weights=Weights())
-
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
-        _COCO,
+        Recipe(
+            name="coco",
+            source=f"{_ARO}: CLIP-FT; Hard Positives, section 5.1",
+            gaps=_ARO_GAPS,
+            weights=Weights(),
+        ),
         Recipe(
             name="negclip",
             source=_ARO,
@@ -160,7 +163,7 @@ def adapt(recipe: Recipe, settings: Mapping[str, str]) -> Recipe:
 
     Args:
         recipe: the one to start from.
-        settings: names of its fields, or of its weights, and values as texts; ``none`` where a field may be None.
+        settings: names of its fields or weights, and values as texts; ``none`` where a field may be None.
 
     Raises:
         UnknownNameError: no such field.
@@ -180,7 +183,7 @@ def adapt(recipe: Recipe, settings: Mapping[str, str]) -> Recipe:
 
 
 def _parse(name: str, text: str, kind: str) -> Any:
-    """The value that a text means for a field of that type."""
+    """A value from its text and the type of its field."""
     try:
         if text.lower() == "none" and kind.endswith("None"):
             return None
@@ -193,4 +196,4 @@ def _parse(name: str, text: str, kind: str) -> Any:
             return first, second
         return int(text) if kind == "int" else float(text)
     except (ValueError, KeyError):
-        raise VLAssayError(f"{name}={text!r} is no {kind}; write it as in epochs=5, negatives=swap,replace") from None
+        raise VLAssayError(f"expected {name} as {kind}, not {text!r}; for example epochs=5, negatives=swap") from None

@@ -1,4 +1,4 @@
-"""What is trained: a dual encoder as one module that makes the embeddings of a batch, of any family that can."""
+"""The trained module: a dual encoder of any family that maps a batch to its embeddings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import copy
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,15 +17,15 @@ from torch import Tensor, nn
 from ....metrics.common.errors import ModelError
 from ...engine.protocol import ModelInfo
 from ...loading.torch_models import unit
+from ..data.batches import Batch, Tokens
 
-Tokens = Sequence[int]
-# CLIP's ceiling of the scale (Radford et al. 2021, section 2.5); a model that starts above it keeps its own.
+# CLIP's upper bound of the scale (Radford et al. 2021, section 2.5); a model that starts above it keeps its own.
 _CEILING = 100.0
 
 
 @runtime_checkable
 class Trainable(Protocol):
-    """A `DualEncoder` whose embeddings come with a graph too, and that can be saved as what it was loaded from."""
+    """A `DualEncoder` that also gives embeddings with gradients, and that can be saved."""
 
     info: ModelInfo
     max_tokens: int
@@ -37,11 +36,11 @@ class Trainable(Protocol):
         ...
 
     def holding(self, module: Any, info: ModelInfo) -> Trainable:
-        """The same with another module."""
+        """A copy of the encoder with another module."""
         ...
 
     def prepare_image(self, image: Image.Image) -> np.ndarray:
-        """As a `DualEncoder`'s, like the next one."""
+        """As a `DualEncoder` prepares it."""
         ...
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
@@ -49,47 +48,26 @@ class Trainable(Protocol):
         ...
 
     def embed_images(self, images: Sequence[np.ndarray]) -> Tensor:
-        """What the model says of prepared images, (n, d), of any length."""
+        """Embeddings (n, d) of prepared images, not normalised."""
         ...
 
     def embed_captions(self, captions: Sequence[Tokens]) -> Tensor:
-        """What the model says of prepared captions, (n, d), of any length."""
+        """Embeddings (n, d) of prepared captions, not normalised."""
         ...
 
     def save(self, folder: Path) -> None:
-        """Write a folder from which it can be loaded."""
+        """Write a folder to load it from."""
         ...
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Prepared examples, row by row; None for an example without a negative or positive."""
-
-    images: Sequence[np.ndarray]
-    captions: Sequence[Tokens]
-    negatives: Sequence[Tokens | None]
-    positives: Sequence[Tokens | None]
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    def chunks(self, count: int) -> list[Batch]:
-        """That many parts of sizes as equal as can be, in order."""
-        edges = [len(self) * number // count for number in range(count + 1)]
-        return [
-            Batch(self.images[a:b], self.captions[a:b], self.negatives[a:b], self.positives[a:b])
-            for a, b in itertools.pairwise(edges)
-        ]
-
-
 class Towers(nn.Module):
-    """A dual encoder as a module whose forward makes all embeddings of a batch and the scale.
+    """A dual encoder as a module whose forward returns all embeddings of a batch and the scale.
 
     Args:
-        encoder: any dual encoder with a graph.
+        encoder: the dual encoder.
         negatives, positives: whether these captions of a batch are embedded.
-        groups: into how many parts a batch's texts are sorted by their length, so that there is less padding; 1 with
-            FSDP, whose processes gather weights together for each part, and may have too few texts for as many.
+        groups: the number of groups of texts of similar length, which reduce padding; 1 with FSDP, whose processes
+            gather weights for each group and must have equally many.
     """
 
     def __init__(self, encoder: Trainable, *, negatives: bool, positives: bool, groups: int = 4) -> None:
@@ -100,7 +78,7 @@ class Towers(nn.Module):
         self._groups = groups
         self._name = "temperature" if hasattr(self.model, "temperature") else "logit_scale"
         if not isinstance(getattr(self.model, self._name, None), nn.Parameter):
-            raise ModelError(f"{encoder.info.name} has no logit_scale, the temperature that contrastive losses need")
+            raise ModelError(f"{encoder.info.name} has no logit_scale, which contrastive losses need")
         self._ceiling = max(_CEILING, self.scale().item())
 
     def scale(self) -> Tensor:
@@ -110,7 +88,7 @@ class Towers(nn.Module):
 
     @torch.no_grad()
     def clip_scale(self) -> None:
-        """Keep the scale at 100 at most, as CLIP's training does."""
+        """Clip the scale to 100, as CLIP's training does."""
         value = getattr(self.model, self._name)
         if self._name == "temperature":
             value.clamp_(min=1 / self._ceiling)
@@ -118,12 +96,12 @@ class Towers(nn.Module):
             value.clamp_(max=math.log(self._ceiling))
 
     def widen_scale(self) -> None:
-        """Make the parameter of the scale a vector of one number: FSDP shards no scalars."""
+        """Reshape the scale to a vector of one number: FSDP cannot shard scalars."""
         value = getattr(self.model, self._name)
         setattr(self.model, self._name, nn.Parameter(value.detach().reshape(1), requires_grad=value.requires_grad))
 
     def train(self, mode: bool = True) -> Towers:
-        """Batch normalisation keeps the statistics of pre-training: chunks of a batch would give it others."""
+        """Set the mode; batch normalisation keeps its statistics, which chunks of a batch would change."""
         super().train(mode)
         for module in self.modules():
             if isinstance(module, nn.modules.batchnorm._BatchNorm):
@@ -133,53 +111,53 @@ class Towers(nn.Module):
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Unit embeddings and masks by the names of `losses.Embeddings`, and the ``scale``."""
         texts = list(batch.captions)
-        places = {}
+        indices = {}
         for name, wanted in self._kinds.items():
             if wanted:
                 rows = getattr(batch, name)
-                places[name] = [number for number, row in enumerate(rows) if row is not None]
+                indices[name] = [number for number, row in enumerate(rows) if row is not None]
                 texts += [row for row in rows if row is not None]
         images = unit(self.encoder.embed_images(batch.images))
         captions, *others = unit(self._embed_texts(texts)).split(
-            [len(batch), *(len(place) for place in places.values())]
+            [len(batch), *(len(index) for index in indices.values())]
         )
         found = {"images": images, "captions": captions, "scale": self.scale()}
-        for (name, place), rows in zip(places.items(), others, strict=True):
-            index = torch.tensor(place, dtype=torch.long, device=rows.device)
+        for (name, numbers), rows in zip(indices.items(), others, strict=True):
+            index = torch.tensor(numbers, dtype=torch.long, device=rows.device)
             found[name] = torch.zeros_like(captions).index_copy(0, index, rows)
             mask = torch.zeros(len(batch), dtype=torch.bool, device=rows.device)
             found[f"has_{name[:-1]}"] = mask.index_fill(0, index, True)
         return found
 
     def _embed_texts(self, texts: Sequence[Tokens]) -> Tensor:
-        """Texts of like length together."""
-        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        """Embed texts in groups of similar length."""
+        order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
         count = min(self._groups, len(texts))
         edges = [len(texts) * number // count for number in range(count + 1)]
-        groups = [[texts[place] for place in order[a:b]] for a, b in itertools.pairwise(edges)]
+        groups = [[texts[index] for index in order[a:b]] for a, b in itertools.pairwise(edges)]
         embedded = torch.cat([self.encoder.embed_captions(group) for group in groups])
         return embedded[torch.tensor(order, device=embedded.device).argsort()]
 
 
 def trainable(model: Any) -> Trainable:
-    """The model, if it can be trained.
+    """Check that a model can be trained.
 
     Raises:
-        ModelError: it is no dual encoder of a family that gives gradients.
+        ModelError: it is not a dual encoder of a family that gives gradients.
     """
     if not isinstance(model, Trainable):
         name = getattr(getattr(model, "info", None), "name", type(model).__name__)
         raise ModelError(
-            f"{name} cannot be fine-tuned: it is no dual encoder with gradients and a temperature; those of the "
-            "families clip, siglip, flava (its contrastive head) and open_clip are"
+            f"{name} cannot be fine-tuned; the families clip, siglip, flava (its contrastive head) and open_clip, dual "
+            "encoders with gradients and a temperature, can"
         )
     return model
 
 
 def freeze_unused(towers: Towers, batch: Batch) -> int:
-    """Freeze the parameters on which no embedding depends, such as heads for other tasks; returns how many numbers.
+    """Freeze the parameters on which no embedding depends, such as heads for other tasks; returns their number.
 
-    Else several processes would wait for their gradients, and weight decay would shrink them.
+    Otherwise several processes would wait for their gradients, and weight decay would shrink them.
     """
     with torch.random.fork_rng():
         outputs = towers(batch)
@@ -192,10 +170,10 @@ def freeze_unused(towers: Towers, batch: Batch) -> int:
 
 
 def use_checkpointing(module: Any, name: str) -> None:
-    """Keep fewer activations, and compute the others again in the backward pass.
+    """Turn on gradient checkpointing, which computes activations again in the backward pass to save memory.
 
     Raises:
-        ModelError: the model does not know how.
+        ModelError: the model does not support it.
     """
     try:
         if hasattr(module, "set_grad_checkpointing"):  # open_clip's
@@ -204,15 +182,15 @@ def use_checkpointing(module: Any, name: str) -> None:
             module.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     except (ValueError, AttributeError) as error:
         raise ModelError(
-            f"{name} has no gradient checkpointing ({error}); leave it out, and take a smaller --micro-batch"
+            f"{name} has no gradient checkpointing ({error}); leave it out, and use a smaller --micro-batch"
         ) from error
 
 
 def add_lora(encoder: Trainable, rank: int) -> Any:
-    """Put LoRA adapters into all linear layers of the encoder, in place; all else but the scale is frozen.
+    """Add LoRA adapters to all linear layers of the encoder, in place; only they and the scale are trained.
 
     Returns:
-        peft's model around the encoder's module, for `merged`.
+        peft's model, for `merged`.
 
     Raises:
         ModelError: peft is not installed, or cannot adapt this model.
@@ -233,12 +211,12 @@ def add_lora(encoder: Trainable, rank: int) -> Any:
 
 
 def merged(adapted: Any) -> Any:
-    """A copy of an adapted model with the adapters added to its weights: a module of the original class."""
+    """A copy of an adapted model with the adapters merged into its weights, of the original class."""
     return copy.deepcopy(adapted).merge_and_unload()
 
 
 def parameter_groups(towers: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """AdamW's groups, as in open_clip: what has fewer than two dimensions (gains, biases, the scale) does not decay."""
+    """AdamW's groups, as in open_clip: parameters of less than two dimensions (gains, biases, scale) do not decay."""
     trained = [parameter for parameter in towers.parameters() if parameter.requires_grad]
     return [
         {"params": [p for p in trained if p.ndim >= 2], "weight_decay": weight_decay},

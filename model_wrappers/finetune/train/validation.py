@@ -1,9 +1,9 @@
-"""Validation during training: benchmarks, recognition, and early stopping."""
+"""Validation during training and early stopping: scores on benchmarks, and zero-shot classification."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +24,19 @@ RECOGNITION = "recognition/accuracy"
 HUB = "hf://datasets/"
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif"}
 _SPLITS = ("test", "validation")
-_AT_ONCE = 64
+_BATCH = 64
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What to measure.
+    """What is measured during training.
 
     Args:
-        benchmarks: names or parts of benchmarks, such as ``"toy_scenes/itm"``; ``"toy_scenes/retrieval"`` gives recall.
-        recognise: a folder with a folder of images for each label, or ``hf://datasets/owner/name[/config]`` with a
-            column of labels: zero-shot classification, so that forgetting shows.
-        templates: what a label is put into; the embeddings of several are averaged (Radford et al. 2021, 3.1.4).
-        data_dir, options: of the benchmarks, as for `score`.
+        benchmarks: names or parts of benchmarks, such as ``"toy_scenes/itm"``.
+        recognise: images for zero-shot classification, which shows forgetting: a folder with a folder of images for
+            each label, or ``hf://datasets/owner/name[/config]`` with a column of labels.
+        templates: prompts for a label; the embeddings of several are averaged (Radford et al. 2021, 3.1.4).
+        data_dir, options: of the benchmarks, as for `predict`.
     """
 
     benchmarks: Sequence[str] = ()
@@ -48,27 +48,61 @@ class Evaluation:
     def __bool__(self) -> bool:
         return bool(self.benchmarks or self.recognise)
 
-    def asked(self) -> dict[str, Any]:
-        """What is measured, for files; not where its sources lie."""
+    def as_json(self) -> dict[str, Any]:
+        """What is measured, without the location of the benchmarks' sources."""
         return {name: getattr(self, name) for name in ("benchmarks", "recognise", "templates")}
+
+    def measure(
+        self, model: Any, out: Path, processes: Processes, *, settings: Mapping[str, str] | None = None
+    ) -> tuple[dict[str, float], list[Result]]:
+        """Measure a model.
+
+        Args:
+            model: a dual encoder, or the name of one, which is measured on the benchmarks only.
+            out: the folder of its predictions.
+            processes: those of the run, which share the work.
+            settings: of the family of a model given by its name.
+
+        Returns:
+            Scores by name (see `flat_scores`, and `RECOGNITION`); and the results of the benchmarks. In every process.
+        """
+        scores: dict[str, float] = {}
+        results: list[Result] = []
+        if self.benchmarks:
+            files = predict(
+                model,
+                self.benchmarks,
+                out=out,
+                data_dir=self.data_dir,
+                options=self.options,
+                settings=settings,
+                cache=False,
+                progress=False,
+            )
+            processes.wait()  # until the main process has written them
+            results = list(report(files))
+            scores = flat_scores(results)
+        if self.recognise and not isinstance(model, str):
+            scores[RECOGNITION] = recognition(model, self.recognise, self.templates, processes)
+        return scores, results
 
 
 @dataclass(frozen=True)
 class Stopping:
-    """When to stop early: after `patience` evaluations without a better value of a score; the best weights are kept."""
+    """Early stopping: after `patience` evaluations without a better score; the best weights are kept."""
 
     score: str | None = None
     patience: int = 1
 
     def best(self, history: Sequence[Mapping[str, Any]]) -> int:
-        """The place of the best evaluation in a history, of equal ones the first; the last where no score is named."""
+        """The index of the best evaluation, the first of equal ones; the last where no score is named."""
         if self.score is None:
             return len(history) - 1
         values = [self._value(entry) for entry in history]
         return values.index(max(values))
 
-    def says_stop(self, history: Sequence[Mapping[str, Any]]) -> bool:
-        """Whether the last `patience` evaluations brought nothing better."""
+    def should_stop(self, history: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether none of the last `patience` evaluations is the best."""
         return self.score is not None and bool(history) and len(history) - 1 - self.best(history) >= self.patience
 
     def _value(self, entry: Mapping[str, Any]) -> float:
@@ -82,45 +116,8 @@ class Stopping:
         return value if is_higher_better(benchmark, part, score) else -value
 
 
-def evaluate(
-    model: Any, evaluation: Evaluation, out: Path, processes: Processes, *, settings: Mapping[str, str] | None = None
-) -> tuple[dict[str, float], list[Result]]:
-    """Measure a model.
-
-    Args:
-        model: a dual encoder, or the name of one.
-        evaluation: what to measure.
-        out: the folder of its predictions.
-        processes: those of the run, which share the work.
-        settings: of the model's family, for one that is named.
-
-    Returns:
-        Scores by name (see `flat_scores`, and `RECOGNITION`); and the results they are from. Each process has
-        them.
-    """
-    scores: dict[str, float] = {}
-    results: list[Result] = []
-    if evaluation.benchmarks:
-        files = predict(
-            model,
-            evaluation.benchmarks,
-            out=out,
-            data_dir=evaluation.data_dir,
-            options=evaluation.options,
-            settings=settings,
-            cache=False,
-            progress=False,
-        )
-        processes.wait()  # until the main process has written them
-        results = list(report(files))
-        scores = flat_scores(results)
-    if evaluation.recognise and not isinstance(model, str):
-        scores[RECOGNITION] = recognition(model, evaluation.recognise, evaluation.templates, processes)
-    return scores, results
-
-
 def flat_scores(results: Sequence[Result]) -> dict[str, float]:
-    """The scores that tables show, averaged over examples, by their predictions: ``toy_scenes/itm/accuracy``."""
+    """The scores that tables show by name, such as ``toy_scenes/itm/accuracy``."""
     return {
         f"{Path(result.predictions['file']).stem.replace('.', '/', 1)}/{name}": result.scores[name]
         for result in results
@@ -130,36 +127,37 @@ def flat_scores(results: Sequence[Result]) -> dict[str, float]:
 
 
 def recognition(encoder: Any, source: str, templates: Sequence[str], processes: Processes) -> float:
-    """Zero-shot classification: the share of images whose own label has the highest cosine; a tie is wrong.
+    """Zero-shot accuracy: the share of images whose own label has the highest cosine; ties are wrong.
 
     Raises:
-        DataError: no labels or images there, or an image that cannot be read.
+        DataError: no labels or images, or an image that cannot be read.
+        VLAssayError: a template without ``{}``.
     """
     with processes.raise_on_all_ranks():
         labels, images = labelled_images(source)
         if any("{}" not in template for template in templates):
             raise VLAssayError("a template has no {} for the label, as in 'a photo of a {}.'")
     tokens = encoder.prepare_captions([template.replace("{}", label) for label in labels for template in templates])
-    parts = [encoder.encode_captions(tokens[at : at + _AT_ONCE]) for at in range(0, len(tokens), _AT_ONCE)]
-    words = np.concatenate(parts).astype(np.float64).reshape(len(labels), len(templates), -1).mean(axis=1)
-    words /= np.linalg.norm(words, axis=1, keepdims=True)
-    credits: list[float] = []
+    parts = [encoder.encode_captions(tokens[start : start + _BATCH]) for start in range(0, len(tokens), _BATCH)]
+    prompts = np.concatenate(parts).astype(np.float64).reshape(len(labels), len(templates), -1).mean(axis=1)
+    prompts /= np.linalg.norm(prompts, axis=1, keepdims=True)
+    scores: list[float] = []
     with processes.raise_on_all_ranks():
         mine = images[processes.rank :: processes.world]
-        for start in range(0, len(mine), _AT_ONCE):
-            part = mine[start : start + _AT_ONCE]
+        for start in range(0, len(mine), _BATCH):
+            part = mine[start : start + _BATCH]
             prepared = [encoder.prepare_image(_open(source, image)) for image, _ in part]
-            cosines = encoder.encode_images(prepared).astype(np.float64) @ words.T
-            credits += match_scores(cosines, [label for _, label in part]).values.tolist()
+            cosines = encoder.encode_images(prepared).astype(np.float64) @ prompts.T
+            scores += match_scores(cosines, [label for _, label in part]).values.tolist()
     if processes.world > 1:
         from accelerate.utils import gather_object
 
-        credits = gather_object(credits)
-    return float(np.mean(credits))
+        scores = gather_object(scores)
+    return float(np.mean(scores))
 
 
 def labelled_images(source: str) -> tuple[list[str], list[tuple[Any, int]]]:
-    """Names of labels, and images, each a path or what a dataset holds, with the number of its label."""
+    """Names of labels; and images (paths, or datasets with a row) with the index of their label."""
     labels, images = _hub_images(source) if source.startswith(HUB) else _folder_images(Path(source).expanduser())
     if len(labels) < 2 or not images:
         raise DataError(f"{source} has {len(labels)} labels and {len(images)} images; recognition needs two labels")
@@ -171,8 +169,8 @@ def _folder_images(folder: Path) -> tuple[list[str], list[tuple[Any, int]]]:
         raise DataError(f"there is no folder {folder}; name one that has a folder of images for each label")
     labels = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     files = [
-        (file, number)
-        for number, label in enumerate(labels)
+        (file, index)
+        for index, label in enumerate(labels)
         for file in sorted(label.iterdir())
         if file.suffix.lower() in _SUFFIXES
     ]
@@ -192,28 +190,22 @@ def _hub_images(source: str) -> tuple[list[str], list[tuple[Any, int]]]:
         if label is None or image is None:
             raise DataError(f"{source} has the columns {', '.join(features)}: no image, or no class label")
         for split in sorted(found, key=lambda name: _SPLITS.index(name) if name in _SPLITS else len(_SPLITS)):
-            numbers = found[split].with_format("numpy")[label][:]
-            if len(numbers) and min(numbers) >= 0:  # where labels are hidden they are -1
+            indices = found[split].with_format("numpy")[label][:]
+            if len(indices) and min(indices) >= 0:  # hidden labels are -1
                 rows = found[split].cast_column(image, datasets.Image(decode=False)).select_columns([image])
-                return features[label].names, [((rows, place), int(n)) for place, n in enumerate(numbers)]
+                return features[label].names, [((rows, row), int(index)) for row, index in enumerate(indices)]
         raise DataError(f"{source} shows the labels of no split ({', '.join(found)}); recognition needs them")
 
 
 def _open(source: str, image: Any) -> Image.Image:
-    """An image: of a file, or of a place in the only column of a dataset."""
+    """An image from its file, or from a row of a dataset with that column alone."""
     name = str(image)
     try:
         if isinstance(image, Path):
             return decode(image.read_bytes())
-        rows, place = image
-        [picture] = rows[place].values()
-        name = f"{picture['path']} (row {place})"
+        rows, row = image
+        [picture] = rows[row].values()
+        name = f"{picture['path']} (row {row})"
         return decode(picture["bytes"] if picture["bytes"] is not None else Path(picture["path"]).read_bytes())
     except DECODING_ERRORS as error:
         raise DataError(f"the image {name} of {source} cannot be read: {error}") from error
-
-
-def named(encoder: Any, module: Any, name: str, revision: str) -> Any:
-    """The encoder with a module as it is now, for scoring, under a name of its own."""
-    info = replace(encoder.info, name=name, checkpoint=name, revision=revision)
-    return encoder.holding(module.eval(), info)

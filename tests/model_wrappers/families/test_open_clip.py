@@ -289,7 +289,7 @@ def test_a_model_fine_tuned_from_a_file_of_weights_is_scored_as_its_folder(libra
         make_training_set(16),
         tmp_path / "out",
         short(),
-        running=TrainingConfig(
+        config=TrainingConfig(
             evaluation=Evaluation(("sugarcrepe/add_att",), data_dir=coco(), options={"verify": False})
         ),
         settings={"pretrained": str(tmp_path / "negclip.pth")},

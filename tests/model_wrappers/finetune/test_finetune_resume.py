@@ -1,4 +1,4 @@
-"""Interrupted training: it ends with the same bits, and loses no checkpoint; several processes do what one does."""
+"""Interrupted training ends with the same bits and loses no checkpoint; several processes train as one does."""
 
 from __future__ import annotations
 
@@ -20,18 +20,15 @@ import torch
 from finetune_support import furthest, make_training_set, same_bits, short, weights
 
 from vl_assay.metrics.common.errors import DataError, StorageError
-from vl_assay.model_wrappers.finetune.train import run as _run
-from vl_assay.model_wrappers.finetune.train.logging import Log, read_log
-from vl_assay.model_wrappers.finetune.train.training import TrainingConfig, finetune
+from vl_assay.model_wrappers.finetune.data.batches import draw_epoch
+from vl_assay.model_wrappers.finetune.train.log import read_log
 
 SCRIPT = """
     import os
     import sys
     from accelerate import PartialState
-    from finetune_support import make_training_set, short
+    from finetune_support import make_training_set, short, train
     from vl_assay.model_wrappers.engine.distributed import join
-    from vl_assay.model_wrappers.finetune.train.logging import Log
-    from vl_assay.model_wrappers.finetune.train.training import TrainingConfig, finetune
 
     model, out, epochs, micro_batch, stop = *sys.argv[1:3], *map(int, sys.argv[3:])
     is_sharded = "ACCELERATE_USE_FSDP" in os.environ
@@ -39,22 +36,22 @@ SCRIPT = """
         join()
         # Accelerate shards on GPUs alone; torch would on CPUs too.
         PartialState._shared_state["distributed_type"] = "MULTI_GPU"
-    write = Log.write
 
-    def write_and_stop(self, number, values):
-        write(self, number, values)
+    def on_step(number, values):
         if number == stop:
             os._exit(7)
 
-    Log.write = write_and_stop
     recipe = short(epochs=epochs, ema_decay=None if is_sharded else 0.9, epsilon=1e-2, learning_rate=1e-2)
     trackers = tuple(filter(None, os.environ.get("TRACKER", "").split()))
-    running = TrainingConfig(save_steps=2, micro_batch=micro_batch, trackers=trackers)
     training_set = make_training_set()
     if "BROKEN" in os.environ:
         training_set.images.broken = os.environ["BROKEN"]
-    finetune(model, training_set, out, recipe, running=running, progress=False)
+    config = {"save_steps": 2, "micro_batch": micro_batch, "trackers": trackers, "on_step": on_step}
+    train(model, out, recipe, training_set, **config)
 """
+RECIPE = short(epochs=3, ema_decay=0.9)
+train = partial(finetune_support.train, save_steps=2, micro_batch=4)
+train_until = partial(finetune_support.train_until, save_steps=2, micro_batch=4)
 
 
 @pytest.fixture(scope="module")
@@ -64,126 +61,80 @@ def dropping(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(dropping, tmp_path_factory):
-    """The folder of a run that nothing disturbs."""
-    out = tmp_path_factory.mktemp("undisturbed") / "out"
-    train(dropping, out)
+def uninterrupted(dropping, tmp_path_factory):
+    """The folder of a run that nothing interrupts."""
+    out = tmp_path_factory.mktemp("uninterrupted") / "out"
+    train(dropping, out, RECIPE)
     return out
-
-
-def train(model, out, **changes):
-    recipe = short(epochs=3, ema_decay=0.9, **changes)
-    return finetune(
-        str(model),
-        make_training_set(),
-        out,
-        recipe,
-        running=TrainingConfig(save_steps=2, micro_batch=4),
-        progress=False,
-    )
-
-
-def interrupt_at(monkeypatch, step):
-    """Stop the run as Ctrl-C would, when it has just done a step."""
-    write = Log.write
-
-    def stop(self, number, values):
-        write(self, number, values)
-        if number == step:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Log, "write", stop)
-
-
-@pytest.mark.parametrize("step", np.random.default_rng(7).choice(np.arange(1, 10), 5, replace=False).tolist())
-def test_a_run_stopped_at_any_step_ends_with_the_same_bits(step, dropping, undisturbed, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, step)
-        with pytest.raises(KeyboardInterrupt):
-            train(dropping, tmp_path / "out")
-    assert not (tmp_path / "out" / "model.safetensors").exists()
-    torch.manual_seed(12345)  # another state of the generator than the run left
-    train(dropping, tmp_path / "out")
-    assert same_bits(weights(tmp_path / "out"), weights(undisturbed))
-    ours, theirs = (read_log(folder / "training" / "log.jsonl") for folder in (tmp_path / "out", undisturbed))
-    for name in ("step", "epoch", "loss", "learning_rate", "gradient_norm", "scale"):
-        assert [line[name] for line in ours] == [line[name] for line in theirs]
-    assert [line["step"] for line in ours] == list(range(1, 10))
-
-
-def test_dropout_is_there_and_another_seed_is_another_run(dropping, undisturbed, tmp_path):
-    train(dropping, tmp_path / "out", seed=1)
-    assert furthest(weights(tmp_path / "out"), weights(undisturbed)) > 1e-4
-
-
-def test_the_last_two_checkpoints_are_kept_until_the_end(dropping, undisturbed, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, 7)
-        with pytest.raises(KeyboardInterrupt):
-            train(dropping, tmp_path / "out")
-    folder = tmp_path / "out" / "training" / "checkpoints"
-    # After every second step, and at the ends of the epochs of 3.
-    assert sorted(path.name for path in folder.iterdir()) == ["step-00000004", "step-00000006"]
-    assert not (undisturbed / "training" / "checkpoints").exists()
-
-
-def test_a_checkpoint_that_was_cut_off_is_not_taken(dropping, undisturbed, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, 5)
-        with pytest.raises(KeyboardInterrupt):
-            train(dropping, tmp_path / "out")
-    folder = tmp_path / "out" / "training" / "checkpoints"
-    (folder / ".step-00000006").mkdir()
-    (folder / ".step-00000006" / "pytorch_model.bin").write_bytes(b"half")
-    train(dropping, tmp_path / "out")
-    assert same_bits(weights(tmp_path / "out"), weights(undisturbed))
-
-
-def test_a_full_disk_costs_no_checkpoint(dropping, undisturbed, tmp_path, monkeypatch):
-    write = Log.write
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    def fill(self, number, values):
-        write(self, number, values)
-        if number == 6:  # files can grow to 20 kB from now on, which is less than the weights need
-            resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Log, "write", fill)
-        try:
-            with pytest.raises(StorageError, match=r"step-00000006.*The last checkpoint is intact"):
-                train(dropping, tmp_path / "out")
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    folder = tmp_path / "out" / "training" / "checkpoints"
-    assert sorted(path.name for path in folder.iterdir()) == ["step-00000003", "step-00000004"]
-    train(dropping, tmp_path / "out")
-    assert same_bits(weights(tmp_path / "out"), weights(undisturbed))
-
-
-DAMAGE = {
-    "a cut file": ("checkpoints/step-00000006/pytorch_model.bin", b"half", r"step-00000006 .* goes on from .*00000004"),
-    "no random numbers": (
-        "checkpoints/step-00000006/random_states_0.pkl",
-        b"",
-        r"is not as it was written \(random_states_0.pkl\)",
-    ),
-    "no sizes": ("checkpoints/step-00000006/sizes.json", b"", "step-00000006 is not as it was written"),
-    "other facts": ("run.json", b"[]", "another model"),
-    "cut facts": ("run.json", b'{"a', "run.json cannot be read"),
-    "a cut result": ("finished.json", b"{", "finished.json cannot be read"),
-}
 
 
 @pytest.fixture(scope="module")
 def interrupted(dropping, tmp_path_factory):
     """The folder of a run that was stopped after step 7 of 9."""
     out = tmp_path_factory.mktemp("interrupted") / "out"
-    with pytest.MonkeyPatch.context() as patch:
-        interrupt_at(patch, 7)
-        with pytest.raises(KeyboardInterrupt):
-            train(dropping, out)
+    train_until(7, dropping, out, RECIPE)
     return out
+
+
+@pytest.mark.parametrize("step", np.random.default_rng(7).choice(np.arange(1, 10), 5, replace=False).tolist())
+def test_a_run_stopped_at_any_step_ends_with_the_same_bits(step, dropping, uninterrupted, tmp_path):
+    train_until(step, dropping, tmp_path / "out", RECIPE)
+    assert not (tmp_path / "out" / "model.safetensors").exists()
+    torch.manual_seed(12345)  # another state of the generator than the run left
+    train(dropping, tmp_path / "out", RECIPE)
+    assert same_bits(weights(tmp_path / "out"), weights(uninterrupted))
+    ours, theirs = (read_log(folder / "training" / "log.jsonl") for folder in (tmp_path / "out", uninterrupted))
+    for name in ("step", "epoch", "loss", "learning_rate", "gradient_norm", "scale"):
+        assert [line[name] for line in ours] == [line[name] for line in theirs]
+    assert [line["step"] for line in ours] == list(range(1, 10))
+
+
+def test_dropout_is_there_and_another_seed_is_another_run(dropping, uninterrupted, tmp_path):
+    train(dropping, tmp_path / "out", short(epochs=3, ema_decay=0.9, seed=1))
+    assert furthest(weights(tmp_path / "out"), weights(uninterrupted)) > 1e-4
+
+
+def test_the_last_two_checkpoints_are_kept_until_the_end(interrupted, uninterrupted):
+    # After every second step, and at the ends of the epochs of 3.
+    folder = interrupted / "training" / "checkpoints"
+    assert sorted(path.name for path in folder.iterdir()) == ["step-00000004", "step-00000006"]
+    assert not (uninterrupted / "training" / "checkpoints").exists()
+
+
+def test_a_full_disk_costs_no_checkpoint(dropping, uninterrupted, tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill(step, values):
+        if step == 6:  # files can grow to 20 kB from now on, which is less than the weights need
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+
+    try:
+        with pytest.raises(StorageError, match=r"step-00000006.*The last checkpoint is intact"):
+            train(dropping, tmp_path / "out", RECIPE, on_step=fill)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    folder = tmp_path / "out" / "training" / "checkpoints"
+    assert sorted(path.name for path in folder.iterdir()) == ["step-00000003", "step-00000004"]
+    train(dropping, tmp_path / "out", RECIPE)
+    assert same_bits(weights(tmp_path / "out"), weights(uninterrupted))
+
+
+DAMAGE = {
+    "a cut file": (
+        "checkpoints/step-00000006/pytorch_model.bin",
+        b"half",
+        r"step-00000006 .* resumes from .*00000004",
+    ),
+    "no random states": (
+        "checkpoints/step-00000006/random_states_0.pkl",
+        b"",
+        r"is damaged \(random_states_0.pkl\)",
+    ),
+    "no sizes": ("checkpoints/step-00000006/sizes.json", b"", "step-00000006 is damaged"),
+    "other facts": ("run.json", b"[]", "another model"),
+    "cut facts": ("run.json", b'{"a', "run.json cannot be read"),
+    "a cut result": ("finished.json", b"{", "finished.json cannot be read"),
+}
 
 
 @pytest.mark.parametrize("case", DAMAGE)
@@ -192,16 +143,19 @@ def test_a_damaged_run_says_what_to_remove(case, dropping, interrupted, tmp_path
     name, content, message = DAMAGE[case]
     (out / "training" / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
-        train(dropping, out)
+        train(dropping, out, RECIPE)
 
 
-def test_what_is_no_checkpoint_and_no_log_keeps_no_run_from_going_on(dropping, interrupted, undisturbed, tmp_path):
+def test_incomplete_checkpoints_and_damaged_log_lines_are_ignored(dropping, interrupted, uninterrupted, tmp_path):
     out = shutil.copytree(interrupted, tmp_path / "out")
-    (out / "training" / "checkpoints" / "step-zzz").mkdir()
+    checkpoints = out / "training" / "checkpoints"
+    (checkpoints / "step-zzz").mkdir()
+    (checkpoints / "step-00000008").mkdir()
+    (checkpoints / "step-00000008" / "pytorch_model.bin").write_bytes(b"half")
     (out / "training" / "log.jsonl").write_bytes(b'\xff\n{"step": "a"}\n')
-    shutil.rmtree(out / "training" / "checkpoints" / "step-00000006")  # as the error says
-    train(dropping, out)
-    assert same_bits(weights(out), weights(undisturbed))
+    shutil.rmtree(checkpoints / "step-00000006")  # as the error of a damaged one says
+    train(dropping, out, RECIPE)
+    assert same_bits(weights(out), weights(uninterrupted))
 
 
 FSDP = {
@@ -214,7 +168,7 @@ FSDP = {
 
 
 def start(place, model, out, epochs=2, processes=1, micro_batch=4, stop=0, environment=None):
-    """The script in processes of its own, which leave after step `stop`."""
+    """The script in new processes, which exit after step `stop`."""
     script = place / "train.py"
     script.write_text(textwrap.dedent(SCRIPT))
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
@@ -247,7 +201,7 @@ def test_two_processes_train_as_one_does(tiny_clip, tmp_path):
 
 @pytest.mark.slow
 def test_an_image_that_one_process_cannot_read_ends_both_with_its_name(tiny_clip, tmp_path):
-    drawn = next(_run.epoch(make_training_set(), epoch=1, seed=0, batch_size=8))
+    drawn = next(draw_epoch(make_training_set(), epoch=1, seed=0, batch_size=8))
     environment = {"BROKEN": drawn[-1].image}  # in the second process's share
     two = start(tmp_path, tiny_clip, tmp_path / "two", processes=2, environment=environment)
     output, _ = two.communicate(timeout=200)
@@ -257,8 +211,7 @@ def test_an_image_that_one_process_cannot_read_ends_both_with_its_name(tiny_clip
 
 
 def train_alone(model, out, **changes):
-    recipe = short(epsilon=1e-2, learning_rate=1e-2, **changes)
-    finetune(str(model), make_training_set(), out, recipe, progress=False)
+    finetune_support.train(model, out, short(epsilon=1e-2, learning_rate=1e-2, **changes))
     assert furthest(weights(out), weights(model)) > 5e-3
 
 
@@ -278,7 +231,7 @@ def test_two_processes_that_share_the_weights_train_as_one_does_though_interrupt
 @pytest.mark.slow
 def test_a_run_killed_five_times_ends_with_the_same_bits(dropping, tmp_path):
     rng = np.random.default_rng(0)
-    finish(start(tmp_path, dropping, tmp_path / "undisturbed", epochs=40))
+    finish(start(tmp_path, dropping, tmp_path / "uninterrupted", epochs=40))
     steps = sorted(rng.choice(np.arange(2, 118), 5, replace=False).tolist())
     log = tmp_path / "killed" / "training" / "log.jsonl"
     for step in steps:
@@ -290,4 +243,4 @@ def test_a_run_killed_five_times_ends_with_the_same_bits(dropping, tmp_path):
         process.communicate()
         assert process.returncode < 0
     finish(start(tmp_path, dropping, tmp_path / "killed", epochs=40))
-    assert same_bits(weights(tmp_path / "killed"), weights(tmp_path / "undisturbed"))
+    assert same_bits(weights(tmp_path / "killed"), weights(tmp_path / "uninterrupted"))

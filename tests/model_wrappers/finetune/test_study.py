@@ -1,4 +1,4 @@
-"""The study in miniature: what it trains on and tests, that it goes on, and that its figures are the metrics' own."""
+"""The study in miniature: its data, that it resumes, and that its numbers are those of the metrics."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError, ModelError, ScoresError, UnknownNameError
 from vl_assay.metrics.functional.hard_positives import augmented_accuracy, brittleness
 from vl_assay.model_wrappers import load_model
-from vl_assay.model_wrappers.finetune.study import study
-from vl_assay.model_wrappers.finetune.study.plots import plot_png
-from vl_assay.model_wrappers.finetune.study.report import (
+from vl_assay.model_wrappers.finetune.study import variants
+from vl_assay.model_wrappers.finetune.study.examples import ARTEFACTS, make_examples, score_examples
+from vl_assay.model_wrappers.finetune.study.findings import (
     KINDS,
     TABLES,
-    _sections,
+    Study,
     claims,
-    credit,
     document,
     findings,
-    to_markdown,
     verdict,
 )
-from vl_assay.model_wrappers.finetune.study.study import ARTEFACTS, BASE, VARIANTS, Size, Study, make_examples
+from vl_assay.model_wrappers.finetune.study.report import to_markdown
+from vl_assay.model_wrappers.finetune.study.study import planted_training_set, run_study
+from vl_assay.model_wrappers.finetune.study.variants import BASE, VARIANTS, Size, make_recipe
 
 ROOT = Path(__file__).parents[3]
 TINY = Size(captions=64, scenes=12, seeds=1, epochs=1, batch_size=16, warmup_steps=1)
@@ -41,10 +41,10 @@ NAMES = ["plain", "hn", "hn-article"]
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """A study far too small to find anything, of three variants: its folder, and what came of it."""
+    """A study far too small to find anything, of three variants: its folder and its scores."""
     out = tmp_path_factory.mktemp("study")
-    variants = [variant for variant in VARIANTS if variant.name in NAMES]
-    return out, study.run_study(out, TINY, variants=variants, progress=False)
+    chosen = [variant for variant in VARIANTS if variant.name in NAMES]
+    return out, run_study(out, TINY, variants=chosen, progress=False)
 
 
 def made(scenes=30, seeds=3, seed=0, **shifts):
@@ -63,7 +63,7 @@ def found_in(results, claim, compared):
     return result
 
 
-def test_the_variants_are_those_of_the_issue():
+def test_the_variants_are_those_of_the_papers():
     weights = {variant.name: tuple(variant.weights) for variant in VARIANTS}
     assert weights == {
         "plain": (1, 0, 0, 0),
@@ -83,11 +83,11 @@ def test_the_variants_are_those_of_the_issue():
     assert {variant.name for variant in VARIANTS} >= {
         name for table in TABLES.values() for name in table if name not in (None, BASE)
     }
-    kinds = {variant.name: study.make_recipe(variant, TINY, 2).negatives for variant in VARIANTS}
+    kinds = {variant.name: make_recipe(variant, TINY, 2).negatives for variant in VARIANTS}
     assert kinds["swap-only"] == kinds["negclip-swap"] == ("scene:swap",)
     assert kinds["replace-only"] == kinds["negclip-replace"] == ("scene:replace",)
     assert kinds["hn"] == kinds["hp+hn"] == kinds["hn-stop"] == ("scene:swap", "scene:replace")
-    recipes = [study.make_recipe(variant, TINY, 2) for variant in VARIANTS]
+    recipes = [make_recipe(variant, TINY, 2) for variant in VARIANTS]
     assert {(r.seed, r.learning_rate, r.batch_size, r.epochs, r.neighbours) for r in recipes} == {(2, 2e-4, 16, 1, 0)}
 
 
@@ -112,10 +112,7 @@ def test_examples_are_true_and_false_of_their_scenes():
 @pytest.mark.parametrize("artefact", ARTEFACTS)
 def test_models_are_trained_on_fresh_scenes_and_an_artefact_is_in_all_negatives_of_one_variant_only(artefact):
     by_name = {variant.name: variant for variant in VARIANTS}
-    assert by_name["hn"].artefact is None
-    assert by_name[f"hn-{artefact}"].artefact == artefact
-    recipe = study.make_recipe(by_name["hn"], TINY, 0)
-    plain, planted = (study._planted(recipe, TINY, planted) for planted in (None, artefact))
+    plain, planted = (planted_training_set(by_name[name], TINY, 0) for name in ("hn", f"hn-{artefact}"))
     assert len(plain.samples) == len(planted.samples) == 64
     for ours, theirs in zip(plain.samples, planted.samples, strict=True):
         assert [ARTEFACTS[artefact](text) for text in ours.negatives] == list(theirs.negatives)
@@ -123,7 +120,7 @@ def test_models_are_trained_on_fresh_scenes_and_an_artefact_is_in_all_negatives_
         assert all(parse(text) for text in ours.negatives)
     scenes = {plain.images.scene(key) for key in plain.image_keys}
     assert scenes.isdisjoint(sample_episode(0, split, n).scene for split in ("train", "test") for n in range(100))
-    other = study._planted(replace(recipe, seed=1), TINY, None)
+    other = planted_training_set(by_name["hn"], TINY, 1)
     assert {sample.caption for sample in other.samples} != {sample.caption for sample in plain.samples}
 
 
@@ -133,7 +130,7 @@ def test_a_study_leaves_models_scores_and_a_report(tiny):
     for name in NAMES:
         folder = out / "seed-0" / name
         assert load_model(str(folder)).info.family == "clip"
-        again = study.score_examples(load_model(str(folder)), result.examples)
+        again = score_examples(load_model(str(folder)), result.examples)
         np.testing.assert_allclose(again, result.scores[name][0], atol=1e-6)
         assert np.abs(result.scores[name] - result.scores[BASE]).max() > 1e-3
     assert not np.allclose(result.scores["hn"], result.scores["hn-article"])
@@ -144,50 +141,46 @@ def test_a_study_leaves_models_scores_and_a_report(tiny):
     assert (out / "study.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_study_goes_on_where_it_stopped(tiny, monkeypatch):
+def test_a_study_resumes_without_training_again(tiny):
     out, first = tiny
-    (out / "seed-0" / "hn" / "training" / "study.json").unlink()
-    trained, scored = [], []
-    finetune, score = study.finetune, study.score_examples
-    monkeypatch.setattr(study, "finetune", lambda *a, **k: trained.append(a[2].name) or finetune(*a, **k))
-    monkeypatch.setattr(study, "score_examples", lambda *a: scored.append(1) or score(*a))
-    monkeypatch.setattr(
-        "vl_assay.model_wrappers.finetune.train.run.Run.train", lambda run: pytest.fail("trained again")
-    )
-    again = study.run_study(out, TINY, variants=first.variants, progress=False)
-    assert (trained, len(scored)) == (["hn"], 1)
+    models = [out / "seed-0" / name / "model.safetensors" for name in NAMES]
+    files = [*models, out / "base.json", out / "seed-0" / "plain" / "training" / "study.json"]
+    before = [file.stat().st_mtime_ns for file in files]
+    rescored = out / "seed-0" / "hn" / "training" / "study.json"
+    rescored.unlink()
+    again = run_study(out, TINY, variants=first.variants, progress=False)
+    assert [file.stat().st_mtime_ns for file in files] == before
+    assert rescored.exists()
     for name, scores in first.scores.items():
         np.testing.assert_array_equal(again.scores[name], scores)
+    for changes in ({"captions": 60}, {"scenes": 13}):
+        with pytest.raises(DataError, match="holds a study of another size"):
+            run_study(out, replace(TINY, **changes), variants=first.variants, progress=False)
+    assert [file.stat().st_mtime_ns for file in files] == before
 
 
 def test_several_at_once_give_the_same_bits(tiny, tmp_path):
     _, first = tiny
-    again = study.run_study(tmp_path, TINY, variants=first.variants[:2], jobs=2, progress=False)
+    again = run_study(tmp_path, TINY, variants=first.variants[:2], jobs=2, progress=False)
     for name in (BASE, *NAMES[:2]):
         np.testing.assert_array_equal(again.scores[name], first.scores[name])
 
 
-def die(job):
-    os._exit(9)
+class Deadly(tuple):
+    """Kinds of negatives that end the process that reads them."""
+
+    def __reduce__(self):
+        return os._exit, (9,)
 
 
-def test_a_process_that_dies_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(study, "_by_one_thread", die)
+def test_a_process_that_dies_is_reported(tmp_path):
+    deadly = replace(VARIANTS[0], kinds=Deadly(("swap",)))
     with pytest.raises(ModelError, match=r"a process of the study died.*--jobs"):
-        study.run_study(tmp_path / "out", TINY, variants=VARIANTS[:1], jobs=2, progress=False)
-
-
-def test_a_folder_of_another_study_is_refused(tiny):
-    out, first = tiny
-    before = (out / "base.json").read_bytes()
-    for changes in ({"captions": 60}, {"scenes": 13}):
-        with pytest.raises(DataError, match="holds a study of another size"):
-            study.run_study(out, replace(TINY, **changes), variants=first.variants, progress=False)
-    assert (out / "base.json").read_bytes() == before
+        run_study(tmp_path / "out", TINY, variants=[deadly], jobs=2, progress=False)
 
 
 @pytest.mark.parametrize("thing", ["file", "model"])
-def test_what_is_no_study_is_not_written_into(thing, tiny, tmp_path):
+def test_a_folder_that_is_not_a_study_is_not_written_into(thing, tiny, tmp_path):
     out = tmp_path / "mine"
     if thing == "file":
         out.write_text("mine")
@@ -195,11 +188,11 @@ def test_what_is_no_study_is_not_written_into(thing, tiny, tmp_path):
         shutil.copytree(tiny[0] / "seed-0" / "hn", out)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(DataError, match="holds no study"):
-        study.run_study(out, TINY, progress=False)
+        run_study(out, TINY, progress=False)
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_figures_are_those_of_the_metrics():
+def test_numbers_are_those_of_the_metrics():
     result = made()
     rows = document(result)["rows"]
     for name, row in rows.items():
@@ -232,8 +225,10 @@ def test_ties_count_as_in_the_metrics():
     result = replace(result, scores=tied)
     chosen = [n for n, e in enumerate(result.examples) if e.task == "hard_positives" and e.category == "swap"]
     triples = tied["hn"][0][chosen]
-    assert credit(result, "hn", "brittleness", "swap")[0].mean() == pytest.approx(brittleness(triples)["brittleness"])
-    assert credit(result, "hn", "augmented_accuracy", "swap")[0].mean() == pytest.approx(
+    assert result.per_example("hn", "brittleness", "swap")[0].mean() == pytest.approx(
+        brittleness(triples)["brittleness"]
+    )
+    assert result.per_example("hn", "augmented_accuracy", "swap")[0].mean() == pytest.approx(
         augmented_accuracy(triples)["augmented_accuracy"]
     )
 
@@ -252,9 +247,9 @@ def test_findings_are_found_where_they_are_and_nowhere_else():
     assert found_in(results, "replace-only does not help", f"− {BASE}")["verdict"] == "no gain seen"
     assert found_in(results, "with a wrong article, HN gains", f"over {BASE}")["verdict"] == "shown"
     assert found_in(results, "with a final stop, HN gains", f"over {BASE}")["verdict"] == "not shown"
-    # The arithmetic of one: the mean over scenes and seeds of what both earned.
+    # The arithmetic of one: the mean over scenes and seeds of the per-example scores.
     result = made(hn=(0, -6, -3))
-    ours, base = (credit(result, name, "brittleness", "swap") for name in ("hn", BASE))
+    ours, base = (result.per_example(name, "brittleness", "swap") for name in ("hn", BASE))
     each = found_in(findings(result), "HN raises brittleness", f"SWAP, brittleness: hn − {BASE}")
     assert each["difference"] == pytest.approx(ours.mean() - base.mean())
     assert each["by_seed"] == pytest.approx((ours.mean(axis=1) - base.mean()).tolist())
@@ -262,7 +257,7 @@ def test_findings_are_found_where_they_are_and_nowhere_else():
 
 
 @pytest.mark.parametrize(
-    ("expected", "interval", "by_seed", "said"),
+    ("expected", "interval", "by_seed", "result"),
     [
         (1, [0.1, 0.2], [0.1, 0.2], "shown"),
         (1, [0.1, 0.2], [-0.1, 0.4], "not shown"),
@@ -275,38 +270,36 @@ def test_findings_are_found_where_they_are_and_nowhere_else():
         (0, [-0.2, -0.1], [-0.1, -0.2], "no gain seen"),
     ],
 )
-def test_verdicts_need_the_interval_and_every_seed(expected, interval, by_seed, said):
-    assert verdict(expected, interval, by_seed) == said
+def test_verdicts_need_the_interval_and_every_seed(expected, interval, by_seed, result):
+    assert verdict(expected, interval, by_seed) == result
 
 
-def test_the_report_has_both_tables_the_artefact_and_every_finding():
+def test_the_report_and_the_page_have_every_table_variant_and_finding():
     found = document(made())
     text = to_markdown(found)
-    for heading in ("Table 1 of", "Table 3 of", "SugarCrepe's point", "Findings"):
-        assert heading in text
-    for variant in VARIANTS:
-        assert f"| {variant.label} |" in text
+    tables = (ROOT / "docs" / "study-hard-positives.md").read_text("utf-8").partition("## The command's own report")[2]
+    headings = re.findall(r"^## (.*)$", text, flags=re.M)
+    assert [heading.split()[0] for heading in headings] == ["Table", "Table", "SugarCrepe's", "Findings"]
+    for part in (text, tables):
+        assert all(heading in part for heading in headings)
+        assert all(f"| {variant.label} |" in part for variant in VARIANTS)
+        assert all(f"| {claim.text} | {claim.against} |" in part for claim in claims())
     assert len(found["findings"]) == len(list(claims()))
     assert found["form_alone"] == {"debiased": 0.5, "article": 1.0, "stop": 1.0}
-    assert plot_png(found).startswith(b"\x89PNG")
 
 
-def test_what_is_said_of_the_study_is_in_its_tables():
+def test_the_numbers_of_the_page_and_the_readme_are_in_its_tables():
     page = (ROOT / "docs" / "study-hard-positives.md").read_text("utf-8")
-    said, tables = page.split("**Why**")[0], page.split("## The command's own report")[1]
+    text, tables = page.split("**Why**")[0], page.split("## The command's own report")[1]
     [paragraph] = [
         part for part in (ROOT / "README.md").read_text("utf-8").split("\n\n") if "study-hard-positives.md" in part
     ]
-    numbers = re.findall(r"\d+\.\d", said + paragraph)
+    numbers = re.findall(r"\d+\.\d", text + paragraph)
     assert len(numbers) > 20
     assert [number for number in numbers if number not in tables] == []
-    for heading, *_ in _sections(document(made())):
-        assert f"### {heading}" in tables
-    for claim in claims():
-        assert f"| {claim.text} | {claim.against} |" in tables
 
 
-def test_the_command_refuses_what_is_no_study(tmp_path):
+def test_the_command_refuses_an_unknown_study(tmp_path):
     result = CliRunner().invoke(build_app(), ["study", "scaling", "--out", str(tmp_path)])
     assert isinstance(result.exception, UnknownNameError)
     assert "hard-positives" in str(result.exception)
@@ -316,7 +309,7 @@ def test_the_command_refuses_what_is_no_study(tmp_path):
 
 def test_the_command_trains_all_variants_and_prints_both_tables(tmp_path, monkeypatch):
     # The quick study as it is, which takes minutes, is run by .ci/run.
-    monkeypatch.setattr(study, "QUICK", TINY)
+    monkeypatch.setattr(variants, "QUICK", TINY)
     arguments = ["study", "hard-positives", "--quick", "--jobs", "1", "--out", str(tmp_path)]
     result = CliRunner().invoke(build_app(), arguments, env={"COLUMNS": "160"})
     assert result.exit_code == 0, result.exception

@@ -1,4 +1,4 @@
-"""Reproducing the papers' tables: ours is set beside what they print rightly."""
+"""Reproducing the papers' tables: each published value is compared with the right one of ours."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from vl_assay.metrics.records.predictions import Predictions, write_predictions
 from vl_assay.metrics.records.schema import MatchingRow
 from vl_assay.model_wrappers.reproduce import reproduce as module
 from vl_assay.model_wrappers.reproduce.report import Comparison, as_json, to_markdown
-from vl_assay.model_wrappers.reproduce.reproduce import reproduce, status
+from vl_assay.model_wrappers.reproduce.reproduce import plan, reproduce, status
 
 
-def test_the_tables_of_the_issue_are_there_and_others_are_refused_by_name():
+def test_the_tables_of_the_papers_are_there_and_others_are_refused_by_name():
     for paper, numbers in (("sugarcrepe", "6"), ("aro", "25"), ("tricd", "356"), ("hard-positives", "178")):
         assert {f"{paper}-{number}" for number in numbers} <= set(all_tables())
     with pytest.raises(
@@ -27,12 +27,12 @@ def test_the_tables_of_the_issue_are_there_and_others_are_refused_by_name():
 
 
 CATEGORIES = sources_sugarcrepe.CATEGORIES
-# Right answers of four in each category, one image each.
+# Correct examples of four in each category, one image each.
 RIGHT = {"replace_obj": 4, "replace_att": 3, "replace_rel": 2, "swap_obj": 2, "swap_att": 0, "add_obj": 3, "add_att": 3}
 
 
-def sugarcrepe_predictions(path, right=RIGHT, benchmark=None, tied=(), lost=(), **model):
-    """A predictions file of four examples of each category, of which the first `right` are right."""
+def sugarcrepe_predictions(path, right=RIGHT, tied=(), lost=(), **model):
+    """Predictions for four examples of each category, of which the first `right` are correct."""
     rows = [
         MatchingRow(
             f"{category}/{n}",
@@ -46,10 +46,10 @@ def sugarcrepe_predictions(path, right=RIGHT, benchmark=None, tied=(), lost=(), 
         for n in range(4)
     ]
     rows = [MatchingRow(row.id, row.config, row.category, [""], [0], None) if row.id in lost else row for row in rows]
-    said = {"name": "sugarcrepe", "task": "itm", "configs": list(right), "split": "test", "fingerprint": "f"}
+    benchmark = {"name": "sugarcrepe", "task": "itm", "configs": list(right), "split": "test", "fingerprint": "f"}
     model = {"name": "some model", "family": "clip", "checkpoint": "some/model", "dtype": "float32", **model}
     missing = [row.id for row in rows if row.scores is None]
-    metadata = {"benchmark": {**said, "rows": len(rows), "missing": missing}, "model": model, "run": {}}
+    metadata = {"benchmark": {**benchmark, "rows": len(rows), "missing": missing}, "model": model, "run": {}}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_predictions(path, Predictions(rows, metadata))
 
@@ -58,7 +58,7 @@ def cells_of(result):
     return {(one.row.name, one.column.name): one for one in result.comparisons}
 
 
-def test_a_predictions_is_compared_as_worked_out_by_hand(tmp_path):
+def test_predictions_are_compared_as_worked_out_by_hand(tmp_path):
     sugarcrepe_predictions(tmp_path / "ViT-B-32" / "any.parquet")
     result = reproduce("sugarcrepe-6", predictions=tmp_path)
     assert {one.row.name for one in result.comparisons} == {"ViT-B-32"}
@@ -76,11 +76,11 @@ def test_a_predictions_is_compared_as_worked_out_by_hand(tmp_path):
     assert cells["Average"].ours == pytest.approx(17 / 28)
     assert cells["Average"].difference == pytest.approx(17 / 28 - 0.7308)
     assert "SWAP Object: 4 examples here, 246 in the paper." in result.remarks
-    assert result.not_run["RN50"] == "no predictions file of it"
+    assert result.not_run["RN50"] == "no predictions"
     assert "Human" not in result.not_run
 
 
-def test_what_is_written_says_where_every_number_is_from(tmp_path):
+def test_the_files_name_the_source_of_every_number(tmp_path):
     sugarcrepe_predictions(tmp_path / "ViT-B-32" / "any.parquet")
     result = reproduce("sugarcrepe-6", predictions=tmp_path, out=tmp_path / "out")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["sugarcrepe-6.json", "sugarcrepe-6.md"]
@@ -120,7 +120,7 @@ def test_in_aros_table_2_rows_are_relations_and_columns_models(tmp_path):
     assert cells["Spatial Relationships Accuracy"].ours == pytest.approx(1 / 4)
     assert cells["Verbs Accuracy"].ours == 1
     assert cells["wearing"].ours is None
-    assert cells["wearing"].why == "the predictions file has no such examples"
+    assert cells["wearing"].why == "the predictions have no such examples"
     # The table prints fractions: .52 is known to .005.
     assert (cells["on"].published, cells["on"].rounding) == (0.52, pytest.approx(0.005))
     entry = next(e for e in json.loads(as_json(result))["comparisons"] if e["score"][1:2] == ["on"])
@@ -150,8 +150,8 @@ def test_the_average_of_a_part_is_not_compared_with_that_of_the_whole(tmp_path):
     cells = {column: one for (_, column), one in cells_of(reproduce("sugarcrepe-6", predictions=tmp_path)).items()}
     assert cells["SWAP Object"].ours == 0.5
     assert cells["Average"].ours is None
-    assert cells["Average"].why == "the predictions file lacks add_obj, replace_att, replace_obj, replace_rel, swap_att"
-    assert cells["ADD Object"].why == "the predictions file has no such examples"
+    assert cells["Average"].why == "the predictions lack add_obj, replace_att, replace_obj, replace_rel, swap_att"
+    assert cells["ADD Object"].why == "the predictions have no such examples"
 
 
 def test_remarks_tell_ties_missing_images_precision_and_activation(tmp_path):
@@ -206,9 +206,7 @@ def test_settings_tell_rows_of_one_checkpoint_apart(tmp_path):
         "settings": {"head": "itm"},
     }
     write_predictions(tmp_path / "a.parquet", Predictions(rows, {"benchmark": benchmark, "model": model, "run": {}}))
-    with pytest.raises(
-        ModelError, match=r"no model of aro-5 to compare with\. BLIP \(Flickr30k-PRC\): no predictions file of it"
-    ):
+    with pytest.raises(ModelError, match=r"no model of aro-5 to compare with\. BLIP \(Flickr30k-PRC\): no predictions"):
         reproduce("aro-5", predictions=tmp_path)
     model["settings"] = {"head": "aro", "first": "enc"}
     write_predictions(tmp_path / "a.parquet", Predictions(rows, {"benchmark": benchmark, "model": model, "run": {}}))
@@ -219,65 +217,36 @@ def test_settings_tell_rows_of_one_checkpoint_apart(tmp_path):
     assert entry["paper"]["column"] == "Accuracy"
 
 
-@pytest.fixture
-def calls(monkeypatch):
-    """What `score` was asked for; every library is there, and nothing is computed."""
-    made = []
-
-    def score(model, tasks, **options):
-        made.append((model, tasks, options))
-        raise ModelError(f"no network for {model}")
-
-    monkeypatch.setattr(module, "predict", score)
-    monkeypatch.setattr(module, "get_family", lambda name: None)
-    return made
-
-
-def test_every_model_that_can_be_loaded_is_run_with_its_settings(calls, tmp_path):
-    with pytest.raises(ModelError, match=r"no model of aro-2 to compare with\. CLIP: no network for clip:openai"):
-        reproduce("aro-2", out=tmp_path, weights=tmp_path, data_dir="aro")
-    assert [(model, options["settings"]) for model, _, options in calls] == [
-        ("clip:openai/clip-vit-base-patch32", {}),
-        ("blip:Salesforce/blip-itm-base-coco", {"head": "aro"}),
-        ("flava:facebook/flava-full", {"head": "itm"}),
-    ]
-    assert all(tasks == ["aro/relation"] and options["data_dir"] == "aro" for _, tasks, options in calls)
-    (tmp_path / "negclip.pth").write_bytes(b"")
-    calls.clear()
-    with pytest.raises(ModelError, match="no network for open_clip:ViT-B-32"):
-        reproduce("aro-2", models=["NegCLIP"], weights=tmp_path, out=tmp_path)
-    [(model, _, options)] = calls
-    assert (model, options["settings"]) == ("open_clip:ViT-B-32", {"pretrained": str(tmp_path / "negclip.pth")})
-    assert options["out"] == tmp_path / "NegCLIP"
-
-
-def test_rows_of_two_data_sets_are_run_on_their_own(calls, tmp_path):
-    with pytest.raises(ModelError):
-        reproduce("aro-5", models=["blip"], out=tmp_path)
-    assert [(model, tasks) for model, tasks, _ in calls] == [
+def test_every_row_is_run_with_its_model_settings_and_tasks(tmp_path):
+    plans = plan(get_table("aro-2"), weights=tmp_path)
+    assert {name: each[:2] for name, each in plans.items() if each.model} == {
+        "CLIP": ("clip:openai/clip-vit-base-patch32", {}),
+        "BLIP": ("blip:Salesforce/blip-itm-base-coco", {"head": "aro"}),
+        "Flava": ("flava:facebook/flava-full", {"head": "itm"}),
+        "NegCLIP": ("open_clip:ViT-B-32", {"pretrained": str(tmp_path / "negclip.pth")}),
+    }
+    # Rows of two data sets are run separately.
+    rows = {row.name: row for row in get_table("aro-5").rows}
+    chosen = plan(get_table("aro-5"), ["blip", "Flava (COCO-PRC)"], use={"Flava (COCO-PRC)": "flava:mine"})
+    assert [(each.model, get_table("aro-5").tasks(rows[name])) for name, each in chosen.items()] == [
         ("blip:Salesforce/blip-itm-base-flickr", ["aro/flickr30k_order"]),
         ("blip:Salesforce/blip-itm-base-coco", ["aro/coco_order"]),
+        ("flava:mine", ["aro/coco_order"]),
     ]
-    calls.clear()
-    with pytest.raises(ModelError):
-        reproduce("aro-5", models=["Flava (COCO-PRC)"], out=tmp_path)
-    assert [tasks for _, tasks, _ in calls] == [["aro/coco_order"]]
-    calls.clear()
-    with pytest.raises(ModelError):
-        reproduce("hard-positives-8", models=["OpenCLIP ViT-g/14"], out=tmp_path)
-    assert calls[0][:2] == (
-        "open_clip:ViT-g-14/laion2b_s34b_b88k",
-        ["hard_positives/replace", "hard_positives/swap"],
-    )
+    assert chosen["Flava (COCO-PRC)"].settings == {"head": "itm"}  # of the row, as the family is the same
+    [(name, each), *_] = plan(get_table("hard-positives-8"), ["OpenCLIP ViT-g/14"]).items()
+    [row] = [row for row in get_table("hard-positives-8").rows if row.name == name]
+    assert each.model == "open_clip:ViT-g-14/laion2b_s34b_b88k"
+    assert get_table("hard-positives-8").tasks(row) == ["hard_positives/replace", "hard_positives/swap"]
 
 
 @pytest.mark.parametrize(
     ("table", "model", "message"),
     [
-        ("aro-2", "XVLM", r'XVLM of aro-2 cannot be run: X-VLM .* say --use "XVLM=precomputed:FILE"'),
-        ("tricd-3", "GLIP-L", r'GLIP is in neither .* say --use "GLIP-L=precomputed:FILE"'),
-        ("aro-2", "NegCLIP", r"there is no .*negclip\.pth; fetch negclip\.pth \(from ARO's authors: gdown 1ooVVPx"),
-        ("hard-positives-1", "Our HN", r"fetch coco_crepe_negs\.pt \(the authors' code .* ask them\)"),
+        ("aro-2", "XVLM", r'XVLM of aro-2 cannot be run: X-VLM .* use --use "XVLM=precomputed:FILE"'),
+        ("tricd-3", "GLIP-L", r'GLIP is in neither .* use --use "GLIP-L=precomputed:FILE"'),
+        ("aro-2", "NegCLIP", r"there is no .*negclip\.pth; download negclip\.pth \(from ARO's authors: gdown 1ooVVPx"),
+        ("hard-positives-1", "Our HN", r"download coco_crepe_negs\.pt \(the authors' code .* ask them\)"),
         ("sugarcrepe-6", "Human", "Human of sugarcrepe-6 cannot be run: people, not a model"),
         ("hard-positives-1", "Random Chance", "chance, not a model"),
     ],

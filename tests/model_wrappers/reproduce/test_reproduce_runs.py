@@ -28,15 +28,15 @@ QUIET = {"progress": False}
 
 
 def assert_is_what_the_predictions_give(result, folder):
-    """Every value of ours is in what `judge` says of the predictions, and none is missing that could be there."""
+    """Every value of ours is in the report of the predictions, and none is missing."""
     assert_is_what_they_give(result, report(sorted(folder.rglob("*.parquet"))))
 
 
-def assert_is_what_they_give(result, said):
+def assert_is_what_they_give(result, results):
     for one in result.comparisons:
         assert (one.ours is None) == (not one.column.task), one.column.name
         if one.column.task:
-            [scores] = [r.scores for r in said if f"{r.benchmark['name']}/{r.benchmark['task']}" == one.column.task
+            [scores] = [r.scores for r in results if f"{r.benchmark['name']}/{r.benchmark['task']}" == one.column.task
                         and r.metric == one.column.metric]  # fmt: skip
             for key in one.column.score:
                 scores = scores[key]
@@ -103,11 +103,11 @@ def detections(tmp_path_factory):
 
 @pytest.mark.parametrize("table", ["tricd-3", "tricd-5", "tricd-6", "tricd-8"])
 def test_a_detector_on_tricd_says_that_it_is_not_the_papers_test_set(table, detections, tmp_path, monkeypatch):
-    model, folder, said = detections
-    monkeypatch.setattr(module, "report", lambda *_, **__: said)
+    model, folder, results = detections
+    monkeypatch.setattr(module, "report", lambda *_, **__: results)
     owl = "OWL-ViT" if table == "tricd-3" else "OWL-VIT"
     result = reproduce(table, models=[owl], use={owl: model}, predictions=folder, out=tmp_path)
-    assert_is_what_they_give(result, said)
+    assert_is_what_they_give(result, results)
     cells = {column: one for (_, column), one in cells_of(result).items()}
     text = to_markdown(result)
     if table == "tricd-8":

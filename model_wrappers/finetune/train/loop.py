@@ -1,4 +1,4 @@
-"""One run of the trainer: steps, epochs, checkpoints and evaluations, in one or several processes."""
+"""The training loop: steps, epochs, checkpoints and validation, in one or several processes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,36 +20,32 @@ from ....metrics.common.errors import ModelError, TrainingError
 from ....metrics.common.storage import write_text
 from ...engine.distributed import Processes
 from ...engine.progress import Progress
-from ..data.batches import Preparation
-from ..data.data import Drawn, TrainingSet, epoch, steps
+from ..data.batches import Batch, BatchLoader, Drawn, draw_epoch, steps_per_epoch
 from ..data.mining import mine
+from ..data.training_set import TrainingSet
 from .cached_step import cached_backward
 from .checkpoints import Checkpoints, Position, read_json, write_folder
+from .config import PRECISIONS, TrainingConfig
 from .gathering import gather_embeddings
-from .logging import Log
+from .log import Log
 from .losses import Embeddings, total
 from .recipes import Recipe
-from .towers import Batch, Towers, Trainable, add_lora, freeze_unused, merged, parameter_groups, use_checkpointing
-from .validation import evaluate, named
+from .towers import Towers, Trainable, add_lora, freeze_unused, merged, parameter_groups, use_checkpointing
 
-if TYPE_CHECKING:
-    from .training import TrainingConfig
-
-# On a CPU larger parts leave the cache and are slower.
+# On a CPU larger chunks leave the cache and are slower.
 _MICRO_BATCHES = {"cpu": 32, "mps": 32, "cuda": 256}
-PRECISIONS = {"float32": "no", "bfloat16": "bf16"}
 
 
-class Run:
+class TrainingLoop:
     """A run from its last checkpoint, if there is one, to its end.
 
     Args:
         encoder: the model to start from, which is changed.
-        load: what loads it again.
+        load: loads it again.
         training_set: captions and images.
-        recipe, running: what is done, and how.
+        recipe, config: the recipe, and how it is run.
         folder: of checkpoints, the log and evaluations.
-        facts: what the run is, for the trackers and to tell runs apart.
+        facts: identifies the run.
         processes: those that share it.
         progress: whether to show progress.
     """
@@ -59,33 +56,34 @@ class Run:
         load: Callable[[], Trainable],
         training_set: TrainingSet,
         recipe: Recipe,
-        running: TrainingConfig,
+        config: TrainingConfig,
         folder: Path,
         facts: Mapping[str, Any],
         processes: Processes,
         progress: bool,
     ) -> None:
-        self.recipe, self.running, self.folder, self.processes = recipe, running, folder, processes
+        self.recipe, self.config, self.folder, self.processes = recipe, config, folder, processes
         self.encoder, self.load, self.training_set = encoder, load, training_set
+        self.name = folder.resolve().parent.name
         self.key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
         self.position = Position()
         self.bars = Progress(show=progress and processes.is_main)
-        device = next(self.encoder.module.parameters()).device
-        self.micro_batch = running.micro_batch or _MICRO_BATCHES.get(device.type, 32)
-        self.accelerator = _accelerator(running, device.type, folder)
+        device = next(encoder.module.parameters()).device
+        self.micro_batch = config.micro_batch or _MICRO_BATCHES.get(device.type, 32)
+        self.accelerator = _accelerator(config, device.type, folder)
         self.is_sharded = self.accelerator.distributed_type == "FSDP"
-        self.preparation = Preparation(self.encoder, training_set, running.workers)
-        self.neighbours = self._mine(progress) if recipe.neighbours else None
+        self.loader = BatchLoader(encoder, training_set, config.workers)
+        self.neighbours = self._mine(str(device), progress) if recipe.neighbours else None
         self._build()
         self.checkpoints = Checkpoints(folder / "checkpoints", self.accelerator, processes)
-        self.log = Log(folder / "log.jsonl", self.accelerator, folder.resolve().parent.name, facts["recipe"])
+        self.log = Log(folder / "log.jsonl", self.accelerator, self.name, facts["recipe"])
 
     def _build(self) -> None:
-        """Towers, optimiser, schedule and moving average, all that a checkpoint restores."""
+        """Build towers, optimiser, schedule and moving average, all that a checkpoint restores."""
         from transformers import get_cosine_schedule_with_warmup
 
         recipe, module = self.recipe, self.encoder.module
-        if self.is_sharded and (recipe.lora_rank or recipe.ema_decay or self.running.evaluation):
+        if self.is_sharded and (recipe.lora_rank or recipe.ema_decay or self.config.evaluation):
             raise ModelError(
                 "with FSDP there is neither LoRA, a moving average nor evaluation while training: leave them out, and "
                 "score the folder afterwards"
@@ -97,8 +95,8 @@ class Run:
         if self.is_sharded:
             towers.widen_scale()
         with self.processes.raise_on_all_ranks():
-            frozen = freeze_unused(towers.train(), self.preparation.now(next(self._draws(0, 0))[:2]))
-        if self.running.gradient_checkpointing:
+            frozen = freeze_unused(towers.train(), self.loader.load(next(self._draws(0, 0))[:2]))
+        if self.config.gradient_checkpointing:
             use_checkpointing(module, self.encoder.info.name)
         self.trained = sum(p.numel() for p in towers.parameters() if p.requires_grad)
         self.bars.say(f"{self.trained:,} parameters are trained; {frozen:,} that no embedding depends on are frozen")
@@ -112,7 +110,7 @@ class Run:
         count = len(self.training_set.samples)
         if count < recipe.batch_size:
             self.bars.say(f"a batch has {count:,} captions, not {recipe.batch_size:,}: there are no more")
-        self.steps_per_epoch = steps(self.training_set, recipe.batch_size)
+        self.steps_per_epoch = steps_per_epoch(self.training_set, recipe.batch_size)
         self.steps = recipe.epochs * self.steps_per_epoch
         self.warmup = min(recipe.warmup_steps, self.steps // 2)
         self.schedule = get_cosine_schedule_with_warmup(optimizer, self.warmup, self.steps)
@@ -120,14 +118,17 @@ class Run:
         self.towers, self.optimizer = self.accelerator.prepare(towers, optimizer)
         self.average: AveragedModel | None = None
         if recipe.ema_decay is not None:
-            root = module if self.adapted is None else self.adapted
-            self.average = AveragedModel(root, multi_avg_fn=get_ema_multi_avg_fn(recipe.ema_decay))
+            self.average = AveragedModel(self._root(), multi_avg_fn=get_ema_multi_avg_fn(recipe.ema_decay))
         kept = [self.position, self.schedule, *([] if self.average is None else [self.average])]
         self.accelerator.register_for_checkpointing(*kept)
         torch.manual_seed(recipe.seed + self.processes.rank)
 
-    def _mine(self, progress: bool) -> dict[str, tuple[str, ...]]:
-        """The nearest images by the model as it is before training: found by the main process, once for a run."""
+    def _root(self) -> Any:
+        """The module with the trained weights: the model, or peft's around it."""
+        return self.encoder.module if self.adapted is None else self.adapted
+
+    def _mine(self, device: str, progress: bool) -> dict[str, tuple[str, ...]]:
+        """The nearest images by the model before training, computed by the main process once for a run."""
         encoder: Any = self.encoder
         file = self.folder / "neighbours.json"
         with self.processes.raise_on_all_ranks():
@@ -136,7 +137,7 @@ class Run:
                     self.training_set,
                     lambda images: encoder.encode_images([encoder.prepare_image(image) for image in images]),
                     self.recipe.neighbours,
-                    device=str(next(encoder.module.parameters()).device),
+                    device=device,
                     progress=progress,
                 )
                 write_text(file, json.dumps(found))
@@ -144,62 +145,65 @@ class Run:
             return {key: tuple(near) for key, near in read_json(file, self.folder.parent).items()}
 
     def train(self) -> None:
-        """Go on to the end: all epochs, or an early stop.
+        """Train to the end: all epochs, or early stopping.
 
         Raises:
-            TrainingError: the loss or a gradient is no number any more.
-            DataError, StorageError: an image cannot be read, or a file not be written.
+            TrainingError: the loss or a gradient is not finite.
+            DataError, StorageError: an image cannot be read, or a file cannot be written.
         """
-        position, recipe = self.position, self.recipe
-        goes_on = self.checkpoints.restore()
-        if goes_on:
-            self.bars.say(f"going on after step {position.step} of {self.steps}")
-        self.log.cut(position.step if goes_on else -1)
-        with closing(self.preparation), closing(self.log):
-            if self.running.evaluation and not position.history:
+        position = self.position
+        resumed = self.checkpoints.restore()
+        if resumed:
+            self.bars.say(f"resuming after step {position.step} of {self.steps}")
+        self.log.truncate(position.step if resumed else -1)
+        with closing(self.loader), closing(self.log):
+            if self.config.evaluation and not position.history:
                 self._evaluate()
             with self.bars.bar("training", self.steps) as advance:
                 advance(position.step)
-                while position.epoch < recipe.epochs and not self._is_stopped():
-                    self._epoch(advance)
+                while position.epoch < self.recipe.epochs and not self._should_stop():
+                    self._train_epoch(advance)
 
-    def _is_stopped(self) -> bool:
-        return self.running.stopping.says_stop(self.position.history[1:])
+    def _should_stop(self) -> bool:
+        return self.config.stopping.should_stop(self.position.history[1:])
 
-    def _epoch(self, advance: Callable[[int], None]) -> None:
-        position = self.position
+    def _train_epoch(self, advance: Callable[[int], None]) -> None:
+        position, config = self.position, self.config
         self.towers.train()
-        batches = self.preparation.ahead(self._draws(position.epoch, position.batch), self._share)
+        batches = self.loader.prefetch(self._draws(position.epoch, position.batch), self._share)
         while True:
             started = time.perf_counter()
-            with self.processes.raise_on_all_ranks():  # an image that one of them cannot read ends all, with its name
+            with self.processes.raise_on_all_ranks():  # all processes end if one cannot read an image
                 found = next(batches, None)
             if found is None:
                 break
             drawn, batch = found
             waited = time.perf_counter() - started
-            values = self._step(drawn, batch)
+            values = {"epoch": position.epoch + 1, **self._step(drawn, batch)}
             position.step += 1
             position.batch += 1
             seconds = time.perf_counter() - started
-            speed = {"seconds": round(seconds, 4), "waited": round(waited, 4)}
-            speed["captions_per_second"] = round(len(drawn) / seconds, 2)
-            self.log.write(position.step, {"epoch": position.epoch + 1, **values, **speed})
+            values |= {"seconds": round(seconds, 4), "waited": round(waited, 4)}
+            values["captions_per_second"] = round(len(drawn) / seconds, 2)
+            self.log.write(position.step, values)
+            if config.on_step is not None:
+                config.on_step(position.step, values)
             advance(1)
-            if position.step % self.running.save_steps == 0 and position.batch < self.steps_per_epoch:
+            if position.step % config.save_steps == 0 and position.batch < self.steps_per_epoch:
                 self.checkpoints.save(position.step)
         position.epoch, position.batch = position.epoch + 1, 0
-        if self.running.evaluation:
+        if config.evaluation:
             self._evaluate()
-            if self.running.stopping.score and self.is_best():
+            trained = position.history[1:]
+            if config.stopping.score and config.stopping.best(trained) == len(trained) - 1:
                 self.save_model(self.folder / "best")
         self.checkpoints.save(position.step)
 
-    def _draws(self, number: int, start: int) -> Iterator[list[Drawn]]:
+    def _draws(self, epoch: int, start: int) -> Iterator[list[Drawn]]:
         recipe = self.recipe
-        return epoch(
+        return draw_epoch(
             self.training_set,
-            epoch=number,
+            epoch=epoch,
             seed=recipe.seed,
             batch_size=recipe.batch_size,
             neighbours=self.neighbours,
@@ -207,14 +211,14 @@ class Run:
         )
 
     def _share(self, drawn: list[Drawn]) -> list[Drawn]:
-        """This process's part of a batch: those of all processes, in the order of ranks, are the whole."""
+        """This process's part of a batch; the parts of all processes, by rank, are the batch."""
         rank, world = self.processes.rank, self.processes.world
         if len(drawn) < world:
-            raise TrainingError(f"a batch of {len(drawn)} captions cannot be shared by {world} processes; take fewer")
+            raise TrainingError(f"a batch of {len(drawn)} captions cannot be split over {world} processes; use fewer")
         return drawn[len(drawn) * rank // world : len(drawn) * (rank + 1) // world]
 
     def _step(self, drawn: list[Drawn], batch: Batch) -> dict[str, Any]:
-        """One step of the optimiser on a whole batch, of which this process has a share; what to log of it."""
+        """One optimiser step on a batch, of which this process has a share; returns the values to log."""
         recipe, values = self.recipe, {}
 
         def loss(outputs: dict[str, Tensor]) -> Tensor:
@@ -226,12 +230,12 @@ class Run:
                 raise self._not_finite("loss", values["loss"], drawn, whole)
             return value
 
-        # As many parts in every process: each one's averaging waits for the others'.
+        # Equally many chunks in every process, as their backward passes wait for each other.
         world = self.processes.world
         count = min(math.ceil(math.ceil(len(drawn) / world) / self.micro_batch), len(drawn) // world)
         self.optimizer.zero_grad()
         cached_backward(self.towers, batch.chunks(count), loss, no_sync=lambda: self.accelerator.no_sync(self.towers))
-        norm = self._gradient_norm()
+        norm = self._clip_gradients()
         if not math.isfinite(norm):
             raise self._not_finite("norm of the gradient", norm, drawn)
         values |= {"gradient_norm": norm, "learning_rate": self.schedule.get_last_lr()[0]}
@@ -239,11 +243,11 @@ class Run:
         self.schedule.step()
         self.plain_towers.clip_scale()
         if self.average is not None:
-            self.average.update_parameters(self.encoder.module if self.adapted is None else self.adapted)
+            self.average.update_parameters(self._root())
         return values
 
-    def _gradient_norm(self) -> float:
-        """The norm of the gradients, which are scaled down where it is larger than the recipe's."""
+    def _clip_gradients(self) -> float:
+        """Scale the gradients down to the recipe's norm; returns their norm before."""
         most, parameters = self.recipe.max_gradient_norm, self.towers.parameters()
         if most is not None or self.is_sharded:
             return float(self.accelerator.clip_grad_norm_(parameters, math.inf if most is None else most))
@@ -252,45 +256,41 @@ class Run:
     def _not_finite(
         self, what: str, value: float, drawn: list[Drawn], embeddings: Embeddings | None = None
     ) -> TrainingError:
-        """The error of a step, with its batch named; all of the batch goes to a file."""
-        position, file = self.position, self.folder / "not-finite.json"
-        culprits: list[str] = []
-        if embeddings is not None:
-            sound = embeddings.images.isfinite().all(dim=1) & embeddings.captions.isfinite().all(dim=1)
-            culprits = [each.id for each, is_sound in zip(drawn, sound.tolist(), strict=True) if not is_sound]
+        """The error of a step; the batch is written to a file."""
+        step, file = self.position.step + 1, self.folder / "not-finite.json"
         if self.processes.is_main:
             batch = [each._asdict() for each in drawn]
-            write_text(file, json.dumps({"what": what, "step": position.step + 1, "batch": batch}, indent=1))
+            write_text(file, json.dumps({"what": what, "step": step, "batch": batch}, indent=1))
         some = ", ".join(each.id for each in drawn[:8]) + (" …" if len(drawn) > 8 else "")
-        text = f"the {what} is {value} at step {position.step + 1}, on the batch of {len(drawn)} captions {some}"
-        if 0 < len(culprits) < len(drawn):
-            text += f"; not finite are the embeddings of {', '.join(culprits[:8])}"
-        found = self.checkpoints.found()
-        kept = f"The last checkpoint, {found[-1].name}, is from before it" if found else "There is no checkpoint yet"
+        text = f"the {what} is {value} at step {step}, on the batch of {len(drawn)} captions {some}"
+        if embeddings is not None:
+            finite = embeddings.images.isfinite().all(dim=1) & embeddings.captions.isfinite().all(dim=1)
+            culprits = [each.id for each, is_finite in zip(drawn, finite.tolist(), strict=True) if not is_finite]
+            if 0 < len(culprits) < len(drawn):
+                text += f"; the embeddings of {', '.join(culprits[:8])} are not finite"
+        folders = self.checkpoints.folders()
+        kept = f"The last checkpoint, {folders[-1].name}, is from before it" if folders else "There is no checkpoint"
         return TrainingError(
-            f"{text}. {kept}; {file} has the whole batch. Look at these captions and images, or take a lower learning "
+            f"{text}. {kept}; {file} has the whole batch. Check these captions and images, or use a lower learning "
             "rate, more warm-up steps or float32"
         )
 
     def _evaluate(self) -> None:
-        position = self.position
-        name = f"{self.folder.resolve().parent.name}@epoch-{position.epoch}"
-        encoder = named(self.encoder, self._weights(), name, f"{self.key}-{position.step}")
+        """Measure the current weights, and append the scores to the history and the log."""
+        position, config = self.position, self.config
+        name = f"{self.name}@epoch-{position.epoch}"
+        info = replace(self.encoder.info, name=name, checkpoint=name, revision=f"{self.key}-{position.step}")
+        encoder = self.encoder.holding(self._weights().eval(), info)
         out = self.folder / "evaluations" / f"epoch-{position.epoch}"
-        scores, _ = evaluate(encoder, self.running.evaluation, out, self.processes)
+        scores, _ = config.evaluation.measure(encoder, out, self.processes)
         position.history.append({"epoch": position.epoch, "step": position.step, "scores": scores})
-        self.running.stopping.best(position.history)  # an unknown score is told before any training
+        config.stopping.best(position.history)  # raises for an unknown score, before any training
         self.log.write(position.step, {"epoch": position.epoch, "scores": scores})
         shown = ", ".join(f"{key} {value:.3f}" for key, value in scores.items())
         self.bars.say(f"epoch {position.epoch}: {shown}")
 
-    def is_best(self) -> bool:
-        """Whether the last evaluation after an epoch is the best of them."""
-        trained = self.position.history[1:]
-        return self.running.stopping.best(trained) == len(trained) - 1
-
     def _weights(self) -> Any:
-        """The module to evaluate and save: the average where there is one, adapters merged. Every process calls it."""
+        """The module to evaluate and save: the average if there is one, adapters merged. Every process calls it."""
         if self.is_sharded:
             state = self.accelerator.get_state_dict(self.towers)
             module = self.load().module
@@ -299,9 +299,8 @@ class Run:
                 found = {name.removeprefix("model."): tensor for name, tensor in state.items()}
                 module.load_state_dict({name: found[name].reshape(shape) for name, shape in shapes.items()})
             return module
-        if self.adapted is not None:
-            return merged(self.adapted if self.average is None else self.average.module)
-        return self.encoder.module if self.average is None else self.average.module
+        module = self._root() if self.average is None else self.average.module
+        return module if self.adapted is None else merged(module)
 
     def save_model(self, folder: Path) -> None:
         """Write the model as a folder to load it from. Every process calls it."""
@@ -311,16 +310,16 @@ class Run:
                 write_folder(folder, self.encoder.holding(weights, self.encoder.info).save)
 
 
-def _accelerator(running: TrainingConfig, device: str, folder: Path) -> Any:
+def _accelerator(config: TrainingConfig, device: str, folder: Path) -> Any:
     from accelerate import Accelerator, DistributedDataParallelKwargs
     from accelerate.state import AcceleratorState
 
     AcceleratorState._reset_state()  # an earlier run in this process may have had another precision
     return Accelerator(
-        mixed_precision=PRECISIONS[running.precision],
+        mixed_precision=PRECISIONS[config.precision],
         cpu=device == "cpu",
-        log_with=list(running.trackers) or None,
+        log_with=list(config.trackers) or None,
         project_dir=folder,
-        # Buffers are constants here; to send them with each part of a batch would only wait.
+        # Buffers are constants here: sending them with each chunk would only wait.
         kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
     )

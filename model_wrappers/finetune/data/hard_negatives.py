@@ -1,4 +1,4 @@
-"""Hard negatives and hard positives for training captions: by rule, exactly where the scene is known, or from files."""
+"""Hard negatives and hard positives for training captions: by rule, exact from a known scene, or from files."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ....hub_datasets.authoring.generate.generate import POSITIVE_KINDS as _POSI
 from ....hub_datasets.authoring.generate.rules import RULE_KINDS, make_by_rule
 from ....hub_datasets.authoring.text.negatives import negclip_negatives
 from ....hub_datasets.authoring.text.perturb import caption_rng
+from ....hub_datasets.toy_scenes.episodes import absent, say, with_absent, with_phrase
+from ....hub_datasets.toy_scenes.language import MEANING, Phrase, Statement, parse, synonym
+from ....hub_datasets.toy_scenes.world import ATTRIBUTES, RELATIONS, Scene
 from ....metrics.common.errors import DataError, UnknownNameError
-from .reading import Images, Row
+from .captions import Images, Row
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from ....hub_datasets.toy_scenes.language import Phrase, Statement
-    from ....hub_datasets.toy_scenes.world import Scene
 
 NEGCLIP = "negclip"
 SCENE_KINDS = ("scene:swap", "scene:replace")
@@ -40,10 +40,10 @@ NEGATIVE_KINDS = (NEGCLIP, *_NEGATIVE_GROUPS, *_NEGATIVE_RULES, *SCENE_KINDS)
 POSITIVE_KINDS = (*_POSITIVE_GROUPS, *_POSITIVE_RULES, *SCENE_KINDS)
 # As many as NegCLIP has (ARO, appendix C.1).
 _MOST = 5
-# Rules take time that grows faster than the text; no text tower reads so much.
+# The time of rules grows faster than the text, and no text tower reads that much.
 _LONGEST = 2000
 
-# What makes texts of one kind for a row.
+# Makes texts of one kind for a row.
 _Maker = Callable[[Row], Iterable[str]]
 
 
@@ -55,7 +55,7 @@ def check_kinds(negatives: Sequence[str], positives: Sequence[str]) -> None:
                 raise UnknownNameError(f"kind of {what}", kind, known)
 
 
-def add_material(
+def add_hard_captions(
     rows: Sequence[Row],
     images: Images,
     negatives: Sequence[str],
@@ -63,65 +63,54 @@ def add_material(
     files: Sequence[str | Path],
     seed: int,
 ) -> tuple[list[Row], int]:
-    """The rows with the negatives and positives of kinds and files added to those that they came with.
+    """Add negatives and positives, from files and by kind, to those of the source; deduplicates them.
 
-    No text comes twice. A negative that is a true caption or a positive of the same image is left out, and so is a
-    positive that is the caption itself. Also how many negatives the rows came with that were left out for it.
+    A negative that is a caption or positive of the same image is left out, and so is a positive that equals its
+    caption. Texts are compared without case, repeated spaces and a final period.
+
+    Returns:
+        The rows; and how many negatives of the source were left out.
 
     Raises:
-        DataError: a kind for scenes where images show none; a file of candidates with none for these captions.
+        DataError: a scene kind for images without a scene; a file of candidates with none for these captions.
     """
-    makers = _makers(rows, images, {False: negatives, True: positives}, files, seed)
-    rows = [row._replace(positives=_unlike(row.positives, [row.caption], row, makers[True])) for row in rows]
-    true: dict[str, set[str]] = defaultdict(set)
-    for row in rows:
-        true[row.image].update(map(_plain, (row.caption, *row.positives)))
-    lost = sum(_plain(text) in true[row.image] for row in rows for text in row.negatives)
-    rows = [row._replace(negatives=_unlike(row.negatives, true[row.image], row, makers[False])) for row in rows]
-    return rows, lost
-
-
-def _makers(
-    rows: Sequence[Row],
-    images: Images,
-    groups: Mapping[bool, Sequence[str]],
-    files: Sequence[str | Path],
-    seed: int,
-) -> dict[bool, list[_Maker]]:
-    """What makes negatives (False) and positives (True): first what files have, then the kinds in their order."""
-    captions = list(dict.fromkeys(row.caption for row in rows))
     generated = [_from_file(Path(path), rows) for path in files]
-    makers = {is_positive: [own[is_positive] for own in generated] for is_positive in (False, True)}
-    wanted = [(is_positive, kind) for is_positive, names in groups.items() for kind in _kinds(names, is_positive)]
+    makers = {is_positive: [made[is_positive] for made in generated] for is_positive in (False, True)}
+    captions = list(dict.fromkeys(row.caption for row in rows))
+    wanted = [(False, kind) for kind in _expand(negatives, _NEGATIVE_GROUPS)]
+    wanted += [(True, kind) for kind in _expand(positives, _POSITIVE_GROUPS)]
     console = Console(stderr=True)
     for is_positive, kind in track(
         wanted, "making negatives and positives", console=console, disable=not console.is_terminal, transient=True
     ):
-        if kind in SCENE_KINDS:
-            makers[is_positive].append(_by_scene(kind, images, seed, is_positive=is_positive))
-        else:
-            makers[is_positive].append(_by_rule(kind, captions, seed))
-    return makers
+        by_scene = kind in SCENE_KINDS
+        made = _by_scene(kind, images, seed, is_positive) if by_scene else _by_rule(kind, captions, seed)
+        makers[is_positive].append(made)
+    rows = [row._replace(positives=_merge(row, row.positives, makers[True], [row.caption])) for row in rows]
+    true: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        true[row.image].update(map(_normalised, (row.caption, *row.positives)))
+    lost = sum(_normalised(text) in true[row.image] for row in rows for text in row.negatives)
+    rows = [row._replace(negatives=_merge(row, row.negatives, makers[False], true[row.image])) for row in rows]
+    return rows, lost
 
 
-def _kinds(names: Sequence[str], is_positive: bool) -> list[str]:
-    """The kinds that names stand for, each once."""
-    groups = _POSITIVE_GROUPS if is_positive else _NEGATIVE_GROUPS
+def _expand(names: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[str]:
+    """Groups as their kinds, deduplicated."""
     return list(dict.fromkeys(kind for name in names for kind in groups.get(name, (name,))))
 
 
-def _unlike(own: Iterable[str], known: Iterable[str], row: Row, makers: Iterable[_Maker]) -> tuple[str, ...]:
-    """A row's own texts and those that are made for it, without repetitions and without those that are known."""
+def _merge(row: Row, own: Iterable[str], makers: Iterable[_Maker], excluded: Iterable[str]) -> tuple[str, ...]:
+    """A row's own texts and those made for it, deduplicated, without the excluded ones."""
     found: dict[str, str] = {}
     for text in itertools.chain(own, *(make(row) for make in makers)):
-        found.setdefault(_plain(text), text)
-    for text in known:
-        found.pop(_plain(text), None)
+        found.setdefault(_normalised(text), text)
+    for text in excluded:
+        found.pop(_normalised(text), None)
     return tuple(found.values())
 
 
-def _plain(text: str) -> str:
-    """What two texts share that differ in dress alone."""
+def _normalised(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip(" .")
 
 
@@ -136,17 +125,14 @@ def _by_rule(kind: str, captions: Sequence[str], seed: int) -> _Maker:
     return lambda row: by_caption.get(row.caption, ())
 
 
-def _captions_of_several_images(rows: Iterable[Row]) -> set[str]:
-    images: dict[str, str] = {}
-    return {row.caption for row in rows if images.setdefault(row.caption, row.image) != row.image}
-
-
 def _from_file(path: Path, rows: Sequence[Row]) -> dict[bool, _Maker]:
     """The candidates of a file, by whether they are positives.
 
-    They belong to a caption, and where several images have that, to the one of the same name if they name one.
+    A candidate belongs to its caption; where several images share the caption and the candidate names an image, to
+    the image with the same file stem.
     """
-    shared = _captions_of_several_images(rows)
+    image_of: dict[str, str] = {}
+    shared = {row.caption for row in rows if image_of.setdefault(row.caption, row.image) != row.image}
 
     def key(row: Row | Candidate) -> tuple[str, str]:
         return row.caption, Path(row.image).stem if row.caption in shared else ""
@@ -162,107 +148,91 @@ def _from_file(path: Path, rows: Sequence[Row]) -> dict[bool, _Maker]:
     for candidate in candidates:
         found[candidate.is_positive][key(candidate)].append(candidate.candidate)
 
-    def maker(*, is_positive: bool) -> _Maker:
-        texts = found[is_positive]
-        return lambda row: [*texts.get(key(row), ()), *texts.get((row.caption, ""), ())]
+    def make(texts: Mapping[tuple[str, str], list[str]], row: Row) -> list[str]:
+        return [*texts.get(key(row), ()), *texts.get((row.caption, ""), ())]
 
-    return {False: maker(is_positive=False), True: maker(is_positive=True)}
+    return {is_positive: functools.partial(make, texts) for is_positive, texts in found.items()}
 
 
-def _by_scene(kind: str, images: Images, seed: int, *, is_positive: bool) -> _Maker:
-    """Texts whose truth follows from the scene; none for captions outside its grammar."""
-    from ....hub_datasets.toy_scenes import language
-
-    parse = functools.lru_cache(language.parse)
+def _by_scene(kind: str, images: Images, seed: int, is_positive: bool) -> _Maker:
+    """Texts that are true or false by the scene; none for captions outside the grammar of toy_scenes."""
+    parsed = functools.lru_cache(parse)
 
     def make(row: Row) -> Iterable[str]:
-        scene, statement = images.scene(row.image), parse(row.caption)
+        scene, statement = images.scene(row.image), parsed(row.caption)
         if scene is None:
             raise DataError(
                 f"the kind {kind!r} is made from the scene of an image of toy_scenes, which {row.image} is not; "
-                f"take {kind.removeprefix('scene:')!r}, which is made by rule"
+                f"use {kind.removeprefix('scene:')!r}, which is made by rule"
             )
         if statement is None:
             return []
         if is_positive:
             return [each.text for each in _POSITIVES[kind](statement)]
         rng = caption_rng(seed, kind, f"{row.image}\0{row.caption}")
-        return [each.text for each in _NEGATIVES[kind](statement, scene, rng) if _could_be(each)]
+        return [each.text for each in _NEGATIVES[kind](statement, scene, rng) if _is_plausible(each)]
 
     return make
 
 
-def _swapped(statement: Statement, scene: Scene, rng: np.random.Generator) -> Iterator[Statement]:
-    """Two phrases exchanged, if a relation is between them, or their words of one attribute."""
-    from ....hub_datasets.toy_scenes.language import MEANING
-    from ....hub_datasets.toy_scenes.world import ATTRIBUTES
-
+def _swap(statement: Statement, scene: Scene, rng: np.random.Generator) -> Iterator[Statement]:
+    """Two phrases of a relation exchanged, or two phrases' words of one attribute."""
     made: list[Statement] = []
     for i, j in itertools.combinations(range(len(statement.phrases)), 2):
         first, second = statement.phrases[i], statement.phrases[j]
         if statement.relation is not None:
             made.append(_with(statement, {i: second, j: first}))
-        for kind in ATTRIBUTES:
-            ours, theirs = first.word(kind), second.word(kind)
+        for attribute in ATTRIBUTES:
+            ours, theirs = first.word(attribute), second.word(attribute)
             if ours and theirs and MEANING[ours] != MEANING[theirs]:
                 made.append(_with(statement, {i: first.with_word(theirs), j: second.with_word(ours)}))
     return (each for each in made if not each.is_true_of(scene))
 
 
-def _replaced(statement: Statement, scene: Scene, rng: np.random.Generator) -> Iterator[Statement]:
+def _replace(statement: Statement, scene: Scene, rng: np.random.Generator) -> Iterator[Statement]:
     """Each word in turn replaced by one that is true of nothing in the scene, and the relation by a false one."""
-    from ....hub_datasets.toy_scenes.episodes import absent, say, with_absent
-    from ....hub_datasets.toy_scenes.language import MEANING, Statement
-    from ....hub_datasets.toy_scenes.world import ATTRIBUTES, RELATIONS
-
-    for place, phrase in enumerate(statement.phrases):
-        for kind in ("shape", *ATTRIBUTES):
-            if phrase.word(kind) and absent(scene, kind):
-                yield with_absent(statement, place, kind, scene, rng)
+    for index, phrase in enumerate(statement.phrases):
+        for attribute in ("shape", *ATTRIBUTES):
+            if phrase.word(attribute) and absent(scene, attribute):
+                yield with_absent(statement, index, attribute, scene, rng)
     if statement.relation is not None:
         others = [each for each in RELATIONS if each != MEANING[statement.relation]]
-        for place in rng.permutation(len(others)).tolist():
-            made = Statement(statement.phrases, say(rng, others[place]))
-            if _could_be(made) and not made.is_true_of(scene):
+        for index in rng.permutation(len(others)).tolist():
+            made = Statement(statement.phrases, say(rng, others[index]))
+            if _is_plausible(made) and not made.is_true_of(scene):
                 yield made
                 return
 
 
-def _exchanged(statement: Statement) -> Iterator[Statement]:
+def _reorder(statement: Statement) -> Iterator[Statement]:
     """Two phrases around "and", in the other order (The Hard Positive Truth, section 3.4)."""
     if statement.relation is None:
         for i, j in itertools.combinations(range(len(statement.phrases)), 2):
             yield _with(statement, {i: statement.phrases[j], j: statement.phrases[i]})
 
 
-def _reworded(statement: Statement) -> Iterator[Statement]:
-    """One word, or the relation, in the other words of its meaning."""
-    from ....hub_datasets.toy_scenes.language import Statement, synonym
-
-    for place, phrase in enumerate(statement.phrases):
+def _paraphrase(statement: Statement) -> Iterator[Statement]:
+    """One word, or the relation, replaced by its synonym."""
+    for index, phrase in enumerate(statement.phrases):
         for word in (*phrase.adjectives, phrase.noun):
-            yield _with(statement, {place: phrase.with_word(synonym(word))})
+            yield _with(statement, {index: phrase.with_word(synonym(word))})
     if statement.relation is not None:
         yield Statement(statement.phrases, synonym(statement.relation))
 
 
 def _with(statement: Statement, changed: Mapping[int, Phrase]) -> Statement:
-    from ....hub_datasets.toy_scenes.episodes import with_phrase
-
-    for place, phrase in changed.items():
-        statement = with_phrase(statement, place, phrase)
+    for index, phrase in changed.items():
+        statement = with_phrase(statement, index, phrase)
     return statement
 
 
-def _could_be(statement: Statement) -> bool:
-    """Whether the sizes that a statement names allow for its relation; else it would give itself away."""
-    from ....hub_datasets.toy_scenes.language import MEANING
-
+def _is_plausible(statement: Statement) -> bool:
+    """Whether the named sizes allow the relation; otherwise the text alone would show that it is false."""
     relation = MEANING[statement.relation] if statement.relation else ""
     never = {"inside": ("big", "small"), "larger than": ("small", "big")}.get(relation, ())
     named = (MEANING[phrase.word("size") or ""] if phrase.word("size") else "" for phrase in statement.phrases)
     return not any(size == wrong for size, wrong in zip(named, never, strict=False))
 
 
-_NEGATIVES = {"scene:swap": _swapped, "scene:replace": _replaced}
-_POSITIVES = {"scene:swap": _exchanged, "scene:replace": _reworded}
+_NEGATIVES = {"scene:swap": _swap, "scene:replace": _replace}
+_POSITIVES = {"scene:swap": _reorder, "scene:replace": _paraphrase}

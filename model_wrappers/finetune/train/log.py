@@ -1,4 +1,4 @@
-"""What a run writes down: a line of JSON for each step, always; and the trackers that were asked for."""
+"""The training log: a line of JSON for each step, and Accelerate's trackers where they are asked for."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ TRACKERS = {"tensorboard": ("tensorboard", "tensorboardX"), "trackio": ("trackio
 
 
 def check_trackers(names: Sequence[str]) -> None:
-    """Refuse trackers that do not exist or are not installed.
+    """Check that trackers exist and are installed.
 
     Raises:
-        UnknownNameError, ModelError: see above.
+        UnknownNameError, ModelError: they do not, or are not.
     """
     for name in names:
         if name not in TRACKERS:
@@ -32,9 +32,9 @@ class Log:
 
     Args:
         file: of JSON lines.
-        accelerator: made with the trackers, which it starts.
+        accelerator: made with the trackers, which are started here.
         name: of the run, for the trackers.
-        config: what they show of it.
+        config: values that trackers show.
     """
 
     def __init__(self, file: Path, accelerator: Any, name: str, config: Mapping[str, Any]) -> None:
@@ -44,18 +44,17 @@ class Log:
             shown = {key: value for key, value in config.items() if isinstance(value, int | float | str | bool)}
             accelerator.init_trackers(name, config=shown)
 
-    def cut(self, step: int) -> None:
-        """Forget what came after a step, and a line that was cut off: the run goes on from there."""
+    def truncate(self, step: int) -> None:
+        """Remove the lines after a step, and damaged ones: the run resumes there."""
         if self._accelerator.is_main_process and self._file.exists():
             try:
                 lines = self._file.read_text("utf-8", errors="replace").splitlines()
             except OSError as error:
                 raise StorageError(f"cannot read {self._file}: {error.strerror or error}; remove it") from error
-            kept = [line for line in lines if _step(line) <= step]
-            write_text(self._file, "".join(f"{line}\n" for line in kept))
+            write_text(self._file, "".join(f"{line}\n" for line in lines if _step(line) <= step))
 
     def write(self, step: int, values: Mapping[str, Any]) -> None:
-        """Add a line; numbers also go to the trackers."""
+        """Append a line; numbers also go to the trackers."""
         if self._accelerator.is_main_process:
             try:
                 with self._file.open("a", encoding="utf-8") as stream:
@@ -63,12 +62,12 @@ class Log:
             except OSError as error:
                 raise StorageError(f"cannot write {self._file}: {error.strerror or error}") from error
         if self._accelerator.log_with:
-            self._accelerator.log(dict(_numbers(values)), step=step)
+            self._accelerator.log(_numbers(values), step=step)
 
     def close(self) -> None:
-        """Let the trackers finish."""
+        """Finish the trackers."""
         for tracker in self._accelerator.trackers:
-            tracker.finish()  # `end_training` would part the processes too, which still have to save
+            tracker.finish()  # not `end_training`, which ends the process group before the model is saved
 
 
 def read_log(file: str | Path) -> list[dict[str, Any]]:
@@ -83,11 +82,11 @@ def _step(line: str) -> float:
         return float("inf")
 
 
-def _numbers(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, float]]:
-    found: list[tuple[str, float]] = []
+def _numbers(values: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+    found: dict[str, float] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
-            found += _numbers(value, f"{prefix}{name}/")
+            found |= _numbers(value, f"{prefix}{name}/")
         elif isinstance(value, int | float):
-            found.append((prefix + name, value))
+            found[prefix + name] = value
     return found

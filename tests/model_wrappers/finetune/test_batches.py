@@ -1,3 +1,7 @@
+"""What each step draws: every sample once an epoch, reproducibly, and from any position."""
+
+from __future__ import annotations
+
 from collections import Counter
 
 import numpy as np
@@ -6,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.model_wrappers.finetune.data.data import Sample, TrainingSet, epoch, steps
-from vl_assay.model_wrappers.finetune.data.reading import FileImages
+from vl_assay.model_wrappers.finetune.data.batches import draw_epoch, steps_per_epoch
+from vl_assay.model_wrappers.finetune.data.captions import FileImages
+from vl_assay.model_wrappers.finetune.data.training_set import Sample, TrainingSet
 
 
 def made(count, negatives=2, positives=1):
@@ -24,38 +29,32 @@ def made(count, negatives=2, positives=1):
     return TrainingSet("made", samples, FileImages())
 
 
-def drawn(training_set, number=0, seed=0, batch_size=4, **options):
-    return list(epoch(training_set, epoch=number, seed=seed, batch_size=batch_size, **options))
+def drawn(training_set, epoch=0, seed=0, batch_size=4, **options):
+    return list(draw_epoch(training_set, epoch=epoch, seed=seed, batch_size=batch_size, **options))
 
 
-def test_an_epoch_has_every_sample_once_in_whole_batches():
-    training_set = made(12)
-    batches = drawn(training_set)
+def test_an_epoch_has_every_sample_once_in_full_batches_with_its_own_texts():
+    batches = drawn(made(12, negatives=3, positives=2))
     assert [len(batch) for batch in batches] == [4, 4, 4]
     assert sorted(int(each.id) for batch in batches for each in batch) == list(range(12))
-    assert [len(batch) for batch in drawn(made(11))] == [4, 4] == [4] * steps(made(11), 4)
+    for each in (each for batch in batches for each in batch):
+        assert each.caption == f"caption {each.id}"
+        assert each.negative.startswith(f"n{each.id}.")
+        assert each.positive.startswith(f"p{each.id}.")
+    assert [len(batch) for batch in drawn(made(11))] == [4, 4] == [4] * steps_per_epoch(made(11), 4)
     assert [len(batch) for batch in drawn(made(3))] == [3]
 
 
-def test_every_draw_is_the_samples_own():
-    for batch in drawn(made(8, negatives=3, positives=2)):
-        for each in batch:
-            assert each.caption == f"caption {each.id}"
-            assert each.negative.startswith(f"n{each.id}.")
-            assert each.positive.startswith(f"p{each.id}.")
-    assert {(each.negative, each.positive) for batch in drawn(made(8, 0, 0)) for each in batch} == {(None, None)}
-
-
-def test_epochs_and_seeds_differ_and_are_the_same_again():
+def test_epochs_and_seeds_differ_and_are_reproducible():
     training_set = made(40, negatives=4)
-    by_epoch = [drawn(training_set, number=n, seed=s) for n in range(3) for s in range(2)]
-    assert by_epoch == [drawn(training_set, number=n, seed=s) for n in range(3) for s in range(2)]
+    by_epoch = [drawn(training_set, epoch=n, seed=s) for n in range(3) for s in range(2)]
+    assert by_epoch == [drawn(training_set, epoch=n, seed=s) for n in range(3) for s in range(2)]
     orders = {tuple(each.id for batch in batches for each in batch) for batches in by_epoch}
     choices = {tuple(sorted(each.negative for batch in batches for each in batch)) for batches in by_epoch}
     assert len(orders) == len(choices) == len(by_epoch)
 
 
-def test_training_goes_on_from_any_position():
+def test_an_epoch_resumes_at_any_batch():
     training_set = made(40, negatives=4)
     near = {f"{n}.png": [f"{(n + i) % 40}.png" for i in (1, 2, 3)] for n in range(40)}
     whole = drawn(training_set, neighbours=near)
@@ -65,24 +64,25 @@ def test_training_goes_on_from_any_position():
 
 @settings(max_examples=30)
 @given(st.integers(2, 30), st.integers(0, 29), st.integers(0, 50), st.integers(0, 50))
-def test_what_is_drawn_of_a_sample_depends_on_no_other(count, changed, number, seed):
+def test_what_is_drawn_of_a_sample_depends_on_no_other(count, changed, epoch, seed):
     training_set = made(count, negatives=3)
     samples = list(training_set.samples)
     samples[changed % count] = samples[changed % count]._replace(negatives=(), positives=())
     other = TrainingSet("other", samples, FileImages())
     before, after = (
-        {each.id: each for batch in drawn(each_set, number, seed, batch_size=count) for each in batch}
+        {each.id: each for batch in drawn(each_set, epoch, seed, batch_size=count) for each in batch}
         for each_set in (training_set, other)
     )
     assert {id for id in before if before[id] != after[id]} == {str(changed % count)}
+    assert after[str(changed % count)][2:4] == (None, None)
 
 
 def test_all_negatives_and_neighbours_come_equally_often():
     training_set = made(300, negatives=3)
     near = {f"{n}.png": [f"{(n + i) % 300}.png" for i in (1, 2, 3)] for n in range(300)}
     negatives, neighbours = Counter(), Counter()
-    for number in range(20):
-        for batch in drawn(training_set, number, batch_size=10, neighbours=near):
+    for epoch in range(20):
+        for batch in drawn(training_set, epoch, batch_size=10, neighbours=near):
             samples, added = batch[:10], batch[10:]
             negatives.update(int(each.negative.partition(".")[2]) for each in batch)
             neighbours.update((int(b.id) - int(a.id)) % 300 for a, b in zip(samples, added, strict=True))
@@ -102,8 +102,8 @@ def test_a_neighbour_brings_one_of_its_captions_with_its_own_negative():
     training_set = TrainingSet("made", samples, FileImages())
     near = {"a": ["gone", "b"], "b": ["gone"]}
     seen = Counter()
-    for number in range(60):
-        [batch] = drawn(training_set, number, batch_size=3, neighbours=near)
+    for epoch in range(60):
+        [batch] = drawn(training_set, epoch, batch_size=3, neighbours=near)
         assert len(batch) == 4
         assert batch[3].image == "b"
         assert batch[3].negative == f"not {batch[3].caption}"
@@ -111,7 +111,7 @@ def test_a_neighbour_brings_one_of_its_captions_with_its_own_negative():
     assert set(seen) == {"b1", "b2"}
 
 
-@pytest.mark.parametrize("wrong", [{"number": -1}, {"seed": -1}, {"batch_size": 0}, {"start": -1}])
-def test_numbers_out_of_range_are_refused_at_once(wrong):
+@pytest.mark.parametrize("wrong", [{"epoch": -1}, {"seed": -1}, {"batch_size": 0}, {"start": -1}])
+def test_numbers_out_of_range_are_refused(wrong):
     with pytest.raises(ScoresError, match="it must be at least"):
         drawn(made(3), **wrong)

@@ -1,4 +1,4 @@
-"""Evaluation while training: profiles, recognition, early stopping, and the card of what comes out."""
+"""Validation during training: benchmarks, zero-shot classification, early stopping, and the model card."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from finetune_support import COLOURS, furthest, make_training_set, same_bits, short, weights
+from finetune_support import COLOURS, furthest, same_bits, short, train, weights
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -19,90 +19,69 @@ from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError, ModelError, UnknownNameError, VLAssayError
 from vl_assay.model_wrappers import load_model, score
 from vl_assay.model_wrappers.engine.distributed import Processes
-from vl_assay.model_wrappers.finetune.train import run as _run
-from vl_assay.model_wrappers.finetune.train.logging import read_log
-from vl_assay.model_wrappers.finetune.train.training import Evaluation, Stopping, TrainingConfig, finetune
-from vl_assay.model_wrappers.finetune.train.validation import RECOGNITION, recognition
+from vl_assay.model_wrappers.finetune.train.log import read_log
+from vl_assay.model_wrappers.finetune.train.validation import RECOGNITION, Evaluation, Stopping, recognition
 
 ACCURACY = "sugarcrepe/add_att/accuracy"
 
 
-def train(model, out, recipe=None, **running):
-    return finetune(
-        str(model), make_training_set(), out, recipe or short(), running=TrainingConfig(**running), progress=False
-    )
+def make_labelled(folder):
+    """Two plain images of each colour, in a folder for each."""
+    for name, colour in COLOURS.items():
+        (folder / name).mkdir(parents=True)
+        for number in range(2):
+            Image.new("RGB", (40, 30 + number), colour).save(folder / name / f"{number}.png")
+    return folder
 
 
 @pytest.fixture
 def labelled(tmp_path):
     """A folder of images by label: plain colours."""
-    for name, colour in COLOURS.items():
-        (tmp_path / "labelled" / name).mkdir(parents=True)
-        for number in range(2):
-            Image.new("RGB", (40, 30 + number), colour).save(tmp_path / "labelled" / name / f"{number}.png")
-    return tmp_path / "labelled"
+    return make_labelled(tmp_path / "labelled")
 
 
 @pytest.fixture(scope="module")
-def sources(tmp_path_factory):
-    """The small stand-in for SugarCrepe's sources."""
+def options(tmp_path_factory):
+    """The benchmark's options with a small stand-in for SugarCrepe's sources."""
     from conftest import make_sugarcrepe
 
-    return make_sugarcrepe(tmp_path_factory.mktemp("sources") / "coco", 24, 8)
+    sources = make_sugarcrepe(tmp_path_factory.mktemp("sources") / "coco", 24, 8)
+    return {"data_dir": sources, "options": {"verify": False}}
 
 
 @pytest.fixture(scope="module")
-def evaluated(tiny_clip, sources, tmp_path_factory):
+def evaluated(tiny_clip, options, tmp_path_factory):
     """A run with an evaluation of everything."""
     place = tmp_path_factory.mktemp("evaluated")
-    for name, colour in COLOURS.items():
-        (place / "labelled" / name).mkdir(parents=True)
-        Image.new("RGB", (32, 32), colour).save(place / "labelled" / name / "0.png")
-    evaluation = Evaluation(
-        ("sugarcrepe/add_att",),
-        str(place / "labelled"),
-        data_dir=sources,
-        options={"verify": False},
-    )
-    return train(tiny_clip, place / "out", evaluation=evaluation)
+    labelled = make_labelled(place / "labelled")
+    return train(tiny_clip, place / "out", evaluation=Evaluation(("sugarcrepe/add_att",), str(labelled), **options))
 
 
-def test_each_epoch_is_measured_and_the_model_before(evaluated, tiny_clip, sources, tmp_path):
+def run(model, options, out):
+    """The result of a run of the benchmark."""
+    [result] = report(score(str(model), ["sugarcrepe/add_att"], out=out, progress=False, **options))
+    return result
+
+
+def test_each_epoch_is_measured_and_the_model_before(evaluated, tiny_clip, options, tmp_path):
     history = evaluated.history
     assert [entry["epoch"] for entry in history] == [0, 1, 2]
     assert [entry["step"] for entry in history] == [0, 3, 6]
     assert all({*entry["scores"]} == {ACCURACY, RECOGNITION} for entry in history)
-    [predictions] = score(
-        str(tiny_clip),
-        ["sugarcrepe/add_att"],
-        out=tmp_path,
-        data_dir=sources,
-        options={"verify": False},
-        progress=False,
-    )
-    [before] = report(predictions)
-    assert history[0]["scores"][ACCURACY] == before.scores["accuracy"]
+    assert history[0]["scores"][ACCURACY] == run(tiny_clip, options, tmp_path).scores["accuracy"]
     logged = [line for line in read_log(evaluated.folder / "training" / "log.jsonl") if "scores" in line]
     assert [line["scores"] for line in logged] == [entry["scores"] for entry in history]
 
 
-def test_the_figures_on_the_card_are_those_that_a_run_of_the_folder_gives(evaluated, sources, tmp_path):
-    [predictions] = score(
-        str(evaluated.folder),
-        ["sugarcrepe/add_att"],
-        out=tmp_path,
-        data_dir=sources,
-        options={"verify": False},
-        progress=False,
-    )
-    [result] = report(predictions)
+def test_the_numbers_of_the_card_are_those_of_a_run_of_the_folder(evaluated, options, tmp_path):
+    result = run(evaluated.folder, options, tmp_path)
     assert result.scores == evaluated.results[0].scores
     assert result.scores["accuracy"] == evaluated.history[-1]["scores"][ACCURACY]
     card = (evaluated.folder / "README.md").read_text("utf-8")
     metadata = yaml.safe_load(card.split("---")[1])
     [entry] = metadata["model-index"][0]["results"]
     assert {metric["type"]: metric["value"] for metric in entry["metrics"]}["accuracy"] == result.scores["accuracy"]
-    [row] = re.findall(r"^\| add_att \| ([\d.]+) %", card, flags=re.M)
+    [row] = re.findall(r"^\| add_att \| ([\d.]+)", card, flags=re.M)
     assert row == f"{100 * result.scores['accuracy']:.1f}"
     [way] = re.findall(rf"^\| {ACCURACY} \| (.*) \|$", card, flags=re.M)
     assert way.split(" | ") == [f"{100 * entry['scores'][ACCURACY]:.1f} %" for entry in evaluated.history]
@@ -152,8 +131,6 @@ def test_recognition_is_the_share_of_images_nearest_to_their_own_label(labelled)
     (labelled / "blue" / "1.png").rename(labelled / "green" / "b.png")
     assert recognition(Colours(), str(labelled), templates, Processes()) == 6 / 8
 
-
-def test_a_model_that_sees_no_difference_recognises_nothing(labelled):
     class Constant(Colours):
         def encode_images(self, images):
             return np.ones((len(images), 3), np.float32)
@@ -203,9 +180,9 @@ def test_a_split_with_hidden_labels_is_not_taken(labelled, monkeypatch):
         recognition(Colours(), "hf://datasets/owner/name", ("a {}",), Processes())
 
 
-def test_a_folder_called_like_a_demo_is_scored_itself(tiny_clip, sources, tmp_path, monkeypatch):
+def test_a_folder_with_the_name_of_a_demo_is_measured_itself(tiny_clip, options, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    evaluation = Evaluation(("sugarcrepe/add_att",), data_dir=sources, options={"verify": False})
+    evaluation = Evaluation(("sugarcrepe/add_att",), **options)
     outcome = train(tiny_clip, "demo-clip", short(epochs=1), evaluation=evaluation)
     assert outcome.results[0].model["revision"] == load_model(str(tmp_path / "demo-clip")).info.revision
     assert outcome.results[0].scores["accuracy"] == outcome.history[-1]["scores"][ACCURACY]
@@ -217,56 +194,54 @@ def entries(*values, name="toy_scenes/itm/accuracy"):
 
 def test_training_stops_when_nothing_better_has_come_for_a_while():
     stopping = Stopping("toy_scenes/itm/accuracy", patience=2)
-    assert not stopping.says_stop([])
-    assert not stopping.says_stop(entries(0.5, 0.4))
-    assert stopping.says_stop(entries(0.5, 0.4, 0.5))  # equal is not better
-    assert not stopping.says_stop(entries(0.5, 0.4, 0.6))
+    assert not stopping.should_stop([])
+    assert not stopping.should_stop(entries(0.5, 0.4))
+    assert stopping.should_stop(entries(0.5, 0.4, 0.5))  # equal is not better
+    assert not stopping.should_stop(entries(0.5, 0.4, 0.6))
     assert stopping.best(entries(0.5, 0.6, 0.6)) == 1
-    assert not Stopping().says_stop(entries(0.5, 0.4, 0.3))
+    assert not Stopping().should_stop(entries(0.5, 0.4, 0.3))
     assert Stopping().best(entries(0.5, 0.4)) == 1
-
-
-def test_brittleness_is_the_better_the_lower_it_is():
-    name = "toy_scenes/hard_positives/brittleness"
+    name = "toy_scenes/hard_positives/brittleness"  # lower is better
     assert Stopping(name).best(entries(0.3, 0.1, 0.2, name=name)) == 1
 
 
-def scripted(monkeypatch, *values):
-    """Evaluations that give these values, whatever the model; the base comes first."""
-    left = list(values)
-    monkeypatch.setattr(_run, "evaluate", lambda *arguments: ({"toy_scenes/itm/accuracy": left.pop(0)}, []))
+class Scripted(Evaluation):
+    """Evaluations that give these values, whatever the model; the first is that of the model before training."""
+
+    def __init__(self, *values):
+        super().__init__(recognise="scripted")
+        self.left = list(values)
+
+    def measure(self, model, out, processes, *, settings=None):
+        return {"toy_scenes/itm/accuracy": self.left.pop(0)}, []
 
 
-def test_the_weights_of_the_best_epoch_are_kept(tiny_clip, tmp_path, monkeypatch):
-    running = {
-        "evaluation": Evaluation(recognise="not asked"),
-        "stopping": Stopping("toy_scenes/itm/accuracy", patience=2),
-    }
-    scripted(monkeypatch, 0.9, 0.5, 0.7, 0.6, 0.7, 0.8)
-    outcome = train(tiny_clip, tmp_path / "stopped", short(epochs=5), **running)
+def test_the_weights_of_the_best_epoch_are_kept(tiny_clip, tmp_path):
+    stopping = Stopping("toy_scenes/itm/accuracy", patience=2)
+    evaluation = Scripted(0.9, 0.5, 0.7, 0.6, 0.7, 0.8)
+    out, recipe = tmp_path / "stopped", short(epochs=5)
+    outcome = train(tiny_clip, out, recipe, evaluation=evaluation, stopping=stopping)
     assert [entry["scores"]["toy_scenes/itm/accuracy"] for entry in outcome.history] == [0.9, 0.5, 0.7, 0.6, 0.7]
-    assert "epoch 2 *" in (tmp_path / "stopped" / "README.md").read_text("utf-8")
-    seen = {}
-    save = _run.Run.save_model
+    assert "epoch 2 *" in (out / "README.md").read_text("utf-8")
+    # The checkpoints after epochs 1 and 2 of the same run without validation.
+    checkpoints, states = tmp_path / "again" / "training" / "checkpoints", {}
 
-    def record(self, folder):
-        save(self, folder)
-        seen[self.position.epoch] = weights(folder)
+    def keep(step, values):
+        if step in (4, 7):
+            states[step - 1] = torch.load(checkpoints / f"step-{step - 1:08d}" / "pytorch_model.bin")
 
-    monkeypatch.setattr(_run.Run, "save_model", record)
-    scripted(monkeypatch, 0.9, 0.5, 0.7, 0.6, 0.7)
-    train(tiny_clip, tmp_path / "again", short(epochs=5), **running)
-    assert sorted(seen) == [1, 2]
-    assert same_bits(weights(tmp_path / "stopped"), seen[2])
-    assert furthest(seen[1], seen[2]) > 1e-4
+    train(tiny_clip, tmp_path / "again", recipe, on_step=keep)
+    first, second = ({name.removeprefix("model."): value for name, value in states[step].items()} for step in (3, 6))
+    best = weights(out)
+    assert same_bits({name: second[name] for name in best}, best)
+    assert furthest({name: first[name] for name in best}, best) > 1e-4
 
 
-def test_a_score_that_is_not_measured_is_said_before_training(tiny_clip, tmp_path, monkeypatch):
+def test_a_score_that_is_not_measured_is_refused_before_training(tiny_clip, tmp_path):
     with pytest.raises(ModelError, match="needs an evaluation"):
         train(tiny_clip, tmp_path / "out", stopping=Stopping("toy_scenes/itm/accuracy"))
-    scripted(monkeypatch, 0.9)
     with pytest.raises(UnknownNameError, match=r"score to stop on 'itm'; known: toy_scenes/itm/accuracy"):
-        train(tiny_clip, tmp_path / "o", evaluation=Evaluation(recognise="x"), stopping=Stopping("itm"))
+        train(tiny_clip, tmp_path / "o", evaluation=Scripted(0.9), stopping=Stopping("itm"))
     assert not (tmp_path / "o" / "training" / "checkpoints").exists()
 
 

@@ -1,0 +1,301 @@
+"""Captions and images from their sources: toy_scenes, benchmarks, datasets of images, tables that name image files.
+
+A source gives rows of text, and opens an image only when it is needed.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from PIL import Image
+
+from ....hub_datasets.authoring.data.tables import HUB, Table, choose_columns, hub_name, read_tables
+from ....hub_datasets.core.benchmarks import benchmark_names, get_benchmark, option_names
+from ....hub_datasets.core.build import BUILD_FILE, data_errors, read_build
+from ....hub_datasets.core.examples import cache_folder, cached_build
+from ....hub_datasets.core.image_keys import MISSING, image_keys
+from ....hub_datasets.toy_scenes import render
+from ....hub_datasets.toy_scenes.tasks import task_rows
+from ....hub_datasets.toy_scenes.world import Scene
+from ....metrics.common.errors import DataError, UnknownNameError
+
+TOY = "toy_scenes"
+# Its parts whose captions are all true of one image.
+_TOY_PARTS = ("captions", "itm", "hard_positives", "order", "sets")
+_FIELDS = ("caption", "image", "negatives", "positives", "id")
+_REQUIRED = ("caption", "image")
+
+
+class Row(NamedTuple):
+    """A caption of an image, with the negatives and positives of the source."""
+
+    id: str
+    image: str
+    caption: str
+    negatives: tuple[str, ...] = ()
+    positives: tuple[str, ...] = ()
+
+
+class Images(ABC):
+    """Opens images by their keys."""
+
+    @abstractmethod
+    def read(self, key: str) -> bytes:
+        """The encoded image; raises `DataError` if it cannot be read."""
+
+    def scene(self, key: str) -> Scene | None:
+        """The scene of an image of toy_scenes, None for other images."""
+        try:
+            with Image.open(io.BytesIO(self.read(key))) as image:
+                return render.read_scene(image)
+        except OSError as error:
+            raise DataError(f"the image {key} cannot be decoded: {error}") from error
+
+
+class FileImages(Images):
+    """Files, by their paths relative to a folder."""
+
+    def __init__(self, folder: Path = Path()) -> None:
+        self._folder = folder
+
+    def read(self, key: str) -> bytes:
+        """The encoded image."""
+        try:
+            return (self._folder / key).read_bytes()
+        except OSError as error:
+            raise DataError(f"the image {key} cannot be read: {error.strerror or error}") from error
+
+
+@dataclass(frozen=True)
+class DatasetImages(Images):
+    """Images of a column of a `datasets.Dataset`, not decoded, by `_picture_keys`; `indices` has their rows."""
+
+    dataset: Any
+    column: str
+    indices: Mapping[str, int]
+
+    def read(self, key: str) -> bytes:
+        """The encoded image."""
+        picture = self.dataset[self.indices[key]][self.column]
+        return FileImages().read(picture["path"]) if picture["bytes"] is None else picture["bytes"]
+
+
+@dataclass(frozen=True)
+class SceneImages(Images):
+    """Scenes of toy_scenes, rendered as PNG on demand."""
+
+    scenes: Mapping[str, Scene]
+
+    def read(self, key: str) -> bytes:
+        """The encoded image."""
+        return render.to_png(self.scenes[key])
+
+    def scene(self, key: str) -> Scene:
+        """The scene of a key."""
+        return self.scenes[key]
+
+
+def read_source(
+    reference: str,
+    columns: Mapping[str, str],
+    split: str,
+    limit: int | None,
+    data_dir: str | Path | None,
+    options: Mapping[str, Any],
+) -> tuple[list[Row], Images]:
+    """The rows of a source, one for each caption of an image, and its images; see `read_training_set`."""
+    name, _, part = reference.partition("/")
+    path = Path(reference).expanduser()
+    if options and name not in benchmark_names():
+        raise DataError(f"{reference} is not built here and has no options; leave out {', '.join(options)}")
+    if name == TOY:
+        rows, images = _toy_rows(part or "captions", columns, split, limit, options)
+    elif name in benchmark_names():
+        rows, images = _benchmark_rows(name, part, columns, split, data_dir, options)
+    elif reference.startswith(HUB):
+        rows, images = _dataset_rows(*hub_name(reference), reference, columns, split)
+    elif (path / BUILD_FILE).is_file():
+        rows, images = _built_rows(path, columns, split)
+    else:
+        rows, images = _file_rows(path, columns, split), FileImages(path if path.is_dir() else path.parent)
+    return _merge(rows, limit), images
+
+
+def _merge(rows: Iterable[Row], limit: int | None) -> list[Row]:
+    """One row for each caption of an image, the first `limit` of them, with the negatives and positives of all rows."""
+    merged: dict[tuple[str, str], Row] = {}
+    for row in rows:
+        key = (row.image, row.caption)
+        if key in merged:
+            first = merged[key]
+            row = first._replace(negatives=first.negatives + row.negatives, positives=first.positives + row.positives)
+        elif limit is not None and len(merged) >= limit:
+            continue
+        merged[key] = row
+    return list(merged.values())
+
+
+def _captions(table: Table, key: str, row: Mapping[str, Any], image: str) -> Iterator[Row]:
+    """A row for each caption in a row of a table; they share its negatives and positives."""
+    captions = table.texts(key, row, "caption", parse_lists=True)
+    negatives, positives = (
+        table.texts(key, row, field, required=False, parse_lists=True) for field in ("negatives", "positives")
+    )
+    id = table.id(key, row) or key
+    for number, caption in enumerate(captions):
+        yield Row(f"{id}#{number}" if len(captions) > 1 else id, image, caption, negatives, positives)
+
+
+def _toy_rows(
+    part: str, columns: Mapping[str, str], split: str, limit: int | None, options: Mapping[str, Any]
+) -> tuple[list[Row], Images]:
+    from ....hub_datasets.toy_scenes.builder import SIZES, ToyScenesConfig
+
+    for kind, given, known in (
+        (f"part of {TOY} to train on", [part], _TOY_PARTS),
+        (f"split of {TOY}", [split], ("train", *SIZES)),
+        (f"option of {TOY}", options, option_names(TOY)),
+    ):
+        for each in given:
+            if each not in known:
+                raise UnknownNameError(kind, each, known)
+    values = {"seed": 0, "train_scenes": ToyScenesConfig.train_scenes, **options}
+    for name, value in values.items():
+        if not isinstance(value, int) or value < 0:
+            raise DataError(f"the option {name} of {TOY} is {value!r}; give a whole number, 0 or more")
+    count: int | None = SIZES.get(split, values["train_scenes"])
+    if split == "train" and limit is not None and "train_scenes" not in options:
+        count = None
+    scenes: dict[str, Scene] = {}
+    seen: set[tuple[str, str]] = set()
+    found: list[Row] = []
+    table: Table | None = None
+    for index in itertools.count() if count is None else range(count):
+        if limit is not None and len(seen) >= limit:
+            break
+        episode, rows = task_rows(part, values["seed"], split, index)
+        stem = f"{split}-{index:06d}"
+        scenes[f"{stem}.png"] = episode.scene
+        for row in rows:
+            if table is None:
+                table = Table(TOY, part, (), choose_columns(TOY, list(row), _FIELDS, _REQUIRED, columns))
+            for caption in _captions(table, stem, row, f"{stem}.png"):
+                seen.add((caption.image, caption.caption))
+                found.append(caption)
+    return found, SceneImages(scenes)
+
+
+def _benchmark_rows(
+    name: str,
+    part: str,
+    columns: Mapping[str, str],
+    split: str,
+    data_dir: str | Path | None,
+    options: Mapping[str, Any],
+) -> tuple[Iterator[Row], Images]:
+    benchmark, types = get_benchmark(name), ("matching", "retrieval")
+    usable = [
+        config
+        for task, configs in benchmark.select(name, part or None, types)
+        for config in configs
+        if task.task_type in types and len(task.images) == 1
+    ]
+    if not usable:
+        raise DataError(f"{name}{'/' * bool(part)}{part} has no captions that are each true of one image")
+    if len(usable) > 1:
+        parts = ", ".join(f"{name}/{config}" for config in usable)
+        raise DataError(f"{name} has several parts with captions; name one of {parts}")
+    folder = cached_build(name, usable[0], data_dir, {**benchmark.scoring_options, **options})
+    return _built_rows(folder, columns, split)
+
+
+def _built_rows(folder: Path, columns: Mapping[str, str], split: str) -> tuple[Iterator[Row], Images]:
+    configs = read_build(folder)["configs"]
+    if len(configs) != 1:
+        raise DataError(
+            f"{folder} has the configurations {', '.join(configs) or 'none'}; to train on it, build one with captions"
+        )
+    [(config, splits)] = configs.items()
+    if split not in splits:
+        raise DataError(
+            f"{config} has no split {split!r}; it has {', '.join(splits)}. Benchmarks are for testing: name another "
+            "split only for a model that is not tested on it"
+        )
+    return _dataset_rows(str(folder), config, config, columns, split)
+
+
+def _dataset_rows(
+    path: str, config: str | None, reference: str, columns: Mapping[str, str], split: str
+) -> tuple[Iterator[Row], Images]:
+    import datasets
+
+    with data_errors(reference):
+        dataset: Any = datasets.load_dataset(path, config, split=split)
+    of_images = {name for name, feature in dataset.features.items() if isinstance(feature, datasets.Image)}
+    chosen = choose_columns(
+        reference, dataset.column_names, _FIELDS, _REQUIRED, columns, pictures=of_images, pictures_first=True
+    )
+    column = chosen["image"]
+    if column not in of_images:
+        raise DataError(f"{reference}: the column {column!r} holds no images; name another with --column image=NAME")
+    pictures = dataset.select_columns([column]).cast_column(column, datasets.Image(decode=False))
+    keys = _picture_keys(pictures, column)
+    if "" in keys:
+        raise DataError(f"{reference}: row {keys.index('')} has no image; correct the dataset, or build it with images")
+    indices: dict[str, int] = {}
+    for index, key in enumerate(keys):
+        indices.setdefault(key, index)
+    texts = dataset.select_columns(list(dict.fromkeys(name for field, name in chosen.items() if field != "image")))
+    table = Table(reference, config or reference, (), chosen)
+    rows = (
+        found
+        for number, (key, row) in enumerate(zip(keys, texts.to_list(), strict=True))
+        for found in _captions(table, str(number), row, key)
+    )
+    return rows, DatasetImages(pictures, column, indices)
+
+
+def _picture_keys(pictures: Any, column: str) -> list[str]:
+    """The keys of the images of a dataset: of their content, or their path where they are files, or ""."""
+    files = [Path(file["filename"]) for file in pictures.cache_files]
+    identity = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    found = image_keys(pictures, [column], cache_folder() / "image-keys", identity)
+    return [
+        key if key != MISSING else (pictures[index][column] or {}).get("path") or ""
+        for index, [(key, _)] in enumerate(found)
+    ]
+
+
+def _file_rows(path: Path, columns: Mapping[str, str], split: str) -> Iterator[Row]:
+    if split != "train":
+        raise DataError(f"{path} is a table, which has no split {split!r}; leave the split out, or name another table")
+    known: set[Path] = set()
+    for table in read_tables(str(path), _FIELDS, _REQUIRED, columns):
+        for key, row in table.rows:
+            value = table.value(row, "image")
+            if not isinstance(value, str):
+                raise DataError(
+                    f"{table.source}: row {key} has {str(value)[:40]!r} in {table.columns['image']!r}, where the name "
+                    "of an image's file belongs; name its column, as in --column image=file_name"
+                )
+            file = Path(table.folder or "", value)
+            if file not in known and not (value and _is_file(file)):
+                raise DataError(
+                    f"{table.source}: row {key} names the image {value[:200]!r}, and there is no such file in "
+                    f"{table.folder}; paths are relative to the table's folder"
+                )
+            known.add(file)
+            yield from _captions(table, key, row, value)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # the name is too long
+        return False
