@@ -1,43 +1,40 @@
-"""Candidates: captions made of a true one, which people then judge; the file between `generate` and `review`.
+"""Candidates: captions made of a positive caption, for people to review; the file between `generate` and `review`.
 
-JSON lines, an object each:
+It has one JSON object in each line:
 
     {"id": "17/replace_obj", "image": "images/17.jpg", "caption": "a cat on a mat", "candidate": "a dog on a mat",
      "kind": "replace_obj", "is_positive": false, "source": "some-model", "detail": {"old": "cat", "new": "dog"}}
 
-`image` is a URL or a path, which is relative to the file's folder, or "" where there is none. A hard positive
-(`is_positive`) is meant to be true of the image, a hard negative not to be.
+A hard positive (`is_positive`) is meant to be true of the image, a hard negative to be false.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ....metrics.common.errors import DataError
 from ....metrics.common.storage import write_text
-
-if TYPE_CHECKING:
-    from .pairs import Pair
+from .pairs import Pair
+from .tables import check_rows, read_rows
 
 CANDIDATES_FILE = "candidates.jsonl"
 
 
 class Candidate(NamedTuple):
-    """A caption made of a true one.
+    """A caption made of a positive caption.
 
     Attributes:
         id: different for each candidate.
-        image: URL or path of the image, relative to the folder of the candidates' file; "" where there is none.
-        caption: the true caption.
-        candidate: what was made of it.
-        kind: how, such as ``"replace_obj"``.
+        image: URL or path of the image, relative to the folder of the candidates' file; "" for no image.
+        caption: the positive caption.
+        candidate: the caption made of it.
+        kind: the kind of change, such as ``"replace_obj"``.
         is_positive: whether it is meant to be true of the image as well.
         source: the model or the rule that made it.
-        detail: what else is known, such as the words that were replaced.
+        detail: further facts, such as the words that were replaced.
     """
 
     id: str
@@ -51,25 +48,19 @@ class Candidate(NamedTuple):
 
 
 def read_candidates(path: str | Path) -> list[Candidate]:
-    """The candidates of a file, or of ``candidates.jsonl`` in a folder, in its order.
+    """The candidates of a file, or of ``candidates.jsonl`` in a folder, in their order.
 
     Raises:
-        DataError: there is no such file, a line is no candidate, or an id comes twice; the message names the line.
+        DataError: there is no such file, a row is not a candidate, or an id comes twice; the message names the row.
     """
     path = Path(path).expanduser()
     if path.is_dir():
         path = path / CANDIDATES_FILE
-    try:
-        # Not splitlines, which would also break a line at the separators that a caption may hold.
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeError) as error:
-        raise DataError(
-            f"{path} cannot be read as candidates: {error}; `vl-assay generate` writes such files"
-        ) from error
-    found = [_read(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    twice = [id for id, times in Counter(candidate.id for candidate in found).items() if times > 1]
-    if twice:
-        raise DataError(f"{path}: the id {twice[0]!r} comes more than once; every candidate needs an id of its own")
+    if not path.is_file():
+        raise DataError(f"there are no candidates in {path}; `vl-assay generate` writes such files")
+    found = [_candidate(path, key, row) for key, row in read_rows(path)]
+    if found:
+        check_rows(str(path), [(each.id, each.caption, each.candidate) for each in found])
     return found
 
 
@@ -83,9 +74,7 @@ def write_candidates(candidates: Sequence[Candidate], path: str | Path) -> None:
 
 
 def to_pairs(candidates: Sequence[Candidate]) -> list[Pair]:
-    """The hard negatives as pairs of a true caption and a negative one, with the kind as category, in their order."""
-    from .pairs import Pair
-
+    """The hard negatives as pairs with the kind as category, in their order."""
     return [
         Pair(each.id, each.image, each.caption, each.candidate, each.kind)
         for each in candidates
@@ -96,18 +85,9 @@ def to_pairs(candidates: Sequence[Candidate]) -> list[Pair]:
 _TYPES = {**dict.fromkeys(Candidate._fields, str), "is_positive": bool, "detail": dict}
 
 
-def _read(path: Path, number: int, line: str) -> Candidate:
-    try:
-        fields = json.loads(line)
-    except ValueError as error:
-        raise DataError(f"{path}: line {number} is no JSON ({error}); mend or remove it") from error
-    if not isinstance(fields, dict):
-        raise DataError(f"{path}: line {number} is no JSON object; a candidate has {', '.join(_TYPES)}")
-    fields.setdefault("detail", {})
-    for name, kind in _TYPES.items():
-        if not isinstance(fields.get(name), kind):
-            raise DataError(
-                f"{path}: line {number} has {fields.get(name)!r} as {name!r}, which must be a JSON "
-                f"{ {str: 'string', bool: 'boolean', dict: 'object'}[kind] }"
-            )
+def _candidate(path: Path, key: str, row: Mapping[str, Any]) -> Candidate:
+    fields = {"detail": {}, **row}
+    for name, type_ in _TYPES.items():
+        if not isinstance(fields.get(name), type_):
+            raise DataError(f"{path}: row {key} has {fields.get(name)!r} in {name!r}; expected a {type_.__name__}")
     return Candidate(**{name: fields[name] for name in _TYPES})

@@ -1,4 +1,4 @@
-"""Captions with a hard negative each: read from a benchmark of ours, a file, a folder of files, or the Hub; written."""
+"""Pairs of a positive caption and a hard negative: reading them from benchmarks and tables, and writing them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +14,7 @@ from ....metrics.common.errors import DataError
 from ....metrics.common.storage import write_text
 from ...core.benchmarks import Task, benchmark_names
 from ...core.build import BUILD_FILE
-from .tables import check_unicode
+from .tables import Table, check_rows, read_tables
 
 if TYPE_CHECKING:
     from ...core.examples import TaskData
@@ -75,14 +74,16 @@ def read_pairs(
         UserWarning: tasks of a whole benchmark that have no pairs and were left out.
     """
     text = str(reference)
-    built = Path(text).expanduser() / BUILD_FILE
-    if text.startswith("hf://") or not (text.partition("/")[0] in benchmark_names() or built.is_file()):
-        from ._pair_files import read_table
-
-        return _check(text, list(read_table(text, columns or {}, options or {})))
-    if columns:
-        raise DataError(f"{text} is a benchmark, whose columns are known; leave out --column {', '.join(columns)}")
-    return _check(text, list(_benchmark_pairs(text, data_dir, options)))
+    if text.partition("/")[0] in benchmark_names() or (Path(text).expanduser() / BUILD_FILE).is_file():
+        if columns:
+            raise DataError(f"{text} is a benchmark, whose columns are known; leave out --column {', '.join(columns)}")
+        pairs = list(_benchmark_pairs(text, data_dir, options))
+    else:
+        tables = read_tables(text, Pair._fields, ("positive", "negative"), columns or {}, options=options)
+        in_folder = len(tables) > 1 or Path(text).expanduser().is_dir()
+        pairs = [pair for table in tables for pair in _table_pairs(table, in_folder=in_folder)]
+    check_rows(text, pairs)
+    return pairs
 
 
 def pair_places(task: Task, example: str, captions: int, *, prefixed: bool) -> Iterator[tuple[str, int, int]]:
@@ -97,7 +98,7 @@ def pair_places(task: Task, example: str, captions: int, *, prefixed: bool) -> I
     Yields:
         For each pair its id and the places of its true caption and of its negative among the row's captions.
     """
-    true_ones = _true_captions(task)
+    true_ones = count_positives(task)
     places = [(right, wrong) for right in range(true_ones) for wrong in range(true_ones, captions)]
     for number, (right, wrong) in enumerate(places):
         suffix = f"#{number}" if len(places) > 1 else ""
@@ -106,7 +107,7 @@ def pair_places(task: Task, example: str, captions: int, *, prefixed: bool) -> I
 
 def has_pairs(task: Task) -> bool:
     """Whether the rows of a task are one image with true captions and captions that are not true of it."""
-    return len(task.images) == 1 and 0 < _true_captions(task) < len(task.captions)
+    return len(task.images) == 1 and 0 < count_positives(task) < len(task.captions)
 
 
 def write_pairs(pairs: Sequence[Pair], path: str | Path) -> None:
@@ -156,9 +157,9 @@ def _sugarcrepe_layout(pairs: Sequence[Pair], path: Path) -> str:
     return json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
 
 
-def _true_captions(task: Task) -> int:
-    """How many columns hold true captions: those that do not say that they hold negatives."""
-    if task.kind != "matching":
+def count_positives(task: Task) -> int:
+    """How many columns of a matching task hold positive captions, whose names lack "negative"; 0 for other tasks."""
+    if task.task_type != "matching":
         return 0
     return sum("negative" not in column for column in task.captions)
 
@@ -189,25 +190,18 @@ def _task_pairs(data: TaskData, *, prefixed: bool) -> Iterator[Pair]:
             yield Pair(id, image, example.captions[right], example.captions[wrong], category)
 
 
-def _check(reference: str, pairs: list[Pair]) -> list[Pair]:
-    """The pairs, where there are any and each has two captions and an id of its own."""
-    if not pairs:
-        raise DataError(f"{reference} has no pairs: no rows came; name a file or a part that has some")
-    check_unicode(reference, pairs)
-    for what in ("positive", "negative"):
-        empty = [pair.id for pair in pairs if not getattr(pair, what).strip()]
-        if empty:
+def _table_pairs(table: Table, *, in_folder: bool) -> Iterator[Pair]:
+    for key, row in table.rows:
+        positives, negatives = table.texts(key, row, "positive"), table.texts(key, row, "negative")
+        if len(positives) > 1:
             raise DataError(
-                f"{reference}: the {what} caption is empty in {_some(empty)}; fill it in or remove these rows"
+                f"{table.source}: row {key} has several captions in {table.columns['positive']!r}; expected one"
             )
-    twice = [id for id, times in Counter(pair.id for pair in pairs).items() if times > 1]
-    if twice:
-        raise DataError(
-            f"{reference}: the id comes more than once in {_some(twice)}; make ids different, or name another column "
-            "with --column id=NAME"
-        )
-    return pairs
-
-
-def _some(ids: Sequence[str]) -> str:
-    return ", ".join(ids[:5]) + (f", … ({len(ids)} rows)" if len(ids) > 5 else "")
+        id = table.id(key, row)
+        if id is None or (in_folder and not id.startswith(f"{table.name}/")):
+            id = f"{table.name}/{key if id is None else id}"
+        category = table.value(row, "category")
+        category = table.name if category in (None, "") else str(category)
+        for number, negative in enumerate(negatives):
+            suffix = f"#{number}" if len(negatives) > 1 else ""
+            yield Pair(id + suffix, table.image(row), positives[0], negative, category)

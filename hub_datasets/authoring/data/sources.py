@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,26 +11,12 @@ from typing import Any, NamedTuple
 from ....metrics.common.errors import DataError
 from ....metrics.common.storage import write_atomically
 from ...core.benchmarks import benchmark_names
-from ...core.build import BUILD_FILE, data_errors
+from ...core.build import BUILD_FILE
 from ...core.image_keys import content_key
-from .tables import (
-    HUB,
-    check_fields,
-    check_unicode,
-    choose_columns,
-    column_names,
-    find_table,
-    hub_name,
-    read_rows,
-    row_id,
-)
+from .pairs import count_positives
+from .tables import Table, check_rows, read_tables
 
-# The first of these names that a table has is taken.
-_GUESSES = {
-    "caption": ("caption", "text", "positive", "positive_caption", "true_caption", "sentence", "captions"),
-    "image": ("file_name", "filename", "image_path", "image", "image_id"),
-    "id": ("id",),
-}
+_FIELDS = ("caption", "image", "id")
 
 
 class Captioned(NamedTuple):
@@ -82,96 +67,54 @@ def read_captions(
         DataError: nothing is there, a column is missing, a caption is empty or no text, an id comes twice, or an image
             that is wanted is not there or no image.
     """
-    columns = dict(columns or {})
-    check_fields("captions", columns, _GUESSES)
     text = str(reference)
     keep = None if images is None else Path(images)
-    if text.startswith(HUB):
-        found = _hub_captions(text, columns, split, keep)
-    elif text.partition("/")[0] in benchmark_names() or (Path(text).expanduser() / BUILD_FILE).is_file():
+    if text.partition("/")[0] in benchmark_names() or (Path(text).expanduser() / BUILD_FILE).is_file():
         found = _benchmark_captions(text, data_dir, keep)
     else:
-        found = _file_captions(Path(text).expanduser(), columns, keep)
-    return _check(text, list(itertools.islice(found, limit)))
+        options = {} if split is None else {"split": split}
+        pictures = "first" if keep else "skip"
+        tables = read_tables(text, _FIELDS, ("caption",), columns or {}, pictures=pictures, options=options)
+        found = (each for table in tables for each in _table_captions(table, keep, in_folder=len(tables) > 1))
+    captions = list(itertools.islice(found, limit))
+    check_rows(text, captions)
+    return captions
 
 
-def _check(reference: str, found: list[Captioned]) -> list[Captioned]:
-    if not found:
-        raise DataError(f"{reference} has no captions: no rows came")
-    check_unicode(reference, found)
-    twice = [id for id, times in Counter(each.id for each in found).items() if times > 1]
-    if twice:
-        raise DataError(
-            f"{reference}: the id {twice[0]!r} comes more than once; make ids different, or name another column with "
-            "--column id=NAME"
-        )
-    return found
-
-
-def _file_captions(path: Path, columns: Mapping[str, str], keep: Path | None) -> Iterator[Captioned]:
-    path = find_table(path)
-    rows = read_rows(path)
-    chosen = choose_columns(str(path), column_names(rows), columns, _GUESSES, ("caption",)) if rows else {}
-    for key, row in rows:
-        name = str(row.get(chosen.get("image", "")) or "")
-        is_file = bool(name) and "://" not in name
-        place = str(path.parent / name) if is_file else name
-        image = _keep_file(place, keep) if keep and is_file else place
-        yield from _captions(str(path), key, row, chosen, image)
-
-
-def _captions(
-    source: str, key: str, row: Mapping[str, Any], chosen: Mapping[str, str], image: str
-) -> Iterator[Captioned]:
-    value = row.get(chosen["caption"])
-    values = value if isinstance(value, list) else [value]
-    id = row_id(source, key, row, chosen["id"]) if "id" in chosen else key
-    for number, caption in enumerate(values):
-        if not isinstance(caption, str) or not caption.strip():
-            raise DataError(f"{source}: row {key} has {caption!r} where a caption belongs; mend or remove it")
-        yield Captioned(f"{id}#{number}" if len(values) > 1 else id, image, caption)
-
-
-def _hub_captions(
-    reference: str, columns: Mapping[str, str], split: str | None, keep: Path | None
-) -> Iterator[Captioned]:
-    import datasets
-
-    repo, config = hub_name(reference)
-    with data_errors(reference):
-        # As a stream, so that a limit also limits what is downloaded.
-        loaded: Any = datasets.load_dataset(repo, config, split=split, streaming=True)
-        if isinstance(loaded, dict):
-            loaded = loaded["test"] if "test" in loaded else next(iter(loaded.values()))
-        chosen = choose_columns(reference, loaded.column_names, columns, _GUESSES, ("caption",))
-        pictures = {column for column, feature in loaded.features.items() if isinstance(feature, datasets.Image)}
-        dropped = pictures - ({chosen.get("image")} if keep else set())
-        loaded = loaded.remove_columns(sorted(dropped))
-        for column in pictures - dropped:
-            loaded = loaded.cast_column(column, datasets.Image(decode=False))
-        for key, row in enumerate(loaded):
-            picture = row.get(chosen.get("image", ""))
-            image = _keep_picture(reference, key, picture, keep) if keep and isinstance(picture, Mapping) else picture
-            yield from _captions(reference, str(key), row, chosen, str(image or ""))
+def _table_captions(table: Table, keep: Path | None, *, in_folder: bool) -> Iterator[Captioned]:
+    for key, row in table.rows:
+        captions = table.texts(key, row, "caption")
+        id = table.id(key, row) or (f"{table.name}/{key}" if in_folder else key)
+        picture = table.value(row, "image")
+        if keep and isinstance(picture, Mapping):
+            image = _keep_picture(table.source, key, picture, keep)
+        else:
+            image = table.image(row)
+            if image and table.folder is not None and "://" not in image:
+                image = str(table.folder / image)
+                image = _keep_file(image, keep) if keep else image
+        for number, caption in enumerate(captions):
+            yield Captioned(f"{id}#{number}" if len(captions) > 1 else id, image, caption)
 
 
 def _benchmark_captions(reference: str, data_dir: str | Path | None, keep: Path | None) -> Iterator[Captioned]:
     from ...core.examples import load_examples
 
-    found = load_examples(reference, kinds=("matching", "retrieval"), data_dir=data_dir, needs_images=keep is not None)
+    types = ("matching", "retrieval")
+    found = load_examples(reference, task_types=types, data_dir=data_dir, needs_images=keep is not None)
     usable = [data for data in found if len(data.task.images) == 1]
     if not usable:
         raise DataError(f"{reference} has no captions that are each true of one image; name another part of it")
     seen: set[tuple[str, str]] = set()
     for data in usable:
-        # Columns of negatives say so by their names; a retrieval task has true captions only, in one column.
-        true_ones = sum("neg" not in column for column in data.task.captions) * (data.task.kind == "matching")
+        # A retrieval task has positive captions alone.
+        positives = count_positives(data.task) or None
         for example in data.examples:
             key = example.images[0]
             image = data.image_names.get(key, key.removeprefix("file:"))
             if keep and key:
                 image = str(_keep_bytes(data.image_bytes(key), image, keep))
-            for number, caption in enumerate(example.captions[: true_ones or None]):
+            for number, caption in enumerate(example.captions[:positives]):
                 if (key, caption) not in seen:
                     seen.add((key, caption))
                     yield Captioned(f"{data.task.name}/{example.id}" + (f"#{number}" if number else ""), image, caption)

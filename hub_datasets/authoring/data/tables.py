@@ -1,53 +1,200 @@
-"""Tables of captions, whatever their format: the rows of a file, which column is which, names on the Hub."""
+"""Tables of captions: CSV, TSV, JSON, JSON Lines and Parquet files, folders of them, and datasets on the Hub.
+
+`audit`, `refine`, `generate`, `review` and `finetune` read their tables here. Which column is which follows from
+``COLUMNS`` unless the user names it.
+"""
 
 from __future__ import annotations
 
+import ast
 import csv
+import itertools
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ....metrics.common.errors import DataError, UnknownNameError
 from ...core.benchmarks import benchmark_names
+from ...core.build import data_errors
+from ...core.image_keys import content_key
 
 HUB = "hf://datasets/"
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 # The table of a folder of images, as in the ImageFolder convention of `datasets`.
 METADATA_FILES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 
-# A row with its key or number.
+_CAPTION = (
+    *("caption", "positive", "text", "captions", "true_caption", "sentence"),
+    *("title", "positive_caption"),  # `title` is NegCLIP's
+)
+_NEGATIVE = (
+    *("negative", "negatives", "negative_caption", "negative_captions", "hard_negative", "hard_negatives"),
+    *("false_caption", "neg_caption"),
+)
+# The usual names of each field, the first that a table has is taken. Pairs call a caption `positive`.
+COLUMNS: Mapping[str, Sequence[str]] = {
+    "caption": _CAPTION,
+    "positive": _CAPTION,
+    "negative": _NEGATIVE,
+    "negatives": _NEGATIVE,
+    "positives": ("positives", "positive_caption", "positive_captions", "hard_positives"),
+    "image": ("filename", "file_name", "image_path", "filepath", "image", "image_id"),
+    "category": ("category", "type", "kind", "relation_name"),
+    "id": ("id",),
+}
+
+# A row with its key in a JSON object, or its number from 0.
 Keyed = tuple[str, Mapping[str, Any]]
+# Of a dataset on the Hub: prefer columns of images to columns of their names, or the reverse, or do not download them.
+Pictures = Literal["first", "last", "skip"]
 
 
-def find_table(path: Path) -> Path:
-    """The file itself, or the table of a folder of images.
+@dataclass(frozen=True)
+class Table:
+    """A table whose columns are known.
+
+    Attributes:
+        source: its name in error messages.
+        name: the name of its file, configuration or dataset.
+        rows: each with its key; once only, if the table is streamed.
+        columns: the column of each field that the table has.
+        folder: where relative paths of images start; None for a dataset on the Hub.
+    """
+
+    source: str
+    name: str
+    rows: Iterable[Keyed]
+    columns: Mapping[str, str]
+    folder: Path | None = None
+
+    def value(self, row: Mapping[str, Any], field: str) -> Any:
+        """The cell of a field, None where the table has no such column."""
+        return row.get(self.columns[field]) if field in self.columns else None
+
+    def id(self, key: str, row: Mapping[str, Any]) -> str | None:
+        """The row's id, None where the table has no column of ids.
+
+        Raises:
+            DataError: the row has none.
+        """
+        if "id" in self.columns and self.value(row, "id") is None:
+            raise DataError(
+                f"{self.source}: row {key} has no {self.columns['id']!r}, which each row must have; correct or remove "
+                "the row"
+            )
+        return str(self.value(row, "id")) if "id" in self.columns else None
+
+    def image(self, row: Mapping[str, Any]) -> str:
+        """The name of the row's image or, for an image without one, the key of its content; "" for no image."""
+        value = self.value(row, "image")
+        if isinstance(value, Mapping):
+            content = value.get("bytes")
+            return content_key(content) if content else str(value.get("path") or "")
+        return "" if value is None else str(value)
+
+    def texts(
+        self, key: str, row: Mapping[str, Any], field: str, *, required: bool = True, parse_lists: bool = False
+    ) -> tuple[str, ...]:
+        """The captions in a cell, which may hold one or a list of them.
+
+        Args:
+            key, row: from `rows`.
+            field: such as ``"caption"``.
+            required: whether there must be at least one, and none may be blank; else blanks, None and NaN are left
+                out.
+            parse_lists: whether a text such as ``"['a cat', 'a dog']"`` is a list, as in NegCLIP's files.
+
+        Raises:
+            DataError: something else than captions; the message names the row.
+        """
+        value = self.value(row, field)
+        place = f"{self.source}: row {key}"
+        if parse_lists and isinstance(value, str) and value[:1] == "[" and value[-1:] == "]":
+            value = _parse_list(place, value)
+        values: Sequence[Any] = value if isinstance(value, list) and (value or not required) else [value]
+        if not required:
+            values = [each for each in values if each is not None and each == each and str(each).strip()]
+        for each in values:
+            if not isinstance(each, str) or not each.strip():
+                raise DataError(
+                    f"{place} has {each!r} in {self.columns[field]!r}, where a caption belongs; correct or remove it"
+                )
+        return tuple(values)
+
+
+def read_tables(
+    reference: str,
+    fields: Sequence[str],
+    required: Sequence[str],
+    columns: Mapping[str, str],
+    *,
+    pictures: Pictures = "last",
+    options: Mapping[str, Any] | None = None,
+) -> list[Table]:
+    """The tables of a file, of a folder or of a dataset on the Hub; the latter is streamed.
+
+    Args:
+        reference: a file that ends in one of ``SUFFIXES``; a folder of images with one of ``METADATA_FILES``, or of
+            such files; or ``"hf://datasets/owner/name"``, with ``/config`` where there are several.
+        fields: the fields to look for, some of ``COLUMNS``.
+        required: those that every table must have.
+        columns: the user's column for some fields.
+        pictures: whether the field `image` of a dataset on the Hub is a column of images (``{"bytes": …, "path": …}``)
+            first, only where there is no column of names (``"last"``), or never (``"skip"``).
+        options: further arguments of `datasets.load_dataset`, such as ``{"split": "train"}``; by default the split is
+            ``test`` where there is one, else the first.
 
     Raises:
-        DataError: there is neither.
+        DataError: there is no such file, folder or dataset, it cannot be read, or a column is missing.
+        UnknownNameError: `columns` has a field that is not among `fields`.
     """
-    if path.is_dir():
-        found = next((path / name for name in METADATA_FILES if (path / name).is_file()), None)
-        if found is None:
-            raise DataError(f"the folder {path} has no {', '.join(METADATA_FILES)}, which name its images and captions")
-        return found
-    if not path.is_file():
+    if reference.startswith("hf://"):
+        return [_hub_table(reference, fields, required, columns, pictures, options or {})]
+    if options:
+        raise DataError(f"{reference} is a file or folder, which has no {', '.join(options)}; leave the options out")
+    tables = []
+    for path in find_tables(Path(reference).expanduser()):
+        rows = read_rows(path)
+        chosen = choose_columns(str(path), column_names(rows), fields, required, columns)
+        tables.append(Table(str(path), path.stem, rows, chosen, path.parent))
+    return tables
+
+
+def find_tables(path: Path) -> list[Path]:
+    """The file itself, the table of a folder of images, or all tables of another folder.
+
+    Raises:
+        DataError: there are none.
+    """
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
         raise DataError(
-            f"there is no benchmark, file or folder {str(path)!r}; name a file ({', '.join(SUFFIXES)}), a folder of "
-            f"images with {METADATA_FILES[0]}, a benchmark ({', '.join(benchmark_names())}), or {HUB}OWNER/NAME"
+            f"there is no benchmark, file or folder {str(path)!r}; name a benchmark ({', '.join(benchmark_names())}), "
+            f"a file ({', '.join(SUFFIXES)}), a folder of images with {METADATA_FILES[0]}, or {HUB}OWNER/NAME"
         )
-    return path
+    found = [path / name for name in METADATA_FILES if (path / name).is_file()][:1]
+    found = found or sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
+    if not found:
+        raise DataError(
+            f"the folder {path} has no {', '.join(METADATA_FILES)} for its images and no other table "
+            f"({', '.join(SUFFIXES)})"
+        )
+    return found
 
 
 def read_rows(path: Path) -> list[Keyed]:
-    """The rows of a file in the order they have there.
+    """The rows of a file, in their order.
 
     Args:
         path: ``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, or ``.json``: a list of rows, or an object of rows by key.
 
     Raises:
-        DataError: it cannot be read, ends otherwise, has a key twice, or a row is no object of columns or has more
-            cells than the table has columns.
+        DataError: the file cannot be read or has another suffix, a key comes twice, a row is not an object of columns
+            or has more cells than the table has columns.
     """
     if path.suffix not in SUFFIXES:
         raise DataError(f"{path} ends in {path.suffix!r}; captions are read from {', '.join(SUFFIXES)}")
@@ -59,10 +206,11 @@ def read_rows(path: Path) -> list[Keyed]:
         elif path.suffix in (".csv", ".tsv"):
             rows = _read_cells(path)
         elif path.suffix == ".jsonl":
+            # Not splitlines, which would also break a line at separators inside a caption.
             lines = path.read_text("utf-8-sig").split("\n")
             rows = [_read_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
         else:
-            rows = json.loads(path.read_text("utf-8-sig"), object_pairs_hook=_refuse_twice)
+            rows = json.loads(path.read_text("utf-8-sig"), object_pairs_hook=_unique_keys)
     except UnicodeDecodeError as error:
         raise DataError(f"{path} cannot be read as UTF-8 ({error}); save it in that encoding") from error
     except (OSError, ValueError, RecursionError, csv.Error) as error:  # pyarrow's errors are among these
@@ -70,13 +218,13 @@ def read_rows(path: Path) -> list[Keyed]:
     if not isinstance(rows, list | dict):
         raise DataError(f"{path} holds a {type(rows).__name__} at the top; give a list of rows, or an object of them")
     keyed = [(str(key), row) for key, row in (rows.items() if isinstance(rows, dict) else enumerate(rows))]
-    odd = [key for key, row in keyed if not isinstance(row, Mapping)]
-    if odd:
-        raise DataError(f"{path}: row {odd[0]} is no object of columns; a row has a caption at least")
+    for key, row in keyed:
+        if not isinstance(row, Mapping):
+            raise DataError(f"{path}: row {key} is {str(row)[:40]!r}; expected an object of columns")
     return keyed
 
 
-def column_names(rows: Sequence[Keyed]) -> list[str]:
+def column_names(rows: Iterable[Keyed]) -> list[str]:
     """The columns that some row has, in the order of their appearance."""
     return list(dict.fromkeys(column for _, row in rows for column in row))
 
@@ -84,70 +232,50 @@ def column_names(rows: Sequence[Keyed]) -> list[str]:
 def choose_columns(
     source: str,
     found: Collection[str],
+    fields: Sequence[str],
+    required: Sequence[str],
     columns: Mapping[str, str],
-    guesses: Mapping[str, Sequence[str]],
-    needed: Sequence[str],
+    *,
+    pictures: Collection[str] = (),
+    pictures_first: bool = False,
 ) -> dict[str, str]:
-    """Which column of a table is each of our fields.
+    """The column of each field: the user's, or the first of its usual names that no other field has taken.
 
     Args:
-        source: what the table is called, for messages.
+        source: the table's name, for messages.
         found: its columns.
-        columns: what the user said of some fields.
-        guesses: the usual names of each field; the first that the table has is taken.
-        needed: the fields that must have one.
+        fields: the fields to look for, some of ``COLUMNS``.
+        required: those that must have a column.
+        columns: the user's columns of some fields.
+        pictures: the columns that hold images.
+        pictures_first: whether the field `image` is such a column where there is one, rather than one of names.
 
     Raises:
-        DataError: the user's column is not there, or a needed field has none.
+        UnknownNameError: `columns` has a field that is not among `fields`.
+        DataError: there are no columns, the user's is not there, or a required field has none.
     """
+    for field in columns:
+        if field not in fields:
+            raise UnknownNameError("column", field, fields)
     if not found:
         raise DataError(f"{source} has no row; give it one for each caption")
-    chosen = {}
-    for field, names in guesses.items():
-        if field in columns:
-            if columns[field] not in found:
-                raise DataError(f"{source} has no column {columns[field]!r}; it has {', '.join(found)}")
-            chosen[field] = columns[field]
-        elif guess := next((name for name in names if name in found), None):
-            chosen[field] = guess
-    lacking = [field for field in needed if field not in chosen]
+    chosen: dict[str, str] = {}
+    for field in sorted(fields, key=lambda field: field not in columns):
+        names = COLUMNS[field] if field not in columns else (columns[field],)
+        if field in columns and columns[field] not in found:
+            raise DataError(f"{source} has no column {columns[field]!r}; it has {', '.join(found)}")
+        if field == "image":
+            names = sorted(names, key=lambda name: (name in pictures) != pictures_first)
+        free = (name for name in names if name in found and (field in columns or name not in chosen.values()))
+        if (name := next(free, None)) is not None:
+            chosen[field] = name
+    lacking = [field for field in required if field not in chosen]
     if lacking:
         raise DataError(
-            f"{source} has {'the columns ' + ', '.join(found) if found else 'no rows'}, and none is known to be the "
-            f"{' or the '.join(lacking)}{'' if lacking == ['caption'] else ' caption'}; say which it is, as in "
-            f"--column {lacking[0]}={next(iter(found), 'NAME')}"
+            f"{source} has the columns {', '.join(found)}, and none is known to be the {' or the '.join(lacking)}; say "
+            f"which it is, as in --column {lacking[0]}={next(iter(found))}"
         )
     return chosen
-
-
-def row_id(source: str, key: str, row: Mapping[str, Any], column: str) -> str:
-    """What the column of ids has in a row.
-
-    Raises:
-        DataError: nothing.
-    """
-    if row.get(column) is None:
-        raise DataError(f"{source}: row {key} has no {column!r}, of which each row must have one; mend or remove it")
-    return str(row[column])
-
-
-def check_unicode(source: str, rows: Iterable[Sequence[str]]) -> None:
-    """Raise `DataError` where a text of a row, of which the first is the id, is none that a file can hold."""
-    for row in rows:
-        try:
-            "".join(row).encode()
-        except UnicodeEncodeError as error:
-            raise DataError(
-                f"{source}: the row {row[0]!a} has {error.object[error.start]!a}, which is half a character (a lone "
-                "surrogate); mend or remove it"
-            ) from error
-
-
-def check_fields(what: str, columns: Mapping[str, str], known: Collection[str]) -> None:
-    """Raise `UnknownNameError` where the user speaks of a field that is not ours."""
-    for name in columns:
-        if name not in known:
-            raise UnknownNameError(f"column of {what}", name, known)
 
 
 def hub_name(reference: str) -> tuple[str, str | None]:
@@ -159,28 +287,97 @@ def hub_name(reference: str) -> tuple[str, str | None]:
     owner, _, rest = reference.removeprefix(HUB).partition("/")
     name, _, config = rest.partition("/")
     if not reference.startswith(HUB) or not owner or not name:
-        raise DataError(f"{reference!r} is no dataset on the Hub; write {HUB}OWNER/NAME or {HUB}OWNER/NAME/CONFIG")
+        raise DataError(f"expected {HUB}OWNER/NAME or {HUB}OWNER/NAME/CONFIG, not {reference!r}")
     return f"{owner}/{name}", config or None
+
+
+def check_rows(source: str, rows: Sequence[Sequence[str]]) -> None:
+    """Check rows of texts, the first of which is the id.
+
+    Raises:
+        DataError: there is no row, an id comes twice, or a text has half a character, which no file can hold.
+    """
+    if not rows:
+        raise DataError(f"{source} has no captions: no rows came; name a file or a part that has some")
+    check_unicode(source, rows)
+    twice = [id for id, count in Counter(row[0] for row in rows).items() if count > 1]
+    if twice:
+        raise DataError(
+            f"{source}: the id comes more than once in {', '.join(twice[:5])} ({len(twice)} ids); make ids different, "
+            "or name another column with --column id=NAME"
+        )
+
+
+def check_unicode(source: str, rows: Iterable[Sequence[str]]) -> None:
+    """Raise `DataError` where a text of a row, of which the first is the id, cannot be encoded."""
+    for row in rows:
+        try:
+            "".join(row).encode()
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"{source}: the row {row[0]!a} has {error.object[error.start]!a}, which is half a character (a lone "
+                "surrogate); correct or remove it"
+            ) from error
+
+
+def _hub_table(
+    reference: str,
+    fields: Sequence[str],
+    required: Sequence[str],
+    columns: Mapping[str, str],
+    pictures: Pictures,
+    options: Mapping[str, Any],
+) -> Table:
+    import datasets
+
+    repo, config = hub_name(reference)
+    with data_errors(reference):
+        loaded: Any = datasets.load_dataset(repo, config, streaming=True, **{"split": None, **options})
+        if isinstance(loaded, dict):
+            loaded = loaded["test"] if "test" in loaded else next(iter(loaded.values()))
+        if loaded.features is None:  # of files whose first rows say it
+            loaded = loaded._resolve_features()
+    of_images = {name for name, feature in loaded.features.items() if isinstance(feature, datasets.Image)}
+    first = pictures == "first"
+    chosen = choose_columns(
+        reference, loaded.column_names, fields, required, columns, pictures=of_images, pictures_first=first
+    )
+    if pictures == "skip" and chosen.get("image") in of_images:
+        del chosen["image"]
+    loaded = loaded.select_columns(list(dict.fromkeys(chosen.values())))
+    if chosen.get("image") in of_images:
+        loaded = loaded.cast_column(chosen["image"], datasets.Image(decode=False))
+    return Table(reference, config or repo.partition("/")[2], _streamed(reference, loaded), chosen)
+
+
+def _streamed(reference: str, rows: Iterable[Mapping[str, Any]]) -> Iterable[Keyed]:
+    with data_errors(reference):
+        yield from zip(map(str, itertools.count()), rows, strict=False)
 
 
 def _read_cells(path: Path) -> list[dict[str | None, Any]]:
     separator = "\t" if path.suffix == ".tsv" else ","
     with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file, delimiter=separator)
-        names = list(reader.fieldnames or ())
-        if len(names) == 1 and (others := [other for other in ",;\t|" if other in names[0]]):
-            raise ValueError(f"{others[0]!r} is between its columns; a {path.suffix} file has {separator!r} there")
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise ValueError(f"{twice.count(twice[0])} columns are called {twice[0]!r}; give each a name of its own")
+        reader = csv.DictReader(file, delimiter=separator, strict=True)
         try:
+            names = list(reader.fieldnames or ())
             rows: list[dict[str | None, Any]] = list(reader)
         except csv.Error as error:
             raise ValueError(
-                f"{error}, after line {reader.line_num}; close the quotation mark that is open there, if one is, or "
-                "shorten the text"
+                f"{error}, after line {reader.line_num}; close the quotation mark that is open there, or shorten the "
+                "text"
             ) from error
-    _refuse_surplus(rows)
+    if len(names) == 1 and (others := [other for other in ",;\t|" if other in names[0]]):
+        raise ValueError(f"{others[0]!r} is between its columns; a {path.suffix} file has {separator!r} there")
+    if len(set(names)) < len(names):
+        [(name, count)] = Counter(names).most_common(1)
+        raise ValueError(f"{count} columns are called {name!r}; give each a name of its own")
+    for number, row in enumerate(rows):
+        if None in row:
+            raise ValueError(
+                f"row {number} has more cells than there are columns ({row[None][0]!r} is beyond them); put a text "
+                "with the separator in it in quotation marks"
+            )
     return rows
 
 
@@ -191,18 +388,18 @@ def _read_line(number: int, line: str) -> Any:
         raise ValueError(f"line {number} is no JSON ({error}); mend or remove it") from error
 
 
-def _refuse_surplus(rows: Sequence[Mapping[str | None, Any]]) -> None:
-    for number, row in enumerate(rows):
-        if None in row:
-            raise ValueError(
-                f"row {number} has more cells than there are columns ({row[None][0]!r} is beyond them); put a text "
-                "with the separator in it in quotation marks"
-            )
-
-
-def _refuse_twice(items: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(items)
     if len(content) < len(items):
-        keys = [key for key, _ in items]
-        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} comes twice")
+        [(key, _)] = Counter(key for key, _ in items).most_common(1)
+        raise ValueError(f"the key {key!r} comes twice")
     return content
+
+
+def _parse_list(place: str, value: str) -> Any:
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError) as error:
+        if value[1:2] in ("'", '"'):
+            raise DataError(f"{place} has a list that cannot be read, {value[:60]!r}; correct or remove it") from error
+        return value

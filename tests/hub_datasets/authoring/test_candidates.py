@@ -51,10 +51,10 @@ def test_hard_negatives_become_pairs_and_hard_positives_do_not():
     ("line", "why"),
     [
         ("{", "line 2 is no JSON"),
-        ("[]", "line 2 is no JSON object"),
-        (json.dumps(ONE._asdict() | {"is_positive": 0}), "line 2 has 0 as 'is_positive', which must be a JSON boolean"),
-        (json.dumps({k: v for k, v in ONE._asdict().items() if k != "kind"}), "line 2 has None as 'kind'"),
-        (json.dumps(TWO._asdict()), "the id '1/positive_swap' comes more than once"),
+        ("[]", "row 1 is .* expected an object"),
+        (json.dumps(ONE._asdict() | {"is_positive": 0}), "row 1 has 0 in 'is_positive'; expected a bool"),
+        (json.dumps({k: v for k, v in ONE._asdict().items() if k != "kind"}), "row 1 has None in 'kind'"),
+        (json.dumps(TWO._asdict()), "id comes more than once in 1/positive_swap"),
     ],
 )
 def test_a_line_that_is_no_candidate_is_named(tmp_path, line, why):
@@ -116,25 +116,25 @@ def test_a_folder_of_images_is_read_with_its_metadata_and_images_are_copied_when
 
 def test_columns_are_guessed_mapped_and_missed_by_name(tmp_path):
     path = tmp_path / "c.jsonl"
-    path.write_text('{"title": "a cat", "key": 7, "url": "https://x.org/1.jpg"}\n')
-    with pytest.raises(DataError, match=r"title, key, url.*--column caption=title"):
+    path.write_text('{"name": "a cat", "key": 7, "url": "https://x.org/1.jpg"}\n')
+    with pytest.raises(DataError, match=r"name, key, url.*--column caption=name"):
         read_captions(path)
-    columns = {"caption": "title", "id": "key", "image": "url"}
+    columns = {"caption": "name", "id": "key", "image": "url"}
     assert read_captions(path, columns=columns) == [Captioned("7", "https://x.org/1.jpg", "a cat")]
-    with pytest.raises(DataError, match="no column 'name'; it has title"):
-        read_captions(path, columns={"caption": "name"})
+    with pytest.raises(DataError, match="no column 'label'; it has name"):
+        read_captions(path, columns={"caption": "label"})
     with pytest.raises(UnknownNameError, match="'text'; known: caption, image, id"):
-        read_captions(path, columns={"text": "title"})
+        read_captions(path, columns={"text": "name"})
 
 
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ('{"caption": ""}', "row 0 has '' where a caption belongs"),
-        ('{"caption": 3}', "row 0 has 3 where"),
-        ('{"caption": "a", "id": 1}\n{"caption": "b", "id": 1}', "the id '1' comes more than once"),
-        ("[1]", "row 0 is no object"),
-        ("", "no rows came"),
+        ('{"caption": ""}', "row 0 has '' in 'caption', where a caption belongs"),
+        ('{"caption": 3}', "row 0 has 3 in"),
+        ('{"caption": "a", "id": 1}\n{"caption": "b", "id": 1}', "id comes more than once in 1 "),
+        ("[1]", "row 0 is .*; expected an object"),
+        ("", "has no row"),
         ("{", "cannot be read"),
     ],
 )
@@ -145,12 +145,13 @@ def test_rows_without_a_caption_are_named(tmp_path, content, why):
 
 
 def test_several_captions_of_a_row_count_by_themselves_and_what_is_nowhere_is_told(tmp_path):
+    (tmp_path / "empty").mkdir()
     (tmp_path / "c.json").write_text('{"7": {"captions": ["a", "b"], "image": "x.png"}}')
     assert [(each.id, each.caption) for each in read_captions(tmp_path / "c.json")] == [("7#0", "a"), ("7#1", "b")]
     with pytest.raises(DataError, match="there is no benchmark, file or folder"):
         read_captions(tmp_path / "nothing")
     with pytest.raises(DataError, match=r"has no metadata\.csv"):
-        read_captions(tmp_path)
+        read_captions(tmp_path / "empty")
     (tmp_path / "c.txt").write_text("a")
     with pytest.raises(DataError, match=r"ends in '\.txt'"):
         read_captions(tmp_path / "c.txt")

@@ -83,9 +83,9 @@ def test_columns_are_mapped_by_hand_where_their_names_say_nothing(tmp_path):
     ("rows", "columns", "message"),
     [
         (
-            [{"text": "a", "other": "b"}],
+            [{"sense": "a", "other": "b"}],
             {},
-            "columns text, other, and none is known to be the positive or the negative",
+            "columns sense, other, and none is known to be the positive or the negative",
         ),
         ([{"caption": "a", "negative": "b"}], {"positive": "title"}, "no column 'title'; it has caption, negative"),
         ([{"caption": "a", "negative": None}], {}, "row 0 has None in 'negative'"),
@@ -93,12 +93,12 @@ def test_columns_are_mapped_by_hand_where_their_names_say_nothing(tmp_path):
         ([{"caption": "a", "negative": float("nan")}], {}, "row 0 has nan in 'negative'"),
         ([{"caption": "a", "negative": []}], {}, r"row 0 has \[\] in 'negative'"),
         ([{"caption": ["a", "b"], "negative": "c"}], {}, "row 0 has several captions"),
-        ([{"caption": " ", "negative": "b"}], {}, "the positive caption is empty in x/0"),
+        ([{"caption": " ", "negative": "b"}], {}, "row 0 has ' ' in 'caption'"),
         ([{"id": 1, "caption": "a", "negative": "b"}] * 2, {}, "the id comes more than once in 1"),
         ([{"id": 1, "caption": "a", "negative": "b"}, {"caption": "a", "negative": "b"}], {}, "row 1 has no 'id'"),
         ([{"id": None, "caption": "a", "negative": "b"}], {}, "row 0 has no 'id'"),
         ([{"caption": "a \ud83d", "negative": "b"}], {}, r"'x/0' has '\\ud83d', which is half a character"),
-        (["a", "b"], {}, "row 0 is no object"),
+        (["a", "b"], {}, "row 0 is 'a'; expected an object"),
         ([], {}, "has no row"),
         (7, {}, "holds a int at the top"),
     ],
@@ -124,8 +124,9 @@ def test_damaged_and_unknown_files_are_errors(tmp_path):
         read_pairs(tmp_path / "x.xml")
     with pytest.raises(DataError, match="no benchmark, file or folder"):
         read_pairs(tmp_path / "nothing")
-    with pytest.raises(DataError, match=r"write hf://datasets/OWNER/NAME"):
+    with pytest.raises(DataError, match=r"expected hf://datasets/OWNER/NAME"):
         read_pairs("hf://owner/name")
+    (tmp_path / "x.json").write_text(json.dumps(ROWS))
     with pytest.raises(UnknownNameError, match="positive"):
         read_pairs(tmp_path / "x.json", columns={"caption": "a"})
 
