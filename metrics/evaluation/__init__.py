@@ -1,5 +1,6 @@
 """Evaluation: from predictions to results, reports and comparisons. It needs nothing but the predictions."""
 
+from ..common.formatting import distinct_labels, interval, p_value, percent, points, words
 from ._compare import compare
 from ._comparison import Comparison, Difference
 from ._compute import (
@@ -16,7 +17,6 @@ from ._compute import (
 from ._diagnose import diagnose
 from ._diagnosis import Diagnosis
 from ._files import PredictionFiles
-from ._format import distinct_labels, interval, p_value, percent, points, words
 from ._reports import Captions, Report, report, write_report
 from ._tables import Line, lines, tie_sentence, title, to_markdown
 

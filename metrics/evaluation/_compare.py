@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..common.errors import PredictionsError
+from ..common.formatting import distinct_labels
 from ..modules.discovery import get_spec
 from ..records.predictions import Predictions, file_hash, prediction_files, read_predictions
 from ..records.schema import DetectionRow, Row
@@ -28,7 +29,6 @@ from ._compute import (
     examples_of,
     tie_policy,
 )
-from ._format import distinct_labels
 from ._seeds import data_variant
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..common import documents
+from ..common.formatting import interval, p_value, percent, points, words
 from ..common.storage import write_text
 from ..contract.spec import Examples
 from ..records.results import code_version
 from ..records.schema import Row
 from ..statistics.paired import holm
-from . import _render
-from ._format import interval, p_value, percent, points, words
 
 if TYPE_CHECKING:
     import pandas
@@ -115,7 +115,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """The verdict and the tables, as a notebook shows them."""
-        return f"<p><strong>{escape(self.verdict)}</strong></p>{_render.to_html(self._tables())}"
+        return f"<p><strong>{escape(self.verdict)}</strong></p>{documents.to_html(self._tables())}"
 
     def to_pandas(self) -> pandas.DataFrame:
         """Every number of the tables, a row for each difference and category; fractions, NaN where not known."""
@@ -173,7 +173,7 @@ class Comparison:
         console.print(f"[bold]{as_it_is(self.verdict)}[/]")
         for sentence in self.verdicts if len(self.verdicts) > 1 else ():
             console.print(f"- {as_it_is(sentence)}")
-        _render.print_tables(self._tables())
+        documents.print_tables(self._tables())
 
     def to_json(self) -> str:
         """The comparison as JSON: `schema`, `version`, `code`, `verdict`, and the fields of `Comparison`."""
@@ -193,7 +193,7 @@ class Comparison:
     def to_markdown(self) -> str:
         """The verdicts, and a table for each score, as Markdown."""
         verdicts = "".join(f"- {verdict}\n" for verdict in self.verdicts if len(self.verdicts) > 1)
-        return f"**{self.verdict}**\n\n{verdicts}\n{_render.to_markdown(self._tables())}"
+        return f"**{self.verdict}**\n\n{verdicts}\n{documents.to_markdown(self._tables())}"
 
     def write(self, out: str | Path) -> list[Path]:
         """Write ``comparison.json`` and ``comparison.md`` to a folder, each whole or not at all; the files' paths."""
@@ -202,7 +202,7 @@ class Comparison:
             write_text(file, text)
         return files
 
-    def _tables(self) -> list[_render.Table]:
+    def _tables(self) -> list[documents.Table]:
         return [_table(each, self.options) for each in self.differences]
 
     def _tested(self) -> list[tuple[Difference, float]]:
@@ -261,22 +261,22 @@ def _lines(difference: Difference) -> list[tuple[str, dict[str, Any]]]:
     return [*parts, *averages]
 
 
-def _table(difference: Difference, options: dict[str, Any]) -> _render.Table:
+def _table(difference: Difference, options: dict[str, Any]) -> documents.Table:
     """The table of a difference; a terminal shows the columns that the verdict rests on."""
     lines = _lines(difference)
     cells = [_cells(part) for _, part in lines]
     rows = [
-        _render.TableRow(name, tuple(each.values()), name in _AVERAGES)
+        documents.TableRow(name, tuple(each.values()), name in _AVERAGES)
         for (name, _), each in zip(lines, cells, strict=True)
     ]
-    columns = tuple(_render.Column(name, ("interval",) if cell.details else ()) for name, cell in cells[0].items())
-    table = _render.Table(_title(difference), columns, tuple(rows), _footnote(difference, options))
-    both = [_render.Cell("/".join(filter(None, (each["wins"].value, each["losses"].value)))) for each in cells]
+    columns = tuple(documents.Column(name, ("interval",) if cell.details else ()) for name, cell in cells[0].items())
+    table = documents.Table(_title(difference), columns, tuple(rows), _footnote(difference, options))
+    both = [documents.Cell("/".join(filter(None, (each["wins"].value, each["losses"].value)))) for each in cells]
     compact = replace(
         table,
         columns=(
             *(replace(each, header=each.header.removesuffix(", %")) for each in columns if each.header in _COMPACT),
-            _render.Column("wins/ losses"),
+            documents.Column("wins/ losses"),
         ),
         rows=tuple(
             replace(row, cells=(*(each[name] for name in _COMPACT), last))
@@ -286,7 +286,7 @@ def _table(difference: Difference, options: dict[str, Any]) -> _render.Table:
     return replace(table, compact=compact)
 
 
-def _cells(part: dict[str, Any]) -> dict[str, _render.Cell]:
+def _cells(part: dict[str, Any]) -> dict[str, documents.Cell]:
     """The cells of a line by their column, but for its name."""
     least = part["smallest_detectable_difference"]
     texts = {
@@ -304,7 +304,7 @@ def _cells(part: dict[str, Any]) -> dict[str, _render.Cell]:
         "n": f"{part['n']:,}",
     }
     bounds = interval(part["difference_interval"], signed=True)
-    return {name: _render.Cell(text, (bounds,) if name == "difference" else ()) for name, text in texts.items()}
+    return {name: documents.Cell(text, (bounds,) if name == "difference" else ()) for name, text in texts.items()}
 
 
 def _title(difference: Difference) -> str:

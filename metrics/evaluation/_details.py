@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..common.documents import INTERVAL, Cell, Column, Table, TableRow
+from ..common.formatting import interval, percent, words
 from ..records.results import Result
-from ._format import interval, percent, words
-from ._render import INTERVAL, Cell, Column, Table, TableRow, transposed
 
 _ALL = "all"
 _CATEGORIES = "per_category"
@@ -73,9 +73,15 @@ def _label_table(result: Result, name: str) -> Table:
 
 
 def _with_compact(table: Table) -> Table:
+    """The table with a row for each column in a terminal, without the categories where there are many."""
     *categories, whole = table.rows
-    shown = categories if len(categories) <= MOST_CATEGORIES else []
-    return replace(table, compact=transposed(table, [whole, *shown]))
+    shown = [whole, *(categories if len(categories) <= MOST_CATEGORIES else [])]
+    columns = (Column(whole.name, (INTERVAL,)), *(Column(row.name.replace("_", " ")) for row in shown[1:]))
+    rows = tuple(
+        TableRow(column.header, (whole.cells[index], *(Cell(row.cells[index].value) for row in shown[1:])))
+        for index, column in enumerate(table.columns)
+    )
+    return replace(table, compact=replace(table, columns=columns, rows=rows))
 
 
 def _number_cell(value: float | None, bounds: Sequence[float] | None, as_percent: bool) -> Cell:

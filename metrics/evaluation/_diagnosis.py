@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..common.documents import INTERVAL, Cell, Column, Table, TableRow
+from ..common.figures import colours
+from ..common.formatting import interval, points, words
 from ._details import interval_cell, percent_cell
-from ._format import interval, points, words
-from ._plots import colours
-from ._render import INTERVAL, Cell, Column, Table, TableRow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import colorsys
-import io
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..common.figures import colours
+from ..common.formatting import words
 from ..records.results import Result
 from ._details import MOST_CATEGORIES, is_share, label_tables
-from ._format import words
 from ._tables import Line, lines, model_labels, variants, whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which people with colour blindness can tell apart; black is for levels.
-_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442")
-_GOLDEN = 0.618034
 # Names stand upright where there are more.
 _MOST_LEVEL_NAMES = 12
 _WIDEST = 40.0
@@ -85,18 +81,6 @@ def panels(results: Sequence[Result]) -> list[Panel]:
     return found
 
 
-def colours(models: Sequence[str]) -> dict[str, str]:
-    """A colour for each model, in the order of their first appearance."""
-    found = {}
-    for number, model in enumerate(dict.fromkeys(models)):
-        if number < len(_COLOURS):
-            found[model] = _COLOURS[number]
-        else:
-            red, green, blue = colorsys.hls_to_rgb(number * _GOLDEN % 1, 0.45, 0.7)
-            found[model] = f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
-    return found
-
-
 def plot(results: Sequence[Result]) -> Figure:
     """The profile as a figure of matplotlib: a panel for each metric, a colour for each model."""
     from matplotlib.figure import Figure
@@ -120,18 +104,6 @@ def plot(results: Sequence[Result]) -> Figure:
     handles += [Line2D([], [], color="black", linewidth=1, ls=_dash(name), label=name) for name in levels]
     figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 6), frameon=False)
     return figure
-
-
-def plot_png(results: Sequence[Result]) -> bytes:
-    """The profile as a PNG."""
-    return as_png(plot(results))
-
-
-def as_png(figure: Figure) -> bytes:
-    """A figure as a PNG."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    return buffer.getvalue()
 
 
 def plot_html(results: Sequence[Result]) -> bytes:

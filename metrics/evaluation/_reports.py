@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from ..common.documents import Table, print_tables, to_html, to_latex, to_markdown
+from ..common.figures import as_png
 from ..common.storage import write_atomically, write_text
 from ..records.predictions import Predictions, file_hash, read_predictions
 from ..records.results import Result, code_version, write_results
@@ -19,8 +21,7 @@ from . import _tables
 from ._compute import Declared, compute, declared_metrics, examples_of, scored_rows
 from ._diagnose import DETECTION, diagnose
 from ._diagnosis import Diagnosis, plot_curves
-from ._plots import as_png, plot, plot_html
-from ._render import Table, print_tables, to_html, to_latex, to_markdown
+from ._plots import plot, plot_html
 from ._seeds import SeedSummary, over_seeds
 
 if TYPE_CHECKING:

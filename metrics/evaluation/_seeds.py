@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..common.documents import INTERVAL, Cell, Column, Table, TableRow
+from ..common.formatting import percent, words
 from ..contract.aggregate import RESAMPLES, aggregate
 from ..contract.spec import Examples
 from ..records.results import Result
@@ -17,8 +19,6 @@ from ..records.schema import Row
 from ..statistics.differences import MOST_WEIGHTED_DRAWS, pooled
 from ._compute import cluster_numbers, examples_of
 from ._details import interval_cell
-from ._format import percent, words
-from ._render import INTERVAL, Cell, Column, Table, TableRow
 from ._tables import Line, lines, variants
 
 # What seeds differ in, among the options with which a benchmark's data were built.

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..common import documents
+from ..common.documents import INTERVAL, Cell, Column, Table, TableRow
+from ..common.formatting import MISSING, distinct_labels, interval, percent, words
 from ..records.results import Result
-from . import _render
 from ._details import interval_cell, part_tables, percent_cell
-from ._format import MISSING, distinct_labels, interval, percent, words
-from ._render import INTERVAL, Cell, Column, Table, TableRow
 
 _ALL, _MICRO, _MACRO = "all", "micro average", "macro average"
 BLIND = "blind"
@@ -188,7 +188,7 @@ def score_table(heading: str, every: Sequence[Line], note: str = "") -> Table:
 
 def to_markdown(results: Sequence[Result]) -> str:
     """The tables of some results as Markdown."""
-    return _render.to_markdown(tables_of(results))
+    return documents.to_markdown(tables_of(results))
 
 
 def _cell(score: Score, with_blind: bool) -> Cell:
