@@ -13,9 +13,9 @@ from typing import Any
 from ....metrics.common.errors import DataError, StorageError
 from ....metrics.statistics.bootstrap import check_share
 from ..data.pairs import Pair, read_pairs
-from .audit import audit, failures, write_audit
+from .audit import audit, failures
 from .probes import PROBES
-from .report import print_audit, write_card
+from .report import print_audit, write_audit, write_card
 
 
 def read_with_notes(dataset: str, out: Path, **reading: Any) -> list[Pair]:

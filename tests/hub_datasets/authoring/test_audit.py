@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 
 from vl_assay import hub_datasets
 from vl_assay.hub_datasets import benchmark_names
-from vl_assay.hub_datasets.authoring.audit.audit import RULES, audit, failures, write_audit
+from vl_assay.hub_datasets.authoring.audit.audit import RULES, audit, failures
 from vl_assay.hub_datasets.authoring.audit.probes import FOLDS, PROBES
-from vl_assay.hub_datasets.authoring.audit.report import to_markdown, to_summary, write_card
-from vl_assay.hub_datasets.authoring.audit.sides import MEANINGS, find_degenerate
+from vl_assay.hub_datasets.authoring.audit.report import to_markdown, to_summary, write_audit, write_card
+from vl_assay.hub_datasets.authoring.audit.degenerate import MEANINGS, find_degenerate
 from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs, write_pairs
 from vl_assay.hub_datasets.core.audits import read_audit, read_summary
 from vl_assay.metrics.common.command_line import build_app
@@ -254,7 +254,7 @@ def test_the_card_gets_a_section_and_is_not_changed_by_a_second_run(leaking, tmp
 def test_a_card_with_half_a_section_is_refused_and_left_alone(text, leaking, tmp_path):
     card = tmp_path / "README.md"
     card.write_text(text)
-    with pytest.raises(DataError, match="mend or remove them"):
+    with pytest.raises(DataError, match="correct or remove them"):
         write_card(card, leaking.record)
     assert card.read_text() == text
     assert not (tmp_path / "audit.json").exists()
