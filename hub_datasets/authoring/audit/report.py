@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -240,8 +241,7 @@ def _feature_lines(record: Record, *, shown: int = _SHOWN, examples: bool = True
 
 
 def _figure(scores: Mapping[str, NDArray[np.float64]]) -> str:
-    titles = [title for name in scores for title in (f"{name}: scores", f"{name}: gaps")]
-    titles = [title.replace("&", "&amp;").replace("<", "&lt;") for title in titles]
+    titles = [title for name in map(escape, scores) for title in (f"{name}: scores", f"{name}: gaps")]
     figure = plotly_grid(len(scores), 2, subplot_titles=titles, vertical_spacing=0.25 / len(scores))
     for row, values in enumerate(scores.values(), start=1):
         gaps = values[:, 0] - values[:, 1]

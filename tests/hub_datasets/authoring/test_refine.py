@@ -14,18 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs
-from vl_assay.hub_datasets.authoring.refine import cells as _refine_cells
+from vl_assay.hub_datasets.authoring.refine import cells as cells_module
+from vl_assay.hub_datasets.authoring.refine.cells import CELLS, SCALES, balance, find_cells, scale_gaps
 from vl_assay.hub_datasets.authoring.refine.ngrams import BLIND_SCORERS
-from vl_assay.hub_datasets.authoring.refine.refine import (
-    CELLS,
-    SCALES,
-    BlindScores,
-    balance,
-    blind_scorers,
-    find_cells,
-    refine,
-    scale_gaps,
-)
+from vl_assay.hub_datasets.authoring.refine.refine import BlindScores, blind_scorers, refine
 from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
 
 # Edges of all grids below, the ends and the middle among them, and anything between.
@@ -75,7 +67,7 @@ def accuracy_of(gaps):
 
 
 def test_examples_in_docstrings_hold():
-    assert doctest.testmod(_refine_cells).failed == 0
+    assert doctest.testmod(cells_module).failed == 0
 
 
 @given(matrices(), GRIDS, st.sampled_from(CELLS))
