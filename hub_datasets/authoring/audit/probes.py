@@ -18,9 +18,9 @@ from .features import Features, Matrix, Rarity, character_counts, formatting, ta
 
 FOLDS = 5
 # The models of two folds share most of their training data. Nadeau and Bengio (Machine Learning 52, 2003) correct the
-# variance of a mean over K folds from 1 / K to 1 / K + 1 / (K - 1). Without that, 9 to 13 in 100 sets with random labels
-# (312 sets each of 300 shuffled pairs of SugarCrepe and of 200 generated ones) excluded 50 % at a level of 5 %; with it,
-# 1 to 4 did.
+# variance of a mean over K folds from 1 / K to 1 / K + 1 / (K - 1). Without that, 9 to 13 in 100 sets with random
+# labels (312 sets each of 300 shuffled pairs of SugarCrepe and of 200 generated ones) excluded 50 % at a level of 5 %;
+# with it, 1 to 4 did.
 WIDENING = math.sqrt(1 + FOLDS / (FOLDS - 1))
 
 _COUNTED: dict[str, Callable[[Sequence[str]], Features]] = {

@@ -85,7 +85,8 @@ def to_html(audit: Audit) -> str:
     parts: list[documents.Part] = [_WITHOUT_IMAGE.format(**record), _accuracy_table(record)]
     if "normalised" in record:
         parts += [_accuracy_table(record, "normalised", title="After normalisation of the captions")]
-    parts += [_feature_table(record), _degenerate_table(record, title="Pairs that cannot measure what they should")]
+    parts += [line.replace("**", "") for line in _feature_lines(record)]
+    parts.append(_degenerate_table(record, title="Pairs that cannot measure what they should"))
     text = (
         "Left: scores of true captions and of negatives. Right: gaps, the score of the true caption minus that of its "
         "negative; they are symmetric around 0 where captions give nothing away. Scores of probes are log-odds of "
@@ -207,18 +208,6 @@ def _degenerate_table(record: Record, title: str = "") -> documents.Table:
         ids = ", ".join(f"`{id}`" for id in found["examples"][:_SHOWN])
         rows.append([kind.replace("_", " "), f"{found['pairs']:,}", MEANINGS[kind], ids])
     return documents.simple_table(["finding", "pairs", "meaning", "such as"], rows, title=title)
-
-
-def _feature_table(record: Record) -> documents.Table:
-    head = ["probe", "feature", "speaks for", "weight", "pairs that differ", "right in", "example"]
-    rows = []
-    for name, scorer in record["scorers"].items():
-        for told in scorer.get("telling", ()):
-            side = "the true caption" if told["weight"] > 0 else "the negative"
-            examples = "\n".join(f"{_code(each['positive'])} / {_code(each['negative'])}" for each in told["examples"])
-            figures = (f"{told['weight']:+.2f}", f"{told['differs']:.1%}", f"{told['right']:.1%}")
-            rows.append([name.replace("_", " "), _code(told["feature"]), side, *figures, examples])
-    return documents.simple_table(head, rows, title="What gives captions away")
 
 
 def _feature_lines(record: Record, *, shown: int = _SHOWN, examples: bool = True) -> list[str]:

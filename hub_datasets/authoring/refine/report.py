@@ -155,7 +155,8 @@ def _figure(gaps: Mapping[str, Gaps]) -> str:
         edges = np.linspace(-reach, reach, _BINS + 1)
         for place, values in enumerate(column, start=1):
             style = {"color": _BAR_COLOURS, "line": {"width": 0}}
-            bars = histogram(values, edges, shares=True, marker=style, hovertemplate="%{x:.3g}: %{y:.2%}<extra></extra>")
+            hover = "%{x:.3g}: %{y:.2%}<extra></extra>"
+            bars = histogram(values, edges, shares=True, marker=style, hovertemplate=hover)
             line = {"color": _MIRROR, "width": 1.5, "shape": "hvh"}
             mirror = go.Scatter(x=bars.x, y=bars.y[::-1], mode="lines", line=line, hoverinfo="skip")
             figure.add_traces([bars, mirror], rows=row, cols=place)

@@ -223,7 +223,7 @@ def test_wrong_arguments_are_named():
         swaps_of("a dog", "verb")
     with pytest.raises(UnknownNameError, match="unknown kind of negation 'x'; known: caption, object, relation"):
         crepe_negations(["a dog"], kinds=["x"])
-    with pytest.raises(ScoresError, match="most is 0; pass how many negatives a caption may have, at least 1"):
+    with pytest.raises(ScoresError, match="most is 0; expected at least 1"):
         negclip(["a dog"], most=0)
     with pytest.raises(ScoresError, match="most is 0"):
         crepe_replacements(["a dog"], VOCABULARY, most=0)
