@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import hashlib
 import itertools
 import json
@@ -378,9 +377,3 @@ def test_images_that_cannot_be_shuffled_are_named():
         shuffle_image(Image.new("L", (3, 2)), "shuffle_rows_4", "x.png")
     with pytest.raises(UnknownNameError, match="unknown image shuffle 'rows'; known: shuffle_rows_4, "):
         shuffle_image(Image.new("L", (9, 9)), "rows", "x.png")
-
-
-def test_docstring_examples():
-    results = doctest.testmod(perturb)
-    assert results.attempted
-    assert not results.failed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from collections import Counter
 from fractions import Fraction
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs
-from vl_assay.hub_datasets.authoring.refine import cells as cells_module
 from vl_assay.hub_datasets.authoring.refine.cells import CELLS, SCALES, balance, find_cells, scale_gaps
 from vl_assay.hub_datasets.authoring.refine.ngrams import BLIND_SCORERS
 from vl_assay.hub_datasets.authoring.refine.refine import BlindScores, blind_scorers, refine
@@ -64,10 +62,6 @@ def make_scorers(n, columns=2, tie_share=0.1, seed=0):
 
 def accuracy_of(gaps):
     return float((np.sign(gaps) / 2 + 0.5).mean())
-
-
-def test_examples_in_docstrings_hold():
-    assert doctest.testmod(cells_module).failed == 0
 
 
 @given(matrices(), GRIDS, st.sampled_from(CELLS))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
 import pytest
 import sources_retrieval
+from audit_support import negclip_rows
 from builder_support import Small
 from PIL import Image
 
@@ -134,8 +134,7 @@ def test_the_cards_document_the_options(name, options):
 
 
 def test_the_card_counts_the_captions_that_the_authors_way_leaves_among_their_negatives(shared_data):
-    with (shared_data / "data" / "aro" / "valid_neg_clip.tsv").open(encoding="utf-8", newline="") as file:
-        captions = [row["title"] for row in csv.DictReader(file, delimiter="\t")]
+    captions = [row["title"] for row in negclip_rows(shared_data)]
     made = perturb(captions, SHUFFLES, tagger="plain", units="tokens", allow_identity=True)
     same = sum(caption in own for caption, *own in zip(made.captions, *made.perturbed.values(), strict=True))
     assert f"tagger) {same} then have themselves among their negatives" in " ".join(get_card("aro").split())
