@@ -123,16 +123,6 @@ def test_unknown_units_and_switches_that_are_neither_true_nor_false_are_refused(
         small.error(ValueError, "black_edges is 1; pass True or False", black_edges=1)
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [("aro", ("units", "allow_identity")), ("retrieval", ("units", "allow_identity", "black_edges"))],
-)
-def test_the_cards_document_the_options(name, options):
-    card = get_card(name)
-    assert all(f"| `{option}` | " in card for option in options)
-    assert " ".join(f"-o {option}={'tokens' if option == 'units' else 'true'}" for option in options) in card
-
-
 def test_the_card_counts_the_captions_that_the_authors_way_leaves_among_their_negatives(shared_data):
     captions = [row["title"] for row in negclip_rows(shared_data)]
     made = perturb(captions, SHUFFLES, tagger="plain", units="tokens", allow_identity=True)
