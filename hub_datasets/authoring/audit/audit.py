@@ -56,7 +56,7 @@ class Audit:
     Attributes:
         record: all figures, as JSON takes them; its layout is in `audit`.
         pairs: the pairs audited.
-        scores: for each scorer in the record float64 of shape (n, 2), of the true caption and of the negative.
+        scores: for each scorer in the record float64 of shape (n, 2), of the positive caption and of the negative.
     """
 
     record: dict[str, Any]

@@ -52,7 +52,7 @@ class Telling(NamedTuple):
     Attributes:
         feature: its name.
         weight: mean over the folds, in log-odds that a caption is the true one, per occurrence, or for a measure per
-            root mean square of its differences. Above 0 it speaks for the true caption.
+            root mean square of its differences. Above 0 it speaks for the positive caption.
         differs: share of the pairs whose captions differ in it.
         right: share of these in which its direction is right.
         examples: ids of pairs, the strongest first.
@@ -69,8 +69,8 @@ class Probed(NamedTuple):
     """A probe's predictions for held-out pairs.
 
     Attributes:
-        scores: float64 array of shape (n, 2), of the true caption and of the negative, in log-odds; only differences
-            within a pair have a meaning.
+        scores: float64 array of shape (n, 2), of the positive caption and of the negative, in log-odds; only their
+            difference has a meaning.
         telling: the features that contribute most, the strongest first.
     """
 
@@ -81,7 +81,7 @@ class Probed(NamedTuple):
 def group_pairs(pairs: Sequence[Pair]) -> Groups:
     """Group the pairs that share an image, or a caption on either side, directly or through others.
 
-    Captions are compared after `normalise`. A pair whose image is not known is grouped by its true caption. Where
+    Captions are compared after `normalise`. A pair whose image is not known is grouped by its positive caption. Where
     captions recur so often, as those from templates do, that a group would be larger than a fold, pairs are grouped by
     image alone.
 
@@ -126,7 +126,7 @@ def widened(accuracy: float, interval: Sequence[float]) -> list[float]:
 
 
 def held_out_gaps(pairs: Sequence[Pair], probe: str, seed: int = 0) -> NDArray[np.float64]:
-    """A probe's score of the true caption minus that of the negative, for held-out pairs.
+    """A probe's score of the positive caption minus that of the negative, for held-out pairs.
 
     Args:
         pairs: n pairs, of at least five groups (see `group_pairs`).
@@ -168,7 +168,7 @@ def run_probes(
 
 
 class _Sides(NamedTuple):
-    """Features of the true captions and of the negatives, pair by pair."""
+    """Features of the positive captions and of the negatives, pair by pair."""
 
     names: list[str]
     positive: Matrix

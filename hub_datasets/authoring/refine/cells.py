@@ -36,8 +36,8 @@ def balance(
     that each column has as many gaps above 0 as below. Rows whose gaps are all exactly 0 are kept.
 
     Args:
-        gaps: array-like of shape (n, m), m >= 1, in [-1, 1]: of each scorer the score of the true caption minus that of
-            the negative.
+        gaps: array-like of shape (n, m), m >= 1, in [-1, 1]: for each scorer the score of the positive caption minus
+            that of the negative.
         ids: a distinct text per row, which with the seed alone decides the draw, so that neither the order of rows nor
             other cells matter. None numbers the rows.
         groups: a label per row, such as its category; each group is balanced by itself. None is one group.

@@ -1,4 +1,4 @@
-"""Blind scorers that need no weights: n-gram language models, trained on the true captions of the other images."""
+"""Blind scorers that need no weights: n-gram language models, trained on the positive captions of the other images."""
 
 from __future__ import annotations
 
@@ -141,10 +141,10 @@ def train(captions: Sequence[str], *, unit: str = "word", order: int = 3) -> NGr
 
 
 def blind_scores(pairs: Sequence[Pair], name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Score both captions of pairs by a language model of the true captions of other images.
+    """Score both captions of pairs by a language model of the positive captions of other images.
 
     The pairs are split into five parts (fewer, where there are fewer images), and each part is scored by a model of the
-    distinct true captions of the other parts. The pairs of one group (see `probes.group_pairs`) are in one part, so
+    distinct positive captions of the other parts. The pairs of one group (see `probes.group_pairs`) are in one part, so
     that no caption is scored by a model that was trained on it.
 
     Args:
@@ -153,7 +153,7 @@ def blind_scores(pairs: Sequence[Pair], name: str) -> tuple[NDArray[np.float64],
             5-grams of characters.
 
     Returns:
-        The scores of the true captions and those of the negatives, float64 arrays of shape (n,), in nats per unit,
+        The scores of the positive captions and those of the negatives, float64 arrays of shape (n,), in nats per unit,
         below 0; see `NGramModel.score`. They do not depend on the order of the pairs.
 
     Raises:

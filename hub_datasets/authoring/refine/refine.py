@@ -1,7 +1,7 @@
 """Adversarial refinement: the largest subset of pairs found in which blind scorers are right as often as wrong.
 
 On the 17,478 candidates of SugarCrepe before its own refinement, read as the folder of their files (counts by category
-are in ``test_refine.py``), the two language models of `ngrams` prefer the true caption in 66.8 % (words) and
+are in ``test_refine.py``), the two language models of `ngrams` prefer the positive caption in 66.8 % (words) and
 61.7 % (characters), and in 50.0 % of the 10,297 pairs that are kept with the default options. Ids decide which pairs
 each model is trained on: those of the benchmark ``sugarcrepe/unrefined`` give 66.4 %, 61.7 % and 10,349.
 
@@ -48,7 +48,7 @@ class BlindScores(NamedTuple):
 
     Attributes:
         name: its name in the report.
-        positive: scores of the true captions, array-like of shape (n,); higher is more plausible.
+        positive: scores of the positive captions, array-like of shape (n,); higher is more plausible.
         negative: scores of the hard negatives.
         scale: how its gaps are brought into [-1, 1]; see `scale_gaps`.
     """
@@ -60,7 +60,7 @@ class BlindScores(NamedTuple):
 
 
 class Gaps(NamedTuple):
-    """A scorer's gaps, before scaling: score of the true caption minus that of the negative.
+    """A scorer's gaps, before scaling: score of the positive caption minus that of the negative.
 
     Attributes:
         before: of all n pairs.

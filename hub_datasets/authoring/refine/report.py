@@ -54,7 +54,7 @@ def to_html(refinement: Refinement, dataset: str) -> str:
         DataError: plotly is not installed.
     """
     text = (
-        "A gap is the score of the true caption minus that of the negative, before scaling: on the right of 0 the "
+        "A gap is the score of the positive caption minus that of the negative, before scaling: on the right of 0 the "
         "scorer is right. The grey line is the mirror image; where it follows the bars, the size of a gap tells "
         "nothing either. Gaps beyond the 99th percentile count in the outermost bars. Probes are trained again on the "
         "pairs kept."
@@ -79,15 +79,15 @@ def _tables(record: Mapping[str, Any]) -> list[documents.Table]:
     tables = [_table("Pairs", text, *_kept(record))]
     if record["scorers"]:
         text = (
-            "How often each scorer prefers the true caption, in percent, with its "
+            "How often each scorer prefers the positive caption, in percent, with its "
             f"{100 * settings['confidence']:g} % interval over images; a tie counts half. It is 50 after refinement by "
             f"construction, which says nothing of other scorers. Scorers, and how their gaps were scaled: {scales}."
         )
         tables.append(_table("Blind accuracy", text, *_accuracies(record)))
     if "learned" in record:
         text = (
-            "How often probes that are trained on the captions of other images prefer the true caption, in percent, "
-            "with the interval. Those that refine decide which pairs are removed, by the ranks of their gaps in "
+            "How often probes that are trained on other images prefer the positive caption, in percent, with the "
+            "interval. Those that refine decide which pairs are removed, by the ranks of their gaps in "
             f"{record['learned']['grid']} cells; those that watch do not. Rounds ended because "
             f"{record['learned']['ended']}."
         )
