@@ -15,8 +15,8 @@ from collections.abc import Callable
 import numpy as np
 
 from vl_assay.hub_datasets.authoring.data.pairs import Pair
+from vl_assay.hub_datasets.authoring.refine.cells import CELLS, balance
 from vl_assay.hub_datasets.authoring.refine.ngrams import BLIND_SCORERS, blind_scores
-from vl_assay.hub_datasets.authoring.refine.refine import CELLS, balance
 
 PAIRS, GOAL, TIME_RATIO = 1_000_000, 10.0, 3.0
 CAPTIONS = 35_000

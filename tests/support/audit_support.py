@@ -1,10 +1,18 @@
-"""Pairs without a leak, and with a planted one of each kind."""
+"""Pairs without a leak and with a planted one of each kind, tables, blind predictions, and released captions."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from vl_assay.hub_datasets.authoring.data.pairs import Pair
+from vl_assay.metrics.records.predictions import Predictions, write_predictions
+from vl_assay.metrics.records.schema import MatchingRow
 
 NOUNS = ["dog", "cat", "man", "horse", "tree", "car", "boat", "bench", "child", "bird", "table", "lamp"]
 COLOURS = ["red", "blue", "green", "white", "black", "brown", "yellow", "grey"]
@@ -76,3 +84,45 @@ def leaking_pairs(kind, n, share, seed):
     rng = np.random.default_rng(seed + 1)
     plant, _ = LEAKS[kind]
     return [plant(rng, pair) if row % 10 < 10 * share else pair for row, pair in enumerate(clean_pairs(n, seed))]
+
+
+def write_table(path, rows):
+    """Write rows in the format of the file's ending."""
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif path.suffix in (".csv", ".tsv"):
+        buffer = io.StringIO()
+        writer = csv.DictWriter(buffer, list(rows[0]), delimiter="\t" if path.suffix == ".tsv" else ",")
+        writer.writeheader()
+        writer.writerows(rows)
+        path.write_bytes(buffer.getvalue().encode())
+    elif path.suffix == ".jsonl":
+        path.write_text("\n".join(map(json.dumps, rows)) + "\n\n")
+    else:
+        path.write_text(json.dumps(rows if path.name == "list.json" else dict(enumerate(rows))))
+    return path
+
+
+def write_blind_predictions(path, pairs, name="vera:vera", family="vera", task="itm"):
+    """A predictions file of random scores, as of a blind model on SugarCrepe."""
+    rng = np.random.default_rng(0)
+    rows = [MatchingRow(p.id, p.category, p.category, ["1" * 32], [0], [rng.random(2).tolist()]) for p in pairs]
+    metadata = {
+        "model": {"name": name, "family": family, "sees_images": family == "clip"},
+        "benchmark": {"name": "sugarcrepe", "task": task, "rows": len(rows), "missing": []},
+        "run": {},
+    }
+    write_predictions(path, Predictions(rows, metadata))
+    return path
+
+
+def negclip_rows(shared_data):
+    """The rows of the captions and negatives that NegCLIP's authors released for validation."""
+    with (shared_data / "data" / "aro" / "valid_neg_clip.tsv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+def sugarcrepe_rows(shared_data):
+    """The rows of SugarCrepe as released."""
+    paths = sorted((shared_data / "data" / "sugarcrepe" / "data").glob("*.json"))
+    return [row for path in paths for row in json.loads(path.read_text(encoding="utf-8")).values()]

@@ -1,4 +1,4 @@
-"""The command ``vl-assay audit``: read, audit with a progress bar, print, write, and say what fails."""
+"""The command ``vl-assay audit``."""
 
 from __future__ import annotations
 
@@ -13,25 +13,23 @@ from typing import Any
 from ....metrics.common.errors import DataError, StorageError
 from ....metrics.statistics.bootstrap import check_share
 from ..data.pairs import Pair, read_pairs
-from .audit import audit, failures, write_audit
+from .audit import audit, failures
 from .probes import PROBES
-from .report import print_audit, write_card
+from .report import print_audit, write_audit, write_card
 
 
 def read_with_notes(dataset: str, out: Path, **reading: Any) -> list[Pair]:
-    """The pairs of `read_pairs`, whose warnings go to standard error in a line each.
+    """The pairs of `read_pairs`, whose warnings are printed to standard error.
 
     Raises:
-        DataError: what is written to the folder `out` would take the place of the dataset, or be read as a part of it.
+        DataError: results in the folder `out` would overwrite the dataset or be read as a part of it.
     """
     if Path(dataset).resolve() in [(out / name).resolve() for name in ("", "pairs.jsonl", "report.json", "audit.json")]:
-        raise DataError(
-            f"the results in {out} would take the place of {dataset}, or be a part of it; give another --out"
-        )
-    with warnings.catch_warnings(record=True) as said:
+        raise DataError(f"the results in {out} would overwrite {dataset} or be a part of it; give another --out")
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         pairs = read_pairs(dataset, **reading)
-    for warning in said:
+    for warning in caught:
         if warning.category is UserWarning:
             print(f"note: {warning.message}", file=sys.stderr)
     return pairs
@@ -51,7 +49,7 @@ def run_audit(
     confidence: float,
     seed: int,
 ) -> bool:
-    """Audit a dataset and report on it; whether it fails the limit. Arguments as in the command's help."""
+    """Audit a dataset and write the reports; returns whether it is above the limit."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -85,7 +83,7 @@ def run_audit(
 
 
 def _check_places(folder: Path, card: Path | None) -> None:
-    """Say before the work what could not be written after it."""
+    """Raise an error before the audit if its results could not be written."""
     there = next(each for each in (folder, *folder.parents) if each.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
         raise StorageError(

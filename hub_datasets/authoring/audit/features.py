@@ -1,4 +1,4 @@
-"""What the probes see of a caption: numbers with names, of its form, words, letters, parts of speech and rarity."""
+"""Features of captions for the probes: their form, words, characters, parts of speech, and rarity of words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..text.tagging import tag
 # A sparse matrix of scipy, whose own annotations do not say what indexing one gives.
 Matrix: TypeAlias = Any
 
-# Chinese and Japanese put no blanks between words: each of their characters counts as one.
+# Each character of Chinese and Japanese, which have no blanks between words, counts as a word.
 IDEOGRAPH = "[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 _WORD = re.compile(rf"{IDEOGRAPH}|(?:(?!{IDEOGRAPH})[\w'])+")
 # The ends of a caption, in n-grams.
@@ -30,7 +30,7 @@ class Features(NamedTuple):
     Attributes:
         names: of the m features.
         values: sparse matrix of shape (captions, m).
-        scaled: whether a model should see each in units of its own spread: true of measures, false of counts.
+        scaled: whether each is to be divided by its spread before training: true of measures, false of counts.
     """
 
     names: list[str]
@@ -39,11 +39,7 @@ class Features(NamedTuple):
 
 
 def words(caption: str) -> list[str]:
-    """The words of a caption in lower case; equal bags of them are what the audit calls the same bag of words.
-
-    Words are what blanks and signs set apart; of Chinese and Japanese, which have no blanks, each character is one.
-    Other scripts without blanks, such as Thai, are not cut.
-    """
+    """The words of a caption in lower case, split at blanks and punctuation; of Chinese and Japanese each character."""
     return _WORD.findall(caption.lower())
 
 
@@ -71,9 +67,9 @@ def tag_counts(captions: Sequence[str]) -> Features:
 class Rarity:
     """How common the words of captions are in the captions of other folds.
 
-    A caption is never counted towards its own frequencies: with fold k held out, the words of fold j are counted in
-    the folds other than j and k, and those of fold k in the folds other than k and the next; so what is learned from
-    and what is predicted stand against equally many captions, and neither against itself.
+    With fold k held out, the words of fold j are counted in the folds other than j and k, and those of fold k in the
+    folds other than k and the next, so that training and held-out captions are compared with equally many others, and
+    none with itself.
 
     Args:
         captions: the texts.
@@ -114,18 +110,11 @@ def _rarity(counts: Matrix, counted: NDArray[np.float64]) -> NDArray[np.float64]
 
 def _counted(captions: Iterable[Counter[str]]) -> Features:
     """A matrix of counts; names in the order in which they first appear."""
-    places: dict[str, int] = {}
-    columns: list[int] = []
-    values: list[int] = []
-    ends = [0]
-    for counts in captions:
-        columns += [places.setdefault(name, len(places)) for name in counts]
-        values += counts.values()
-        ends.append(len(columns))
-    shape = (len(ends) - 1, len(places))
-    matrix: Matrix = sparse.csr_matrix((np.array(values, np.float64), columns, ends), shape=shape)
-    matrix.sort_indices()
-    return Features(list(places), matrix, scaled=False)
+    from sklearn.feature_extraction import DictVectorizer
+
+    vectorizer = DictVectorizer(sort=False)
+    matrix = vectorizer.fit_transform(list(captions))
+    return Features(list(vectorizer.feature_names_), matrix, scaled=False)
 
 
 def _named_grams(tokens: list[str]) -> Counter[str]:
@@ -138,10 +127,6 @@ def _character_grams(caption: str) -> Counter[str]:
     return Counter(text[place : place + n] for n in (2, 3, 4) for place in range(len(text) - n + 1))
 
 
-def _signs(caption: str, which: str) -> int:
-    return sum(caption.count(sign) for sign in which)
-
-
 _FORMATS: dict[str, Callable[[str], Any]] = {
     "full stop at the end": lambda text: text.rstrip().endswith("."),
     "another sign at the end": lambda text: text.rstrip()[-1:] not in ("", ".") and not text.rstrip()[-1].isalnum(),
@@ -152,8 +137,8 @@ _FORMATS: dict[str, Callable[[str], Any]] = {
     "digits": lambda text: sum(letter.isdigit() for letter in text),
     "commas": lambda text: text.count(","),
     "hyphens": lambda text: text.count("-"),
-    "apostrophes": lambda text: _signs(text, "'’"),
-    "quotation marks": lambda text: _signs(text, '"“”'),
+    "apostrophes": lambda text: len(re.findall("['’]", text)),
+    "quotation marks": lambda text: len(re.findall('["“”]', text)),
     "signs beyond ASCII": lambda text: sum(not letter.isascii() for letter in text),
     "length in characters": lambda text: len(text.strip()),
     "length in words": lambda text: len(text.split()),

@@ -1,4 +1,4 @@
-"""Learned probes: how far a small linear model of the captions alone prefers the true ones, held out by image."""
+"""Learned probes: linear models that see captions alone and are evaluated on pairs of held-out images."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ..text.normalising import normalise
 from .features import Features, Matrix, Rarity, character_counts, formatting, tag_counts, word_counts
 
 FOLDS = 5
-# Of K folds each two models share most of what they learned from, and each fold's chance imbalance is in the others'
-# models. Nadeau and Bengio (Machine Learning 52, 2003) correct the variance of a mean over folds from 1 / K to
-# 1 / K + 1 / (K - 1). Without that 9 to 13 in 100 sets whose labels a coin gave (312 each of 300 shuffled pairs of
-# SugarCrepe and of 200 made-up ones) excluded 50 % at a level of 5; with it, 1 to 4 did.
+# The models of two folds share most of their training data. Nadeau and Bengio (Machine Learning 52, 2003) correct the
+# variance of a mean over K folds from 1 / K to 1 / K + 1 / (K - 1). Without that, 9 to 13 in 100 sets with random
+# labels (312 sets each of 300 shuffled pairs of SugarCrepe and of 200 generated ones) excluded 50 % at a level of 5 %;
+# with it, 1 to 4 did.
 WIDENING = math.sqrt(1 + FOLDS / (FOLDS - 1))
 
 _COUNTED: dict[str, Callable[[Sequence[str]], Features]] = {
@@ -35,7 +35,7 @@ _EXAMPLES = 2
 
 
 class Groups(NamedTuple):
-    """Which pairs belong together: they are held out together, and resampled together.
+    """The group of each pair; the pairs of a group are held out together and resampled together.
 
     Attributes:
         codes: int array of shape (n,).
@@ -47,12 +47,12 @@ class Groups(NamedTuple):
 
 
 class Telling(NamedTuple):
-    """A feature and what it gives away.
+    """A feature that contributes to a probe's decisions.
 
     Attributes:
         feature: its name.
-        weight: mean over the folds; in log-odds that a caption is the true one, for each time that it occurs, or for
-            a measure per root mean square of its differences. Above 0 it speaks for the true caption.
+        weight: mean over the folds, in log-odds that a caption is the true one, per occurrence, or for a measure per
+            root mean square of its differences. Above 0 it speaks for the positive caption.
         differs: share of the pairs whose captions differ in it.
         right: share of these in which its direction is right.
         examples: ids of pairs, the strongest first.
@@ -66,11 +66,11 @@ class Telling(NamedTuple):
 
 
 class Probed(NamedTuple):
-    """What a probe says of pairs that it did not learn from.
+    """A probe's predictions for held-out pairs.
 
     Attributes:
-        scores: float64 array of shape (n, 2), of the true caption and of the negative, in log-odds; only differences
-            within a pair mean something.
+        scores: float64 array of shape (n, 2), of the positive caption and of the negative, in log-odds; only their
+            difference has a meaning.
         telling: the features that contribute most, the strongest first.
     """
 
@@ -79,17 +79,17 @@ class Probed(NamedTuple):
 
 
 def group_pairs(pairs: Sequence[Pair]) -> Groups:
-    """Put together the pairs that share an image, or a caption on either side, directly or through others.
+    """Group the pairs that share an image, or a caption on either side, directly or through others.
 
-    Captions count as shared when they are equal after `normalise`. A pair whose image is not known goes by its true
-    caption. Where captions recur so much, as in those made by templates, that a single group would be larger than a
-    fold, shared captions do not bind: what recurs can be learned from other images, and is a leak by itself.
+    Captions are compared after `normalise`. A pair whose image is not known is grouped by its positive caption. Where
+    captions recur so often, as those from templates do, that a group would be larger than a fold, pairs are grouped by
+    image alone.
 
     Raises:
         DataError: no pairs.
     """
     if not pairs:
-        raise DataError("no pairs came; there is nothing that could be told from captions")
+        raise DataError("no pairs came; an audit needs at least one")
     images = [f"image {pair.image}" if pair.image else f"text {normalise(pair.positive)}" for pair in pairs]
     captions = [[f"text {normalise(text)}" for text in (pair.positive, pair.negative)] for pair in pairs]
     codes = _components([images, *(list(side) for side in zip(*captions, strict=True))])
@@ -99,7 +99,7 @@ def group_pairs(pairs: Sequence[Pair]) -> Groups:
 
 
 def assign_folds(groups: NDArray[np.intp], seed: int) -> NDArray[np.intp]:
-    """The fold of each pair, from 0 to `FOLDS` - 1: whole groups, folds of much the same size.
+    """The fold of each pair, from 0 to `FOLDS` - 1: whole groups, in folds of similar size.
 
     Raises:
         DataError: fewer groups than folds.
@@ -109,8 +109,8 @@ def assign_folds(groups: NDArray[np.intp], seed: int) -> NDArray[np.intp]:
     number = int(groups.max()) + 1
     if number < FOLDS:
         raise DataError(
-            f"the pairs are of {number} independent images, and {FOLDS} are the least that probes can be held out by; "
-            "audit a larger set"
+            f"the pairs are of {number} independent images, and {FOLDS} are the least for {FOLDS} folds; use a larger "
+            "set"
         )
     shuffled = np.random.default_rng(seed).permutation(number)[groups]
     folds = np.empty(len(groups), dtype=np.intp)
@@ -120,16 +120,16 @@ def assign_folds(groups: NDArray[np.intp], seed: int) -> NDArray[np.intp]:
 
 
 def widened(accuracy: float, interval: Sequence[float]) -> list[float]:
-    """An interval of a probe's accuracy that allows for what the models of the folds share, within [0, 1]."""
+    """The interval of a probe's accuracy, widened for the training data that the folds share, within [0, 1]."""
     low, high = (accuracy + WIDENING * (bound - accuracy) for bound in interval)
     return [max(low, 0.0), min(high, 1.0)]
 
 
 def held_out_gaps(pairs: Sequence[Pair], probe: str, seed: int = 0) -> NDArray[np.float64]:
-    """What a probe that did not learn from a pair's group says of it: score of the true caption minus the negative's.
+    """A probe's score of the positive caption minus that of the negative, for held-out pairs.
 
     Args:
-        pairs: at least five groups of them, see `group_pairs`.
+        pairs: n pairs, of at least five groups (see `group_pairs`).
         probe: one of `PROBES`.
         seed: of the folds, a whole number from 0.
 
@@ -149,28 +149,26 @@ def held_out_gaps(pairs: Sequence[Pair], probe: str, seed: int = 0) -> NDArray[n
 def run_probes(
     pairs: Sequence[Pair], groups: Groups, seed: int, only: Sequence[str] = PROBES
 ) -> Iterator[tuple[str, Probed]]:
-    """Train and hold out the probes of these names, one after the other."""
+    """Cross-validate the probes of these names, one after the other."""
     folds = assign_folds(groups.codes, seed)
-    # Each caption is described once, however many pairs it is in; but for rarity, where its fold counts.
+    # Features of a caption are computed once, but for rarity, which depends on its fold.
     captions = list(dict.fromkeys(caption for pair in pairs for caption in (pair.positive, pair.negative)))
     place = {caption: number for number, caption in enumerate(captions)}
     rows = np.array([[place[pair.positive], place[pair.negative]] for pair in pairs])
     counted: dict[str, _Sides] = {}
-    rarity = None
+    texts = [pair.positive for pair in pairs] + [pair.negative for pair in pairs]
+    rarity = Rarity(texts, np.concatenate([folds, folds])) if {"rarity", "all"} & set(only) else None
     for name in only:
         parts = list(_COUNTED) if name == "all" else [name] if name in _COUNTED else []
         for part in parts:
             if part not in counted:
                 counted[part] = _sides(_COUNTED[part](captions), rows)
-        if name in ("rarity", "all") and rarity is None:
-            texts = [pair.positive for pair in pairs] + [pair.negative for pair in pairs]
-            rarity = Rarity(texts, np.concatenate([folds, folds]))
         chosen = [counted[part] for part in parts]
         yield name, _hold_out(pairs, chosen, rarity if name in ("rarity", "all") else None, folds, seed)
 
 
 class _Sides(NamedTuple):
-    """Features of the true captions and of the negatives, pair by pair."""
+    """Features of the positive captions and of the negatives, pair by pair."""
 
     names: list[str]
     positive: Matrix
@@ -179,7 +177,7 @@ class _Sides(NamedTuple):
 
 
 def _sides(features: Features, rows: NDArray[np.intp]) -> _Sides:
-    """The features in which the captions of at least two pairs differ: others carry nothing to other pairs."""
+    """The features in which the captions of at least two pairs differ; others say nothing of other pairs."""
     positive, negative = features.values[rows[:, 0]], features.values[rows[:, 1]]
     differing = (positive - negative).tocsc()
     differing.eliminate_zeros()
@@ -189,14 +187,11 @@ def _sides(features: Features, rows: NDArray[np.intp]) -> _Sides:
 
 
 def _joined(sides: Sequence[_Sides]) -> _Sides:
+    names, positive, negative, scaled = zip(*sides, strict=True)
     if len(sides) == 1:
         return sides[0]
-    return _Sides(
-        [name for side in sides for name in side.names],
-        sparse.hstack([side.positive for side in sides], format="csr"),
-        sparse.hstack([side.negative for side in sides], format="csr"),
-        np.concatenate([side.scaled for side in sides]),
-    )
+    joined = (sparse.hstack(matrices, format="csr") for matrices in (positive, negative))
+    return _Sides([name for each in names for name in each], *joined, np.concatenate(scaled))
 
 
 def _hold_out(
@@ -204,34 +199,29 @@ def _hold_out(
 ) -> Probed:
     n = len(pairs)
     scores = np.zeros((n, 2))
-    fixed = _joined(counted) if counted else None
-    weights, contributions = [], []
-    sides = fixed
+    weights, contributions, names = [], [], []
     for fold in range(FOLDS):
+        parts = list(counted)
         if rarity is not None:
-            features = rarity.held_out(fold)
-            rare = _Sides(features.names, features.values[:n], features.values[n:], np.full(len(features.names), True))
-            sides = rare if fixed is None else _joined([fixed, rare])
-        assert sides is not None
-        learned = folds != fold
-        weight, told = _fit((sides.positive - sides.negative)[learned], sides.scaled, seed)
-        held = ~learned
+            rare = rarity.held_out(fold)
+            parts.append(_Sides(rare.names, rare.values[:n], rare.values[n:], np.full(len(rare.names), True)))
+        sides = _joined(parts)
+        names, differences, held = sides.names, sides.positive - sides.negative, folds == fold
+        weight, told = _fit(differences[~held], sides.scaled, seed)
         scores[held, 0] = sides.positive[held] @ weight
         scores[held, 1] = sides.negative[held] @ weight
         weights.append(told)
-        contributions.append(((sides.positive - sides.negative)[held] @ sparse.diags(weight)).tocsr())
-    assert sides is not None
+        contributions.append((differences[held] @ sparse.diags(weight)).tocsr())
     order = np.concatenate([np.flatnonzero(folds == fold) for fold in range(FOLDS)])
     table: Matrix = sparse.vstack(contributions, format="csc")
-    return Probed(scores, _most_telling(pairs, sides.names, np.mean(weights, axis=0), table, order))
+    return Probed(scores, _most_telling(pairs, names, np.mean(weights, axis=0), table, order))
 
 
 def _fit(differences: Matrix, scaled: NDArray[np.bool_], seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Weights of a logistic model of which caption of a pair is the true one, per unit and per unit of spread.
 
-    It has no intercept and sees differences only, so that it cannot know which caption came first: exchanged captions
-    exchange its answer. The coin that puts every second pair the other way round gives the solver its two classes,
-    and does not change what it finds.
+    It has no intercept and sees differences only, so that exchanged captions exchange its prediction. Half of the pairs
+    are turned round at random because the solver needs two classes; that does not change the optimum.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -242,7 +232,7 @@ def _fit(differences: Matrix, scaled: NDArray[np.bool_], seed: int) -> tuple[NDA
     coin = np.random.default_rng(seed).permutation(np.arange(differences.shape[0]) % 2) * 2 - 1
     seen: Matrix = (sparse.diags(coin.astype(np.float64)) @ differences @ sparse.diags(1 / scale)).tocsr()
     seen.eliminate_zeros()
-    # In the dual it takes a fraction of the time: n-grams are more than pairs.
+    # The dual is faster, as there are more n-grams than pairs.
     model = LogisticRegression(
         C=0.1, fit_intercept=False, solver="liblinear", dual=True, tol=0.01, max_iter=1000, random_state=0
     )
@@ -257,7 +247,7 @@ def _most_telling(
     contributions: Matrix,
     order: NDArray[np.intp],
 ) -> tuple[Telling, ...]:
-    """The features with the largest mean size of what they add to a held-out decision."""
+    """The features with the largest mean absolute contribution to held-out decisions."""
     sizes = np.asarray(abs(contributions).sum(axis=0)).ravel()
     found = []
     for column in np.argsort(-sizes, kind="stable")[:_FEATURES_TOLD]:

@@ -1,133 +1,150 @@
-"""An audit for people: Markdown, the terminal, and the section of a dataset's card with its small JSON file."""
+"""Reports of an audit: Markdown, the terminal, an HTML page, and the section of a dataset's card with its JSON file."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from html import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ....metrics.common import documents
 from ....metrics.common.errors import DataError
+from ....metrics.common.figures import COLOURS, as_fragment, histogram, plotly_grid
+from ....metrics.common.formatting import interval, percent
 from ....metrics.common.storage import write_text
 from ...core.audits import AUDIT_FILE, SCHEMA, VERSION, read_summary
-from .sides import MEANINGS
+from .audit import Audit
+from .degenerate import MEANINGS
 
 Record = Mapping[str, Any]
 
 # More categories than this do not fit a page's width.
-_MOST_COLUMNS = 8
-_TOLD = 3
-_MOST_CHARACTERS = 500
+_MAX_CATEGORY_COLUMNS = 8
+_SHOWN = 3
+_MAX_CHARACTERS = 500
 _HEADING = "## Audit"
+# Odd, so that ties have a bar of their own in the middle of the symmetric gaps.
+_BINS = 61
+_WITHOUT_IMAGE = (
+    "How often a scorer that sees captions only prefers the true one of {pairs:,} pairs, in percent; chance is 50, a "
+    "tie counts half."
+)
+
+
+def write_audit(result: Audit, folder: str | Path) -> list[Path]:
+    """Write ``audit.json``, ``audit.md`` and ``audit.html`` (one file with all it needs) into a folder.
+
+    Raises:
+        DataError: plotly, which draws the page's figure, is not installed; nothing is written then.
+        StorageError: one of them could not be written.
+    """
+    folder = Path(folder)
+    contents = {
+        "audit.json": json.dumps(result.record, indent=1, ensure_ascii=False) + "\n",
+        "audit.md": to_markdown(result.record),
+        "audit.html": to_html(result),
+    }
+    for name, text in contents.items():
+        write_text(folder / name, text)
+    return [folder / name for name in contents]
 
 
 def to_markdown(record: Record) -> str:
-    """The whole audit: accuracy of each scorer, what gives captions away, and degenerate pairs."""
+    """The whole audit: accuracy of each scorer, the features that give captions away, and degenerate pairs."""
     level = f"{100 * record['settings']['confidence']:g}"
-    parts = [
+    by = {"image": "images", "image and captions": "images and captions"}[record["settings"]["held_out_by"]]
+    parts: list[documents.Part] = [
         f"### {record['dataset']}, without the image",
-        f"How often a scorer that sees captions only prefers the true one of {record['pairs']:,} pairs, in percent; "
-        f"chance is 50, a tie counts half. {_method(record)} Intervals ({level} %) are from resampling images.",
-        _table(*accuracy_table(record)),
+        f"{_WITHOUT_IMAGE.format(**record)} Rules learn nothing; probes are linear models that were trained on other "
+        f"{by} ({record['settings']['folds']} folds). Intervals ({level} %) are from resampling images.",
+        _accuracy_table(record),
     ]
     if "normalised" in record:
         parts += [
-            "After normalisation of all captions (`vl_assay.hub_datasets.authoring.normalising.normalise`: white "
+            "After normalisation of all captions (`vl_assay.hub_datasets.authoring.text.normalising.normalise`: white "
             "space, quotation marks, no sign at the end, a small first letter):",
-            _table(*accuracy_table(record, "normalised")),
+            _accuracy_table(record, "normalised"),
         ]
-    parts += [
-        "What gives captions away, the strongest first, with pairs of a true caption / its negative:",
-        "\n".join(_telling(record)),
-    ]
-    parts += ["Pairs that cannot measure what they should:", _table(*degenerate_table(record))]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    parts.append("What gives captions away, the strongest first, with pairs of a true caption / its negative:")
+    parts += ["\n".join(_feature_lines(record))] if _feature_lines(record) else []
+    parts += ["Pairs that cannot measure what they should:", _degenerate_table(record)]
+    return documents.to_markdown(parts)
 
 
-def accuracy_table(record: Record, key: str = "scorers") -> tuple[list[str], list[list[str]]]:
-    """Head and rows of the table of accuracies: over all pairs with the interval, and by category."""
-    categories = list(record["categories"])
-    wide = len(categories) > _MOST_COLUMNS
-    named = [] if len(categories) == 1 else ["highest category"] if wide else categories
-    rows = []
-    for name, scorer in record[key].items():
-        low, high = scorer["accuracy_interval"]
-        cells = [_label(name, scorer), f"{_percent(scorer['accuracy'])} ({_percent(low)}–{_percent(high)})"]
-        cells.append(_percent(scorer["tie_rate"]))
-        if named and wide:
-            highest, part = _highest(scorer)
-            cells.append(f"{highest} {_percent(part['accuracy'])}")
-        elif named:
-            cells += [_percent(scorer["per_category"][category]["accuracy"]) for category in categories]
-        rows.append(cells)
-    return ["scorer", "all", "ties", *named], rows
+def to_html(audit: Audit) -> str:
+    """The audit as one HTML page that needs no other file, with the distributions of scores and gaps.
 
-
-def degenerate_table(record: Record) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of the table of pairs that cannot measure what they should."""
-    rows = []
-    for kind, found in record["degenerate"].items():
-        ids = ", ".join(f"`{id}`" for id in found["examples"][:_TOLD])
-        rows.append([kind.replace("_", " "), f"{found['pairs']:,}", MEANINGS[kind], ids])
-    return ["finding", "pairs", "meaning", "such as"], rows
+    Raises:
+        DataError: plotly is not installed.
+    """
+    record = audit.record
+    parts: list[documents.Part] = [_WITHOUT_IMAGE.format(**record), _accuracy_table(record)]
+    if "normalised" in record:
+        parts += [_accuracy_table(record, "normalised", title="After normalisation of the captions")]
+    parts += [line.replace("**", "") for line in _feature_lines(record)]
+    parts.append(_degenerate_table(record, title="Pairs that cannot measure what they should"))
+    text = (
+        "Left: scores of true captions and of negatives. Right: gaps, the score of the true caption minus that of its "
+        "negative; they are symmetric around 0 where captions give nothing away. Scores of probes are log-odds of "
+        "pairs that they were not trained on."
+    )
+    parts.append(documents.HtmlFigure(_figure(audit.scores), "Scores and gaps", text))
+    return documents.to_page(f"Audit of {record['dataset']}", parts)
 
 
 def print_audit(record: Record) -> None:
-    """Print a line for each scorer, what its strongest feature is, and the degenerate pairs; files have the rest."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = Console()
-    table = Table(title=escape(f"{record['dataset']}: right without the image"), title_justify="left")
-    table.add_column("scorer")
-    for column in ("all", "interval", "ties", *(["normalised"] if "normalised" in record else []), "highest category"):
-        table.add_column(column, justify="right")
+    """Print a line for each scorer, its strongest feature, and the degenerate pairs; files have the rest."""
+    normalised = record.get("normalised")
+    rows = []
     for name, scorer in record["scorers"].items():
-        low, high = scorer["accuracy_interval"]
-        cells = [f"{_percent(scorer['accuracy'])} %", f"{_percent(low)} – {_percent(high)}"]
-        cells.append(f"{_percent(scorer['tie_rate'])} %")
-        if "normalised" in record:
-            anew = record["normalised"].get(name)
-            cells.append(f"{_percent(anew['accuracy'])} %" if anew else "–")
-        highest, part = _highest(scorer)
-        table.add_row(*map(escape, (_label(name, scorer), *cells, f"{highest}: {_percent(part['accuracy'])} %")))
-    console.print(table)
-    for line in _telling(record, most=1, examples=False):
-        console.print(line.replace("`", "").replace("**", ""), markup=False, highlight=False)
-    for kind, found in record["degenerate"].items():
-        if found["pairs"]:
-            line = f"- {kind.replace('_', ' ')}: {found['pairs']:,} pairs ({MEANINGS[kind]})"
-            console.print(line, markup=False, highlight=False)
+        category, part = _highest(scorer)
+        cells = [f"{percent(scorer['accuracy'])} %", interval(scorer["accuracy_interval"])]
+        cells.append(f"{percent(scorer['tie_rate'])} %")
+        if normalised is not None:
+            cells.append(f"{percent(normalised[name]['accuracy'])} %" if name in normalised else "–")
+        rows.append([_label(name, scorer), *cells, f"{category}: {percent(part['accuracy'])} %"])
+    columns = ["all", "interval", "ties", *(["normalised"] if normalised is not None else []), "highest category"]
+    title = f"{record['dataset']}: right without the image"
+    lines = [line.replace("`", "").replace("**", "") for line in _feature_lines(record, shown=1, examples=False)]
+    lines += [
+        f"- {kind.replace('_', ' ')}: {found['pairs']:,} pairs ({MEANINGS[kind]})"
+        for kind, found in record["degenerate"].items()
+        if found["pairs"]
+    ]
+    documents.print_tables([documents.simple_table(["scorer", *columns], rows, title=title, numbers=True), *lines])
 
 
 def to_summary(record: Record) -> dict[str, Any]:
-    """The small record that is kept beside a card; its layout is in `_audits.read_audit`."""
+    """The small record that is kept next to a card; its layout is in `core.audits.read_audit`."""
     small = {"pairs": record["pairs"], "categories": record["categories"]}
     small["confidence"] = record["settings"]["confidence"]
     small["degenerate"] = {kind: found["pairs"] for kind, found in record["degenerate"].items()}
     for key in ("scorers", "normalised"):
         if key in record:
             small[key] = {
-                name: {"kind": scorer["kind"], **_figures(scorer)}
-                | {"per_category": {category: _figures(part) for category, part in scorer["per_category"].items()}}
+                name: {"kind": scorer["kind"], **_rounded(scorer)}
+                | {"per_category": {category: _rounded(part) for category, part in scorer["per_category"].items()}}
                 for name, scorer in record[key].items()
             }
     return small
 
 
 def write_card(card: Path, record: Record) -> list[Path]:
-    """Put the audit into a dataset's card, and its figures into ``audit.json`` beside it.
+    """Put the audit into a dataset's card, and its figures into ``audit.json`` in the same folder.
 
-    The section lies between the comments ``<!-- audit NAME -->`` and ``<!-- /audit NAME -->`` and takes the place of
-    what was there. A first one comes under a heading "Audit" before the section on the licence, or at the end. All
-    else in the card stays as it is, and the same audit again changes nothing.
+    The section lies between the comments ``<!-- audit NAME -->`` and ``<!-- /audit NAME -->`` and replaces what was
+    there. A first one comes under a heading "Audit" before the section on the licence, or at the end. The rest of the
+    card stays as it is, and the same audit again changes nothing.
 
     Returns:
         The files that changed.
 
     Raises:
-        DataError: the card cannot be read, or has one of the two comments only.
+        DataError: the card cannot be read, or has only one of the two comments.
     """
     try:
         before = card.read_bytes().decode()
@@ -148,13 +165,13 @@ def write_card(card: Path, record: Record) -> list[Path]:
 
 def _with_section(card: str, name: str, section: str, path: str) -> str:
     start, end = f"<!-- audit {name} -->", f"<!-- /audit {name} -->"
-    if card.count(start) != card.count(end) or card.count(start) > 1:
-        raise DataError(f"{path} must have {start} and {end} once each, in this order, or neither; mend or remove them")
+    head, found, rest = card.partition(start)
+    if card.count(start) != card.count(end) or card.count(start) > 1 or (found and end not in rest):
+        raise DataError(
+            f"{path} must have {start} and {end} once each, in this order, or neither; correct or remove them"
+        )
     block = f"{start}\n{section}{end}"
-    if start in card:
-        head, _, rest = card.partition(start)
-        if end not in rest:
-            raise DataError(f"{path} has {end} before {start}; mend or remove them")
+    if found:
         return head + block + rest.partition(end)[2]
     last = card.rfind("<!-- /audit ")
     if last >= 0:
@@ -167,10 +184,78 @@ def _with_section(card: str, name: str, section: str, path: str) -> str:
     return f"{head.rstrip()}\n\n{_HEADING}\n\n{block}\n{licence}{rest}"
 
 
-def _method(record: Record) -> str:
-    settings = record["settings"]
-    by = {"image": "images", "image and captions": "images and captions"}[settings["held_out_by"]]
-    return f"Rules learn nothing; probes are linear models that were trained on other {by} ({settings['folds']} folds)."
+def _accuracy_table(record: Record, key: str = "scorers", title: str = "") -> documents.Table:
+    """Accuracies over all pairs with the interval, and by category."""
+    categories = list(record["categories"])
+    many = len(categories) > _MAX_CATEGORY_COLUMNS
+    names = [] if len(categories) == 1 else ["highest category"] if many else categories
+    rows = []
+    for name, scorer in record[key].items():
+        low, high = map(percent, scorer["accuracy_interval"])
+        cells = [_label(name, scorer), f"{percent(scorer['accuracy'])} ({low}–{high})", percent(scorer["tie_rate"])]
+        if many:
+            highest, part = _highest(scorer)
+            cells.append(f"{highest} {percent(part['accuracy'])}")
+        elif names:
+            cells += [percent(scorer["per_category"][category]["accuracy"]) for category in categories]
+        rows.append(cells)
+    return documents.simple_table(["scorer", "all", "ties", *names], rows, title=title)
+
+
+def _degenerate_table(record: Record, title: str = "") -> documents.Table:
+    rows = []
+    for kind, found in record["degenerate"].items():
+        ids = ", ".join(f"`{id}`" for id in found["examples"][:_SHOWN])
+        rows.append([kind.replace("_", " "), f"{found['pairs']:,}", MEANINGS[kind], ids])
+    return documents.simple_table(["finding", "pairs", "meaning", "such as"], rows, title=title)
+
+
+def _feature_lines(record: Record, *, shown: int = _SHOWN, examples: bool = True) -> list[str]:
+    """A line for each probe: its strongest features, and pairs that show the first of them."""
+    lines = []
+    for name, scorer in record["scorers"].items():
+        told = scorer.get("telling", ())[:shown]
+        if not told:
+            continue
+        features = "; ".join(
+            f"{_code(each['feature'])} speaks for the {'true caption' if each['weight'] > 0 else 'negative'} (weight "
+            f"{each['weight']:+.2f}, differs in {percent(each['differs'])} % of the pairs, is right in "
+            f"{percent(each['right'])} % of these)"
+            for each in told
+        )
+        pairs = "; ".join(f"{_code(each['positive'])} / {_code(each['negative'])}" for each in told[0]["examples"])
+        suffix = f". The first in {pairs}" if examples else ""
+        lines.append(f"- **{documents.in_a_line(_label(name, scorer))}**: {features}{suffix}")
+    return lines
+
+
+def _figure(scores: Mapping[str, NDArray[np.float64]]) -> str:
+    titles = [title for name in map(escape, scores) for title in (f"{name}: scores", f"{name}: gaps")]
+    figure = plotly_grid(len(scores), 2, subplot_titles=titles, vertical_spacing=0.25 / len(scores))
+    for row, values in enumerate(scores.values(), start=1):
+        gaps = values[:, 0] - values[:, 1]
+        span = _edges(values)
+        for column, sample, edges, label, colour in (
+            (1, values[:, 0], span, "true captions", COLOURS[2]),
+            (1, values[:, 1], span, "negatives", COLOURS[3]),
+            (2, gaps, _edges(np.concatenate([gaps, -gaps])), "gaps", COLOURS[0]),
+        ):
+            style = {"color": colour, "opacity": 0.55, "line": {"width": 0}}
+            bars = histogram(sample, edges, name=label, legendgroup=label, showlegend=row == 1, marker=style)
+            figure.add_trace(bars, row=row, col=column)
+        figure.add_vline(x=0, line={"width": 1, "dash": "dot"}, row=row, col=2)
+    figure.update_layout(
+        barmode="overlay", height=240 * len(scores) + 80, template="plotly_white", margin={"l": 50, "r": 20, "t": 60}
+    )
+    return as_fragment(figure)
+
+
+def _edges(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Edges of bins over all but the farthest hundredth."""
+    low, high = np.quantile(values, [0.005, 0.995]).tolist()
+    if high <= low:
+        low, high = low - 0.5, high + 0.5
+    return np.linspace(low, high, _BINS + 1)
 
 
 def _highest(scorer: Record) -> tuple[str, Record]:
@@ -178,26 +263,7 @@ def _highest(scorer: Record) -> tuple[str, Record]:
     return max(scorer["per_category"].items(), key=lambda item: item[1]["accuracy"])
 
 
-def _telling(record: Record, *, most: int = _TOLD, examples: bool = True) -> list[str]:
-    """A line for each probe: its strongest features, and pairs that show the first of them."""
-    lines = []
-    for name, scorer in record["scorers"].items():
-        told = scorer.get("telling", ())[:most]
-        if not told:
-            continue
-        features = "; ".join(
-            f"{_code(each['feature'])} speaks for the {'true caption' if each['weight'] > 0 else 'negative'} (weight "
-            f"{each['weight']:+.2f}, differs in {_percent(each['differs'])} % of the pairs, is right in "
-            f"{_percent(each['right'])} % of these)"
-            for each in told
-        )
-        pairs = "; ".join(f"{_code(each['positive'])} / {_code(each['negative'])}" for each in told[0]["examples"])
-        shown = f". The first in {pairs}" if examples else ""
-        lines.append(f"- **{in_a_line(_label(name, scorer))}**: {features}{shown}")
-    return lines
-
-
-def _figures(part: Record) -> dict[str, Any]:
+def _rounded(part: Record) -> dict[str, Any]:
     low, high = part["accuracy_interval"]
     rounded = [round(value, 4) for value in (part["accuracy"], low, high, part["tie_rate"])]
     return {"accuracy": rounded[0], "interval": rounded[1:3], "tie_rate": rounded[3], "n": part["n"]}
@@ -208,29 +274,8 @@ def _label(name: str, scorer: Record) -> str:
     return plain if scorer["kind"] == "rule" else f"{scorer['kind']}: {plain}"
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}"
-
-
-def in_a_line(text: str) -> str:
-    """Text for Markdown that stays within its line and cell, and is no HTML."""
-    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
-
-
 def _code(text: str) -> str:
-    """Text as a code span, with its white space visible and nothing that would end the span, a cell or a comment."""
-    return (
-        "`"
-        + json.dumps(shortened(text), ensure_ascii=False).replace("`", "´").replace("|", "¦").replace("<", "‹")
-        + "`"
-    )
-
-
-def shortened(text: str) -> str:
-    """A caption that an example can be."""
-    return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "…"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    above, *lines = ["| " + " | ".join(map(in_a_line, row)) + " |" for row in [head, *rows]]
-    return "\n".join([above, "|" + "---|" * len(head), *lines])
+    """Text as a code span, with visible white space and nothing that would end the span, a cell or a comment."""
+    cut = text if len(text) <= _MAX_CHARACTERS else text[:_MAX_CHARACTERS] + "…"
+    quoted = json.dumps(cut, ensure_ascii=False)
+    return "`" + quoted.replace("`", "´").replace("|", "¦").replace("<", "‹") + "`"

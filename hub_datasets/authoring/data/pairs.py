@@ -23,12 +23,12 @@ SUFFIXES_WRITTEN = (".jsonl", ".csv", ".json")
 
 
 class Pair(NamedTuple):
-    """A caption that is true of an image, and one that is not.
+    """A positive caption of an image and a hard negative.
 
     Attributes:
-        id: different for each pair.
-        image: equal for the pairs of one image: the key of its content or the name of its file; "" where unknown.
-        positive: the true caption, as released.
+        id: unique.
+        image: the key of the image's content or the name of its file; "" where unknown.
+        positive: the positive caption, as released.
         negative: the hard negative.
         category: what the pair tests.
     """
@@ -47,31 +47,31 @@ def read_pairs(
     data_dir: str | Path | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> list[Pair]:
-    """The pairs of a dataset; a row with several negatives gives a pair for each.
+    """Read the pairs of a dataset, one for each negative of a row.
 
     Args:
         reference: a benchmark or a part of one (``"sugarcrepe"``, ``"sugarcrepe/swap_obj"``, ``"toy_scenes/itm"``), or
             a folder that ``vl-assay build`` wrote; a file: ``.json`` (an object of rows by key, as SugarCrepe's, or a
             list of rows), ``.jsonl``, ``.csv``, ``.tsv`` or ``.parquet``; a folder of such files; or a dataset on the
             Hub, ``"hf://datasets/owner/name"`` or ``"hf://datasets/owner/name/config"``.
-        columns: which column of a file or of a Hub dataset is our `positive`, `negative`, `image`, `category` and
-            `id`, such as ``{"positive": "caption"}``. Common names are found without.
+        columns: the columns `positive`, `negative`, `image`, `category` and `id` of a file or Hub dataset, such as
+            ``{"positive": "caption"}``; common names are found without (``tables.COLUMNS``).
         data_dir: the user's own copy of a benchmark's sources, see its card.
         options: fields of the configuration of a benchmark's builder; of a Hub dataset ``{"split": "test"}``.
 
     Returns:
         At least one pair, in the order of the source. Without a column of categories the category is the name of the
-        file or configuration; without one of ids an id is that name, ``/`` and the row's key or number from 0. Of a
-        benchmark with several tasks of pairs, ids and categories start with the task. With several negatives in a row
-        (or several true captions, as in hard positives) ``#`` and a number from 0 are added to its id.
+        file or configuration; without one of ids an id is that name, ``/`` and the row's key or number from 0. In a
+        benchmark with several tasks of pairs, ids and categories start with the task. For several pairs of a row ``#``
+        and a number from 0 are added to its id.
 
     Raises:
-        UnknownNameError: no such benchmark or part of one, or a name in `columns` that is not ours.
-        DataError: nothing is there, it has no pairs (two images with a caption each are no blind task), a column is
-            missing, an id is lacking or comes twice, or a caption is empty or no text; the message names the rows.
+        UnknownNameError: no such benchmark or part of one, or an unknown name in `columns`.
+        DataError: there are no pairs, a column is missing, or an id or a caption is missing, repeated or not text; the
+            message names the rows.
 
     Warns:
-        UserWarning: tasks of a whole benchmark that have no pairs and were left out.
+        UserWarning: tasks of a whole benchmark that have no pairs and are left out.
     """
     text = str(reference)
     if text.partition("/")[0] in benchmark_names() or (Path(text).expanduser() / BUILD_FILE).is_file():
@@ -87,16 +87,13 @@ def read_pairs(
 
 
 def pair_places(task: Task, example: str, captions: int, *, prefixed: bool) -> Iterator[tuple[str, int, int]]:
-    """Which captions of a row of a task make pairs.
+    """The pairs of a row: for each its id, and the indices of its positive caption and its negative.
 
     Args:
         task: a task for which `has_pairs` holds.
         example: the row's id.
-        captions: how many captions it has.
-        prefixed: whether ids start with the task, as with a benchmark of several tasks of pairs.
-
-    Yields:
-        For each pair its id and the places of its true caption and of its negative among the row's captions.
+        captions: the number of its captions.
+        prefixed: whether ids start with the task, as in a benchmark with several tasks of pairs.
     """
     true_ones = count_positives(task)
     places = [(right, wrong) for right in range(true_ones) for wrong in range(true_ones, captions)]
@@ -106,15 +103,15 @@ def pair_places(task: Task, example: str, captions: int, *, prefixed: bool) -> I
 
 
 def has_pairs(task: Task) -> bool:
-    """Whether the rows of a task are one image with true captions and captions that are not true of it."""
+    """Whether the rows of a task have one image, positive captions and negatives."""
     return len(task.images) == 1 and 0 < count_positives(task) < len(task.captions)
 
 
 def write_pairs(pairs: Sequence[Pair], path: str | Path) -> None:
-    """Write pairs to a file, atomically, so that `read_pairs` reads them again.
+    """Write pairs to a file, atomically, for `read_pairs`.
 
     Args:
-        pairs: what to write.
+        pairs: any number of them.
         path: ``.jsonl`` and ``.csv`` have the columns of `Pair`. ``.json`` has SugarCrepe's layout, for the pairs of
             one category: an object of `filename`, `caption` and `negative_caption` by id, where an id that starts
             with the file's name and ``/`` loses these.

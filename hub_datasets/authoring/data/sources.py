@@ -20,12 +20,12 @@ _FIELDS = ("caption", "image", "id")
 
 
 class Captioned(NamedTuple):
-    """A caption that is true of an image.
+    """A positive caption of an image.
 
     Attributes:
-        id: different for each caption.
-        image: the path or URL of the image's file where it is known, else what tells it from others; "" for nothing.
-        caption: the text, as it came.
+        id: unique.
+        image: the path or URL of the image's file where it is known, else another name; "" for none.
+        caption: the text, as released.
     """
 
     id: str
@@ -48,14 +48,14 @@ def read_captions(
         reference: a file (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, or ``.json``: a list of rows, or an object of
             rows by key); a folder of images with ``metadata.csv``, ``metadata.jsonl`` or ``metadata.parquet``, whose
             columns are `file_name` and `caption` or `text`; a benchmark, a part of one or a folder that ``vl-assay
-            build`` wrote, of which the true captions are taken; or ``"hf://datasets/owner/name"``, with ``/config``
+            build`` wrote, of which the positive captions are taken; or ``"hf://datasets/owner/name"``, with ``/config``
             behind where it has several.
-        columns: which column is our `caption`, `image` and `id`, such as ``{"caption": "title"}``; common names are
-            found without. A column may hold lists of captions.
+        columns: the columns `caption`, `image` and `id`, such as ``{"caption": "title"}``; common names are found
+            without (``tables.COLUMNS``). A column may hold lists of captions.
         split: of a dataset on the Hub; by default ``test`` where there is one, else the first.
         limit: how many captions to read at most, from the first on.
-        images: a folder to which a copy of each image's file is written, under the key of its content; the captions
-            then name these copies. Without it no image is read.
+        images: a folder for copies of the images' files, named by the keys of their content; the captions then have
+            the paths of the copies. Without it no image is read.
         data_dir: the user's own copy of a benchmark's sources.
 
     Returns:
@@ -63,9 +63,9 @@ def read_captions(
         the id, with ``#`` and a number from 0 behind for each of several captions.
 
     Raises:
-        UnknownNameError: a name in `columns` that is not ours.
-        DataError: nothing is there, a column is missing, a caption is empty or no text, an id comes twice, or an image
-            that is wanted is not there or no image.
+        UnknownNameError: an unknown name in `columns`.
+        DataError: there are no captions, a column is missing, a caption is empty or not text, an id comes twice, or an
+            image cannot be read.
     """
     text = str(reference)
     keep = None if images is None else Path(images)
@@ -104,7 +104,7 @@ def _benchmark_captions(reference: str, data_dir: str | Path | None, keep: Path 
     found = load_examples(reference, task_types=types, data_dir=data_dir, needs_images=keep is not None)
     usable = [data for data in found if len(data.task.images) == 1]
     if not usable:
-        raise DataError(f"{reference} has no captions that are each true of one image; name another part of it")
+        raise DataError(f"{reference} has no captions of one image each; name another part of it")
     seen: set[tuple[str, str]] = set()
     for data in usable:
         # A retrieval task has positive captions alone.
@@ -135,18 +135,18 @@ def _keep_picture(reference: str, key: int, picture: Mapping[str, Any], folder: 
         with fsspec.open(path, "rb") as file:
             content = file.read()  # pyright: ignore[reportAttributeAccessIssue]
     if content is None:
-        raise DataError(f"{reference}: row {key} has no image; leave out --images, or mend the dataset")
+        raise DataError(f"{reference}: row {key} has no image; leave out --images, or correct the dataset")
     return str(_keep_bytes(content, path or ".png", folder))
 
 
 def _keep_bytes(content: bytes, name: str, folder: Path) -> Path:
-    """The file of an image in the folder, written unless it is there; what is no image is not passed on."""
+    """The path of an image in the folder, written if it is not there; other files raise an error."""
     from PIL import Image
 
     try:
         Image.open(io.BytesIO(content)).close()
     except (OSError, Image.DecompressionBombError) as error:
-        raise DataError(f"{name} is no image that can be read; mend the row that names it") from error
+        raise DataError(f"{name} is no image that can be read; correct the row that names it") from error
     path = folder / (content_key(content) + Path(name).suffix.lower())
     if not path.exists():
         write_atomically(path, content)

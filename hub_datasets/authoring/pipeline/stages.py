@@ -249,8 +249,8 @@ def do_audit(settings: Settings, pairs_file: Path, folder: Path) -> Result:
     """Audit pairs."""
     from rich.console import Console
 
-    from ..audit.audit import audit, write_audit
-    from ..audit.report import print_audit
+    from ..audit.audit import audit
+    from ..audit.report import print_audit, write_audit
 
     pairs = _read_kept(pairs_file)
     with Console(stderr=True).status("audit") as status:

@@ -1,4 +1,4 @@
-"""Cells of score gaps that have a mirror image each, and the rows that make every cell as full as its image."""
+"""Balancing of score gaps: cells that each have a mirror image, and the rows that make both equally full."""
 
 from __future__ import annotations
 
@@ -32,18 +32,17 @@ def balance(
 ) -> NDArray[np.bool_]:
     """Choose rows so that each cell holds as many as its mirror image through the origin.
 
-    Of a cell and its mirror image the smaller one is kept whole, and as many of the larger one are drawn at random. In
-    what is kept, each column therefore has as many gaps above 0 as below. Rows whose gaps are all exactly 0 are their
-    own mirror image and are kept.
+    The smaller of a cell and its mirror image is kept whole, and as many rows of the larger one are drawn at random, so
+    that each column has as many gaps above 0 as below. Rows whose gaps are all exactly 0 are kept.
 
     Args:
-        gaps: array-like of shape (n, m), m >= 1, in [-1, 1]: of each scorer the score of the true caption minus that of
-            the negative.
-        ids: one text per row, each different: a row's chance is made of it and the seed alone, so that the rows may
-            come in any order, and rows of other cells may come or go. None numbers the rows.
-        groups: one label per row, such as its category; each group is balanced by itself. None is one group.
-        grid: how many cells [-1, 1] is cut into, at least 1, for all columns or for each; 100 in the paper. Cells do
-            not reach over 0, so that 1 and 2 balance signs only.
+        gaps: array-like of shape (n, m), m >= 1, in [-1, 1]: for each scorer the score of the positive caption minus
+            that of the negative.
+        ids: a distinct text per row, which with the seed alone decides the draw, so that neither the order of rows nor
+            other cells matter. None numbers the rows.
+        groups: a label per row, such as its category; each group is balanced by itself. None is one group.
+        grid: the number of cells in [-1, 1], at least 1, for all columns or for each; 100 in the paper. Cells do not
+            reach over 0, so that 1 and 2 balance signs only.
         cells: see `find_cells`.
         seed: any integer.
 
@@ -51,8 +50,8 @@ def balance(
         bool array of shape (n,): the rows kept.
 
     Raises:
-        ScoresError: no gaps, another shape, NaN, gaps outside [-1, 1], ids that come twice, labels missing or of
-            another number, or a grid outside its range.
+        ScoresError: no gaps, another shape, NaN, gaps outside [-1, 1], repeated ids, another number of labels, or a
+            grid outside its range.
         UnknownNameError: ``cells`` is not one of ``CELLS``.
 
     Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), Algorithm 1.
@@ -80,16 +79,15 @@ def balance(
 def find_cells(gaps: ArrayLike, grid: int | Sequence[int] = GRID, cells: str = "paper") -> NDArray[np.int64]:
     """Number the cell of each gap, column by column, so that turning a gap's sign turns that of its cell.
 
-    Cells are made of the sizes of gaps, and a gap's cell has its sign: the mirror image of a cell is then a cell,
-    which it is not where cells (a, b] cover both sides of 0, for its image is [-b, -a). A gap of exactly 0 has no sign;
-    its cell is 0, a cell of nothing else. With an odd grid the cell around 0 is cut there into two.
+    Cells are intervals of the sizes of gaps, and a gap's cell has its sign, so that the mirror image of a cell is a
+    cell. A gap of exactly 0 has the cell 0 for itself. With an odd grid the cell around 0 is cut there into two.
 
     ``cells="paper"``: sizes in (a, b], of width 2 / grid.
 
-    ``cells="authors"``, as their code has it: sizes in [a, b), a cell's number being ``int(size * grid / 2) + 1`` in
+    ``cells="authors"``, as in their code: sizes in [a, b), a cell's number being ``int(size * grid / 2) + 1`` in
     double precision, so that a size on an edge may be rounded into the cell before it (0.58 * 50 is
-    28.999999999999996, which makes cell 29); a size of 1, which their code fails at, goes to the last cell; and in a
-    row in which some gap is 0 and some is not, the cells of those that are not have the width 0.1 whatever the grid.
+    28.999999999999996, which makes cell 29); a size of 1, at which their code fails, is in the last cell; and in a row
+    with both zero and other gaps the cells of the latter have the width 0.1 whatever the grid.
 
     Args:
         gaps, grid, cells: as for `balance`.
@@ -124,17 +122,14 @@ def find_cells(gaps: ArrayLike, grid: int | Sequence[int] = GRID, cells: str = "
 
 
 def scale_gaps(gaps: ArrayLike, how: str, *, name: str = "the scorer") -> NDArray[np.float64]:
-    """Bring a scorer's gaps into [-1, 1], each keeping its sign, so that mirror images stay mirror images.
-
-    Probabilities, such as Vera's and the grammar model's, have gaps there by nature. Log-probabilities have not.
+    """Bring a scorer's gaps into [-1, 1] without changing their signs.
 
     Args:
         gaps: array-like of shape (n,), finite.
-        how: ``"none"`` leaves them. ``"largest"`` divides by the largest size: cells keep one width in units of the
-            scores, and where one gap is far from the others most of these share a few cells, so that more pairs are
-            kept and sizes are balanced roughly. ``"rank"`` makes a size its rank among all sizes, divided by n (the
-            mean rank for equal ones): all cells of a grid are filled alike, so that sizes are balanced finely, at the
-            cost of more pairs.
+        how: ``"none"`` leaves them, for probabilities such as Vera's. ``"largest"`` divides by the largest size; with
+            outliers most gaps share few cells, so that more pairs are kept and sizes are balanced roughly. ``"rank"``
+            makes a size its rank among all sizes, divided by n (the mean rank for equal ones): cells are filled alike,
+            so that sizes are balanced finely and fewer pairs are kept.
         name: the scorer, for messages.
 
     Returns:
@@ -164,7 +159,7 @@ def scale_gaps(gaps: ArrayLike, how: str, *, name: str = "the scorer") -> NDArra
         ordered = np.sort(sizes)
         ranks = np.searchsorted(ordered, sizes, "left") + np.searchsorted(ordered, sizes, "right") + 1
         return np.sign(values) * ranks / max(1, 2 * len(values))
-    # What is divided down to nothing keeps its sign too.
+    # Sizes that underflow keep their sign.
     small = np.maximum(sizes / max(sizes.max(initial=0), np.finfo(float).tiny), np.finfo(float).tiny)
     return np.sign(values) * small
 
@@ -189,7 +184,7 @@ def _cut(sizes: NDArray[np.float64], grid: int, cells: str) -> NDArray[np.int64]
     if cells == "paper":
         edges = np.arange(grid % 2 or 2, grid, 2) / grid
         return np.searchsorted(edges, sizes, "left") + 1
-    # The authors multiply; an odd grid, which they have not, begins with half a cell.
+    # The authors multiply. Their grids are even; an odd one begins with half a cell.
     passed = (sizes * (grid / 2) + grid % 2 / 2).astype(np.int64)
     return np.minimum(passed + 1, (grid + 1) // 2)
 
@@ -201,7 +196,7 @@ def _first_sign(cell: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _chances(ids: Sequence[str] | None, n: int, seed: int) -> NDArray[np.uint64]:
-    """A random number for each row; those of the lowest numbers in a cell are kept."""
+    """A random number for each row; the rows with the lowest numbers in a cell are kept."""
     names = list(map(str, range(n))) if ids is None else ids
     if len(names) != n or len(set(names)) != n:
         raise ScoresError(f"{len(set(names))} different ids came for {n} rows; give each row an id of its own")

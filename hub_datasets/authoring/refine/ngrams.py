@@ -1,4 +1,4 @@
-"""Blind scorers that need no weights: n-gram language models, trained on the true captions of the other images."""
+"""Blind scorers that need no weights: n-gram language models, trained on the positive captions of the other images."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _Integers = NDArray[np.int64]
 
 
 class _Level(NamedTuple):
-    """What followed the histories of one length.
+    """The units that followed histories of one length.
 
     Attributes:
-        histories: sorted keys of the histories seen: (place of the history without its last unit) * radix + that unit.
-        continuations: sorted keys (place of the history) * radix + (unit that followed).
-        counts: how often each continuation came.
-        totals: for each history how many units followed it.
-        kinds: for each history how many different ones.
+        histories: sorted keys of the histories seen: (index of the history without its last unit) * radix + that unit.
+        continuations: sorted keys (index of the history) * radix + (unit that followed).
+        counts: of each continuation.
+        totals: for each history the number of units that followed it.
+        kinds: for each history the number of distinct ones.
     """
 
     histories: _Integers
@@ -57,14 +57,11 @@ class NGramModel:
         self._vocabulary, self._levels = vocabulary, levels
 
     def score(self, captions: Sequence[str]) -> NDArray[np.float64]:
-        """How likely captions are.
-
-        Args:
-            captions: n texts.
+        """Score n captions, each independently of the others.
 
         Returns:
             float64 array of shape (n,), below 0: the mean natural logarithm of the probability of each unit and of
-            the end after it; higher is more likely. A caption's score does not depend on the others.
+            the end of the caption; higher is more likely.
         """
         parts = [self._score(captions[start : start + _CHUNK]) for start in range(0, len(captions), _CHUNK)]
         return np.concatenate(parts) if parts else np.empty(0)
@@ -95,19 +92,18 @@ class NGramModel:
 def train(captions: Sequence[str], *, unit: str = "word", order: int = 3) -> NGramModel:
     """Count the n-grams of captions.
 
-    The probability of a unit after a history is interpolated with that after the history without its first unit, with
-    the weights of Witten and Bell: P(w | h) = (c(h w) + t(h) P(w | h')) / (c(h) + t(h)), where t(h) is the number of
-    different units that came after h; below single units lies a uniform distribution over all units known, the end of a
-    caption, and one that stands for all others.
+    Probabilities are interpolated with the weights of Witten and Bell: P(w | h) = (c(h w) + t(h) P(w | h')) /
+    (c(h) + t(h)), where h' is the history h without its first unit and t(h) the number of distinct units after h. The
+    lowest level is uniform over the known units, the end of a caption, and one for all unknown units.
 
     Args:
-        captions: at least one text. Nothing is lower-cased or stripped: what gives a caption away may be just that.
-        unit: ``"word"``: words (each character of Chinese and Japanese is one) and punctuation marks, white space left
-            out; ``"character"``: all that a caption has.
+        captions: at least one text, used as it is: case and white space may give a caption away.
+        unit: ``"word"``: words (each character of Chinese and Japanese is one) and punctuation marks without white
+            space; ``"character"``: all characters.
         order: the length of the n-grams, at least 1.
 
     Returns:
-        A model that depends on the captions and on neither their order nor on chance.
+        A model that does not depend on the order of the captions.
 
     Raises:
         UnknownNameError: a ``unit`` that is not one of ``UNITS``.
@@ -145,27 +141,24 @@ def train(captions: Sequence[str], *, unit: str = "word", order: int = 3) -> NGr
 
 
 def blind_scores(pairs: Sequence[Pair], name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Score both captions of pairs by a language model of the true captions of other images.
+    """Score both captions of pairs by a language model of the positive captions of other images.
 
-    A model that was trained on positives and negatives alike would find neither the likelier, and one that had seen the
-    very captions that it scores would know them by heart. So the pairs are divided into five parts (fewer, where
-    there are fewer images), and each part is scored by a model of the different true captions of the other parts.
-    Pairs that share an image or a caption, be it the true one of the first and the negative of the second, are in one
-    part: no caption is scored by a model that saw it. Where captions recur so much that this would put most pairs into
-    one part, as with those made by templates, only images are kept apart (see ``_probes.group_pairs``).
+    The pairs are split into five parts (fewer, where there are fewer images), and each part is scored by a model of the
+    distinct positive captions of the other parts. The pairs of one group (see `probes.group_pairs`) are in one part, so
+    that no caption is scored by a model that was trained on it.
 
     Args:
         pairs: n pairs, of at least two images.
         name: one of ``BLIND_SCORERS``: ``"words"`` are trigrams of words and punctuation marks, ``"characters"``
-            5-grams of characters, white space among them.
+            5-grams of characters.
 
     Returns:
-        The scores of the true captions and those of the negatives, float64 arrays of shape (n,), in nats per unit,
+        The scores of the positive captions and those of the negatives, float64 arrays of shape (n,), in nats per unit,
         below 0; see `NGramModel.score`. They do not depend on the order of the pairs.
 
     Raises:
         UnknownNameError: no such scorer.
-        DataError: all pairs are of one image, so that none can be set apart.
+        DataError: all pairs are of one image.
     """
     if name not in BLIND_SCORERS:
         raise UnknownNameError("blind scorer", name, BLIND_SCORERS)
@@ -179,7 +172,7 @@ def blind_scores(pairs: Sequence[Pair], name: str) -> tuple[NDArray[np.float64],
 
 
 def _parts(pairs: Sequence[Pair]) -> Iterator[tuple[_Integers, _Integers]]:
-    """Rows of each part, and those of all others."""
+    """The rows of each part, and all other rows."""
     groups = group_pairs(pairs).codes
     first: dict[int, str] = {}
     for group, pair in zip(groups.tolist(), pairs, strict=True):
@@ -202,9 +195,9 @@ def _units(caption: str, unit: str) -> Sequence[str]:
 
 
 def _stream(captions: Sequence[str], unit: str, order: int, vocabulary: dict[str, int]) -> tuple[_Integers, _Integers]:
-    """The numbers of all units, each caption with order - 1 marks of its start before it, and its length in these.
+    """The indices of all units, each caption after order - 1 start marks, and each caption's length in these.
 
-    One below the last number stands for unknown units, the last for the start.
+    ``len(vocabulary)`` is the index of unknown units, the one after it that of the start mark.
     """
     unknown, start = len(vocabulary), len(vocabulary) + 1
     numbers: list[int] = []
@@ -219,9 +212,9 @@ def _stream(captions: Sequence[str], unit: str, order: int, vocabulary: dict[str
 
 
 def _longer(history: _Integers, stream: _Integers, radix: int, histories: _Integers) -> _Integers:
-    """Of each place the number of the history that is one unit longer; -1 where it was never seen.
+    """The index of the history that is one unit longer, for each position; -1 where it was never seen.
 
-    The first places of the stream take theirs from its end, which is of no matter: they are marks of a start.
+    The first positions, which are start marks, take theirs from the end of the stream; these are not used.
     """
     known = history >= 0
     keys = np.where(known, history * radix + stream, -1)
@@ -229,6 +222,6 @@ def _longer(history: _Integers, stream: _Integers, radix: int, histories: _Integ
 
 
 def _find(among: _Integers, keys: _Integers) -> _Integers:
-    """The place of each key in a sorted array; -1 where it is not there."""
+    """The index of each key in a sorted array; -1 for a key that is not in it."""
     places = np.minimum(np.searchsorted(among, keys), len(among) - 1)
     return np.where(among[places] == keys, places, -1)

@@ -1,7 +1,7 @@
 """The indefinite article, by the sound of the word after it: an hour, a unicorn, a one-eyed cat, an MP3 player.
 
 Of 16,397 articles in 9,060 captions of COCO, those that are released with NegCLIP and with SugarCrepe, the rules call
-62 wrong; all but one ("letter A is") are slips of who wrote them ("a umbrella").
+62 wrong; all but one ("letter A is") are errors of the annotators ("a umbrella").
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def wrong_articles(text: str, caption: str = "") -> list[str]:
 
 
 def adapt_articles(text: str, caption: str = "") -> str:
-    """A text in which "a" and "an" fit their words, but for those that `wrong_articles` spares.
+    """A text with the articles corrected that `wrong_articles` finds.
 
     >>> adapt_articles("An man behind a elephant")
     'A man behind an elephant'

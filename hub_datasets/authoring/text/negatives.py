@@ -1,13 +1,11 @@
-"""Hard negatives made by rule: NegCLIP's swaps, and CREPE's replaced, swapped and negated atoms.
+"""Hard negatives by rule: NegCLIP's swaps, and CREPE's replaced, swapped and negated atoms.
 
-Nothing here looks at an image, so a negative may happen to be true of it; and rules make text that a blind model can
-tell from what people write. These are for fine-tuning and for stress tests, and a benchmark made of them needs an
-audit (SugarCrepe, section 3).
+The rules do not see the image, so a negative may be true of it, and blind models can tell their text from that of
+annotators. They are for fine-tuning and stress tests; a benchmark made of them needs an audit (SugarCrepe, section 3).
 
-How near the swaps come to the captions that NegCLIP's authors released for validation (`valid_neg_clip.tsv`; spaCy
-tagged those), with the plain tagger and `RELEASED_KINDS`: counted on every other row of the file, the rows that were
-out of view when the tagger was written. By kind, the negatives that were released and that are made, and the share of
-the released ones that are among `swaps`; of which kind a released one is, its moved words tell:
+Agreement with the negatives that NegCLIP's authors released for validation (`valid_neg_clip.tsv`, tagged by spaCy):
+made with the plain tagger and `RELEASED_KINDS`, on every other row of the file, which was not used to write the tagger.
+By kind: the number released, the number made, and the share of the released ones that are among `swaps`.
 
     noun_phrase       454    432   84.1%
     singular_noun   2,319  2,296   95.2%
@@ -17,8 +15,7 @@ the released ones that are among `swaps`; of which kind a released one is, its m
     adjective         433    447   83.4%
     all             3,684  3,698   92.9%
 
-The shares of captions by their number of negatives, and of negatives by the words that change place (captions without
-any negative are not in the file, but for those whose negatives exchange nothing):
+The shares of captions by their number of negatives, and of negatives by the number of words moved:
 
     negatives of a caption       0      1      2      3     4+
       released               0.1%  59.0%  30.4%   9.6%   0.9%
@@ -59,25 +56,25 @@ _MIN_PHRASE = 3
 
 
 class Negative(NamedTuple):
-    """A negative caption and how it was made."""
+    """A negative caption and its kind."""
 
     kind: str
     caption: str
 
 
 def swaps(tagged: Tagged, kind: str) -> list[str]:
-    """Every caption that the exchange of two elements of a kind makes of a caption.
+    """All exchanges of two elements of a kind in a caption.
 
-    Case, spacing and punctuation stay: the caption's first letter is a capital afterwards if it was before, and the
-    articles are not adapted ("a umbrella"), as in the released negatives. Exchanges of equal words are left out, and so
-    are exchanges of noun phrases that differ in one word only, which are that word's.
+    Case, spacing and punctuation stay, a capital at the beginning too, and articles are not adapted ("a umbrella"), as
+    in the released negatives. Exchanges of equal words are left out, and so are those of noun phrases that differ in
+    one word only.
 
     Args:
         tagged: from `tagging.tag`.
         kind: one of ``KINDS``. Noun phrases count from three tokens on, verb phrases from one.
 
     Returns:
-        Distinct texts, by the places of the elements; empty where there are no two elements.
+        Distinct texts, by the positions of the elements.
 
     Raises:
         UnknownNameError: a kind that does not exist.
@@ -107,23 +104,22 @@ def negclip_negatives(
     most: int = 5,
     tagger: str = "auto",
 ) -> list[list[Negative]]:
-    """NegCLIP's negative captions: of each kind of element, one exchange of two.
+    """NegCLIP's negative captions: for each kind of element, one exchange of two.
 
     Args:
         captions: n texts as released.
-        seed: any integer. A caption's negatives depend on it, on the caption and on the options, on nothing else.
-        kinds: of what the elements are, some of ``KINDS``; the negatives come in this order. ``RELEASED_KINDS``
-            follows the released file, which exchanges singular with singular nouns and plural with plural, and
-            gerunds instead of whole verb phrases.
-        most: how many negatives a caption may have at most, at least 1; of more, a random choice is kept.
+        seed: any integer. A caption's negatives do not depend on other captions.
+        kinds: the kinds of elements, some of ``KINDS``, in the order of the negatives. ``RELEASED_KINDS`` follows the
+            released file, which exchanges nouns of one number, and gerunds instead of whole verb phrases.
+        most: the largest number of negatives of a caption, at least 1; of more, a random choice is kept.
         tagger: as for `tagging.tag`.
 
     Returns:
-        For each caption its negatives, without repetitions; none for a caption without two elements of any kind, which
-        NegCLIP leaves out of training.
+        For each caption its distinct negatives; none for a caption without two elements of a kind, which NegCLIP leaves
+        out of training.
 
     Raises:
-        DataError: a caption that is no text.
+        DataError: a caption that is not a string.
         UnknownNameError: a kind or tagger that does not exist.
         ScoresError: ``most`` below 1.
         ModelError: ``tagger="spacy"`` where spaCy is missing.
@@ -149,9 +145,9 @@ def crepe_swaps(
     most: int = 1,
     tagger: str = "auto",
 ) -> list[list[Negative]]:
-    """CREPE's swaps: two atoms of one type, objects or attributes, change places; at most one negative of a type.
+    """CREPE's swaps: two atoms of one type, objects or attributes, are exchanged; at most one negative per type.
 
-    Arguments, result and errors are those of `negclip_negatives`, but "a" and "an" follow the sound of what is put in.
+    Arguments, result and errors are those of `negclip_negatives`, but "a" and "an" are adapted.
 
     Source: CREPE (Ma et al., CVPR 2023), productivity, HN-Swap, there on the atoms of a scene graph.
 
@@ -172,22 +168,20 @@ def crepe_replacements(
     *,
     most: int = 1,
 ) -> list[list[Negative]]:
-    """CREPE's replacements: an atom of the caption becomes another one of its type that the caption lacks.
+    """CREPE's replacements: an atom of the caption is replaced by another one of its type that the caption lacks.
 
-    Terms are found as whole words, the longest first, in any case; no tagger decides what a word is. The article
-    "a" or "an" before a replaced term follows the sound of the new one.
+    Terms are matched as whole words, the longest first, in any case, without a tagger. "a" and "an" before a term are
+    adapted.
 
     Args:
-        vocabulary: for each type, such as ``"colour"`` or ``"relation"``, the terms that may stand for each other:
-            words or phrases, at least two.
+        vocabulary: for each type, such as ``"colour"`` or ``"relation"``, its terms: at least two words or phrases.
         captions, seed, most: as for `negclip_negatives`.
 
     Returns:
-        For each caption its negatives, each of another type; none for a caption in which no term is found. The kind is
-        the type.
+        For each caption at most one negative per type, whose kind is the type.
 
     Raises:
-        DataError: a caption that is no text; a type with fewer than two terms, or an empty term.
+        DataError: a caption that is not a string; a type with fewer than two terms, or an empty term.
         ScoresError: ``most`` below 1.
 
     Source: CREPE (Ma et al., CVPR 2023), HN-Atom, whose foils come from the scene graphs of Visual Genome.
@@ -225,15 +219,15 @@ def crepe_negations(
 ) -> list[list[Negative]]:
     """CREPE's negations: "not" or "no" in one place.
 
-    - ``caption``: "There is no" before a caption that begins with an article, in its stead;
-    - ``object``: "no" in the place of a noun phrase's article, but for the first words of the caption;
+    - ``caption``: "There is no" instead of the article at the beginning of the caption;
+    - ``object``: "no" instead of a noun phrase's article, except at the beginning of the caption;
     - ``relation``: "not" before a gerund, or before a preposition after a noun.
 
     Arguments and errors are those of `negclip_negatives`, with ``kinds`` some of ``NEGATIONS``.
 
     Returns:
-        For each caption its negatives, each of another kind; none where no template fits, and none that negates a
-        caption with "not" or "no" in it, whose meaning could become true again.
+        For each caption at most one negative per kind; none where no template fits, or for a caption with "not" or "no"
+        in it, whose negation could be true.
 
     Source: after CREPE (Ma et al., CVPR 2023), HN-Neg; the templates are ours, in the form of the examples quoted in
     SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), Table 1.
@@ -261,11 +255,11 @@ def _check(kinds: Sequence[str], known: Sequence[str], what: str, most: int) -> 
 
 def _check_most(most: int) -> None:
     if most < 1:
-        raise ScoresError(f"most is {most}; pass how many negatives a caption may have, at least 1")
+        raise ScoresError(f"most is {most}; expected at least 1 negative of a caption")
 
 
 def _choose(groups: list[list[Negative]], caption: str, purpose: str, seed: int, most: int) -> list[Negative]:
-    """One negative of each group, no text twice, and at most so many."""
+    """At most so many distinct negatives, one of each group."""
     chosen: list[Negative] = []
     rng = caption_rng(seed, purpose, caption)
     for group in groups:
@@ -289,7 +283,7 @@ def _elements(tagged: Tagged, kind: str) -> list[Span]:
 
 
 def exchange(tagged: Tagged, first: Span, second: Span) -> str:
-    """The caption in which two ranges of tokens have changed places; the capital of its beginning stays there."""
+    """The caption with two ranges of tokens exchanged; a capital at its beginning stays there."""
     text, spans = tagged.text, tagged.spans
     a, b = spans[first[0]][0], spans[first[1] - 1][1]
     c, d = spans[second[0]][0], spans[second[1] - 1][1]
@@ -300,7 +294,7 @@ def exchange(tagged: Tagged, first: Span, second: Span) -> str:
 
 
 def _move_capital(leaving: str, entering: str) -> tuple[str, str]:
-    """At the start of a sentence the capital is the place's, unless the word has more of them."""
+    """Keep a capital at the start of the sentence, unless the word has further capitals."""
     if leaving[:1].isupper() and (len(leaving) == 1 or leaving[1:] == leaving[1:].lower()):
         return leaving[:1].lower() + leaving[1:], entering[:1].upper() + entering[1:]
     return leaving, entering
@@ -312,7 +306,7 @@ def _pattern(terms: Sequence[str]) -> re.Pattern[str]:
 
 
 def put_in(caption: str, span: Span, foil: str) -> str:
-    """The caption with a range of characters replaced: an article before it and the first letter's case follow."""
+    """The caption with a range of characters replaced, and an article before it and the first letter adapted."""
     start, end = span
     if not caption[:start].strip():
         _, foil = _move_capital(caption[start:end], foil)

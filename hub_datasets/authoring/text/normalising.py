@@ -1,4 +1,4 @@
-"""One form for all captions, so that the way in which a text was typed does not tell where it came from."""
+"""Normalisation of captions, so that typing does not tell positive captions from negatives."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ _PLAIN = str.maketrans({"‘": "'", "’": "'", "`": "'", "´": "'", "“": '"',
 
 
 def normalise(caption: str) -> str:
-    """The caption without what typing alone decides; its words and their order stay.
+    """Normalise the typing of a caption; words and their order stay.
 
-    In this order:
+    Steps:
 
     1. Unicode's composed form (NFC); curly quotation marks and long dashes become straight and short.
     2. Any run of white space becomes one blank, and there is none at the ends or before ``, . ; : ! ?``.
     3. Full stops, exclamation and question marks, commas, semicolons and colons at the end are removed.
     4. The first letter is lower case, unless its word has a capital letter further on, as in "TV".
 
-    Applied to its own result it changes nothing.
+    The function is idempotent.
 
     >>> normalise("  A dog , by a  “red” car.\\n")
     'a dog, by a "red" car'

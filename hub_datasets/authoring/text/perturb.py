@@ -1,7 +1,7 @@
-"""Captions and images with their order destroyed: ARO's perturbations, each result fixed by seed and caption alone.
+"""ARO's perturbations of the order of captions and images.
 
-No permutation here looks at a second caption, at the row's number or at global random state, so a dataset may be
-built in any order, by any number of processes, and a single row may be made again.
+A result depends on the seed and the caption alone, so that a dataset can be built in any order, by any number of
+processes, and a single row again.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _Order = Sequence[int]
 
 
 class Perturbed(NamedTuple):
-    """Captions and what the perturbations made of them.
+    """Captions and their perturbations.
 
     Attributes:
-        captions: the n captions, cleaned in the same way as their perturbations: the ones to compare with.
+        captions: the n captions, cleaned in the same way as their perturbations.
         perturbed: for each perturbation the n results; None where every permutation leaves the caption as it is.
-        tagger: the tagger that told nouns and adjectives from the rest, with its version; None where none was needed.
+        tagger: the tagger used and its version; None where none was needed.
     """
 
     captions: list[str]
@@ -52,7 +52,7 @@ class Perturbed(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """What is permuted, its tags where they decide what is, and how a text is made of the parts again."""
+    """The units of a caption, the tag of each, and a function that joins units to a text."""
 
     units: list[str]
     tags: list[str]
@@ -77,25 +77,23 @@ def perturb(
     - ``shuffle_trigrams``: the runs of three as they are; a last run of one or two moves with them;
     - ``shuffle_all_words``: all words (ARO, section 3.1; not part of the order benchmarks).
 
-    A permutation is drawn uniformly from those that change the cleaned text; another case of the same letters is no
-    change. A caption of more than ``max_words`` words is permuted whole and cut afterwards, so that its result may have
-    words that the cut caption lacks, and the reverse. A result depends on the seed, the perturbation and the caption,
-    and on nothing else; the options only choose what is permuted and kept.
+    A permutation is drawn uniformly from those that change the cleaned text, in lower case. A caption of more than
+    ``max_words`` words is permuted whole and cut afterwards, so that its result may have words that the cut caption
+    lacks, and the reverse. The draw depends on the seed, the perturbation and the caption only.
 
     Args:
-        captions: n texts as released, neither cleaned nor cut: case and punctuation help to tag them.
+        captions: n texts as released: case and punctuation help to tag them.
         perturbations: some of ``TEXT_SHUFFLES``.
-        seed: any integer; another one makes another set.
+        seed: any integer.
         tagger: as for `tagging.tag`.
         allow_identity: whether a permutation that changes nothing may be drawn, as in the authors' code. The result
-            may then be the caption itself, and how ties are counted decides whether a model passes.
-        units: ``"words"`` permutes words without their punctuation, hyphens and apostrophes within words kept
-            ("half-pipe", "man's"), and cleans as `clean_caption` does. ``"tokens"`` is the authors' way: punctuation
-            and clitics are tokens of their own and take part; then only ``.!"()*#:;~`` are removed. Trigrams are of
-            NLTK's tokens ("half-pipe" is one); the first two perturbations permute spaCy's, or what the plain tagger
-            takes for them ("half-pipe" is three); ``shuffle_all_words`` what stands between spaces. The result then
-            shows by " ," and " 's" that it was made, which the caption never does.
-        max_words: how many words are kept, at least 1; None keeps all.
+            may then be the caption itself, a tie.
+        units: ``"words"`` permutes words without their punctuation, but with hyphens and apostrophes ("half-pipe",
+            "man's"), and cleans as `clean_caption` does. ``"tokens"`` is the authors' method: punctuation and clitics
+            are tokens, and only ``.!"()*#:;~`` are removed afterwards. Trigrams are of NLTK's tokens ("half-pipe" is
+            one); the first two perturbations permute the tagger's ("half-pipe" is three), ``shuffle_all_words`` the
+            parts between spaces. Results then have " ," and " 's", which captions never have.
+        max_words: the number of words kept, at least 1; None keeps all.
 
     Returns:
         The cleaned captions and, for each perturbation, n texts or None.
@@ -106,9 +104,9 @@ def perturb(
         ScoresError: ``max_words`` below 1.
         ModelError: ``tagger="spacy"`` where spaCy is missing.
 
-    Source: ARO (Yuksekgonul et al., ICLR 2023), sections 2.2 and 3.1, Table 1 and Figure 1; the cut to 30 words is that
-    of the authors' code, and so is where trigrams begin. (Table 1's example of shuffled trigrams has its single word in
-    the middle of the caption, which no count from the first word gives.) The paper repeats its experiment with 5 seeds.
+    Source: ARO (Yuksekgonul et al., ICLR 2023), sections 2.2 and 3.1, Table 1 and Figure 1; the cut to 30 words and the
+    beginning of trigrams are those of the authors' code. (Table 1's example of shuffled trigrams has its single word in
+    the middle of the caption, which no count from the first word gives.) The paper uses 5 seeds.
 
     >>> result = perturb(["A dog, two cats"], ["shuffle_trigrams", "shuffle_within_trigrams"])
     >>> result.captions, result.perturbed["shuffle_trigrams"]
@@ -137,9 +135,9 @@ def clean_caption(text: str, units: str = "words", max_words: int | None = MAX_W
 
     Args:
         text: a caption.
-        units: ``"words"`` removes all punctuation but hyphens and apostrophes within words; ``"tokens"`` removes what
-            the authors' code removes, ``.!"()*#:;~``.
-        max_words: how many words are kept, at least 1; None keeps all.
+        units: ``"words"`` removes all punctuation but hyphens and apostrophes within words; ``"tokens"`` removes
+            ``.!"()*#:;~``, as the authors' code does.
+        max_words: the number of words kept, at least 1; None keeps all.
 
     Raises:
         UnknownNameError: ``units`` is not one of ``UNITS``.
@@ -160,7 +158,7 @@ def clean_caption(text: str, units: str = "words", max_words: int | None = MAX_W
 
 
 def caption_rng(seed: int, purpose: str, caption: str) -> np.random.Generator:
-    """A generator of random numbers for one caption: the same for the same three arguments, on every machine.
+    """A random generator that depends on the three arguments alone.
 
     >>> bool(caption_rng(0, "swap", "a dog").random() == caption_rng(0, "swap", "a dog").random())
     True
@@ -181,17 +179,16 @@ def shuffle_image(
     """A copy of an image with its rows, columns or patches in another order.
 
     Args:
-        image: of any mode, at least as many pixels wide and high as the grid has columns and rows. A remainder that
-            does not fill the grid stays in place at the right and the bottom edge (the authors' code blackens it).
+        image: of any mode, at least as many pixels wide and high as the grid has columns and rows.
         shuffle: ``"shuffle_rows_4"``, ``"shuffle_columns_4"`` or ``"shuffle_patches_9"`` (3 by 3).
-        key: what tells the image from others, such as its file name: the order depends on it, on the seed and on the
-            name of the shuffle, not on pixels, which decoders disagree about.
+        key: the image's name. The order depends on it, the seed and the shuffle, not on pixels, as decoders differ.
         seed: any integer.
         allow_identity: whether the cells may all stay in their places, as in the authors' code.
-        black_edges: whether what does not fill the grid becomes black, as in the authors' code; else it stays.
+        black_edges: whether pixels at the right and bottom beyond the grid become black, as in the authors' code, or
+            stay.
 
     Returns:
-        An image of the same size and mode. The permutation is drawn uniformly, from all but the identity by default.
+        An image of the same size and mode, its permutation drawn uniformly.
 
     Raises:
         UnknownNameError: a shuffle that does not exist.
@@ -225,7 +222,7 @@ def shuffle_image(
 
 
 def _black(image: Image.Image) -> Image.Image:
-    """A black image of the size and mode of another, as black as its palette is where it has one."""
+    """A black image of the size, mode and palette of another."""
     black = Image.new("RGB", image.size)
     return black.quantize(palette=image) if image.mode == "P" else black.convert(image.mode)
 
@@ -238,7 +235,7 @@ def _check_cleaning(units: str, max_words: int | None) -> None:
 
 
 def _split_tokens(name: str, tagged: Tagged, max_words: int | None) -> _Parts:
-    """What the authors' code permutes: spaCy's tokens, what stands between spaces, or NLTK's tokens."""
+    """The units of the authors' code: spaCy's tokens, parts between spaces, or NLTK's tokens."""
     if name in _NEEDS_TAGS:
         tokens = tagged.words
     else:
@@ -247,7 +244,7 @@ def _split_tokens(name: str, tagged: Tagged, max_words: int | None) -> _Parts:
 
 
 def _split_words(tagged: Tagged, max_words: int | None) -> _Parts:
-    """Whole words, each with the tag of its last part that is no clitic: of "half-pipe" and "pipe's", that of pipe."""
+    """Words, each with the tag of its last token but clitics: of "half-pipe" and "pipe's", that of pipe."""
     words, tags, place = [], [], 0
     for match in _WORD.finditer(tagged.text):
         kind = ""
@@ -281,7 +278,7 @@ def _perturb_one(name: str, parts: _Parts, seed: int, caption: str, allow_identi
 
 
 def _blocks(name: str, parts: _Parts) -> list[list[int]]:
-    """The places within which units are permuted; for ``shuffle_trigrams`` the trigrams that are."""
+    """The positions within which units are permuted; for ``shuffle_trigrams`` the trigrams."""
     places = list(range(len(parts.units)))
     if name == "shuffle_all_words":
         return [places]
@@ -305,7 +302,7 @@ def _draw(name: str, blocks: list[list[int]], units: int, rng: np.random.Generat
 
 
 def _exchanges(name: str, blocks: list[list[int]], units: Sequence[str]) -> Iterator[_Order]:
-    """The permutations that exchange two things: when none of them changes the text, none at all does."""
+    """The permutations that exchange two units or trigrams; if none of them changes the text, no permutation does."""
     if name == "shuffle_trigrams":
         for first, second in itertools.combinations(range(len(blocks)), 2):
             swapped = list(blocks)

@@ -1,9 +1,8 @@
-"""Part-of-speech tags of English image captions: by spaCy where it is installed, else by a small tagger of our own.
+"""Part-of-speech tags of English image captions, by spaCy where it is installed, else by the plain tagger.
 
-The plain tagger is word lists, endings of words and some thirty rules about neighbours. It learned from no corpus and
-builds no parse. It is meant for short captions of photographs in the manner of COCO and Flickr30k and is no tagger for
-English at large: a word that it does not know counts as a noun, and names are common nouns to it. How far it agrees
-with spaCy is measured where the agreement matters, in `negatives`.
+The plain tagger needs no download and gives the same tags everywhere. It has word lists (``plain_words.yaml``),
+endings of words and some thirty rules about neighbouring words, made for short captions such as those of COCO: unknown
+words and names are common nouns. `negatives` measures its agreement with spaCy.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import importlib.metadata
 import importlib.util
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ....metrics.common.errors import DataError, ModelError, UnknownNameError
@@ -20,10 +20,13 @@ from ....metrics.functional.kernels import name_rows
 
 TAGGERS = ("auto", "spacy", "plain")
 SPACY_MODEL = "en_core_web_sm"
-# To be raised with every change of the word lists or rules: cards record it beside what was made with it.
+# Raised with every change of the word lists or rules, as cards record it.
 PLAIN_VERSION = 1
 
 Span = tuple[int, int]
+
+_BE = frozenset(["is", "are", "was", "were", "be", "been", "being", "am"])
+_HAVE_OR_DO = frozenset(["has", "have", "had", "do", "does", "did"])
 
 # Punctuation, hyphens and clitics (n't, 's) stand by themselves, as in the Penn Treebank and with spaCy.
 _TOKEN = re.compile(
@@ -35,10 +38,10 @@ class Tagged(NamedTuple):
     """A caption with the tags of its tokens.
 
     Attributes:
-        text: the caption as it came.
+        text: the caption.
         spans: of each token, its first character and the one after its last.
         tags: of each token, its Penn Treebank tag: ``NN``, ``NNS``, ``JJ``, ``VBG`` …
-        noun_phrases: those without prepositional phrases, from left to right: (first token, one after the last).
+        noun_phrases: (first token, one after the last) of each, without prepositional phrases, from left to right.
     """
 
     text: str
@@ -57,28 +60,28 @@ class Tagged(NamedTuple):
         letters = ""
         for word, tag, following in zip(self.words, self.tags, [*self.tags[1:], ""], strict=False):
             verb_follows = following.startswith(("VB", "RB"))
-            helps = word.lower() in _BE_OR_MODAL or (word.lower() in _HAVE_OR_DO and verb_follows)
+            helps = tag == "MD" or word.lower() in _BE or (word.lower() in _HAVE_OR_DO and verb_follows)
             letters += "h" if helps else tag[:1] if tag.startswith(("VB", "RB")) else " "
         return [match.span() for match in re.finditer("(?:[hR]*V)+", letters)]
 
 
 def tag(captions: Sequence[str], tagger: str = "auto") -> list[Tagged]:
-    """Tag captions, each by itself.
+    """Tag captions, each independently of the others.
 
     Args:
-        captions: n texts, as released; case and punctuation help.
+        captions: n texts, as released: case and punctuation help.
         tagger: ``"spacy"`` is spaCy with the model ``en_core_web_sm``; ``"plain"`` is the tagger of this module;
-            ``"auto"`` is spaCy where both are installed and ``"plain"`` otherwise. `tagger_name` tells which.
+            ``"auto"`` is spaCy where both are installed and ``"plain"`` otherwise (see `tagger_name`).
 
     Returns:
-        The n tagged captions. Both taggers see the same tokens.
+        The n tagged captions. Both taggers get the same tokens.
 
     Raises:
-        DataError: a caption that is no text; the message names the rows.
+        DataError: a caption that is not a string; the message names the rows.
         UnknownNameError: a ``tagger`` that is not one of ``TAGGERS``.
         ModelError: ``"spacy"`` where spaCy or its model is not installed.
 
-    Source: ARO (Yuksekgonul et al., ICLR 2023), section 2.2, names spaCy. The plain tagger has no source.
+    Source: ARO (Yuksekgonul et al., ICLR 2023), section 2.2, for spaCy.
 
     >>> first, = tag(["a man is riding a brown horse"], "plain")
     >>> first.tags
@@ -93,7 +96,7 @@ def tag(captions: Sequence[str], tagger: str = "auto") -> list[Tagged]:
 
 
 def tagger_name(tagger: str = "auto") -> str:
-    """What `tag` uses for that choice, with versions, for a dataset card; raises as `tag` does.
+    """The tagger that `tag` uses for that choice, with versions; raises as `tag` does.
 
     >>> tagger_name("plain")
     'plain 1'
@@ -109,7 +112,7 @@ def check_captions(captions: Sequence[str]) -> None:
         raise DataError(f"one text came, {captions[:40]!r}; pass a list of captions")
     bad = [not isinstance(caption, str) for caption in captions]
     if any(bad):
-        raise DataError(f"a caption is {captions[bad.index(True)]!r} in {name_rows(bad)}; every caption must be a text")
+        raise DataError(f"a caption is {captions[bad.index(True)]!r} in {name_rows(bad)}; expected strings")
 
 
 def _choose(tagger: str) -> str:
@@ -139,108 +142,36 @@ def _tag_with_spacy(captions: Sequence[str]) -> Iterator[Tagged]:
     for text in captions:
         spans = _split(text)
         words, spaces = [text[start:end] for start, end in spans], [text[end : end + 1].isspace() for _, end in spans]
-        # One caption at a time: in a batch, its neighbours could decide a close call.
+        # One caption at a time, as the batch could change close decisions.
         parsed = model(document(model.vocab, words, spaces))
         phrases = tuple((phrase.start, phrase.end) for phrase in parsed.noun_chunks) if words else ()
         yield Tagged(text, spans, tuple(token.tag_ for token in parsed), phrases)
 
 
-# From here on the plain tagger: its words, then what their neighbours decide.
-_CLOSED = {
-    "DT": "a an the this these those each every some any no another both all either neither",
-    "CD": "one two three four five six seven eight nine ten eleven twelve fifteen twenty thirty fifty hundred thousand",
-    "IN": "of in on with at by from for near over through behind under around along across against into onto off above"
-    " between below beneath underneath beside besides towards toward during about after before while as than like past"
-    " within without among amongst amid atop upon via since until because if although though except throughout beyond"
-    " alongside unlike per",
-    "TO": "to",
-    "CC": "and or but nor & plus",
-    "PRP": "i you he she it we they me him us them himself herself itself themselves",
-    "PRP$": "my your his its our their",
-    "WP": "who whom what which whose",
-    "WRB": "where when why how",
-    "MD": "can could may might must shall should will would 'll 'd",
-    "VBZ": "is has does",
-    "VBP": "are am have do 're 've 'm",
-    "VB": "be",
-    "VBD": "was were had did sat stood went came ran saw took rode flew ate drove threw wore fell lay swam swung drew"
-    " grew wrote gave began became knelt slept told said thought spoke rose",
-    "VBN": "been seen taken ridden eaten driven thrown worn fallen drawn grown written given gone shown hidden frozen"
-    " torn blown flown made held cut set put hung caught built lit left laid kept led fed hit spread stuck found bent"
-    " sold met brought bought dug spun read hurt split shut",
-    "NNS": "people men women children sheep cattle geese feet teeth mice police pants scissors clothes",
-    "RP": "up out",
-    "RB": "very together early away just so too not n't upside almost really only also now here apart well already"
-    " still then ahead forward forwards backwards backward even ever never always often quite rather maybe perhaps once"
-    " twice again alone aside indoors outdoors somewhere downhill uphill upstairs downstairs sideways soon later yet"
-    " else asleep upright",
-}
-_BE_OR_MODAL = frozenset([*["is", "are", "was", "were", "be", "been", "being", "am"], *_CLOSED["MD"].split()])
-_HAVE_OR_DO = frozenset(["has", "have", "had", "do", "does", "did"])
-_ADJECTIVES = """
-african american asian automatic bald bare bearded beige big blank blurry bright broken busy calm cheap chilly classic
-clean clear cloudy colored contemporary cool creamy crispy crunchy curly cute deep dense different digital dirty distant
-dry dusty electric electronic elegant empty entire european extra fancy far fast fat few flat floral fluffy fluorescent
-foggy foreign free fresh full funny furry fuzzy german golden good grassy great greek handmade handsome happy
-hard healthy heavy high homemade hot huge hungry icy indian indoor industrial inner intricate juicy large last late
-leafy little local lone long loose low lower lush many messy metallic mexican mini miniature misty mobile modern more
-most muddy multi multiple naked narrow neat new nice official old open opposite ornate other outdoor outer oval overcast
-own pale parallel partial plush pointy pretty private quick quiet rainy raw ready real rear residential retro ripe rocky
-romantic rough rural rustic rusty salty same sandy scary scenic second several shaggy shiny short similar simple single
-skinny slow small smart smooth snowy soft solid spare special spicy steep sticky stormy strange stray striped strong
-stuffed suburban such sunlit sunny tabby tall tasty teenage thick thin third tight tiny tired traditional triple ugly
-unique unlit unmade upper urban victorian vintage warm wavy wet wide windy wooded wooden worn wrong young
-"""
-# These stand for a thing where no noun follows: "a bowl of orange", "in the wild".
-_ADJECTIVES_OR_NOUNS = """
-adult antique black blond blonde blue brown chinese cold dark dead double elderly english female french giant gold gray
-green grey grizzly half individual italian japanese male medium middle military neon orange pink plaid plain polar
-professional public purple red round silver square sweet tan white whole wild yellow
-"""
-_VERBS = """
-appear bark bend break bring brush capture carry carve chase chew chop clean climb close come contain crouch dive dry
-eat enjoy enter fall feel fill find fix flip flow fly fold follow gather get give glide go grab graze greet grow hang
-hear hide hold include jump keep kneel know laugh lay lead lean leave let lick lie listen live look lounge lower lunge
-make march meet move open pack play plow pose pour prepare pull push put raise reach read reflect relax replace rest
-return ride rise roam run sail say see sell serve shine shoot sit sleep speak stand stare start stay stir stretch swim
-take talk throw travel try use wait walk watch wear write
-"""
-# Their base form and their form in -s are nouns unless the neighbours speak for a verb.
-_NOUNS_OR_VERBS = """
-bat bike block board camp catch check cook cover cross cut cycle dance display dock draw dress drink drive drop face
-feature feed fight film finish grill guard guide hand head help herd hike hit hook hug kick kiss land light line load
-love match measure mount paddle paint park pass paw pet photograph pick pile pitch place plant point practice race
-record roll row set shake share shop show shower skate skateboard ski slice slide smell smile smoke snow snowboard spin
-splash spray spread stack step stick stop surf swing tie top touch train trim turn view wash water wave work wrap
-"""
-# Activities that name the thing after them: a living room, a cutting board.
-_ACTIVITIES = """
-baking boarding bowling boxing changing clearing cooking covering crossing cutting dining dressing fishing gaming
-gardening gathering hiking ironing landing living opening painting parking racing serving setting sewing shopping
-skateboarding skiing snowboarding stuffing surfing swimming training waiting washing writing
-"""
-# Nouns whose endings look like another part of speech's, or like a plural's.
-_SINGULARS = """
-anything bed bedding birdseed building bus butterfly cable canvas ceiling chess christmas circus class clothing compass
-cross dress earring evening everything family flatbed flooring frosting gas glass grass ground housing icing italy jelly
-king lens lighting lily mattress mess moped morning nothing pass pudding railing ring series shed shot sled something
-spring string table tennis texas thing topping trolley vegetable wedding wing wiring
-"""
+# From here on the plain tagger: its words, then rules about their neighbours.
 _ADJECTIVE_ENDINGS = ("ful", "ous", "less", "ish", "ical", "able", "ible", "tive", "sive", "ular", "esque")
 
 
 @functools.cache
 def _lexicon() -> dict[str, str]:
-    """Word → its tag, or two tags with a bar between them where the neighbours decide."""
-    classes: dict[str, str] = {}
-    for verbs, base, third in ((_VERBS, "VB|NN", "VBZ|NNS"), (_NOUNS_OR_VERBS, "NN|VB", "NNS|VBZ")):
-        for verb in verbs.split():
+    """The tag of each known word, or two tags with a bar between them where the neighbours decide."""
+    import yaml
+
+    words = yaml.safe_load(Path(__file__).with_name("plain_words.yaml").read_text(encoding="utf-8"))
+    tags: dict[str, str] = {}
+    for verbs, base, third in (("verbs", "VB|NN", "VBZ|NNS"), ("nouns or verbs", "NN|VB", "NNS|VBZ")):
+        for verb in words[verbs].split():
             stem = re.sub("(?<=[^aeiou])y$", "i", verb)
             es = stem != verb or verb.endswith(("s", "x", "z", "ch", "sh", "o"))
-            classes[verb], classes[stem + ("es" if es else "s")] = base, third
-    classes |= dict.fromkeys(_ACTIVITIES.split(), "NN|VBG") | dict.fromkeys(_SINGULARS.split(), "NN")
-    classes |= dict.fromkeys(_ADJECTIVES.split(), "JJ") | dict.fromkeys(_ADJECTIVES_OR_NOUNS.split(), "JJ|NN")
-    return classes | {word: tag for tag, words in _CLOSED.items() for word in words.split()}
+            tags[verb], tags[stem + ("es" if es else "s")] = base, third
+    for name, tag in (
+        ("activities", "NN|VBG"),
+        ("singulars", "NN"),
+        ("adjectives", "JJ"),
+        ("adjectives or nouns", "JJ|NN"),
+    ):
+        tags |= dict.fromkeys(words[name].split(), tag)
+    return tags | {word: tag for tag, listed in words["tags"].items() for word in listed.split()}
 
 
 @functools.lru_cache(100_000)
@@ -271,7 +202,7 @@ _COMPLEMENTS = ("DT", "PRP$", "PRP", "IN", "TO", "RP", "RB", "VBG", "CD")
 
 
 class _Place(NamedTuple):
-    """What decides a word's tag: its class, the class after it, and what stands before it."""
+    """A word's class, the class after it, and the words and tags before it."""
 
     kind: str
     following: str

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
 import pytest
+from audit_support import write_table
 from hypothesis import given
 from hypothesis import strategies as st
 from review_support import draw_image
 
 from vl_assay.hub_datasets.authoring.data.candidates import Candidate, read_candidates, to_pairs, write_candidates
 from vl_assay.hub_datasets.authoring.data.sources import Captioned, read_captions
-from vl_assay.metrics.common.errors import DataError, UnknownNameError
+from vl_assay.metrics.common.errors import DataError
 
 ONE = Candidate(
     "1/swap_obj", "images/1.jpg", "a cat on a dog", "a dog on a cat", "swap_obj", False, "m", {"first": "cat"}
@@ -67,36 +67,6 @@ def test_a_line_that_is_no_candidate_is_named(tmp_path, line, why):
         read_candidates(tmp_path / "missing")
 
 
-ROWS = [{"file_name": "a.png", "caption": "a cat, a dog "}, {"file_name": "sub/b.png", "caption": "two\nlines"}]
-
-
-def write_rows(folder, name):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    path = folder / name
-    if path.suffix == ".parquet":
-        pq.write_table(pa.Table.from_pylist(ROWS), path)
-    elif path.suffix in (".csv", ".tsv"):
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(ROWS[0]), delimiter="\t" if path.suffix == ".tsv" else ",")
-            writer.writeheader()
-            writer.writerows(ROWS)
-    elif path.suffix == ".jsonl":
-        path.write_text("\n".join(json.dumps(row) for row in ROWS) + "\n\n")
-    else:
-        path.write_text(json.dumps(ROWS if name == "list.json" else {"0": ROWS[0], "1": ROWS[1]}))
-    return path
-
-
-@pytest.mark.parametrize("name", ["c.csv", "c.tsv", "c.jsonl", "c.parquet", "list.json", "object.json"])
-def test_captions_are_read_from_tables_of_every_format(tmp_path, name):
-    path = write_rows(tmp_path, name)
-    expected = [Captioned(str(n), str(tmp_path / row["file_name"]), row["caption"]) for n, row in enumerate(ROWS)]
-    assert read_captions(path) == expected
-    assert read_captions(path, limit=1) == expected[:1]
-
-
 @pytest.mark.parametrize("name", ["metadata.csv", "metadata.jsonl", "metadata.parquet"])
 def test_a_folder_of_images_is_read_with_its_metadata_and_images_are_copied_when_asked(tmp_path, name):
     photos = tmp_path / "photos"
@@ -104,7 +74,7 @@ def test_a_folder_of_images_is_read_with_its_metadata_and_images_are_copied_when
     draw_image(photos / "a.png", 0)
     draw_image(photos / "sub" / "b.png", 1)
     contents = [path.read_bytes() for path in (photos / "a.png", photos / "sub" / "b.png")]
-    write_rows(photos, name)
+    write_table(photos / name, [{"file_name": name, "caption": "a"} for name in ("a.png", "sub/b.png")])
     assert [each.image for each in read_captions(photos)] == [str(photos / "a.png"), str(photos / "sub" / "b.png")]
     copied = read_captions(photos, images=tmp_path / "images")
     assert [Path(each.image).read_bytes() for each in copied] == contents
@@ -112,51 +82,6 @@ def test_a_folder_of_images_is_read_with_its_metadata_and_images_are_copied_when
     (photos / "a.png").unlink()
     with pytest.raises(DataError, match=r"a\.png cannot be read"):
         read_captions(photos, images=tmp_path / "images")
-
-
-def test_columns_are_guessed_mapped_and_missed_by_name(tmp_path):
-    path = tmp_path / "c.jsonl"
-    path.write_text('{"name": "a cat", "key": 7, "url": "https://x.org/1.jpg"}\n')
-    with pytest.raises(DataError, match=r"name, key, url.*--column caption=name"):
-        read_captions(path)
-    columns = {"caption": "name", "id": "key", "image": "url"}
-    assert read_captions(path, columns=columns) == [Captioned("7", "https://x.org/1.jpg", "a cat")]
-    with pytest.raises(DataError, match="no column 'label'; it has name"):
-        read_captions(path, columns={"caption": "label"})
-    with pytest.raises(UnknownNameError, match="'text'; known: caption, image, id"):
-        read_captions(path, columns={"text": "name"})
-
-
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        ('{"caption": ""}', "row 0 has '' in 'caption', where a caption belongs"),
-        ('{"caption": 3}', "row 0 has 3 in"),
-        ('{"caption": "a", "id": 1}\n{"caption": "b", "id": 1}', "id comes more than once in 1 "),
-        ("[1]", "row 0 is .*; expected an object"),
-        ("", "has no row"),
-        ("{", "cannot be read"),
-    ],
-)
-def test_rows_without_a_caption_are_named(tmp_path, content, why):
-    (tmp_path / "c.jsonl").write_text(content)
-    with pytest.raises(DataError, match=why):
-        read_captions(tmp_path / "c.jsonl")
-
-
-def test_several_captions_of_a_row_count_by_themselves_and_what_is_nowhere_is_told(tmp_path):
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "c.json").write_text('{"7": {"captions": ["a", "b"], "image": "x.png"}}')
-    assert [(each.id, each.caption) for each in read_captions(tmp_path / "c.json")] == [("7#0", "a"), ("7#1", "b")]
-    with pytest.raises(DataError, match="there is no benchmark, file or folder"):
-        read_captions(tmp_path / "nothing")
-    with pytest.raises(DataError, match=r"has no metadata\.csv"):
-        read_captions(tmp_path / "empty")
-    (tmp_path / "c.txt").write_text("a")
-    with pytest.raises(DataError, match=r"ends in '\.txt'"):
-        read_captions(tmp_path / "c.txt")
-    with pytest.raises(DataError, match="OWNER/NAME"):
-        read_captions("hf://datasets/name")
 
 
 def test_of_a_benchmark_the_true_captions_are_taken_once_each(tmp_path, coco):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import csv
-import doctest
 import json
 import re
 import textwrap
 from collections import Counter
 
 import pytest
+from audit_support import negclip_rows
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -223,7 +222,7 @@ def test_wrong_arguments_are_named():
         swaps_of("a dog", "verb")
     with pytest.raises(UnknownNameError, match="unknown kind of negation 'x'; known: caption, object, relation"):
         crepe_negations(["a dog"], kinds=["x"])
-    with pytest.raises(ScoresError, match="most is 0; pass how many negatives a caption may have, at least 1"):
+    with pytest.raises(ScoresError, match="most is 0; expected at least 1"):
         negclip(["a dog"], most=0)
     with pytest.raises(ScoresError, match="most is 0"):
         crepe_replacements(["a dog"], VOCABULARY, most=0)
@@ -288,17 +287,13 @@ def kind_of(caption, negative, left, right):
 def released(shared_data):
     """For each caption of the authors' validation file the negatives that exchange something, with their kinds."""
     rows = []
-    path = shared_data / "data" / "aro" / "valid_neg_clip.tsv"
-    if not path.is_file():
-        pytest.skip(f"{path} is not there")
-    with path.open(encoding="utf-8", newline="") as lines:
-        for row in csv.DictReader(lines, delimiter="\t"):
-            found = []
-            for negative in ast.literal_eval(row["neg_caption"]):
-                runs = exchanged(parts_of(row["title"]), parts_of(negative))
-                if runs:
-                    found.append((kind_of(row["title"], negative, *runs), negative))
-            rows.append((row["title"], found))
+    for row in negclip_rows(shared_data):
+        found = []
+        for negative in ast.literal_eval(row["neg_caption"]):
+            runs = exchanged(parts_of(row["title"]), parts_of(negative))
+            if runs:
+                found.append((kind_of(row["title"], negative, *runs), negative))
+        rows.append((row["title"], found))
     return rows
 
 
@@ -356,9 +351,3 @@ def report(table):
     """The figures that the module's docstring gives are those that are measured here."""
     print(table)
     assert textwrap.indent(table, "    ") in (negatives.__doc__ or "")
-
-
-def test_docstring_examples():
-    results = doctest.testmod(negatives)
-    assert results.attempted
-    assert not results.failed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import importlib.util
 import sys
 import types
@@ -132,9 +131,3 @@ def test_spacy_itself_where_it_is_installed():
     pytest.importorskip("en_core_web_sm")
     (tagged,) = tag(["a brown cat is looking at a gray dog and sitting in a white bathtub"], "spacy")
     assert [w for w, t in zip(tagged.words, tagged.tags, strict=True) if t == "NN"] == ["cat", "dog", "bathtub"]
-
-
-def test_docstring_examples():
-    results = doctest.testmod(tagging)
-    assert results.attempted
-    assert not results.failed

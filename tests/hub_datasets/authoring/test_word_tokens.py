@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import doctest
 import hashlib
 import json
 
 import pytest
+from audit_support import negclip_rows, sugarcrepe_rows
 
-from vl_assay.hub_datasets.authoring.text import word_tokens as _word_tokens
 from vl_assay.hub_datasets.authoring.text.word_tokens import word_tokenize
 
 # Of the tokens that nltk 3.10.4's `word_tokenize` made of these captions, with Punkt's English abbreviations.
@@ -34,14 +32,7 @@ def test_tokens_by_hand(text, tokens):
 
 
 def test_tokens_of_real_captions_are_nltk_s(shared_data):
-    with (shared_data / "data" / "aro" / "valid_neg_clip.tsv").open(encoding="utf-8", newline="") as file:
-        captions = [row["title"] for row in csv.DictReader(file, delimiter="\t")]
-    for path in sorted((shared_data / "data" / "sugarcrepe" / "data").glob("*.json")):
-        rows = json.loads(path.read_text(encoding="utf-8")).values()
-        captions += [row[column] for row in rows for column in ("caption", "negative_caption")]
+    captions = [row["title"] for row in negclip_rows(shared_data)]
+    captions += [row[name] for row in sugarcrepe_rows(shared_data) for name in ("caption", "negative_caption")]
     tokens = json.dumps([word_tokenize(caption) for caption in captions])
     assert hashlib.sha256(tokens.encode()).hexdigest() == NLTK_TOKENS
-
-
-def test_doctests_hold():
-    assert doctest.testmod(_word_tokens).failed == 0

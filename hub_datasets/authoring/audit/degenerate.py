@@ -12,7 +12,6 @@ from .features import words
 
 _IDS_SHOWN = 5
 
-# What each finding means, for reports.
 MEANINGS = {
     "identical": "caption and negative are the same text: nothing can be right",
     "identical_normalised": "they are the same after normalisation: only typing tells them apart",
