@@ -24,7 +24,7 @@ _SCHEMAS = {"vg_relation": _COMMON | {"relation_name": str}, "vg_attribution": _
 def annotation_file(config: str) -> SourceFile:
     """The file of a configuration, which has to be the user's own."""
     name = FILES[config]
-    return SourceFile(name, remedy=f"Get it with `gdown {DRIVE_IDS[name]}` (Google Drive, as in the authors' code)")
+    return SourceFile(name, remedy=f"Get {name} with `gdown {DRIVE_IDS[name]}` (Google Drive, as in the authors' code)")
 
 
 def read_rows(config: str, folder: Path | None, *, verify: bool) -> list[Row]:
