@@ -398,7 +398,8 @@ def _compare_versions(
                     for part in (result, *result[CATEGORIES].values()):
                         part["wins"], part["losses"] = part["losses"], part["wins"]
                 difference = Difference(
-                    **about,
+                    benchmark=predictions.benchmark,
+                    task=predictions.task,
                     models=labels,
                     metric=metric,
                     score=name,

@@ -231,7 +231,7 @@ def _compute_metric(
         raise PredictionsError(
             f"tables would show no score of the metric {metric}; mark one as `in_tables` in its specification"
         )
-    chance = {score.name: score.chance for score in spec.scores if score.chance is not None} | examples.chance
+    chance = {score.name: score.chance for score in spec.scores if score.chance is not None} | dict(examples.chance)
     return Result(
         model=predictions.metadata["model"],
         benchmark=predictions.metadata["benchmark"],

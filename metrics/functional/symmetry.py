@@ -41,7 +41,9 @@ class _Examples(NamedTuple):
     cluster: NDArray[np.intp]
 
     def chosen(self, rows: NDArray[np.intp]) -> _Examples:
-        return _Examples(*(each[rows] for each in self))
+        return _Examples(
+            self.positive[rows], self.negative[rows], self.accuracy[rows], self.tied[rows], self.cluster[rows]
+        )
 
 
 class _Options(NamedTuple):

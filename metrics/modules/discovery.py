@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import evaluate
 
 _METRICS = Path(__file__).parents[1]
-_PACKAGE = __package__.rpartition(".")[0]
+_PACKAGE = __name__.rsplit(".", 2)[0]
 _REFERENCE = re.compile(r"\bsee\s+``(\w+\.\w+)``")
 
 

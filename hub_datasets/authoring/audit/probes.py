@@ -190,8 +190,8 @@ def _joined(sides: Sequence[_Sides]) -> _Sides:
     names, positive, negative, scaled = zip(*sides, strict=True)
     if len(sides) == 1:
         return sides[0]
-    joined = (sparse.hstack(matrices, format="csr") for matrices in (positive, negative))
-    return _Sides([name for each in names for name in each], *joined, np.concatenate(scaled))
+    first, second = (sparse.hstack(matrices, format="csr") for matrices in (positive, negative))
+    return _Sides([name for each in names for name in each], first, second, np.concatenate(scaled))
 
 
 def _hold_out(

@@ -190,7 +190,7 @@ def _task_pairs(data: TaskData, *, prefixed: bool) -> Iterator[Pair]:
 def _table_pairs(table: Table, *, in_folder: bool) -> Iterator[Pair]:
     for key, row in table.rows:
         positives, negatives = table.texts(key, row, "positive"), table.texts(key, row, "negative")
-        if len(positives) > 1:
+        if len(positives) != 1:
             raise DataError(
                 f"{table.source}: row {key} has several captions in {table.columns['positive']!r}; expected one"
             )

@@ -127,7 +127,7 @@ def _keep_file(path: str, folder: Path) -> str:
         raise DataError(f"the image {path} cannot be read: {error.strerror or error}") from error
 
 
-def _keep_picture(reference: str, key: int, picture: Mapping[str, Any], folder: Path) -> str:
+def _keep_picture(reference: str, key: str, picture: Mapping[str, Any], folder: Path) -> str:
     import fsspec
 
     path, content = str(picture.get("path") or ""), picture.get("bytes")
