@@ -118,32 +118,6 @@ def tiny_clip(tmp_path_factory):
 @pytest.fixture
 def coco(tmp_path):
     """A function that lays out a small stand-in for SugarCrepe's sources and returns the folder."""
+    from sources_sugarcrepe import make_sugarcrepe
+
     return lambda rows=24, images=8, **options: make_sugarcrepe(tmp_path / "coco", rows, images, **options)
-
-
-def make_sugarcrepe(folder, rows, images, size=(48, 40), categories=("add_att", "swap_obj")):
-    """SugarCrepe's file layout with made-up captions and noise for photographs."""
-    import json
-
-    import numpy as np
-    from PIL import Image
-
-    rng = np.random.default_rng(0)
-    (folder / "data").mkdir(parents=True)
-    (folder / "val2017").mkdir()
-    for number in range(images):
-        pixels = rng.integers(0, 256, (6, 8, 3), dtype=np.uint8)
-        Image.fromarray(pixels).resize(size).save(folder / "val2017" / f"{number:012d}.jpg")
-    nouns, colours = ("cat", "dog", "box", "star", "ring", "man"), ("red", "blue", "green", "pink", "small", "big")
-    for category in categories:
-        records = {}
-        for number in range(rows):
-            a, b = rng.choice(nouns, 2, replace=False)
-            c, d = rng.choice(colours, 2, replace=False)
-            records[str(number + number // 7)] = {
-                "filename": f"{number % images:012d}.jpg",
-                "caption": f"a {c} {a} left of a {d} {b} number {number}",
-                "negative_caption": f"a {d} {a} left of a {c} {b} number {number}",
-            }
-        (folder / "data" / f"{category}.json").write_text(json.dumps(records), encoding="utf-8")
-    return folder

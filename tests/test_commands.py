@@ -218,7 +218,7 @@ def test_options_in_the_cards_exist(name):
         ("run mock:oracle toy_scenes --confidence 95", "error: confidence is 95.0"),
         ("run mock:oracle toy_scenes -o seed=[", "error: the value of option 'seed=[' cannot be read"),
         ("run mock:oracle ./nowhere", "error: there is no folder ./nowhere"),
-        ("run mock:oracle sugarcrepe --data-dir nowhere", "error: the data folder nowhere is not there"),
+        ("run mock:oracle sugarcrepe --data-dir nowhere", "error: the data folder nowhere is not a folder"),
         ("build toy_scenes --out .", "error: . is the folder you are in"),
         ("report .", "error: . is a folder without predictions"),
         ("run mock:oracle toy_scenes -o seed", "error: option 'seed' has no value; write NAME=VALUE"),
@@ -228,11 +228,11 @@ def test_options_in_the_cards_exist(name):
         ("publish . me/x", "error: . is neither a dataset that `vl-assay build` wrote"),
         ("install nonsense", "error: unknown metric or benchmark 'nonsense'"),
         ("list datasets", "error: unknown thing to list 'datasets'; known: benchmarks, metrics, models"),
-        ("list --data-dir nowhere", "error: the data folder nowhere is not there"),
+        ("list --data-dir nowhere", "error: the data folder nowhere is not a folder"),
         ("build --out x", "error: neither a benchmark nor --all came"),
         ("build cola --all --out x", "error: both a benchmark and --all came"),
         ("build --all --out x -o sead=1", "error: unknown option 'sead'; known: "),
-        ("build --all --out x --data-dir nowhere", "error: the data folder nowhere is not there"),
+        ("build --all --out x --data-dir nowhere", "error: the data folder nowhere is not a folder"),
     ],
 )
 def test_errors_are_one_message_and_an_exit_code(arguments, message, tmp_path, monkeypatch, capsys):

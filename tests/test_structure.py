@@ -175,14 +175,12 @@ def test_the_reference_names_every_benchmark_metric_and_family():
     assert [name for name in family_names() if f"`{name}`" not in text] == []
 
 
-def test_builders_import_only_siblings_and_one_name_a_line():
-    for path in (ROOT / "hub_datasets").glob("*/builder.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom):
-                assert node.level <= 1
-                assert len(node.names) == 1
-                assert node.level == 0 or (path.parent / f"{node.module}.py").is_file()
-                assert not (node.module or "").startswith("vl_assay")
+def test_builders_import_what_can_be_written_beside_them_as_a_script():
+    for name, path in MODULES.items():
+        if path.name == "builder.py":
+            folder = name.rpartition(".")[0]
+            assert all(each.startswith((f"{folder}.", "hub_datasets.")) for each in IMPORTS[name]), name
+            assert not any(each.startswith("hub_datasets.hub") for each in IMPORTS[name]), name
 
 
 # Where names of metrics, scores and families may stand beside where they are defined: where benchmarks say which

@@ -110,7 +110,7 @@ def type_name(feature):
     return f"[{type_name(feature.feature)}]"
 
 
-@EVERY
+@pytest.mark.parametrize("name", COLUMNS)
 def test_columns_and_types_are_those_of_the_release(name):
     for config in config_names(name):
         features = get_builder(name)(config_name=config).info.features

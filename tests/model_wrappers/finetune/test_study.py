@@ -288,11 +288,13 @@ def test_the_report_and_the_page_have_every_table_variant_and_finding():
     assert found["form_alone"] == {"debiased": 0.5, "article": 1.0, "stop": 1.0}
 
 
-def test_the_numbers_of_the_page_and_the_readme_are_in_its_tables():
+def test_the_numbers_of_the_page_and_the_guide_are_in_its_tables():
     page = (ROOT / "docs" / "study-hard-positives.md").read_text("utf-8")
     text, tables = page.split("**Why**")[0], page.split("## The command's own report")[1]
     [paragraph] = [
-        part for part in (ROOT / "README.md").read_text("utf-8").split("\n\n") if "study-hard-positives.md" in part
+        part
+        for part in (ROOT / "docs" / "guide.md").read_text("utf-8").split("\n\n")
+        if "study-hard-positives.md" in part
     ]
     numbers = re.findall(r"\d+\.\d", text + paragraph)
     assert len(numbers) > 20

@@ -43,7 +43,7 @@ def labelled(tmp_path):
 @pytest.fixture(scope="module")
 def options(tmp_path_factory):
     """The benchmark's options with a small stand-in for SugarCrepe's sources."""
-    from conftest import make_sugarcrepe
+    from sources_sugarcrepe import make_sugarcrepe
 
     sources = make_sugarcrepe(tmp_path_factory.mktemp("sources") / "coco", 24, 8)
     return {"data_dir": sources, "options": {"verify": False}}

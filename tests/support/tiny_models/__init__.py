@@ -20,6 +20,7 @@ from .dual_encoders import (
 from .fused import tiny_blip, tiny_blip2, tiny_bridgetower, tiny_vilt
 from .generative import tiny_idefics3, tiny_llava, tiny_llava_next, tiny_qwen2_vl
 from .parts import bert_words as bert_words
+from .parts import bpe_words as bpe_words
 from .parts import gemma_words as gemma_words
 from .parts import ordinary_weights as ordinary_weights
 from .parts import save_parts as save_parts
