@@ -1,1 +1,1 @@
-"""The leaderboard Space; see the changelog for what it can do so far."""
+"""The leaderboard: `board` holds its data, `pages` shows them, `submissions` takes uploads, `storage` keeps them."""

@@ -29,7 +29,7 @@ def run(*words: object):
         ("a.csv", b"positive,positive\na,b\n", "2 columns are called 'positive'; give each a name of its own"),
         ("a.csv", b'positive,negative\n"' + b"a " * 100_000, "after line 1; close the quotation mark"),
         ("a.csv", "positivé,negative\na,b\n".encode("latin-1"), "cannot be read as UTF-8 .*; save it in that encoding"),
-        ("a.jsonl", b'{"caption": "a"}\n\n{"caption":\n', "line 3 is no JSON .*; mend or remove it"),
+        ("a.jsonl", b'{"caption": "a"}\n\n{"caption":\n', "line 3 is not JSON .*; mend or remove it"),
     ],
 )
 def test_a_table_of_another_form_is_refused_with_what_to_do(tmp_path, name, content, message):
@@ -65,7 +65,7 @@ def test_an_audit_that_could_not_be_written_is_not_begun(tmp_path, monkeypatch):
     assert "give another --out" in str(inside)
     card = run("audit", tmp_path / "pairs.csv", "--out", tmp_path / "new", "--card", tmp_path / "no.md").exception
     assert isinstance(card, DataError)
-    assert "no.md is no file" in str(card)
+    assert "no.md is not a file" in str(card)
     assert not (tmp_path / "new").exists()
 
 

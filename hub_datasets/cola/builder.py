@@ -124,8 +124,8 @@ def _download_images(dl_manager: Any, urls: dict[str, str]) -> ImagePaths:
             start = read_bytes(path)[:16]
             if not start.startswith(_IMAGE_SIGNATURES):
                 raise ValueError(
-                    f"What {urls[name]} sent is no JPEG or PNG file, it starts with {start!r}. Remove {path} and try "
-                    f"again, or {_OWN_IMAGES}."
+                    f"What {urls[name]} sent is not a JPEG or PNG file, it starts with {start!r}. Remove {path} and "
+                    f"try again, or {_OWN_IMAGES}."
                 )
     return images
 

@@ -1,7 +1,8 @@
 """The benchmarks, one folder each, found by listing, and how their rows are scored.
 
 A folder holds ``builder.py`` (the dataset script), ``README.md`` (the card) and ``benchmark.py``, whose constant
-``BENCHMARK`` declares the tasks. Nothing else has to be edited to add one.
+``BENCHMARK`` declares the tasks. Benchmarks are not registered anywhere;
+CONTRIBUTING lists what else a new one needs for the tests and the documentation.
 """
 
 from __future__ import annotations

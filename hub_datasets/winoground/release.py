@@ -114,14 +114,14 @@ def _records(release: Release) -> Iterator[tuple[Path, int, Any]]:
             for number, line in enumerate(line for line in lines if line.strip()):
                 yield release.examples, number, json.loads(line)
         except ValueError as error:
-            raise ValueError(f"{release.examples} is no file of JSON lines: {error}. Get it from {PAGE}.") from error
+            raise ValueError(f"{release.examples} is not a JSON-lines file: {error}. Get it from {PAGE}.") from error
 
 
 def _parquet(path: Path) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path)
     except (OSError, ValueError) as error:  # pyarrow's own errors are of these kinds
-        raise ValueError(f"{path} is no Parquet file: {error}. Get it from {PAGE}.") from error
+        raise ValueError(f"{path} is not a Parquet file: {error}. Get it from {PAGE}.") from error
 
 
 def _has(file: pq.ParquetFile, name: str) -> bool:
@@ -180,7 +180,7 @@ class _Images:
             try:
                 self._archive = zipfile.ZipFile(place)
             except zipfile.BadZipFile as error:
-                raise ValueError(f"{place} is no zip archive: {error}. Get it from {PAGE}.") from error
+                raise ValueError(f"{place} is not a zip archive: {error}. Get it from {PAGE}.") from error
             for name in self._archive.namelist():
                 self._members.setdefault(name.rsplit("/", 1)[-1], name)
 

@@ -60,6 +60,8 @@ class HitRanks(NamedTuple):
 def hit_ranks(queries: ArrayLike, scores: ArrayLike, hits: ArrayLike, n_queries: int) -> HitRanks:
     """Count the candidates above and tied with the best right candidate of each query.
 
+    Retrieval sets that all queries share are counted from their score matrix instead (`retrieval`).
+
     Time grows as m log m, and as m where the candidates come query by query; memory with m.
 
     Args:

@@ -33,7 +33,7 @@ def send(address: str, predictions: Sequence[Path], model: Mapping[str, str]) ->
     """
     for path in predictions:
         if not path.is_file():
-            raise DataError(f"{path} is no file; name predictions files that `vl-assay predict` wrote")
+            raise DataError(f"{path} is not a file; name predictions files that `vl-assay predict` wrote")
     try:
         from gradio_client import Client, handle_file
         from huggingface_hub import get_token

@@ -60,7 +60,7 @@ def _owner(token: str) -> str:
     try:
         # With an empty token `whoami` would use the Space's own.
         if not re.fullmatch(r"[\w.-]{8,4000}", token, re.ASCII):
-            raise SubmissionError("what was sent is no token of the Hub; send one of yours")
+            raise SubmissionError("what was sent is not a Hub token; send one of yours")
         found = whoami(token)
     except (HfHubHTTPError, httpx.HTTPError, OSError) as error:
         if getattr(getattr(error, "response", None), "status_code", None) in (401, 403):

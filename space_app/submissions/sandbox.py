@@ -236,7 +236,7 @@ def _footer(files: list[Path]) -> dict[str, Any]:
     if text is None or len(text) > _MOST_METADATA:
         found = "no `vl_assay` metadata" if text is None else f"{len(text):,} bytes of metadata"
         raise PredictionsError(
-            f"{files[0]} is no predictions file: it has {found}; expected at most {_MOST_METADATA:,} bytes, as "
+            f"{files[0]} is not a predictions file: it has {found}; expected at most {_MOST_METADATA:,} bytes, as "
             "`vl-assay predict` writes them"
         )
     size = sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups))

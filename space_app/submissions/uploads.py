@@ -183,7 +183,7 @@ def _check_bytes(content: bytes, label: str) -> None:
         )
     if len(content) < 12 or content[:4] != b"PAR1" or content[-4:] != b"PAR1":
         raise PredictionsError(
-            f"{label} is no Parquet file, or was cut off: it has {len(content):,} bytes and does not begin and end "
+            f"{label} is not a Parquet file, or was cut off: it has {len(content):,} bytes and does not begin and end "
             "with PAR1. Upload the .parquet file that `vl-assay predict` wrote"
         )
 
@@ -194,7 +194,7 @@ def _metadata(footer: Footer, label: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         metadata = None
     if not isinstance(metadata, dict):
-        raise PredictionsError(f"{label} is no predictions file: its `vl_assay` metadata are no JSON object")
+        raise PredictionsError(f"{label} is not a predictions file: its `vl_assay` metadata are no JSON object")
     for problem in _problems(metadata, "the metadata"):
         raise PredictionsError(f"{label}: {problem}")
     model = metadata.get("model")

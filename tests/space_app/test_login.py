@@ -135,7 +135,7 @@ def test_a_submission_bears_the_name_of_whose_token_a_program_sends(space, toy, 
         ({}, "hf_of_nobody", "the Hub knows no such token"),
         ({}, "hf_oauth_of_another_app", "not a user's own access token"),
         ({}, "hf_of_an_organisation", "not a user's own access token"),
-        ({}, "no token\nat all", "no token of the Hub"),
+        ({}, "no token\nat all", "not a Hub token"),
         ({}, "hf_when_the_hub_is_down", "cannot be asked whose token it is"),
     ],
 )

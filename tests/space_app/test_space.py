@@ -63,7 +63,7 @@ def test_bad_predictions_are_refused_with_a_reason_and_not_stored(space, toy, tm
     with pytest.raises(StorageError, match=r"http://127\.0\.0\.1:9 did not take the predictions .* safe"):
         send("http://127.0.0.1:9", [path], TYPED)
     result = command("submit", tmp_path / "nowhere.parquet")
-    assert "nowhere.parquet is no file" in str(result.exception)
+    assert "nowhere.parquet is not a file" in str(result.exception)
 
 
 def test_fifty_submissions_at_the_same_time_are_all_stored_and_shown(space, toy, tmp_path, monkeypatch):

@@ -136,9 +136,9 @@ def test_predictions_that_do_not_belong_together_are_refused(toy, storage):
     ):
         with pytest.raises(SubmissionError, match=message):
             submit(storage, uploads, MODEL)
-    with pytest.raises(PredictionsError, match=r"^file 2 is no Parquet file"):
+    with pytest.raises(PredictionsError, match=r"^file 2 is not a Parquet file"):
         submit(storage, [vqa, b"x"], MODEL)
-    with pytest.raises(PredictionsError, match=r"^b\.txt is no Parquet file"):
+    with pytest.raises(PredictionsError, match=r"^b\.txt is not a Parquet file"):
         submit(storage, [vqa, b"x"], MODEL, names=["a.parquet", "b.txt"])
     assert storage.files == {}
 

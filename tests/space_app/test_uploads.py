@@ -203,7 +203,7 @@ def test_what_is_no_parquet_file_is_refused_before_it_is_opened(toy, monkeypatch
         pickle.dumps(SCRIPT),
         b"PARE" + good[4:],
     ):
-        with pytest.raises(PredictionsError, match=r"mine\.parquet is no Parquet file, or was cut off"):
+        with pytest.raises(PredictionsError, match=r"mine\.parquet is not a Parquet file, or was cut off"):
             check_upload(content, "mine.parquet")
     monkeypatch.setenv("VL_ASSAY_UPLOAD_LIMIT", "1")
     with pytest.raises(PredictionsError, match=r"has 2\.0 MB; a predictions file may have 1 MB"):
@@ -227,7 +227,7 @@ def test_what_is_no_parquet_file_is_refused_before_it_is_opened(toy, monkeypatch
 def test_names_are_for_messages_only(name, label):
     with pytest.raises(PredictionsError) as caught:
         check_upload(b"nothing", name)
-    assert str(caught.value).startswith(f"{label} is no Parquet file")
+    assert str(caught.value).startswith(f"{label} is not a Parquet file")
 
 
 def test_a_task_whose_sources_are_not_here_is_named():

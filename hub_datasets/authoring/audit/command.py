@@ -90,4 +90,4 @@ def _check_places(folder: Path, card: Path | None) -> None:
             f"nothing can be written to {folder}, as {there} is no folder to write to; give another --out"
         )
     if card is not None and not card.is_file():
-        raise DataError(f"the card {card} is no file; name the README.md that the audit becomes a section of")
+        raise DataError(f"the card {card} is not a file; name the README.md that the audit becomes a section of")

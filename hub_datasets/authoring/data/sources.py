@@ -146,7 +146,7 @@ def _keep_bytes(content: bytes, name: str, folder: Path) -> Path:
     try:
         Image.open(io.BytesIO(content)).close()
     except (OSError, Image.DecompressionBombError) as error:
-        raise DataError(f"{name} is no image that can be read; correct the row that names it") from error
+        raise DataError(f"{name} is not a readable image; correct the row that names it") from error
     path = folder / (content_key(content) + Path(name).suffix.lower())
     if not path.exists():
         write_atomically(path, content)

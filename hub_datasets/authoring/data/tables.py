@@ -385,7 +385,7 @@ def _read_line(number: int, line: str) -> Any:
     try:
         return json.loads(line)
     except ValueError as error:
-        raise ValueError(f"line {number} is no JSON ({error}); mend or remove it") from error
+        raise ValueError(f"line {number} is not JSON ({error}); mend or remove it") from error
 
 
 def _unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class Progress(NamedTuple):
     stage: str
     state: str
     why: str
-    said: str
+    summary: str
 
 
 def new_benchmark(settings: Settings, say: Callable[[str], None] = print) -> Outcome:
@@ -93,7 +93,7 @@ def new_benchmark(settings: Settings, say: Callable[[str], None] = print) -> Out
                     workflow.run(stage)
                 except Waiting as waiting:
                     return Outcome(waiting=str(waiting))
-            say(f"{stage.name}: {workflow.result(stage).get('said', '')}" + ("" if why else " (was done)"))
+            say(f"{stage.name}: {workflow.result(stage).get('summary', '')}" + ("" if why else " (was done)"))
     return Outcome()
 
 
@@ -105,8 +105,8 @@ def progress(settings: Settings) -> list[Progress]:
     for stage in workflow.stages:
         why = workflow.why(stage)
         state = "later" if is_later else "next" if why else "done"
-        said = workflow.result(stage).get("said", "")
-        found.append(Progress(stage.name, state, "" if is_later or why == "new" else why, said))
+        summary = workflow.result(stage).get("summary", "")
+        found.append(Progress(stage.name, state, "" if is_later or why == "new" else why, summary))
         is_later = is_later or bool(why)
     return found
 
@@ -117,7 +117,7 @@ def print_progress(settings: Settings) -> None:
     from ..generate.generate import plan
 
     found = progress(settings)
-    rows = [(each.stage, each.state + (f" ({each.why})" if each.why else ""), each.said) for each in found]
+    rows = [(each.stage, each.state + (f" ({each.why})" if each.why else ""), each.summary) for each in found]
     title = f"{settings.name}, made in {settings.work}"
     print_tables([simple_table(("stage", "state", "result"), rows, title=title)])
     states = {each.stage: each.state for each in found}

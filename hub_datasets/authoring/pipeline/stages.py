@@ -164,7 +164,7 @@ def do_captions(settings: Settings, folder: Path) -> Result:
     rows = [each._replace(image=Path(each.image).name) for each in found]
     write_text(folder / CAPTIONS_FILE, "".join(json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in rows))
     number = len({row.image for row in rows})
-    return {"said": f"{len(rows):,} captions of {number:,} images"}
+    return {"summary": f"{len(rows):,} captions of {number:,} images"}
 
 
 def read_stage_captions(settings: Settings) -> list[Captioned]:
@@ -191,8 +191,8 @@ def do_generate(settings: Settings, folder: Path) -> Result:
     print_report(report)
     if not report.candidates:
         raise DataError(f"{report.source} made no candidate of {len(captions):,} captions; the table has the reasons")
-    said = f"{len(report.candidates):,} candidates by {report.source}"
-    return {"said": said, **report.as_json(), "seed": settings.seed, "by_model": settings.model is not None}
+    summary = f"{len(report.candidates):,} candidates by {report.source}"
+    return {"summary": summary, **report.as_json(), "seed": settings.seed, "by_model": settings.model is not None}
 
 
 def do_review(settings: Settings, folder: Path) -> Result:
@@ -207,7 +207,7 @@ def do_review(settings: Settings, folder: Path) -> Result:
     write_candidates(here, folder / CANDIDATES_FILE)
     if not settings.review:
         write_pairs(to_pairs(here), folder / KEPT_FILE)
-        return {"said": "skipped", "candidates": len(here), "annotators": {}}
+        return {"summary": "skipped", "candidates": len(here), "annotators": {}}
     journal = DecisionJournal(folder / DECISIONS_FILE, DECISIONS)
     standing = journal.standing(shown_texts(here))
     _check_decided(settings, here, {name: {id for id, _ in entries} for name, entries in standing.items()})
@@ -216,8 +216,8 @@ def do_review(settings: Settings, folder: Path) -> Result:
     annotators = {f"annotator {place}": len(entries) for place, entries in enumerate(standing.values(), 1)}
     found = [row._asdict() for row in agreement(votes_of(standing))] if len(annotators) > 1 else []
     people = "1 person" if len(annotators) == 1 else f"{len(annotators)} people"
-    said = f"{done.pairs:,} of {len(here):,} candidates kept by {people}"
-    result = {"said": said, "candidates": len(here), "pairs": done.pairs, "annotators": annotators}
+    summary = f"{done.pairs:,} of {len(here):,} candidates kept by {people}"
+    result = {"summary": summary, "candidates": len(here), "pairs": done.pairs, "annotators": annotators}
     return result | {"statuses": done.statuses, "agreement": found}
 
 
@@ -258,7 +258,9 @@ def do_audit(settings: Settings, pairs_file: Path, folder: Path) -> Result:
     print_audit(result.record)
     write_audit(result, folder)
     name, worst = max(result.record["scorers"].items(), key=lambda item: item[1]["accuracy"])
-    return {"said": f"{len(pairs):,} pairs; the best scorer without the image, {name}, reaches {worst['accuracy']:.1%}"}
+    return {
+        "summary": f"{len(pairs):,} pairs; the best scorer without the image, {name}, reaches {worst['accuracy']:.1%}"
+    }
 
 
 def do_refine(settings: Settings, folder: Path) -> Result:
@@ -287,8 +289,8 @@ def do_refine(settings: Settings, folder: Path) -> Result:
         )
     write_pairs(kept, folder / PAIRS_FILE)
     small = {kind: sizes[kind] for kind in dict.fromkeys(pair.category for pair in pairs) if kind not in order}
-    said = f"{len(kept):,} of {len(pairs):,} pairs kept, of {', '.join(order)}"
-    return {"said": said, "too_small": small}
+    summary = f"{len(kept):,} of {len(pairs):,} pairs kept, of {', '.join(order)}"
+    return {"summary": summary, "too_small": small}
 
 
 def find_failures(settings: Settings) -> list[str]:
@@ -320,7 +322,7 @@ def do_build(settings: Settings, folder: Path) -> Result:
     )
     write_folder(material, settings.folder)
     build_repository(settings.folder, settings.repository, with_images=settings.copy_images)
-    return {"said": f"{len(pairs):,} pairs in {settings.folder}, the repository in {settings.repository}"}
+    return {"summary": f"{len(pairs):,} pairs in {settings.folder}, the repository in {settings.repository}"}
 
 
 def _name_source(source: str) -> str:

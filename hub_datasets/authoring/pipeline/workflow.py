@@ -17,7 +17,7 @@ STAGE_FILE = "stage.json"
 SCHEMA = "vl-assay/stage"
 VERSION = 1
 
-# The result of a stage, JSON; under "said" a summary in a few words.
+# The result of a stage, JSON; under "summary" a summary in a few words.
 Result = dict[str, Any]
 
 

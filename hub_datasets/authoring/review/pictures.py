@@ -82,7 +82,7 @@ class Pictures:
             with Image.open(path) as opened:
                 yield opened
         except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
-            raise DataError(f"{path} is no image that can be read ({error}); replace it") from error
+            raise DataError(f"{path} is not a readable image ({error}); replace it") from error
 
 
 def _encoded(image: Image.Image, kind: str) -> str:

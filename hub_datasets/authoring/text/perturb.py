@@ -99,7 +99,7 @@ def perturb(
         The cleaned captions and, for each perturbation, n texts or None.
 
     Raises:
-        DataError: a caption that is no text.
+        DataError: a caption that is not text.
         UnknownNameError: a perturbation, tagger or kind of units that does not exist.
         ScoresError: ``max_words`` below 1.
         ModelError: ``tagger="spacy"`` where spaCy is missing.

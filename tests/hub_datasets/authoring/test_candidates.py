@@ -50,7 +50,7 @@ def test_hard_negatives_become_pairs_and_hard_positives_do_not():
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("{", "line 2 is no JSON"),
+        ("{", "line 2 is not JSON"),
         ("[]", "row 1 is .* expected an object"),
         (json.dumps(ONE._asdict() | {"is_positive": 0}), "row 1 has 0 in 'is_positive'; expected a bool"),
         (json.dumps({k: v for k, v in ONE._asdict().items() if k != "kind"}), "row 1 has None in 'kind'"),
@@ -127,6 +127,6 @@ def test_a_file_that_is_no_image_is_not_copied(tmp_path):
     (tmp_path / "secret.txt").write_text("password")
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "metadata.csv").write_text("file_name,caption\n../secret.txt,a cat\n")
-    with pytest.raises(DataError, match=r"secret\.txt is no image that can be read"):
+    with pytest.raises(DataError, match=r"secret\.txt is not a readable image"):
         read_captions(tmp_path / "photos", images=tmp_path / "kept")
     assert not (tmp_path / "kept").exists()

@@ -256,7 +256,7 @@ def test_images_are_taken_from_the_folder_and_nowhere_else(tmp_path):
     for image in ("images", "gone.png", "a\0b", "x" * 5000, ""):
         with pytest.raises(DataError, match="no image"):
             review.pictures.path(image)
-    with pytest.raises(DataError, match="no image that can be read"):
+    with pytest.raises(DataError, match="not a readable image"):
         review.pictures.shown("candidates.jsonl")
 
 

@@ -57,7 +57,7 @@ def test_images_are_embedded_once_and_one_that_came_later_can_be_asked_for(folde
     assert "broken.png" in capsys.readouterr().out
     Image.open(folder / "3.png").save(folder / "new.png")
     assert similar.nearest("new.png", 1)[0].name == "3.png"
-    with pytest.raises(DataError, match="no image that can be read"):
+    with pytest.raises(DataError, match="not a readable image"):
         similar.nearest("broken.png")
 
 

@@ -274,8 +274,8 @@ def test_a_damaged_example_is_an_error_that_names_file_and_row(small, change, fo
         (b"", "holds 0 examples"),
         (b"[1]", "row 0: found [1]"),
         (b'{"id": 0}', "row 0: num_main_preds is None"),
-        (b'{"id"', "is no file of JSON lines"),
-        (b"\xff", "is no file of JSON lines"),
+        (b'{"id"', "is not a JSON-lines file"),
+        (b"\xff", "is not a JSON-lines file"),
     ],
 )
 def test_damaged_texts_are_an_error_that_names_the_file(small, content, found):
@@ -283,7 +283,7 @@ def test_damaged_texts_are_an_error_that_names_the_file(small, content, found):
     assert found in small.error(ValueError, r"examples\.jsonl.*(Expected|[Gg]et it)")
 
 
-@pytest.mark.parametrize(("name", "found"), [("test-0.parquet", "no Parquet file"), ("images.zip", "no zip archive")])
+@pytest.mark.parametrize(("name", "found"), [("test-0.parquet", "not a Parquet file"), ("images.zip", "not a zip archive")])
 def test_a_file_of_another_format_is_an_error_that_names_it(small, name, found):
     shutil.rmtree(small.folder / "data" / "images")
     (small.folder / "data" / name).write_bytes(b"<html>")

@@ -210,7 +210,7 @@ def test_an_image_of_cola_that_is_gone_is_missing_and_a_server_that_is_down_is_n
 
 def test_a_page_in_place_of_an_image_of_cola_is_an_error_that_names_both(remote_cola, tmp_path):
     (tmp_path / "remote" / "vg" / "16.jpg").write_text("<html>Moved.</html>")
-    message = r"/16\.jpg sent is no JPEG or PNG file.*<html>.*Remove /"
+    message = r"/16\.jpg sent is not a JPEG or PNG file.*<html>.*Remove /"
     Small("cola", tmp_path).error(ValueError, message, data_dir=None)
 
 
