@@ -283,7 +283,9 @@ def test_damaged_texts_are_an_error_that_names_the_file(small, content, found):
     assert found in small.error(ValueError, r"examples\.jsonl.*(Expected|[Gg]et it)")
 
 
-@pytest.mark.parametrize(("name", "found"), [("test-0.parquet", "not a Parquet file"), ("images.zip", "not a zip archive")])
+@pytest.mark.parametrize(
+    ("name", "found"), [("test-0.parquet", "not a Parquet file"), ("images.zip", "not a zip archive")]
+)
 def test_a_file_of_another_format_is_an_error_that_names_it(small, name, found):
     shutil.rmtree(small.folder / "data" / "images")
     (small.folder / "data" / name).write_bytes(b"<html>")
