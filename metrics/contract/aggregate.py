@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypedDict, cast, get_args, get_type_hints
 
 import numpy as np
 
-from ..functional.kernels import Labels
+from ..functional.checks import Labels
 from ..statistics.bootstrap import (
     check_options,
     check_whole,

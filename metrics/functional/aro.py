@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 from ..common.errors import ScoresError, UnknownNameError
 from ..contract.aggregate import metric_function
 from ..contract.spec import Described, Examples, make_examples
-from .kernels import Labels, as_list, cluster_codes, label_codes, match_scores
+from .checks import Labels, as_list, cluster_codes, label_codes
+from .matching import match_scores
 
 # For each task, the least number of examples with which a category enters the macro average.
 MIN_COUNTS = {"relation": 1, "attribution": 25, "order": 1}

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError, UnknownNameError
-from .kernels import name_rows
+from .checks import name_rows
 
 FORMATS = ("xyxy", "xywh")
 RELEASED_FORMATS: Mapping[str, str] = MappingProxyType({"predictions": "xyxy", "references": "xywh"})

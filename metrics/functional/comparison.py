@@ -11,7 +11,8 @@ from ..common.errors import ScoresError
 from ..contract.aggregate import with_examples
 from ..contract.spec import Described, Examples, category_numbers, make_examples
 from ..statistics.paired import PairedOptions, paired_difference
-from .kernels import MatchScores, as_float64, check_ties, match_scores, name_rows
+from .checks import as_float64, check_ties, name_rows
+from .matching import MatchScores, match_scores
 
 
 def paired_examples(
@@ -62,7 +63,7 @@ def compare_models(
             model and the rows.
         UnknownNameError: an unknown tie policy.
 
-    Source: see ``paired.paired_difference``; per-example scores are those of ``kernels.match_scores``.
+    Source: see ``paired.paired_difference``; per-example scores are those of ``matching.match_scores``.
 
     >>> result = compare_models([[2, 1], [2, 1]], [[2, 1], [1, 2]], [0, 0])
     >>> result["difference"], result["wins"], result["losses"]

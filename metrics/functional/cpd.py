@@ -14,8 +14,8 @@ from ..contract.aggregate import metric_function
 from ..contract.estimators import Estimator
 from ..contract.spec import Described, Examples, make_examples
 from .boxes import RELEASED_FORMATS, BoxFormat, read_boxes
+from .checks import as_float64, name_rows
 from .detection import Matched, average_precisions, match, renumbered, select_rows, stacked, tie_rate
-from .kernels import as_float64, name_rows
 
 Rows = Iterable[Mapping[str, Any]]
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..common.errors import ScoresError
 from ..contract.aggregate import metric_function
 from ..contract.spec import Described, Examples, make_examples
-from .kernels import as_float64, check_ties, name_rows, raise_not_finite
+from .checks import as_float64, check_ties, name_rows, raise_not_finite
 
 # Chance that breaking ties at random puts all right pairs above all wrong ones, where a right and b wrong pairs share
 # the score that decides: a! b! / (a + b)!.

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from ..common.errors import ScoresError
 from ..contract.aggregate import metric_function
 from ..contract.spec import Described, Examples, make_examples
-from .kernels import check_ties, match_scores, score_matrix
+from .checks import check_ties, score_matrix
+from .matching import match_scores
 
 # From best to worst: c the original caption, c_p its hard positive, c_n the hard negative.
 _ORDERS = {

@@ -1,18 +1,18 @@
-"""Image-text matching accuracy, and SugarCrepe's forms of hard negatives."""
+"""Image-text matching: per-example scores and their ties, accuracy, and SugarCrepe's forms of hard negatives."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
 from ..contract.aggregate import metric_function
 from ..contract.spec import Described, Examples, make_examples
-from .kernels import match_scores, name_rows
+from .checks import as_float64, check_ties, name_rows, score_matrix
 
 FORMS = {
     "replace_obj": "REPLACE",
@@ -25,6 +25,59 @@ FORMS = {
 }
 
 
+class MatchScores(NamedTuple):
+    """Per-example scores of matching.
+
+    Attributes:
+        values: float64 array of shape (n,), in [0, 1]; higher is better.
+        tied: bool array of shape (n,), true where the correct caption shares the highest score.
+    """
+
+    values: NDArray[np.float64]
+    tied: NDArray[np.bool_]
+
+
+def match_scores(scores: ArrayLike, correct: ArrayLike, ties: str = "wrong") -> MatchScores:
+    """Score an example by whether the correct caption outscores every other caption of its image.
+
+    The score is 1 when s(correct, image) > s(other, image) for all others, and 0 when some other caption scores
+    higher. Where the correct caption shares the highest score with m others, ``ties`` decides.
+
+    Args:
+        scores: array-like of shape (n, k), k >= 2: a row is an example, a column a caption; higher means a
+            better match, on any scale. Compared as float64: 0.30000001 and 0.3 are not a tie.
+        correct: array-like of shape (n,), the column of the correct caption in each row, from 0 to k - 1.
+        ties: ``"wrong"`` gives 0 for a tie (the SugarCrepe authors' strict ``>``), ``"half"`` gives
+            1 / (m + 1), the mean over random choices among the best, ``"right"`` gives 1. The accuracy of a constant
+            scorer is thus 0, 1 / k or 1.
+
+    Returns:
+        The score of each example and whether a tie decided it.
+
+    Raises:
+        ScoresError: no examples, rows of unequal length, fewer than two captions, a score that is NaN or
+            infinite (a NaN compares with nothing), or an index that is out of range.
+        UnknownNameError: an unknown tie policy.
+
+    Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), sections 2 and 5, with k = 2.
+
+    >>> match_scores([[0.9, 0.1], [0.4, 0.4]], [0, 0], ties="half").values.tolist()
+    [1.0, 0.5]
+    """
+    check_ties(ties)
+    matrix = score_matrix(scores)
+    columns = _caption_columns(correct, *matrix.shape)
+    rows = np.arange(len(matrix))
+    chosen = matrix[rows, columns]
+    others = matrix.copy()
+    others[rows, columns] = -np.inf
+    best_other = others.max(axis=1)
+    tied = chosen == best_other
+    rivals = (others == best_other[:, np.newaxis]).sum(axis=1)
+    tie_values = {"wrong": np.zeros(len(rows)), "half": 1 / (rivals + 1), "right": np.ones(len(rows))}[ties]
+    return MatchScores(np.where(tied, tie_values, chosen > best_other), tied)
+
+
 @metric_function()
 def matching_accuracy(
     scores: ArrayLike, correct: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Described]
@@ -32,7 +85,7 @@ def matching_accuracy(
     """How often the correct caption outscores all others of its image; higher is better.
 
     Args:
-        scores: array-like of shape (n, k), k >= 2; higher means a better match. See ``kernels.match_scores``.
+        scores: array-like of shape (n, k), k >= 2; higher means a better match. See ``matching.match_scores``.
         correct: array-like of shape (n,), the column of the correct caption in each row.
         ties: ``"wrong"``, ``"half"`` or ``"right"``: how a tie for the highest score counts.
         labels: categories, clusters; and further options: see ``aggregate.SummaryOptions``.
@@ -106,3 +159,24 @@ def sugarcrepe_accuracy(
             )
         parts.setdefault(forms[category], []).append(category)
     return replace(examples, parts={"per_form": parts})
+
+
+def _caption_columns(correct: ArrayLike, examples: int, captions: int) -> NDArray[np.intp]:
+    columns = as_float64(correct, "indices of the correct captions")
+    if columns.shape != (examples,):
+        raise ScoresError(
+            f"the indices of the correct captions have shape {columns.shape} for {examples} examples; pass "
+            "one index per example"
+        )
+    if np.asarray(correct).dtype == bool:
+        raise ScoresError(
+            "the indices of the correct captions are booleans, which could mean either caption; pass the "
+            "column of the correct caption, 0 or 1"
+        )
+    bad = ~((columns == np.floor(columns)) & (columns >= 0) & (columns < captions))
+    if bad.any():
+        raise ScoresError(
+            f"the index of the correct caption is {columns[bad][0]:g} in {name_rows(bad)}; pass a whole "
+            f"number from 0 to {captions - 1}, the column of the correct caption"
+        )
+    return columns.astype(np.intp)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from .kernels import as_float64, check_ties, name_rows, raise_not_finite
+from .checks import as_float64, check_ties, name_rows, raise_not_finite
 
 # Rows of unequal length too, which are not an array.
 Rows = ArrayLike | Sequence[ArrayLike]
@@ -126,7 +126,7 @@ def recall_at(ranks: HitRanks, k: int, ties: str = "wrong") -> NDArray[np.float6
 
     Returns:
         float64 array of shape (q,), in [0, 1], higher is better; 0 where no candidate is right. For one right
-        candidate and k = 1 it is the score of ``kernels.match_scores``.
+        candidate and k = 1 it is the score of ``matching.match_scores``.
 
     Raises:
         ScoresError: k is not a whole number from 1.

@@ -15,7 +15,7 @@ from ..common.errors import ScoresError, UnknownNameError
 from ..contract.aggregate import metric_function
 from ..contract.estimators import OfValues, mean, median
 from ..contract.spec import Described, Examples, make_examples
-from .kernels import (
+from .checks import (
     Labels,
     as_float64,
     check_equal_lengths,

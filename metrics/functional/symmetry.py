@@ -25,7 +25,8 @@ from ..statistics.bootstrap import (
     mean_interval,
     unseen_share,
 )
-from .kernels import Labels, cluster_codes, match_scores, name_rows, score_matrix
+from .checks import Labels, cluster_codes, name_rows, score_matrix
+from .matching import match_scores
 
 # The squares of sums of larger scores would soon leave the range of float64.
 _LARGEST_SCORE = 1e100

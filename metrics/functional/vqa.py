@@ -12,7 +12,7 @@ from ..contract.aggregate import metric_function
 from ..contract.estimators import OfTotals
 from ..contract.spec import Described, Examples, make_examples
 from ..statistics.bootstrap import unseen_share
-from .kernels import name_rows
+from .checks import name_rows
 
 _YES = ("yes", "true", "1", "1.0")
 _NO = ("no", "false", "0", "0.0", "-0.0")

@@ -15,7 +15,7 @@ from ..common.errors import ScoresError, UnknownNameError, VLAssayError
 from ..contract.aggregate import option_names
 from ..contract.spec import MetricFunction, MetricSpec
 from ..functional.boxes import check_keys
-from ..functional.kernels import check_real
+from ..functional.checks import check_real
 from .discovery import column_names, describe
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
 from ..contract.spec import Described, category_numbers
-from ..functional.kernels import Labels, as_float64, check_values, cluster_codes, name_rows
+from ..functional.checks import Labels, as_float64, check_values, cluster_codes, name_rows
 from .bootstrap import (
     MIN_RESAMPLES,
     check_options,
@@ -88,7 +88,7 @@ def paired_difference(
 
     Args:
         values1: array-like of shape (n,), in [0, 1]: the score of model 1 on each example, higher is better, such
-            as that of ``kernels.match_scores``, whose tie policy applies.
+            as that of ``matching.match_scores``, whose tie policy applies.
         values2: the same of model 2, for the same examples in the same order.
         categories, clusters, confidence, resamples, permutations, power, seed: see `PairedOptions`.
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ....metrics.common.errors import ScoresError, UnknownNameError
-from ....metrics.functional.kernels import Labels, label_codes, name_rows
+from ....metrics.functional.checks import Labels, label_codes, name_rows
 from ....metrics.statistics.bootstrap import check_whole
 
 CELLS = ("paper", "authors")

@@ -25,7 +25,8 @@ from numpy.typing import ArrayLike, NDArray
 from ....metrics.common.errors import DataError, ScoresError
 from ....metrics.contract.aggregate import aggregate
 from ....metrics.contract.spec import make_examples
-from ....metrics.functional.kernels import label_codes, match_scores
+from ....metrics.functional.checks import label_codes
+from ....metrics.functional.matching import match_scores
 from ....metrics.statistics.bootstrap import check_share, check_whole
 from ..audit.audit import blind_predictions
 from ..audit.probes import group_pairs, held_out_gaps, widened

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ....metrics.common.errors import DataError, ModelError, UnknownNameError
-from ....metrics.functional.kernels import name_rows
+from ....metrics.functional.checks import name_rows
 
 TAGGERS = ("auto", "spacy", "plain")
 SPACY_MODEL = "en_core_web_sm"

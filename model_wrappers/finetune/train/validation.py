@@ -14,7 +14,7 @@ from ....hub_datasets import report
 from ....hub_datasets.core.benchmarks import is_higher_better
 from ....hub_datasets.core.build import data_errors
 from ....metrics.common.errors import DataError, UnknownNameError, VLAssayError
-from ....metrics.functional.kernels import match_scores
+from ....metrics.functional.matching import match_scores
 from ....metrics.records.results import Result
 from ...engine.distributed import Processes
 from ...engine.plan import DECODING_ERRORS, decode

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.metrics.functional import kernels, ranking
+from vl_assay.metrics.functional import checks, matching, ranking
 
 CANDIDATES = st.lists(st.tuples(st.integers(-1, 1), st.booleans()), max_size=6)
 
@@ -86,13 +86,13 @@ def test_counts_by_arithmetic():
     assert ranking.tied_at(ranks, 3).tolist() == [False] * 4
 
 
-@pytest.mark.parametrize("ties", kernels.TIES)
+@pytest.mark.parametrize("ties", checks.TIES)
 @given(scores=st.lists(st.lists(st.integers(-1, 1), min_size=4, max_size=4), min_size=1), column=st.integers(0, 3))
 def test_one_right_candidate_at_depth_one_is_the_match_score(ties, scores, column):
     n = len(scores)
     hits = np.arange(4 * n) % 4 == column
     ranks = ranking.hit_ranks(np.repeat(np.arange(n), 4), np.ravel(scores), hits, n)
-    expected = kernels.match_scores(scores, [column] * n, ties)
+    expected = matching.match_scores(scores, [column] * n, ties)
     assert ranking.recall_at(ranks, 1, ties).tolist() == expected.values.tolist()
     assert ranking.tied_at(ranks, 1).tolist() == expected.tied.tolist()
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.metrics.functional import kernels
+from vl_assay.metrics.functional import checks, matching
 
 
 @st.composite
@@ -38,10 +38,10 @@ def by_hand(scores, correct, ties):
     return values, tied
 
 
-@pytest.mark.parametrize("ties", kernels.TIES)
+@pytest.mark.parametrize("ties", checks.TIES)
 @given(case=examples())
 def test_scores_are_what_the_definition_says(ties, case):
-    values, tied = kernels.match_scores(*case, ties=ties)
+    values, tied = matching.match_scores(*case, ties=ties)
     expected_values, expected_tied = by_hand(*case, ties)
     assert values.tolist() == [float(share) for share in expected_values]
     assert tied.tolist() == expected_tied
@@ -59,10 +59,10 @@ def test_match_scores_by_arithmetic():
         [3, 2, 2],  # the others tie below it: 1
     ]
     correct = [0] * 6
-    assert kernels.match_scores(scores, correct, "wrong").values.tolist() == [1, 0, 0, 0, 0, 1]
-    assert kernels.match_scores(scores, correct, "half").values.tolist() == [1, 0, 1 / 2, 1 / 3, 0, 1]
-    assert kernels.match_scores(scores, correct, "right").values.tolist() == [1, 0, 1, 1, 0, 1]
-    assert kernels.match_scores(scores, correct).tied.tolist() == [False, False, True, True, False, False]
+    assert matching.match_scores(scores, correct, "wrong").values.tolist() == [1, 0, 0, 0, 0, 1]
+    assert matching.match_scores(scores, correct, "half").values.tolist() == [1, 0, 1 / 2, 1 / 3, 0, 1]
+    assert matching.match_scores(scores, correct, "right").values.tolist() == [1, 0, 1, 1, 0, 1]
+    assert matching.match_scores(scores, correct).tied.tolist() == [False, False, True, True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -77,23 +77,23 @@ def test_match_scores_by_arithmetic():
     ids=["tuples", "float16", "uint8", "tensor", "tensors"],
 )
 def test_scores_come_in_any_common_container(scores):
-    assert kernels.match_scores(scores, torch.tensor([0, 0])).values.tolist() == [1.0, 0.0]
+    assert matching.match_scores(scores, torch.tensor([0, 0])).values.tolist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, None])
 @pytest.mark.parametrize("column", [0, 1])
-@pytest.mark.parametrize("ties", kernels.TIES)
+@pytest.mark.parametrize("ties", checks.TIES)
 def test_a_score_that_is_not_finite_is_rejected_and_its_row_named(bad, column, ties):
     scores = [[2.0, 1.0] for _ in range(5)]
     scores[3][column] = bad
     with pytest.raises(ScoresError, match=r"NaN or infinite in row 3 \(1 of 5 rows.*Score these examples again"):
-        kernels.match_scores(scores, [0] * 5, ties)
+        matching.match_scores(scores, [0] * 5, ties)
 
 
 def test_many_bad_rows_are_counted_and_the_first_named():
     scores = np.full((1000, 2), np.nan)
     with pytest.raises(ScoresError, match=r"rows 0, 1, 2, 3, 4, … \(1000 of 1000 rows"):
-        kernels.match_scores(scores, np.zeros(1000, int))
+        matching.match_scores(scores, np.zeros(1000, int))
 
 
 @pytest.mark.parametrize(
@@ -124,15 +124,15 @@ def test_many_bad_rows_are_counted_and_the_first_named():
 )
 def test_unusable_input_is_rejected_with_a_remedy(scores, correct, message):
     with pytest.raises(ScoresError, match=message):
-        kernels.match_scores(scores, correct)
+        matching.match_scores(scores, correct)
 
 
 def test_rows_of_tensors_of_unequal_length_are_named_like_lists():
     with pytest.raises(ScoresError, match=r"row 0 has 2 scores, but another number stands in row 1 .*: 3;"):
-        kernels.match_scores([torch.ones(2), torch.ones(3)], [0, 0])
+        matching.match_scores([torch.ones(2), torch.ones(3)], [0, 0])
 
 
 @pytest.mark.parametrize("scores", [[[1, [2]], [3, 4]], [[1, 10**400]], [["a", "b"]], [[1, 2], 3]])
 def test_scores_that_are_no_numbers_are_rejected_in_words(scores):
     with pytest.raises(ScoresError, match=r"cannot be read as numbers|another number stands in row"):
-        kernels.match_scores(scores, [0] * len(scores))
+        matching.match_scores(scores, [0] * len(scores))
