@@ -101,7 +101,7 @@ def test_bad_predictions_are_answered_with_what_is_wrong(visit, toy, tmp_path):
     page = visit()
     open_tab(page, "Submit")
     for name, content, message in (  # every reason is in test_uploads.py
-        ("half a file", good[: len(good) // 2], "is no Parquet file, or was cut off"),
+        ("half a file", good[: len(good) // 2], "is not a Parquet file, or was cut off"),
         ("a strange row", changed(good, rows=lambda rows: rows[0].update(id="<b>x")), "lacks 1 of the 80 examples"),
     ):
         path = tmp_path / f"{name}.parquet"
