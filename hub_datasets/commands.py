@@ -59,8 +59,8 @@ def build(
     Examples: `vl-assay build toy_scenes --out toy` · `vl-assay build toy_scenes --out big -o train_scenes=50000` ·
     `vl-assay build sugarcrepe/swap_obj --out sc --data-dir coco` · `vl-assay build --all --out all --data-dir sources`
     """
-    from .core import build as _repository
     from .core.benchmarks import split_reference
+    from .core.build import build as build_dataset
 
     if (benchmark is None) != all_:
         given = "both a benchmark and" if all_ else "neither a benchmark nor"
@@ -78,16 +78,16 @@ def build(
         typer.echo(f'written: load_dataset("{write_script(name, out)}", trust_remote_code=True)')
         return
     configs = None if config is None else [config]
-    _repository.build(name, out, configs=configs, data_dir=data_dir, options=options)
+    build_dataset(name, out, configs=configs, data_dir=data_dir, options=options)
     _print_build(out)
 
 
 def _build_all(out: Path, data_dir: Path | None, options: dict[str, Any]) -> None:
     """Build what can be built and report the rest; `typer.Exit` unless only sources were missing."""
-    from .core import build as _repository
+    from .core.build import build_all
 
     outcomes = []
-    for outcome in _repository.build_all(out, data_dir=data_dir, options=options):
+    for outcome in build_all(out, data_dir=data_dir, options=options):
         outcomes.append(outcome)
         if outcome.built:
             _print_build(outcome.folder)
@@ -157,9 +157,9 @@ def install(
 
     Examples: `vl-assay install` · `vl-assay install sugarcrepe_itm` · `vl-assay install sugarcrepe --data-dir coco`
     """
-    from .hub import install as _bare_names
+    from .hub.install import install as install_names
 
-    for line in _bare_names.install(names or None, data_dir=data_dir):
+    for line in install_names(names or None, data_dir=data_dir):
         typer.echo(line)
 
 
@@ -181,9 +181,10 @@ def publish(
     Examples: `vl-assay publish toy me/toy_scenes --dry-run` · `vl-assay publish cpd_ap me/cpd_ap` ·
     `vl-assay publish leaderboard me/leaderboard`
     """
-    from .hub import publish as _publishing
+    from .hub.publish import plan
+    from .hub.publish import publish as upload
 
-    planned = _publishing.plan(what, repo)
+    planned = plan(what, repo)
     for path, size in planned.files:
         typer.echo(f"{size:>12,}  {path}")
     number = len(planned.files)
@@ -192,7 +193,7 @@ def publish(
     if isinstance(pins, bytes):
         typer.echo(f"its requirements: {' '.join(pins.decode().split())}")
     if not dry_run:
-        typer.echo(_publishing.publish(what, repo, private=private))
+        typer.echo(upload(what, repo, private=private))
 
 
 @app.command()

@@ -172,6 +172,13 @@ def test_paths_in_the_documents_exist():
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
 
 
+def test_places_in_the_architecture_exist():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    places = re.findall(r"`((?:metrics|hub_datasets|model_wrappers|space_app)/[^`]*)`", text)
+    assert len(places) > 20
+    assert [place for place in places if not any(ROOT.glob(place.replace("<name>", "*")))] == []
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_teaches_with_examples_that_exist(name):
     code, _, _ = invoke(f"vl-assay {name} --help", ROOT)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -272,9 +273,8 @@ class VerifiedConfig(SourceConfig):
     verify: bool = True
 
 
-class SourceBuilder(datasets.GeneratorBasedBuilder):
-    """A builder that reads the files of a release; a subclass defines `_columns`, `_read_rows` and
-    `_find_images`.
+class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
+    """A builder that reads the files of a release.
 
     All but the content of images is checked before the first row is written. Errors: FileNotFoundError for a `data_dir`
     that is needed and not given or not a folder, and for missing files and images; ValueError for a malformed file or
@@ -285,17 +285,17 @@ class SourceBuilder(datasets.GeneratorBasedBuilder):
     SPLIT: ClassVar[str] = "test"
     GET_SOURCES: ClassVar[str] = "Leave it out to download the files"
 
+    @abstractmethod
     def _columns(self) -> dict[str, Any]:
         """The features of a row, those of images included."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         """All rows, without their images."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
         """The path of each image by its name; see `_require_images`."""
-        raise NotImplementedError
 
     def _image_names(self, row: Row) -> dict[str, str]:
         """By column of images, the name by which `_find_images` knows the row's image."""

@@ -29,7 +29,6 @@ SCHEMA = "vl-assay/predictions"
 VERSION = 2
 _METADATA_KEY = b"vl_assay"
 _SCHEMA_1 = "vl-assay/sheet"
-_TYPES_1 = {"answers": "vqa"}
 
 
 @dataclass(frozen=True)
@@ -151,6 +150,15 @@ def file_hash(path: str | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def upgrade_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Metadata of version 1 in the terms of the current version; any other unchanged."""
+    if (metadata.get("schema"), metadata.get("version")) != (_SCHEMA_1, 1):
+        return metadata
+    kind = metadata.get("kind")
+    upgraded = {"schema": SCHEMA, "version": VERSION, "task_type": "vqa" if kind == "answers" else kind}
+    return {name: value for name, value in metadata.items() if name != "kind"} | upgraded
+
+
 def _metadata(table: pa.Table, path: Path) -> dict[str, Any]:
     def refuse(constant: str) -> None:
         raise ValueError(f"{constant} is not valid JSON")
@@ -162,14 +170,12 @@ def _metadata(table: pa.Table, path: Path) -> dict[str, Any]:
             f"{path} is a Parquet file but no predictions file: it has no `vl_assay` metadata"
         ) from None
     found = (metadata.get("schema"), metadata.get("version")) if isinstance(metadata, dict) else None
-    if found == (_SCHEMA_1, 1):
-        name = metadata.pop("kind", None)
-        metadata |= {"schema": SCHEMA, "version": VERSION, "task_type": _TYPES_1.get(name, name)}
-    elif found != (SCHEMA, VERSION):
+    metadata = upgrade_metadata(metadata) if isinstance(metadata, dict) else {}
+    if (metadata.get("schema"), metadata.get("version")) != (SCHEMA, VERSION):
         raise PredictionsError(
             f"{path} says schema and version {found}; this version reads {(SCHEMA, VERSION)} and {(_SCHEMA_1, 1)}"
         )
-    if metadata.get("task_type") not in ROWS:
+    if metadata.get("task_type") not in list(ROWS):  # a list, since untrusted metadata may hold what has no hash
         raise PredictionsError(
             f"{path} has the task type {metadata.get('task_type')!r}; expected one of {', '.join(ROWS)}"
         )

@@ -37,6 +37,7 @@ of them.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -62,7 +63,7 @@ def _schema(**own: pa.DataType) -> pa.Schema:
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(ABC):
     """The columns that all task types share; see the module's docstring."""
 
     task_type: ClassVar[str]
@@ -95,8 +96,9 @@ class Row:
             return None if "" in self.images else "no scores, though no image is missing"
         return "scores, though an image is missing" if "" in self.images else self._problem()
 
+    @abstractmethod
     def _problem(self) -> str | None:
-        raise NotImplementedError
+        """How the scores of a scored row break the schema; None if they do not."""
 
 
 @dataclass(frozen=True)

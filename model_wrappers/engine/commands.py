@@ -193,19 +193,19 @@ def list_(
 
     from rich.console import Console
 
-    from ...hub_datasets.core import listing as _listing
+    from ...hub_datasets.core import listing
     from ...metrics.common.errors import UnknownNameError
 
     kinds = {
-        "benchmarks": (lambda: _listing.list_benchmarks(data_dir=data_dir), _print_benchmarks),
-        "metrics": (_listing.list_metrics, lambda entries, console: console.print(_listing.metric_table(entries))),
+        "benchmarks": (lambda: listing.list_benchmarks(data_dir=data_dir), _print_benchmarks),
+        "metrics": (listing.list_metrics, lambda entries, console: console.print(listing.metric_table(entries))),
         "models": (_families, _print_families),
     }
     if what is not None and what not in kinds:
         raise UnknownNameError("thing to list", what, kinds)
     chosen = kinds if what is None else {what: kinds[what]}
     if json_:
-        content = {kind: _listing.as_json(entries()) for kind, (entries, _) in chosen.items()}
+        content = {kind: listing.as_json(entries()) for kind, (entries, _) in chosen.items()}
         typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
         return
     for entries, show in chosen.values():
@@ -215,12 +215,12 @@ def list_(
 def _print_benchmarks(entries: Iterable[BenchmarkEntry], console: Console) -> None:
     from rich.markup import escape
 
-    from ...hub_datasets.core import listing as _listing
+    from ...hub_datasets.core import listing
 
     for entry in entries:
-        console.print(f"[bold]{entry.name}[/] – {escape(_listing.origin_line(entry))}", soft_wrap=True)
-        console.print(_listing.benchmark_table(entry))
-        for line in _listing.problem_lines(entry):
+        console.print(f"[bold]{entry.name}[/] – {escape(listing.origin_line(entry))}", soft_wrap=True)
+        console.print(listing.benchmark_table(entry))
+        for line in listing.problem_lines(entry):
             console.print(line, markup=False, soft_wrap=True)
         console.print()
 
@@ -286,12 +286,12 @@ def reproduce(
     """
     import json
 
-    from ..reproduce import report as _reproduce_report
-    from ..reproduce import reproduce as _reproduce
+    from ..reproduce import report
+    from ..reproduce import reproduce as reproduction
 
     if table is None:
-        status = _reproduce.status(weights)
-        typer.echo(json.dumps(status, indent=1)) if json_ else _reproduce_report.print_tables(status)
+        status = reproduction.status(weights)
+        typer.echo(json.dumps(status, indent=1)) if json_ else report.print_tables(status)
         return
     scoring = {
         "data_dir": data_dir,
@@ -299,10 +299,10 @@ def reproduce(
         "dtype": dtype,
         "progress": not json_,
     }
-    result = _reproduce.reproduce(
+    result = reproduction.reproduce(
         table,
         models=models,
-        use=_reproduce.parse_use(use),
+        use=reproduction.parse_use(use),
         predictions=predictions,
         out=out,
         weights=weights,
@@ -312,7 +312,7 @@ def reproduce(
     )
     if result is None:
         return
-    typer.echo(_reproduce_report.as_json(result)) if json_ else _reproduce_report.print_reproduction(result)
+    typer.echo(report.as_json(result)) if json_ else report.print_reproduction(result)
     if result.failed:
         raise typer.Exit(1)
 

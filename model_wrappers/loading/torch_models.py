@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -105,16 +106,16 @@ class ImageTextModel(TextModel):
         return on_device(images, weight.device, weight.dtype)
 
 
-class DualEncoderMixin:
+class DualEncoderMixin(ABC):
     """Makes a `DualEncoder` of a class with `embed_images` and `embed_captions`."""
 
+    @abstractmethod
     def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
         """Embeddings (n, d) of prepared images before normalisation, with gradients if these are enabled."""
-        raise NotImplementedError
 
+    @abstractmethod
     def embed_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
         """Embeddings (n, d) of prepared captions before normalisation, with gradients if these are enabled."""
-        raise NotImplementedError
 
     @torch.inference_mode()
     def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
@@ -127,13 +128,14 @@ class DualEncoderMixin:
         return _normalised(self.embed_captions(captions, exact=exact), exact)
 
 
-class FusedModel(ImageTextModel):
+class FusedModel(ImageTextModel, ABC):
     """A `CrossEncoder` of `transformers`: a family says how its model sees images, and fuses them with captions."""
 
+    @abstractmethod
     def see(self, model: Any, images: Sequence[np.ndarray]) -> Any:
         """The part of `model` that needs no caption, for a batch of prepared images."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fuse(self, model: Any, seen: Any, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Scores (n,) of pairs: row ``rows[i]`` of `seen` with caption i.
 
@@ -143,7 +145,6 @@ class FusedModel(ImageTextModel):
             rows: (n,), int64, on the device.
             ids, mask: token ids and attention mask of the captions, both (n, longest).
         """
-        raise NotImplementedError
 
     @torch.inference_mode()
     def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> Any:

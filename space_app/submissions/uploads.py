@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ...metrics.common.errors import PredictionsError, UnknownNameError, VLAssayError
-from ...metrics.records.predictions import SCHEMA, VERSION
+from ...metrics.records.predictions import upgrade_metadata
 from .sandbox import Footer, Sandbox, readable
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def check_upload(content: bytes, name: str = "") -> Predictions:
     label = readable(PurePosixPath(name.replace("\\", "/")).name, 80) or "the predictions file"
     _check_bytes(content, label)
     footer = SANDBOX.footer(content, label)
-    metadata = _upgraded(_metadata(footer, label))
+    metadata = upgrade_metadata(_metadata(footer, label))
     data = expected(metadata, label)
     most_rows, most_bytes = len(data.examples), _most_bytes(data)
     # What the file declares is checked before it is read, and counted again while it is read.
@@ -208,14 +208,6 @@ def _metadata(footer: Footer, label: str) -> dict[str, Any]:
     if not isinstance(parameters, int) or isinstance(parameters, bool) or parameters < 0:
         raise PredictionsError(f"{label}: model.parameters is {_shown(parameters)}; give a number of parameters, or 0")
     return metadata
-
-
-def _upgraded(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Metadata of version 1 in the terms of version 2, as ``read_predictions`` returns them."""
-    if (metadata.get("schema"), metadata.get("version")) != ("vl-assay/sheet", 1):
-        return metadata
-    kind = metadata.pop("kind", None)
-    return metadata | {"schema": SCHEMA, "version": VERSION, "task_type": "vqa" if kind == "answers" else kind}
 
 
 def _problems(value: Any, where: str, depth: int = 0) -> Iterable[str]:

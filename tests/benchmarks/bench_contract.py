@@ -9,11 +9,10 @@ than 2 seconds or the second more than 30.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from timing import least_seconds
 
 from vl_assay.metrics.contract.aggregate import aggregate
 from vl_assay.metrics.contract.spec import Examples
@@ -47,23 +46,13 @@ def detector(seed: int) -> Examples:
     return cpd_ap.per_example(predictions, references, clusters=np.arange(ROWS) // 2, box_format="xyxy")
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """The least time of two."""
-    times = []
-    for _ in range(2):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
 def main() -> int:
     """Measure and print; the exit status."""
     first, second = detector(1), detector(2)
-    taken = seconds(matching)
+    taken = least_seconds(matching)
     print(f"{EXAMPLES:,} matching examples, 10,000 resamples of {IMAGES:,} images: {taken:.2f} s")
     how = Resampling(resamples=1_000, permutations=100)
-    paired = seconds(lambda: differences(first, second, how))
+    paired = least_seconds(lambda: differences(first, second, how))
     print(f"{ROWS:,} rows of {BOXES} boxes, 1,000 paired resamples and 100 exchanges of four scores: {paired:.2f} s")
     return int(taken > GOAL or paired > PAIRED_GOAL)
 

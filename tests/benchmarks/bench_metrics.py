@@ -9,7 +9,6 @@ or more, or when twice the examples cost more than 3 times the time or 2.5 times
 from __future__ import annotations
 
 import sys
-import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from metric_cases import CASES
+from timing import least_seconds
 
 from vl_assay.metrics.modules.discovery import load_metric
 
@@ -35,12 +35,8 @@ def make_inputs(name: str, n: int) -> dict[str, Any]:
 
 def seconds(name: str, n: int) -> float:
     """The least time of two."""
-    inputs, module, times = make_inputs(name, n), load_metric(name), []
-    for _ in range(2):
-        start = time.perf_counter()
-        module.compute(**inputs)
-        times.append(time.perf_counter() - start)
-    return min(times)
+    inputs, module = make_inputs(name, n), load_metric(name)
+    return least_seconds(lambda: module.compute(**inputs))
 
 
 def peak(name: str, n: int) -> int:

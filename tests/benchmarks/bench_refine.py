@@ -9,10 +9,9 @@ cells, or twice the pairs cost more than three times as long.
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
 
 import numpy as np
+from timing import least_seconds
 
 from vl_assay.hub_datasets.authoring.data.pairs import Pair
 from vl_assay.hub_datasets.authoring.refine.cells import CELLS, balance
@@ -39,22 +38,12 @@ WORDS = (
 )
 
 
-def time_of(work: Callable[[], object]) -> float:
-    """The least time of two."""
-    times = []
-    for _ in range(2):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
 def time_to_choose(n: int, cells: str, columns: int = 2) -> float:
     rng = np.random.default_rng(0)
     gaps = rng.normal(0.1, 0.3, (n, columns)).clip(-1, 1) * (rng.random((n, columns)) > 0.02)
     ids = [f"category/{number}" for number in range(n)]
     groups = rng.integers(7, size=n).astype(str).tolist()
-    return time_of(lambda: balance(gaps, ids, groups=groups, cells=cells))
+    return least_seconds(lambda: balance(gaps, ids, groups=groups, cells=cells))
 
 
 def make_pairs() -> list[Pair]:
@@ -74,7 +63,7 @@ def main() -> int:
     print(f"{PAIRS:,} pairs, eight scorers: {time_to_choose(PAIRS, CELLS[0], columns=8):.1f} s")
     pairs = make_pairs()
     for name in BLIND_SCORERS:
-        print(f"{CAPTIONS:,} captions by {name}: {time_of(lambda name=name: blind_scores(pairs, name)):.1f} s")
+        print(f"{CAPTIONS:,} captions by {name}: {least_seconds(lambda name=name: blind_scores(pairs, name)):.1f} s")
     return 0 if good else 1
 
 

@@ -27,9 +27,9 @@ from typing import Any, NamedTuple
 
 from ....metrics.common.errors import DataError, StorageError
 from ....metrics.common.storage import new_folder, write_text
-from ...core import benchmarks as _benchmarks
-from ...core import build as _repository
-from ...hub import publish as _publishing
+from ...core import benchmarks
+from ...core.build import build_with, data_errors
+from ...hub.publish import EVAL_FILE, eval_yaml
 from ..audit.report import write_card
 from ..data.pairs import Pair, write_pairs
 from ..generate.generate import STEPS
@@ -81,8 +81,8 @@ def check_name(name: str, target: Path) -> None:
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name) or name == "authoring":
         raise DataError(f"{name!r} cannot name a benchmark; use small letters, digits and _, as in my_photos")
-    ours = Path(_benchmarks.__file__).parents[1] / name
-    if name in _benchmarks.benchmark_names() and not (ours / MADE_FILE).exists():
+    ours = Path(benchmarks.__file__).parents[1] / name
+    if name in benchmarks.benchmark_names() and not (ours / MADE_FILE).exists():
         raise DataError(f"there is a benchmark {name} already; choose another name")
     if target.exists() and not (target / MADE_FILE).is_file():
         raise StorageError(f"{target} exists and was not written by new-benchmark; choose another name or folder")
@@ -96,7 +96,7 @@ def write_folder(material: Material, target: Path) -> None:
         StorageError: it cannot be written.
     """
     context = _context(material)
-    with _repository.data_errors(f"the benchmark {target}"), new_folder(target) as new:
+    with data_errors(f"the benchmark {target}"), new_folder(target) as new:
         write_pairs(material.pairs, new / PAIRS_FILE)
         if material.copy_images:
             # One file, since packages include the files of a benchmark's folder, but not folders in it.
@@ -118,9 +118,9 @@ def build_repository(folder: Path, out: Path, *, with_images: bool) -> None:
     module = load_module(folder, "builder")
     builder = getattr(module, _class_name(folder.name))
     card = (folder / "README.md").read_text(encoding="utf-8")
-    _repository.build_with(builder, folder.name, card, out, module.KINDS, None, {"with_images": with_images})
-    text = _publishing.eval_yaml(out, load_module(folder, "benchmark").BENCHMARK)
-    write_text(out / _publishing.EVAL_FILE, text or "")
+    build_with(builder, folder.name, card, out, module.KINDS, None, {"with_images": with_images})
+    text = eval_yaml(out, load_module(folder, "benchmark").BENCHMARK)
+    write_text(out / EVAL_FILE, text or "")
 
 
 def load_module(folder: Path, stem: str) -> ModuleType:
@@ -128,7 +128,7 @@ def load_module(folder: Path, stem: str) -> ModuleType:
     path = folder / f"{stem}.py"
     # Under a name of its own, so that a later import of a benchmark of ours is not affected.
     module = ModuleType(f"{__name__}_{stem}")
-    module.__package__ = f"{_benchmarks.__name__.rsplit('.', 2)[0]}.{folder.name}"
+    module.__package__ = f"{benchmarks.__name__.rsplit('.', 2)[0]}.{folder.name}"
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
     exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), vars(module))

@@ -9,8 +9,8 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 from ....metrics.common.errors import DataError, UnknownNameError
-from . import boxes as _boxes
-from . import decisions as _decisions
+from . import boxes as box_items
+from . import decisions
 from .journal import DecisionJournal, Entry, Key
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class ReviewDesk(Desk):
     def __init__(
         self, candidates: Sequence[Candidate], journal: DecisionJournal, annotators: Sequence[str] = ()
     ) -> None:
-        super().__init__([each.id for each in candidates], journal, _decisions.shown_texts(candidates), annotators)
+        super().__init__([each.id for each in candidates], journal, decisions.shown_texts(candidates), annotators)
         self._candidates = candidates
 
     def decide(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class ReviewDesk(Desk):
         """
         annotator, index = self._annotator(request), self._index_of_id(request)
         decision, text = str(request.get("decision")), str(request.get("text") or "")
-        _decisions.decide(self.journal, self._candidates[index], annotator, decision, text)
+        decisions.decide(self.journal, self._candidates[index], annotator, decision, text)
         return self._next(annotator, index)
 
     def image_of(self, index: int) -> str:
@@ -161,7 +161,7 @@ class ReviewDesk(Desk):
             "kind": each.kind,
             "is_positive": each.is_positive,
             "source": each.source,
-            "choices": [*_decisions.labels(each).items()],
+            "choices": [*decisions.labels(each).items()],
             "decision": entry.decision if entry else "",
         }
 
@@ -181,12 +181,12 @@ class BoxDesk(Desk):
 
     def __init__(
         self,
-        items: Sequence[_boxes.BoxItem],
+        items: Sequence[box_items.BoxItem],
         journal: DecisionJournal,
         pictures: Pictures,
         annotators: Sequence[str] = (),
     ) -> None:
-        super().__init__([item.id for item in items], journal, _boxes.shown_texts(items), annotators)
+        super().__init__([item.id for item in items], journal, box_items.shown_texts(items), annotators)
         self._items, self._pictures = items, pictures
         for item in items:
             pictures.path(item.image)
@@ -202,9 +202,9 @@ class BoxDesk(Desk):
         if not isinstance(number, int) or not 0 <= number < len(item.phrases):
             raise DataError(f"item {item.id!r} has {len(item.phrases)} phrases, and phrase {number!r} came")
         size = self._pictures.size(item.image)
-        clipped = [_boxes.clip(box, *size) for box in request.get("boxes") or ()]
+        clipped = [box_items.clip(box, *size) for box in request.get("boxes") or ()]
         boxes = tuple(box for box in clipped if box is not None)
-        decision = _boxes.ABSENT if request.get("absent") and not boxes else _boxes.DRAWN
+        decision = box_items.ABSENT if request.get("absent") and not boxes else box_items.DRAWN
         shown = item.phrases[number].text
         self.journal.decide(Entry("", annotator, item.id, decision, shown=shown, phrase=number, boxes=boxes))
         return self._view(annotator, index)
@@ -215,7 +215,7 @@ class BoxDesk(Desk):
 
     def _is_done(self, entries: Mapping[Key, Entry], index: int) -> bool:
         item = self._items[index]
-        return all(_boxes.is_decided(entries.get((item.id, number))) for number in range(len(item.phrases)))
+        return all(box_items.is_decided(entries.get((item.id, number))) for number in range(len(item.phrases)))
 
     def _content(self, entries: Mapping[Key, Entry], index: int) -> dict[str, Any]:
         item = self._items[index]
@@ -224,8 +224,8 @@ class BoxDesk(Desk):
             entry = entries.get((item.id, number))
             drawn = {
                 "boxes": entry.boxes if entry else (),
-                "absent": entry is not None and entry.decision == _boxes.ABSENT,
-                "done": _boxes.is_decided(entry),
+                "absent": entry is not None and entry.decision == box_items.ABSENT,
+                "done": box_items.is_decided(entry),
             }
             phrases.append(phrase._asdict() | drawn)
         return {"caption": item.caption, "phrases": phrases}

@@ -11,8 +11,8 @@ from ....metrics.common.documents import Part, to_html
 from ....metrics.common.errors import DataError, VLAssayError
 from ....metrics.common.serving import check_address
 from ..data.candidates import read_candidates
-from . import boxes as _boxes
-from . import decisions as _decisions
+from . import boxes as box_items
+from . import decisions
 from .agreement import agreement, report, votes_of
 from .desk import BoxDesk, ReviewDesk
 from .journal import DecisionJournal
@@ -56,11 +56,11 @@ class Review:
         folder = source if source.is_dir() else source.parent
         self.pictures = Pictures(images or folder)
         self.mode = "boxes" if boxes else "review"
-        self.items = _boxes.read_items(source) if boxes else []
+        self.items = box_items.read_items(source) if boxes else []
         self.candidates = [] if boxes else read_candidates(source)
         if not self.items and not self.candidates:
             raise DataError(f"{source} has no candidates; there is nothing to review")
-        kind = _boxes if boxes else _decisions
+        kind = box_items if boxes else decisions
         self.journal = DecisionJournal(Path(out or folder) / kind.JOURNAL_FILE, kind.DECISIONS)
         self.desk = (
             BoxDesk(self.items, self.journal, self.pictures, annotators)
@@ -86,20 +86,20 @@ class Review:
     def agreement(self) -> list[Part]:
         """The agreement of the annotators so far, and how to read it, as a document."""
         if self.mode == "boxes":
-            by_key = _boxes.entries_by_phrase(self.journal, _boxes.shown_texts(self.items))
-            return [_boxes.describe_overlap(_boxes.mean_overlap(by_key))]
-        standing = self.journal.standing(_decisions.shown_texts(self.candidates))
+            by_key = box_items.entries_by_phrase(self.journal, box_items.shown_texts(self.items))
+            return [box_items.describe_overlap(box_items.mean_overlap(by_key))]
+        standing = self.journal.standing(decisions.shown_texts(self.candidates))
         return report(agreement(votes_of(standing)), {name: len(entries) for name, entries in standing.items()})
 
     def export(self, path: str | Path) -> str:
         """Export the decisions or boxes, see `decisions.export` and `boxes.export`; the result in a sentence."""
         if self.mode == "boxes":
-            boxes = _boxes.export(self.items, self.journal, self.pictures, path)
+            boxes = box_items.export(self.items, self.journal, self.pictures, path)
             text = f"{boxes.complete:,} items with {boxes.boxes:,} boxes written to {path}"
             text += f"; {boxes.incomplete:,} left out, as not every phrase is decided" if boxes.incomplete else ""
             stale = boxes.stale
         else:
-            done = _decisions.export(self.candidates, self.journal, path)
+            done = decisions.export(self.candidates, self.journal, path)
             counts = ", ".join(f"{count:,} {status}" for status, count in done.statuses.items())
             text = f"{counts}; written to {done.files[0]}, and {done.pairs:,} kept pairs to {done.files[1]}"
             stale = done.stale

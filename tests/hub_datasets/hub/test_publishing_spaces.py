@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from test_publishing import Hub
 from typer.testing import CliRunner
 
-from vl_assay.hub_datasets.hub import spaces as _spaces
+from vl_assay.hub_datasets.hub import spaces
 from vl_assay.hub_datasets.hub.publish import plan, publish
 from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError
@@ -84,8 +84,8 @@ def test_requirements_are_pinned_to_what_is_installed(name):
 
 
 def test_requirements_of_ones_own_stay_as_they_are():
-    assert _spaces.pinned("# mine\nsomething<2\n") == "# mine\nsomething<2\n"
-    nested = _spaces.pinned("vl-assay[all]\nother\n").splitlines()
+    assert spaces.pinned("# mine\nsomething<2\n") == "# mine\nsomething<2\n"
+    nested = spaces.pinned("vl-assay[all]\nother\n").splitlines()
     assert nested[-1] == "other"
     assert f"torch=={version('torch')}" in nested
     assert f"matplotlib=={version('matplotlib')}" in nested
@@ -98,7 +98,7 @@ def test_without_gradio_nothing_is_published(monkeypatch):
             raise PackageNotFoundError(name)
         return version(name)
 
-    monkeypatch.setattr(_spaces, "version", missing)
+    monkeypatch.setattr(spaces, "version", missing)
     with pytest.raises(DataError, match=r"gradio is not; pip install 'vl-assay\[space\]'"):
         plan("leaderboard", "me/x")
 

@@ -6,21 +6,11 @@ import json
 
 import pytest
 from cards import card_table
+from released_counts import GPT4V
 
 from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.functional.matching import sugarcrepe_accuracy
 from vl_assay.metrics.modules.discovery import load_metric
-
-# The counts of GPT-4V's released answers, negative caption first: right, examples.
-GPT4V = {
-    "swap_att": (593, 666),
-    "add_att": (666, 692),
-    "add_obj": (1918, 2062),
-    "replace_att": (740, 788),
-    "replace_obj": (1604, 1652),
-    "replace_rel": (1298, 1406),
-    "swap_obj": (198, 246),
-}
 
 SCORES = [[0.31, 0.27], [0.25, 0.22], [0.22, 0.25], [0.30, 0.30]]
 CORRECT = [0, 0, 0, 0]

@@ -5,21 +5,11 @@ from __future__ import annotations
 import json
 
 from answers_support import lines
+from released_counts import GPT4V
 
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import predict
-
-# Right answers and examples in the table that the authors of SugarCrepe published for GPT-4V.
-GPT4V = {
-    "swap_att": (593, 666),
-    "add_att": (666, 692),
-    "add_obj": (1918, 2062),
-    "replace_att": (740, 788),
-    "replace_obj": (1604, 1652),
-    "replace_rel": (1298, 1406),
-    "swap_obj": (198, 246),
-}
 
 
 def gpt4v_run(shared_data, tmp_path, name, **settings):
