@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import datasets
 import evaluate
 import numpy as np
+from datasets.features.features import cast_to_python_objects
 
 from ..common.errors import ScoresError, UnknownNameError, VLAssayError
 from ..contract.aggregate import option_names
@@ -70,11 +72,15 @@ class MetricModule(EvaluationModule):
         for name in arguments:
             if name not in known and name not in ("predictions", "references"):
                 raise UnknownNameError("option", name, known)
-        if self.writer is None:
-            for name in self._feature_names():
-                if arguments.get(name) is None:
-                    raise ScoresError(f"{name} are missing; pass one for each example")
-        return super().compute(**arguments)
+        if self.writer is not None:
+            return super().compute(**arguments)
+        batch = {name: _listed(arguments.pop(name, None), name) for name in self._feature_names()}
+        if self.num_process > 1:
+            return super().compute(**batch, **arguments)
+        # All examples are here: what `evaluate` would write to Arrow and read again would be the same.
+        with self._rejected(batch):
+            self._check(batch)
+        return self.function(*batch.values(), **arguments)
 
     def add(self, **example: Any) -> None:
         """Add one example, as a batch of one."""
@@ -90,14 +96,22 @@ class MetricModule(EvaluationModule):
         batch = {name: _listed(batch.get(name), name) for name in names}
         is_first = self.writer is None
         try:
-            self._check(batch)
-            super().add_batch(**batch)
-        except Exception as error:
+            with self._rejected(batch):
+                self._check(batch)
+                super().add_batch(**batch)
+        except Exception:
             if is_first:
                 self._forget()
-            if isinstance(error, VLAssayError):
-                raise
-            # The function names the row and the remedy; `evaluate` names neither.
+            raise
+
+    @contextmanager
+    def _rejected(self, batch: dict[str, Any]) -> Iterator[None]:
+        """Raise the function's error in place of one of `evaluate`, which names neither the row nor the remedy."""
+        try:
+            yield
+        except VLAssayError:
+            raise
+        except Exception as error:
             self.function(*batch.values())
             raise ScoresError(f"`evaluate` cannot take these inputs: {error}") from error
 
@@ -170,14 +184,14 @@ def _features(spec: MetricSpec) -> datasets.Features | list[datasets.Features]:
 
 
 def _listed(column: Any, name: str) -> Any:
-    """A column that `evaluate` can iterate over: a filtered pandas column has no row 0."""
+    """A column as NumPy reads it: a filtered pandas column has no row 0, a tensor may hold gradients or bfloat16."""
     if column is None:
         raise ScoresError(f"{name} are missing; pass one for each example")
-    if type(column).__module__.startswith("pandas"):
+    if type(column).__module__.startswith(("pandas", "datasets")):
         return list(column)
     if not isinstance(column, Iterable):
         raise ScoresError(f"{name} are one {type(column).__name__}; pass a list with one entry for each example")
-    return column
+    return cast_to_python_objects(column)
 
 
 def _is_boolean(row: Any) -> bool:

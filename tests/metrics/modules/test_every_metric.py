@@ -7,6 +7,7 @@ import copy
 import json
 import math
 
+import datasets
 import numpy as np
 import pandas
 import pytest
@@ -243,9 +244,20 @@ def test_a_key_too_many_or_too_few_is_named_with_its_row(name):
             compute(name, inputs | {"predictions": predictions})
 
 
-def test_a_filtered_pandas_column_is_read():
-    frame = pandas.DataFrame({"scores": [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]], "correct": [0, 0, 0]}).iloc[1:]
-    result = load_metric("sugarcrepe_itm").compute(predictions=frame["scores"], references=frame["correct"])
+@pytest.mark.parametrize(
+    "column",
+    [
+        lambda rows: pandas.Series([rows[0], *rows]).iloc[1:],
+        lambda rows: datasets.Dataset.from_dict({"column": rows})["column"],
+        lambda rows: torch.tensor(rows, dtype=torch.bfloat16, requires_grad=True),
+    ],
+    ids=["a filtered pandas column", "a column of a dataset", "a tensor with gradients"],
+)
+@pytest.mark.parametrize("way", ["compute", "add_batch"])
+def test_columns_of_other_libraries_are_read(column, way):
+    module = load_metric("sugarcrepe_itm")
+    inputs = {"predictions": column([[0.25, 0.75], [0.75, 0.25]]), "references": [0, 0]}
+    result = module.compute(**inputs) if way == "compute" else module.add_batch(**inputs) or module.compute()
     assert (result["accuracy"], result["n"]) == (0.5, 2)
 
 
