@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 import gradio as gr
 from gradio.themes import Default
 from gradio.themes.utils.fonts import Font, LocalFont
+from starlette.middleware import Middleware
 
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.pages.cards import benchmarks_tab
@@ -23,6 +25,8 @@ from vl_assay.space_app.pages.submit import submit_tab
 from vl_assay.space_app.storage import open_storage
 from vl_assay.space_app.storage.protocol import Storage
 from vl_assay.space_app.submissions.submissions import finish
+from vl_assay.space_app.submissions.traffic import UploadLimit
+from vl_assay.space_app.submissions.uploads import most_bytes, upload_limit
 
 TITLE = "VL-Assay: compositional understanding of vision-language models"
 INTRODUCTION = """# VL-Assay
@@ -34,7 +38,8 @@ _FONTS = [LocalFont("Source Sans Pro", weights=(400, 700)), Font("system-ui"), F
 
 def build(catalogue: Catalogue, first_columns: int = FIRST_COLUMNS) -> gr.Blocks:
     """The pages over a catalogue; the leaderboard opens with at most `first_columns` scores."""
-    with gr.Blocks(title=TITLE, analytics_enabled=False) as blocks:
+    # What was uploaded and never sent is deleted after an hour.
+    with gr.Blocks(title=TITLE, analytics_enabled=False, delete_cache=(600, 3600)) as blocks:
         gr.Markdown(INTRODUCTION)
         with gr.Tabs(overflow_behavior="wrap"):
             with gr.Tab("Leaderboard", id="leaderboard"):
@@ -57,7 +62,21 @@ def build(catalogue: Catalogue, first_columns: int = FIRST_COLUMNS) -> gr.Blocks
 
 def launch(blocks: gr.Blocks, **options: Any) -> Any:
     """Serve the pages that `build` made; `options` go to gradio's ``launch``."""
-    return blocks.launch(css=CSS, theme=Default(font=_FONTS), footer_links=["api"], **options)
+    _raise_file_limit()
+    limits = {
+        "max_file_size": upload_limit(),
+        "app_kwargs": {"middleware": [Middleware(UploadLimit, size=most_bytes())]},
+    }
+    return blocks.launch(css=CSS, theme=Default(font=_FONTS), footer_links=["api"], **limits, **options)
+
+
+def _raise_file_limit() -> None:
+    """Let as many connections be open as the system allows; each takes a file descriptor."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 1 << 16)), hard))
 
 
 def serve(storage: Storage, **options: Any) -> None:

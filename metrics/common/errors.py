@@ -65,12 +65,13 @@ class RateLimitError(SubmissionError):
     Args:
         limit: the number allowed in an hour.
         retry_at: when the next one will be accepted, UTC.
+        user: whose they are; "" if the limit is that of all users together.
     """
 
-    def __init__(self, limit: int, retry_at: datetime) -> None:
+    def __init__(self, limit: int, retry_at: datetime, user: str = "") -> None:
         super().__init__(
-            f"there have been {limit} submissions within the last hour, which is all that the leaderboard takes; come "
-            f"again after {retry_at:%H:%M:%S} UTC with the same files"
+            f"there have been {limit} submissions{' of ' if user else ''}{user} within the last hour, which is all "
+            f"that the leaderboard takes; come again after {retry_at:%H:%M:%S} UTC with the same files"
         )
         self.retry_at = retry_at
 

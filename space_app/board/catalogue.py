@@ -18,7 +18,7 @@ from .paired import PairedTests
 
 
 class Catalogue:
-    """Everything that the pages show; `refresh` reads the storage again.
+    """Everything that the pages show; `refresh` reads the storage again, and `update` if there is something new in it.
 
     Args:
         storage: where submissions are.
@@ -29,6 +29,7 @@ class Catalogue:
         paired: the pairwise tests of models.
         board: the models and scores of accepted submissions, shipped predictions and papers.
         problems: messages on what could not be read.
+        version: the number of times that the storage was read.
     """
 
     def __init__(self, storage: Storage, more: Iterable[Entry] = ()) -> None:
@@ -36,6 +37,8 @@ class Catalogue:
         self.paired = PairedTests(self.predictions)
         self.board = Board([])
         self.problems: list[str] = []
+        self.version = 0
+        self._paths: list[str] = []
         self._more = more
         self._lock = threading.Lock()
         self._homes: dict[str, str] = {}
@@ -47,9 +50,23 @@ class Catalogue:
     def refresh(self) -> None:
         """Read the storage again; a damaged submission is reported and does not affect others."""
         with self._lock:  # otherwise an older reading could replace a newer one
+            self._paths = self.storage.paths()
             self._read()
         if self._is_warm:
             self.warm()
+
+    def update(self) -> None:
+        """`refresh` if files were added to the storage since, by whichever process; stored files never change.
+
+        Returns at once while another thread is reading. A storage that cannot be reached leaves the board as it is.
+        """
+        if self._lock.locked():
+            return
+        try:
+            if self.storage.paths() != self._paths:
+                self.refresh()
+        except StorageError as error:
+            self.problems = [*dict.fromkeys([*self.problems, str(error)])]
 
     def warm(self) -> threading.Thread:
         """Find the ties of all scores in a background thread, now and after each `refresh`; returns the thread."""
@@ -97,6 +114,7 @@ class Catalogue:
         ties = self._ties.copy().items()
         kept = {column: tied for column, tied in ties if board.recomputed(column) == self.board.recomputed(column)}
         self.board, self._ties = board, kept
+        self.version += 1
 
     def content(self, sha256: str) -> bytes:
         """The predictions file with this hash, of an accepted submission or shipped.

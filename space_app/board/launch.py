@@ -28,6 +28,8 @@ RESULTS = Path(__file__).parents[1] / "launch" / "results.json"
 
 _TRAINED = {"demo-clip": "80,000 toy scenes", "demo-owlvit": "19,200 toy scenes"}
 _REFERENCES = {"Human": HUMAN, "Human Estimate": HUMAN, "Random Chance": CHANCE, "Chance-level": CHANCE}
+# Names that no model may have, since they stand on the leaderboard for what is none.
+RESERVED = (*dict.fromkeys([*_REFERENCES, *_REFERENCES.values()]), "Random")
 # TRICD's test set is not public, so values on it are not comparable with those computed on the validation set.
 _TEST_SET = ("tricd-3", "tricd-4", "tricd-5", "tricd-6")
 

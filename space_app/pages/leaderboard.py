@@ -21,6 +21,8 @@ from .common import QUIET, columns_of, render
 # As many rows as a browser lays out at once.
 ROWS_AT_ONCE = 100
 FIRST_COLUMNS = 8
+# An open page looks so often for new submissions and reviews, those of other servers among them.
+SECONDS = 60
 _FILTERS = {"families": "Family", "sizes": "Size", "training_data": "Training data", "origins": "Origin"}
 _SORT_JS = Path(__file__).with_name("templates").joinpath("sort.js").read_text(encoding="utf-8")
 
@@ -65,10 +67,13 @@ class Leaderboard:
         gr.DownloadButton("Download as CSV", value=self._write_csv, inputs=self.inputs, size="sm", elem_id="download")
         self.outputs = [self._scores, *self._filters, self._table]
         gr.on([component.change for component in watched], self._draw, self.inputs, self._table, **QUIET)
+        seen = gr.State(catalogue.version)
+        gr.Timer(SECONDS).tick(self._tick, [seen, *self.inputs], [seen, *self.outputs], **QUIET)
         self._table.click(self._click, self.inputs, [self._table, sort], **QUIET)
 
     def open(self) -> list[Any]:
         """Updates for a page that was just opened."""
+        self._catalogue.update()
         headings = opening_headings(self._catalogue.board, self._first_columns)
         return self._show(headings, "", *[None] * len(_FILTERS), False, False, "")
 
@@ -81,6 +86,12 @@ class Leaderboard:
             if of_task and not set(of_task) & set(chosen):
                 chosen.append(of_task[0])
         return self._show(chosen, *rest)
+
+    def _tick(self, seen: int, *values: Any) -> list[Any]:
+        """Updates for a page that has been open for a while, with the number of the reading that it then shows."""
+        self._catalogue.update()
+        now = self._catalogue.version
+        return [gr.skip()] * (1 + len(self.outputs)) if now == seen else [now, *self.add([], *values)]
 
     def _show(self, chosen: list[str], *rest: Any) -> list[Any]:
         board = self._catalogue.board

@@ -18,6 +18,7 @@ from ..storage.protocol import Storage
 from ..storage.records import submissions
 from ..submissions import login
 from ..submissions.submissions import MODEL_FIELDS, Receipt, preview, submit, withdraw
+from ..submissions.uploads import check_files
 from .common import QUIET, OnOpen, message, render, table
 from .leaderboard import Leaderboard
 
@@ -52,6 +53,7 @@ def submit_tab(catalogue: Catalogue, page: Leaderboard) -> OnOpen | None:
         paths = [Path(file) for file in files or ()]
         if not paths:
             raise PredictionsError("no predictions file was uploaded; choose files that `vl-assay predict` wrote")
+        check_files(paths)
         model = {key: value.strip() for key, value in zip(MODEL_FIELDS, typed, strict=True) if value}
         contents = [path.read_bytes() for path in paths]
         receipt = function(catalogue.storage, contents, model, user, names=[path.name for path in paths])

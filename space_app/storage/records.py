@@ -6,7 +6,7 @@ requests/<id>/submission.json    {"schema": "vl-assay/submission", "version": 2,
                                   "predictions": [{"sha256", "benchmark", "task", "rows", "scores", "model"}],
                                   "flags": […]}
 requests/<id>/<sha256>.parquet   each predictions file, as it was uploaded
-requests/<id>/reviews/….json     {"time", "by", "status", "reason"}; the latest counts
+requests/<id>/reviews/….json     {"number" from 1, "time", "by", "status", "reason"}; the highest number counts
 results/<id>/<version>.json      results computed by that version of the metrics, see ``metrics.records.results``
 ```
 
@@ -66,7 +66,8 @@ class Submission:
         status: as in `submissions.Receipt`, or "damaged" if its record cannot be read; then only the id is known.
         user: the verified name of the submitter, or "".
         model: the submitted description: name, family, parameters, training_data and link, "" or None where not given.
-        reason: of the latest review.
+        reason, reviewer: of the latest review.
+        reviews: the number of the latest review, 0 if there is none.
         problems: what cannot be read of its files.
     """
 
@@ -78,6 +79,8 @@ class Submission:
     predictions: tuple[dict[str, Any], ...] = ()
     flags: tuple[str, ...] = ()
     reason: str = ""
+    reviewer: str = ""
+    reviews: int = 0
     problems: tuple[str, ...] = ()
 
 
@@ -163,7 +166,8 @@ def _submission(storage: Storage, id: str, paths: Sequence[str]) -> Submission:
     record = _record(storage, id)
     if isinstance(record, str):
         return Submission(id, problems=(record,))
-    latest, problems = _latest_review(storage, [path for path in paths if path.startswith(f"requests/{id}/reviews/")])
+    reviews = [path for path in paths if path.startswith(f"requests/{id}/reviews/")]
+    latest, problems = _latest_review(storage, reviews)
     if latest:
         status = latest["status"]
     elif record["flags"]:
@@ -179,20 +183,27 @@ def _submission(storage: Storage, id: str, paths: Sequence[str]) -> Submission:
         predictions=tuple(record["predictions"]),
         flags=tuple(record["flags"]),
         reason=str(latest.get("reason", "")),
+        reviewer=str(latest.get("by", "")),
+        reviews=max(latest.get("number", 0), len(reviews)),
         problems=tuple(problems),
     )
 
 
 def _latest_review(storage: Storage, paths: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """The latest valid review, or {}, and the problems of others. File names begin with the time."""
+    """The latest valid review, or {}, and the problems of others.
+
+    Numbers decide and not times, since clocks are set back. Reviews of earlier versions have no number, and the names
+    of their files begin with the time.
+    """
     latest: dict[str, Any] = {}
     problems = []
     for path in sorted(paths):
         try:
             found = _load(storage, path)
-            if found["status"] not in REVIEW_STATUSES:
-                raise ValueError(f"the status {found['status']!r}")
-            latest = found
+            if found["status"] not in REVIEW_STATUSES or not isinstance(found.get("number", 0), int):
+                raise ValueError(f"the status {found['status']!r}, the number {found.get('number')!r}")
+            if found.get("number", 0) >= latest.get("number", 0):
+                latest = found
         except _DAMAGE as error:
             problems.append(_unreadable(path, error))
     return latest, problems

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ...metrics.records.predictions import Predictions
 
 _MOST_METADATA = 4 << 20
+_MOST_FOOTER, _MOST_ROW_GROUPS = 16 << 20, 1_000
 _MOST_MESSAGE = 600
 _SECRETS = ("TOKEN", "SECRET", "PASSWORD", "KEY")
 
@@ -228,6 +229,15 @@ def _footer(files: list[Path]) -> dict[str, Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    # Parsing a footer takes some ten times its size in memory.
+    with files[0].open("rb") as file:
+        file.seek(-8, os.SEEK_END)
+        length = int.from_bytes(file.read(4), "little")
+    if length > _MOST_FOOTER:
+        raise PredictionsError(
+            f"{files[0]} has a footer of {length:,} bytes; expected at most {_MOST_FOOTER:,}, as `vl-assay predict` "
+            "writes them"
+        )
     try:
         footer = pq.read_metadata(files[0])
     except (pa.ArrowException, OSError) as error:
@@ -237,6 +247,11 @@ def _footer(files: list[Path]) -> dict[str, Any]:
         found = "no `vl_assay` metadata" if text is None else f"{len(text):,} bytes of metadata"
         raise PredictionsError(
             f"{files[0]} is not a predictions file: it has {found}; expected at most {_MOST_METADATA:,} bytes, as "
+            "`vl-assay predict` writes them"
+        )
+    if footer.num_row_groups > _MOST_ROW_GROUPS:
+        raise PredictionsError(
+            f"{files[0]} has {footer.num_row_groups:,} row groups; expected at most {_MOST_ROW_GROUPS:,}, as "
             "`vl-assay predict` writes them"
         )
     size = sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from ...metrics.common.errors import (
@@ -24,10 +24,9 @@ from ...metrics.common.errors import (
     UnknownNameError,
     VLAssayError,
 )
-from ...metrics.records.predictions import Predictions, read_predictions
+from ...metrics.records.predictions import Predictions
 from ...metrics.records.results import Result, parse_results
 from ..board.entries import parameter_count
-from ..board.launch import SHIPPED, shipped_predictions, shipped_results
 from ..storage.protocol import Storage
 from ..storage.records import (
     REVIEW_STATUSES,
@@ -41,11 +40,12 @@ from ..storage.records import (
     results_path,
     submissions,
 )
-from .plausibility import find_flags, scores_hash
-from .uploads import SANDBOX, check_link, check_text, check_upload, expected, positive_setting
+from .copies import Source, copied_from_shipped, find_copied, scores_hash, sketch
+from .names import check_name, check_owner, is_same_name
+from .plausibility import find_flags
+from .uploads import SANDBOX, check_count, check_link, check_text, check_upload, expected, positive_setting
 
 MODEL_FIELDS = ("name", "family", "parameters", "training_data", "link")
-MOST_FILES = 50
 # The defaults of `vl-assay report`, so that the leaderboard, the command line and model cards show the same digits.
 OPTIONS: dict[str, Any] = {"confidence": 0.95, "seed": 0}
 _HOUR = timedelta(hours=1)
@@ -62,8 +62,8 @@ class Receipt:
         time: when it was first submitted, UTC, ISO 8601.
         status: "pending" (no results yet), "accepted", "flagged" or "withdrawn".
         flags: what a person should look at, a sentence each.
-        predictions: for each predictions file its `sha256`, `benchmark`, `task`, number of `rows`, the hash of its
-            `scores`, and the `model` named in its metadata.
+        predictions: for each predictions file its `sha256`, `benchmark`, `task`, number of `rows`, the hash and the
+            `sketch` of its `scores`, and the `model` named in its metadata.
         results: as ``metrics.evaluation.compute`` gives them with `OPTIONS`.
     """
 
@@ -106,14 +106,15 @@ def submit(
 
     Raises:
         PredictionsError: an upload or a typed field is refused; nothing is stored.
-        SubmissionError: the uploads do not belong together; nothing is stored.
+        SubmissionError: the uploads do not belong together, or nobody or only another user may give a model this name;
+            nothing is stored.
         RateLimitError: too many submissions in an hour; nothing is stored.
         StorageError: the storage failed. The submission is stored or not, and repeating it is safe.
     """
     typed, user = _typed(model), check_text(user, "the user's name")
     id, results = _id(user, typed, uploads), None
     if id not in records(storage):
-        _check_rate(records(storage).values(), now())
+        _check_rate(records(storage).values(), user, now())
         draft = _draft(uploads, typed, names)
         _store(storage, id, user, draft, uploads, now)
         results = draft.results
@@ -140,7 +141,7 @@ def preview(
     """The receipt that `submit` would return, with nothing stored; raises as `submit`, except for the rate limit."""
     typed, user = _typed(model), check_text(user, "the user's name")
     id, draft = _id(user, typed, uploads), _draft(uploads, typed, names)
-    flags = (*draft.flags, *_copied(draft, user, records(storage)))
+    flags = (*draft.flags, *_compare(draft, user, submissions(storage)))
     status = "flagged" if flags else "accepted"
     return Receipt(id, _iso(now()), status, flags, draft.predictions, parse_results(draft.results, results_path(id)))
 
@@ -190,14 +191,15 @@ def review(
         PredictionsError: the reason or the name is not printable or too long.
         StorageError: it could not be stored.
     """
-    get_submission(storage, id)
+    earlier = get_submission(storage, id).reviews
     if status not in REVIEW_STATUSES:
         raise UnknownNameError("status of a review", status, REVIEW_STATUSES)
     by = check_text(by, "the reviewer's name")
     if not by:
         raise SubmissionError("a review needs the name of the reviewer; give it, on the command line with --by")
     time = now()
-    content = _json({"time": _iso(time), "by": by, "status": status, "reason": check_text(reason, "the reason", 500)})
+    reason = check_text(reason, "the reason", 500)
+    content = _json({"number": earlier + 1, "time": _iso(time), "by": by, "status": status, "reason": reason})
     name = f"{time.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}-{hashlib.sha256(content).hexdigest()[:8]}"
     storage.add({f"requests/{id}/reviews/{name}.json": content}, f"Review of submission {id}: {status}")
     return get_submission(storage, id)
@@ -219,37 +221,34 @@ def withdraw(
     return review(storage, id, "withdrawn", reason or "withdrawn by its submitter", user, now=now)
 
 
-@cache
-def shipped_scores(benchmark: str, task: str) -> dict[str, str]:
-    """The models of the shipped predictions of a task, by the hash of their scores."""
-    paths = shipped_predictions()
-    return {
-        scores_hash(read_predictions(paths[result.predictions["sha256"]])): result.model["name"]
-        for result in shipped_results()
-        if (result.benchmark["name"], result.benchmark["task"]) == (benchmark, task)
-    }
-
-
 def _id(user: str, typed: Mapping[str, Any], uploads: Sequence[bytes]) -> str:
     return hashlib.sha256(_json([user, typed, sorted(map(_sha256, uploads))])).hexdigest()[:16]
 
 
 def _draft(uploads: Sequence[bytes], typed: Mapping[str, Any], names: Sequence[str]) -> _Draft:
-    if not 1 <= len(uploads) <= MOST_FILES:
-        raise SubmissionError(f"got {len(uploads)} predictions files; a submission has 1 to {MOST_FILES}")
+    check_count(len(uploads))
     labels = names or [f"file {number}" for number in range(1, len(uploads) + 1)]
-    files = [check_upload(content, label) for content, label in zip(uploads, labels, strict=True)]
-    models = sorted({predictions.model for predictions in files})
-    if len(models) > 1:
-        raise SubmissionError(f"the predictions are of {len(models)} models, {', '.join(models)}; submit one at a time")
-    tasks = [f"{predictions.benchmark}/{predictions.task}" for predictions in files]
-    for task in tasks:
-        if tasks.count(task) > 1:
-            raise SubmissionError(f"got {tasks.count(task)} predictions files of {task}; keep one")
-    flags = tuple(flag for predictions in files for flag in find_flags(predictions, expected(predictions.metadata)))
-    described = tuple(map(_describe, files, uploads))
-    model = {**typed, "name": typed["name"] or models[0]}
-    return _Draft(model, described, flags, SANDBOX.compute(uploads, "a predictions file", **OPTIONS))
+    own, files = "", dict[str, Predictions]()
+    for number, (content, label) in enumerate(zip(uploads, labels, strict=True)):
+        # Refused at the first that does not belong, since each takes seconds to read.
+        if content in uploads[:number]:
+            raise SubmissionError(f"{label} has the same content as {labels[uploads.index(content)]}; keep one")
+        predictions = check_upload(content, label)
+        task, own = f"{predictions.benchmark}/{predictions.task}", own or predictions.model
+        if predictions.model != own:
+            raise SubmissionError(
+                f"the predictions are of 2 models, {own} and {predictions.model}; submit those of one at a time"
+            )
+        if task in files:
+            raise SubmissionError(f"got 2 predictions files of {task}; keep one")
+        files[task] = predictions
+    model = {**typed, "name": typed["name"] or own}
+    check_name(model["name"])
+    flags = [flag for each in files.values() for flag in find_flags(each, expected(each.metadata))]
+    if not is_same_name(model["name"], own):
+        flags.append(f"The predictions were made by {own}, and not by a model of the name given.")
+    described = tuple(map(_describe, files.values(), uploads))
+    return _Draft(model, described, tuple(flags), SANDBOX.compute(uploads, "a predictions file", **OPTIONS))
 
 
 def _store(
@@ -261,8 +260,8 @@ def _store(
         earlier = records(storage)
         if id in earlier:
             return
-        _check_rate(earlier.values(), now())
-        flags = [*draft.flags, *_copied(draft, user, earlier)]
+        _check_rate(earlier.values(), user, now())
+        flags = [*draft.flags, *_compare(draft, user, submissions(storage))]
         content = {"id": id, "time": _iso(now()), "user": user, "model": draft.model, "predictions": draft.predictions}
         files[record_path(id)] = _json({"schema": SCHEMA, "version": VERSION, **content, "flags": flags})
         try:
@@ -308,44 +307,48 @@ def _describe(predictions: Predictions, content: bytes) -> dict[str, Any]:
         "task": predictions.task,
         "rows": len(predictions.rows),
         "scores": scores_hash(predictions),
+        "sketch": sketch(predictions),
         "model": own,
     }
 
 
-def _copied(draft: _Draft, user: str, stored: Mapping[str, Record]) -> list[str]:
-    """Flags for scores that another user or model has submitted, or that ship under another name."""
+def _compare(draft: _Draft, user: str, stored: Sequence[Submission]) -> list[str]:
+    """Flags for scores that are copied from another user or model, or from what is withdrawn or waits for a person.
+
+    Raises:
+        SubmissionError: the model's name is another user's.
+    """
     name = draft.model["name"]
-    others = [
-        (record, f"{record['model']['name']} in the submission {id}")
-        for id, record in stored.items()
-        if not isinstance(record, str) and (record["user"], record["model"]["name"]) != (user, name)
-    ]
-    flags = []
-    for own in draft.predictions:
-        keys = ("benchmark", "task", "scores")
-        same = shipped_scores(own["benchmark"], own["task"]).get(own["scores"], name)
-        sources = [f"{same}, {SHIPPED}"] if same != name else []
+    check_owner(name, user, stored)
+    sources = []
+    for submission in stored:
+        judged = f", which is {submission.status}" if submission.status in ("withdrawn", "flagged") else ""
+        if not submission.model or (not judged and (submission.user, submission.model["name"]) == (user, name)):
+            continue
+        source = f"{submission.model['name']} in the submission {submission.id}{judged}"
         sources += [
-            source
-            for record, source in others
-            if any(all(other.get(key) == own[key] for key in keys) for other in record["predictions"])
+            Source(source, each["benchmark"], each["task"], each.get("scores", ""), each.get("sketch", ""))
+            for each in submission.predictions
         ]
-        label = f"{own['benchmark']}/{own['task']}"
-        flags += [f"{label}: The scores are the same as those of {source}." for source in sources]
-    return flags
+    return [flag for own in draft.predictions for flag in (*copied_from_shipped(own, name), *find_copied(own, sources))]
 
 
-def _check_rate(stored: Iterable[Record], now: datetime) -> None:
-    """Raise `RateLimitError` if the last hour has as many submissions as allowed, of all users and processes together.
+def _check_rate(stored: Iterable[Record], user: str, now: datetime) -> None:
+    """Raise `RateLimitError` if the last hour has as many submissions as allowed, of this user or of all together.
 
     Each process counts what is stored before it adds: n processes that share a storage may together store n - 1 more
     than the limit if they count at the same moment.
     """
-    limit = positive_setting("VL_ASSAY_RATE_LIMIT", 60)
-    times = sorted(datetime.fromisoformat(record["time"]) for record in stored if not isinstance(record, str))
-    recent = [time for time in times if time > now - _HOUR]
-    if len(recent) >= limit:
-        raise RateLimitError(limit, recent[-limit] + _HOUR)
+    recent = sorted(
+        (time, record["user"])
+        for record in stored
+        if not isinstance(record, str) and _HOUR > now - (time := datetime.fromisoformat(record["time"])) > -_HOUR
+    )
+    own = [each for each in recent if user and each[1] == user]
+    for found, name, most in ((own, "VL_ASSAY_USER_RATE_LIMIT", 10), (recent, "VL_ASSAY_RATE_LIMIT", 60)):
+        limit = positive_setting(name, most)
+        if len(found) >= limit:
+            raise RateLimitError(limit, found[-limit][0] + _HOUR, user if found is own else "")
 
 
 def _sha256(content: bytes) -> str:

@@ -11,11 +11,11 @@ import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ...metrics.common.errors import PredictionsError, UnknownNameError, VLAssayError
+from ...metrics.common.errors import PredictionsError, SubmissionError, UnknownNameError, VLAssayError
 from ...metrics.records.predictions import upgrade_metadata
 from .sandbox import Footer, Sandbox, readable
 
@@ -27,13 +27,51 @@ if TYPE_CHECKING:
 SANDBOX = Sandbox()
 # The default of the detectors here; as Python objects boxes take much memory.
 MOST_BOXES = 100
-_MEGABYTE = 1 << 20
+MEGABYTE = 1 << 20
+# Files of a submission, and how many times as large as one may be they may be together.
+MOST_FILES, MOST_TOTAL = 50, 2
 _MOST_TEXT = 1000
 _DEEPEST = 8
 _IMAGE_KEY = re.compile(r"[0-9a-f]{32}|file:.{1,300}")
 # Overhead of a row and of an image, and slack for what the writer adds.
-_ROW_BYTES, _IMAGE_BYTES, _SPARE_BYTES = 200, 320, 4 * _MEGABYTE
+_ROW_BYTES, _IMAGE_BYTES, _SPARE_BYTES = 200, 320, 4 * MEGABYTE
 _loading = threading.Lock()
+
+
+def check_files(paths: Sequence[Path]) -> None:
+    """Check uploaded files by name, number and size, before any is read.
+
+    Raises:
+        SubmissionError: they are too many, too large together, or one is there twice.
+        PredictionsError: one is too large.
+    """
+    check_count(len(paths))
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise SubmissionError("the submission names one uploaded file several times; name each once")
+    sizes = [path.stat().st_size for path in paths]
+    for path, size in zip(paths, sizes, strict=True):
+        _check_size(size, path.name)
+    if sum(sizes) > most_bytes():
+        raise SubmissionError(
+            f"the files have {sum(sizes) / MEGABYTE:,.1f} MB together; those of a submission may have "
+            f"{most_bytes() / MEGABYTE:,.0f} MB. Submit some of the tasks first, and the others then"
+        )
+
+
+def check_count(count: int) -> None:
+    """Raise a `SubmissionError` unless a submission may have so many files."""
+    if not 1 <= count <= MOST_FILES:
+        raise SubmissionError(f"got {count} predictions files; a submission has 1 to {MOST_FILES}")
+
+
+def upload_limit() -> int:
+    """The most bytes that a predictions file may have, by ``VL_ASSAY_UPLOAD_LIMIT`` in megabytes."""
+    return positive_setting("VL_ASSAY_UPLOAD_LIMIT", 64) * MEGABYTE
+
+
+def most_bytes() -> int:
+    """The most bytes that the files of a submission may have together."""
+    return MOST_TOTAL * upload_limit()
 
 
 def check_upload(content: bytes, name: str = "") -> Predictions:
@@ -54,14 +92,14 @@ def check_upload(content: bytes, name: str = "") -> Predictions:
     footer = SANDBOX.footer(content, label)
     metadata = upgrade_metadata(_metadata(footer, label))
     data = expected(metadata, label)
-    most_rows, most_bytes = len(data.examples), _most_bytes(data)
+    most_rows, most_size = len(data.examples), _most_size(data)
     # What the file declares is checked before it is read, and counted again while it is read.
-    if footer.rows != most_rows or not 0 <= footer.size <= most_bytes:
+    if footer.rows != most_rows or not 0 <= footer.size <= most_size:
         raise PredictionsError(
             f"{label} declares {footer.rows:,} rows and {footer.size:,} bytes; expected {most_rows:,} rows, "
-            f"each example once, and at most {most_bytes:,} bytes. Score the whole task with `vl-assay predict`"
+            f"each example once, and at most {most_size:,} bytes. Score the whole task with `vl-assay predict`"
         )
-    predictions = SANDBOX.read(content, label, most_rows=most_rows, most_bytes=most_bytes)
+    predictions = SANDBOX.read(content, label, most_rows=most_rows, most_bytes=most_size)
     # A Parquet file may hold metadata twice, in its footer and with the schema of its columns.
     if predictions.metadata != metadata:
         raise PredictionsError(f"{label} has two different `vl_assay` metadata; upload the file of `vl-assay predict`")
@@ -175,16 +213,19 @@ def _shown(value: Any) -> str:
 
 
 def _check_bytes(content: bytes, label: str) -> None:
-    limit = positive_setting("VL_ASSAY_UPLOAD_LIMIT", 64)
-    if len(content) > limit * _MEGABYTE:
-        raise PredictionsError(
-            f"{label} has {len(content) / _MEGABYTE:,.1f} MB; a predictions file may have {limit} MB. For detectors "
-            "set max_boxes to a lower number"
-        )
+    _check_size(len(content), label)
     if len(content) < 12 or content[:4] != b"PAR1" or content[-4:] != b"PAR1":
         raise PredictionsError(
             f"{label} is not a Parquet file, or was cut off: it has {len(content):,} bytes and does not begin and end "
             "with PAR1. Upload the .parquet file that `vl-assay predict` wrote"
+        )
+
+
+def _check_size(size: int, label: str) -> None:
+    if size > upload_limit():
+        raise PredictionsError(
+            f"{label} has {size / MEGABYTE:,.1f} MB; a predictions file may have {upload_limit() / MEGABYTE:,.0f} MB. "
+            "For detectors set max_boxes to a lower number"
         )
 
 
@@ -227,7 +268,7 @@ def _problems(value: Any, where: str, depth: int = 0) -> Iterable[str]:
             yield from _problems(inner, where, depth + 1)
 
 
-def _most_bytes(data: TaskData) -> int:
+def _most_size(data: TaskData) -> int:
     """A generous bound on the memory that the columns of a predictions file take."""
     columns = sum(len(example.captions) for example in data.examples)
     total = _SPARE_BYTES

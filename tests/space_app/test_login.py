@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-from contextlib import contextmanager
-
 import gradio as gr
 import gradio_client
 import httpx
-import huggingface_hub
-import itsdangerous
 import pytest
-from gradio_client import Client, handle_file
-from huggingface_hub.errors import HfHubHTTPError
+from login_support import TYPED, call, cookie, on_a_space, profile
 from space_support import served
-from submission_support import changed
+from submission_support import model_predictions
 
 from vl_assay.metrics.common.errors import StorageError, SubmissionError
 from vl_assay.space_app import app
@@ -25,71 +17,12 @@ from vl_assay.space_app.storage import open_storage
 from vl_assay.space_app.storage.records import submissions
 from vl_assay.space_app.submissions import client, login
 
-SECRET = "of the Space"
-TYPED = ("A model", "clip", "", "", "")
-TOKENS = {
-    "hf_adas_own_token": {"type": "user", "name": "ada", "auth": {"type": "access_token"}},
-    "hf_oauth_of_another_app": {"type": "user", "name": "ada", "auth": {"type": "oauth"}},
-    "hf_of_an_organisation": {"type": "org", "name": "lab", "auth": {"type": "access_token"}},
-}
-
-
-@contextmanager
-def on_a_space(folder, **variables):
-    """The environment of a Space whose card asks for a login, and a Hub that knows `TOKENS`."""
-    oauth = {"OAUTH_CLIENT_ID": "id", "OAUTH_CLIENT_SECRET": SECRET, "OAUTH_SCOPES": "openid profile"}
-    oauth["OPENID_PROVIDER_URL"] = "https://hub.example"
-    with pytest.MonkeyPatch.context() as patch:
-        space = {"SYSTEM": "spaces", "SPACE_ID": "me/board", "VL_ASSAY_STORAGE": str(folder)}
-        for name, value in (space | oauth | variables).items():
-            patch.setenv(name, value)
-        for name, value in oauth.items():  # gradio reads them when it is imported
-            patch.setattr(f"gradio.oauth.{name}", value)
-        patch.setattr(huggingface_hub, "whoami", whoami)
-        patch.setattr("gradio.http_server.watchfn_spaces", lambda reloader: None)  # needs what only Spaces have
-        yield patch
-
-
-def whoami(token=None):
-    assert token, "the Hub must never be asked about the Space's own token"
-    if token == "hf_when_the_hub_is_down":
-        raise httpx.ConnectError("no route")
-    if token not in TOKENS:
-        raise HfHubHTTPError("401", response=httpx.Response(401, request=httpx.Request("GET", "https://hub.example")))
-    return TOKENS[token]
-
 
 @pytest.fixture(scope="module")
 def space(toy, tmp_path_factory):
     folder = tmp_path_factory.mktemp("storage")
     with on_a_space(folder), served(folder) as space:
         yield space
-
-
-def profile(name):
-    userinfo = {"preferred_username": name, "name": name.title(), "profile": "", "picture": ""}
-    return gr.OAuthProfile(userinfo)
-
-
-def cookie(name, secret=SECRET):
-    """What a browser sends when it is logged in; with another secret, what a forger sends."""
-    session = {"oauth_info": {"userinfo": dict(profile(name)), "access_token": "x", "scope": "", "expires_at": 2**40}}
-    signer = itsdangerous.TimestampSigner(hashlib.sha256(f"{secret}-v4".encode()).hexdigest())
-    return "session=" + signer.sign(base64.b64encode(json.dumps(session).encode())).decode()
-
-
-def predictions(toy, folder, number):
-    """The path of a predictions file like no other."""
-    path = folder / f"{number}.parquet"
-    path.write_bytes(
-        changed(toy.predictions("vqa", "shuffled"), rows=lambda rows: rows[0].update(score=0.001 * number))
-    )
-    return path
-
-
-def call(space, path, headers=None, **options):
-    connected = Client(space.address, verbose=False, headers=headers, **options)
-    return connected.predict([handle_file(path)], *TYPED, api_name="/submit")
 
 
 def users(space):
@@ -113,13 +46,13 @@ def test_a_space_has_a_button_to_log_in(space):
 
 
 def test_a_submission_bears_the_name_of_who_is_logged_in(space, toy, tmp_path):
-    receipt = call(space, predictions(toy, tmp_path, 1), {"cookie": cookie("grace")})
+    receipt = call(space, model_predictions(toy, tmp_path, 1), {"cookie": cookie("grace")})
     assert receipt["status"] == "accepted"
     assert users(space)[-1] == "grace"
 
 
 def test_a_submission_bears_the_name_of_whose_token_a_program_sends(space, toy, tmp_path):
-    receipt = call(space, predictions(toy, tmp_path, 2), oauth_token="hf_adas_own_token")
+    receipt = call(space, model_predictions(toy, tmp_path, 2), oauth_token="hf_adas_own_token")
     assert receipt["status"] == "accepted"
     assert users(space)[-1] == "ada"
 
@@ -141,7 +74,7 @@ def test_a_submission_bears_the_name_of_whose_token_a_program_sends(space, toy, 
 )
 def test_who_does_not_log_in_is_refused_and_nothing_is_stored(space, toy, tmp_path, headers, token, message):
     before = space.storage.paths()
-    answer = call(space, predictions(toy, tmp_path, 3), headers, oauth_token=token)
+    answer = call(space, model_predictions(toy, tmp_path, 3), headers, oauth_token=token)
     assert message in answer["error"]
     assert space.storage.paths() == before
 
@@ -178,12 +111,12 @@ def test_no_request_can_say_who_sends_it(space, body, private):
 
 def test_anyone_may_check_predictions(space, toy, tmp_path):
     check = handler(app.build(space.catalogue), "on_check")
-    assert "The check found no errors" in check([str(predictions(toy, tmp_path, 4))], None, *TYPED)
+    assert "The check found no errors" in check([str(model_predictions(toy, tmp_path, 4))], None, *TYPED)
 
 
 def test_users_withdraw_their_own_submissions_and_no_others(space, toy, tmp_path):
     receipts = {
-        name: call(space, predictions(toy, tmp_path, number), {"cookie": cookie(name)})["id"]
+        name: call(space, model_predictions(toy, tmp_path, number), {"cookie": cookie(name)})["id"]
         for number, name in ((5, "eve"), (6, "mallory"))
     }
     blocks = app.build(space.catalogue)
@@ -192,7 +125,7 @@ def test_users_withdraw_their_own_submissions_and_no_others(space, toy, tmp_path
     part, listed = show(profile("eve"))
     assert part == gr.update(visible=True)
     assert [id for _, id in listed["choices"]] == [receipts["eve"]]
-    assert "A model" in listed["choices"][0][0]
+    assert "model 5" in listed["choices"][0][0]
     for id, who, refusal in (
         (receipts["mallory"], profile("eve"), "is not one of"),
         (receipts["eve"], None, "nobody is logged in"),
@@ -207,7 +140,7 @@ def test_users_withdraw_their_own_submissions_and_no_others(space, toy, tmp_path
 
 
 def test_a_user_withdraws_a_submission_in_the_browser(space, toy, tmp_path, browser):
-    id = call(space, predictions(toy, tmp_path, 7), {"cookie": cookie("trent")})["id"]
+    id = call(space, model_predictions(toy, tmp_path, 7), {"cookie": cookie("trent")})["id"]
     context = browser.new_context()
     name, _, value = cookie("trent").partition("=")
     context.add_cookies([{"name": name, "value": value, "url": space.address}])

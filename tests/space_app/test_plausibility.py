@@ -11,7 +11,8 @@ from vl_assay.hub_datasets import Example, TaskData
 from vl_assay.hub_datasets.core.benchmarks import get_task
 from vl_assay.metrics.records.predictions import Predictions
 from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, VQARow
-from vl_assay.space_app.submissions.plausibility import find_flags, scores_hash
+from vl_assay.space_app.submissions.copies import scores_hash
+from vl_assay.space_app.submissions.plausibility import find_flags
 
 WORDS = ("red", "Blue", "ring", "star", "left", "of", "enormous", "a", "cross,", "tiny", "Above", "and,")
 
@@ -89,7 +90,6 @@ def test_honest_scores_are_not_flagged(seed, shape):
     def is_right(number, image, text):
         return examples.examples[number].captions[image] == text
 
-    assert find_flags(predictions(examples, is_right), examples) == []
     assert find_flags(predictions(examples, lambda *key: is_right(*key) + rng.normal(0, 0.6)), examples) == []
     assert find_flags(predictions(examples, lambda *key: rng.random()), examples) == []
 
@@ -105,6 +105,31 @@ def test_fewer_than_thirty_examples_are_not_compared_with_rules():
     for rows, told in ((29, False), (40, True)):
         examples = data(rows=rows)
         assert bool(find_flags(predictions(examples, lambda n, i, text: len(text)), examples)) == told
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (5, 1), (2, 2)])
+def test_scores_that_were_made_from_the_labels_are_told(shape):
+    examples = data(captions=shape[0], images=shape[1])
+
+    def is_right(number, image, text):
+        return examples.examples[number].captions[image] == text
+
+    [flag] = find_flags(predictions(examples, is_right), examples)
+    assert flag == "toy_scenes/itm: 100.0 % of the 100 examples are right, more than of any known model."
+
+
+@pytest.mark.parametrize(
+    ("lowest", "size", "is_told"), [(0, 1e-12, False), (0.3, 1e-4, False), (0, 5e-324, True), (0.3, 1e-9, True)]
+)
+def test_margins_as_small_as_rounding_are_told(lowest, size, is_told):
+    examples = data()
+
+    def score(number, image, text):
+        is_right = examples.examples[number].captions[image] == text
+        return lowest + size * (is_right != (number % 9 == 0))
+
+    told = "toy_scenes/itm: The correct captions differ from the others by no more than rounding in 100 examples."
+    assert find_flags(predictions(examples, score), examples) == [told] * is_told
 
 
 def test_constant_scores_are_told():

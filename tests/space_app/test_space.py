@@ -23,7 +23,7 @@ from vl_assay.metrics.common.errors import PredictionsError, StorageError
 from vl_assay.space_app.pages import compare
 from vl_assay.space_app.storage.records import submissions
 from vl_assay.space_app.submissions.client import send
-from vl_assay.space_app.submissions.submissions import OPTIONS
+from vl_assay.space_app.submissions.submissions import OPTIONS, review
 
 pytestmark = pytest.mark.usefixtures("one_reading_of_certificates")
 
@@ -34,20 +34,20 @@ def command(*arguments):
 
 def test_predictions_that_are_submitted_are_shown_with_the_figures_of_a_report(space, toy):
     paths = [toy.path(task, "shuffled") for task in ("vqa", "groups")]
-    result = command("submit", *paths, "--to", space.address, "--name", "A model", "--json")
+    result = command("submit", *paths, "--to", space.address, "--name", "Mock shuffled", "--json")
     assert result.exit_code == 0, result.output
     receipt = json.loads(result.stdout)
     assert receipt["status"] == "accepted"
     assert [each["scores"] for each in receipt["results"]] == [each.scores for each in report(paths, **OPTIONS)]
     [stored] = submissions(space.storage)
-    assert (stored.id, stored.model["name"]) == (receipt["id"], "A model")
-    entry = space.catalogue.board.entry(VQA, "A model", "recomputed")
+    assert (stored.id, stored.model["name"]) == (receipt["id"], "Mock shuffled")
+    entry = space.catalogue.board.entry(VQA, "Mock shuffled", "recomputed")
     assert entry.value == report(paths[0], **OPTIONS)[0].scores["accuracy"]
     assert entry.source == f"submission {receipt['id']}"
     assert (
-        send(space.address, paths, TYPED | {"name": "A model", "family": "", "parameters": "", "training_data": ""})[
-            "id"
-        ]
+        send(
+            space.address, paths, TYPED | {"name": "Mock shuffled", "family": "", "parameters": "", "training_data": ""}
+        )["id"]
         == receipt["id"]
     )
     assert len(submissions(space.storage)) == 1
@@ -103,14 +103,16 @@ def test_a_flagged_submission_is_shown_when_a_maintainer_accepts_it(space, toy):
         "moderate", found.id, "accepted", "--by", "me", "--reason", "a baseline", "--storage", space.folder
     )
     assert f"{found.id} is accepted" in decided.output
-    space.catalogue.refresh()
+    space.catalogue.update()
     assert space.catalogue.board.entry(VQA, found.model["name"], "recomputed") is not None
     assert "no submission waits" in command("moderate", "--storage", space.folder).output
 
 
 def test_two_models_are_compared_on_the_same_examples(space, toy):
     for mock in ("shuffled", "oracle"):
-        send(space.address, [toy.path("itm", mock)], TYPED | {"name": f"<{mock}>", "family": "clip"})
+        receipt = send(space.address, [toy.path("itm", mock)], TYPED | {"name": f"<{mock}>", "family": "clip"})
+        review(space.storage, receipt["id"], "accepted", "a reference", "maintainer")
+    space.catalogue.update()
     board = space.catalogue.board
     known = compare.models_with(space.catalogue, ITM)
     chosen = [known[f"<{mock}> (recomputed)"] for mock in ("oracle", "shuffled")]

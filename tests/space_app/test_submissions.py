@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from submission_support import MemoryStorage, changed, version_1
+from submission_support import MemoryStorage, changed, of_model, version_1
 
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.errors import (
@@ -25,7 +25,7 @@ from vl_assay.space_app.storage.records import metrics_version, results_of, subm
 from vl_assay.space_app.submissions.submissions import OPTIONS, finish, preview, review, submit, withdraw
 
 TASKS = ("groups", "vqa", "detection", "retrieval")
-MODEL = {"name": "Bag", "family": "mock", "parameters": "1.5M", "training_data": "none", "link": "https://a.example/b"}
+MODEL = {"name": "", "family": "mock", "parameters": "1.5M", "training_data": "none", "link": "https://a.example/b"}
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
 
@@ -36,11 +36,6 @@ def storage():
 
 def at(minutes):
     return lambda: NOON + timedelta(minutes=minutes)
-
-
-def noisy(toy, number, task="vqa"):
-    """A predictions file like no other: the first answer tells its number."""
-    return changed(toy.predictions(task, "shuffled"), rows=lambda rows: rows[0].update(score=0.001 * (number + 1)))
 
 
 def test_a_submission_is_stored_with_its_predictions_and_evaluated_as_by_report(toy, storage):
@@ -61,7 +56,7 @@ def test_a_submission_is_stored_with_its_predictions_and_evaluated_as_by_report(
         f"results/{receipt.id}/{metrics_version()}.json",
     }
     record = json.loads(storage.read(f"requests/{receipt.id}/submission.json"))
-    assert record["model"] == MODEL | {"parameters": 1_500_000}
+    assert record["model"] == MODEL | {"name": "mock:shuffled", "parameters": 1_500_000}
     assert (record["user"], record["time"], record["flags"]) == ("someone", "2026-01-02T12:00:00.000000+00:00", [])
     assert [predictions["model"]["name"] for predictions in record["predictions"]] == ["mock:shuffled"] * 4
     assert [predictions["rows"] for predictions in record["predictions"]] == [40, 80, 80, 100]
@@ -79,7 +74,7 @@ def test_the_same_submission_again_changes_nothing_even_when_the_hour_is_full(to
     assert again == first
     assert storage.files == files
     monkeypatch.undo()
-    assert submit(storage, predictions, MODEL, "another", now=at(6)).id != first.id
+    assert submit(storage, predictions, MODEL | {"name": "Other"}, "another", now=at(6)).id != first.id
     assert submit(storage, predictions[:1], MODEL, "someone", now=at(6)).id != first.id
     assert submit(storage, predictions, MODEL | {"link": ""}, "someone", now=at(6)).id != first.id
 
@@ -98,15 +93,101 @@ def test_a_model_without_a_typed_name_has_the_predictions_own(toy, storage):
     assert found.model == {"name": "mock:shuffled", "family": "", "parameters": None, "training_data": "", "link": ""}
 
 
-def test_the_scores_of_another_user_or_model_are_flagged_and_ones_own_are_not(toy, storage):
-    predictions = [toy.predictions("vqa", "shuffled")]
-    first = submit(storage, predictions, MODEL, "someone", now=at(0))
-    assert submit(storage, predictions, MODEL | {"link": ""}, "someone", now=at(1)).flags == ()
-    renamed = changed(predictions[0], metadata=lambda m: m["model"].update(name="mine"), rows=list.reverse)
-    for model, user in ((MODEL, "another"), (MODEL | {"name": "Other"}, "someone")):
-        receipt = submit(storage, [renamed], model, user, now=at(2))
-        assert receipt.status == "flagged"
-        assert f"toy_scenes/vqa: The scores are the same as those of Bag in the submission {first.id}." in receipt.flags
+def shifted(content, change):
+    """Predictions of the same model whose scores are changed row by row."""
+    return changed(content, rows=lambda rows: [row.update(score=change(n, row["score"])) for n, row in enumerate(rows)])
+
+
+COPIES = {
+    "equal scores in another order": lambda content: changed(content, rows=list.reverse),
+    "rounding": lambda content: shifted(content, lambda n, score: score + 2e-7),
+    "another scale": lambda content: shifted(content, lambda n, score: score / 2),
+    "noise in one row": lambda content: shifted(content, lambda n, score: 0.5 if n == 3 else score),
+    "a little noise": lambda content: shifted(content, lambda n, score: score + 1e-3 * (n % 7)),
+}
+
+
+@pytest.mark.parametrize("how", COPIES)
+def test_copies_of_another_model_are_flagged_however_they_are_hidden(how, toy, storage):
+    first = submit(storage, [of_model(toy, 1)], {}, "someone", now=at(0))
+    copy = changed(COPIES[how](of_model(toy, 1)), metadata=lambda metadata: metadata["model"].update(name="mine"))
+    receipt = submit(storage, [copy], {}, "another", now=at(1))
+    [flag] = receipt.flags
+    assert flag.startswith("toy_scenes/vqa: The scores are ")
+    assert f"those of model 1 in the submission {first.id}" in flag
+    assert receipt.status == "flagged"
+    assert submit(storage, [of_model(toy, 2)], {}, "another", now=at(2)).flags == ()
+
+
+def test_copies_of_choices_alone_are_flagged_by_their_errors(toy, storage):
+    def stretch(rows):
+        for n, row in enumerate(rows):
+            row.update(scores=[[score * 10.0 ** (37 * n % 11) for score in scores] for scores in row["scores"]])
+
+    first = of_model(toy, 1, "itm")
+    submit(storage, [first], {}, "someone", now=at(0))
+    receipt = submit(storage, [changed(first, rows=stretch)], {"name": "Mine"}, "another", now=at(1))
+    assert any("of their" in flag and "errors are the same" in flag for flag in receipt.flags)
+
+
+def test_ones_own_scores_again_are_not_flagged_unless_they_were_withdrawn(toy, storage):
+    content = of_model(toy, 1)
+    first = submit(storage, [content], {}, "someone", now=at(0))
+    assert submit(storage, [content], {"link": "https://a.example"}, "someone", now=at(1)).flags == ()
+    review(storage, first.id, "withdrawn", "trained on the test set", "maintainer", now=at(2))
+    for minute, (field, version) in enumerate(
+        [("family", content), ("link", content), ("family", COPIES["noise in one row"](content))], start=3
+    ):
+        again = submit(storage, [version], {field: "https://b.example"}, "someone", now=at(minute))
+        assert again.status == "flagged"
+        assert f"model 1 in the submission {first.id}, which is withdrawn" in " ".join(again.flags)
+
+
+def test_a_name_that_the_predictions_do_not_have_is_flagged(toy, storage):
+    assert submit(storage, [of_model(toy, 1)], {"name": "Model-1"}, now=at(0)).flags == ()
+    [flag] = submit(storage, [of_model(toy, 2)], {"name": "Best"}, now=at(0)).flags
+    assert flag == "The predictions were made by model 2, and not by a model of the name given."
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "Human",
+            "hum\u0430n",
+            "CHANCE",
+            "Random  Chance",
+            "\u3164",
+            "\u2800\u2800",
+            "- -",
+            "best\ufe0f",
+            "\uff28uman",
+        ),
+        *("demo-clip, shipped with VL-Assay", "H\u00fcman"),
+    ],
+)
+def test_reserved_and_invisible_names_are_refused_typed_and_in_the_metadata(name, toy, storage):
+    renamed = changed(of_model(toy, 1), metadata=lambda metadata: metadata["model"].update(name=name))
+    for content, typed in ((of_model(toy, 1), {"name": name}), (renamed, {})):
+        with pytest.raises(SubmissionError, match="the model's name"):
+            submit(storage, [content], typed, "someone")
+    assert storage.files == {}
+
+
+@pytest.mark.parametrize("name", ["model 1", "Model-1", "M\u043edel 1", "model l", "rnodel I", "\uff4dodel 1"])
+def test_a_name_belongs_to_its_first_user_until_a_maintainer_withdraws_it(name, toy, storage):
+    first = submit(storage, [of_model(toy, 1)], {}, "someone", now=at(0))
+    for call in (submit, preview):
+        with pytest.raises(SubmissionError, match=f"which someone has submitted first \\({first.id}\\)"):
+            call(storage, [of_model(toy, 2)], {"name": name}, "another", now=at(1))
+    withdraw(storage, first.id, "someone", now=at(2))
+    with pytest.raises(SubmissionError, match="which someone has submitted first"):
+        submit(storage, [of_model(toy, 2)], {"name": name}, "another", now=at(3))
+    assert submit(storage, [of_model(toy, 3)], {"name": "model 1"}, "someone", now=at(3)).status != "withdrawn"
+    other = MemoryStorage()
+    squatter = submit(other, [of_model(toy, 1)], {}, "someone", now=at(0))
+    review(other, squatter.id, "withdrawn", "not theirs", "maintainer", now=at(1))
+    assert submit(other, [of_model(toy, 2)], {"name": name}, "another", now=at(2)).id
 
 
 @pytest.mark.parametrize(
@@ -131,8 +212,9 @@ def test_predictions_that_do_not_belong_together_are_refused(toy, storage):
     for uploads, message in (
         ([], "got 0 predictions files; a submission has 1 to 50"),
         ([vqa] * 51, "got 51 predictions files"),
-        ([vqa, other], "the predictions are of 2 models, mock:bag-of-words, mock:shuffled"),
-        ([vqa, noisy(toy, 0)], "got 2 predictions files of toy_scenes/vqa"),
+        ([vqa, other], "the predictions are of 2 models, mock:shuffled and mock:bag-of-words"),
+        ([vqa, shifted(vqa, lambda n, score: score / 2)], "got 2 predictions files of toy_scenes/vqa"),
+        ([vqa] * 25, "file 2 has the same content as file 1; keep one"),
     ):
         with pytest.raises(SubmissionError, match=message):
             submit(storage, uploads, MODEL)
@@ -222,14 +304,26 @@ def test_a_submission_of_version_1_is_read_shown_and_computed_again(toy, storage
 def test_too_many_submissions_in_an_hour_wait_for_the_oldest_to_pass(toy, storage, monkeypatch):
     monkeypatch.setenv("VL_ASSAY_RATE_LIMIT", "2")
     for number in range(2):
-        submit(storage, [noisy(toy, number)], MODEL, f"user{number}", now=at(10 * number))
+        submit(storage, [of_model(toy, number)], MODEL, f"user{number}", now=at(10 * number))
     with pytest.raises(RateLimitError, match=r"2 submissions within the last hour.* after 13:00:00 UTC") as caught:
-        submit(storage, [noisy(toy, 2)], MODEL, "user2", now=at(59))
+        submit(storage, [of_model(toy, 2)], MODEL, "user2", now=at(59))
     assert caught.value.retry_at == NOON + timedelta(hours=1)
-    assert preview(storage, [noisy(toy, 2)], MODEL, "user2", now=at(59)).status == "accepted"
-    assert submit(storage, [noisy(toy, 2)], MODEL, "user2", now=at(60)).status == "accepted"
+    assert preview(storage, [of_model(toy, 2)], MODEL, "user2", now=at(59)).status == "accepted"
+    assert submit(storage, [of_model(toy, 2)], MODEL, "user2", now=at(60)).status == "accepted"
     with pytest.raises(RateLimitError, match="after 13:10:00 UTC"):
-        submit(storage, [noisy(toy, 3)], MODEL, "user3", now=at(61))
+        submit(storage, [of_model(toy, 3)], MODEL, "user3", now=at(61))
+
+
+def test_a_user_has_a_limit_of_their_own_and_leaves_room_for_others(toy, storage, monkeypatch):
+    monkeypatch.setenv("VL_ASSAY_USER_RATE_LIMIT", "2")
+    for number in range(2):
+        submit(storage, [of_model(toy, number)], {}, "someone", now=at(10 * number))
+    with pytest.raises(RateLimitError, match=r"2 submissions of someone within the last hour.* after 13:00:00 UTC"):
+        submit(storage, [of_model(toy, 2)], {}, "someone", now=at(59))
+    assert submit(storage, [of_model(toy, 2)], {}, "another", now=at(59)).status == "accepted"
+    assert submit(storage, [of_model(toy, 3)], {}, "someone", now=at(60)).status == "accepted"
+    # A clock that was set back by hours keeps nobody out.
+    assert submit(storage, [of_model(toy, 4)], {}, "someone", now=at(-600)).status == "accepted"
 
 
 def test_submissions_that_meet_are_all_stored_and_the_limit_holds(toy, storage, monkeypatch):
@@ -237,7 +331,7 @@ def test_submissions_that_meet_are_all_stored_and_the_limit_holds(toy, storage, 
 
     def one(number):
         try:
-            return submit(storage, [noisy(toy, number)], MODEL, f"user{number}", now=at(0)).id
+            return submit(storage, [of_model(toy, number)], MODEL, f"user{number}", now=at(0)).id
         except RateLimitError:
             return None
 
@@ -264,8 +358,9 @@ def test_the_latest_review_counts(toy, storage):
     receipt = submit(storage, [toy.predictions("groups", "constant")], MODEL, "someone", now=at(0))
     assert receipt.status == "flagged"
     assert review(storage, receipt.id, "accepted", "a baseline", "maintainer", now=at(2)).status == "accepted"
-    assert review(storage, receipt.id, "flagged", "entered late", "maintainer", now=at(1)).status == "accepted"
-    withdrawn = withdraw(storage, receipt.id, "someone", "a mistake", now=at(3))
+    # The clock was set back; the order of the reviews counts.
+    assert review(storage, receipt.id, "flagged", "a copy", "maintainer", now=at(1)).status == "flagged"
+    withdrawn = withdraw(storage, receipt.id, "someone", "a mistake", now=at(0))
     assert (withdrawn.status, withdrawn.reason) == ("withdrawn", "a mistake")
     assert submit(storage, [toy.predictions("groups", "constant")], MODEL, "someone", now=at(4)).status == "withdrawn"
     assert finish(storage) == []
@@ -302,7 +397,7 @@ def test_a_damaged_record_is_told_of_and_harms_no_other(content, toy, storage):
     assert "requests/0000000000000000/submission.json cannot be read" in damaged.problems[0]
     assert (ours.id, ours.status) == (receipt.id, "accepted")
     assert len(ours.problems) == len(finish(storage)) - 1 == 1
-    assert submit(storage, [noisy(toy, 1)], MODEL, "someone", now=at(1)).status == "accepted"
+    assert submit(storage, [of_model(toy, 1)], MODEL, "someone", now=at(1)).status == "accepted"
 
 
 ODD_FIELDS = (

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
 
+import gradio as gr
 import pytest
 
 from vl_assay.hub_datasets.core.benchmarks import benchmark_names, get_benchmark
@@ -26,6 +27,7 @@ class Served(NamedTuple):
     folder: str
     storage: Storage
     catalogue: Catalogue
+    blocks: gr.Blocks
 
 
 @contextmanager
@@ -36,7 +38,7 @@ def served(folder, more=(), **options):
     blocks = app.build(catalogue, **options)
     _, address, _ = app.launch(blocks, prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
     try:
-        yield Served(address.rstrip("/"), str(folder), storage, catalogue)
+        yield Served(address.rstrip("/"), str(folder), storage, catalogue, blocks)
     finally:
         blocks.close(verbose=False)
 

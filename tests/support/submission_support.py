@@ -7,6 +7,7 @@ import json
 import threading
 from contextlib import contextmanager
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -91,19 +92,27 @@ def version_1(content):
     return changed(content, metadata=rename)
 
 
-def model_predictions(toy, folder, number):
-    """The path of unique predictions of the task type vqa, of the model of that number."""
-    path = folder / f"{number}.parquet"
+def of_model(toy, number, task="vqa"):
+    """Predictions on a task, by scores at random, of the model of that number."""
+    rng = np.random.default_rng(number)
+
+    def answer(rows):
+        for row in rows:
+            if task == "vqa":
+                row.update(score=rng.random())
+            else:
+                row.update(scores=[[rng.random() for _ in scores] for scores in row["scores"]])
 
     def rename(metadata):
         metadata["model"].update(name=f"model {number}", is_baseline=False)
 
-    def answer(rows):
-        for bit, row in enumerate(rows[:8]):
-            row.update(score=0.9 if number >> bit & 1 else 0.1)
-        rows[8].update(score=0.001 * (number % 900 + 1))
+    return changed(toy.predictions(task, "shuffled"), rows=answer, metadata=rename)
 
-    path.write_bytes(changed(toy.predictions("vqa", "shuffled"), rows=answer, metadata=rename))
+
+def model_predictions(toy, folder, number):
+    """The path of the predictions `of_model`."""
+    path = folder / f"{number}.parquet"
+    path.write_bytes(of_model(toy, number))
     return path
 
 
