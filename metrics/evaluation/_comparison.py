@@ -24,8 +24,8 @@ from ..modules.discovery import get_spec
 from ..records.predictions import Predictions, file_hash, prediction_files, read_predictions
 from ..records.results import code_version
 from ..records.schema import DetectionRow, Row
-from ..statistics.differences import PERMUTATIONS, POWER, Resampling, averaged, differences, pooled
-from ..statistics.paired import holm
+from ..statistics.differences import averaged, differences, pooled
+from ..statistics.paired import PERMUTATIONS, POWER, Resampling, holm
 from ._compute import (
     RESAMPLES,
     Declared,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError, UnknownNameError
-from .checks import name_rows
+from .checks import name_rows, refuse
 
 FORMATS = ("xyxy", "xywh")
 RELEASED_FORMATS: Mapping[str, str] = MappingProxyType({"predictions": "xyxy", "references": "xywh"})
@@ -90,8 +90,12 @@ def read_boxes(
     True
     """
     formats = _formats(box_format)
-    sides = {"predictions": _list_rows(predictions, "predictions"), "references": _list_rows(references, "references")}
-    found, given = map(len, sides.values())
+    sides = {"predictions": predictions, "references": references}
+    for side, rows in sides.items():
+        if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+            raise ScoresError(f"the {side} are one {type(rows).__name__}; pass a list with one mapping per row")
+    tables = {side: list(rows) for side, rows in sides.items()}
+    found, given = map(len, tables.values())
     if found != given:
         raise ScoresError(
             f"got {found} rows of predictions for {given} rows of references; pass one of each per "
@@ -99,7 +103,7 @@ def read_boxes(
         )
     if not found:
         raise ScoresError("there are no rows; pass at least one image-caption pair")
-    read = {side: _read_side(rows, side, formats[side]) for side, rows in sides.items()}
+    read = {side: _read_side(table, side, formats[side]) for side, table in tables.items()}
     return Detections(**read["predictions"]), Truths(**read["references"])
 
 
@@ -153,12 +157,6 @@ def _formats(box_format: BoxFormat) -> dict[str, str]:
     return dict(box_format)
 
 
-def _list_rows(rows: Iterable[Mapping[str, Any]], side: str) -> list[Mapping[str, Any]]:
-    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
-        raise ScoresError(f"the {side} are one {type(rows).__name__}; pass a list with one mapping per row")
-    return list(rows)
-
-
 def _read_side(table: list[Mapping[str, Any]], side: str, box_format: str) -> dict[str, Any]:
     """What ``Detections`` or ``Truths`` hold, by attribute."""
     keys = KEYS[side]
@@ -166,9 +164,8 @@ def _read_side(table: list[Mapping[str, Any]], side: str, box_format: str) -> di
     columns = {key: _read_lists([row[key] for row in table], key, side) for key in keys}
     lengths = {key: np.fromiter(map(len, column), np.intp, len(table)) for key, column in columns.items()}
     bad = np.any([lengths[key] != lengths["boxes"] for key in keys], axis=0)
-    if bad.any():
-        given = ", ".join(f"{lengths[key][bad.argmax()]} {key}" for key in keys)
-        raise ScoresError(f"the {side} have {given} in {name_rows(bad)}; their numbers must be equal in each row")
+    given = ", ".join(f"{lengths[key][bad.argmax()]} {key}" for key in keys)
+    refuse(bad, "the {side} have {given} in {rows}; their numbers must be equal in each row", side=side, given=given)
     flat = _Flat(np.repeat(np.arange(len(table)), lengths["boxes"]), len(table), side)
     values = {
         "rows": flat.rows,
@@ -200,12 +197,14 @@ def check_keys(table: list[Any], side: str) -> None:
 
 def _read_lists(column: list[Any], key: str, side: str) -> list[Sequence[Any]]:
     lists = [_as_list(value) for value in column]
-    bad = np.array([value is None for value in lists], dtype=bool)
-    if bad.any():
-        raise ScoresError(
-            f"the {key} of the {side} are of type {type(column[bad.argmax()]).__name__} in {name_rows(bad)}; pass a "
-            "list or an array, and an empty list where there is no box"
-        )
+    refuse(
+        [value is None for value in lists],
+        "the {key} of the {side} are of type {first.__name__} in {rows}; pass a list or an array, and an empty list "
+        "where there is no box",
+        list(map(type, column)),
+        key=key,
+        side=side,
+    )
     return [value for value in lists if value is not None]
 
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..common.errors import ScoresError
 from ..contract.aggregate import metric_function
 from ..contract.spec import Described, Examples, make_examples
-from .checks import as_float64, check_ties, name_rows, score_matrix
+from .checks import as_float64, check_ties, name_rows, refuse, score_matrix
 
 FORMS = {
     "replace_obj": "REPLACE",
@@ -74,7 +74,7 @@ def match_scores(scores: ArrayLike, correct: ArrayLike, ties: str = "wrong") -> 
     best_other = others.max(axis=1)
     tied = chosen == best_other
     rivals = (others == best_other[:, np.newaxis]).sum(axis=1)
-    tie_values = {"wrong": np.zeros(len(rows)), "half": 1 / (rivals + 1), "right": np.ones(len(rows))}[ties]
+    tie_values = {"wrong": 0.0, "half": 1 / (rivals + 1), "right": 1.0}[ties]
     return MatchScores(np.where(tied, tie_values, chosen > best_other), tied)
 
 
@@ -151,11 +151,10 @@ def sugarcrepe_accuracy(
     parts: dict[str, list[str]] = {}
     for category, numbers in examples.categories.items():
         if category not in forms:
-            bad = np.isin(np.arange(len(examples)), numbers)
+            where = name_rows(np.isin(np.arange(len(examples)), numbers))
             raise ScoresError(
-                f"the category {category!r} in {name_rows(bad)} has no form; known: "
-                f"{', '.join(forms)}. Name the form of other categories with `forms`, such as "
-                '{"swap_number": "SWAP"}'
+                f"the category {category!r} in {where} has no form; known: {', '.join(forms)}. Name the form of other "
+                'categories with `forms`, such as {"swap_number": "SWAP"}'
             )
         parts.setdefault(forms[category], []).append(category)
     return replace(examples, parts={"per_form": parts})
@@ -173,10 +172,11 @@ def _caption_columns(correct: ArrayLike, examples: int, captions: int) -> NDArra
             "the indices of the correct captions are booleans, which could mean either caption; pass the "
             "column of the correct caption, 0 or 1"
         )
-    bad = ~((columns == np.floor(columns)) & (columns >= 0) & (columns < captions))
-    if bad.any():
-        raise ScoresError(
-            f"the index of the correct caption is {columns[bad][0]:g} in {name_rows(bad)}; pass a whole "
-            f"number from 0 to {captions - 1}, the column of the correct caption"
-        )
+    refuse(
+        ~((columns == np.floor(columns)) & (columns >= 0) & (columns < captions)),
+        "the index of the correct caption is {first:g} in {rows}; pass a whole number from 0 to {last}, the column of "
+        "the correct caption",
+        columns,
+        last=captions - 1,
+    )
     return columns.astype(np.intp)

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from .checks import as_float64, check_ties, name_rows, raise_not_finite
+from .checks import NOT_FINITE, as_float64, check_ties, name_rows, refuse
 
 # Rows of unequal length too, which are not an array.
 Rows = ArrayLike | Sequence[ArrayLike]
-
 
 _DEEPEST = 2**53
 
@@ -141,12 +140,10 @@ def recall_at(ranks: HitRanks, k: int, ties: str = "wrong") -> NDArray[np.float6
     """
     check_ties(ties)
     places = check_depth(k) - ranks.higher
-    if ties == "wrong":
-        values = places > ranks.tied_wrong
-    elif ties == "right":
-        values = places > 0
-    else:
+    if ties == "half":
         values = _chance(places, ranks.tied_wrong, ranks.tied_right)
+    else:
+        values = places > (ranks.tied_wrong if ties == "wrong" else 0)
     return np.where(ranks.found, values, 0.0)
 
 
@@ -171,13 +168,9 @@ def rank(ranks: HitRanks, ties: str = "wrong") -> NDArray[np.float64]:
     [2.0]
     """
     check_ties(ties)
-    if ties == "wrong":
-        first = ranks.higher + ranks.tied_wrong + 1
-    elif ties == "right":
-        first = ranks.higher + 1
-    else:
-        first = ranks.higher + (ranks.tied_wrong + ranks.tied_right + 1) / (ranks.tied_right + 1)
-    return np.where(ranks.found, first, np.inf)
+    wrong, right = ranks.tied_wrong, ranks.tied_right
+    among_tied = {"wrong": wrong + 1, "right": 1, "half": (wrong + right + 1) / (right + 1)}[ties]
+    return np.where(ranks.found, ranks.higher + among_tied, np.inf)
 
 
 def tied(ranks: HitRanks) -> NDArray[np.bool_]:
@@ -216,17 +209,13 @@ def candidate_sets(scores: Rows) -> tuple[NDArray[np.float64], NDArray[np.intp]]
     rows = [as_float64(row, f"scores of row {number}") for number, row in enumerate(_listed(scores, "scores"))]
     if not rows:
         raise ScoresError("there are no scores; pass at least one row with the scores of its candidates")
-    odd = np.array([row.ndim != 1 for row in rows])
-    if odd.any():
-        raise ScoresError(
-            f"the scores have shape {rows[odd.argmax()].shape} in {name_rows(odd)}; pass a flat list of scores for "
-            "each row's candidates"
-        )
-    flat, sizes = np.concatenate(rows), np.array([len(row) for row in rows], dtype=np.intp)
-    bad = ~np.isfinite(flat)
-    if bad.any():
-        raise_not_finite(np.bincount(np.repeat(np.arange(len(rows)), sizes), bad) > 0, flat[bad][0], "candidates")
-    return flat, sizes
+    message = "the scores have shape {first} in {rows}; pass a flat list of scores for each row's candidates"
+    refuse([row.ndim != 1 for row in rows], message, [row.shape for row in rows])
+    bad = [row[~np.isfinite(row)] for row in rows]
+    refuse(
+        [len(each) > 0 for each in bad], NOT_FINITE, [each[0] if len(each) else None for each in bad], what="candidates"
+    )
+    return np.concatenate(rows), np.array([len(row) for row in rows], dtype=np.intp)
 
 
 def right_candidates(right: Rows, sizes: NDArray[np.intp]) -> RightCandidates:
@@ -244,24 +233,21 @@ def right_candidates(right: Rows, sizes: NDArray[np.intp]) -> RightCandidates:
     RightCandidates(rows=array([0, 1, 1]), columns=array([1, 0, 2]))
     """
     places, counts = _places(right, len(sizes))
-    if not counts.all():
-        raise ScoresError(
-            f"no candidate is right in {name_rows(counts == 0)}; name at least one for each row, or leave these rows "
-            "out and report how many"
-        )
+    refuse(
+        counts == 0,
+        "no candidate is right in {rows}; name at least one for each row, or leave these rows out and report how many",
+    )
     rows = np.repeat(np.arange(len(sizes)), counts)
     bad = ~((places == np.floor(places)) & (places >= 0) & (places < sizes[rows]))
     if bad.any():
         raise ScoresError(
-            f"the place of a right candidate is {places[bad][0]:g} in {_name(rows[bad], len(sizes))}; pass whole "
-            f"numbers from 0, below the row's number of candidates, here {sizes[rows[bad][0]]}"
+            f"the place of a right candidate is {places[bad][0]:g} in {name_rows(np.bincount(rows, bad) > 0)}; pass "
+            f"whole numbers from 0, below the row's number of candidates, here {sizes[rows[bad][0]]}"
         )
     columns = places.astype(np.intp)
     order = np.lexsort((columns, rows))
-    again = (np.diff(rows[order]) == 0) & (np.diff(columns[order]) == 0)
-    if again.any():
-        named = _name(rows[order][1:][again], len(sizes))
-        raise ScoresError(f"a right candidate comes twice in {named}; name each of them once")
+    again = (np.diff(rows[order], prepend=-1) == 0) & (np.diff(columns[order], prepend=-1) == 0)
+    refuse(np.bincount(rows, again) > 0, "a right candidate comes twice in {rows}; name each of them once")
     return RightCandidates(rows, columns)
 
 
@@ -309,9 +295,8 @@ def _places(right: Rows, n: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]
         parts = [np.asarray(row) for row in rows]
     except (TypeError, ValueError, RuntimeError) as error:
         raise ScoresError(f"the {what} cannot be read ({error}); pass a whole number or a list for each row") from error
-    masks = np.array([part.dtype == bool for part in parts])
-    if masks.any():
-        raise ScoresError(f"the {what} are booleans in {name_rows(masks)}; pass the places, not a mask: [0, 3]")
+    masks = [part.dtype == bool for part in parts]
+    refuse(masks, "the {what} are booleans in {rows}; pass the places, not a mask: [0, 3]", what=what)
     return as_float64(np.concatenate(parts, axis=None), what), np.array([part.size for part in parts], dtype=np.intp)
 
 
@@ -320,7 +305,3 @@ def _listed(values: Any, what: str) -> list[Any]:
         return list(values)
     except TypeError as error:
         raise ScoresError(f"the {what} are {values!r}; pass a list or array with an entry for each row") from error
-
-
-def _name(rows: NDArray[np.intp], n: int) -> str:
-    return name_rows(np.bincount(rows, minlength=n) > 0)
