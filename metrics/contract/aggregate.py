@@ -279,11 +279,11 @@ def _of_totals(estimator: OfTotals, examples: Examples, how: _How) -> dict[str, 
     found = {}
     for place, numbers in examples.places.items():
         part, clusters = estimator.select(numbers), examples.clusters[numbers]
-        edge = part.edge_interval(clusters, confidence)
+        edge = part.edge(part.values, clusters, confidence)
         if edge:
             found[place] = {estimator.names[0]: list(edge)}
         else:
-            values = part.function(resampled_totals(part.columns, clusters, resamples, seed))
+            values = part.function(resampled_totals(part.values, clusters, resamples, seed))
             intervals = (list(percentile_interval(column, confidence)) for column in values.T)
             found[place] = dict(zip(estimator.names, intervals, strict=True))
     return found

@@ -6,6 +6,8 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..common.figures import colours
@@ -15,7 +17,6 @@ from ._tables import (
     CATEGORIES,
     MOST_CATEGORIES,
     Line,
-    category_names,
     is_share,
     label_tables,
     lines,
@@ -128,6 +129,7 @@ def plot_html(results: Sequence[Result]) -> bytes:
     for row, panel in enumerate(shown, start=1):
         for series in panel.series:
             bars = list(series.bars.values())
+            name = escape(f"{series.model}{f' ({series.variant})' if series.variant else ''}")
             figure.add_trace(
                 go.Bar(
                     name=series.model,
@@ -143,7 +145,7 @@ def plot_html(results: Sequence[Result]) -> bytes:
                         "arrayminus": [bar.below for bar in bars],
                     },
                     customdata=[[bar.n, bar.tie_rate] for bar in bars],
-                    hovertemplate=f"{_hover(series)}%{{x}}: %{{y:.4g}}{' %' if panel.is_percent else ''}"
+                    hovertemplate=f"{name}<br>%{{x}}: %{{y:.4g}}{' %' if panel.is_percent else ''}"
                     "<br>n = %{customdata[0]}, tie rate %{customdata[1]}<extra></extra>",
                 ),
                 row=row,
@@ -175,11 +177,13 @@ def _score_panel(group: Sequence[_Named], results: Sequence[Result]) -> Panel:
     first = group[0].result
     score = first.main_score
     series, blind = [], []
-    order = category_names([named.result for named in group])
-    for result, model, variant in group:
-        every = {line.name: line for line in lines(result, results)}
-        series.append(Series(model, variant, {name: _bar(every[name], score) for name in order if name in every}))
-        blind.append(overall(list(every.values())).scores[score].blind)
+    shown = [lines(named.result, results) for named in group]
+    # Categories in order of first appearance, then the averages.
+    order = dict.fromkeys(line.name for line in sorted(chain(*shown), key=lambda line: line.is_average))
+    for named, every in zip(group, shown, strict=True):
+        by_name = {line.name: _bar(line, score) for line in every}
+        series.append(Series(named.model, named.variant, {name: by_name[name] for name in order if name in by_name}))
+        blind.append(overall(every).scores[score].blind)
     levels = {"chance": 100 * first.chance[score]} if score in first.chance else {}
     known = [level for level in blind if level is not None]
     if known:
@@ -264,9 +268,3 @@ def _height(panel: Panel) -> float:
 def _dash(level: str) -> str:
     """The line style of a level: dashed for chance, dotted for others."""
     return "dashed" if level == "chance" else "dotted"
-
-
-def _hover(series: Series) -> str:
-    from html import escape
-
-    return escape(f"{series.model}{f' ({series.variant})' if series.variant else ''}") + "<br>"

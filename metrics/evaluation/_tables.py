@@ -85,12 +85,6 @@ def overall(every: Sequence[Line]) -> Line:
     return next((line for line in every if line.is_average), every[0])
 
 
-def category_names(results: Sequence[Result]) -> list[str]:
-    """The names of all lines of some results: categories in order of first appearance, then the averages."""
-    every = [line for result in results for line in lines(result)]
-    return list(dict.fromkeys(line.name for line in sorted(every, key=lambda line: line.is_average)))
-
-
 def labels(results: Sequence[Result]) -> list[str]:
     """A label for each result: its model, and in brackets what `variants` gives."""
     named = zip(model_labels(results), variants(results), strict=True)
@@ -184,6 +178,11 @@ def percent_cell(value: float | None) -> str:
 def interval_cell(bounds: Sequence[float] | None) -> str:
     """An interval of fractions for a table; empty for None."""
     return "" if bounds is None else interval(bounds)
+
+
+def score_cell(value: float | None, bounds: Sequence[float] | None) -> Cell:
+    """A fraction in per cent with its interval."""
+    return Cell(percent_cell(value), (interval_cell(bounds),))
 
 
 def tie_sentence(result: Result) -> str:
@@ -388,7 +387,7 @@ def _by_category(
 def _number_cell(value: float | None, bounds: Sequence[float] | None, as_percent: bool) -> Cell:
     """A fraction, or a number on another scale, such as a mean score or a rank, with four digits."""
     if as_percent:
-        return Cell(percent_cell(value), (interval_cell(bounds),))
+        return score_cell(value, bounds)
     low_and_high = "" if bounds is None else " – ".join(map(_digits, bounds))
     return Cell("" if value is None else _digits(value), (low_and_high,))
 

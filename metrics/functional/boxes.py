@@ -30,10 +30,9 @@ class Detections(NamedTuple):
     """Predicted boxes of all rows, one after the other.
 
     Attributes:
-        rows: intp array of shape (m,), the row of each box, ascending, from 0 to n_rows - 1.
-        boxes: float64 array of shape (m, 4), XYXY: x1, y1, x2, y2 with x1 <= x2 and y1 <= y2.
-        scores: float64 array of shape (m,), finite; higher means more confident.
-        phrase_ids: int64 array of shape (m,), from 0.
+        rows: of shape (m,), the row of each box, ascending, from 0 to n_rows - 1.
+        boxes: of shape (m, 4), XYXY: x1, y1, x2, y2 with x1 <= x2 and y1 <= y2.
+        scores, phrase_ids: of shape (m,); finite, higher means more confident; from 0.
         n_rows: number of rows, with those that have no box.
     """
 
@@ -76,10 +75,7 @@ def read_boxes(
         The predicted boxes and the ground truth, all XYXY, in the order of the inputs.
 
     Raises:
-        ScoresError: no rows, another number of predictions than of references, keys that are missing or
-            unknown, lengths that differ, a box without four numbers, a coordinate or score that is NaN,
-            infinite or missing, a negative width or height, or a phrase id that is not a whole number from 0.
-            The message names the rows and the first box, both counted from 0.
+        ScoresError: rows that break this; the message names them and the first box, both counted from 0.
         UnknownNameError: a box format that does not exist.
 
     Source: TRICD (Kamath, Price et al., 2023), section 3.2, and the format of its released annotations.

@@ -90,12 +90,7 @@ def match(detections: Detections, truths: Truths, max_boxes: int = 100, ties: st
         raise UnknownNameError("tie policy", str(ties), TIES)
     if ties == "wrong" and _has_ties(detections):
         order = _worst_first(detections, truths)
-        moved = detections._replace(
-            rows=detections.rows[order],
-            boxes=detections.boxes[order],
-            scores=detections.scores[order],
-            phrase_ids=detections.phrase_ids[order],
-        )
+        moved = Detections(*(part[order] for part in detections[:4]), detections.n_rows)
         found = match(moved, truths, max_boxes, "coco")
         return found._replace(kept=order[found.kept])
     kept = _descending(detections.scores)
@@ -116,22 +111,10 @@ def match(detections: Detections, truths: Truths, max_boxes: int = 100, ties: st
 
 
 def select_rows(matched: Matched, rows: ArrayLike) -> Matched:
-    """Keep the boxes and the ground truth of some rows, as if the other rows were empty; rows keep their indices.
-
-    Args:
-        matched: what ``match`` returned.
-        rows: array-like of bool of shape (n_rows,), true for the rows to keep.
-    """
+    """Keep the boxes and the ground truth of rows, given as bool of shape (n_rows,), as if the others were empty."""
     wanted = np.asarray(rows, dtype=bool)
-    boxes = np.flatnonzero(wanted[matched.rows])
-    return Matched(
-        kept=matched.kept[boxes],
-        rows=matched.rows[boxes],
-        scores=matched.scores[boxes],
-        matched=matched.matched[:, boxes],
-        block_ends=_block_ends(matched.scores[boxes]),
-        truths_per_row=matched.truths_per_row * wanted,
-    )
+    found = _taken(matched, np.flatnonzero(wanted[matched.rows]))
+    return found._replace(truths_per_row=matched.truths_per_row * wanted)
 
 
 def renumbered(matched: Matched, rows: NDArray[np.intp]) -> Matched:
@@ -144,16 +127,15 @@ def renumbered(matched: Matched, rows: NDArray[np.intp]) -> Matched:
 
 def stacked(first: Matched, second: Matched) -> Matched:
     """The rows of one set of boxes followed by those of another, as if they had been matched together."""
-    scores = np.concatenate([first.scores, second.scores])
-    order = _descending(scores)
-    return Matched(
-        kept=np.concatenate([first.kept, second.kept])[order],
-        rows=np.concatenate([first.rows, second.rows + len(first.truths_per_row)])[order],
-        scores=scores[order],
-        matched=np.concatenate([first.matched, second.matched], axis=1)[:, order],
-        block_ends=_block_ends(scores[order]),
-        truths_per_row=np.concatenate([first.truths_per_row, second.truths_per_row]),
-    )
+    second = second._replace(rows=second.rows + len(first.truths_per_row))
+    both = Matched(*(np.concatenate(each, axis=-1) for each in zip(first, second, strict=True)))
+    return _taken(both, _descending(both.scores))
+
+
+def _taken(matched: Matched, boxes: NDArray[np.intp]) -> Matched:
+    """The boxes in these places, in this order."""
+    kept, rows, scores, hits = (part[..., boxes] for part in matched[:4])
+    return Matched(kept, rows, scores, hits, _block_ends(scores), matched.truths_per_row)
 
 
 def average_precisions(
@@ -233,13 +215,6 @@ def any_box_hits(detections: Detections, truths: Truths) -> NDArray[np.bool_]:
     """Whether some ground-truth box of its row and phrase overlaps each box by an IoU of at least 0.5.
 
     This is the any-box protocol: several boxes may hit the same ground-truth box.
-
-    Args:
-        detections: predicted boxes, as ``boxes.read_boxes`` returns them.
-        truths: the ground truth of the same rows.
-
-    Returns:
-        Bool array of shape (m,), in the order of the detections.
 
     Source: TRICD (Kamath, Price et al., 2023), section 6.2 with Table 5 (IoU >= 0.5), and appendix A.
     """

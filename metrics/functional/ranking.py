@@ -17,18 +17,6 @@ Rows = ArrayLike | Sequence[ArrayLike]
 _DEEPEST = 2**53
 
 
-class BestRight(NamedTuple):
-    """The best right candidate of each query.
-
-    Attributes:
-        score: array of shape (q,) of the scores' own type; infinity for a query without right candidates.
-        tied: int array of shape (q,), how many right candidates have that score.
-    """
-
-    score: NDArray[Any]
-    tied: NDArray[np.intp]
-
-
 class RightCandidates(NamedTuple):
     """The right candidates of all rows, row by row: int arrays of the same length, ``columns`` counted within a row."""
 
@@ -81,19 +69,16 @@ def hit_ranks(queries: ArrayLike, scores: ArrayLike, hits: ArrayLike, n_queries:
     """
     number, right = np.asarray(queries, dtype=np.intp), np.asarray(hits, dtype=bool)
     score = np.asarray(scores, dtype=np.float64)
-    best = best_right(number[right], score[right], n_queries)
-    best_score = best.score[number]
-    tied = (score == best_score) & ~right
-    return HitRanks(
-        higher=np.bincount(number[score > best_score], minlength=n_queries),
-        tied_wrong=np.bincount(number[tied], minlength=n_queries),
-        tied_right=best.tied,
-        found=best.tied > 0,
-    )
+    best, tied_right = best_right(number[right], score[right], n_queries)
+    higher = np.bincount(number[score > best[number]], minlength=n_queries)
+    tied_wrong = np.bincount(number[(score == best[number]) & ~right], minlength=n_queries)
+    return HitRanks(higher, tied_wrong, tied_right, tied_right > 0)
 
 
-def best_right(queries: NDArray[np.intp], scores: NDArray[Any], n_queries: int) -> BestRight:
-    """Find the best of the right candidates of each query.
+def best_right(
+    queries: NDArray[np.intp], scores: NDArray[Any], n_queries: int
+) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The score of the best right candidate of each query, infinity without any, and how many right ones have it.
 
     Args:
         queries: int array of shape (m,), the query of each right candidate, from 0 to n_queries - 1, in any order.
@@ -101,14 +86,14 @@ def best_right(queries: NDArray[np.intp], scores: NDArray[Any], n_queries: int) 
         n_queries: number of queries.
 
     >>> best_right(np.array([0, 0, 2]), np.array([0.5, 0.5, 0.1]), 3)
-    BestRight(score=array([0.5, inf, 0.1]), tied=array([2, 0, 1]))
+    (array([0.5, inf, 0.1]), array([2, 0, 1]))
     """
     order = np.argsort(queries, kind="stable")
     ordered = queries[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
     best = np.full(n_queries, np.inf, dtype=scores.dtype)
     best[ordered[starts]] = np.maximum.reduceat(scores[order], starts)
-    return BestRight(best, np.bincount(queries[scores == best[queries]], minlength=n_queries))
+    return best, np.bincount(queries[scores == best[queries]], minlength=n_queries)
 
 
 def recall_at(ranks: HitRanks, k: int, ties: str = "wrong") -> NDArray[np.float64]:
@@ -181,12 +166,6 @@ def tied(ranks: HitRanks) -> NDArray[np.bool_]:
 def tied_at(ranks: HitRanks, k: int) -> NDArray[np.bool_]:
     """Whether a tie decides recall at k: the worst order of equal scores misses where the best one hits.
 
-    Returns:
-        bool array of shape (q,); false where no candidate is right.
-
-    Raises:
-        ScoresError: k is not a whole number from 1.
-
     >>> ranks = hit_ranks([0, 0], [1, 1], [True, False], 1)
     >>> tied_at(ranks, 1).tolist(), tied_at(ranks, 2).tolist()
     ([True], [False])
@@ -195,13 +174,7 @@ def tied_at(ranks: HitRanks, k: int) -> NDArray[np.bool_]:
 
 
 def candidate_sets(scores: Rows) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Concatenate the scores of the candidates of all rows.
-
-    Args:
-        scores: a sequence of n >= 1 rows of scores, of any length each.
-
-    Returns:
-        All scores, and the number of candidates of each row.
+    """The scores of the candidates of n >= 1 rows, of any length each, one after the other; and their number by row.
 
     Raises:
         ScoresError: no rows, a row that is not a flat list of numbers, or a score that is NaN or infinite.

@@ -57,15 +57,7 @@ class _Matrices(NamedTuple):
 
 
 class _Direction(NamedTuple):
-    """All queries of one direction.
-
-    Attributes:
-        prefix: what the names of its scores begin with.
-        ranks: where the best right candidate of each stands.
-        matrix: the matrix of each.
-        image: the row of its (first) right image.
-        names: what each asks for.
-    """
+    """All queries of one direction: for each its matrix, the row of its (first) right image, and what it asks for."""
 
     prefix: str
     ranks: HitRanks

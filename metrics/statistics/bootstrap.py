@@ -41,11 +41,8 @@ class Intervals(NamedTuple):
     groups: dict[Any, tuple[Interval, Interval]]
 
 
-class _Totals(NamedTuple):
-    """Sum of values and number of examples, float64 arrays of shape (rows, categories)."""
-
-    sums: NDArray[np.float64]
-    counts: NDArray[np.float64]
+# Sums of values, and numbers of examples: float64 arrays of shape (rows, categories).
+_Totals = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def cluster_bootstrap(
@@ -111,16 +108,16 @@ def cluster_bootstrap(
     category = np.array([column_of[name] for name in names])[codes]
 
     per_cluster = _totals(values, cluster, category)
-    resampled = _resample(per_cluster, resamples, seed)
+    sums, counts = np.hsplit(_draw(np.hstack(per_cluster), resamples, seed), 2)
+    resampled = sums, counts
     columns, macro = _intervals(per_cluster, resampled, confidence)
     found: dict[Any, tuple[Interval, Interval]] = {}
     for group, members in (groups or {}).items():
         places = sorted(column_of[name] for name in members)
-        own, drawn = _columns(per_cluster, places), _columns(resampled, places)
-        micro = _intervals(_pool(own), _pool(drawn), confidence)[1]
-        found[group] = micro, _intervals(own, drawn, confidence)[1]
+        own, drawn = ((sums[:, places], counts[:, places]) for sums, counts in (per_cluster, resampled))
+        found[group] = _pooled_interval(own, drawn, confidence), _intervals(own, drawn, confidence)[1]
     return Intervals(
-        micro=_intervals(_pool(per_cluster), _pool(resampled), confidence)[1],
+        micro=_pooled_interval(per_cluster, resampled, confidence),
         macro=macro,
         categories={} if categories is None else {name: columns[column_of[name]] for name in names},
         groups=found,
@@ -268,24 +265,17 @@ def _totals(values: NDArray[np.float64], cluster: NDArray[np.intp], category: ND
     shape = (int(cluster.max()) + 1, int(category.max()) + 1)
     cell = cluster * shape[1] + category
     cells = shape[0] * shape[1]
-    return _Totals(
-        np.bincount(cell, values, cells).reshape(shape).astype(np.float64),
-        np.bincount(cell, minlength=cells).reshape(shape).astype(np.float64),
+    sums, counts = np.bincount(cell, values, cells), np.bincount(cell, minlength=cells)
+    return sums.reshape(shape).astype(np.float64), counts.reshape(shape).astype(np.float64)
+
+
+def _pooled_interval(per_cluster: _Totals, resampled: _Totals, confidence: float) -> Interval:
+    """The interval of the mean over the examples of all categories."""
+    own, drawn = (
+        (sums.sum(axis=1, keepdims=True), counts.sum(axis=1, keepdims=True))
+        for sums, counts in (per_cluster, resampled)
     )
-
-
-def _columns(totals: _Totals, places: list[int]) -> _Totals:
-    """The totals of some categories."""
-    return _Totals(*(part[:, places] for part in totals))
-
-
-def _pool(totals: _Totals) -> _Totals:
-    return _Totals(*(part.sum(axis=1, keepdims=True) for part in totals))
-
-
-def _resample(per_cluster: _Totals, resamples: int, seed: int) -> _Totals:
-    """Totals of each resample, shape (resamples, categories)."""
-    return _Totals(*np.hsplit(_draw(np.hstack(per_cluster), resamples, seed), 2))
+    return _intervals(own, drawn, confidence)[1]
 
 
 def _draw(content: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np.float64]:
@@ -330,11 +320,8 @@ def _draw_one_by_one(
 def _intervals(per_cluster: _Totals, resampled: _Totals, confidence: float) -> tuple[list[Interval], Interval]:
     """Interval of each category, and of their unweighted mean."""
     with np.errstate(invalid="ignore"):
-        means = resampled.sums / resampled.counts  # NaN where a resample lacks the category
-    edges = [
-        _edge_interval(sums, counts, confidence)
-        for sums, counts in zip(per_cluster.sums.T, per_cluster.counts.T, strict=True)
-    ]
+        means = np.divide(*resampled)  # NaN where a resample lacks the category
+    edges = [_edge_interval(*own, confidence) for own in zip(*(part.T for part in per_cluster), strict=True)]
     columns = [edge or percentile_interval(column, confidence) for edge, column in zip(edges, means.T, strict=True)]
     if all(edges):
         low, high = (math.fsum(bounds) / len(bounds) for bounds in zip(*columns, strict=True))

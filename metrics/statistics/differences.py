@@ -226,7 +226,7 @@ def _estimated_part(
 def _resampled_differences(one: Estimator, two: Estimator, clusters: Numbers, how: Resampling) -> Floats:
     """Differences in resamples of whole clusters, of shape (resamples, scores)."""
     if isinstance(one, OfTotals) and isinstance(two, OfTotals):
-        first, second = _cluster_sums(one.columns, clusters), _cluster_sums(two.columns, clusters)
+        first, second = _cluster_sums(one.values, clusters), _cluster_sums(two.values, clusters)
         generator = np.random.default_rng(how.seed)
         found = []
         for count in chunks(how.resamples, len(first)):
@@ -244,7 +244,7 @@ def _exchange_p_values(one: Estimator, two: Estimator, clusters: Numbers, observ
     threshold = np.abs(observed) - _ROUNDING
     extreme = np.zeros(len(observed))
     if isinstance(one, OfTotals) and isinstance(two, OfTotals):
-        first, second = _cluster_sums(one.columns, clusters), _cluster_sums(two.columns, clusters)
+        first, second = _cluster_sums(one.values, clusters), _cluster_sums(two.values, clusters)
         for count in chunks(how.permutations, groups):
             moved = generator.integers(0, 2, (count, groups)) @ (second - first)
             gaps = one.function(first.sum(axis=0) + moved) - two.function(second.sum(axis=0) - moved)
