@@ -102,8 +102,9 @@ def plot(results: Sequence[Result]) -> Figure:
     colour = colours([series.model for panel in shown for series in panel.series])
     columns = 1 if len(shown) == 1 else 2
     rows = -(-len(shown) // columns)
-    width = max(map(_width, shown), default=7.0)
-    heights = [max(map(_height, shown[row * columns : (row + 1) * columns])) for row in range(rows)]
+    sizes = [_size(panel) for panel in shown]
+    width = max((width for width, _ in sizes), default=7.0)
+    heights = [max(height for _, height in sizes[row * columns : (row + 1) * columns]) for row in range(rows)]
     figure = Figure(figsize=(columns * width, sum(heights) + 0.4), layout="constrained")
     every = figure.subplots(rows, columns, squeeze=False, height_ratios=heights).ravel()
     for unused in every[len(shown) :]:
@@ -253,16 +254,12 @@ def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _width(panel: Panel) -> float:
-    """The width of a panel in inches."""
-    names = len(panel.names)
-    each = 1.1 if names <= _MOST_LEVEL_NAMES else 0.3
-    return min(max(7.0, each * names + 2), _WIDEST)
-
-
-def _height(panel: Panel) -> float:
-    """The height of a panel in inches."""
-    return 4.2 if len(panel.names) <= _MOST_LEVEL_NAMES else 4.2 + 0.06 * max(map(len, panel.names))
+def _size(panel: Panel) -> tuple[float, float]:
+    """The width and height of a panel in inches."""
+    names = panel.names
+    if len(names) <= _MOST_LEVEL_NAMES:
+        return max(7.0, 1.1 * len(names) + 2), 4.2
+    return min(max(7.0, 0.3 * len(names) + 2), _WIDEST), 4.2 + 0.06 * max(map(len, names))
 
 
 def _dash(level: str) -> str:
