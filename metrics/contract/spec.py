@@ -271,11 +271,7 @@ def make_examples(
 
 
 def category_numbers(categories: Labels | None, n: int) -> dict[str, Numbers]:
-    """The indices of the examples in each category, in the order of first appearance; empty without categories.
-
-    Raises:
-        ScoresError: as `memberships`.
-    """
+    """The indices of the examples in each category, in the order of first appearance; see `memberships`."""
     return _grouped(memberships(categories, n))
 
 
@@ -298,11 +294,6 @@ def _cluster_numbers(clusters: Labels | None, n: int) -> Numbers:
 
 def memberships(categories: Labels | None, n: int) -> tuple[Numbers, list[Any]] | None:
     """Which example counts in which category.
-
-    Args:
-        categories: one label per example, or a list of labels per example, empty for an example without a category;
-            ``None`` for a set without categories.
-        n: number of examples.
 
     Returns:
         The indices of examples, and the label in which each of them counts; None without categories. With one label per

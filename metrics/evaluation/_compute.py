@@ -199,11 +199,6 @@ def cluster_numbers(rows: Sequence[Row]) -> list[int]:
 def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> tuple[list[Any], dict[str, Any]]:
     """The arguments of a metric, from rows of predictions.
 
-    Args:
-        rows: rows with scores, all of one task type.
-        spec: the metric's specification.
-        metric: its name, for messages.
-
     Returns:
         The columns, predictions and references, and further facts by the names of options; a metric takes those that
         it knows.

@@ -43,14 +43,9 @@ _PAIR = "Group-Recall@1, with its distractors"
 
 @dataclass(frozen=True)
 class Measure:
-    """A score under one condition.
+    """A score, a fraction, higher is better, under the condition `name`, and its change from that of the basis.
 
-    Args:
-        name: the condition.
-        value: the score, a fraction; higher is better.
-        interval: [low, high]; None where resamples do not spread, or there are none.
-        basis: the condition it is compared with; empty for the basis itself.
-        change, change_interval: its value minus that of the basis.
+    Intervals are None where resamples do not spread, or there are none.
     """
 
     name: str

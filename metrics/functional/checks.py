@@ -31,10 +31,6 @@ def check_ties(ties: str) -> str:
 def check_values(values: ArrayLike, allow_nan: bool = False) -> NDArray[np.float64]:
     """Return per-example scores as a float64 array of shape (n,).
 
-    Args:
-        values: array-like of shape (n,).
-        allow_nan: whether NaN may stand for an example without a score.
-
     Raises:
         ScoresError: no examples, another shape, or a value that is outside [0, 1] or, unless allowed, NaN.
     """

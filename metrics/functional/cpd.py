@@ -98,13 +98,7 @@ def cpd_ap(
 
 @dataclass(frozen=True)
 class AveragePrecision(Estimator):
-    """Average precision over rows as a function of how often each row counts.
-
-    Args:
-        names: "ap" alone, or followed by the precision at IoU 0.5 and at 0.75.
-        matched: the boxes of all rows.
-        ties: see `cpd_ap`.
-    """
+    """AP over matched rows as a function of how often each counts; with several names also at IoU 0.5 and 0.75."""
 
     names: tuple[str, ...]
     matched: Matched

@@ -24,12 +24,10 @@ class Matched(NamedTuple):
     Equal scores stand in the order of the rows, and within a row in that of its boxes.
 
     Attributes:
-        kept: intp array of shape (m,), the place of each box among the detections.
-        rows: intp array of shape (m,), its row.
-        scores: float64 array of shape (m,), descending.
-        matched: bool array of shape (10, m), whether it was matched, by IoU threshold.
-        block_ends: intp array of shape (m,), the place of the last box with the same score.
-        truths_per_row: int64 array of shape (n_rows,), the number of ground-truth boxes.
+        kept, rows, scores: of shape (m,), each box's place among the detections, its row, and its score, descending.
+        matched: of shape (10, m), whether it was matched, by IoU threshold.
+        block_ends: of shape (m,), the place of the last box with the same score.
+        truths_per_row: of shape (n_rows,), the number of ground-truth boxes.
     """
 
     kept: NDArray[np.intp]

@@ -26,12 +26,7 @@ FORMS = {
 
 
 class MatchScores(NamedTuple):
-    """Per-example scores of matching.
-
-    Attributes:
-        values: float64 array of shape (n,), in [0, 1]; higher is better.
-        tied: bool array of shape (n,), true where the correct caption shares the highest score.
-    """
+    """Scores of shape (n,), in [0, 1], higher is better; and whether the correct caption shares the highest score."""
 
     values: NDArray[np.float64]
     tied: NDArray[np.bool_]
@@ -85,19 +80,11 @@ def matching_accuracy(
     """How often the correct caption outscores all others of its image; higher is better.
 
     Args:
-        scores: array-like of shape (n, k), k >= 2; higher means a better match. See ``matching.match_scores``.
-        correct: array-like of shape (n,), the column of the correct caption in each row.
-        ties: ``"wrong"``, ``"half"`` or ``"right"``: how a tie for the highest score counts.
+        scores, correct, ties: see `match_scores`, whose errors it raises.
         labels: categories, clusters; and further options: see ``aggregate.SummaryOptions``.
 
     Returns:
-        Plain Python numbers, accuracies and rates in [0, 1], higher accuracy being better: ``accuracy``,
-        ``macro_accuracy``, ``tie_rate``, ``n`` and ``per_category``, and with ``confidence`` the intervals; see
-        ``aggregate.aggregate``.
-
-    Raises:
-        ScoresError: scores, indices, labels or options that are invalid, NaN included.
-        UnknownNameError: an unknown tie policy.
+        ``accuracy``, ``macro_accuracy``, ``tie_rate``, ``n``, ``per_category``; see ``aggregate.aggregate``.
 
     Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), section 5 and Table 6.
 

@@ -27,11 +27,10 @@ class RightCandidates(NamedTuple):
 class HitRanks(NamedTuple):
     """Counts of the candidates above and tied with the best right candidate of each query.
 
-    Attributes:
-        higher: int array of shape (q,), the wrong candidates that score strictly higher.
-        tied_wrong: int array of shape (q,), the wrong candidates of exactly its score.
-        tied_right: int array of shape (q,), the right candidates of exactly its score, itself included.
-        found: bool array of shape (q,), false for a query without any right candidate; its counts are 0.
+    Attributes, all of shape (q,):
+        higher: the wrong candidates that score strictly higher.
+        tied_wrong, tied_right: the wrong and the right candidates of exactly its score, itself included.
+        found: false for a query without any right candidate; its counts are 0.
     """
 
     higher: NDArray[np.intp]
@@ -52,15 +51,10 @@ def hit_ranks(queries: ArrayLike, scores: ArrayLike, hits: ArrayLike, n_queries:
     Time grows as m log m, and as m where the candidates come query by query; memory with m.
 
     Args:
-        queries: array-like of shape (m,), the number of the query to which each candidate belongs, from 0 to
-            n_queries - 1, in any order.
-        scores: array-like of shape (m,), finite (not checked here), higher means a better match, on any scale; compared
-            as float64.
-        hits: array-like of bool of shape (m,), true where the candidate is a right one.
+        queries: of shape (m,), the number of each candidate's query, from 0 to n_queries - 1, in any order.
+        scores: of shape (m,), finite (not checked here), higher means a better match; compared as float64.
+        hits: bools of shape (m,), whether the candidate is a right one.
         n_queries: number of queries; one may have several right candidates, none, or no candidates at all.
-
-    Returns:
-        The counts, from which `rank` and `recall_at` follow under any tie policy.
 
     Source: the rank behind recall at k, as in the released evaluation of CREPE (Ma et al., CVPR 2023), ties apart.
 
@@ -80,10 +74,7 @@ def best_right(
 ) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """The score of the best right candidate of each query, infinity without any, and how many right ones have it.
 
-    Args:
-        queries: int array of shape (m,), the query of each right candidate, from 0 to n_queries - 1, in any order.
-        scores: float array of shape (m,), finite; not checked here.
-        n_queries: number of queries.
+    Takes the query and the finite score of each right candidate, both of shape (m,), in any order.
 
     >>> best_right(np.array([0, 0, 2]), np.array([0.5, 0.5, 0.1]), 3)
     (array([0.5, inf, 0.1]), array([2, 0, 1]))
@@ -136,7 +127,7 @@ def rank(ranks: HitRanks, ties: str = "wrong") -> NDArray[np.float64]:
     """The rank, from 1, of the first right candidate of each query; lower is better.
 
     Args:
-        ranks: as `hit_ranks` returns them.
+        ranks: of shape (q,).
         ties: ``"wrong"``: higher + tied_wrong + 1; ``"right"``: higher + 1; ``"half"``: the mean over all orders of
             equal scores, higher + (tied_wrong + tied_right + 1) / (tied_right + 1).
 
@@ -192,11 +183,7 @@ def candidate_sets(scores: Rows) -> tuple[NDArray[np.float64], NDArray[np.intp]]
 
 
 def right_candidates(right: Rows, sizes: NDArray[np.intp]) -> RightCandidates:
-    """Validate which candidates of each row are right.
-
-    Args:
-        right: for each row the index of its right candidate, from 0, or a list of indices, at least one.
-        sizes: int array of shape (n,), the number of candidates of each row.
+    """Validate which candidates of each row, of so many, are right: an index, or a list of at least one, for each row.
 
     Raises:
         ScoresError: another number of rows, or an index that is missing, repeated, not a whole number or out of range;

@@ -26,14 +26,7 @@ _MEAN_ROUNDING = 1e-12
 
 
 class Intervals(NamedTuple):
-    """Confidence intervals (low, high), each within [0, 1].
-
-    Attributes:
-        micro: of the mean over all examples.
-        macro: of the unweighted mean over categories; equal to ``micro`` without categories.
-        categories: of each category's mean, in the order in which the categories first appear.
-        groups: of the mean over the examples of each group of categories, and of the mean over its categories.
-    """
+    """Intervals (low, high), within [0, 1], of the mean over examples and over categories, by category and by group."""
 
     micro: Interval
     macro: Interval
@@ -84,7 +77,8 @@ def cluster_bootstrap(
         groups: names of groups and of the categories in each.
 
     Returns:
-        The intervals of the micro mean, the macro mean, each category's mean and each group's means.
+        The intervals of the micro mean, the macro mean (without categories the same), each category's mean, in order of
+        first appearance, and the micro and macro mean of each group of categories.
 
     Raises:
         ScoresError: no values, NaN or values outside [0, 1], labels missing or of another number, or an
@@ -151,12 +145,7 @@ def resampled_totals(
 def resampled_weights(clusters: NDArray[np.intp], resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
     """How often each example counts in each resample of whole clusters, for scores that are not functions of totals.
 
-    Args:
-        clusters: int array of shape (n,), the number of each example's cluster.
-        resamples, seed: as for `cluster_bootstrap`.
-
-    Yields:
-        Arrays of whole numbers of shape (n,).
+    Takes the number of each example's cluster, of shape (n,), and yields arrays of whole numbers of that shape.
     """
     codes = np.unique(clusters, return_inverse=True)[1]
     members = int(codes.max()) + 1
@@ -168,13 +157,7 @@ def resampled_weights(clusters: NDArray[np.intp], resamples: int, seed: int) -> 
 def mean_interval(
     values: NDArray[np.float64], cluster: NDArray[np.intp], confidence: float, resamples: int, seed: int
 ) -> Interval | None:
-    """Percentile interval of a mean without bounds over resamples of clusters; ``None`` where they do not differ.
-
-    Args:
-        values: float64 array of shape (n,), finite.
-        cluster: int array of shape (n,), the number of each example's cluster.
-        confidence, resamples, seed: as for `cluster_bootstrap`.
-    """
+    """Percentile interval of a mean of finite values over resamples of clusters; ``None`` where they do not differ."""
     # Scaled by a power of two, which rounds nothing, so that sums of huge values do not overflow.
     _, exponent = np.frexp(np.abs(values).max())
     scaled = np.ldexp(values, -exponent)
@@ -204,10 +187,6 @@ def cluster_totals(
 
 def cluster_standard_error(values: NDArray[np.float64], cluster: NDArray[np.intp]) -> float | None:
     """Standard error of a mean that allows for dependence within clusters.
-
-    Args:
-        values: float64 array of shape (n,).
-        cluster: int array of shape (n,), the number of each example's cluster.
 
     Returns:
         The sandwich estimate over G clusters, times the root of G / (G - 1); ``None`` for one cluster, or where the

@@ -282,14 +282,6 @@ def test_by_default_rows_are_resampled_for_grounding_and_pairs_for_groups(tricd)
     )
 
 
-def test_phrases_of_one_row_are_no_independent_evidence():
-    # Two rows, all right: 0.025 ** (1/2), as the card of sugarcrepe_itm has it, though there are four phrases.
-    rows = [boxes_of((HERE, 0.9, 1), (HERE, 0.9, 2))] * 2
-    truth = [truth_of((HERE, 1), (HERE, 2))] * 2
-    result = grounding_recall(rows, truth, confidence=0.95, **XYXY)
-    assert result["recall_at_1_interval"] == pytest.approx([0.025**0.5, 1.0])
-
-
 KEYS = [{1: "cat", 2: "mat"}, {1: "cat", 2: "mat"}]
 
 
