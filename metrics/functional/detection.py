@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -88,7 +88,8 @@ def match(detections: Detections, truths: Truths, max_boxes: int = 100, ties: st
         raise UnknownNameError("tie policy", str(ties), TIES)
     if ties == "wrong" and _has_ties(detections):
         order = _worst_first(detections, truths)
-        moved = Detections(*(part[order] for part in detections[:4]), detections.n_rows)
+        parts: list[Any] = [part[order] for part in detections[:4]]
+        moved = Detections(*parts, n_rows=detections.n_rows)
         found = match(moved, truths, max_boxes, "coco")
         return found._replace(kept=order[found.kept])
     kept = _descending(detections.scores)
@@ -126,14 +127,15 @@ def renumbered(matched: Matched, rows: NDArray[np.intp]) -> Matched:
 def stacked(first: Matched, second: Matched) -> Matched:
     """The rows of one set of boxes followed by those of another, as if they had been matched together."""
     second = second._replace(rows=second.rows + len(first.truths_per_row))
-    both = Matched(*(np.concatenate(each, axis=-1) for each in zip(first, second, strict=True)))
+    parts: list[Any] = [np.concatenate(each, axis=-1) for each in zip(first, second, strict=True)]
+    both = Matched(*parts)
     return _taken(both, _descending(both.scores))
 
 
 def _taken(matched: Matched, boxes: NDArray[np.intp]) -> Matched:
     """The boxes in these places, in this order."""
-    kept, rows, scores, hits = (part[..., boxes] for part in matched[:4])
-    return Matched(kept, rows, scores, hits, _block_ends(scores), matched.truths_per_row)
+    kept, rows, scores = matched.kept[boxes], matched.rows[boxes], matched.scores[boxes]
+    return Matched(kept, rows, scores, matched.matched[:, boxes], _block_ends(scores), matched.truths_per_row)
 
 
 def average_precisions(

@@ -216,7 +216,8 @@ def _both_directions(table: NDArray[Any], right: RightCandidates, matrices: _Mat
 
 
 def _joined(parts: list[_Direction]) -> _Direction:
-    prefixes, ranks, matrices, images, names = zip(*parts, strict=True)
+    columns: Any = zip(*parts, strict=True)
+    prefixes, ranks, matrices, images, names = columns
     every = HitRanks(*map(np.concatenate, zip(*ranks, strict=True)))
     return _Direction(prefixes[0], every, np.concatenate(matrices), np.concatenate(images), list(chain(*names)))
 

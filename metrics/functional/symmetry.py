@@ -41,7 +41,8 @@ class _Examples(NamedTuple):
     cluster: NDArray[np.intp]
 
     def chosen(self, rows: NDArray[np.intp]) -> _Examples:
-        return _Examples(*(each[rows] for each in self))
+        parts: list[Any] = [each[rows] for each in self]
+        return _Examples(*parts)
 
 
 def artifact_examples(

@@ -16,7 +16,8 @@ from .checks import refuse
 
 # The name of a category's share of all such errors, and that of their number.
 _ERRORS = {"false_positive_share": "false_positives", "false_negative_share": "false_negatives"}
-_WORDS = dict.fromkeys(("yes", "true", "1", "1.0"), True) | dict.fromkeys(("no", "false", "0", "0.0", "-0.0"), False)
+_YES, _NO = ("yes", "true", "1", "1.0"), ("no", "false", "0", "0.0", "-0.0")
+_WORDS: dict[str, bool] = {**dict.fromkeys(_YES, True), **dict.fromkeys(_NO, False)}
 
 
 @metric_function()

@@ -299,8 +299,8 @@ def _draw_one_by_one(
 def _intervals(per_cluster: _Totals, resampled: _Totals, confidence: float) -> tuple[list[Interval], Interval]:
     """Interval of each category, and of their unweighted mean."""
     with np.errstate(invalid="ignore"):
-        means = np.divide(*resampled)  # NaN where a resample lacks the category
-    edges = [_edge_interval(*own, confidence) for own in zip(*(part.T for part in per_cluster), strict=True)]
+        means = resampled[0] / resampled[1]  # NaN where a resample lacks the category
+    edges = [_edge_interval(*own, confidence) for own in zip(per_cluster[0].T, per_cluster[1].T, strict=True)]
     columns = [edge or percentile_interval(column, confidence) for edge, column in zip(edges, means.T, strict=True)]
     if all(edges):
         low, high = (math.fsum(bounds) / len(bounds) for bounds in zip(*columns, strict=True))

@@ -207,18 +207,6 @@ def test_every_figure_is_what_the_definition_says(case):
         assert -1 <= low <= high <= 1
 
 
-def counts_by_hand(answers):
-    """Right ones of both, wins, losses and examples, counted one by one."""
-    counts = Counter()
-    for answer in answers:
-        right, short = answer["correct"], len(answer["caption"]) < len(answer["negative_caption"])
-        counts["right1"] += right
-        counts["right2"] += short
-        counts["wins"] += right and not short
-        counts["losses"] += short and not right
-    return counts
-
-
 def test_released_answers_against_a_blind_rule_are_what_can_be_counted(gpt4v):
     rows = [(name, answer) for name, part in gpt4v.items() for answer in part]
     result = compute(
@@ -231,21 +219,20 @@ def test_released_answers_against_a_blind_rule_are_what_can_be_counted(gpt4v):
     everything = {**gpt4v, "all": [answer for part in gpt4v.values() for answer in part]}
     assert list(result["per_category"]) == list(gpt4v)
     for row, (name, answers) in zip(card_rows("paired_difference", "category"), everything.items(), strict=True):
-        part, counts, n = (
-            result if name == "all" else result["per_category"][name],
-            counts_by_hand(answers),
-            len(answers),
-        )
-        assert (part["wins"], part["losses"], part["n"]) == (counts["wins"], counts["losses"], n)
-        assert part["accuracy1"] == counts["right1"] / n
-        assert part["accuracy2"] == counts["right2"] / n
-        assert part["difference"] == pytest.approx((counts["right1"] - counts["right2"]) / n, abs=1e-12)
-        assert part["agreement"] == (n - counts["wins"] - counts["losses"]) / n
+        part, n = result if name == "all" else result["per_category"][name], len(answers)
+        # The blind rule takes the shorter caption.
+        pairs = [(each["correct"], len(each["caption"]) < len(each["negative_caption"])) for each in answers]
+        right1, right2 = (sum(column) for column in zip(*pairs, strict=True))
+        wins, losses = pairs.count((True, False)), pairs.count((False, True))
+        assert (part["wins"], part["losses"], part["n"]) == (wins, losses, n)
+        assert (part["accuracy1"], part["accuracy2"]) == (right1 / n, right2 / n)
+        assert part["difference"] == pytest.approx((right1 - right2) / n, abs=1e-12)
+        assert part["agreement"] == (n - wins - losses) / n
         assert part["n_clusters"] == len({answer["filename"] for answer in answers})
         shown = [part["accuracy1"], part["accuracy2"], part["difference"]]
         assert row == [
             name.replace("_", " "), str(n), *(f"{100 * value:.2f}" for value in shown),
-            str(counts["wins"]), str(counts["losses"]),
+            str(wins), str(losses),
         ]  # fmt: skip
     assert (result["n"], result["n_clusters"]) == (7512, 1561)
     assert max(part["p_value_holm"] for part in result["per_category"].values()) < 0.001
