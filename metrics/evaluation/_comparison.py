@@ -259,7 +259,7 @@ def compare(
             task are averaged: over versions of the data (seeds of a builder), and over runs of the model on one.
         metrics: which metrics evaluate a file; by default those that it declares.
         ties: the tie policy; by default, and for metrics that do not know it, that of each metric's paper.
-        confidence, resamples, permutations, seed: see ``differences.Resampling``.
+        confidence, resamples, permutations, seed: see ``paired.Resampling``.
 
     Returns:
         The differences of every pair of models in every task that both were evaluated on, over all examples, as macro
