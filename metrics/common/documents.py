@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 # A terminal keeps at least this much of a row's name, or of a cell of text, on one line.
@@ -200,12 +201,12 @@ def to_latex(tables: Sequence[Table]) -> str:
 
 def to_html(parts: Sequence[Part], level: int = 4) -> str:
     """A document as an HTML fragment, as notebooks show it; `level` is that of its headings."""
-    return _templates().get_template("parts").render(parts=[_for_html(part) for part in parts], level=level)
+    return _template("parts").render(parts=[_for_html(part) for part in parts], level=level)
 
 
 def to_page(title: str, parts: Sequence[Part]) -> str:
     """A document as one HTML page that needs no other file."""
-    return _templates().get_template("page").render(title=title, parts=[_for_html(part) for part in parts], level=2)
+    return _template("page").render(title=title, parts=[_for_html(part) for part in parts], level=2)
 
 
 class _Text(NamedTuple):
@@ -331,48 +332,14 @@ def _for_latex(text: str) -> str:
     return text.translate(_LATEX)
 
 
-_PARTS = """
-{%- for part in parts %}
-{%- if part.title %}<h{{ level + part.is_part }}>{{ part.title | marked }}</h{{ level + part.is_part }}>{% endif %}
-{%- if part.text %}<p>{{ part.text | marked }}</p>{% endif %}
-{%- if part.html %}{{ part.html | safe }}{% endif %}
-{%- if part.headers %}<div class="wide"><table><thead><tr>
-{%- for header in part.headers %}<th>{{ header | marked }}</th>{% endfor %}</tr></thead><tbody>
-{%- for row in part.rows %}<tr><th>{{ row[0] | marked }}</th>
-{%- for cell in row[1:] %}<td{% if part.is_text[loop.index0] %} class="text"{% endif %}>{{ cell | marked }}</td>
-{%- endfor %}</tr>
-{%- endfor %}</tbody></table></div>{% endif %}
-{%- if part.note %}<p><small>{{ part.note | marked }}</small></p>{% endif %}
-{% endfor %}"""
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{{ title }}</title><style>
-:root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1f2430;
-       background: #fff; }
-h1 { overflow-wrap: anywhere; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .7rem; border-bottom: 1px solid #d5d9e0; text-align: left; vertical-align: top; }
-tbody th { font-weight: normal; }
-td:not(.text) { text-align: right; white-space: nowrap; }
-code { background: #f1f3f6; padding: 0 .2rem; white-space: pre-wrap; }
-</style></head><body>
-<h1>{{ title }}</h1>
-{% include "parts" %}
-</body></html>
-"""
-
-
 @cache
-def _templates() -> Any:
-    from jinja2 import DictLoader, Environment, StrictUndefined
+def _template(name: str) -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, loader=DictLoader({"parts": _PARTS, "page": _PAGE})
-    )
+    loader = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(autoescape=True, undefined=StrictUndefined, loader=loader)
     environment.filters["marked"] = _marked
-    return environment
+    return environment.get_template(f"document_{name}.html")
 
 
 def _marked(text: str) -> Any:

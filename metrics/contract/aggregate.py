@@ -10,7 +10,7 @@ import inspect
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypedDict, cast, get_args, get_type_hints
+from typing import Any, TypedDict, cast, get_args, get_type_hints
 
 import numpy as np
 
@@ -54,10 +54,8 @@ class SummaryOptions(TypedDict, total=False):
     subsamples: int
 
 
-class _How(NamedTuple):
-    confidence: float
-    resamples: int
-    seed: int
+# Confidence, resamples and seed, in this order.
+_How = tuple[float, int, int]
 
 
 def metric_function(
@@ -92,12 +90,10 @@ def metric_function(
     return decorate
 
 
-def with_examples(
-    per_example: Callable[..., Examples],
-) -> Callable[[Callable[..., dict[str, Any]]], MetricFunction]:
+def with_examples(per_example: Callable[..., Examples]) -> Callable[[Callable[..., Any]], MetricFunction]:
     """Decorate a function that aggregates in another way with the one that returns its `Examples`."""
 
-    def decorate(function: Callable[..., dict[str, Any]]) -> MetricFunction:
+    def decorate(function: Callable[..., Any]) -> MetricFunction:
         found = cast(MetricFunction, function)
         found.per_example = per_example
         return found
@@ -181,9 +177,8 @@ def aggregate(
     for name, parts in examples.parts.items():
         result[name] = {label: _part_averages(examples, members, per_category) for label, members in parts.items()}
     if confidence is not None:
-        how = _How(float(confidence), resamples, seed)
-        result["confidence"] = how.confidence
-        _add_intervals(result, examples, how)
+        result["confidence"] = float(confidence)
+        _add_intervals(result, examples, (float(confidence), resamples, seed))
     if subsamples:
         result |= _subsample_deviations(examples, subsamples, seed)
     return result | examples.facts(None)
@@ -231,115 +226,90 @@ def _scaled_mean(values: Floats) -> float:
 
 
 def _add_intervals(result: dict[str, Any], examples: Examples, how: _How) -> None:
+    places = {"": result, **result[examples.category_key]}
     for score in examples.values:
-        _add_mean_intervals(result, examples, score, how)
+        _add_mean_intervals(result, examples.of_score(score), score, how)
     for estimator in examples.estimators:
         if estimator.with_interval:
             is_sum = isinstance(estimator, OfTotals)
             intervals = _of_totals(estimator, examples, how) if is_sum else _of_weights(estimator, examples, how)
             for place, found in intervals.items():
-                part = result[examples.category_key][place] if place else result
-                part |= {f"{name}_interval": interval for name, interval in found.items()}
+                places[place] |= {f"{name}_interval": interval for name, interval in found.items()}
     for name, table in examples.tables.items():
-        for place, numbers in {"": np.arange(len(examples)), **examples.categories}.items():
-            part = result[examples.category_key][place] if place else result
-            clusters, are_shares = (
-                examples.clusters[numbers],
-                all(np.isin(each, (0, 1)).all() for each in table.values()),
-            )
-            part[f"{name}_interval"] = {
+        are_shares = all(np.isin(each, (0, 1)).all() for each in table.values())
+        for place, numbers in examples.places.items():
+            clusters = examples.clusters[numbers]
+            places[place][f"{name}_interval"] = {
                 label: _table_interval(values[numbers], clusters, how, are_shares) for label, values in table.items()
             }
 
 
 def _add_mean_intervals(result: dict[str, Any], examples: Examples, score: str, how: _How) -> None:
+    """The intervals of a mean, from the examples that are of it."""
+    if not len(examples):
+        return
     values = examples.values[score]
-    if np.isnan(values).any():
-        examples = examples.select(np.flatnonzero(~np.isnan(values)), with_categories=True)
-        values = examples.values[score]
-        if not len(values):
-            return
     groups = {(name, label): members for name, part in examples.parts.items() for label, members in part.items()}
-    labels = single_labels(examples)
-    if examples.membership is None or labels is not None:
-        whole = parts = cluster_bootstrap(values, examples.clusters, labels, **how._asdict(), groups=groups)
+    if examples.membership is None:
+        whole = parts = cluster_bootstrap(values, examples.clusters, None, *how, groups)
+    elif np.array_equal(examples.membership[0], np.arange(len(examples))):
+        whole = parts = cluster_bootstrap(values, examples.clusters, examples.membership[1], *how, groups)
     else:
         # An example with several labels counts once in each, but only once in the mean over all.
         numbers, labels = examples.membership
-        whole = cluster_bootstrap(values, examples.clusters, None, **how._asdict())
-        parts = cluster_bootstrap(values[numbers], examples.clusters[numbers], labels, **how._asdict(), groups=groups)
+        whole = cluster_bootstrap(values, examples.clusters, None, *how)
+        parts = cluster_bootstrap(values[numbers], examples.clusters[numbers], labels, *how, groups)
     result[f"{score}_interval"] = list(whole.micro)
     if examples.with_macro:
-        result[f"macro_{score}_interval"] = _macro_interval(examples, values, parts.macro, how)
+        macro: tuple[float, float] | None = parts.macro
+        if examples.rare and examples.categories:
+            numbers, labels = examples.macro_membership
+            clusters = examples.clusters[numbers]
+            macro = cluster_bootstrap(values[numbers], clusters, labels, *how).macro if len(numbers) else None
+        result[f"macro_{score}_interval"] = None if macro is None else list(macro)
     for category, interval in parts.categories.items():
         result[examples.category_key][category][f"{score}_interval"] = list(interval)
     for (name, label), (micro, macro) in parts.groups.items():
         result[name][label] |= {f"{score}_interval": list(micro), f"macro_{score}_interval": list(macro)}
 
 
-def single_labels(examples: Examples) -> list[Any] | None:
-    """The category of each example where each is in one."""
-    if examples.membership is None or not np.array_equal(examples.membership[0], np.arange(len(examples))):
-        return None
-    return examples.membership[1]
-
-
-def _macro_interval(examples: Examples, values: Floats, over_all: tuple[float, float], how: _How) -> list[float] | None:
-    if not examples.rare or not examples.categories:
-        return list(over_all)
-    if not examples.macro_categories:
-        return None
-    numbers, labels = macro_membership(examples)
-    return list(cluster_bootstrap(values[numbers], examples.clusters[numbers], labels, **how._asdict()).macro)
-
-
-def macro_membership(examples: Examples) -> tuple[Numbers, list[Any]]:
-    """The examples that count in macro averages, and the category in which each does."""
-    assert examples.membership is not None
-    numbers, labels = examples.membership
-    kept = [place for place, label in enumerate(labels) if str(label) not in examples.rare]
-    return numbers[kept], [labels[place] for place in kept]
-
-
 def _of_totals(estimator: OfTotals, examples: Examples, how: _How) -> dict[str, dict[str, list[float] | None]]:
     """Intervals by category, and under "" over all; each part by itself."""
+    confidence, resamples, seed = how
     found = {}
-    for place, numbers in {"": np.arange(len(examples)), **examples.categories}.items():
+    for place, numbers in examples.places.items():
         part, clusters = estimator.select(numbers), examples.clusters[numbers]
-        edge = part.edge_interval(clusters, how.confidence)
+        edge = part.edge(part.values, clusters, confidence)
         if edge:
             found[place] = {estimator.names[0]: list(edge)}
-            continue
-        values = part.function(resampled_totals(part.columns, clusters, how.resamples, how.seed))
-        intervals = (percentile_interval(column, how.confidence) for column in values.T)
-        found[place] = dict(zip(estimator.names, map(list, intervals), strict=True))
+        else:
+            values = part.function(resampled_totals(part.values, clusters, resamples, seed))
+            intervals = (list(percentile_interval(column, confidence)) for column in values.T)
+            found[place] = dict(zip(estimator.names, intervals, strict=True))
     return found
 
 
 def _of_weights(estimator: Estimator, examples: Examples, how: _How) -> dict[str, dict[str, list[float] | None]]:
-    """Intervals by category, and under "" over all, from the same resamples."""
-    places = {"": np.arange(len(examples)), **examples.categories}
+    """Intervals by category, and under "" over all, from the same resamples; None where they do not spread."""
+    confidence, resamples, seed = how
+    places = examples.places
     parts = {place: estimator.select(numbers) if place else estimator for place, numbers in places.items()}
-    values: dict[str, list[Floats]] = {place: [] for place in places}
-    for weights in resampled_weights(examples.clusters, how.resamples, how.seed):
-        for place, part in parts.items():
-            values[place].append(part(weights[places[place]]))
-    return {place: _percentiles(estimator, np.array(each), how.confidence) for place, each in values.items()}
-
-
-def _percentiles(estimator: Estimator, values: Floats, confidence: float) -> dict[str, list[float] | None]:
-    """Percentile intervals of scores in columns; None where resamples do not spread."""
-    found: dict[str, list[float] | None] = {}
-    for name, column in zip(estimator.names, values.T, strict=True):
-        low, high = percentile_interval(column, confidence) if np.isfinite(column).any() else (0.0, 0.0)
-        found[name] = [low, high] if low < high else None
+    drawn: dict[str, list[Floats]] = {place: [] for place in parts}
+    for weights in resampled_weights(examples.clusters, resamples, seed):
+        for place, numbers in places.items():
+            drawn[place].append(parts[place](weights[numbers]))
+    found: dict[str, dict[str, list[float] | None]] = {place: {} for place in parts}
+    for place, values in drawn.items():
+        for name, column in zip(estimator.names, np.array(values).T, strict=True):
+            low, high = percentile_interval(column, confidence) if np.isfinite(column).any() else (0.0, 0.0)
+            found[place][name] = [low, high] if low < high else None
     return found
 
 
 def _table_interval(values: Floats, clusters: Numbers, how: _How, are_shares: bool) -> list[float] | None:
-    if are_shares:
-        return list(cluster_bootstrap(values, clusters, None, **how._asdict()).micro)
-    found = mean_interval(values, clusters, *how)
+    found = (
+        cluster_bootstrap(values, clusters, None, *how).micro if are_shares else mean_interval(values, clusters, *how)
+    )
     return None if found is None else list(found)
 
 

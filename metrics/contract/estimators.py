@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,49 +40,48 @@ class Estimator(ABC):
     def stacked(self, other: Estimator) -> Estimator:
         """The estimator over this one's examples followed by another's of the same kind."""
 
-    def edge_interval(self, clusters: Numbers, confidence: float) -> tuple[float, float] | None:
-        """The interval of its first score where resamples cannot spread; None where they can."""
-        return None
+
+@dataclass(frozen=True)
+class _OfRows(Estimator):
+    """An estimator over an array with a row for each example."""
+
+    names: tuple[str, ...]
+    values: Floats
+
+    def select(self, numbers: Numbers) -> Self:
+        """See `Estimator`."""
+        return replace(self, values=self.values[numbers])
+
+    def stacked(self, other: Estimator) -> Self:
+        """See `Estimator`."""
+        assert isinstance(other, type(self))
+        return replace(self, values=np.concatenate([self.values, other.values]))
 
 
 @dataclass(frozen=True)
-class OfTotals(Estimator):
+class OfTotals(_OfRows):
     """Scores that follow from sums over examples, such as an F1 from its four counts.
 
     Args:
         names: the scores.
-        columns: float64 of shape (n, m): what each example adds to each of m totals.
+        values: float64 of shape (n, m): what each example adds to each of m totals.
         function: from totals of shape (…, m) to scores of shape (…, len(names)); NaN where a score is undefined.
         with_interval: whether the scores get intervals.
-        edge: see `Estimator.edge_interval`, given the columns too.
+        edge: from values, clusters and confidence to the interval of the first score where resamples cannot spread, or
+            None where they can.
     """
 
-    names: tuple[str, ...]
-    columns: Floats
     function: Callable[[Floats], Floats]
     with_interval: bool = True
-    edge: Callable[[Floats, Numbers, float], tuple[float, float] | None] = lambda columns, clusters, confidence: None
+    edge: Callable[[Floats, Numbers, float], tuple[float, float] | None] = lambda values, clusters, confidence: None
 
     def __call__(self, weights: Floats | None = None) -> Floats:
         """See `Estimator`."""
-        return self.function(self.columns.sum(axis=0) if weights is None else weights @ self.columns)
-
-    def select(self, numbers: Numbers) -> OfTotals:
-        """See `Estimator`."""
-        return replace(self, columns=self.columns[numbers])
-
-    def stacked(self, other: Estimator) -> OfTotals:
-        """See `Estimator`."""
-        assert isinstance(other, OfTotals)
-        return replace(self, columns=np.concatenate([self.columns, other.columns]))
-
-    def edge_interval(self, clusters: Numbers, confidence: float) -> tuple[float, float] | None:
-        """See `Estimator`."""
-        return self.edge(self.columns, clusters, confidence)
+        return self.function(self.values.sum(axis=0) if weights is None else weights @ self.values)
 
 
 @dataclass(frozen=True)
-class OfValues(Estimator):
+class OfValues(_OfRows):
     """Scores without intervals that follow from one value of each example: medians, and means without bounds.
 
     Args:
@@ -90,8 +90,6 @@ class OfValues(Estimator):
         functions: one for each name: from values and weights, both of shape (k,), to the score.
     """
 
-    names: tuple[str, ...]
-    values: Floats
     functions: tuple[Callable[[Floats, Floats], float], ...]
     with_interval: bool = False
 
@@ -103,15 +101,6 @@ class OfValues(Estimator):
             return np.full(len(self.names), np.nan)
         chosen = np.ones(len(values)) if weights is None else weights[kept]
         return np.array([function(values, chosen) for function in self.functions])
-
-    def select(self, numbers: Numbers) -> OfValues:
-        """See `Estimator`."""
-        return replace(self, values=self.values[numbers])
-
-    def stacked(self, other: Estimator) -> OfValues:
-        """See `Estimator`."""
-        assert isinstance(other, OfValues)
-        return replace(self, values=np.concatenate([self.values, other.values]))
 
 
 def mean(values: Floats, weights: Floats) -> float:

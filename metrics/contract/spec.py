@@ -110,10 +110,6 @@ class Described(TypedDict, total=False):
     clusters: Labels | None
 
 
-def _no_facts(numbers: Numbers | None) -> dict[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True)
 class Examples:
     """The per-example scores of a metric.
@@ -155,7 +151,7 @@ class Examples:
     estimators: tuple[Estimator, ...] = ()
     tables: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)
     parts: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
-    facts: Callable[[Numbers | None], dict[str, Any]] = _no_facts
+    facts: Callable[[Numbers | None], dict[str, Any]] = lambda numbers: {}
     chance: Mapping[str, float] = field(default_factory=dict)
     with_macro: bool = True
     with_tie_rate: bool = True
@@ -176,6 +172,18 @@ class Examples:
         return {name: numbers for name, numbers in self.categories.items() if name not in self.rare}
 
     @property
+    def macro_membership(self) -> tuple[Numbers, list[Any]]:
+        """The examples that count in macro averages, and the category in which each does."""
+        numbers, labels = self.membership or (np.empty(0, dtype=np.intp), [])
+        kept = [place for place, label in enumerate(labels) if str(label) not in self.rare]
+        return numbers[kept], [labels[place] for place in kept]
+
+    @property
+    def places(self) -> dict[str, Numbers]:
+        """The indices of the examples in each category, and before them, under "", those of all."""
+        return {"": np.arange(len(self)), **self.categories}
+
+    @property
     def scores(self) -> list[str]:
         """The names of all scores: the means, then those of the estimators."""
         return [*self.values, *(name for estimator in self.estimators for name in estimator.names)]
@@ -183,6 +191,11 @@ class Examples:
     def estimator(self, score: str) -> Estimator:
         """The estimator of a score that is not a mean."""
         return next(estimator for estimator in self.estimators if score in estimator.names)
+
+    def of_score(self, score: str) -> Examples:
+        """The examples that are of a score that is a mean, with their categories."""
+        lacking = np.isnan(self.values[score])
+        return self.select(np.flatnonzero(~lacking), with_categories=True) if lacking.any() else self
 
     def select(self, numbers: Numbers, *, with_categories: bool = False) -> Examples:
         """Some examples alone, in this order; without their categories, parts and facts unless they are asked for."""
@@ -258,11 +271,7 @@ def make_examples(
 
 
 def category_numbers(categories: Labels | None, n: int) -> dict[str, Numbers]:
-    """The indices of the examples in each category, in the order of first appearance; empty without categories.
-
-    Raises:
-        ScoresError: as `memberships`.
-    """
+    """The indices of the examples in each category, in the order of first appearance; see `memberships`."""
     return _grouped(memberships(categories, n))
 
 
@@ -285,11 +294,6 @@ def _cluster_numbers(clusters: Labels | None, n: int) -> Numbers:
 
 def memberships(categories: Labels | None, n: int) -> tuple[Numbers, list[Any]] | None:
     """Which example counts in which category.
-
-    Args:
-        categories: one label per example, or a list of labels per example, empty for an example without a category;
-            ``None`` for a set without categories.
-        n: number of examples.
 
     Returns:
         The indices of examples, and the label in which each of them counts; None without categories. With one label per

@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..common.documents import INTERVAL, Cell, Column, Table, TableRow, print_tables, to_html, to_markdown
 from ..common.errors import PredictionsError
@@ -24,8 +23,8 @@ from ..modules.discovery import get_spec
 from ..records.predictions import Predictions, file_hash, prediction_files, read_predictions
 from ..records.results import code_version
 from ..records.schema import DetectionRow, Row
-from ..statistics.differences import PERMUTATIONS, POWER, Resampling, averaged, differences, pooled
-from ..statistics.paired import holm
+from ..statistics.differences import differences
+from ..statistics.paired import PERMUTATIONS, POWER, Resampling, holm
 from ._compute import (
     RESAMPLES,
     Declared,
@@ -33,7 +32,7 @@ from ._compute import (
     check_options,
     cluster_numbers,
     declared_metrics,
-    examples_of,
+    pooled_examples,
     tie_policy,
 )
 from ._seeds import data_variant
@@ -47,6 +46,7 @@ SCHEMA = "vl-assay/comparison"
 VERSION = 2
 
 _COMPACT = ("first, %", "second, %", "difference", "p", "p (Holm)")
+_BOTH = "wins/ losses"
 _NESTED = (CATEGORIES, "macro", "difference_interval")
 # What differs between models in rows of the same example.
 _PREDICTED = ("scores", "score", "boxes", "images")
@@ -259,7 +259,7 @@ def compare(
             task are averaged: over versions of the data (seeds of a builder), and over runs of the model on one.
         metrics: which metrics evaluate a file; by default those that it declares.
         ties: the tie policy; by default, and for metrics that do not know it, that of each metric's paper.
-        confidence, resamples, permutations, seed: see ``differences.Resampling``.
+        confidence, resamples, permutations, seed: see ``paired.Resampling``.
 
     Returns:
         The differences of every pair of models in every task that both were evaluated on, over all examples, as macro
@@ -287,12 +287,11 @@ def compare(
         raise PredictionsError(
             f"no two models were evaluated on the same task ({described}); compare predictions of the same task"
         )
-    files = {label: [file for group in tasks.values() for file in group] for label, tasks in models.items()}
     return Comparison(
         models=list(models),
         files={
-            label: [{"file": file.path.name, "sha256": file_hash(file.path)} for file in group]
-            for label, group in files.items()
+            label: [{"file": path.name, "sha256": file_hash(path)} for path, _ in chain(*tasks.values())]
+            for label, tasks in models.items()
         },
         options=how._asdict(),
         differences=[difference for difference, _ in found],
@@ -345,10 +344,7 @@ def _compare_task(
     ties: str | None,
     how: Resampling,
 ) -> Iterator[tuple[Difference, Side | None]]:
-    """The differences of one task; with the first of each metric the examples behind them.
-
-    Versions of the data that differ in their seed are averaged; others are compared separately.
-    """
+    """The differences of one task, versions of the data that differ in their seed averaged; see `_compare_versions`."""
     versions = _versions(first, second)
     used = sum(len(one) + len(two) for one, two in versions)
     variants: dict[str, list[_Runs]] = {}
@@ -376,7 +372,7 @@ def _declared(files: Sequence[_File], metrics: Declared) -> Metrics:
 def _compare_versions(
     versions: list[_Runs], labels: tuple[str, str], metrics: Declared, ties: str | None, how: Resampling
 ) -> Iterator[tuple[Difference, Side | None]]:
-    """The differences over versions of the data that differ in their seed."""
+    """The differences over versions of the data that differ in their seed; with the first the examples behind them."""
     runs = [_shared_rows(one, two) for one, two in versions]
     rows = [row for each in runs for row in each[0][0]]
     clusters = np.array(cluster_numbers(rows))
@@ -385,12 +381,13 @@ def _compare_versions(
     for metric, settings in _declared([files[0] for files in versions[0]], metrics).items():
         spec = get_spec(metric)
         one, two = (
-            _pooled_examples([each[model] for each in runs], clusters, metric, settings, ties) for model in (0, 1)
+            pooled_examples([each[model] for each in runs], clusters, metric, [settings] * len(runs), ties)
+            for model in (0, 1)
         )
-        found = differences(one.examples, two.examples, how)
+        found = differences(one, two, how)
         main = spec.main_score if spec.main_score in found else spec.table_scores(list(found))[0]
         where = {**about, "first": labels[0], "second": labels[1], "metric": metric}
-        side: Side | None = Side(where, rows, one.examples, two.examples)
+        side: Side | None = Side(where, rows, one, two)
         for name, result in found.items():
             score = spec.score(name)
             if score is not None and score.in_tables:
@@ -406,44 +403,13 @@ def _compare_versions(
                     higher_is_better=score.higher_is_better,
                     is_main=name == main,
                     ties=tie_policy(spec, ties),
-                    left_out=two.left_out,
+                    left_out=dict(Counter(two.left_out.values())),
                     unscored=sum(len(files[0].predictions.rows) for files, _ in versions) - len(rows),
                     seeds=len(versions),
                     result=result,
                 )
                 yield difference, side
             side = None
-
-
-class _Pooled(NamedTuple):
-    examples: Examples
-    left_out: dict[str, int]
-
-
-def _pooled_examples(
-    versions: Sequence[Sequence[Sequence[Row]]],
-    clusters: NDArray[np.intp],
-    metric: str,
-    settings: Mapping[str, Any],
-    ties: str | None,
-) -> _Pooled:
-    """The examples of one model: its runs on each version of the data averaged, and the versions pooled.
-
-    Args:
-        versions: for each version the rows of each run.
-        clusters: one for each row of all versions.
-        metric, settings, ties: see `examples_of`.
-    """
-    parts, indices, start = [], [], 0
-    for runs in versions:
-        own = clusters[start : start + len(runs[0])].tolist()
-        made = [examples_of(run, metric, settings, ties=ties, clusters=own) for run in runs]
-        parts.append(made[0] if len(made) == 1 else averaged(made))
-        indices.append(start + parts[-1].rows)
-        start += len(runs[0])
-    rows = np.concatenate(indices)
-    left_out = Counter(why for part in parts for why in part.left_out.values())
-    return _Pooled(parts[0] if len(parts) == 1 else pooled(parts, clusters[rows], rows), dict(left_out))
 
 
 def _versions(first: list[_File], second: list[_File]) -> list[_Runs]:
@@ -464,11 +430,7 @@ def _versions(first: list[_File], second: list[_File]) -> list[_Runs]:
 
 
 def _shared_rows(first: list[_File], second: list[_File]) -> tuple[list[list[Row]], list[list[Row]]]:
-    """The rows of each run that all runs of both models scored, in the first file's order.
-
-    Raises:
-        PredictionsError: the files have other examples, or no scored one in common.
-    """
+    """The rows of each run that all runs of both models scored, in the first file's order."""
     leader = first[0]
     runs = [{row.id: row for row in file.predictions.rows} for file in (*first, *second)]
     for file, rows in zip((*first, *second), runs, strict=True):
@@ -545,27 +507,17 @@ def _lines(difference: Difference) -> list[tuple[str, dict[str, Any]]]:
 
 def _table(difference: Difference, options: dict[str, Any]) -> Table:
     """The table of a difference; a terminal shows the columns that the verdict rests on."""
-    lines = _lines(difference)
-    cells = [_cells(part) for _, part in lines]
-    rows = [
-        TableRow(name, tuple(each.values()), name in (MICRO, MACRO))
-        for (name, _), each in zip(lines, cells, strict=True)
-    ]
-    columns = tuple(Column(name, (INTERVAL,) if cell.details else ()) for name, cell in cells[0].items())
-    table = Table(_title(difference), columns, tuple(rows), _footnote(difference, options))
-    both = [Cell("/".join(filter(None, (each["wins"].value, each["losses"].value)))) for each in cells]
-    compact = replace(
-        table,
-        columns=(
-            *(replace(each, header=each.header.removesuffix(", %")) for each in columns if each.header in _COMPACT),
-            Column("wins/ losses"),
-        ),
-        rows=tuple(
-            replace(row, cells=(*(each[name] for name in _COMPACT), last))
-            for row, each, last in zip(rows, cells, both, strict=True)
-        ),
-    )
-    return replace(table, compact=compact)
+    lines = [(name, _cells(part)) for name, part in _lines(difference)]
+    table = Table(_title(difference), (), (), _footnote(difference, options))
+
+    def shown(columns: Mapping[str, str]) -> Table:
+        """The table with some of the cells, and their headers."""
+        chosen = (Column(header, (INTERVAL,) if name == "difference" else ()) for name, header in columns.items())
+        rows = (TableRow(line, tuple(cells[name] for name in columns), line in (MICRO, MACRO)) for line, cells in lines)
+        return replace(table, columns=tuple(chosen), rows=tuple(rows))
+
+    compact = shown({name: name.removesuffix(", %") for name in (*_COMPACT, _BOTH)})
+    return replace(shown({name: name for name in lines[0][1] if name != _BOTH}), compact=compact)
 
 
 def _cells(part: dict[str, Any]) -> dict[str, Cell]:
@@ -585,6 +537,7 @@ def _cells(part: dict[str, Any]) -> dict[str, Cell]:
         "ties of second, %": percent(part["tie_rate2"]),
         "n": f"{part['n']:,}",
     }
+    texts[_BOTH] = "/".join(filter(None, (texts["wins"], texts["losses"])))
     bounds = interval(part["difference_interval"], signed=True)
     return {name: Cell(text, (bounds,) if name == "difference" else ()) for name, text in texts.items()}
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
@@ -20,6 +22,7 @@ from ..records.predictions import Predictions, file_hash, read_predictions
 from ..records.results import Result
 from ..records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, VQARow
 from ..statistics.bootstrap import check_options as check_resampling
+from ..statistics.differences import averaged, pooled
 
 DEFAULTS: dict[str, Any] = {"ties": None, "confidence": 0.95, "resamples": None, "seed": 0}
 
@@ -69,9 +72,17 @@ def compute(
         UnknownNameError, ScoresError: an option or its value does not exist.
     """
     check_options(**options)
-    paths = [predictions] if isinstance(predictions, str | Path) else predictions
     chosen = {**DEFAULTS, **options}
-    return [result for path in paths for result in _compute_file(Path(path), metrics, chosen)]
+    results = []
+    for path in map(Path, [predictions] if isinstance(predictions, str | Path) else predictions):
+        found = read_predictions(path)
+        rows = scored_rows(found.rows)
+        if not rows:
+            raise PredictionsError(f"{path} holds no scores: all of its {len(found.rows)} examples lack their image")
+        file = {"file": path.name, "sha256": file_hash(path)}
+        for metric, settings in metrics(found).items():
+            results.append(_compute_metric(found, rows, file, metric, settings, chosen))
+    return results
 
 
 def check_options(**options: Any) -> None:
@@ -136,6 +147,34 @@ def examples_of(
     return per_example(*columns, **known, **settings, **policy)
 
 
+def pooled_examples(
+    versions: Sequence[Sequence[Sequence[Row]]],
+    clusters: NDArray[np.intp],
+    metric: str,
+    settings: Sequence[Mapping[str, Any]],
+    ties: str | None,
+) -> Examples:
+    """The examples of one model over versions of the data: its runs on each averaged, and the versions pooled.
+
+    Args:
+        versions: for each version the rows of each run.
+        clusters: one for each row of all versions, so that examples of one image are one cluster across versions.
+        metric, ties: see `examples_of`.
+        settings: those of the metric, for each version.
+    """
+    parts, indices, start = [], [], 0
+    left_out: dict[int, str] = {}
+    for runs, chosen in zip(versions, settings, strict=True):
+        own = clusters[start : start + len(runs[0])].tolist()
+        made = [examples_of(run, metric, chosen, ties=ties, clusters=own) for run in runs]
+        parts.append(made[0] if len(made) == 1 else averaged(made))
+        indices.append(start + parts[-1].rows)
+        left_out |= {start + row: why for row, why in parts[-1].left_out.items()}
+        start += len(runs[0])
+    rows = np.concatenate(indices)
+    return parts[0] if len(parts) == 1 else replace(pooled(parts, clusters[rows], rows), left_out=left_out)
+
+
 def scored_rows(rows: Sequence[Row]) -> list[Row]:
     """The rows with scores; a detection pair of which one image is missing is left out as a whole."""
     broken = {row.pair for row in rows if isinstance(row, DetectionRow) and not row.is_scored}
@@ -160,11 +199,6 @@ def cluster_numbers(rows: Sequence[Row]) -> list[int]:
 def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> tuple[list[Any], dict[str, Any]]:
     """The arguments of a metric, from rows of predictions.
 
-    Args:
-        rows: rows with scores, all of one task type.
-        spec: the metric's specification.
-        metric: its name, for messages.
-
     Returns:
         The columns, predictions and references, and further facts by the names of options; a metric takes those that
         it knows.
@@ -173,7 +207,7 @@ def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> tuple[l
         PredictionsError: the metric cannot evaluate such rows.
     """
     makers: dict[tuple[str, str], Callable[[Any], tuple[list[Any], dict[str, Any]]]] = {
-        (MatchingRow.task_type, "groups"): _matrices,
+        (MatchingRow.task_type, "groups"): lambda rows: ([[row.scores for row in rows]], {}),
         (MatchingRow.task_type, "matching"): _single_rows,
         (MatchingRow.task_type, "retrieval"): _single_rows,
         (RetrievalRow.task_type, "retrieval"): _shared_pool,
@@ -187,19 +221,10 @@ def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> tuple[l
             f"{rows[0].task_type}"
         )
     columns, labels = make(rows)
-    return columns, {"categories": _categories(rows), "clusters": cluster_numbers(rows), **labels}
-
-
-def _compute_file(path: Path, metrics: Declared, options: dict[str, Any]) -> list[Result]:
-    predictions = read_predictions(path)
-    rows = scored_rows(predictions.rows)
-    if not rows:
-        raise PredictionsError(f"{path} holds no scores: all of its {len(predictions.rows)} examples lack their image")
-    file = {"file": path.name, "sha256": file_hash(path)}
-    return [
-        _compute_metric(predictions, rows, file, metric, settings, options)
-        for metric, settings in metrics(predictions).items()
-    ]
+    categories: list[Any] = [row.category for row in rows]
+    if any(row.tags for row in rows):
+        categories = [list(dict.fromkeys([row.category, *row.tags])) for row in rows]
+    return columns, {"categories": categories, "clusters": cluster_numbers(rows), **labels}
 
 
 def _compute_metric(
@@ -210,11 +235,7 @@ def _compute_metric(
     settings: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> Result:
-    """The result of one metric on the scored rows of predictions.
-
-    Raises:
-        PredictionsError: the metric cannot evaluate them, or returns no score that tables show.
-    """
+    """The result of one metric on the scored rows of predictions."""
     spec = get_spec(metric)
     examples = examples_of(rows, metric, settings, ties=options["ties"])
     accepted = option_names(spec.function)
@@ -248,10 +269,6 @@ def _compute_metric(
         rare=dict(examples.rare),
         left_out=dict(Counter(examples.left_out.values())),
     )
-
-
-def _matrices(rows: Sequence[MatchingRow]) -> tuple[list[Any], dict[str, Any]]:
-    return [[row.scores for row in rows]], {}
 
 
 def _single_rows(rows: Sequence[MatchingRow]) -> tuple[list[Any], dict[str, Any]]:
@@ -295,9 +312,3 @@ def _answers(rows: Sequence[VQARow]) -> tuple[list[Any], dict[str, Any]]:
     """Yes above 0 and no below; 0 is no answer and counts as wrong."""
     answers = [row.score > 0 if row.score else not row.correct for row in rows]
     return [answers, [row.correct for row in rows]], {}
-
-
-def _categories(rows: Sequence[Row]) -> list[Any]:
-    if not any(row.tags for row in rows):
-        return [row.category for row in rows]
-    return [list(dict.fromkeys([row.category, *row.tags])) for row in rows]

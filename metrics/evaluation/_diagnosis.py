@@ -7,7 +7,7 @@ caption says, and on confidences that are comparable across phrases. The diagnos
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from ..modules.discovery import get_spec
 from ..records.schema import DetectionRow, Row
 from ..statistics.bootstrap import cluster_bootstrap, percentile_interval, resampled_weights
 from ._compute import examples_of
-from ._tables import interval_cell, percent_cell
+from ._tables import score_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,14 +43,9 @@ _PAIR = "Group-Recall@1, with its distractors"
 
 @dataclass(frozen=True)
 class Measure:
-    """A score under one condition.
+    """A score, a fraction, higher is better, under the condition `name`, and its change from that of the basis.
 
-    Args:
-        name: the condition.
-        value: the score, a fraction; higher is better.
-        interval: [low, high]; None where resamples do not spread, or there are none.
-        basis: the condition it is compared with; empty for the basis itself.
-        change, change_interval: its value minus that of the basis.
+    Intervals are None where resamples do not spread, or there are none.
     """
 
     name: str
@@ -99,23 +94,22 @@ class Diagnosis:
     def table(self, label: str) -> Table:
         """The measures as a table; `label` names model and task."""
         measures = (*self.precision, *self.recall)
-        rows = tuple(TableRow(each.name, (_value_cell(each), _change_cell(each))) for each in measures)
+        rows = tuple(
+            TableRow(each.name, (score_cell(each.value, each.interval), _change_cell(each))) for each in measures
+        )
         columns = (Column("value", (INTERVAL,)), Column("change", (INTERVAL,)))
         return Table(f"{label}: diagnosis of {words(self.score)}", columns, rows, self._note())
 
     def curve_table(self) -> Table:
         """AP by the number of negative rows, as a table."""
-        rows = tuple(TableRow(f"{each.negatives_per_positive:g}", (_value_cell(each),)) for each in self.curve)
+        cells = {f"{each.negatives_per_positive:g}": score_cell(each.value, each.interval) for each in self.curve}
+        rows = tuple(TableRow(name, (cell,)) for name, cell in cells.items())
         columns = (Column(words(self.score), (INTERVAL,)),)
         return Table("by negative rows for each positive row", columns, rows, is_part=True)
 
     def plot(self) -> Figure:
         """AP against the number of negative rows for each positive row, with intervals."""
         return plot_curves({"": self})
-
-    def as_json(self) -> dict[str, Any]:
-        """All of it as plain values."""
-        return asdict(self)
 
     def _note(self) -> str:
         sentences = [
@@ -150,10 +144,6 @@ def plot_curves(diagnoses: Mapping[str, Diagnosis]) -> Figure:
     if any(diagnoses):
         figure.legend(loc="outside lower center", ncols=min(len(diagnoses), 4), frameon=False)
     return figure
-
-
-def _value_cell(measure: Measure | CurvePoint) -> Cell:
-    return Cell(percent_cell(measure.value), (interval_cell(measure.interval),))
 
 
 def _change_cell(measure: Measure) -> Cell:
@@ -301,9 +291,8 @@ def _precision(
 
 def _with_negatives(precision: Mapping[str, _Score], positive: NDArray[np.bool_], weight: float) -> _Score:
     """AP with every negative row counted `weight` times."""
-    known = {0.0: _POSITIVES, 1.0: _BASIS}
-    if weight in known:
-        return precision[known[weight]]
+    if weight in (0.0, 1.0):
+        return precision[_BASIS if weight else _POSITIVES]
     return lambda weights: precision[_BASIS](np.where(positive, weights, weight * weights))
 
 
@@ -351,32 +340,19 @@ def _mean_interval(examples: Examples, confidence: float | None, seed: int) -> l
 
 def _ranked(rows: Sequence[DetectionRow]) -> list[DetectionRow]:
     """The rows with confidences replaced by minus their rank among all boxes of the phrase, over a caption's images."""
-    numbers: dict[tuple[str, int, int], int] = {}
-    groups, scores, counts = [], [], []
-    for row in rows:
-        for phrase, found in zip(row.phrases, row.scores or [], strict=True):
-            group = numbers.setdefault((row.pair, phrase["start"], phrase["end"]), len(numbers))
-            groups += [group] * len(found)
-            scores += found
-            counts.append(len(found))
-    ranks = iter(np.split(_ranks(np.array(groups, dtype=np.intp), np.array(scores)), np.cumsum(counts)[:-1]))
-    return [replace(row, scores=[(-next(ranks)).tolist() for _ in row.phrases]) for row in rows]
+    import pandas
 
-
-def _ranks(groups: Any, scores: Floats) -> Floats:
-    """The rank of each score within its group, from 1; equal scores share the best of their ranks."""
-    order = np.lexsort((-scores, groups))
-    ordered_groups, ordered_scores = groups[order], scores[order]
-    places = np.arange(len(order))
-    starts = np.ones(len(order), dtype=bool)
-    starts[1:] = ordered_groups[1:] != ordered_groups[:-1]
-    is_new = starts.copy()
-    is_new[1:] |= ordered_scores[1:] != ordered_scores[:-1]
-    group_start = np.maximum.accumulate(np.where(starts, places, 0))
-    tie_start = np.maximum.accumulate(np.where(is_new, places, 0))
-    found = np.empty(len(order))
-    found[order] = tie_start - group_start + 1
-    return found
+    boxes = pandas.DataFrame(
+        [
+            (row.pair, phrase["start"], phrase["end"], score)
+            for row in rows
+            for phrase, found in zip(row.phrases, row.scores or [], strict=True)
+            for score in found
+        ],
+        columns=["pair", "start", "end", "score"],
+    ).astype({"score": float})
+    ranks = iter(boxes.groupby(["pair", "start", "end"])["score"].rank(method="min", ascending=False).tolist())
+    return [replace(row, scores=[[-next(ranks) for _ in found] for found in row.scores or []]) for row in rows]
 
 
 def _without_absent(rows: Sequence[DetectionRow]) -> list[DetectionRow]:

@@ -6,6 +6,8 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..common.figures import colours
@@ -15,7 +17,6 @@ from ._tables import (
     CATEGORIES,
     MOST_CATEGORIES,
     Line,
-    category_names,
     is_share,
     label_tables,
     lines,
@@ -101,8 +102,9 @@ def plot(results: Sequence[Result]) -> Figure:
     colour = colours([series.model for panel in shown for series in panel.series])
     columns = 1 if len(shown) == 1 else 2
     rows = -(-len(shown) // columns)
-    width = max(map(_width, shown), default=7.0)
-    heights = [max(map(_height, shown[row * columns : (row + 1) * columns])) for row in range(rows)]
+    sizes = [_size(panel) for panel in shown]
+    width = max((width for width, _ in sizes), default=7.0)
+    heights = [max(height for _, height in sizes[row * columns : (row + 1) * columns]) for row in range(rows)]
     figure = Figure(figsize=(columns * width, sum(heights) + 0.4), layout="constrained")
     every = figure.subplots(rows, columns, squeeze=False, height_ratios=heights).ravel()
     for unused in every[len(shown) :]:
@@ -128,6 +130,7 @@ def plot_html(results: Sequence[Result]) -> bytes:
     for row, panel in enumerate(shown, start=1):
         for series in panel.series:
             bars = list(series.bars.values())
+            name = escape(f"{series.model}{f' ({series.variant})' if series.variant else ''}")
             figure.add_trace(
                 go.Bar(
                     name=series.model,
@@ -143,7 +146,7 @@ def plot_html(results: Sequence[Result]) -> bytes:
                         "arrayminus": [bar.below for bar in bars],
                     },
                     customdata=[[bar.n, bar.tie_rate] for bar in bars],
-                    hovertemplate=f"{_hover(series)}%{{x}}: %{{y:.4g}}{' %' if panel.is_percent else ''}"
+                    hovertemplate=f"{name}<br>%{{x}}: %{{y:.4g}}{' %' if panel.is_percent else ''}"
                     "<br>n = %{customdata[0]}, tie rate %{customdata[1]}<extra></extra>",
                 ),
                 row=row,
@@ -175,11 +178,13 @@ def _score_panel(group: Sequence[_Named], results: Sequence[Result]) -> Panel:
     first = group[0].result
     score = first.main_score
     series, blind = [], []
-    order = category_names([named.result for named in group])
-    for result, model, variant in group:
-        every = {line.name: line for line in lines(result, results)}
-        series.append(Series(model, variant, {name: _bar(every[name], score) for name in order if name in every}))
-        blind.append(overall(list(every.values())).scores[score].blind)
+    shown = [lines(named.result, results) for named in group]
+    # Categories in order of first appearance, then the averages.
+    order = dict.fromkeys(line.name for line in sorted(chain(*shown), key=lambda line: line.is_average))
+    for named, every in zip(group, shown, strict=True):
+        by_name = {line.name: _bar(line, score) for line in every}
+        series.append(Series(named.model, named.variant, {name: by_name[name] for name in order if name in by_name}))
+        blind.append(overall(every).scores[score].blind)
     levels = {"chance": 100 * first.chance[score]} if score in first.chance else {}
     known = [level for level in blind if level is not None]
     if known:
@@ -249,24 +254,14 @@ def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _width(panel: Panel) -> float:
-    """The width of a panel in inches."""
-    names = len(panel.names)
-    each = 1.1 if names <= _MOST_LEVEL_NAMES else 0.3
-    return min(max(7.0, each * names + 2), _WIDEST)
-
-
-def _height(panel: Panel) -> float:
-    """The height of a panel in inches."""
-    return 4.2 if len(panel.names) <= _MOST_LEVEL_NAMES else 4.2 + 0.06 * max(map(len, panel.names))
+def _size(panel: Panel) -> tuple[float, float]:
+    """The width and height of a panel in inches."""
+    names = panel.names
+    if len(names) <= _MOST_LEVEL_NAMES:
+        return max(7.0, 1.1 * len(names) + 2), 4.2
+    return min(max(7.0, 0.3 * len(names) + 2), _WIDEST), 4.2 + 0.06 * max(map(len, names))
 
 
 def _dash(level: str) -> str:
     """The line style of a level: dashed for chance, dotted for others."""
     return "dashed" if level == "chance" else "dotted"
-
-
-def _hover(series: Series) -> str:
-    from html import escape
-
-    return escape(f"{series.model}{f' ({series.variant})' if series.variant else ''}") + "<br>"

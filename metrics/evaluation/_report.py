@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -184,9 +184,9 @@ class Report(Sequence[Result]):
         """Functions that make the content of a file, None if the report has none."""
         diagnoses = self.diagnoses
         return {
-            "seeds.json": lambda: _json("seeds", [summary.as_json() for summary in self.seeds]),
+            "seeds.json": lambda: _json("seeds", list(map(asdict, self.seeds))),
             "diagnosis.json": lambda: _json(
-                "diagnosis", [{"about": name, **each.as_json()} for name, each in diagnoses.items()]
+                "diagnosis", [{"about": name, **asdict(each)} for name, each in diagnoses.items()]
             ),
             "profile.png": lambda: as_png(plot(self.results)) if self.results else None,
             "profile.html": lambda: plot_html(self.results) if self.results else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,10 @@ import numpy as np
 from ..common.documents import INTERVAL, Cell, Column, Table, TableRow
 from ..common.formatting import percent, words
 from ..contract.aggregate import RESAMPLES, aggregate
-from ..contract.spec import Examples
 from ..records.results import Result
 from ..records.schema import Row
-from ..statistics.differences import MOST_WEIGHTED_DRAWS, pooled
-from ._compute import cluster_numbers, examples_of
+from ..statistics.differences import MOST_WEIGHTED_DRAWS
+from ._compute import cluster_numbers, pooled_examples
 from ._tables import Line, interval_cell, lines, variants
 
 # The option in which the data of several seeds differ.
@@ -98,10 +97,6 @@ class SeedSummary:
             note,
         )
 
-    def as_json(self) -> dict[str, Any]:
-        """All of it as plain values."""
-        return asdict(self)
-
 
 def over_seeds(results: Sequence[Result], read: Read) -> list[SeedSummary]:
     """Summarise results that differ only in the seed of their data, or in the run.
@@ -137,7 +132,10 @@ def data_variant(benchmark: Mapping[str, Any]) -> str:
 def _summary(group: list[Result], read: Read) -> SeedSummary:
     first = group[0]
     runs = [read(result) for result in group]
-    sample = _pooled([rows for rows, _ in runs], first, [metrics[first.metric] for _, metrics in runs])
+    clusters = np.array(cluster_numbers([row for rows, _ in runs for row in rows]))
+    settings = [metrics[first.metric] for _, metrics in runs]
+    ties = first.options.get("ties")
+    sample = pooled_examples([[rows] for rows, _ in runs], clusters, first.metric, settings, ties)
     options = {name: value for name, value in first.options.items() if name in ("confidence", "resamples", "seed")}
     if any(each.with_interval for each in sample.estimators):
         options["resamples"] = min(options.get("resamples", RESAMPLES), MOST_WEIGHTED_DRAWS)
@@ -152,19 +150,6 @@ def _summary(group: list[Result], read: Read) -> SeedSummary:
         options={**first.options, **options},
         lines=_lines(group, lines(whole)),
     )
-
-
-def _pooled(runs: Sequence[Sequence[Row]], first: Result, settings: Sequence[Mapping[str, Any]]) -> Examples:
-    """The examples of all runs as one set; those of one image are one cluster across runs."""
-    clusters = np.array(cluster_numbers([row for run in runs for row in run]))
-    starts = np.cumsum([0, *map(len, runs)])[:-1].tolist()
-    parts, numbers = [], []
-    for start, run, chosen in zip(starts, runs, settings, strict=True):
-        own = clusters[start : start + len(run)].tolist()
-        parts.append(examples_of(run, first.metric, chosen, ties=first.options.get("ties"), clusters=own))
-        numbers.append(start + parts[-1].rows)
-    rows = np.concatenate(numbers)
-    return pooled(parts, clusters[rows], rows)
 
 
 def _lines(group: Sequence[Result], sample: Sequence[Line]) -> list[SeedLine]:

@@ -85,12 +85,6 @@ def overall(every: Sequence[Line]) -> Line:
     return next((line for line in every if line.is_average), every[0])
 
 
-def category_names(results: Sequence[Result]) -> list[str]:
-    """The names of all lines of some results: categories in order of first appearance, then the averages."""
-    every = [line for result in results for line in lines(result)]
-    return list(dict.fromkeys(line.name for line in sorted(every, key=lambda line: line.is_average)))
-
-
 def labels(results: Sequence[Result]) -> list[str]:
     """A label for each result: its model, and in brackets what `variants` gives."""
     named = zip(model_labels(results), variants(results), strict=True)
@@ -186,6 +180,11 @@ def interval_cell(bounds: Sequence[float] | None) -> str:
     return "" if bounds is None else interval(bounds)
 
 
+def score_cell(value: float | None, bounds: Sequence[float] | None) -> Cell:
+    """A fraction in per cent with its interval."""
+    return Cell(percent_cell(value), (interval_cell(bounds),))
+
+
 def tie_sentence(result: Result) -> str:
     """How ties were counted, in a sentence; empty for metrics without ties."""
     policy = result.options.get("ties")
@@ -213,7 +212,10 @@ def _sentences(result: Result, every: Sequence[Line]) -> Iterable[str]:
     yield tie_sentence(result)
     if options.get("confidence"):
         yield f"Intervals: {100 * options['confidence']:g} %, bootstrap over images."
-    yield _chance_sentence(result)
+    levels = {words(name): percent_cell(result.chance[name]) for name in result.table_scores if name in result.chance}
+    if levels:
+        named = [f"{name} {level}" if len(result.table_scores) > 1 else level for name, level in levels.items()]
+        yield f"Chance: {', '.join(named)}."
     if any(score.blind is not None for line in every for score in line.scores.values()):
         yield "Blind: the best score of a rule or model that sees only the text."
     yield _macro_sentence(result)
@@ -227,15 +229,6 @@ def _sentences(result: Result, every: Sequence[Line]) -> Iterable[str]:
     truncated = result.run.get("truncated_captions", 0)
     if truncated:
         yield f"{truncated:,} captions were longer than the model reads and were cut."
-
-
-def _chance_sentence(result: Result) -> str:
-    levels = {name: result.chance[name] for name in result.table_scores if name in result.chance}
-    if not levels:
-        return ""
-    if len(result.table_scores) == 1:
-        return f"Chance: {percent_cell(*levels.values())}."
-    return f"Chance: {', '.join(f'{words(name)} {percent_cell(level)}' for name, level in levels.items())}."
 
 
 def _macro_sentence(result: Result) -> str:
@@ -353,7 +346,14 @@ def _label_table(result: Result, name: str) -> Table:
 def _further_scores(result: Result) -> Table | None:
     """The scores that the metric's main table leaves out; those without intervals, such as ranks, are not fractions."""
     whole = result.scores
-    keys = [key for key in whole if key not in result.table_scores and _is_score(result, key)]
+    keys = [
+        key
+        for key, value in whole.items()
+        if (value is None or (isinstance(value, int | float) and not isinstance(value, bool)))
+        and key not in result.table_scores
+        and not key.startswith("macro_")
+        and result.spec.score(key) is not None
+    ]
     if not keys:
         return None
 
@@ -388,7 +388,7 @@ def _by_category(
 def _number_cell(value: float | None, bounds: Sequence[float] | None, as_percent: bool) -> Cell:
     """A fraction, or a number on another scale, such as a mean score or a rank, with four digits."""
     if as_percent:
-        return Cell(percent_cell(value), (interval_cell(bounds),))
+        return score_cell(value, bounds)
     low_and_high = "" if bounds is None else " – ".join(map(_digits, bounds))
     return Cell("" if value is None else _digits(value), (low_and_high,))
 
@@ -425,12 +425,6 @@ def _group_table(result: Result, name: str, parts: Mapping[str, Mapping[str, Any
         cells += [Cell(percent_cell(part.get("tie_rate"))), Cell(f"{part['n']:,}")]
         rows.append(TableRow(label, tuple(cells)))
     return Table(words(name), (*columns, Column("n", repeated=True)), tuple(rows), is_part=True)
-
-
-def _is_score(result: Result, key: str) -> bool:
-    value = result.scores[key]
-    is_number = value is None or (isinstance(value, int | float) and not isinstance(value, bool))
-    return is_number and not key.startswith("macro_") and result.spec.score(key) is not None
 
 
 def _category_shares(result: Result) -> Table | None:

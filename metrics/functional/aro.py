@@ -112,7 +112,11 @@ def aro_accuracy(
     >>> result["macro_accuracy"], result["n"], result["n_symmetric"]
     (0.75, 3, 1)
     """
-    least = _least_count(task, min_count)
+    if task not in tuple(MIN_COUNTS):
+        raise UnknownNameError("ARO task", task, MIN_COUNTS)
+    least = MIN_COUNTS[task] if min_count is None else min_count
+    if not isinstance(least, int | np.integer) or least < 1:
+        raise ScoresError(f"min_count is {least!r}; it must be a whole number of at least 1")
     values, tied = match_scores(scores, correct, ties)
     categories = labels.get("categories")
     relations = None if categories is None else _category_names(categories, len(values))
@@ -142,16 +146,6 @@ def aro_accuracy(
     groups = {} if task != "relation" or counted is None else {"spatial": SPATIAL, "verb": VERBS}
     members = {name: [each for each in examples.categories if each in group] for name, group in groups.items()}
     return replace(examples, parts={"per_group": {name: each for name, each in members.items() if each}})
-
-
-def _least_count(task: str, min_count: int | None) -> int:
-    if task not in tuple(MIN_COUNTS):
-        raise UnknownNameError("ARO task", task, MIN_COUNTS)
-    if min_count is None:
-        return MIN_COUNTS[task]
-    if not isinstance(min_count, int | np.integer) or min_count < 1:
-        raise ScoresError(f"min_count is {min_count!r}; it must be a whole number of at least 1")
-    return int(min_count)
 
 
 def _category_names(categories: Labels, n: int) -> list[str]:

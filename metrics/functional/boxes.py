@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError, UnknownNameError
-from .checks import name_rows
+from .checks import name_rows, refuse
 
 FORMATS = ("xyxy", "xywh")
 RELEASED_FORMATS: Mapping[str, str] = MappingProxyType({"predictions": "xyxy", "references": "xywh"})
@@ -30,10 +30,9 @@ class Detections(NamedTuple):
     """Predicted boxes of all rows, one after the other.
 
     Attributes:
-        rows: intp array of shape (m,), the row of each box, ascending, from 0 to n_rows - 1.
-        boxes: float64 array of shape (m, 4), XYXY: x1, y1, x2, y2 with x1 <= x2 and y1 <= y2.
-        scores: float64 array of shape (m,), finite; higher means more confident.
-        phrase_ids: int64 array of shape (m,), from 0.
+        rows: of shape (m,), the row of each box, ascending, from 0 to n_rows - 1.
+        boxes: of shape (m, 4), XYXY: x1, y1, x2, y2 with x1 <= x2 and y1 <= y2.
+        scores, phrase_ids: of shape (m,); finite, higher means more confident; from 0.
         n_rows: number of rows, with those that have no box.
     """
 
@@ -76,10 +75,7 @@ def read_boxes(
         The predicted boxes and the ground truth, all XYXY, in the order of the inputs.
 
     Raises:
-        ScoresError: no rows, another number of predictions than of references, keys that are missing or
-            unknown, lengths that differ, a box without four numbers, a coordinate or score that is NaN,
-            infinite or missing, a negative width or height, or a phrase id that is not a whole number from 0.
-            The message names the rows and the first box, both counted from 0.
+        ScoresError: rows that break this; the message names them and the first box, both counted from 0.
         UnknownNameError: a box format that does not exist.
 
     Source: TRICD (Kamath, Price et al., 2023), section 3.2, and the format of its released annotations.
@@ -90,8 +86,12 @@ def read_boxes(
     True
     """
     formats = _formats(box_format)
-    sides = {"predictions": _list_rows(predictions, "predictions"), "references": _list_rows(references, "references")}
-    found, given = map(len, sides.values())
+    sides = {"predictions": predictions, "references": references}
+    for side, rows in sides.items():
+        if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+            raise ScoresError(f"the {side} are one {type(rows).__name__}; pass a list with one mapping per row")
+    tables = {side: list(rows) for side, rows in sides.items()}
+    found, given = map(len, tables.values())
     if found != given:
         raise ScoresError(
             f"got {found} rows of predictions for {given} rows of references; pass one of each per "
@@ -99,7 +99,7 @@ def read_boxes(
         )
     if not found:
         raise ScoresError("there are no rows; pass at least one image-caption pair")
-    read = {side: _read_side(rows, side, formats[side]) for side, rows in sides.items()}
+    read = {side: _read_side(table, side, formats[side]) for side, table in tables.items()}
     return Detections(**read["predictions"]), Truths(**read["references"])
 
 
@@ -153,12 +153,6 @@ def _formats(box_format: BoxFormat) -> dict[str, str]:
     return dict(box_format)
 
 
-def _list_rows(rows: Iterable[Mapping[str, Any]], side: str) -> list[Mapping[str, Any]]:
-    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
-        raise ScoresError(f"the {side} are one {type(rows).__name__}; pass a list with one mapping per row")
-    return list(rows)
-
-
 def _read_side(table: list[Mapping[str, Any]], side: str, box_format: str) -> dict[str, Any]:
     """What ``Detections`` or ``Truths`` hold, by attribute."""
     keys = KEYS[side]
@@ -166,9 +160,8 @@ def _read_side(table: list[Mapping[str, Any]], side: str, box_format: str) -> di
     columns = {key: _read_lists([row[key] for row in table], key, side) for key in keys}
     lengths = {key: np.fromiter(map(len, column), np.intp, len(table)) for key, column in columns.items()}
     bad = np.any([lengths[key] != lengths["boxes"] for key in keys], axis=0)
-    if bad.any():
-        given = ", ".join(f"{lengths[key][bad.argmax()]} {key}" for key in keys)
-        raise ScoresError(f"the {side} have {given} in {name_rows(bad)}; their numbers must be equal in each row")
+    given = ", ".join(f"{lengths[key][bad.argmax()]} {key}" for key in keys)
+    refuse(bad, "the {side} have {given} in {rows}; their numbers must be equal in each row", side=side, given=given)
     flat = _Flat(np.repeat(np.arange(len(table)), lengths["boxes"]), len(table), side)
     values = {
         "rows": flat.rows,
@@ -200,12 +193,14 @@ def check_keys(table: list[Any], side: str) -> None:
 
 def _read_lists(column: list[Any], key: str, side: str) -> list[Sequence[Any]]:
     lists = [_as_list(value) for value in column]
-    bad = np.array([value is None for value in lists], dtype=bool)
-    if bad.any():
-        raise ScoresError(
-            f"the {key} of the {side} are of type {type(column[bad.argmax()]).__name__} in {name_rows(bad)}; pass a "
-            "list or an array, and an empty list where there is no box"
-        )
+    refuse(
+        [value is None for value in lists],
+        "the {key} of the {side} are of type {first.__name__} in {rows}; pass a list or an array, and an empty list "
+        "where there is no box",
+        list(map(type, column)),
+        key=key,
+        side=side,
+    )
     return [value for value in lists if value is not None]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Sized
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,11 @@ TIES = ("wrong", "half", "right")
 Labels = Sequence[Any] | NDArray[Any]
 
 _ROWS_NAMED = 5
+# For `refuse`; `what` are the inputs to score again.
+NOT_FINITE = (
+    "the scores are NaN or infinite in {rows}: {first}; such a score compares with nothing. Score these {what} again "
+    "(float32 mends most overflows of float16), or leave them out and report how many"
+)
 
 
 def check_ties(ties: str) -> str:
@@ -26,10 +31,6 @@ def check_ties(ties: str) -> str:
 def check_values(values: ArrayLike, allow_nan: bool = False) -> NDArray[np.float64]:
     """Return per-example scores as a float64 array of shape (n,).
 
-    Args:
-        values: array-like of shape (n,).
-        allow_nan: whether NaN may stand for an example without a score.
-
     Raises:
         ScoresError: no examples, another shape, or a value that is outside [0, 1] or, unless allowed, NaN.
     """
@@ -37,10 +38,7 @@ def check_values(values: ArrayLike, allow_nan: bool = False) -> NDArray[np.float
     if values.ndim != 1 or not values.size:
         raise ScoresError(f"the values have shape {values.shape}; pass one value per example, at least one")
     bad = ~((values >= 0) & (values <= 1)) & ~(allow_nan & np.isnan(values))
-    if bad.any():
-        raise ScoresError(
-            f"the value is {values[bad][0]:g} in {name_rows(bad)}; it must lie between 0 and 1, without NaN"
-        )
+    refuse(bad, "the value is {first:g} in {rows}; it must lie between 0 and 1, without NaN", values)
     return values
 
 
@@ -77,9 +75,8 @@ def label_codes(labels: Labels, n: int, what: str) -> tuple[list[str], NDArray[n
         raise ScoresError(f"got {found} for {n} examples; pass a list with one label per example")
     texts = values.tolist()
     if kinds != {str} or "" in texts:
-        missing = np.array([_is_missing(value) for value in texts], dtype=bool)
-        if missing.any():
-            raise ScoresError(f"{what} are missing in {name_rows(missing)}; give every example a label")
+        missing = [_is_missing(value) for value in texts]
+        refuse(missing, "{what} are missing in {rows}; give every example a label", what=what)
         texts = list(map(str, texts))
     position = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     return list(position), np.array([position[text] for text in texts], dtype=np.intp)
@@ -107,6 +104,25 @@ def name_rows(bad: ArrayLike) -> str:
     rows = np.flatnonzero(mask).tolist()
     named = ", ".join(map(str, rows[:_ROWS_NAMED])) + (", …" if len(rows) > _ROWS_NAMED else "")
     return f"row{'s' * (len(rows) > 1)} {named} ({len(rows)} of {mask.size} rows, counted from 0)"
+
+
+def refuse(bad: ArrayLike, message: str, values: Any = None, **facts: Any) -> None:
+    """Raise a `ScoresError` where rows are bad.
+
+    Args:
+        bad: array-like of bool of shape (n,).
+        message: a format with the fields ``rows``, which names the bad rows, ``first``, and those of `facts`.
+        values: what each row holds, for ``first``, that of the first bad row.
+
+    >>> refuse([False, True], "the answer is {first} in {rows}", [1, 7])
+    Traceback (most recent call last):
+    vl_assay.metrics.common.errors.ScoresError: the answer is 7 in row 1 (1 of 2 rows, counted from 0)
+    """
+    mask = np.asarray(bad, dtype=bool)
+    if mask.any():
+        first = None if values is None else values[mask.argmax()]
+        first = first.tolist() if isinstance(first, np.ndarray) else first
+        raise ScoresError(message.format(rows=name_rows(mask), first=first, **facts))
 
 
 def as_float64(values: ArrayLike, what: str) -> NDArray[np.float64]:
@@ -169,18 +185,8 @@ def score_matrix(scores: ArrayLike) -> NDArray[np.float64]:
             f"the scores have shape {matrix.shape}; pass one row per example and one column per caption, "
             "with at least two captions"
         )
-    bad = ~np.isfinite(matrix).all(axis=1)
-    if bad.any():
-        raise_not_finite(bad, matrix[bad][0].tolist(), "examples")
+    refuse(~np.isfinite(matrix).all(axis=1), NOT_FINITE, matrix, what="examples")
     return matrix
-
-
-def raise_not_finite(bad: ArrayLike, first: Any, what: str) -> NoReturn:
-    """Raise a `ScoresError` for rows with a NaN or infinite score; `first` is what the first of them holds."""
-    raise ScoresError(
-        f"the scores are NaN or infinite in {name_rows(bad)}: {first}; such a score compares with nothing. Score these "
-        f"{what} again (float32 mends most overflows of float16), or leave them out and report how many"
-    )
 
 
 def check_equal_lengths(scores: Any, remedy: str) -> None:
@@ -189,9 +195,5 @@ def check_equal_lengths(scores: Any, remedy: str) -> None:
         widths = np.array([len(row) if isinstance(row, Sized) and not isinstance(row, str) else 1 for row in scores])
     except TypeError:
         return
-    odd = widths != widths[:1]
-    if odd.any():
-        raise ScoresError(
-            f"row 0 has {widths[0]} scores, but another number stands in {name_rows(odd)}: "
-            f"{widths[odd.argmax()]}; {remedy}"
-        )
+    message = "row 0 has {own} scores, but another number stands in {rows}: {first}; {remedy}"
+    refuse(widths != widths[:1], message, widths, own=widths[:1].sum(), remedy=remedy)

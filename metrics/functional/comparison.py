@@ -11,7 +11,7 @@ from ..common.errors import ScoresError
 from ..contract.aggregate import with_examples
 from ..contract.spec import Described, Examples, category_numbers, make_examples
 from ..statistics.paired import PairedOptions, paired_difference
-from .checks import as_float64, check_ties, name_rows
+from .checks import as_float64, check_ties, refuse
 from .matching import MatchScores, match_scores
 
 
@@ -24,10 +24,8 @@ def paired_examples(
     **labels: Unpack[Described],
 ) -> Examples:
     """The per-example scores of both models; the arguments are those of `compare_models`."""
-    first, second = (
-        _values(predictions, references, ties, who)
-        for predictions, who in ((predictions1, "predictions1"), (predictions2, "predictions2"))
-    )
+    first = _values(predictions1, references, ties, "predictions1")
+    second = _values(predictions2, references, ties, "predictions2")
     values = {"accuracy1": first.values, "accuracy2": second.values}
     return make_examples(values, first.tied | second.tied, **labels)
 
@@ -99,12 +97,13 @@ def check_not_text(answers: ArrayLike, what: str) -> None:
     vl_assay.metrics.common.errors.ScoresError: predictions1: 'no' in row 1 (1 of 2 rows, counted from 0) is text; ...
     """
     rows = np.atleast_1d(_rows(answers))
-    text = np.array([isinstance(row, str) for row in rows], dtype=bool)
-    if text.any():
-        raise ScoresError(
-            f"{what}: {rows[text.argmax()]!r} in {name_rows(text)} is text; give every answer a number, such as 1 for "
-            "yes and 0 for no, the same in both models' predictions and in the references"
-        )
+    refuse(
+        [isinstance(row, str) for row in rows],
+        "{what}: {first!r} in {rows} is text; give every answer a number, such as 1 for yes and 0 for no, the same in "
+        "both models' predictions and in the references",
+        rows,
+        what=what,
+    )
 
 
 def _rows(values: ArrayLike) -> NDArray[Any]:
@@ -128,10 +127,10 @@ def _values(predictions: ArrayLike, references: ArrayLike, ties: str, who: str) 
             "example, at least one"
         )
     for name, values in ((who, answers), ("references", right)):
-        bad = ~np.isfinite(values)
-        if bad.any():
-            raise ScoresError(
-                f"{name}: an answer is NaN or infinite in {name_rows(bad)}; put a wrong answer where a model gave "
-                "none, and leave out an example that has no right answer, for both models"
-            )
+        refuse(
+            ~np.isfinite(values),
+            "{name}: an answer is NaN or infinite in {rows}; put a wrong answer where a model gave none, and leave out "
+            "an example that has no right answer, for both models",
+            name=name,
+        )
     return MatchScores((answers == right).astype(np.float64), np.zeros(len(answers), dtype=bool))

@@ -14,7 +14,7 @@ from ..contract.aggregate import metric_function
 from ..contract.estimators import Estimator
 from ..contract.spec import Described, Examples, make_examples
 from .boxes import RELEASED_FORMATS, BoxFormat, read_boxes
-from .checks import as_float64, name_rows
+from .checks import as_float64, refuse
 from .detection import Matched, average_precisions, match, renumbered, select_rows, stacked, tie_rate
 
 Rows = Iterable[Mapping[str, Any]]
@@ -98,13 +98,7 @@ def cpd_ap(
 
 @dataclass(frozen=True)
 class AveragePrecision(Estimator):
-    """Average precision over rows as a function of how often each row counts.
-
-    Args:
-        names: "ap" alone, or followed by the precision at IoU 0.5 and at 0.75.
-        matched: the boxes of all rows.
-        ties: see `cpd_ap`.
-    """
+    """AP over matched rows as a function of how often each counts; with several names also at IoU 0.5 and 0.75."""
 
     names: tuple[str, ...]
     matched: Matched
@@ -138,13 +132,10 @@ def positive_flags(positive: ArrayLike | None, truths_per_row: NDArray[np.int64]
     flags = as_float64(positive, "flags in positive")
     if flags.shape != annotated.shape:
         raise ScoresError(f"positive has shape {flags.shape} for {len(annotated)} rows; pass true or false for each")
-    odd = ~np.isin(flags, (0, 1))
-    if odd.any():
-        raise ScoresError(f"positive is {flags[odd][0]:g} in {name_rows(odd)}; pass true or false for each row")
-    bad = annotated & ~flags.astype(bool)
-    if bad.any():
-        raise ScoresError(
-            f"{name_rows(bad)}: got ground-truth boxes, but positive is false; a distractor has none. Set the flag to "
-            "true, or leave the boxes out"
-        )
+    refuse(~np.isin(flags, (0, 1)), "positive is {first:g} in {rows}; pass true or false for each row", flags)
+    refuse(
+        annotated & ~flags.astype(bool),
+        "{rows}: got ground-truth boxes, but positive is false; a distractor has none. Set the flag to true, or leave "
+        "the boxes out",
+    )
     return flags.astype(bool)

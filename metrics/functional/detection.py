@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,12 +24,10 @@ class Matched(NamedTuple):
     Equal scores stand in the order of the rows, and within a row in that of its boxes.
 
     Attributes:
-        kept: intp array of shape (m,), the place of each box among the detections.
-        rows: intp array of shape (m,), its row.
-        scores: float64 array of shape (m,), descending.
-        matched: bool array of shape (10, m), whether it was matched, by IoU threshold.
-        block_ends: intp array of shape (m,), the place of the last box with the same score.
-        truths_per_row: int64 array of shape (n_rows,), the number of ground-truth boxes.
+        kept, rows, scores: of shape (m,), each box's place among the detections, its row, and its score, descending.
+        matched: of shape (10, m), whether it was matched, by IoU threshold.
+        block_ends: of shape (m,), the place of the last box with the same score.
+        truths_per_row: of shape (n_rows,), the number of ground-truth boxes.
     """
 
     kept: NDArray[np.intp]
@@ -90,12 +88,8 @@ def match(detections: Detections, truths: Truths, max_boxes: int = 100, ties: st
         raise UnknownNameError("tie policy", str(ties), TIES)
     if ties == "wrong" and _has_ties(detections):
         order = _worst_first(detections, truths)
-        moved = detections._replace(
-            rows=detections.rows[order],
-            boxes=detections.boxes[order],
-            scores=detections.scores[order],
-            phrase_ids=detections.phrase_ids[order],
-        )
+        parts: list[Any] = [part[order] for part in detections[:4]]
+        moved = Detections(*parts, n_rows=detections.n_rows)
         found = match(moved, truths, max_boxes, "coco")
         return found._replace(kept=order[found.kept])
     kept = _descending(detections.scores)
@@ -116,22 +110,10 @@ def match(detections: Detections, truths: Truths, max_boxes: int = 100, ties: st
 
 
 def select_rows(matched: Matched, rows: ArrayLike) -> Matched:
-    """Keep the boxes and the ground truth of some rows, as if the other rows were empty; rows keep their indices.
-
-    Args:
-        matched: what ``match`` returned.
-        rows: array-like of bool of shape (n_rows,), true for the rows to keep.
-    """
+    """Keep the boxes and the ground truth of rows, given as bool of shape (n_rows,), as if the others were empty."""
     wanted = np.asarray(rows, dtype=bool)
-    boxes = np.flatnonzero(wanted[matched.rows])
-    return Matched(
-        kept=matched.kept[boxes],
-        rows=matched.rows[boxes],
-        scores=matched.scores[boxes],
-        matched=matched.matched[:, boxes],
-        block_ends=_block_ends(matched.scores[boxes]),
-        truths_per_row=matched.truths_per_row * wanted,
-    )
+    found = _taken(matched, np.flatnonzero(wanted[matched.rows]))
+    return found._replace(truths_per_row=matched.truths_per_row * wanted)
 
 
 def renumbered(matched: Matched, rows: NDArray[np.intp]) -> Matched:
@@ -144,16 +126,16 @@ def renumbered(matched: Matched, rows: NDArray[np.intp]) -> Matched:
 
 def stacked(first: Matched, second: Matched) -> Matched:
     """The rows of one set of boxes followed by those of another, as if they had been matched together."""
-    scores = np.concatenate([first.scores, second.scores])
-    order = _descending(scores)
-    return Matched(
-        kept=np.concatenate([first.kept, second.kept])[order],
-        rows=np.concatenate([first.rows, second.rows + len(first.truths_per_row)])[order],
-        scores=scores[order],
-        matched=np.concatenate([first.matched, second.matched], axis=1)[:, order],
-        block_ends=_block_ends(scores[order]),
-        truths_per_row=np.concatenate([first.truths_per_row, second.truths_per_row]),
-    )
+    second = second._replace(rows=second.rows + len(first.truths_per_row))
+    parts: list[Any] = [np.concatenate(each, axis=-1) for each in zip(first, second, strict=True)]
+    both = Matched(*parts)
+    return _taken(both, _descending(both.scores))
+
+
+def _taken(matched: Matched, boxes: NDArray[np.intp]) -> Matched:
+    """The boxes in these places, in this order."""
+    kept, rows, scores = matched.kept[boxes], matched.rows[boxes], matched.scores[boxes]
+    return Matched(kept, rows, scores, matched.matched[:, boxes], _block_ends(scores), matched.truths_per_row)
 
 
 def average_precisions(
@@ -233,13 +215,6 @@ def any_box_hits(detections: Detections, truths: Truths) -> NDArray[np.bool_]:
     """Whether some ground-truth box of its row and phrase overlaps each box by an IoU of at least 0.5.
 
     This is the any-box protocol: several boxes may hit the same ground-truth box.
-
-    Args:
-        detections: predicted boxes, as ``boxes.read_boxes`` returns them.
-        truths: the ground truth of the same rows.
-
-    Returns:
-        Bool array of shape (m,), in the order of the detections.
 
     Source: TRICD (Kamath, Price et al., 2023), section 6.2 with Table 5 (IoU >= 0.5), and appendix A.
     """

@@ -13,12 +13,15 @@ from ..common.errors import ScoresError
 from ..contract.aggregate import metric_function
 from ..contract.spec import Described, Examples, make_examples
 from .boxes import RELEASED_FORMATS, BoxFormat, Detections, Truths, read_boxes
-from .checks import Labels, as_list, label_codes, name_rows
+from .checks import Labels, as_list, label_codes, name_rows, refuse
 from .cpd import Rows, positive_flags
 from .detection import any_box_hits
 from .ranking import HitRanks, check_depths, hit_ranks, recall_at, tied_at
 
 PhraseKeys = Sequence[Mapping[Any, Any]]
+
+# A number for each box and for each truth.
+_Sides = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 @metric_function()
@@ -61,8 +64,7 @@ def grounding_recall(
     (0.0, 1.0)
     """
     detections, truths = read_boxes(predictions, references, box_format)
-    box_keys, truth_keys = _keys(detections, truths, None)
-    phrases = _Phrases(detections, truths, detections.rows, truths.rows, box_keys, truth_keys)
+    phrases = _Phrases(detections, truths, (detections.rows, truths.rows), _keys(detections, truths, None))
     return phrases.recalls(ks, ties, labels, {"n_positive": len(np.unique(truths.rows))})
 
 
@@ -121,35 +123,31 @@ def group_recall_at_1(
     pairs = label_codes(pair_ids, truths.n_rows, "pair ids")[1]
     _check_pairs(pairs, flags)
     table = None if phrase_keys is None else _key_table(phrase_keys, truths.n_rows)
-    box_keys, truth_keys = _keys(detections, truths, table)
+    keys = _keys(detections, truths, table)
     if table is not None:
         _check_counterparts(table, pairs, truths)
-    phrases = _Phrases(detections, truths, pairs[detections.rows], pairs[truths.rows], box_keys, truth_keys)
-    if table is None:
-        _check_shared_ids(phrases.asked[~flags[detections.rows]])
+    phrases = _Phrases(detections, truths, (pairs[detections.rows], pairs[truths.rows]), keys)
+    on_distractors = phrases.asked[~flags[detections.rows]]
+    if table is None and len(on_distractors) and not on_distractors.any():
+        raise ScoresError(
+            f"none of the {len(on_distractors)} boxes on distractors has the phrase id of a phrase with ground truth "
+            "in its pair; where rows number their phrases differently, as in TRICD's files, pass phrase_keys"
+        )
     return phrases.recalls((1,), ties, labels, {"n_pairs": int(flags.sum())})
 
 
 class _Phrases:
     """The phrases with ground truth, one query each, and how their boxes rank.
 
-    A phrase is a pair of numbers: that of its row or pair of rows (`box_groups`, `truth_groups`), and its key there.
+    A phrase is a pair of numbers, given for each box and truth: that of its row or pair of rows, and its key there.
     """
 
-    def __init__(
-        self,
-        detections: Detections,
-        truths: Truths,
-        box_groups: NDArray[np.intp],
-        truth_groups: NDArray[np.intp],
-        box_keys: NDArray[np.intp],
-        truth_keys: NDArray[np.intp],
-    ) -> None:
+    def __init__(self, detections: Detections, truths: Truths, groups: _Sides, keys: _Sides) -> None:
         if not len(truths.rows):
             raise ScoresError("no row has a ground-truth box; recall needs the positive rows")
-        keys = int(max(box_keys.max(initial=0), truth_keys.max())) + 1
-        phrases, first = np.unique(truth_groups * keys + truth_keys, return_index=True)
-        wanted = box_groups * keys + box_keys
+        count = int(max(keys[0].max(initial=0), keys[1].max())) + 1
+        wanted, given = (group * count + key for group, key in zip(groups, keys, strict=True))
+        phrases, first = np.unique(given, return_index=True)
         queries = np.searchsorted(phrases, wanted)
         queries[queries == len(phrases)] = 0
         self.asked = asked = phrases[queries] == wanted
@@ -163,13 +161,9 @@ class _Phrases:
     def recalls(self, ks: Sequence[int] | int, ties: str, labels: Described, counts: Mapping[str, int]) -> Examples:
         """Recall at each k; the labels are those of the rows."""
         depths = check_depths(ks)
-        chosen: dict[str, Any] = {**labels}
-        if chosen.get("clusters") is None:
-            chosen["clusters"] = np.arange(self.n_rows)
-        for name in ("categories", "clusters"):
-            found = chosen.get(name)
-            if found is None:
-                continue
+        chosen: dict[str, Any] = {"clusters": np.arange(self.n_rows)}
+        chosen |= {name: found for name, found in labels.items() if found is not None}
+        for name, found in chosen.items():
             each = as_list(found)
             if len(each) != self.n_rows:
                 raise ScoresError(f"got {len(each)} {name} for {self.n_rows} rows; pass one label per row")
@@ -191,15 +185,11 @@ def _check_pairs(pairs: NDArray[np.intp], positive: NDArray[np.bool_]) -> None:
         "belong to a pair without a distractor": np.bincount(pairs) < 2,
     }
     for what, bad in problems.items():
-        if bad.any():
-            raise ScoresError(
-                f"{name_rows(bad[pairs])} {what}; give the positive row of a caption and its distractors one pair id"
-            )
+        message = "{rows} {what}; give the positive row of a caption and its distractors one pair id"
+        refuse(bad[pairs], message, what=what)
 
 
-def _keys(
-    detections: Detections, truths: Truths, table: list[dict[int, str]] | None
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _keys(detections: Detections, truths: Truths, table: list[dict[int, str]] | None) -> _Sides:
     """A number for what identifies the phrase of each box and of each truth."""
     if table is None:
         codes = np.unique(np.concatenate([detections.phrase_ids, truths.phrase_ids]), return_inverse=True)[1]
@@ -247,27 +237,13 @@ def _plain(value: Any) -> Any:
     return np.asarray(value).tolist()
 
 
-def _check_shared_ids(asked: NDArray[np.bool_]) -> None:
-    """Reject distractors whose boxes all belong to other phrases: each image would be evaluated alone.
-
-    Args:
-        asked: for each box on a distractor, whether its phrase id is that of a phrase that counts.
-    """
-    if len(asked) and not asked.any():
-        raise ScoresError(
-            f"none of the {len(asked)} boxes on distractors has the phrase id of a phrase with ground truth in its "
-            "pair; where rows number their phrases differently, as in TRICD's files, pass phrase_keys"
-        )
-
-
 def _check_counterparts(table: list[dict[int, str]], pairs: NDArray[np.intp], truths: Truths) -> None:
     """Each phrase of a positive row with ground truth must occur in its distractors too."""
     counted: dict[int, set[str]] = {}
     for row, name in zip(truths.rows.tolist(), truths.phrase_ids.tolist(), strict=True):
         counted.setdefault(int(pairs[row]), set()).add(table[row][name])
     wanted = [counted.get(pair, set()) for pair in pairs.tolist()]
-    bad = np.array([not keys <= set(row.values()) for row, keys in zip(table, wanted, strict=True)])
-    if bad.any():
-        raise ScoresError(
-            f"{name_rows(bad)} lack a phrase of the positive row with the same caption; give equal phrases equal keys"
-        )
+    refuse(
+        [not keys <= set(row.values()) for row, keys in zip(table, wanted, strict=True)],
+        "{rows} lack a phrase of the positive row with the same caption; give equal phrases equal keys",
+    )

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..common.errors import ScoresError
 from ..contract.aggregate import metric_function
 from ..contract.spec import Described, Examples, make_examples
-from .checks import as_float64, check_ties, name_rows, raise_not_finite
+from .checks import NOT_FINITE, as_float64, check_ties, refuse
 
 # Chance that breaking ties at random puts all right pairs above all wrong ones, where a right and b wrong pairs share
 # the score that decides: a! b! / (a + b)!.
@@ -74,12 +74,10 @@ def _both(
 
 def _group(right: NDArray[np.float64], wrong: NDArray[np.float64], ties: str) -> NDArray[np.float64]:
     worst_right, best_wrong = right.min(axis=1), wrong.max(axis=1)
-    won = (worst_right > best_wrong).astype(np.float64)
-    tied = worst_right == best_wrong
     rights = (right == worst_right[:, np.newaxis]).sum(axis=1)
     wrongs = (wrong == best_wrong[:, np.newaxis]).sum(axis=1)
-    tie_values = {"wrong": np.zeros(len(won)), "half": _GROUP_CHANCE[rights, wrongs], "right": np.ones(len(won))}[ties]
-    return np.where(tied, tie_values, won)
+    tie_values = {"wrong": 0.0, "half": _GROUP_CHANCE[rights, wrongs], "right": 1.0}[ties]
+    return np.where(worst_right == best_wrong, tie_values, worst_right > best_wrong)
 
 
 def _matrices(scores: ArrayLike) -> NDArray[np.float64]:
@@ -87,17 +85,14 @@ def _matrices(scores: ArrayLike) -> NDArray[np.float64]:
     try:
         matrices = as_float64(scores, "scores")
     except ScoresError:
-        bad = np.array([not _is_square(group) for group in scores] if isinstance(scores, list | tuple) else [])
-        if bad.any():
-            raise ScoresError(f"the scores are not 2×2 matrices in {name_rows(bad)}; {remedy}") from None
+        bad = [not _is_square(group) for group in scores] if isinstance(scores, list | tuple) else []
+        refuse(bad, "the scores are not 2×2 matrices in {rows}; {remedy}", remedy=remedy)
         raise
     if not matrices.size:
         raise ScoresError("there are no scores; pass at least one group")
     if matrices.shape[1:] != (2, 2):
         raise ScoresError(f"the scores have shape {matrices.shape}; {remedy}")
-    bad = ~np.isfinite(matrices).all(axis=(1, 2))
-    if bad.any():
-        raise_not_finite(bad, matrices[bad][0].tolist(), "groups")
+    refuse(~np.isfinite(matrices).all(axis=(1, 2)), NOT_FINITE, matrices, what="groups")
     return matrices
 
 

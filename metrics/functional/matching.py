@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..common.errors import ScoresError
 from ..contract.aggregate import metric_function
 from ..contract.spec import Described, Examples, make_examples
-from .checks import as_float64, check_ties, name_rows, score_matrix
+from .checks import as_float64, check_ties, name_rows, refuse, score_matrix
 
 FORMS = {
     "replace_obj": "REPLACE",
@@ -26,12 +26,7 @@ FORMS = {
 
 
 class MatchScores(NamedTuple):
-    """Per-example scores of matching.
-
-    Attributes:
-        values: float64 array of shape (n,), in [0, 1]; higher is better.
-        tied: bool array of shape (n,), true where the correct caption shares the highest score.
-    """
+    """Scores of shape (n,), in [0, 1], higher is better; and whether the correct caption shares the highest score."""
 
     values: NDArray[np.float64]
     tied: NDArray[np.bool_]
@@ -74,7 +69,7 @@ def match_scores(scores: ArrayLike, correct: ArrayLike, ties: str = "wrong") -> 
     best_other = others.max(axis=1)
     tied = chosen == best_other
     rivals = (others == best_other[:, np.newaxis]).sum(axis=1)
-    tie_values = {"wrong": np.zeros(len(rows)), "half": 1 / (rivals + 1), "right": np.ones(len(rows))}[ties]
+    tie_values = {"wrong": 0.0, "half": 1 / (rivals + 1), "right": 1.0}[ties]
     return MatchScores(np.where(tied, tie_values, chosen > best_other), tied)
 
 
@@ -85,19 +80,11 @@ def matching_accuracy(
     """How often the correct caption outscores all others of its image; higher is better.
 
     Args:
-        scores: array-like of shape (n, k), k >= 2; higher means a better match. See ``matching.match_scores``.
-        correct: array-like of shape (n,), the column of the correct caption in each row.
-        ties: ``"wrong"``, ``"half"`` or ``"right"``: how a tie for the highest score counts.
+        scores, correct, ties: see `match_scores`, whose errors it raises.
         labels: categories, clusters; and further options: see ``aggregate.SummaryOptions``.
 
     Returns:
-        Plain Python numbers, accuracies and rates in [0, 1], higher accuracy being better: ``accuracy``,
-        ``macro_accuracy``, ``tie_rate``, ``n`` and ``per_category``, and with ``confidence`` the intervals; see
-        ``aggregate.aggregate``.
-
-    Raises:
-        ScoresError: scores, indices, labels or options that are invalid, NaN included.
-        UnknownNameError: an unknown tie policy.
+        ``accuracy``, ``macro_accuracy``, ``tie_rate``, ``n``, ``per_category``; see ``aggregate.aggregate``.
 
     Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), section 5 and Table 6.
 
@@ -151,11 +138,10 @@ def sugarcrepe_accuracy(
     parts: dict[str, list[str]] = {}
     for category, numbers in examples.categories.items():
         if category not in forms:
-            bad = np.isin(np.arange(len(examples)), numbers)
+            where = name_rows(np.isin(np.arange(len(examples)), numbers))
             raise ScoresError(
-                f"the category {category!r} in {name_rows(bad)} has no form; known: "
-                f"{', '.join(forms)}. Name the form of other categories with `forms`, such as "
-                '{"swap_number": "SWAP"}'
+                f"the category {category!r} in {where} has no form; known: {', '.join(forms)}. Name the form of other "
+                'categories with `forms`, such as {"swap_number": "SWAP"}'
             )
         parts.setdefault(forms[category], []).append(category)
     return replace(examples, parts={"per_form": parts})
@@ -173,10 +159,11 @@ def _caption_columns(correct: ArrayLike, examples: int, captions: int) -> NDArra
             "the indices of the correct captions are booleans, which could mean either caption; pass the "
             "column of the correct caption, 0 or 1"
         )
-    bad = ~((columns == np.floor(columns)) & (columns >= 0) & (columns < captions))
-    if bad.any():
-        raise ScoresError(
-            f"the index of the correct caption is {columns[bad][0]:g} in {name_rows(bad)}; pass a whole "
-            f"number from 0 to {captions - 1}, the column of the correct caption"
-        )
+    refuse(
+        ~((columns == np.floor(columns)) & (columns >= 0) & (columns < captions)),
+        "the index of the correct caption is {first:g} in {rows}; pass a whole number from 0 to {last}, the column of "
+        "the correct caption",
+        columns,
+        last=captions - 1,
+    )
     return columns.astype(np.intp)

@@ -9,25 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from .checks import as_float64, check_ties, name_rows, raise_not_finite
+from .checks import NOT_FINITE, as_float64, check_ties, name_rows, refuse
 
 # Rows of unequal length too, which are not an array.
 Rows = ArrayLike | Sequence[ArrayLike]
 
-
 _DEEPEST = 2**53
-
-
-class BestRight(NamedTuple):
-    """The best right candidate of each query.
-
-    Attributes:
-        score: array of shape (q,) of the scores' own type; infinity for a query without right candidates.
-        tied: int array of shape (q,), how many right candidates have that score.
-    """
-
-    score: NDArray[Any]
-    tied: NDArray[np.intp]
 
 
 class RightCandidates(NamedTuple):
@@ -40,11 +27,10 @@ class RightCandidates(NamedTuple):
 class HitRanks(NamedTuple):
     """Counts of the candidates above and tied with the best right candidate of each query.
 
-    Attributes:
-        higher: int array of shape (q,), the wrong candidates that score strictly higher.
-        tied_wrong: int array of shape (q,), the wrong candidates of exactly its score.
-        tied_right: int array of shape (q,), the right candidates of exactly its score, itself included.
-        found: bool array of shape (q,), false for a query without any right candidate; its counts are 0.
+    Attributes, all of shape (q,):
+        higher: the wrong candidates that score strictly higher.
+        tied_wrong, tied_right: the wrong and the right candidates of exactly its score, itself included.
+        found: false for a query without any right candidate; its counts are 0.
     """
 
     higher: NDArray[np.intp]
@@ -65,15 +51,10 @@ def hit_ranks(queries: ArrayLike, scores: ArrayLike, hits: ArrayLike, n_queries:
     Time grows as m log m, and as m where the candidates come query by query; memory with m.
 
     Args:
-        queries: array-like of shape (m,), the number of the query to which each candidate belongs, from 0 to
-            n_queries - 1, in any order.
-        scores: array-like of shape (m,), finite (not checked here), higher means a better match, on any scale; compared
-            as float64.
-        hits: array-like of bool of shape (m,), true where the candidate is a right one.
+        queries: of shape (m,), the number of each candidate's query, from 0 to n_queries - 1, in any order.
+        scores: of shape (m,), finite (not checked here), higher means a better match; compared as float64.
+        hits: bools of shape (m,), whether the candidate is a right one.
         n_queries: number of queries; one may have several right candidates, none, or no candidates at all.
-
-    Returns:
-        The counts, from which `rank` and `recall_at` follow under any tie policy.
 
     Source: the rank behind recall at k, as in the released evaluation of CREPE (Ma et al., CVPR 2023), ties apart.
 
@@ -82,34 +63,28 @@ def hit_ranks(queries: ArrayLike, scores: ArrayLike, hits: ArrayLike, n_queries:
     """
     number, right = np.asarray(queries, dtype=np.intp), np.asarray(hits, dtype=bool)
     score = np.asarray(scores, dtype=np.float64)
-    best = best_right(number[right], score[right], n_queries)
-    best_score = best.score[number]
-    tied = (score == best_score) & ~right
-    return HitRanks(
-        higher=np.bincount(number[score > best_score], minlength=n_queries),
-        tied_wrong=np.bincount(number[tied], minlength=n_queries),
-        tied_right=best.tied,
-        found=best.tied > 0,
-    )
+    best, tied_right = best_right(number[right], score[right], n_queries)
+    higher = np.bincount(number[score > best[number]], minlength=n_queries)
+    tied_wrong = np.bincount(number[(score == best[number]) & ~right], minlength=n_queries)
+    return HitRanks(higher, tied_wrong, tied_right, tied_right > 0)
 
 
-def best_right(queries: NDArray[np.intp], scores: NDArray[Any], n_queries: int) -> BestRight:
-    """Find the best of the right candidates of each query.
+def best_right(
+    queries: NDArray[np.intp], scores: NDArray[Any], n_queries: int
+) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The score of the best right candidate of each query, infinity without any, and how many right ones have it.
 
-    Args:
-        queries: int array of shape (m,), the query of each right candidate, from 0 to n_queries - 1, in any order.
-        scores: float array of shape (m,), finite; not checked here.
-        n_queries: number of queries.
+    Takes the query and the finite score of each right candidate, both of shape (m,), in any order.
 
     >>> best_right(np.array([0, 0, 2]), np.array([0.5, 0.5, 0.1]), 3)
-    BestRight(score=array([0.5, inf, 0.1]), tied=array([2, 0, 1]))
+    (array([0.5, inf, 0.1]), array([2, 0, 1]))
     """
     order = np.argsort(queries, kind="stable")
     ordered = queries[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
     best = np.full(n_queries, np.inf, dtype=scores.dtype)
     best[ordered[starts]] = np.maximum.reduceat(scores[order], starts)
-    return BestRight(best, np.bincount(queries[scores == best[queries]], minlength=n_queries))
+    return best, np.bincount(queries[scores == best[queries]], minlength=n_queries)
 
 
 def recall_at(ranks: HitRanks, k: int, ties: str = "wrong") -> NDArray[np.float64]:
@@ -141,12 +116,10 @@ def recall_at(ranks: HitRanks, k: int, ties: str = "wrong") -> NDArray[np.float6
     """
     check_ties(ties)
     places = check_depth(k) - ranks.higher
-    if ties == "wrong":
-        values = places > ranks.tied_wrong
-    elif ties == "right":
-        values = places > 0
-    else:
+    if ties == "half":
         values = _chance(places, ranks.tied_wrong, ranks.tied_right)
+    else:
+        values = places > (ranks.tied_wrong if ties == "wrong" else 0)
     return np.where(ranks.found, values, 0.0)
 
 
@@ -154,7 +127,7 @@ def rank(ranks: HitRanks, ties: str = "wrong") -> NDArray[np.float64]:
     """The rank, from 1, of the first right candidate of each query; lower is better.
 
     Args:
-        ranks: as `hit_ranks` returns them.
+        ranks: of shape (q,).
         ties: ``"wrong"``: higher + tied_wrong + 1; ``"right"``: higher + 1; ``"half"``: the mean over all orders of
             equal scores, higher + (tied_wrong + tied_right + 1) / (tied_right + 1).
 
@@ -171,13 +144,9 @@ def rank(ranks: HitRanks, ties: str = "wrong") -> NDArray[np.float64]:
     [2.0]
     """
     check_ties(ties)
-    if ties == "wrong":
-        first = ranks.higher + ranks.tied_wrong + 1
-    elif ties == "right":
-        first = ranks.higher + 1
-    else:
-        first = ranks.higher + (ranks.tied_wrong + ranks.tied_right + 1) / (ranks.tied_right + 1)
-    return np.where(ranks.found, first, np.inf)
+    wrong, right = ranks.tied_wrong, ranks.tied_right
+    among_tied = {"wrong": wrong + 1, "right": 1, "half": (wrong + right + 1) / (right + 1)}[ties]
+    return np.where(ranks.found, ranks.higher + among_tied, np.inf)
 
 
 def tied(ranks: HitRanks) -> NDArray[np.bool_]:
@@ -188,12 +157,6 @@ def tied(ranks: HitRanks) -> NDArray[np.bool_]:
 def tied_at(ranks: HitRanks, k: int) -> NDArray[np.bool_]:
     """Whether a tie decides recall at k: the worst order of equal scores misses where the best one hits.
 
-    Returns:
-        bool array of shape (q,); false where no candidate is right.
-
-    Raises:
-        ScoresError: k is not a whole number from 1.
-
     >>> ranks = hit_ranks([0, 0], [1, 1], [True, False], 1)
     >>> tied_at(ranks, 1).tolist(), tied_at(ranks, 2).tolist()
     ([True], [False])
@@ -202,13 +165,7 @@ def tied_at(ranks: HitRanks, k: int) -> NDArray[np.bool_]:
 
 
 def candidate_sets(scores: Rows) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Concatenate the scores of the candidates of all rows.
-
-    Args:
-        scores: a sequence of n >= 1 rows of scores, of any length each.
-
-    Returns:
-        All scores, and the number of candidates of each row.
+    """The scores of the candidates of n >= 1 rows, of any length each, one after the other; and their number by row.
 
     Raises:
         ScoresError: no rows, a row that is not a flat list of numbers, or a score that is NaN or infinite.
@@ -216,25 +173,17 @@ def candidate_sets(scores: Rows) -> tuple[NDArray[np.float64], NDArray[np.intp]]
     rows = [as_float64(row, f"scores of row {number}") for number, row in enumerate(_listed(scores, "scores"))]
     if not rows:
         raise ScoresError("there are no scores; pass at least one row with the scores of its candidates")
-    odd = np.array([row.ndim != 1 for row in rows])
-    if odd.any():
-        raise ScoresError(
-            f"the scores have shape {rows[odd.argmax()].shape} in {name_rows(odd)}; pass a flat list of scores for "
-            "each row's candidates"
-        )
-    flat, sizes = np.concatenate(rows), np.array([len(row) for row in rows], dtype=np.intp)
-    bad = ~np.isfinite(flat)
-    if bad.any():
-        raise_not_finite(np.bincount(np.repeat(np.arange(len(rows)), sizes), bad) > 0, flat[bad][0], "candidates")
-    return flat, sizes
+    message = "the scores have shape {first} in {rows}; pass a flat list of scores for each row's candidates"
+    refuse([row.ndim != 1 for row in rows], message, [row.shape for row in rows])
+    bad = [row[~np.isfinite(row)] for row in rows]
+    refuse(
+        [len(each) > 0 for each in bad], NOT_FINITE, [each[0] if len(each) else None for each in bad], what="candidates"
+    )
+    return np.concatenate(rows), np.array([len(row) for row in rows], dtype=np.intp)
 
 
 def right_candidates(right: Rows, sizes: NDArray[np.intp]) -> RightCandidates:
-    """Validate which candidates of each row are right.
-
-    Args:
-        right: for each row the index of its right candidate, from 0, or a list of indices, at least one.
-        sizes: int array of shape (n,), the number of candidates of each row.
+    """Validate which candidates of each row, of so many, are right: an index, or a list of at least one, for each row.
 
     Raises:
         ScoresError: another number of rows, or an index that is missing, repeated, not a whole number or out of range;
@@ -244,24 +193,21 @@ def right_candidates(right: Rows, sizes: NDArray[np.intp]) -> RightCandidates:
     RightCandidates(rows=array([0, 1, 1]), columns=array([1, 0, 2]))
     """
     places, counts = _places(right, len(sizes))
-    if not counts.all():
-        raise ScoresError(
-            f"no candidate is right in {name_rows(counts == 0)}; name at least one for each row, or leave these rows "
-            "out and report how many"
-        )
+    refuse(
+        counts == 0,
+        "no candidate is right in {rows}; name at least one for each row, or leave these rows out and report how many",
+    )
     rows = np.repeat(np.arange(len(sizes)), counts)
     bad = ~((places == np.floor(places)) & (places >= 0) & (places < sizes[rows]))
     if bad.any():
         raise ScoresError(
-            f"the place of a right candidate is {places[bad][0]:g} in {_name(rows[bad], len(sizes))}; pass whole "
-            f"numbers from 0, below the row's number of candidates, here {sizes[rows[bad][0]]}"
+            f"the place of a right candidate is {places[bad][0]:g} in {name_rows(np.bincount(rows, bad) > 0)}; pass "
+            f"whole numbers from 0, below the row's number of candidates, here {sizes[rows[bad][0]]}"
         )
     columns = places.astype(np.intp)
     order = np.lexsort((columns, rows))
-    again = (np.diff(rows[order]) == 0) & (np.diff(columns[order]) == 0)
-    if again.any():
-        named = _name(rows[order][1:][again], len(sizes))
-        raise ScoresError(f"a right candidate comes twice in {named}; name each of them once")
+    again = (np.diff(rows[order], prepend=-1) == 0) & (np.diff(columns[order], prepend=-1) == 0)
+    refuse(np.bincount(rows, again) > 0, "a right candidate comes twice in {rows}; name each of them once")
     return RightCandidates(rows, columns)
 
 
@@ -309,9 +255,8 @@ def _places(right: Rows, n: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]
         parts = [np.asarray(row) for row in rows]
     except (TypeError, ValueError, RuntimeError) as error:
         raise ScoresError(f"the {what} cannot be read ({error}); pass a whole number or a list for each row") from error
-    masks = np.array([part.dtype == bool for part in parts])
-    if masks.any():
-        raise ScoresError(f"the {what} are booleans in {name_rows(masks)}; pass the places, not a mask: [0, 3]")
+    masks = [part.dtype == bool for part in parts]
+    refuse(masks, "the {what} are booleans in {rows}; pass the places, not a mask: [0, 3]", what=what)
     return as_float64(np.concatenate(parts, axis=None), what), np.array([part.size for part in parts], dtype=np.intp)
 
 
@@ -320,7 +265,3 @@ def _listed(values: Any, what: str) -> list[Any]:
         return list(values)
     except TypeError as error:
         raise ScoresError(f"the {what} are {values!r}; pass a list or array with an entry for each row") from error
-
-
-def _name(rows: NDArray[np.intp], n: int) -> str:
-    return name_rows(np.bincount(rows, minlength=n) > 0)

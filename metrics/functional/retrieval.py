@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -16,14 +17,14 @@ from ..contract.aggregate import metric_function
 from ..contract.estimators import OfValues, mean, median
 from ..contract.spec import Described, Examples, make_examples
 from .checks import (
+    NOT_FINITE,
     Labels,
     as_float64,
     check_equal_lengths,
     check_ties,
     cluster_codes,
     label_codes,
-    name_rows,
-    raise_not_finite,
+    refuse,
 )
 from .ranking import (
     HitRanks,
@@ -48,7 +49,7 @@ Columns = dict[str, NDArray[np.float64]]
 
 
 class _Matrices(NamedTuple):
-    """Which rows form a matrix of their own: its number by row, and the condition by matrix."""
+    """Which rows form a matrix of their own: its number by row, the condition by matrix, the conditions' names."""
 
     of_row: NDArray[np.intp]
     condition: NDArray[np.intp]
@@ -56,15 +57,7 @@ class _Matrices(NamedTuple):
 
 
 class _Direction(NamedTuple):
-    """All queries of one direction.
-
-    Attributes:
-        prefix: what the names of its scores begin with.
-        ranks: where the best right candidate of each stands.
-        matrix: the matrix of each.
-        image: the row of its (first) right image.
-        names: what each asks for.
-    """
+    """All queries of one direction: for each its matrix, the row of its (first) right image, and what it asks for."""
 
     prefix: str
     ranks: HitRanks
@@ -146,29 +139,20 @@ def retrieval_recall(
     """
     if pool not in POOLS:
         raise UnknownNameError("pool of candidates", pool, POOLS)
-    depths, clusters, categories = check_depths(ks), labels.get("clusters"), labels.get("categories")
+    depths = check_depths(ks)
     check_ties(ties)
+    unused = {"own": {"conditions": conditions, "seeds": seeds}, "shared": {"categories": labels.get("categories")}}
+    for name, value in unused[pool].items():
+        if value is not None:
+            [other] = {*POOLS} - {pool}
+            raise ScoresError(f'got {name} with pool="{pool}"; they are for pool="{other}", leave them out')
     if pool == "own":
-        _check_unused(pool, "shared", conditions=conditions, seeds=seeds)
-        return _own(scores, right, depths, ties, clusters, categories)
-    _check_unused(pool, "own", categories=categories)
-    return _shared(scores, right, depths, ties, clusters, conditions, seeds)
-
-
-def _shared(
-    scores: Rows,
-    right: Rows,
-    depths: tuple[int, ...],
-    ties: str,
-    clusters: Labels | None,
-    conditions: Labels | None,
-    seeds: Labels | None,
-) -> Examples:
+        return _own(scores, right, depths, ties, labels)
     table = _score_table(scores)
     rows, captions = table.shape
     pairs = right_candidates(right, np.full(rows, captions))
     matrices = _matrices(conditions, seeds, rows)
-    cluster = cluster_codes(clusters, rows)
+    cluster = cluster_codes(labels.get("clusters"), rows)
     text, image = _both_directions(table, pairs, matrices)
     matrix = np.concatenate([text.matrix, image.matrix])
     is_text = np.arange(len(matrix)) < len(text.matrix)
@@ -183,15 +167,12 @@ def _shared(
         if numbers is None:
             return _counts(matrix, is_text, np.unique(matrices.of_row), captions)
         members = np.flatnonzero(matrices.condition == matrices.condition[matrix[numbers[0]]])
-        over_seeds = [
-            {name: float(np.nanmean(each[matrix == one])) for name, each in values.items()}
-            | {
-                name: float(value)
-                for each in estimators
-                for name, value in zip(each.names, each.select(np.flatnonzero(matrix == one))(), strict=True)
-            }
-            for one in members
-        ]
+        over_seeds = []
+        for one in members:
+            scores = {name: float(np.nanmean(each[matrix == one])) for name, each in values.items()}
+            for each in estimators:
+                scores |= zip(each.names, each.select(np.flatnonzero(matrix == one))().tolist(), strict=True)
+            over_seeds.append(scores)
         return _over_seeds(over_seeds, with_spread=seeds is not None) | _counts(matrix, is_text, members, captions)
 
     return make_examples(
@@ -235,13 +216,10 @@ def _both_directions(table: NDArray[Any], right: RightCandidates, matrices: _Mat
 
 
 def _joined(parts: list[_Direction]) -> _Direction:
-    return _Direction(
-        parts[0].prefix,
-        HitRanks(*(np.concatenate(each) for each in zip(*(part.ranks for part in parts), strict=True))),
-        np.concatenate([part.matrix for part in parts]),
-        np.concatenate([part.image for part in parts]),
-        [name for part in parts for name in part.names],
-    )
+    columns: Any = zip(*parts, strict=True)
+    prefixes, ranks, matrices, images, names = columns
+    every = HitRanks(*map(np.concatenate, zip(*ranks, strict=True)))
+    return _Direction(prefixes[0], every, np.concatenate(matrices), np.concatenate(images), list(chain(*names)))
 
 
 def _matrix_ranks(table: NDArray[Any], rows: NDArray[np.intp], right: RightCandidates) -> tuple[HitRanks, HitRanks]:
@@ -272,24 +250,16 @@ def _blocks(rows: int, columns: int) -> Iterable[slice]:
     return (slice(start, start + step) for start in range(0, rows, step))
 
 
-def _own(
-    scores: Rows,
-    right: Rows,
-    depths: tuple[int, ...],
-    ties: str,
-    clusters: Labels | None,
-    categories: Labels | None,
-) -> Examples:
+def _own(scores: Rows, right: Rows, depths: tuple[int, ...], ties: str, labels: Described) -> Examples:
     flat, sizes = candidate_sets(scores)
     n = len(sizes)
     rows, columns = right_candidates(right, sizes)
     rights = np.bincount(rows, minlength=n)
-    no_choice = rights >= sizes
-    if no_choice.any():
-        raise ScoresError(
-            f"every candidate is right in {name_rows(no_choice)}; there is nothing to choose. Pass at least one wrong "
-            "candidate for each row, or leave these rows out and report how many"
-        )
+    refuse(
+        rights >= sizes,
+        "every candidate is right in {rows}; there is nothing to choose. Pass at least one wrong candidate for each "
+        "row, or leave these rows out and report how many",
+    )
     row_of = np.repeat(np.arange(n), sizes)
     hits = np.zeros(len(flat), dtype=bool)
     hits[(np.cumsum(sizes) - sizes)[rows] + columns] = True
@@ -304,11 +274,10 @@ def _own(
     return make_examples(
         recalls,
         tied(ranks),
-        categories=categories,
-        clusters=clusters,
         estimators=tuple(others),
         chance={name: float(values.mean()) for name, values in chance.items()},
         with_macro=False,
+        **labels,
     )
 
 
@@ -349,12 +318,11 @@ def _matrices(conditions: Labels | None, seeds: Labels | None, n: int) -> _Matri
             raise ScoresError("got seeds without conditions; name the condition of each row too, such as 'none'")
         seed = label_codes(seeds, n, "seeds")[1]
     pairs, of_row = np.unique(condition * n + seed, return_inverse=True)
-    alone = np.bincount(of_row)[of_row] < 2
-    if alone.any():
-        raise ScoresError(
-            f"there is no second image to choose from for {name_rows(alone)}; give the rows that compete in image "
-            'retrieval the same condition and seed, at least two of each, or use pool="own"'
-        )
+    refuse(
+        np.bincount(of_row)[of_row] < 2,
+        "there is no second image to choose from for {rows}; give the rows that compete in image retrieval the same "
+        'condition and seed, at least two of each, or use pool="own"',
+    )
     sizes, condition = np.bincount(of_row), pairs // n
     for number, name in enumerate(names):
         found = np.unique(sizes[condition == number])
@@ -382,18 +350,7 @@ def _score_table(scores: Any) -> NDArray[Any]:
             f"the scores have shape {table.shape}; pass one row per image and one column per caption, at least two of "
             'each, or use pool="own" where each row has candidates of its own'
         )
-    bad, example = np.zeros(len(table), dtype=bool), None
-    for part in _blocks(*table.shape):
-        finite = np.isfinite(table[part])
-        bad[part] = ~finite.all(axis=1)
-        if example is None and bad[part].any():
-            example = table[part][~finite][0]
-    if bad.any():
-        raise_not_finite(bad, example, "candidates")
+    bad = np.concatenate([~np.isfinite(table[part]).all(axis=1) for part in _blocks(*table.shape)])
+    examples = [row[~np.isfinite(row)][0] if is_bad else None for row, is_bad in zip(table, bad, strict=True)]
+    refuse(bad, NOT_FINITE, examples, what="candidates")
     return table
-
-
-def _check_unused(pool: str, other: str, **options: Labels | None) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise ScoresError(f'got {name} with pool="{pool}"; they are for pool="{other}", leave them out')

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from itertools import product
+from itertools import islice, product
 from statistics import NormalDist
 from typing import Any, NamedTuple, Unpack
 
@@ -25,7 +24,7 @@ from ..statistics.bootstrap import (
     mean_interval,
     unseen_share,
 )
-from .checks import Labels, cluster_codes, name_rows, score_matrix
+from .checks import Labels, cluster_codes, refuse, score_matrix
 from .matching import match_scores
 
 # The squares of sums of larger scores would soon leave the range of float64.
@@ -42,16 +41,8 @@ class _Examples(NamedTuple):
     cluster: NDArray[np.intp]
 
     def chosen(self, rows: NDArray[np.intp]) -> _Examples:
-        return _Examples(
-            self.positive[rows], self.negative[rows], self.accuracy[rows], self.tied[rows], self.cluster[rows]
-        )
-
-
-class _Options(NamedTuple):
-    confidence: float | None
-    resamples: int
-    permutations: int
-    seed: int
+        parts: list[Any] = [each[rows] for each in self]
+        return _Examples(*parts)
 
 
 def artifact_examples(
@@ -151,14 +142,14 @@ def artifact_gap(
     """
     check_options(confidence, resamples, seed)
     check_whole(permutations=(permutations, MIN_RESAMPLES))
-    options = _Options(confidence, resamples, permutations, seed)
     examples = _check_examples(scores, correct, clusters, ties)
+    options = (confidence, resamples, permutations, seed)
     per_category = {
-        name: _measure(examples.chosen(rows), options)
+        name: _measure(examples.chosen(rows), *options)
         for name, rows in category_numbers(categories, len(examples.accuracy)).items()
     }
     certainty = {} if confidence is None else {"confidence": float(confidence)}
-    return {**_measure(examples, options), **certainty, "per_category": per_category}
+    return {**_measure(examples, *options), **certainty, "per_category": per_category}
 
 
 def _check_examples(scores: ArrayLike, correct: ArrayLike, clusters: Labels | None, ties: str) -> _Examples:
@@ -170,21 +161,20 @@ def _check_examples(scores: ArrayLike, correct: ArrayLike, clusters: Labels | No
             "hard negative, (correct, negative), and give rows that belong together one label in `clusters`"
         )
     large = (np.abs(matrix) > _LARGEST_SCORE).any(axis=1)
-    if large.any():
-        raise ScoresError(
-            f"the scores are beyond {_LARGEST_SCORE:g} in {name_rows(large)}: {matrix[large][0].tolist()}; divide all "
-            "scores by one number"
-        )
+    message = "the scores are beyond {most:g} in {rows}: {first}; divide all scores by one number"
+    refuse(large, message, matrix, most=_LARGEST_SCORE)
     n = len(matrix)
     rows, columns = np.arange(n), np.asarray(correct, dtype=np.float64).astype(np.intp)
     return _Examples(matrix[rows, columns], matrix[rows, 1 - columns], accuracy, tied, cluster_codes(clusters, n))
 
 
-def _measure(examples: _Examples, options: _Options) -> dict[str, Any]:
+def _measure(
+    examples: _Examples, confidence: float | None, resamples: int, permutations: int, seed: int
+) -> dict[str, Any]:
     n = len(examples.accuracy)
     gaps = examples.positive - examples.negative
     placement = _placement_values(examples.positive, examples.negative)
-    statistic, p_value = _symmetry_test(examples, options.permutations, options.seed)
+    statistic, p_value = _symmetry_test(examples, permutations, seed)
     result: dict[str, Any] = {
         "accuracy": math.fsum(examples.accuracy) / n,
         "tie_rate": int(examples.tied.sum()) / n,
@@ -196,11 +186,11 @@ def _measure(examples: _Examples, options: _Options) -> dict[str, Any]:
         "asymmetry": statistic / n,
         "symmetry_p_value": p_value,
     }
-    if options.confidence is not None:
-        cluster, confidence = examples.cluster, options.confidence
-        intervals = cluster_bootstrap(examples.accuracy, cluster, None, confidence, options.resamples, options.seed)
+    if confidence is not None:
+        cluster = examples.cluster
+        intervals = cluster_bootstrap(examples.accuracy, cluster, None, confidence, resamples, seed)
         result["accuracy_interval"] = list(intervals.micro)
-        interval = mean_interval(gaps, cluster, confidence, options.resamples, options.seed)
+        interval = mean_interval(gaps, cluster, confidence, resamples, seed)
         result["mean_gap_interval"] = interval and list(interval)
         result["auc_interval"] = _auc_interval(placement, cluster, confidence)
     return result
@@ -232,8 +222,8 @@ def _symmetry_test(examples: _Examples, permutations: int, seed: int) -> tuple[i
     different = gaps != 0
     if not different.any():
         return 0, 1.0
-    cluster = _ordered_clusters(gaps[different], examples.cluster[different])
     gaps = gaps[different]
+    cluster = _ordered_clusters(gaps, examples.cluster[different])
     order = np.argsort(-np.abs(gaps))
     signs = np.sign(gaps[order]).astype(np.int8)
     cluster = cluster[order]
@@ -241,13 +231,19 @@ def _symmetry_test(examples: _Examples, permutations: int, seed: int) -> tuple[i
     rounding = 4 * np.finfo(np.float64).eps * max(np.abs(examples.positive).max(), np.abs(examples.negative).max())
     ends = np.flatnonzero(np.append(-np.diff(np.abs(gaps[order])) > rounding, True))
     observed = int(_largest_excess(signs[np.newaxis], ends)[0])
-    cases = extreme = 0
-    for flips in _flips(int(cluster.max()) + 1, len(gaps), permutations, seed):
-        cases += len(flips)
+    clusters = int(cluster.max()) + 1
+    is_exact = 2**clusters <= permutations
+    cases = 2**clusters if is_exact else permutations
+    generator = np.random.default_rng(seed)
+    every = product((-1, 1), repeat=clusters)
+    extreme = 0
+    for n in chunks(cases, len(gaps)):
+        if is_exact:
+            flips = np.array(list(islice(every, n)), dtype=np.int8)
+        else:
+            flips = 2 * generator.integers(0, 2, (n, clusters), dtype=np.int8) - 1
         extreme += int(np.count_nonzero(_largest_excess(flips[:, cluster] * signs, ends) >= observed))
-    if _is_exact(int(cluster.max()) + 1, permutations):
-        return observed, extreme / cases
-    return observed, (1 + extreme) / (1 + cases)
+    return observed, extreme / cases if is_exact else (1 + extreme) / (1 + cases)
 
 
 def _largest_excess(signs: NDArray[np.int8], ends: NDArray[np.intp]) -> NDArray[np.int32]:
@@ -266,20 +262,3 @@ def _ordered_clusters(gaps: NDArray[np.float64], cluster: NDArray[np.intp]) -> N
     places = np.empty(len(keys), dtype=np.intp)
     places[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
     return places[codes]
-
-
-def _is_exact(clusters: int, permutations: int) -> bool:
-    return 2**clusters <= permutations
-
-
-def _flips(clusters: int, rows: int, permutations: int, seed: int) -> Iterator[NDArray[np.int8]]:
-    """Signs of clusters, in chunks of shape (flips, clusters): all of them if they are few, else random ones."""
-    if _is_exact(clusters, permutations):
-        everything = np.array(list(product((-1, 1), repeat=clusters)), dtype=np.int8)
-        for n in chunks(len(everything), rows):
-            part, everything = everything[:n], everything[n:]
-            yield part
-        return
-    generator = np.random.default_rng(seed)
-    for n in chunks(permutations, rows):
-        yield 2 * generator.integers(0, 2, (n, clusters), dtype=np.int8) - 1

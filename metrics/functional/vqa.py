@@ -12,12 +12,11 @@ from ..contract.aggregate import metric_function
 from ..contract.estimators import OfTotals
 from ..contract.spec import Described, Examples, make_examples
 from ..statistics.bootstrap import unseen_share
-from .checks import name_rows
+from .checks import refuse
 
-_YES = ("yes", "true", "1", "1.0")
-_NO = ("no", "false", "0", "0.0", "-0.0")
 # The name of a category's share of all such errors, and that of their number.
 _ERRORS = {"false_positive_share": "false_positives", "false_negative_share": "false_negatives"}
+_YES, _NO = ("yes", "true", "1", "1.0"), ("no", "false", "0", "0.0", "-0.0")
 _WORDS: dict[str, bool] = {**dict.fromkeys(_YES, True), **dict.fromkeys(_NO, False)}
 
 
@@ -130,14 +129,14 @@ def _yes(answers: ArrayLike, what: str) -> NDArray[np.bool_]:
         raise ScoresError(f"the {what} cannot be read ({error}); pass a list with one for each question") from error
     if values.ndim != 1 or not len(values):
         raise ScoresError(f"the {what} have shape {values.shape}; pass one for each question, at least one")
-    words = [str(value.item() if getattr(value, "ndim", None) == 0 else value) for value in values]
-    words = [word.strip().lower() for word in words]
-    bad = np.array([word not in _WORDS for word in words])
-    if bad.any():
-        raise ScoresError(
-            f"of the {what}, {values[bad.argmax()]!r} in {name_rows(bad)} is neither yes nor no; pass 1 or 0, or yes "
-            "or no. Map an answer that is neither to the wrong one, so that it is counted, and report their number"
-        )
+    words = [str(value.item() if getattr(value, "ndim", None) == 0 else value).strip().lower() for value in values]
+    refuse(
+        [word not in _WORDS for word in words],
+        "of the {what}, {first!r} in {rows} is neither yes nor no; pass 1 or 0, or yes or no. Map an answer that is "
+        "neither to the wrong one, so that it is counted, and report their number",
+        values,
+        what=what,
+    )
     return np.array([_WORDS[word] for word in words])
 
 

@@ -26,14 +26,7 @@ _MEAN_ROUNDING = 1e-12
 
 
 class Intervals(NamedTuple):
-    """Confidence intervals (low, high), each within [0, 1].
-
-    Attributes:
-        micro: of the mean over all examples.
-        macro: of the unweighted mean over categories; equal to ``micro`` without categories.
-        categories: of each category's mean, in the order in which the categories first appear.
-        groups: of the mean over the examples of each group of categories, and of the mean over its categories.
-    """
+    """Intervals (low, high), within [0, 1], of the mean over examples and over categories, by category and by group."""
 
     micro: Interval
     macro: Interval
@@ -41,11 +34,8 @@ class Intervals(NamedTuple):
     groups: dict[Any, tuple[Interval, Interval]]
 
 
-class _Totals(NamedTuple):
-    """Sum of values and number of examples, float64 arrays of shape (rows, categories)."""
-
-    sums: NDArray[np.float64]
-    counts: NDArray[np.float64]
+# Sums of values, and numbers of examples: float64 arrays of shape (rows, categories).
+_Totals = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def cluster_bootstrap(
@@ -87,7 +77,8 @@ def cluster_bootstrap(
         groups: names of groups and of the categories in each.
 
     Returns:
-        The intervals of the micro mean, the macro mean, each category's mean and each group's means.
+        The intervals of the micro mean, the macro mean (without categories the same), each category's mean, in order of
+        first appearance, and the micro and macro mean of each group of categories.
 
     Raises:
         ScoresError: no values, NaN or values outside [0, 1], labels missing or of another number, or an
@@ -111,16 +102,16 @@ def cluster_bootstrap(
     category = np.array([column_of[name] for name in names])[codes]
 
     per_cluster = _totals(values, cluster, category)
-    resampled = _resample(per_cluster, resamples, seed)
+    sums, counts = np.hsplit(_draw(np.hstack(per_cluster), resamples, seed), 2)
+    resampled = sums, counts
     columns, macro = _intervals(per_cluster, resampled, confidence)
     found: dict[Any, tuple[Interval, Interval]] = {}
     for group, members in (groups or {}).items():
         places = sorted(column_of[name] for name in members)
-        own, drawn = _columns(per_cluster, places), _columns(resampled, places)
-        micro = _intervals(_pool(own), _pool(drawn), confidence)[1]
-        found[group] = micro, _intervals(own, drawn, confidence)[1]
+        own, drawn = ((sums[:, places], counts[:, places]) for sums, counts in (per_cluster, resampled))
+        found[group] = _pooled_interval(own, drawn, confidence), _intervals(own, drawn, confidence)[1]
     return Intervals(
-        micro=_intervals(_pool(per_cluster), _pool(resampled), confidence)[1],
+        micro=_pooled_interval(per_cluster, resampled, confidence),
         macro=macro,
         categories={} if categories is None else {name: columns[column_of[name]] for name in names},
         groups=found,
@@ -154,12 +145,7 @@ def resampled_totals(
 def resampled_weights(clusters: NDArray[np.intp], resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
     """How often each example counts in each resample of whole clusters, for scores that are not functions of totals.
 
-    Args:
-        clusters: int array of shape (n,), the number of each example's cluster.
-        resamples, seed: as for `cluster_bootstrap`.
-
-    Yields:
-        Arrays of whole numbers of shape (n,).
+    Takes the number of each example's cluster, of shape (n,), and yields arrays of whole numbers of that shape.
     """
     codes = np.unique(clusters, return_inverse=True)[1]
     members = int(codes.max()) + 1
@@ -171,13 +157,7 @@ def resampled_weights(clusters: NDArray[np.intp], resamples: int, seed: int) -> 
 def mean_interval(
     values: NDArray[np.float64], cluster: NDArray[np.intp], confidence: float, resamples: int, seed: int
 ) -> Interval | None:
-    """Percentile interval of a mean without bounds over resamples of clusters; ``None`` where they do not differ.
-
-    Args:
-        values: float64 array of shape (n,), finite.
-        cluster: int array of shape (n,), the number of each example's cluster.
-        confidence, resamples, seed: as for `cluster_bootstrap`.
-    """
+    """Percentile interval of a mean of finite values over resamples of clusters; ``None`` where they do not differ."""
     # Scaled by a power of two, which rounds nothing, so that sums of huge values do not overflow.
     _, exponent = np.frexp(np.abs(values).max())
     scaled = np.ldexp(values, -exponent)
@@ -207,10 +187,6 @@ def cluster_totals(
 
 def cluster_standard_error(values: NDArray[np.float64], cluster: NDArray[np.intp]) -> float | None:
     """Standard error of a mean that allows for dependence within clusters.
-
-    Args:
-        values: float64 array of shape (n,).
-        cluster: int array of shape (n,), the number of each example's cluster.
 
     Returns:
         The sandwich estimate over G clusters, times the root of G / (G - 1); ``None`` for one cluster, or where the
@@ -268,24 +244,17 @@ def _totals(values: NDArray[np.float64], cluster: NDArray[np.intp], category: ND
     shape = (int(cluster.max()) + 1, int(category.max()) + 1)
     cell = cluster * shape[1] + category
     cells = shape[0] * shape[1]
-    return _Totals(
-        np.bincount(cell, values, cells).reshape(shape).astype(np.float64),
-        np.bincount(cell, minlength=cells).reshape(shape).astype(np.float64),
+    sums, counts = np.bincount(cell, values, cells), np.bincount(cell, minlength=cells)
+    return sums.reshape(shape).astype(np.float64), counts.reshape(shape).astype(np.float64)
+
+
+def _pooled_interval(per_cluster: _Totals, resampled: _Totals, confidence: float) -> Interval:
+    """The interval of the mean over the examples of all categories."""
+    own, drawn = (
+        (sums.sum(axis=1, keepdims=True), counts.sum(axis=1, keepdims=True))
+        for sums, counts in (per_cluster, resampled)
     )
-
-
-def _columns(totals: _Totals, places: list[int]) -> _Totals:
-    """The totals of some categories."""
-    return _Totals(*(part[:, places] for part in totals))
-
-
-def _pool(totals: _Totals) -> _Totals:
-    return _Totals(*(part.sum(axis=1, keepdims=True) for part in totals))
-
-
-def _resample(per_cluster: _Totals, resamples: int, seed: int) -> _Totals:
-    """Totals of each resample, shape (resamples, categories)."""
-    return _Totals(*np.hsplit(_draw(np.hstack(per_cluster), resamples, seed), 2))
+    return _intervals(own, drawn, confidence)[1]
 
 
 def _draw(content: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np.float64]:
@@ -330,11 +299,8 @@ def _draw_one_by_one(
 def _intervals(per_cluster: _Totals, resampled: _Totals, confidence: float) -> tuple[list[Interval], Interval]:
     """Interval of each category, and of their unweighted mean."""
     with np.errstate(invalid="ignore"):
-        means = resampled.sums / resampled.counts  # NaN where a resample lacks the category
-    edges = [
-        _edge_interval(sums, counts, confidence)
-        for sums, counts in zip(per_cluster.sums.T, per_cluster.counts.T, strict=True)
-    ]
+        means = resampled[0] / resampled[1]  # NaN where a resample lacks the category
+    edges = [_edge_interval(*own, confidence) for own in zip(per_cluster[0].T, per_cluster[1].T, strict=True)]
     columns = [edge or percentile_interval(column, confidence) for edge, column in zip(edges, means.T, strict=True)]
     if all(edges):
         low, high = (math.fsum(bounds) / len(bounds) for bounds in zip(*columns, strict=True))

@@ -10,48 +10,22 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import pairwise
-from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..common.errors import ScoresError
-from ..contract.aggregate import RESAMPLES, macro_membership, single_labels
 from ..contract.estimators import Estimator, Floats, MeanOf, Numbers, OfTotals
 from ..contract.spec import Examples
 from .bootstrap import chunks, cluster_bootstrap, cluster_totals, percentile_interval, resampled_weights
-from .paired import cluster_permutation_test, holm, paired_difference
+from .paired import Resampling, add_holm, cluster_permutation_test, compare_values
 
-PERMUTATIONS = 10_000
-POWER = 0.8
 MACRO = "macro_"
 # Of a score such as AP, whose resamples are no product of matrices, each draw costs milliseconds.
 MOST_WEIGHTED_DRAWS = 1_000
 
 # Values closer than this differ by rounding only.
 _ROUNDING = 1e-10
-
-
-class Resampling(NamedTuple):
-    """How differences are tested.
-
-    Attributes:
-        confidence: coverage of the intervals, in (0, 1).
-        resamples, permutations: at least 100 each; at most `MOST_WEIGHTED_DRAWS` are made of a score such as AP.
-        power: the chance with which the smallest detectable difference is found.
-        seed: of the random draws.
-    """
-
-    confidence: float = 0.95
-    resamples: int = RESAMPLES
-    permutations: int = PERMUTATIONS
-    power: float = POWER
-    seed: int = 0
-
-    def weighted(self) -> Resampling:
-        """The same with no more draws than a costly score can take."""
-        most = MOST_WEIGHTED_DRAWS
-        return self._replace(resamples=min(self.resamples, most), permutations=min(self.permutations, most))
 
 
 def differences(first: Examples, second: Examples, how: Resampling | None = None) -> dict[str, dict[str, Any]]:
@@ -85,9 +59,10 @@ def differences(first: Examples, second: Examples, how: Resampling | None = None
     if len(first) != len(second):
         raise ScoresError(f"got {len(first)} examples of model 1 and {len(second)} of model 2; pass the same examples")
     how = how or Resampling()
+    how.check()
     found = {}
     for score in first.values:
-        one, two = _of_score(first, score), _of_score(second, score)
+        one, two = first.of_score(score), second.of_score(score)
         found[score] = _mean_difference(one, two, score, how)
         if first.with_macro and first.categories:
             found[score]["macro"] = _macro_difference(one, two, score, how)
@@ -116,7 +91,7 @@ def p_value(first: Examples, second: Examples, score: str, category: str = "", p
     if not len(first):
         return 1.0
     if name in first.values:
-        one, two = _of_score(first, name), _of_score(second, name)
+        one, two = first.of_score(name), second.of_score(name)
         weights = _macro_weights(one) if score != name and not category else np.ones(len(one))
         values = (one.values[name] - two.values[name]) * weights
         return cluster_permutation_test(values, one.clusters, permutations=permutations) if len(values) else 1.0
@@ -125,24 +100,8 @@ def p_value(first: Examples, second: Examples, score: str, category: str = "", p
     return float(_exchange_p_values(one, two, first.clusters, one() - two(), how)[one.names.index(name)])
 
 
-def _of_score(examples: Examples, score: str) -> Examples:
-    """The examples that are of a score."""
-    lacking = np.isnan(examples.values[score])
-    if not lacking.any():
-        return examples
-    return examples.select(np.flatnonzero(~lacking), with_categories=True)
-
-
 def _mean_difference(first: Examples, second: Examples, score: str, how: Resampling) -> dict[str, Any]:
-    categories = single_labels(first)
-    if categories is None and first.membership is not None:
-        lists: list[list[Any]] = [[] for _ in range(len(first))]
-        for number, label in zip(first.membership[0].tolist(), first.membership[1], strict=True):
-            lists[number].append(label)
-        categories = lists
-    result = paired_difference(
-        first.values[score], second.values[score], categories=categories, clusters=first.clusters, **how._asdict()
-    )
+    result = compare_values(first.values[score], second.values[score], first.clusters, first.categories, how)
     for numbers, part in zip(
         [np.arange(len(first)), *first.categories.values()], [result, *result["per_category"].values()], strict=True
     ):
@@ -170,31 +129,28 @@ def _macro_weights(examples: Examples) -> Floats:
 
 
 def _macro_difference(first: Examples, second: Examples, score: str, how: Resampling) -> dict[str, Any]:
-    weights = _macro_weights(first)
-    values = [_macro_mean(each, score) for each in (first, second)]
+    weights, places = _macro_weights(first), first.macro_categories
     if not weights.any():
-        return _result(values, None, 1.0, None, first, second, how)
+        return _result([None, None], None, 1.0, None, first, second, how)
+    values = [
+        math.fsum(float(each.values[score][numbers].mean()) for numbers in places.values()) / len(places)
+        for each in (first, second)
+    ]
     differences_ = first.values[score] - second.values[score]
-    numbers, labels = macro_membership(first)
+    numbers, labels = first.macro_membership
     shares = (differences_[numbers] + 1) / 2
     chosen = (how.confidence, how.resamples, how.seed)
     low, high = cluster_bootstrap(shares, first.clusters[numbers], labels, *chosen).macro
     if len(np.unique(first.clusters)) == 1:
         low, high = 0.0, 1.0
     residuals = weights * differences_
-    for places in first.macro_categories.values():
-        share = len(first) / (len(first.macro_categories) * len(places))
-        residuals[places] -= share * differences_[places].mean()
+    for members in places.values():
+        residuals[members] -= len(first) / (len(places) * len(members)) * differences_[members].mean()
     sums, _ = cluster_totals(residuals, first.clusters)
     groups = len(sums)
     error = math.sqrt(groups / (groups - 1) * math.fsum(sums**2)) / len(first) if groups > 1 else 0.0
     p = cluster_permutation_test(differences_ * weights, first.clusters, permutations=how.permutations, seed=how.seed)
     return _result(values, [2 * low - 1, 2 * high - 1], p, error, first, second, how)
-
-
-def _macro_mean(examples: Examples, score: str) -> float | None:
-    means = [float(examples.values[score][numbers].mean()) for numbers in examples.macro_categories.values()]
-    return math.fsum(means) / len(means) if means else None
 
 
 def _result(
@@ -207,12 +163,10 @@ def _result(
     how: Resampling,
 ) -> dict[str, Any]:
     """The result for a difference that is not a mean over examples."""
-    z = NormalDist().inv_cdf
-    reach = z((1 + how.confidence) / 2) + z(how.power)
-    lacks = any(value is None or math.isnan(value) for value in values)
     one, two = (None if value is None or math.isnan(value) else float(value) for value in values)
+    error = error if error and error > _ROUNDING else None
     return {
-        "difference": None if lacks else float(values[0] - values[1]),
+        "difference": None if one is None or two is None else one - two,
         "score1": one,
         "score2": two,
         "difference_interval": interval,
@@ -224,8 +178,8 @@ def _result(
         "permutation_p_value": float(p),
         "mcnemar_p_value": None,
         "mcnemar_method": None,
-        "standard_error": error if error and error > _ROUNDING else None,
-        "smallest_detectable_difference": reach * error if error and error > _ROUNDING else None,
+        "standard_error": error,
+        "smallest_detectable_difference": how.detectable(error),
         **_tie_rates(first, second, np.arange(len(first))),
         "confidence": float(how.confidence),
         "per_category": {},
@@ -237,7 +191,8 @@ def _estimated_differences(
 ) -> dict[str, dict[str, Any]]:
     """The differences of all scores of an estimator, by score."""
     if not isinstance(one, OfTotals):
-        how = how.weighted()
+        resamples, permutations = (min(draws, MOST_WEIGHTED_DRAWS) for draws in (how.resamples, how.permutations))
+        how = how._replace(resamples=resamples, permutations=permutations)
     found = _estimated_part(first, second, one, two, how)
     for name, numbers in first.categories.items():
         parts = (first.select(numbers), second.select(numbers), one.select(numbers), two.select(numbers))
@@ -245,10 +200,7 @@ def _estimated_differences(
             del part["per_category"], part["confidence"]
             found[score]["per_category"][name] = part
     for result in found.values():
-        parts = result["per_category"].values()
-        adjusted = holm([part["permutation_p_value"] for part in parts])
-        for part, value in zip(parts, adjusted.tolist(), strict=True):
-            part["p_value_holm"] = value
+        add_holm(result["per_category"])
     return found
 
 
@@ -271,7 +223,7 @@ def _estimated_part(
 def _resampled_differences(one: Estimator, two: Estimator, clusters: Numbers, how: Resampling) -> Floats:
     """Differences in resamples of whole clusters, of shape (resamples, scores)."""
     if isinstance(one, OfTotals) and isinstance(two, OfTotals):
-        first, second = _cluster_sums(one.columns, clusters), _cluster_sums(two.columns, clusters)
+        first, second = _cluster_sums(one.values, clusters), _cluster_sums(two.values, clusters)
         generator = np.random.default_rng(how.seed)
         found = []
         for count in chunks(how.resamples, len(first)):
@@ -289,7 +241,7 @@ def _exchange_p_values(one: Estimator, two: Estimator, clusters: Numbers, observ
     threshold = np.abs(observed) - _ROUNDING
     extreme = np.zeros(len(observed))
     if isinstance(one, OfTotals) and isinstance(two, OfTotals):
-        first, second = _cluster_sums(one.columns, clusters), _cluster_sums(two.columns, clusters)
+        first, second = _cluster_sums(one.values, clusters), _cluster_sums(two.values, clusters)
         for count in chunks(how.permutations, groups):
             moved = generator.integers(0, 2, (count, groups)) @ (second - first)
             gaps = one.function(first.sum(axis=0) + moved) - two.function(second.sum(axis=0) - moved)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from itertools import accumulate
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -10,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
+from ..contract.aggregate import RESAMPLES
 from ..contract.spec import Described, category_numbers
-from ..functional.checks import Labels, as_float64, check_values, cluster_codes, name_rows
+from ..functional.checks import Labels, as_float64, check_values, cluster_codes, refuse
 from .bootstrap import (
     MIN_RESAMPLES,
     check_options,
@@ -23,6 +26,9 @@ from .bootstrap import (
     cluster_totals,
     unseen_share,
 )
+
+PERMUTATIONS = 10_000
+POWER = 0.8
 
 _FEW_DISCORDANT = 25
 
@@ -48,12 +54,33 @@ class PairedOptions(Described, total=False):
     power: float
 
 
-class _Options(NamedTuple):
-    confidence: float
-    resamples: int
-    permutations: int
-    power: float
-    seed: int
+class Resampling(NamedTuple):
+    """How differences are tested.
+
+    Attributes:
+        confidence: coverage of the intervals, in (0, 1).
+        resamples, permutations: at least 100 each; at most ``differences.MOST_WEIGHTED_DRAWS`` are made of a score such
+            as AP.
+        power: the chance with which the smallest detectable difference is found.
+        seed: of the random draws.
+    """
+
+    confidence: float = 0.95
+    resamples: int = RESAMPLES
+    permutations: int = PERMUTATIONS
+    power: float = POWER
+    seed: int = 0
+
+    def check(self) -> None:
+        """Raise a `ScoresError` where an option lies outside its range."""
+        check_options(self.confidence, self.resamples, self.seed)
+        check_share("power", self.power)
+        check_whole(permutations=(self.permutations, MIN_RESAMPLES))
+
+    def detectable(self, error: float | None) -> float | None:
+        """The smallest difference that is detected, for a standard error."""
+        z = NormalDist().inv_cdf
+        return None if error is None else (z((1 + self.confidence) / 2) + z(self.power)) * error
 
 
 def paired_difference(
@@ -124,23 +151,32 @@ def paired_difference(
     >>> result["difference"], result["wins"], result["losses"], result["agreement"]
     (0.5, 2, 0, 0.5)
     """
-    confidence = 0.95 if confidence is None else confidence
-    options = _Options(confidence, resamples, permutations, power, seed)
-    check_options(confidence, resamples, seed)
-    check_share("power", power)
-    check_whole(permutations=(permutations, MIN_RESAMPLES))
+    how = Resampling(0.95 if confidence is None else confidence, resamples, permutations, power, seed)
+    how.check()
     first, second = _check_pair(values1, values2)
-    n = len(first)
-    cluster = cluster_codes(clusters, n)
-    per_category = {
-        name: _compare(first[rows], second[rows], cluster[rows], options)
-        for name, rows in category_numbers(categories, n).items()
-    }
+    return compare_values(
+        first, second, cluster_codes(clusters, len(first)), category_numbers(categories, len(first)), how
+    )
+
+
+def compare_values(
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    cluster: NDArray[np.intp],
+    categories: Mapping[str, NDArray[np.intp]],
+    how: Resampling,
+) -> dict[str, Any]:
+    """What `paired_difference` returns, for checked values; `categories` has the examples of each."""
+    per_category = {name: _compare(first[rows], second[rows], cluster[rows], how) for name, rows in categories.items()}
+    add_holm(per_category)
+    return {**_compare(first, second, cluster, how), "confidence": float(how.confidence), "per_category": per_category}
+
+
+def add_holm(per_category: Mapping[str, dict[str, Any]]) -> None:
+    """Add ``p_value_holm`` to the results by category."""
     adjusted = holm([part["permutation_p_value"] for part in per_category.values()])
     for part, p_value in zip(per_category.values(), adjusted.tolist(), strict=True):
         part["p_value_holm"] = p_value
-    whole = _compare(first, second, cluster, options)
-    return {**whole, "confidence": float(confidence), "per_category": per_category}
 
 
 def cluster_permutation_test(
@@ -182,12 +218,12 @@ def cluster_permutation_test(
     values = as_float64(differences, "differences")
     if values.ndim != 1 or not values.size:
         raise ScoresError(f"the differences have shape {values.shape}; pass one per example, at least one")
-    bad = ~np.isfinite(values)
-    if bad.any():
-        raise ScoresError(
-            f"the difference is {values[bad][0]} in {name_rows(bad)}; a NaN or infinite one has no direction: "
-            "leave these examples out, for both models, and report how many"
-        )
+    refuse(
+        ~np.isfinite(values),
+        "the difference is {first} in {rows}; a NaN or infinite one has no direction: leave these examples out, for "
+        "both models, and report how many",
+        values,
+    )
     return _permutation_p_value(values, cluster_codes(clusters, len(values)), permutations, seed)
 
 
@@ -247,12 +283,10 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     values = as_float64(p_values, "p-values")
     if values.ndim != 1:
         raise ScoresError(f"the p-values have shape {values.shape}; pass a flat list, one per test")
-    bad = ~((values >= 0) & (values <= 1))
-    if bad.any():
-        raise ScoresError(
-            f"the p-value is {values[bad][0]:g} in {name_rows(bad)}; it must lie between 0 and 1, without NaN: leave "
-            "out tests that could not be made"
-        )
+    message = (
+        "the p-value is {first:g} in {rows}; it must lie between 0 and 1, without NaN: leave out tests that could "
+    )
+    refuse(~((values >= 0) & (values <= 1)), message + "not be made", values)
     order = np.argsort(values, kind="stable")
     adjusted = np.empty(len(values))
     adjusted[order] = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
@@ -276,7 +310,7 @@ def _check_pair(values1: ArrayLike, values2: ArrayLike) -> tuple[NDArray[np.floa
 
 
 def _compare(
-    first: NDArray[np.float64], second: NDArray[np.float64], cluster: NDArray[np.intp], options: _Options
+    first: NDArray[np.float64], second: NDArray[np.float64], cluster: NDArray[np.intp], how: Resampling
 ) -> dict[str, Any]:
     n = len(first)
     differences = first - second
@@ -284,37 +318,35 @@ def _compare(
     right_or_wrong = bool((np.isin(first, (0, 1)) & np.isin(second, (0, 1))).all())
     p_value, method = mcnemar(wins, losses) if right_or_wrong else (None, None)
     error = cluster_standard_error(differences, cluster)
-    z = NormalDist().inv_cdf
-    reach = z((1 + options.confidence) / 2) + z(options.power)
     return {
         "difference": math.fsum(differences) / n,
         "accuracy1": math.fsum(first) / n,
         "accuracy2": math.fsum(second) / n,
-        "difference_interval": _interval(differences, cluster, error is not None, options),
+        "difference_interval": _interval(differences, cluster, error is not None, how),
         "wins": wins,
         "losses": losses,
         "agreement": (n - wins - losses) / n,
         "n": n,
         "n_clusters": len(np.unique(cluster)),
-        "permutation_p_value": _permutation_p_value(differences, cluster, options.permutations, options.seed),
+        "permutation_p_value": _permutation_p_value(differences, cluster, how.permutations, how.seed),
         "mcnemar_p_value": p_value,
         "mcnemar_method": method,
         "standard_error": error,
-        "smallest_detectable_difference": None if error is None else reach * error,
+        "smallest_detectable_difference": how.detectable(error),
     }
 
 
 def _interval(
-    differences: NDArray[np.float64], cluster: NDArray[np.intp], spread: bool, options: _Options
+    differences: NDArray[np.float64], cluster: NDArray[np.intp], spread: bool, how: Resampling
 ) -> list[float]:
     if spread:
         shares = (differences + 1) / 2
-        intervals = cluster_bootstrap(shares, cluster, None, options.confidence, options.resamples, options.seed)
+        intervals = cluster_bootstrap(shares, cluster, None, how.confidence, how.resamples, how.seed)
         return [2 * bound - 1 for bound in intervals.micro]
     clusters = len(np.unique(cluster))
     if clusters == 1:
         return [-1.0, 1.0]
-    unseen = unseen_share(clusters, options.confidence)
+    unseen = unseen_share(clusters, how.confidence)
     centre = (1 - unseen) * math.fsum(differences) / len(differences)
     return [max(-1.0, centre - unseen), min(1.0, centre + unseen)]
 
@@ -344,9 +376,7 @@ def _exact_p_value(values: NDArray[np.float64], members: NDArray[np.intp], thres
 
 def _coin_flips(count: int) -> list[float]:
     """Chance of 0, 1, … heads in ``count`` flips of a coin."""
-    ways = [1]
-    for heads in range(count):
-        ways.append(ways[-1] * (count - heads) // (heads + 1))
+    ways = accumulate(range(count), lambda ways, heads: ways * (count - heads) // (heads + 1), initial=1)
     return [way / 2**count for way in ways]
 
 

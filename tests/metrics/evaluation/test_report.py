@@ -12,7 +12,7 @@ from report_support import write
 
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.errors import PredictionsError, ScoresError, UnknownNameError
-from vl_assay.metrics.evaluation import check_options, lines, metric_inputs, to_markdown
+from vl_assay.metrics.evaluation import check_options, metric_inputs, to_markdown
 from vl_assay.metrics.modules.discovery import get_spec
 from vl_assay.metrics.records.predictions import file_hash
 from vl_assay.metrics.records.results import read_results, write_results
@@ -133,40 +133,12 @@ def test_an_example_with_two_images_is_not_taken_by_a_metric_for_one(tmp_path):
         report([tmp_path / "s.parquet"])
 
 
-def toy_predictions(path, task, *rows):
-    """Predictions of a task of toy_scenes: rows of (category, scores), the first caption right for the first image."""
-    examples = [
-        Row(str(number), task, category, [f"i{number}-{j}" for j in range(len(scores))], [*range(len(scores))], scores)
-        for number, (category, scores) in enumerate(rows)
-    ]
-    return write(path, examples, task=task, model="", about=MODEL)
-
-
-def test_triples_are_evaluated_for_accuracy_and_brittleness(tmp_path):
-    rows = [("swap", [[3.0, 2.0, 1.0]]), ("swap", [[3.0, 1.0, 2.0]]), ("replace_att", [[1.0, 1.0, 1.0]])]
-    augmented, brittle = report(toy_predictions(tmp_path / "s.parquet", "hard_positives", *rows), resamples=100)
-    assert (augmented.metric, brittle.metric) == ("augmented_accuracy", "brittleness")
-    assert augmented.scores["original_accuracy"] == pytest.approx(2 / 3)
-    assert augmented.scores["augmented_accuracy"] == pytest.approx(1 / 3)
-    # As in the papers a tie is wrong, but not brittle; asked otherwise it counts against the model.
-    assert (augmented.options["ties"], brittle.options["ties"]) == ("wrong", "right")
-    assert brittle.scores["brittleness"] == pytest.approx(1 / 3)
-    assert brittle.chance == {"brittleness": 1 / 3, "both_wrong": 1 / 3}
-    *_, against = report(tmp_path / "s.parquet", resamples=100, ties="wrong")
-    assert against.scores["brittleness"] == pytest.approx(2 / 3)
-
-
-def test_orders_are_evaluated_among_five_captions(tmp_path):
-    rows = [("order", [[5.0, 1.0, 2.0, 3.0, 4.0]]), ("order", [[1.0, 5.0, 2.0, 3.0, 4.0]])]
-    [result] = report(toy_predictions(tmp_path / "s.parquet", "order", *rows), resamples=100)
-    assert (result.metric, result.scores["accuracy"]) == ("aro_itm", 0.5)
-    assert result.chance == {"accuracy": pytest.approx(0.2)}
-    assert [line.name for line in lines(result)] == ["order"]
-
-
 def test_groups_are_evaluated_as_matrices_and_shown_with_three_scores(tmp_path):
-    rows = [("swap_att", [[0.9, 0.1], [0.2, 0.8]]), ("swap_obj", [[0.5, 0.4], [0.6, 0.7]])]
-    results = report(toy_predictions(tmp_path / "s.parquet", "groups", *rows), resamples=100)
+    rows = [
+        Row(name, "groups", name, [f"{name}-0", f"{name}-1"], [0, 1], scores)
+        for name, scores in (("swap_att", [[0.9, 0.1], [0.2, 0.8]]), ("swap_obj", [[0.5, 0.4], [0.6, 0.7]]))
+    ]
+    results = report(write(tmp_path / "s.parquet", rows, task="groups"), resamples=100)
     [result] = results
     assert (result.scores["text_score"], result.scores["image_score"], result.scores["group_score"]) == (1, 0.5, 0.5)
     results.write(tmp_path / "report")

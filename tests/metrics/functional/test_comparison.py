@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from fractions import Fraction
@@ -13,15 +12,12 @@ import torch
 from cards import card_rows, card_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from statsmodels.stats.contingency_tables import mcnemar
-from statsmodels.stats.multitest import multipletests
 
 from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.functional.comparison import compare_models
 from vl_assay.metrics.modules.discovery import load_metric
 
 CARD = card_text("paired_difference")
-CATEGORIES = ["replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att"]
 
 # The first model is right in rows 0 to 3 and wrong in 4 and 5; the second is right in 0 and 4, and ties in 5.
 FIRST = [[2, 1], [1, 2], [5, 3], [0, 4], [1, 3], [4, 0]]
@@ -141,18 +137,6 @@ def test_an_example_of_another_kind_is_rejected_when_added(other):
         metric.add(predictions1=other, predictions2=0, references=1)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"power": 1}, "power is 1; it must lie strictly between 0 and 1"),
-        ({"permutations": 9}, "permutations is 9; it must be a whole number of at least 100"),
-    ],
-)
-def test_options_out_of_range_are_rejected(options, message):
-    with pytest.raises(ScoresError, match=message):
-        compute(**options)
-
-
 @st.composite
 def two_models(draw):
     """Coarse scores or answers of two models, each of its own kind, with overlapping categories and clusters."""
@@ -223,80 +207,33 @@ def test_every_figure_is_what_the_definition_says(case):
         assert -1 <= low <= high <= 1
 
 
-@pytest.fixture(scope="module")
-def gpt4v(shared_data):
-    """The released answers with the negative caption first, by category."""
-    folder = shared_data / "data" / "sugarcrepe" / "gpt4v" / "negative-first"
-
-    def read(name):
-        answers = json.loads((folder / f"gpt4v-{name}.json").read_text(encoding="utf-8"))
-        return [answer for answer in answers.values() if isinstance(answer, dict)]
-
-    return {name: read(name) for name in CATEGORIES}
-
-
-def against_the_shorter_caption(gpt4v, **options):
-    """GPT-4V against a blind rule that takes the shorter caption, both on the same examples."""
+def test_released_answers_against_a_blind_rule_are_what_can_be_counted(gpt4v):
     rows = [(name, answer) for name, part in gpt4v.items() for answer in part]
-    return compute(
+    result = compute(
         [int(answer["correct"]) for _, answer in rows],
         [int(len(answer["caption"]) < len(answer["negative_caption"])) for _, answer in rows],
         [1] * len(rows),
         categories=[name for name, _ in rows],
-        **{"clusters": [answer["filename"] for _, answer in rows], **options},
+        clusters=[answer["filename"] for _, answer in rows],
     )
-
-
-def counts_by_hand(answers):
-    """Right ones of both, wins, losses and examples, counted one by one."""
-    counts = Counter()
-    for answer in answers:
-        right, short = answer["correct"], len(answer["caption"]) < len(answer["negative_caption"])
-        counts["right1"] += right
-        counts["right2"] += short
-        counts["wins"] += right and not short
-        counts["losses"] += short and not right
-    return counts
-
-
-def test_released_answers_against_a_blind_rule_are_what_can_be_counted(gpt4v):
-    result = against_the_shorter_caption(gpt4v)
     everything = {**gpt4v, "all": [answer for part in gpt4v.values() for answer in part]}
-    assert list(result["per_category"]) == CATEGORIES
+    assert list(result["per_category"]) == list(gpt4v)
     for row, (name, answers) in zip(card_rows("paired_difference", "category"), everything.items(), strict=True):
-        part, counts, n = (
-            result if name == "all" else result["per_category"][name],
-            counts_by_hand(answers),
-            len(answers),
-        )
-        assert (part["wins"], part["losses"], part["n"]) == (counts["wins"], counts["losses"], n)
-        assert part["accuracy1"] == counts["right1"] / n
-        assert part["accuracy2"] == counts["right2"] / n
-        assert part["difference"] == pytest.approx((counts["right1"] - counts["right2"]) / n, abs=1e-12)
-        assert part["agreement"] == (n - counts["wins"] - counts["losses"]) / n
+        part, n = result if name == "all" else result["per_category"][name], len(answers)
+        # The blind rule takes the shorter caption.
+        pairs = [(each["correct"], len(each["caption"]) < len(each["negative_caption"])) for each in answers]
+        right1, right2 = (sum(column) for column in zip(*pairs, strict=True))
+        wins, losses = pairs.count((True, False)), pairs.count((False, True))
+        assert (part["wins"], part["losses"], part["n"]) == (wins, losses, n)
+        assert (part["accuracy1"], part["accuracy2"]) == (right1 / n, right2 / n)
+        assert part["difference"] == pytest.approx((right1 - right2) / n, abs=1e-12)
+        assert part["agreement"] == (n - wins - losses) / n
         assert part["n_clusters"] == len({answer["filename"] for answer in answers})
         shown = [part["accuracy1"], part["accuracy2"], part["difference"]]
         assert row == [
             name.replace("_", " "), str(n), *(f"{100 * value:.2f}" for value in shown),
-            str(counts["wins"]), str(counts["losses"]),
+            str(wins), str(losses),
         ]  # fmt: skip
     assert (result["n"], result["n_clusters"]) == (7512, 1561)
-
-
-@pytest.mark.parametrize(("examples", "method"), [(None, "chi-square"), (20, "exact")], ids=["all", "the first 20"])
-def test_its_tests_agree_with_statsmodels(gpt4v, examples, method):
-    answers = {name: part[:examples] for name, part in gpt4v.items()}
-    result = against_the_shorter_caption(answers)["per_category"]
-    for name, part in result.items():
-        wins, losses = part["wins"], part["losses"]
-        both = counts_by_hand(answers[name])["right1"] - wins
-        table = [[both, wins], [losses, part["n"] - both - wins - losses]]
-        other = mcnemar(table, exact=method == "exact", correction=True)
-        assert part["mcnemar_method"] == method
-        assert part["mcnemar_p_value"] == pytest.approx(other.pvalue, rel=1e-9), name
-    p_values, adjusted = ([part[key] for part in result.values()] for key in ("permutation_p_value", "p_value_holm"))
-    assert adjusted == pytest.approx(multipletests(p_values, method="holm")[1].tolist(), rel=1e-12)
-    assert len(set(adjusted)) > 2
-    if examples is None:
-        assert max(adjusted) < 0.001
-        assert "All seven differences have a `p_value_holm` below 0.001" in CARD
+    assert max(part["p_value_holm"] for part in result["per_category"].values()) < 0.001
+    assert "All seven differences have a `p_value_holm` below 0.001" in CARD

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 import pytest
-from box_rows import as_xyxy, iou_by_hand, precisions_by_hand, read_tricd, row_outcomes
+from box_rows import as_xyxy, iou_by_hand, precisions_by_hand, row_outcomes
 from hypothesis import given
 from hypothesis import strategies as st
 from pycocotools.coco import COCO
@@ -185,16 +185,6 @@ def test_without_truth_it_is_undefined():
     assert np.isnan(precisions(predictions, references, weights=[0])).all()
 
 
-def test_the_phrase_gates_the_match_and_nothing_else():
-    predictions, references = one_row([0.9, 0.8], [1, 1], 2)
-    assert precisions(predictions, references) == [1] * 10
-    predictions[0]["phrase_ids"] = [1, 0]
-    # miss, hit of 2: precision 1/2 up to recall 1/2.
-    assert precisions(predictions, references) == pytest.approx([51 / 2 / 101] * 10)
-    references[0]["phrase_ids"] = [1, 0]
-    assert precisions(predictions, references) == [1] * 10
-
-
 def test_a_threshold_is_reached_by_equality():
     # 8 / 10, 5 / 10 and 4 / 10 of the truth.
     references = [{"boxes": [[0, 0, 10, 1]], "phrase_ids": [0]}]
@@ -295,11 +285,6 @@ def test_a_box_hits_any_truth_of_its_row_and_phrase(data):
 
 def released_ap(predictions, references, ties="wrong"):
     return average_precisions(match(*read_boxes(predictions, references), ties=ties), ties=ties).tolist()
-
-
-@pytest.fixture(scope="module")
-def tricd(shared_data):
-    return read_tricd(shared_data)
 
 
 def test_on_tricd_noisy_predictions_score_what_plain_loops_say(tricd):

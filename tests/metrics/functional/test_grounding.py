@@ -7,7 +7,7 @@ import statistics
 
 import numpy as np
 import pytest
-from box_rows import HERE, NO_TRUTH, NOTHING, THERE, boxes_of, iou_by_hand, read_tricd, truth_of
+from box_rows import HERE, NO_TRUTH, NOTHING, THERE, boxes_of, iou_by_hand, truth_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,11 +17,6 @@ from vl_assay.metrics.modules.discovery import load_metric
 
 TIES = ("wrong", "half", "right")
 XYXY = {"box_format": "xyxy"}
-
-
-@pytest.fixture(scope="module")
-def tricd(shared_data):
-    return read_tricd(shared_data)
 
 
 def test_perfect_predictions_have_every_recall(tricd):
@@ -285,19 +280,6 @@ def test_by_default_rows_are_resampled_for_grounding_and_pairs_for_groups(tricd)
     assert group_recall_at_1(**inputs, **tricd.pairs, **resampling) == group_recall_at_1(
         **inputs, **tricd.pairs, **resampling, clusters=tricd.pairs["pair_ids"]
     )
-
-
-def test_phrases_of_one_row_are_no_independent_evidence():
-    # Two rows, all right: 0.025 ** (1/2), as the card of sugarcrepe_itm has it, though there are four phrases.
-    rows = [boxes_of((HERE, 0.9, 1), (HERE, 0.9, 2))] * 2
-    truth = [truth_of((HERE, 1), (HERE, 2))] * 2
-    result = grounding_recall(rows, truth, confidence=0.95, **XYXY)
-    assert result["recall_at_1_interval"] == pytest.approx([0.025**0.5, 1.0])
-
-
-def test_grounding_without_ground_truth_is_rejected():
-    with pytest.raises(ScoresError, match="no row has a ground-truth box; recall needs the positive rows"):
-        grounding_recall([FOUND, FOUND], [NO_TRUTH, NO_TRUTH], **XYXY)
 
 
 KEYS = [{1: "cat", 2: "mat"}, {1: "cat", 2: "mat"}]

@@ -274,17 +274,12 @@ def test_a_category_with_questions_of_one_kind_is_rejected_and_named():
         compute([1, 0, 1, 0], [1, 0, 0, 0], categories=["a", "a", "b", "b"])
 
 
-@pytest.fixture(scope="module")
-def tricd(shared_data):
-    """The released validation set: right answers, splits and images of the 204 questions."""
+def test_an_oracle_gets_one_on_tricd(shared_data):
     released = json.loads((shared_data / "data" / "tricd" / "TRICD_VQA_val.json").read_text(encoding="utf-8"))
     annotations = {row["answer_id"]: row for row in released["annotations"]}
-    rows = [(annotations[question["question_id"]], question["file_name"]) for question in released["questions"]]
-    return [row["answer"] for row, _ in rows], [row["coco_type"] for row, _ in rows], [image for _, image in rows]
-
-
-def test_an_oracle_gets_one_on_tricd(tricd):
-    right, splits, images = tricd
+    rows = [annotations[question["question_id"]] for question in released["questions"]]
+    right, splits = ([row[key] for row in rows] for key in ("answer", "coco_type"))
+    images = [question["file_name"] for question in released["questions"]]
     result = compute(right, right, categories=splits, clusters=images, confidence=0.95)
     assert (result["macro_f1"], result["accuracy"], result["n"]) == (1.0, 1.0, 204)
     assert {name: part["n"] for name, part in result["per_category"].items()} == {"relation": 120, "object": 84}

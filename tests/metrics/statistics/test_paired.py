@@ -17,6 +17,7 @@ from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 from statsmodels.stats.multitest import multipletests
 
 from vl_assay.metrics.common.errors import ScoresError
+from vl_assay.metrics.statistics.bootstrap import cluster_bootstrap
 from vl_assay.metrics.statistics.paired import cluster_permutation_test, holm, mcnemar, paired_difference
 
 
@@ -240,64 +241,22 @@ def test_exchanging_the_models_mirrors_the_result():
     assert other["difference_interval"] == pytest.approx([-high, -low], abs=0.05 * (high - low))
 
 
-def test_clustered_intervals_cover_where_naive_ones_do_not():
-    # Ten examples of an image go to model 1, to model 2, or to neither, together: with chances 0.4, 0.2 and 0.4 the
-    # true difference is 0.2. 60 images are worth 60 observations, not 600: the naive interval is sqrt(10) = 3.2 times
-    # too narrow and covers 2 * Phi(1.96 / 3.2) - 1 = 46 %. With 400 trials the rate of 95 % has a standard error of
-    # sqrt(0.95 * 0.05 / 400) = 1.1 %, that of 46 % one of 2.5 %.
-    rng = np.random.default_rng(9)
-    clusters = np.repeat(np.arange(60), 10)
-    trials, clustered, naive = 400, 0, 0
-    options = {"resamples": 400, "permutations": 100}
-    for trial in range(trials):
-        outcome = np.repeat(rng.choice([1, -1, 0], 60, p=[0.4, 0.2, 0.4]), 10)
-        models = (outcome > 0).astype(float), (outcome < 0).astype(float)
-        low, high = paired_difference(*models, clusters=clusters, seed=trial, **options)["difference_interval"]
-        clustered += low <= 0.2 <= high
-        low, high = paired_difference(*models, seed=trial, **options)["difference_interval"]
-        naive += low <= 0.2 <= high
-    assert 0.93 <= clustered / trials <= 0.97
-    assert naive / trials == pytest.approx(0.46, abs=0.07)
-
-
-def test_the_clustered_test_keeps_its_level_where_mcnemar_does_not():
-    # Equal models, 40 images of 1 to 10 examples with a shared fate. McNemar takes some 220 examples for independent:
-    # its statistic is too large by the root of sum(size ** 2) / sum(size) = 7, and 2 * Phi(-1.96 / 2.65) = 46 %.
-    # With 1,000 trials a rate of 5 % has a standard error of 0.7 %.
-    rng = np.random.default_rng(10)
-    sizes = np.tile(np.arange(1, 11), 4)
-    clusters = np.repeat(np.arange(40), sizes)
-    trials, clustered, naive = 1_000, 0, 0
-    for trial in range(trials):
-        outcome = np.repeat(rng.choice([1, -1, 0], 40, p=[0.3, 0.3, 0.4]), sizes)
-        clustered += cluster_permutation_test(outcome, clusters, permutations=999, seed=trial) <= 0.05
-        naive += mcnemar(int((outcome > 0).sum()), int((outcome < 0).sum()))[0] <= 0.05
-    assert clustered / trials == pytest.approx(0.05, abs=0.02)
-    assert naive / trials > 0.35
+def test_the_interval_is_that_of_the_cluster_bootstrap_stretched_to_differences():
+    first, second, clusters, _ = two_models(seed=9)
+    options = {"confidence": 0.9, "resamples": 200, "seed": 3}
+    expected = cluster_bootstrap((first - second + 1) / 2, clusters, **options).micro
+    found = paired_difference(first, second, clusters=clusters, permutations=100, **options)["difference_interval"]
+    assert found == [2 * bound - 1 for bound in expected]
 
 
 @pytest.mark.parametrize("power", [0.8, 0.5])
-def test_the_smallest_detectable_difference_is_detected_as_often_as_promised(power):
-    # 198 images of 1 to 9 examples with a shared fate, of which 30 % differ. Their sizes add up to 22 * 45 = 990, the
-    # squares to 22 * 285 = 6,270. If the difference is d, its standard error is sqrt((0.3 - d ** 2) * 6270) / 990, and
-    # d = (1.960 + z(power)) times that, solved for d ** 2.
-    reach = (1.959964 + scipy.stats.norm.ppf(power)) ** 2 * 6_270 / 990**2
-    difference = math.sqrt(0.3 * reach / (1 + reach))
-    chances = [0.15 + difference / 2, 0.15 - difference / 2, 0.7]
-    rng = np.random.default_rng(11)
-    sizes = np.tile(np.arange(1, 10), 22)
-    clusters = np.repeat(np.arange(198), sizes)
-    trials, detected, claimed = 500, 0, []
-    for _ in range(trials):
-        outcome = np.repeat(rng.choice([1, -1, 0], 198, p=chances), sizes)
-        result = paired_difference(
-            outcome > 0, outcome < 0, clusters=clusters, power=power, resamples=100, permutations=500
-        )
-        detected += result["permutation_p_value"] <= 0.05
-        claimed.append(result["smallest_detectable_difference"])
-    assert np.mean(claimed) == pytest.approx(difference, rel=0.02)
-    # The rate's standard error is at most sqrt(0.25 / 500) = 2.2 %.
-    assert detected / trials == pytest.approx(power, abs=0.06)
+def test_the_smallest_detectable_difference_is_detected_with_the_power_asked_for(power):
+    first, second, clusters, _ = two_models(seed=10)
+    options = {"confidence": 0.9, "power": power, "resamples": 100, "permutations": 100}
+    result = paired_difference(first, second, clusters=clusters, **options)
+    # A two-sided test at 10 % rejects from 1.645 standard errors on, with that chance where the mean is z higher.
+    least, error = result["smallest_detectable_difference"], result["standard_error"]
+    assert scipy.stats.norm.sf(1.644854, least / error) == pytest.approx(power, abs=1e-6)
 
 
 @pytest.mark.parametrize("scale", [1, 0.1], ids=["kinds", "coins"])
@@ -321,6 +280,7 @@ def test_memory_stays_flat(scale):
         ([1, -1], [1, 0], {}, "values1: the value is -1 in row 1"),
         ([1, 0], [1], {}, "got 2 values of model 1 and 1 of model 2; pass those of the same examples, in the same"),
         ([1, 0], [1, 0], {"power": 1.0}, r"power is 1\.0; it must lie strictly between 0 and 1"),
+        ([1, 0], [1, 0], {"permutations": 9}, "permutations is 9; it must be a whole number of at least 100"),
     ],
 )
 def test_unusable_input_is_rejected_with_a_remedy(first, second, options, message):

@@ -93,18 +93,6 @@ def test_clustered_intervals_cover_where_naive_ones_do_not(together):
     assert naive / trials == pytest.approx(0.46 if together else 0.72, abs=0.05)
 
 
-def test_macro_weighs_categories_equally():
-    # 900 examples at 0.9 and 100 at 0.5: micro 0.86, macro 0.7; the sd of macro is that of the small
-    # category's mean halved, sqrt(0.25 / 100) / 2 = 0.025, and of the large one's, sqrt(0.09 / 900) / 2 = 0.005.
-    values = np.repeat([1.0, 0.0, 1.0, 0.0], [810, 90, 50, 50])
-    categories = np.repeat(["large", "small"], [900, 100])
-    intervals = stats.cluster_bootstrap(values, categories=categories)
-    half_width = 1.96 * math.hypot(0.025, 0.005)
-    assert intervals.macro == pytest.approx((0.7 - half_width, 0.7 + half_width), abs=0.004)
-    half_width = 1.96 * math.sqrt(0.86 * 0.14 / 1000)
-    assert intervals.micro == pytest.approx((0.86 - half_width, 0.86 + half_width), abs=0.003)
-
-
 def test_categories_keep_the_order_in_which_they_appear():
     intervals = stats.cluster_bootstrap([1, 0, 1, 0], categories=["swap", "add", "add", "replace"])
     assert list(intervals.categories) == ["swap", "add", "replace"]
