@@ -10,6 +10,7 @@ which the first stands in the relation to the second.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -128,52 +129,27 @@ class Statement:
         return self.relation is None or holds(MEANING[self.relation], things[0], things[1])
 
 
+def _one_of(kind: str) -> str:
+    return "|".join(word for meaning, words in SYNONYMS.items() if KIND[meaning] == kind for word in words)
+
+
+_PHRASE = re.compile("an? " + "".join(f"(?:({_one_of(kind)}) )?" for kind in ATTRIBUTES) + f"({_one_of('shape')})")
+_RELATION = re.compile(f" ({_one_of('relation')}) (?=an? )")
+
+
 def parse(text: str) -> Statement | None:
-    """The statement that a caption makes, or None where the text does not follow the grammar."""
-    words = text.split()
-    phrases: list[Phrase] = []
-    relation = None
-    position = 0
-    while True:
-        phrase, position = _parse_phrase(words, position)
-        if phrase is None:
-            return None
-        phrases.append(phrase)
-        if position == len(words):
-            break
-        if words[position] == "and":
-            position += 1
-        elif len(phrases) == 1:
-            relation, position = _parse_relation(words, position)
-            if relation is None:
-                return None
-        else:
-            return None
-    return Statement(tuple(phrases), relation) if len(phrases) > 1 else None
-
-
-def _parse_phrase(words: list[str], position: int) -> tuple[Phrase | None, int]:
-    start = position + 1
-    end = start
-    while end < len(words) and KIND.get(MEANING.get(words[end], "")) in ATTRIBUTES:
-        end += 1
-    if end >= len(words) or KIND.get(MEANING.get(words[end], "")) != "shape":
-        return None, position
-    phrase = Phrase(tuple(words[start:end]), words[end])
-    # One canonical text for each phrase: right article, at most one word of a kind, in the grammar's order.
-    in_order = Phrase((), phrase.noun)
-    for word in phrase.adjectives:
-        in_order = in_order.with_word(word)
-    well_formed = in_order.text.split() == words[position : end + 1]
-    return (phrase, end + 1) if well_formed else (None, position)
-
-
-def _parse_relation(words: list[str], position: int) -> tuple[str | None, int]:
-    for length in (4, 2, 1):
-        candidate = " ".join(words[position : position + length])
-        if KIND.get(MEANING.get(candidate, "")) == "relation":
-            return candidate, position + length
-    return None, position
+    """The statement that a caption makes, or None if the text does not follow the grammar."""
+    head, *tail = " ".join(text.split()).split(" and ")
+    first, *rest = _RELATION.split(head)
+    texts = [first, *rest[1:], *tail]
+    matches = [match for part in texts if (match := _PHRASE.fullmatch(part))]
+    if len(rest) not in (0, 2) or not 2 <= len(texts) == len(matches):
+        return None
+    phrases = tuple(Phrase(tuple(filter(None, match.groups()[:-1])), match.groups()[-1]) for match in matches)
+    # The article fits the word after it.
+    if [phrase.text for phrase in phrases] != texts:
+        return None
+    return Statement(phrases, rest[0] if rest else None)
 
 
 def applies(word: str, scene: Scene) -> bool:

@@ -110,28 +110,24 @@ def _outline(shape: str) -> tuple[tuple[float, float], ...]:
         left = ((-0.5 + 0.5 * x, 0.5 * y) for x, y in _arc(90, 270))
         return (*right, *left)
     if shape == "star":
-        return tuple((r * x, r * y) for (x, y), r in zip(_regular(10), (1, 0.48) * 5, strict=True))
+        corners = ((2 * math.pi * i / 10 - math.pi / 2, (1, 0.48)[i % 2]) for i in range(10))
+        return tuple((r * math.cos(angle), r * math.sin(angle)) for angle, r in corners)
     if shape == "cross":
         a = 0.36
         return (
             *((-a, -1), (a, -1), (a, -a), (1, -a), (1, a), (a, a)),
             *((a, 1), (-a, 1), (-a, a), (-1, a), (-1, -a), (-a, -a)),
         )
-    corners = {
+    polygons = {
         "square": ((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
         "triangle": ((0.0, -0.95), (1.0, 0.85), (-1.0, 0.85)),
         "diamond": ((0.0, -1.0), (0.75, 0.0), (0.0, 1.0), (-0.75, 0.0)),
     }
-    return corners[shape]
+    return polygons[shape]
 
 
 def _arc(start: int, end: int) -> tuple[tuple[float, float], ...]:
     return tuple((math.cos(math.radians(a)), math.sin(math.radians(a))) for a in range(start, end + 1, 5))
-
-
-def _regular(corners: int) -> list[tuple[float, float]]:
-    angles = [2 * math.pi * i / corners - math.pi / 2 for i in range(corners)]
-    return [(math.cos(a), math.sin(a)) for a in angles]
 
 
 @cache
