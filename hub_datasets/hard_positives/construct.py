@@ -173,8 +173,12 @@ def vl_checklist_triples(entries: Iterable[Any], kind: str, *, compounds: Sequen
     """
     triples = []
     for number, entry in enumerate(entries):
-        path, caption, negative = _vl_checklist_entry(entry, number)
-        made = hard_positive(caption, negative, kind, compounds=compounds)
+        match entry:
+            case [str(path), {"POS": [str(caption), *_], "NEG": [str(negative), *_]}]:
+                made = hard_positive(caption, negative, kind, compounds=compounds)
+            case _:
+                expected = '[image path, {"POS": [caption, …], "NEG": [hard negative, …]}]'
+                raise ValueError(f"entry {number} must be {expected}")
         if made is not None:
             triples.append(Triple(path, kind, caption, made.positive_caption, negative))
     return triples
@@ -232,14 +236,3 @@ def _in_capitals_of(model: str, text: str) -> str:
     if model.isupper():
         return text.upper()
     return text[0].upper() + text[1:] if model[0].isupper() else text
-
-
-def _vl_checklist_entry(entry: Any, number: int) -> tuple[str, str, str]:
-    try:
-        path, captions = entry
-        found = path, captions["POS"][0], captions["NEG"][0]
-    except (TypeError, ValueError, KeyError, IndexError):
-        found = ()
-    if len(found) != 3 or not all(isinstance(value, str) for value in found):
-        raise ValueError(f'entry {number} must be [image path, {{"POS": [caption, …], "NEG": [hard negative, …]}}]')
-    return found

@@ -3,28 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from .construct import COMPOUNDS, LEXICON, Entry
-
-DUPLICATE = "duplicate"
-CAPTION_IS_NEGATIVE = "caption equals negative"
-POSITIVE_IS_NEGATIVE = "positive equals negative"
-POSITIVE_IS_CAPTION = "positive equals caption"
-SUBSTRING = "substring replacement"
-BROKEN_PHRASE = "broken phrase"
-NEGATIVES_DIFFER = "negatives differ"
-DEFECTS = (
-    DUPLICATE,
-    CAPTION_IS_NEGATIVE,
-    POSITIVE_IS_NEGATIVE,
-    POSITIVE_IS_CAPTION,
-    SUBSTRING,
-    BROKEN_PHRASE,
-    NEGATIVES_DIFFER,
-)
-SEPARATOR = "; "
 
 
 class Origin(NamedTuple):
@@ -78,28 +60,14 @@ def find_defects(caption: str, positive: str, negative: str, origin: Origin | No
     ['substring replacement']
     """
     caption_text, positive_text, negative_text = caption.strip(), positive.strip(), negative.strip()
-    found = []
-    if caption_text == negative_text:
-        found.append(CAPTION_IS_NEGATIVE)
-    if positive_text == negative_text:
-        found.append(POSITIVE_IS_NEGATIVE)
-    if positive_text == caption_text:
-        found.append(POSITIVE_IS_CAPTION)
-    if origin is not None and _cuts_words(caption, origin):
-        found.append(SUBSTRING)
-    if origin is not None and _cuts_compounds(caption, origin):
-        found.append(BROKEN_PHRASE)
-    return found
-
-
-def find_repetitions(rows: Sequence[object]) -> list[bool]:
-    """Whether each row is equal to an earlier one.
-
-    >>> find_repetitions(["a", "b", "a", "a"])
-    [False, False, True, True]
-    """
-    seen: set[object] = set()
-    return [row in seen or seen.add(row) is not None for row in rows]
+    found = {
+        "caption equals negative": caption_text == negative_text,
+        "positive equals negative": positive_text == negative_text,
+        "positive equals caption": positive_text == caption_text,
+        "substring replacement": origin is not None and _cuts_words(caption, origin),
+        "broken phrase": origin is not None and _cuts_compounds(caption, origin),
+    }
+    return [name for name, applies in found.items() if applies]
 
 
 def _replaced_places(caption: str, positive: str, original: str, synonym: str) -> tuple[int, ...]:
