@@ -1,4 +1,4 @@
-"""What is wrong with rows of the release, and which line of the lexicon made them; pure functions on text."""
+"""Defects of released rows, and the line of the lexicon of each hard positive; pure functions on text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .construct import COMPOUNDS, LEXICON, Entry
 
 
 class Origin(NamedTuple):
-    """The line of the lexicon that turns a caption into its hard positive, and where (first letters)."""
+    """The line of the lexicon that turns a caption into its hard positive, and the indices where it was replaced."""
 
     entry: Entry
     replaced: str
@@ -18,10 +18,10 @@ class Origin(NamedTuple):
 
 
 def find_origin(caption: str, positive: str, lexicon: Iterable[Entry] = LEXICON) -> Origin | None:
-    """Find the line of the lexicon of which a released hard positive was made.
+    """Find the line of the lexicon that yields a released hard positive.
 
-    The release replaced by plain text: inside other words, and several times in a caption. So any choice of places
-    counts, whole words or not.
+    The release replaced substrings: inside other words, and several times in a caption. So any subset of the
+    occurrences is tried, whole words or not.
 
     Args:
         caption: the original caption.
@@ -29,7 +29,7 @@ def find_origin(caption: str, positive: str, lexicon: Iterable[Entry] = LEXICON)
         lexicon: the lines to try.
 
     Returns:
-        The line and the places; the first of several; None where no single line gives the positive.
+        The first line that yields the positive, and the places; None if no single line does.
 
     >>> find_origin("cat in box", "cat within box").entry.synonym
     'within'
@@ -45,7 +45,7 @@ def find_origin(caption: str, positive: str, lexicon: Iterable[Entry] = LEXICON)
 
 
 def find_defects(caption: str, positive: str, negative: str, origin: Origin | None = None) -> list[str]:
-    """Name what is wrong with one row, but for repetitions, which need all rows.
+    """The defects of one row, except repetitions, which need all rows.
 
     Captions are compared without their outer white space.
 
@@ -71,7 +71,7 @@ def find_defects(caption: str, positive: str, negative: str, origin: Origin | No
 
 
 def _replaced_places(caption: str, positive: str, original: str, synonym: str) -> tuple[int, ...]:
-    """Where `original` starts in the caption each time that `synonym` takes its place; () where that fits nowhere."""
+    """The indices in the caption where `synonym` replaces `original`; () if no replacement yields the positive."""
     pieces = caption.split(original)
     # Where one may be in the positive, with the places replaced so far.
     reached: dict[int, tuple[int, ...]] = {0: ()}

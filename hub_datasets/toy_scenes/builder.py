@@ -18,9 +18,9 @@ from .world import Scene
 
 VERSION = "1.1.0"
 SIZES = {"validation": 500, "test": 1000}
-# One pool each: a caption of retrieval is true of no other scene of its pool.
+# One retrieval set each: a caption is true of no other scene of its set.
 RETRIEVAL_SIZES = {"validation": POOL, "test": POOL}
-# Nothing is usually trained on these: they have a train split only where one is asked for.
+# Rarely used for training: they have a train split only on request.
 _TO_TEST = ("retrieval", "sets", "vqa")
 _ENDLESS = -1
 # Order of columns within each task; every row starts with its id.
@@ -47,12 +47,12 @@ class ToyScenesConfig(datasets.BuilderConfig):
     """
 
     seed: int = 0
-    # Endless is not None: `datasets` takes None for an option that was not given.
+    # Endless is -1, as `datasets` takes None for an option that was not given.
     train_scenes: int = 2000
 
 
 class ToyScenes(datasets.GeneratorBasedBuilder):
-    """Scenes of two to four things on a plain ground; see the card for the columns of each configuration."""
+    """Scenes of two to four objects on a plain background; the card has the columns of each configuration."""
 
     config: ToyScenesConfig
     BUILDER_CONFIG_CLASS = ToyScenesConfig
@@ -103,7 +103,7 @@ class ToyScenes(datasets.GeneratorBasedBuilder):
 
 
 def _kind(row: Row) -> tuple[str, ...]:
-    """What tells the rows of one scene apart."""
+    """The suffix of the id that distinguishes the rows of one scene."""
     if "category" in row:
         return (row["category"],)
     for truth in ("positive", "answer"):
