@@ -61,8 +61,6 @@ def relation_records(
         DataError: a scene graph of another shape; the message names the image and the object. Or `min_share` is not
             between 0 and 1.
 
-    Source: ARO (Yuksekgonul et al., ICLR 2023), appendix A.1.
-
     >>> horse = {"name": "horse", "x": 10, "y": 20, "w": 60, "h": 50, "attributes": [],
     ...          "relations": [{"name": "eating", "object": "2"}]}
     >>> grass = {"name": "grass", "x": 0, "y": 60, "w": 100, "h": 40, "attributes": [], "relations": []}
@@ -100,20 +98,8 @@ def attribution_records(
     attributes of theirs, in the order of the scene graphs. Two objects are paired once: their order in the caption is
     that of the scene graph.
 
-    Args:
-        scene_graphs: by image id, see the module.
-        min_share: least width and height of an object as shares of the image's, in [0, 1].
-        drop_true_negatives: leave out, beyond the paper, records whose negative the scene graph itself asserts: both
-            objects have both attributes.
-
-    Yields:
-        Records as in `relation_records`, with ``attributes``, a list of two, in the place of ``relation_name``.
-
-    Raises:
-        DataError: a scene graph of another shape; the message names the image and the object. Or `min_share` is not
-            between 0 and 1.
-
-    Source: ARO (Yuksekgonul et al., ICLR 2023), appendix A.1.
+    Arguments, records and errors are those of `relation_records`, with ``attributes``, a list of two, in place of
+    ``relation_name``. The scene graph asserts a negative if both objects have both attributes.
 
     >>> road = {"name": "road", "x": 0, "y": 60, "w": 100, "h": 40, "attributes": ["paved"], "relations": []}
     >>> house = {"name": "house", "x": 30, "y": 0, "w": 50, "h": 70, "attributes": ["white"], "relations": []}

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import datasets
-
+from ..core.columns import GROUP, columns
 from ..core.source_files import (
     DownloadError,
     ImagePaths,
@@ -17,10 +16,12 @@ from ..core.source_files import (
     SourceBuilder,
     SourceFile,
     VerifiedConfig,
+    by_name,
     check_rows,
     download,
     find_images,
     is_file_name,
+    make_configs,
     parse_json,
     read_bytes,
     request_error,
@@ -43,36 +44,24 @@ _OWN_IMAGES = "pass data_dir, a folder that holds images/ with the files named i
 
 
 class Cola(SourceBuilder):
-    """One configuration, `multiobjects`, one split `test`; see `SourceConfig` and `VerifiedConfig` for the options.
+    """One configuration, `multiobjects`, one split `test`; the card has the columns and the layout of `data_dir`.
 
-    `data_dir` is the user's own copy, where files are looked for in this order:
-
-    - annotations: `data/COLA_multiobjects_matching_benchmark.json`, then the same file directly in `data_dir`;
-      otherwise it is downloaded;
-    - images by file name, such as `2390970.jpg`: in `images/`, `vg_gqa_images/`, `VG_100K/`, `VG_100K_2/`, then in
-      `data_dir` itself; if it has neither such a folder nor any of the images, they are downloaded one by one from the
-      URLs in the annotations; when streaming, as the rows go by.
-
-    A row has `id` (configuration, "/", number of the row in the released file, from 0), `image_0`, `filename_0`,
-    `caption_0`, `image_1`, `filename_1` and `caption_1`. A downloaded file that is not an image raises a ValueError.
+    A downloaded file that is not an image raises a ValueError.
     """
 
     config: VerifiedConfig
     BUILDER_CONFIG_CLASS = VerifiedConfig
-    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
-        VerifiedConfig(name="multiobjects", version=datasets.Version("1.0.0"), description="Cola multiobjects")
-    ]
+    IS_DOWNLOADED = True
+    BUILDER_CONFIGS: ClassVar = make_configs(VerifiedConfig, "Cola", ["multiobjects"])
 
     def _columns(self) -> dict[str, Any]:
-        text, image = datasets.Value("string"), datasets.Image()
-        sides = ({f"image_{side}": image, f"filename_{side}": text, f"caption_{side}": text} for side in "01")
-        return {"id": text, **next(sides), **next(sides)}
+        return columns(f"id {GROUP}")
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         self.urls: dict[str, str] = {}
         payload, origin = ANNOTATIONS.read(self._folder, dl_manager, verify=self.config.verify)
         entries = enumerate(parse_json(payload, origin))
-        named = ((f"row {number}", _by_name(entry)) for number, entry in entries)
+        named = ((f"row {number}", by_name(entry, _SCHEMA)) for number, entry in entries)
         rows = check_rows(named, _SCHEMA, origin, self._problem)
         return [
             {"id": f"{self.config.name}/{number}"}
@@ -105,11 +94,6 @@ class Cola(SourceBuilder):
 def file_name(url: str) -> str:
     """The last part of a URL or path."""
     return url.rsplit("/", 1)[-1]
-
-
-def _by_name(entry: Any) -> Any:
-    is_row = isinstance(entry, list) and len(entry) == len(_SCHEMA)
-    return dict(zip(_SCHEMA, entry, strict=True)) if is_row else entry
 
 
 def _download_images(dl_manager: Any, urls: dict[str, str]) -> ImagePaths:

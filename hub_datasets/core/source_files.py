@@ -158,6 +158,12 @@ def parse_json(payload: bytes, origin: str, kind: type[list] | type[dict] = list
     return content
 
 
+def by_name(entry: Any, schema: Mapping[str, Any]) -> Any:
+    """A row that is a list of the values of a schema's fields, as an object; anything else as it is."""
+    is_row = isinstance(entry, list) and len(entry) == len(schema)
+    return dict(zip(schema, entry, strict=True)) if is_row else entry
+
+
 def check_rows(
     rows: Iterable[tuple[str, Any]],
     schema: Mapping[str, Any],
@@ -273,6 +279,12 @@ class VerifiedConfig(SourceConfig):
     verify: bool = True
 
 
+def make_configs(kind: type[SourceConfig], title: str, names: Iterable[str]) -> list[datasets.BuilderConfig]:
+    """The configurations of a benchmark, all of version 1.0.0."""
+    version = datasets.Version("1.0.0")
+    return [kind(name=name, version=version, description=f"{title} {name}") for name in names]
+
+
 class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
     """A builder that reads the files of a release.
 
@@ -284,6 +296,7 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
     config: Any  # of `BUILDER_CONFIG_CLASS`
     SPLIT: ClassVar[str] = "test"
     GET_SOURCES: ClassVar[str] = "Leave it out to download the files"
+    IS_DOWNLOADED: ClassVar[bool] = False
 
     @abstractmethod
     def _columns(self) -> dict[str, Any]:
@@ -307,16 +320,9 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
         return {"path": row[column.replace("image", "filename")], "bytes": read_bytes(path)}
 
     @property
-    def _folder(self) -> Path | None:
-        """The user's own copy of the sources, if there is one."""
-        return data_folder(self.config.data_dir, self.GET_SOURCES, is_needed=False)
-
-    @property
-    def _own_folder(self) -> Path:
-        """The user's own copy of sources that are not downloaded."""
-        folder = data_folder(self.config.data_dir, self.GET_SOURCES)
-        assert folder is not None
-        return folder
+    def _folder(self) -> Any:
+        """The user's own copy of the sources; None if they are downloaded."""
+        return data_folder(self.config.data_dir, self.GET_SOURCES, is_needed=not self.IS_DOWNLOADED)
 
     def _require_images(self, rows: Iterable[Row], images: ImagePaths, where: object, remedy: str) -> ImagePaths:
         """Return the paths of images; raise a FileNotFoundError that names the missing ones and their rows."""

@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 import datasets
 
+from ..core.columns import columns
 from ..core.crops import crop, crop_name
-from ..core.source_files import ImagePaths, Row, SourceBuilder, SourceConfig, find_images
+from ..core.source_files import ImagePaths, Row, SourceBuilder, SourceConfig, find_images, make_configs
 from .release import IMAGE_FOLDERS, IMAGES_SOURCE, PRODUCTIVITY, SOURCE, SYSTEMATICITY, annotation_files, read_rows
 
 CONFIG_NAMES = (*PRODUCTIVITY, *SYSTEMATICITY)
@@ -33,22 +34,7 @@ class CREPEConfig(SourceConfig):
 
 
 class CREPE(SourceBuilder):
-    """Twelve configurations; see `SourceConfig` and `CREPEConfig` for the options.
-
-    `data_dir` is the user's own copy of the release, unpacked; nothing is downloaded. It holds
-    `prod_hard_negatives/<atom, swap or negate>/*.csv` and `syst_hard_negatives/*.csv`, or these in `data/`, or the
-    files directly; and the images of Visual Genome in `VG_100K/` and `VG_100K_2/`, in these inside `images/`, in
-    `images/` or directly.
-
-    A row has `id` (configuration, "/", category, "/", the row's place in its file, from 0), `category` (the complexity,
-    "4" to "12", or "seen_compounds" and "unseen_compounds"), `image`, `filename`, `caption`, `hard_negatives` (a list,
-    not always of one length), `bbox` (x, y, width and height in pixels of the whole image, or None), `defects` and, of
-    productivity, `complexity` as a number. `defects` is a list of:
-
-    - "no_negatives", "blank_caption": there is nothing to rank;
-    - "same_text": a negative is the caption;
-    - "repeated_negative": two negatives are the same;
-    - "blank_negative": a negative without a text.
+    """Twelve configurations; the card has the columns and the layout of `data_dir`.
 
     The split `test` has the rows that can be ranked. The others make the split `unranked`, if there are any. With
     `crop`, an image that cannot be decoded raises a ValueError.
@@ -56,33 +42,20 @@ class CREPE(SourceBuilder):
 
     config: CREPEConfig
     BUILDER_CONFIG_CLASS = CREPEConfig
-    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
-        CREPEConfig(name=name, version=datasets.Version("1.0.0"), description=f"CREPE {name}") for name in CONFIG_NAMES
-    ]
+    BUILDER_CONFIGS: ClassVar = make_configs(CREPEConfig, "CREPE", CONFIG_NAMES)
 
     GET_SOURCES = f"Download CREPE's archives from {SOURCE}, unpack them, and pass the folder that holds them"
 
     def _columns(self) -> dict[str, Any]:
-        text = datasets.Value("string")
-        complexity = {"complexity": datasets.Value("int32")} if self.config.name in PRODUCTIVITY else {}
-        return {
-            "id": text,
-            "category": text,
-            "image": datasets.Image(),
-            "filename": text,
-            "caption": text,
-            "hard_negatives": [text],
-            "bbox": [datasets.Value("float32")],
-            **complexity,
-            "defects": [text],
-        }
+        complexity = "complexity" if self.config.name in PRODUCTIVITY else ""
+        return columns(f"id category image filename caption hard_negatives bbox {complexity} defects")
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
-        files = annotation_files(self.config.name, self._own_folder)
+        files = annotation_files(self.config.name, self._folder)
         return [row for part, path in files.items() for row in read_rows(self.config.name, part, path)]
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        folder = self._own_folder
+        folder = self._folder
         nested = [root / name for root in (folder, folder / "images") for name in IMAGE_FOLDERS]
         images = find_images((row["filename"] for row in rows), [*nested, folder / "images", folder])
         remedy = f"Put Visual Genome's folders {' and '.join(IMAGE_FOLDERS)} there ({IMAGES_SOURCE})"

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import datasets
 
+from ..core.columns import columns
 from ..core.crops import box_problem, crop
 from ..core.source_files import (
     ImagePaths,
@@ -25,15 +26,15 @@ from ..core.source_files import (
     check_rows,
     find_images,
     is_file_name,
+    make_configs,
     parse_json,
 )
 from .construct import LEXICON, swap_phrases
-from .defects import DUPLICATE, NEGATIVES_DIFFER, SEPARATOR, find_defects, find_origin, find_repetitions
+from .defects import find_defects, find_origin
 
 RELEASED_ROWS = {"replace_relations": 16_868, "replace_attributes": 10_575, "swap": 28_748}
 _CLEAN = "_clean"
 CONFIG_NAMES = (*RELEASED_ROWS, *(name + _CLEAN for name in RELEASED_ROWS))
-OTHER = "other"
 
 _HOMEPAGE = "https://github.com/amitakamath/hard_positives"
 _FILES = {
@@ -75,23 +76,11 @@ class HardPositivesConfig(VerifiedConfig):
 
 
 class HardPositives(SourceBuilder):
-    """Six configurations, one split `test`; see the configuration classes for the options.
-
-    `data_dir` is a clone of the authors' repository: `data/<file>` holds original captions and hard negatives,
-    `swapped_data/<file>` the hard positives, row by row for the same images. Images are looked for by their name in
-    `data/VG_100K_2`, `data/VG_100K`, `VG_100K_2`, `VG_100K`, `data/images`, `images` and `data_dir` itself.
-
-    A row has `id` (configuration without "_clean", "/", number of the row), `category`, `image`, `filename`,
-    `caption`, `positive_caption`, `negative_caption`, then `replaced` and `replacement` (replace) or `attributes` and
-    `bbox` (swap), and `defect`.
-    """
+    """Six configurations, one split `test`; the card has the columns and the layout of `data_dir`."""
 
     config: HardPositivesConfig
     BUILDER_CONFIG_CLASS = HardPositivesConfig
-    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
-        HardPositivesConfig(name=name, version=datasets.Version("1.0.0"), description=f"Hard Positives {name}")
-        for name in CONFIG_NAMES
-    ]
+    BUILDER_CONFIGS: ClassVar = make_configs(HardPositivesConfig, "Hard Positives", CONFIG_NAMES)
 
     GET_SOURCES = _GET_REPOSITORY
 
@@ -101,14 +90,10 @@ class HardPositives(SourceBuilder):
         return self.config.name.removesuffix(_CLEAN)
 
     def _columns(self) -> dict[str, Any]:
-        text = datasets.Value("string")
-        columns: dict[str, Any] = {"id": text, "category": text, "image": datasets.Image()}
-        columns |= dict.fromkeys(("filename", "caption", "positive_caption", "negative_caption"), text)
+        common = columns("id category image filename caption positive_caption negative_caption")
         if self._part == "swap":
-            columns |= {"attributes": [text], "bbox": [datasets.Value("int32")]}
-        else:
-            columns |= {"replaced": text, "replacement": text}
-        return {**columns, "defect": text}
+            return {**common, **columns("attributes"), "bbox": [datasets.Value("int32")], **columns("defect")}
+        return common | columns("replaced replacement defect")
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         originals = self._read_records(_ORIGINALS)
@@ -118,14 +103,15 @@ class HardPositives(SourceBuilder):
             positives = self._read_records(_POSITIVES)
             _check_aligned(originals, positives, self._part)
         pairs = list(zip(originals, positives, strict=True))
-        repeated = find_repetitions([json.dumps(pair, sort_keys=True) for pair in pairs])
-        rows = [_row(self._part, number, *pair, repeated[number]) for number, pair in enumerate(pairs)]
+        keys = [json.dumps(pair, sort_keys=True) for pair in pairs]
+        first = {key: number for number, key in reversed(list(enumerate(keys)))}
+        rows = [_row(self._part, n, *pair, first[keys[n]] != n) for n, pair in enumerate(pairs)]
         return [row for row in rows if not row["defect"]] if self.config.name.endswith(_CLEAN) else rows
 
     def _read_records(self, folder: str) -> list[Row]:
         """The records of a file of the release, checked, with all of their fields."""
         remedy = _GET_REPOSITORY + (_GET_ARO if self._part == "swap" else "")
-        payload, origin = SourceFile(f"{folder}/{_FILES[self._part]}", remedy=remedy).read(self._own_folder)
+        payload, origin = SourceFile(f"{folder}/{_FILES[self._part]}", remedy=remedy).read(self._folder)
         records = parse_json(payload, origin)
         labelled = ((f"record {number}", record) for number, record in enumerate(records))
         check_rows(labelled, _SWAP_SCHEMA if self._part == "swap" else _TEXTS, origin, _problem)
@@ -134,7 +120,7 @@ class HardPositives(SourceBuilder):
         return records
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        folder = self._own_folder
+        folder = self._folder
         folders = [folder / place for place in _IMAGE_FOLDERS if (folder / place).is_dir()]
         return self._require_images(rows, find_images((row["filename"] for row in rows), folders), folder, _GET_IMAGES)
 
@@ -187,14 +173,14 @@ def _row(
     else:
         lexicon = [entry for entry in LEXICON if entry.kind.startswith(_GROUPS[part])]
         origin = find_origin(captions[0], captions[1], lexicon)
-        row["category"] = origin.entry.kind if origin else _GROUPS[part] + OTHER
+        row["category"] = origin.entry.kind if origin else f"{_GROUPS[part]}other"
         row["replaced"] = origin.replaced if origin else ""
         row["replacement"] = origin.entry.synonym if origin else ""
-    defects = [DUPLICATE] if is_repeated else []
+    defects = ["duplicate"] if is_repeated else []
     defects += find_defects(*captions, origin)
     if positive["false_caption"] != original["false_caption"]:
-        defects.append(NEGATIVES_DIFFER)
-    return {**row, "defect": SEPARATOR.join(defects)}
+        defects.append("negatives differ")
+    return {**row, "defect": "; ".join(defects)}
 
 
 def _filename(record: dict[str, Any]) -> str:

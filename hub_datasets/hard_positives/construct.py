@@ -1,8 +1,8 @@
 """How hard positives are made (The Hard Positive Truth, section 3.4 and appendix A): pure functions on captions.
 
-REPLACE takes an example of VL-CheckList (caption and hard negative) and puts a synonym where the negative has
-another word. SWAP takes an example of ARO's VG-Attribution and exchanges the two things that it names. Whatever
-else the caption holds stays as it is, to the last blank: articles are not adapted ("a upright person").
+REPLACE takes an example of VL-CheckList (caption and hard negative) and replaces the word that differs by a synonym.
+SWAP takes an example of ARO's VG-Attribution and exchanges its two objects. The rest of the caption, white space
+included, is unchanged: articles are not adapted ("a upright person").
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 
 class Entry(NamedTuple):
-    """A line of the lexicon: words that mean the same here, and how many released rows the paper counts for them."""
+    """A line of the lexicon: words, their synonym, and the paper's number of released rows."""
 
     kind: str
     originals: tuple[str, ...]
@@ -22,7 +22,7 @@ class Entry(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """A hard positive, the words of the caption that it replaces, what replaces them, and where they start."""
+    """A hard positive, the replaced words of the caption, their replacement, and the index of their first character."""
 
     positive_caption: str
     replaced: str
@@ -81,7 +81,7 @@ LEXICON = (
     Entry("attribute_state", ("young",), "youthful", 36),
 )
 KINDS = tuple(dict.fromkeys(entry.kind for entry in LEXICON))
-# Prepositions of several words, of which no single one has a synonym.
+# Prepositions of several words, which are never split.
 COMPOUNDS = ("in front of", "in back of", "in between")
 
 _THE_X_AND_THE_Y = re.compile(r"(\s*[Tt]he\s+)(\S.*?)(\s+and\s+the\s+)(\S.*?)(\s*\.?\s*)")
@@ -93,9 +93,9 @@ def hard_positive(
 ) -> Replacement | None:
     """Replace one word or phrase of a caption by its synonym: REPLACE.
 
-    The words between the beginning and the end that caption and negative have in common are what VL-CheckList
-    changed. The first entry of the lexicon in there, as whole words and the longest where two start together, is
-    replaced once. A first letter or a whole word in capitals stays so.
+    The words between the longest common prefix and suffix of caption and negative are those that VL-CheckList changed.
+    The first entry of the lexicon among them, as whole words and the longest if two start together, is replaced
+    once. Capitalisation is kept.
 
     Args:
         caption: the original caption.
@@ -104,7 +104,7 @@ def hard_positive(
         compounds: prepositions that are never taken apart; ``()`` makes "within front of" as the release does.
 
     Returns:
-        The hard positive, or None where the lexicon has no word for what was changed: the example is discarded.
+        The hard positive, or None if the lexicon has no entry for the changed words: the example is discarded.
 
     Raises:
         ValueError: `kind` is not one of ``KINDS``.
@@ -132,13 +132,13 @@ def hard_positive(
 
 
 def swap_phrases(caption: str) -> str | None:
-    """Exchange the things that a caption of VG-Attribution names: "the X and the Y" becomes "the Y and the X".
+    """Exchange the objects of a caption of VG-Attribution: "the X and the Y" becomes "the Y and the X".
 
     Args:
-        caption: "the X and the Y", with nothing but white space or a full stop around it; these stay where they are.
+        caption: "the X and the Y", with only white space or a full stop around it, which keep their places.
 
     Returns:
-        The hard positive; None where the caption is not of this form, or has "and the" more than once.
+        The hard positive; None if the caption is not of this form, or has "and the" more than once.
 
     Source: The Hard Positive Truth about Vision-Language Compositionality (Kamath et al., 2024), section 3.4.
 
@@ -173,8 +173,12 @@ def vl_checklist_triples(entries: Iterable[Any], kind: str, *, compounds: Sequen
     """
     triples = []
     for number, entry in enumerate(entries):
-        path, caption, negative = _vl_checklist_entry(entry, number)
-        made = hard_positive(caption, negative, kind, compounds=compounds)
+        match entry:
+            case [str(path), {"POS": [str(caption), *_], "NEG": [str(negative), *_]}]:
+                made = hard_positive(caption, negative, kind, compounds=compounds)
+            case _:
+                expected = '[image path, {"POS": [caption, …], "NEG": [hard negative, …]}]'
+                raise ValueError(f"entry {number} must be {expected}")
         if made is not None:
             triples.append(Triple(path, kind, caption, made.positive_caption, negative))
     return triples
@@ -211,7 +215,7 @@ def vg_attribution_triples(records: Iterable[Mapping[str, Any]]) -> list[Triple]
 
 
 def _changed(caption: str, negative: str) -> tuple[int, int]:
-    """Where the words of the caption lie that are not in the beginning or end that it shares with the negative."""
+    """Start and end of the caption without the longest common prefix and suffix of words with the negative."""
     words = list(re.finditer(r"\S+", caption))
     ours, theirs = [word[0].lower() for word in words], negative.lower().split()
     shorter = min(len(ours), len(theirs))
@@ -232,14 +236,3 @@ def _in_capitals_of(model: str, text: str) -> str:
     if model.isupper():
         return text.upper()
     return text[0].upper() + text[1:] if model[0].isupper() else text
-
-
-def _vl_checklist_entry(entry: Any, number: int) -> tuple[str, str, str]:
-    try:
-        path, captions = entry
-        found = path, captions["POS"][0], captions["NEG"][0]
-    except (TypeError, ValueError, KeyError, IndexError):
-        found = ()
-    if len(found) != 3 or not all(isinstance(value, str) for value in found):
-        raise ValueError(f'entry {number} must be [image path, {{"POS": [caption, …], "NEG": [hard negative, …]}}]')
-    return found

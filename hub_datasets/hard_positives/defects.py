@@ -1,34 +1,16 @@
-"""What is wrong with rows of the release, and which line of the lexicon made them; pure functions on text."""
+"""Defects of released rows, and the line of the lexicon of each hard positive; pure functions on text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from .construct import COMPOUNDS, LEXICON, Entry
 
-DUPLICATE = "duplicate"
-CAPTION_IS_NEGATIVE = "caption equals negative"
-POSITIVE_IS_NEGATIVE = "positive equals negative"
-POSITIVE_IS_CAPTION = "positive equals caption"
-SUBSTRING = "substring replacement"
-BROKEN_PHRASE = "broken phrase"
-NEGATIVES_DIFFER = "negatives differ"
-DEFECTS = (
-    DUPLICATE,
-    CAPTION_IS_NEGATIVE,
-    POSITIVE_IS_NEGATIVE,
-    POSITIVE_IS_CAPTION,
-    SUBSTRING,
-    BROKEN_PHRASE,
-    NEGATIVES_DIFFER,
-)
-SEPARATOR = "; "
-
 
 class Origin(NamedTuple):
-    """The line of the lexicon that turns a caption into its hard positive, and where (first letters)."""
+    """The line of the lexicon that turns a caption into its hard positive, and the indices where it was replaced."""
 
     entry: Entry
     replaced: str
@@ -36,10 +18,10 @@ class Origin(NamedTuple):
 
 
 def find_origin(caption: str, positive: str, lexicon: Iterable[Entry] = LEXICON) -> Origin | None:
-    """Find the line of the lexicon of which a released hard positive was made.
+    """Find the line of the lexicon that yields a released hard positive.
 
-    The release replaced by plain text: inside other words, and several times in a caption. So any choice of places
-    counts, whole words or not.
+    The release replaced substrings: inside other words, and several times in a caption. So any subset of the
+    occurrences is tried, whole words or not.
 
     Args:
         caption: the original caption.
@@ -47,7 +29,7 @@ def find_origin(caption: str, positive: str, lexicon: Iterable[Entry] = LEXICON)
         lexicon: the lines to try.
 
     Returns:
-        The line and the places; the first of several; None where no single line gives the positive.
+        The first line that yields the positive, and the places; None if no single line does.
 
     >>> find_origin("cat in box", "cat within box").entry.synonym
     'within'
@@ -63,7 +45,7 @@ def find_origin(caption: str, positive: str, lexicon: Iterable[Entry] = LEXICON)
 
 
 def find_defects(caption: str, positive: str, negative: str, origin: Origin | None = None) -> list[str]:
-    """Name what is wrong with one row, but for repetitions, which need all rows.
+    """The defects of one row, except repetitions, which need all rows.
 
     Captions are compared without their outer white space.
 
@@ -78,32 +60,18 @@ def find_defects(caption: str, positive: str, negative: str, origin: Origin | No
     ['substring replacement']
     """
     caption_text, positive_text, negative_text = caption.strip(), positive.strip(), negative.strip()
-    found = []
-    if caption_text == negative_text:
-        found.append(CAPTION_IS_NEGATIVE)
-    if positive_text == negative_text:
-        found.append(POSITIVE_IS_NEGATIVE)
-    if positive_text == caption_text:
-        found.append(POSITIVE_IS_CAPTION)
-    if origin is not None and _cuts_words(caption, origin):
-        found.append(SUBSTRING)
-    if origin is not None and _cuts_compounds(caption, origin):
-        found.append(BROKEN_PHRASE)
-    return found
-
-
-def find_repetitions(rows: Sequence[object]) -> list[bool]:
-    """Whether each row is equal to an earlier one.
-
-    >>> find_repetitions(["a", "b", "a", "a"])
-    [False, False, True, True]
-    """
-    seen: set[object] = set()
-    return [row in seen or seen.add(row) is not None for row in rows]
+    found = {
+        "caption equals negative": caption_text == negative_text,
+        "positive equals negative": positive_text == negative_text,
+        "positive equals caption": positive_text == caption_text,
+        "substring replacement": origin is not None and _cuts_words(caption, origin),
+        "broken phrase": origin is not None and _cuts_compounds(caption, origin),
+    }
+    return [name for name, applies in found.items() if applies]
 
 
 def _replaced_places(caption: str, positive: str, original: str, synonym: str) -> tuple[int, ...]:
-    """Where `original` starts in the caption each time that `synonym` takes its place; () where that fits nowhere."""
+    """The indices in the caption where `synonym` replaces `original`; () if no replacement yields the positive."""
     pieces = caption.split(original)
     # Where one may be in the positive, with the places replaced so far.
     reached: dict[int, tuple[int, ...]] = {0: ()}

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import importlib
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from ..core.source_files import (
     ImagePaths,
+    SourceBuilder,
     SourceFile,
+    VerifiedConfig,
     check_row_count,
     check_rows,
     data_folder,
@@ -19,6 +24,8 @@ from ..core.source_files import (
 
 _URL = "https://storage.googleapis.com/sfr-vision-language-research/datasets"
 _SCHEMA = {"image": str, "caption": [str]}
+# The captions of so many images are tagged together; more at a time saves nothing.
+_IMAGES_AT_A_TIME = 50
 Entry = dict[str, Any]
 
 
@@ -65,14 +72,84 @@ SOURCES = {
 }
 
 
-def source_folder(source: Source, data_dir: str | None, *, with_images: bool) -> Path | None:
-    """The user's folder, which has to be given for photographs; FileNotFoundError otherwise."""
-    remedy = f"The photographs of {source.photographs} are not downloaded. {source.remedy}"
-    return data_folder(data_dir, f"{remedy}; or pass with_images=False for the text alone", is_needed=with_images)
+@dataclass
+class ShuffleConfig(VerifiedConfig):
+    """How captions are shuffled.
+
+    Another `seed`, any whole number, makes other permutations. `tagger` tells nouns and adjectives from the rest:
+    "spacy", "plain" (which comes with the package) or "auto", spaCy if it is installed and else "plain". `units` are
+    what is permuted: "words" without their punctuation, or "tokens", which include punctuation. With `allow_identity`
+    a permutation that changes nothing may be drawn. The authors' code has ``units="tokens"`` and
+    ``allow_identity=True``.
+    """
+
+    seed: int = 0
+    tagger: str = "auto"
+    units: str = "words"
+    allow_identity: bool = False
 
 
-def read_entries(source: Source, folder: Path | None, dl_manager: Any, *, verify: bool) -> list[Entry]:
-    """One entry for each image of a file: its `place` in the file, `path`, `filename` and `captions`.
+class KarpathyBuilder(SourceBuilder):
+    """A builder that reads one of these files, with an entry of it as a row.
+
+    Without VL-Assay, configurations that shuffle captions or images raise an ImportError.
+    """
+
+    config: Any  # a `ShuffleConfig`
+    _is_shuffled = True
+
+    @property
+    @abstractmethod
+    def _source(self) -> Source:
+        """The file of the configuration."""
+
+    @property
+    def _folder(self) -> Any:
+        source = self._source
+        remedy = f"The photographs of {source.photographs} are not downloaded. {source.remedy}"
+        remedy = f"{remedy}; or pass with_images=False for the text alone"
+        return data_folder(self.config.data_dir, remedy, is_needed=self.config.with_images)
+
+    def _read_rows(self, dl_manager: Any) -> list[Entry]:
+        config = self.config
+        _check_options(config.seed, {name: getattr(config, name, False) for name in ("allow_identity", "black_edges")})
+        if self._is_shuffled:
+            # Refuses an unknown tagger or kind of units now.
+            shuffler = load_authoring()
+            shuffler.perturb([], shuffler.SHUFFLES, tagger=config.tagger, units=config.units)
+        entries = _read_entries(self._source, self._folder, dl_manager, verify=config.verify)
+        return [{"id": f"{config.name}/{place}", **entry} for place, entry in enumerate(entries)]
+
+    def _find_images(self, dl_manager: Any, rows: list[Entry]) -> ImagePaths:
+        """The path of each photograph by its file name."""
+        folder, source = self._folder, self._source
+        images = {
+            row["filename"]: first_file(
+                (folder / row["path"], folder / "images" / row["path"], folder / row["filename"])
+            )
+            for row in rows
+        }
+        return self._require_images(rows, images, f"{folder} (photographs of {source.photographs})", source.remedy)
+
+
+def perturb(
+    entries: Sequence[Entry], shuffles: Sequence[str], config: ShuffleConfig, **options: Any
+) -> Iterator[tuple[Entry, Any]]:
+    """Yield each entry with its captions and their perturbations, a `Perturbed` of the module that shuffles."""
+    options |= {"tagger": config.tagger, "units": config.units, "allow_identity": config.allow_identity}
+    for start in range(0, len(entries), _IMAGES_AT_A_TIME):
+        batch = entries[start : start + _IMAGES_AT_A_TIME]
+        texts = [text for entry in batch for text in entry["captions"]]
+        made = load_authoring().perturb(texts, shuffles, config.seed, **options)
+        end = 0
+        for entry in batch:
+            own = slice(end, end := end + len(entry["captions"]))
+            perturbed = {name: results[own] for name, results in made.perturbed.items()}
+            yield entry, made._replace(captions=made.captions[own], perturbed=perturbed)
+
+
+def _read_entries(source: Source, folder: Path | None, dl_manager: Any, *, verify: bool) -> list[Entry]:
+    """One entry for each image of a file: `path`, `filename` and `captions`.
 
     Raises:
         ValueError: the file is malformed or, if `verify`, not the released one; the message names the entry.
@@ -95,28 +172,12 @@ def read_entries(source: Source, folder: Path | None, dl_manager: Any, *, verify
         check_row_count(len(records), source.images, origin)
         check_row_count(sum(len(record["caption"]) for record in records), source.captions, f"{origin}, by caption,")
     return [
-        {"place": place, "path": path, "filename": PurePosixPath(path).name, "captions": record["caption"]}
-        for place, record in enumerate(records)
-        for path in [record["image"]]
+        {"path": path, "filename": PurePosixPath(path).name, "captions": captions}
+        for path, captions in (record.values() for record in records)
     ]
 
 
-def find_photographs(entries: list[Entry], folder: Path | None) -> ImagePaths:
-    """The path of each photograph by its file name.
-
-    It is looked for under its path in the file (``val2014/…``), under the same in ``images``, then by its bare name.
-    """
-    if folder is None:
-        return {}
-    return {
-        entry["filename"]: first_file(
-            (folder / entry["path"], folder / "images" / entry["path"], folder / entry["filename"])
-        )
-        for entry in entries
-    }
-
-
-def check_options(seed: object, **switches: object) -> None:
+def _check_options(seed: object, switches: dict[str, object]) -> None:
     """Raise a ValueError for a seed that a column cannot hold, or a switch that is not True or False."""
     if not isinstance(seed, int) or isinstance(seed, bool) or not -(2**63) <= seed < 2**63:
         raise ValueError(f"seed is {seed!r}; pass a whole number of at most 64 bits, such as 1")

@@ -10,8 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-import datasets
-
+from ..core.columns import columns
 from ..core.source_files import (
     ImagePaths,
     Row,
@@ -22,6 +21,7 @@ from ..core.source_files import (
     download,
     find_images,
     is_file_name,
+    make_configs,
     parse_json,
 )
 
@@ -53,30 +53,18 @@ SHA256 = {
 
 
 class SugarCrepe(SourceBuilder):
-    """Fourteen configurations, one split `test`; see `SourceConfig` and `VerifiedConfig` for the options.
+    """Fourteen configurations, one split `test`; the card has the columns and the layout of `data_dir`.
 
-    `data_dir` is the user's own copy, where files are looked for in this order:
-
-    - annotations: `data/<category>.json`, then `<category>.json`; for an unrefined configuration
-      `data_unrefined/<category>.json` alone; otherwise they are downloaded at a pinned commit;
-    - images: `val2017/<filename>`, `images/val2017/<filename>`, `<filename>`; if `data_dir` has neither such a folder
-      nor any of the images, the official archive (about 1 GB) is downloaded.
-
-    A row has `id` (configuration, "/", key in the annotation file; the keys have gaps), `category` (without
-    "unrefined_"), `image`, `filename`, `caption` and `negative_caption`. Images that are not local do not stream
-    (NotImplementedError).
+    Images that are not local do not stream (NotImplementedError).
     """
 
     config: VerifiedConfig
     BUILDER_CONFIG_CLASS = VerifiedConfig
-    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
-        VerifiedConfig(name=name, version=datasets.Version("1.0.0"), description=f"SugarCrepe {name}")
-        for name in CONFIG_NAMES
-    ]
+    IS_DOWNLOADED = True
+    BUILDER_CONFIGS: ClassVar = make_configs(VerifiedConfig, "SugarCrepe", CONFIG_NAMES)
 
     def _columns(self) -> dict[str, Any]:
-        text = datasets.Value("string")
-        return {"id": text, "category": text, "image": datasets.Image(), **dict.fromkeys(_SCHEMA, text)}
+        return columns("id category image filename caption negative_caption")
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         payload, origin = annotation_file(self.config.name).read(self._folder, dl_manager, verify=self.config.verify)

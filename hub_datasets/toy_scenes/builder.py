@@ -1,8 +1,4 @@
-"""The dataset script of toy_scenes: rendered scenes with exact labels for every task of the papers.
-
-Needs nothing but its siblings in this folder, Pillow and NumPy: it runs as an imported class with any version of
-`datasets` and as a script (``trust_remote_code=True``) with those up to 3.6.
-"""
+"""The dataset builder of toy_scenes: rendered scenes with exact labels for every task of the papers."""
 
 from __future__ import annotations
 
@@ -13,55 +9,32 @@ from typing import Any, ClassVar
 
 import datasets
 
-# A script is copied together with the siblings that it names itself, so all are named here.
+from ..core.columns import DETECTION, GROUP, columns
 from .episodes import Row
-from .language import SYNONYMS as SYNONYMS
 from .render import to_png
 from .retrieval import POOL
-from .sets import COMPLEXITIES as COMPLEXITIES
 from .tasks import TASKS, task_rows
 from .world import Scene
 
 VERSION = "1.1.0"
 SIZES = {"validation": 500, "test": 1000}
-# One pool each: a caption of retrieval is true of no other scene of its pool.
+# One retrieval set each: a caption is true of no other scene of its set.
 RETRIEVAL_SIZES = {"validation": POOL, "test": POOL}
-# Nothing is usually trained on these: they have a train split only where one is asked for.
+# Rarely used for training: they have a train split only on request.
 _TO_TEST = ("retrieval", "sets", "vqa")
 _ENDLESS = -1
-_TEXT = datasets.Value("string")
-_IMAGE = datasets.Image()
-_NUMBER = datasets.Value("int32")
-_FLAG = datasets.Value("bool")
-_PICTURE = {"image": _IMAGE, "filename": _TEXT}
-_PHRASE = {
-    "text": _TEXT,
-    "start": _NUMBER,
-    "end": _NUMBER,
-    "phrase_id": _NUMBER,
-    "boxes": [[datasets.Value("float64")]],
-}
 # Order of columns within each task; every row starts with its id.
-_COLUMNS: dict[str, dict[str, Any]] = {
-    "itm": {"category": _TEXT, **_PICTURE, "caption": _TEXT, "negative_caption": _TEXT},
-    "hard_positives": {
-        "category": _TEXT, **_PICTURE, "caption": _TEXT, "positive_caption": _TEXT, "negative_caption": _TEXT,
-    },
-    "order": {**_PICTURE, "caption": _TEXT, "negative_captions": [_TEXT], "perturbations": [_TEXT]},
-    "detection": {
-        **_PICTURE, "caption": _TEXT, "phrases": [_PHRASE], "positive": _FLAG, "pair_id": _TEXT, "type": _TEXT,
-        "width": _NUMBER, "height": _NUMBER, "overruns": _FLAG,
-    },
-    "groups": {
-        "tag": _TEXT,
-        "image_0": _IMAGE, "filename_0": _TEXT, "caption_0": _TEXT,
-        "image_1": _IMAGE, "filename_1": _TEXT, "caption_1": _TEXT,
-    },
-    "captions": {**_PICTURE, "captions": [_TEXT]},
-    "retrieval": {**_PICTURE, "captions": [_TEXT], "condition": _TEXT},
-    "sets": {"category": _TEXT, **_PICTURE, "caption": _TEXT, "hard_negatives": [_TEXT], "complexity": _NUMBER},
-    "vqa": {**_PICTURE, "question": _TEXT, "answer": _FLAG, "pair_id": _TEXT, "type": _TEXT},
-}  # fmt: skip
+_COLUMNS = {
+    "itm": "category image filename caption negative_caption",
+    "hard_positives": "category image filename caption positive_caption negative_caption",
+    "order": "image filename caption negative_captions perturbations",
+    "detection": DETECTION,
+    "groups": f"tag {GROUP}",
+    "captions": "image filename captions",
+    "retrieval": "image filename captions condition",
+    "sets": "category image filename caption hard_negatives complexity",
+    "vqa": "image filename question answer pair_id type",
+}
 
 
 @dataclass
@@ -74,12 +47,12 @@ class ToyScenesConfig(datasets.BuilderConfig):
     """
 
     seed: int = 0
-    # Endless is not None: `datasets` takes None for an option that was not given.
+    # Endless is -1, as `datasets` takes None for an option that was not given.
     train_scenes: int = 2000
 
 
 class ToyScenes(datasets.GeneratorBasedBuilder):
-    """Scenes of two to four things on a plain ground; see the card for the columns of each configuration."""
+    """Scenes of two to four objects on a plain background; the card has the columns of each configuration."""
 
     config: ToyScenesConfig
     BUILDER_CONFIG_CLASS = ToyScenesConfig
@@ -90,7 +63,7 @@ class ToyScenes(datasets.GeneratorBasedBuilder):
     DEFAULT_CONFIG_NAME = "itm"
 
     def _info(self) -> datasets.DatasetInfo:
-        return datasets.DatasetInfo(features=datasets.Features({"id": _TEXT, **_COLUMNS[self.config.name]}))
+        return datasets.DatasetInfo(features=datasets.Features(columns(f"id {_COLUMNS[self.config.name]}")))
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
         train = self.config.train_scenes
@@ -109,7 +82,7 @@ class ToyScenes(datasets.GeneratorBasedBuilder):
         ]
 
     def _generate_examples(self, split: str, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
-        columns = _COLUMNS[self.config.name]
+        names = ["id", *_COLUMNS[self.config.name].split()]
         for index in itertools.count() if count == _ENDLESS else range(count):
             name = f"{split}-{index:06d}"
             pictures: dict[Scene, dict[str, Any]] = {}
@@ -123,14 +96,14 @@ class ToyScenes(datasets.GeneratorBasedBuilder):
                         row[key] = pictures[value]
                 row_id = "/".join((name, *_kind(row)))
                 row |= {"id": row_id, "pair_id": name}
-                for column in columns:
+                for column in names:
                     if column.startswith("filename"):
                         row[column] = row[column.replace("filename", "image")]["path"]
-                yield row_id, {key: row[key] for key in ("id", *columns)}
+                yield row_id, {key: row[key] for key in names}
 
 
 def _kind(row: Row) -> tuple[str, ...]:
-    """What tells the rows of one scene apart."""
+    """The suffix of the id that distinguishes the rows of one scene."""
     if "category" in row:
         return (row["category"],)
     for truth in ("positive", "answer"):

@@ -1,4 +1,4 @@
-"""One scene and what is true of it, drawn by its number; the tasks are made from it."""
+"""Episodes: a scene and a caption that is true of it, sampled by index; the tasks are made from them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Rng = np.random.Generator
 
 @dataclass(frozen=True)
 class Episode:
-    """One scene, what it was planned to show, a caption that is true of it, and the numbers that it was drawn by."""
+    """A scene, its plan, a statement that is true of it, and the seed, split and index that determine them."""
 
     scene: Scene
     plan: Plan
@@ -34,7 +34,7 @@ TaskRows = Callable[[Episode, Rng], Iterator[Row]]
 
 @lru_cache(4096)
 def sample_episode(seed: int, split: str, index: int) -> Episode:
-    """Episode number `index` of a split: the same for the same three numbers, whatever was drawn before."""
+    """Episode number `index` of a split; a function of the three arguments only."""
     rng = rng_for(seed, split, index, 0)
     plan = sample_plan(rng)
     scene = sample_scene(rng, plan)
@@ -43,22 +43,22 @@ def sample_episode(seed: int, split: str, index: int) -> Episode:
 
 
 def rng_for(seed: int, split: str, index: int, purpose: int) -> Rng:
-    """The random numbers of one purpose of one scene."""
+    """The random generator of a scene for one purpose, such as a task."""
     return np.random.default_rng([seed, _SPLITS[split], index, purpose])
 
 
 def say(rng: Rng, meaning: str) -> str:
-    """One of the two words of a meaning."""
+    """One of the two synonyms of a meaning, at random."""
     return pick(rng, SYNONYMS[meaning])
 
 
 def pick(rng: Rng, options: Any) -> Any:
-    """One of the options."""
+    """One of the options, at random."""
     return options[int(rng.integers(len(options)))]
 
 
 def describe(rng: Rng, thing: Thing, kinds: tuple[str, ...]) -> Phrase:
-    """A phrase that names the thing's shape and its attributes of some kinds."""
+    """A phrase with the shape of an object and its attributes of the given kinds."""
     phrase = Phrase((), say(rng, thing.shape))
     for kind in kinds:
         phrase = phrase.with_word(say(rng, getattr(thing, kind)))
@@ -66,18 +66,18 @@ def describe(rng: Rng, thing: Thing, kinds: tuple[str, ...]) -> Phrase:
 
 
 def absent(scene: Scene, kind: str) -> list[str]:
-    """The values of a kind that nothing in the scene has, in a fixed order."""
+    """The values of a kind that no object of the scene has, in a fixed order."""
     values = SHAPES if kind == "shape" else ATTRIBUTES[kind]
     present = scene.values(kind)
     return [value for value in values if value not in present]
 
 
 def with_phrase(statement: Statement, position: int, phrase: Phrase) -> Statement:
-    """The statement with another phrase in one place."""
+    """The statement with the phrase at one position replaced."""
     return Statement((*statement.phrases[:position], phrase, *statement.phrases[position + 1 :]), statement.relation)
 
 
 def with_absent(statement: Statement, position: int, kind: str, scene: Scene, rng: Rng) -> Statement:
-    """The statement with a word of a kind in one phrase that is true of nothing in the scene."""
+    """The statement with a word of a kind in one phrase that applies to no object of the scene."""
     word = say(rng, pick(rng, absent(scene, kind)))
     return with_phrase(statement, position, statement.phrases[position].with_word(word))

@@ -3,19 +3,20 @@
     caption   = phrase relation phrase {"and" phrase} | phrase "and" phrase {"and" phrase}
     phrase    = ("a" | "an") {adjective} noun          adjectives in the order size, texture, colour
 
-A statement is true of a scene when there are different things, one for each phrase, that fit their phrases and of
-which the first stands in the relation to the second.
+A statement is true of a scene if different objects can be assigned to its phrases such that each has all attributes of
+its phrase, and the relation holds between the first and the second.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .world import ATTRIBUTES, RELATIONS, SHAPES, Scene, Thing, holds
 
-# Each meaning has two words that mean exactly the same in this world.
+# Each meaning has two synonyms.
 SYNONYMS: dict[str, tuple[str, str]] = {
     "circle": ("circle", "disc"),
     "square": ("square", "box"),
@@ -53,7 +54,7 @@ KIND: dict[str, str] = {
     **dict.fromkeys(RELATIONS, "relation"),
 }
 FUNCTION_WORDS = frozenset({"a", "an", "and", "of", "to", "the", "than"})
-# The one word of each relation phrase that carries its meaning: "to the left of" → "left".
+# The content word of each relation phrase: "to the left of" → "left".
 RELATION_WORDS: dict[str, str] = {
     next(w for w in phrase.split() if w not in FUNCTION_WORDS): meaning
     for phrase, meaning in MEANING.items()
@@ -81,12 +82,12 @@ class Phrase:
         return " ".join(("an" if words[0][0] in "aeiou" else "a", *words))
 
     def word(self, kind: str) -> str | None:
-        """The word of an attribute kind or of ``"shape"``, or None where the phrase names none."""
+        """The word of an attribute kind or of ``"shape"``, None if the phrase has none."""
         words = (*self.adjectives, self.noun)
         return next((word for word in words if KIND[MEANING[word]] == kind), None)
 
     def with_word(self, word: str) -> Phrase:
-        """The phrase with `word` in the place of the word of its kind, or added where there was none."""
+        """The phrase with `word` in place of the word of its kind, added if there is none."""
         kind = KIND[MEANING[word]]
         if kind == "shape":
             return Phrase(self.adjectives, word)
@@ -94,14 +95,14 @@ class Phrase:
         return Phrase(tuple(w for w in words if w), self.noun)
 
     def fits(self, thing: Thing) -> bool:
-        """Whether every word of the phrase is true of `thing`."""
+        """Whether every word of the phrase applies to `thing`."""
         meanings = (MEANING[word] for word in (*self.adjectives, self.noun))
         return all(getattr(thing, KIND[meaning]) == meaning for meaning in meanings)
 
 
 @dataclass(frozen=True)
 class Statement:
-    """What a caption says: phrases, the first two joined by `relation` (in words), or by "and" where it is None."""
+    """A parsed caption: phrases, the first two joined by `relation` (in words), or by "and" if it is None."""
 
     phrases: tuple[Phrase, ...]
     relation: str | None = None
@@ -115,11 +116,11 @@ class Statement:
         return " and ".join((f"{first} {self.relation} {rest[0]}", *rest[1:]))
 
     def is_true_of(self, scene: Scene) -> bool:
-        """Whether the scene makes the statement true."""
+        """Whether the statement is true of the scene."""
         return any(True for _ in self.readings(scene))
 
     def readings(self, scene: Scene) -> Iterator[tuple[Thing, ...]]:
-        """The choices of things that make the statement true of a scene, one thing for each phrase."""
+        """The assignments of objects to the phrases that make the statement true of a scene."""
         return (things for things in itertools.permutations(scene.things, len(self.phrases)) if self._fits(things))
 
     def _fits(self, things: tuple[Thing, ...]) -> bool:
@@ -128,59 +129,34 @@ class Statement:
         return self.relation is None or holds(MEANING[self.relation], things[0], things[1])
 
 
+def _one_of(kind: str) -> str:
+    return "|".join(word for meaning, words in SYNONYMS.items() if KIND[meaning] == kind for word in words)
+
+
+_PHRASE = re.compile("an? " + "".join(f"(?:({_one_of(kind)}) )?" for kind in ATTRIBUTES) + f"({_one_of('shape')})")
+_RELATION = re.compile(f" ({_one_of('relation')}) (?=an? )")
+
+
 def parse(text: str) -> Statement | None:
-    """The statement that a caption makes, or None where the text does not follow the grammar."""
-    words = text.split()
-    phrases: list[Phrase] = []
-    relation = None
-    position = 0
-    while True:
-        phrase, position = _parse_phrase(words, position)
-        if phrase is None:
-            return None
-        phrases.append(phrase)
-        if position == len(words):
-            break
-        if words[position] == "and":
-            position += 1
-        elif len(phrases) == 1:
-            relation, position = _parse_relation(words, position)
-            if relation is None:
-                return None
-        else:
-            return None
-    return Statement(tuple(phrases), relation) if len(phrases) > 1 else None
-
-
-def _parse_phrase(words: list[str], position: int) -> tuple[Phrase | None, int]:
-    start = position + 1
-    end = start
-    while end < len(words) and KIND.get(MEANING.get(words[end], "")) in ATTRIBUTES:
-        end += 1
-    if end >= len(words) or KIND.get(MEANING.get(words[end], "")) != "shape":
-        return None, position
-    phrase = Phrase(tuple(words[start:end]), words[end])
-    # One canonical text for each phrase: right article, at most one word of a kind, in the grammar's order.
-    in_order = Phrase((), phrase.noun)
-    for word in phrase.adjectives:
-        in_order = in_order.with_word(word)
-    well_formed = in_order.text.split() == words[position : end + 1]
-    return (phrase, end + 1) if well_formed else (None, position)
-
-
-def _parse_relation(words: list[str], position: int) -> tuple[str | None, int]:
-    for length in (4, 2, 1):
-        candidate = " ".join(words[position : position + length])
-        if KIND.get(MEANING.get(candidate, "")) == "relation":
-            return candidate, position + length
-    return None, position
+    """The statement that a caption makes, or None if the text does not follow the grammar."""
+    head, *tail = " ".join(text.split()).split(" and ")
+    first, *rest = _RELATION.split(head)
+    texts = [first, *rest[1:], *tail]
+    matches = [match for part in texts if (match := _PHRASE.fullmatch(part))]
+    if len(rest) not in (0, 2) or not 2 <= len(texts) == len(matches):
+        return None
+    phrases = tuple(Phrase(tuple(filter(None, match.groups()[:-1])), match.groups()[-1]) for match in matches)
+    # The article fits the word after it.
+    if [phrase.text for phrase in phrases] != texts:
+        return None
+    return Statement(phrases, rest[0] if rest else None)
 
 
 def applies(word: str, scene: Scene) -> bool:
-    """Whether a single word is true of anything in the scene: all that a bag-of-words reader can check.
+    """Whether a single word applies to any object of the scene, which is all that a bag of words can check.
 
-    A relation word applies when some thing stands in the relation to some other; function words always apply,
-    words outside the lexicon never.
+    A relation word applies if the relation holds between any two objects; function words always apply, words outside
+    the lexicon never.
     """
     if word in FUNCTION_WORDS:
         return True

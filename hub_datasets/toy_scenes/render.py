@@ -1,4 +1,4 @@
-"""How a scene becomes a picture, and how a picture gives its scene back."""
+"""Rendering of scenes, and reading a scene from its image."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RGB = {
     "pink": (240, 130, 180),
     "black": (30, 30, 34),
 }
-# Drawn at twice the size and halved: edges without stairs, at a fraction of the cost of true anti-aliasing.
+# Supersampling: images are drawn at twice the size and reduced, for smooth edges.
 _SCALE = 2
 _HALO = 1
 
@@ -46,9 +46,9 @@ def render(scene: Scene) -> Image.Image:
 
 @functools.lru_cache(10_240)
 def to_png(scene: Scene) -> bytes:
-    """The scene's picture as PNG bytes, with the scene itself in the text field ``scene`` (see `read_scene`).
+    """The scene's image as PNG bytes, with the scene in the text field ``scene`` (see `read_scene`).
 
-    Some are kept, 60 MB at most: the configurations show the same scenes one after the other.
+    Images are cached, at most 60 MB, as all configurations have the same scenes.
     """
     info = PngInfo()
     info.add_text("scene", scene.to_json())
@@ -58,16 +58,13 @@ def to_png(scene: Scene) -> bytes:
 
 
 def read_scene(image: Image.Image) -> Scene | None:
-    """The scene that an image of toy_scenes carries; None for any other image.
-
-    Models see pixels only; this is for oracles and for checking labels.
-    """
+    """The scene that the PNG of an image contains, None for other images; for oracles and tests of labels."""
     text = image.info.get("scene")
     return Scene.from_json(text) if isinstance(text, str) else None
 
 
 def box(thing: Thing) -> tuple[float, float, float, float]:
-    """The tight box of a thing, XYXY in pixels."""
+    """The tight bounding box of an object, XYXY in pixels."""
     xs, ys = zip(*_outline(thing.shape), strict=True)
     return (
         thing.x + thing.radius * min(xs),
@@ -78,7 +75,7 @@ def box(thing: Thing) -> tuple[float, float, float, float]:
 
 
 def _shade(colour: str) -> tuple[int, int, int]:
-    """The darker tone in which a texture is drawn; a lighter one for black."""
+    """The colour of a texture: darker than the object, lighter for black."""
     if colour == "black":
         return (165, 165, 170)
     r, g, b = (round(0.42 * channel) for channel in _RGB[colour])
@@ -110,33 +107,29 @@ def _outline(shape: str) -> tuple[tuple[float, float], ...]:
         left = ((-0.5 + 0.5 * x, 0.5 * y) for x, y in _arc(90, 270))
         return (*right, *left)
     if shape == "star":
-        return tuple((r * x, r * y) for (x, y), r in zip(_regular(10), (1, 0.48) * 5, strict=True))
+        corners = ((2 * math.pi * i / 10 - math.pi / 2, (1, 0.48)[i % 2]) for i in range(10))
+        return tuple((r * math.cos(angle), r * math.sin(angle)) for angle, r in corners)
     if shape == "cross":
         a = 0.36
         return (
             *((-a, -1), (a, -1), (a, -a), (1, -a), (1, a), (a, a)),
             *((a, 1), (-a, 1), (-a, a), (-1, a), (-1, -a), (-a, -a)),
         )
-    corners = {
+    polygons = {
         "square": ((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
         "triangle": ((0.0, -0.95), (1.0, 0.85), (-1.0, 0.85)),
         "diamond": ((0.0, -1.0), (0.75, 0.0), (0.0, 1.0), (-0.75, 0.0)),
     }
-    return corners[shape]
+    return polygons[shape]
 
 
 def _arc(start: int, end: int) -> tuple[tuple[float, float], ...]:
     return tuple((math.cos(math.radians(a)), math.sin(math.radians(a))) for a in range(start, end + 1, 5))
 
 
-def _regular(corners: int) -> list[tuple[float, float]]:
-    angles = [2 * math.pi * i / corners - math.pi / 2 for i in range(corners)]
-    return [(math.cos(a), math.sin(a)) for a in angles]
-
-
 @cache
 def _pattern(texture: str) -> Image.Image:
-    """Where a texture is drawn: a full canvas, 255 where it is."""
+    """The mask of a texture on a full canvas, 255 inside."""
     side = CANVAS * _SCALE
     pattern = Image.new("L", (side, side))
     draw = ImageDraw.Draw(pattern)

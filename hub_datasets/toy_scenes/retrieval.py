@@ -1,4 +1,4 @@
-"""Five captions of a scene that are true of no other scene of its pool, so that retrieval has one right answer."""
+"""Retrieval: five captions of a scene that are true of no other scene of its retrieval set."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .episodes import Episode, Rng, Row, describe, pick, sample_episode, say
 from .language import MEANING, Statement
 from .world import ATTRIBUTES, RELATIONS, Scene, Thing, holds
 
-# The scenes of a split whose numbers share a hundred.
+# Number of consecutive scenes of a retrieval set.
 POOL = 100
 CAPTIONS = 5
-# Draws after which a caption says all that there is to say, which is enough where anything is.
+# Number of draws of brief captions; further captions describe all objects in full.
 _BRIEF_DRAWS = 20
 _MOST_THINGS = 3
 
@@ -26,7 +26,7 @@ class _Known(NamedTuple):
 
 
 def retrieval_rows(episode: Episode, rng: Rng) -> Iterator[Row]:
-    """The scene with five different captions; no row where all that is true of it is true of another one, too."""
+    """The scene with five different captions; no row if no caption distinguishes it from the other scenes."""
     others = _others(episode)
     if not _is_distinct(episode.scene, others):
         return
@@ -53,13 +53,13 @@ def _others(episode: Episode) -> list[_Known]:
 
 
 def _is_true_of_any(statement: Statement, others: list[_Known]) -> bool:
-    # Most scenes lack a shape that is named; to ask that first is many times as fast.
+    # Most scenes lack a shape of the caption; this test first is many times as fast.
     shapes = {MEANING[phrase.noun] for phrase in statement.phrases}
     return any(shapes <= other.shapes and statement.is_true_of(other.scene) for other in others)
 
 
 def _is_distinct(scene: Scene, others: list[_Known]) -> bool:
-    """Whether some caption is true of the scene and of no other: one that names all things in full."""
+    """Whether some caption, one that describes all objects in full, is true of the scene and of no other."""
     full = {_looks(thing) for thing in scene.things}
     alike = [other for other in others if full <= other.looks]
     return any(
@@ -83,7 +83,7 @@ def _true_relations(a: Thing, b: Thing) -> list[str]:
 
 
 def _statement(scene: Scene, brief: bool, rng: Rng) -> Statement:
-    """A true caption in any words: of two or three things with some attributes, or of all with all."""
+    """A random caption that is true of the scene: two or three objects with some attributes, or all with all."""
     things = [scene.things[int(i)] for i in rng.permutation(len(scene.things))]
     if not brief:
         phrases = [describe(rng, thing, tuple(ATTRIBUTES)) for thing in things]
@@ -95,6 +95,6 @@ def _statement(scene: Scene, brief: bool, rng: Rng) -> Statement:
 
 
 def _say_relation(things: list[Thing], rng: Rng) -> str | None:
-    """A relation in which the first thing stands to the second."""
+    """A relation that holds between the first two objects, None if there is none."""
     relations = _true_relations(things[0], things[1])
     return say(rng, pick(rng, relations)) if relations else None

@@ -1,4 +1,4 @@
-"""A caption and a set of hard negatives, few or many, for captions of growing complexity (CREPE, section 3)."""
+"""Captions of different complexity, each with one to six hard negatives (CREPE, section 3)."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def set_rows(episode: Episode, rng: Rng) -> Iterator[Row]:
 
 
 def _statement(episode: Episode, rng: Rng) -> Statement:
-    """A true caption of two things or more, with the adjectives that its complexity needs."""
+    """A positive caption of two or more objects, with as many adjectives as its complexity needs."""
     things = episode.scene.things
     kinds = _kinds(episode)
-    # Each object brings itself and up to one attribute of each kind; the relation is one atom more.
+    # An object and each of its attributes are an atom; the relation is one more.
     most = 1 + len(things) * (1 + len(kinds))
     atoms = pick(rng, [n for n in COMPLEXITIES if n <= most])
     objects = pick(rng, [m for m in range(2, len(things) + 1) if m < atoms <= 1 + m * (1 + len(kinds))])
@@ -57,14 +57,14 @@ def _statement(episode: Episode, rng: Rng) -> Statement:
 
 
 def _kinds(episode: Episode) -> tuple[str, ...]:
-    """The kinds of attribute that may be named; sizes beside a relation of size would betray the truth."""
+    """The kinds of attribute that captions may name: no sizes with a relation of size, which would reveal the label."""
     if {episode.plan.relation, episode.plan.false_relation} & set(SIZE_RELATIONS):
         return ("texture", "colour")
     return tuple(ATTRIBUTES)
 
 
 def _negative(way: str, statement: Statement, episode: Episode, rng: Rng) -> Statement | None:
-    """A candidate made in one way; None where the way cannot be gone here."""
+    """A candidate of one type; None if the caption has none."""
     phrases = statement.phrases
     position = int(rng.integers(len(phrases)))
     if way == "replace_obj":
@@ -79,24 +79,24 @@ def _negative(way: str, statement: Statement, episode: Episode, rng: Rng) -> Sta
 
 
 def _replace_attribute(statement: Statement, position: int, episode: Episode, rng: Rng) -> Statement | None:
-    """Another value of one attribute: as every noun finds its thing, it need not be absent from the scene."""
+    """Another value of one attribute; as nouns identify objects, other objects may have it."""
     phrase = statement.phrases[position]
     values = [value for kind in ATTRIBUTES if phrase.word(kind) for value in _other_values(kind, position, episode)]
     return with_phrase(statement, position, phrase.with_word(say(rng, pick(rng, values)))) if values else None
 
 
 def _other_values(kind: str, position: int, episode: Episode) -> list[str]:
-    """The values of a kind that a thing could have been drawn with, and was not."""
+    """The values of a kind that an object could have been sampled with, other than its own."""
     things = episode.scene.things
     taken = {getattr(things[position], kind)}
-    # In these the first two differ by design, so that equal values would give a negative away.
+    # In these the first two always differ, so equal values would reveal a negative.
     if position < 2 and kind in ("colour", episode.plan.contrast):
         taken.add(getattr(things[1 - position], kind))
     return [value for value in ATTRIBUTES[kind] if value not in taken]
 
 
 def _swap_attributes(statement: Statement, rng: Rng) -> Statement | None:
-    """An attribute of two phrases exchanged."""
+    """The statement with an attribute of two phrases exchanged; None if none differs."""
     exchanges = [
         (i, j, first, second)
         for i, j in itertools.combinations(range(len(statement.phrases)), 2)

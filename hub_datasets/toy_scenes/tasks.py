@@ -2,8 +2,8 @@
 
 SugarCrepe's seven hard negatives, hard positives (The Hard Positive Truth, section 3.4), ARO's four order
 perturbations (section 2.3), contextual phrase detection with distractor images (TRICD, section 3) and its questions,
-Winoground-like groups, CREPE's sets (``sets``) and retrieval (``retrieval``). A row's labels follow from the scene:
-candidates that happen to be true are thrown away.
+Winoground-like groups, CREPE's sets (``sets``) and retrieval (``retrieval``). Labels are computed from the scene:
+candidates for negatives that are true are rejected.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ DISTRACTORS = ("replace_att", "replace_obj", "swap_att", "swap_obj")
 def task_rows(task: str, seed: int, split: str, index: int) -> tuple[Episode, list[Row]]:
     """The episode and its rows for one task (a key of `TASKS`), without ids and pictures.
 
-    A value that is a `Scene` stands for its picture. The list is empty where a task leaves the scene out.
+    A value that is a `Scene` stands for its image. The list is empty if the task excludes the scene.
     """
     episode = sample_episode(seed, split, index)
-    # The questions ask about the very pictures of detection.
+    # The questions are about the images of detection.
     drawn_as = "detection" if task == "vqa" else task
     rng = rng_for(seed, split, index, 1 + list(TASKS).index(drawn_as))
     return episode, list(TASKS[task](episode, rng))
@@ -117,7 +117,7 @@ def _hard_positives(episode: Episode, rng: Rng) -> Iterator[Row]:
 
 
 def _same_meaning(original: Statement, false: Statement) -> Statement:
-    """The original with a synonym in the very place where the negative has another word."""
+    """The original with a synonym of the word that the negative replaces."""
     if original.relation != false.relation:
         return replace(original, relation=synonym(original.relation or ""))
     for position, (ours, theirs) in enumerate(zip(original.phrases, false.phrases, strict=True)):
@@ -171,7 +171,7 @@ def _order(episode: Episode, rng: Rng) -> Iterator[Row]:
 
 
 def distractor(kind: str, episode: Episode, rng: Rng) -> Scene:
-    """A scene much like the episode's, of which the episode's caption is false (`DISTRACTORS`)."""
+    """A scene similar to the episode's, of which the episode's caption is false (`DISTRACTORS`)."""
     scene, statement = episode.scene, episode.statement
     if kind == "swap_att":
         return exchange_values(scene, episode.plan.contrast)
@@ -199,7 +199,7 @@ def _detection(episode: Episode, rng: Rng) -> Iterator[Row]:
         phrases = []
         for phrase, thing, start in zip(episode.statement.phrases, episode.scene.things, starts, strict=False):
             x1, y1, x2, y2 = box(thing)
-            # Numbers from 1 that are different for each phrase of each row of a split, as in TRICD.
+            # Unique in a split, from 1, as in TRICD.
             phrase_id = 4 * episode.index + 2 * (not positive) + len(phrases) + 1
             phrases.append(
                 {
@@ -223,7 +223,7 @@ def _detection(episode: Episode, rng: Rng) -> Iterator[Row]:
 
 
 def _vqa(episode: Episode, rng: Rng) -> Iterator[Row]:
-    """Whether there is what the caption of detection says, asked of its two pictures as TRICD does (appendix C.2)."""
+    """The captions and images of detection as yes-or-no questions, as in TRICD (appendix C.2)."""
     for row in _detection(episode, rng):
         yield {
             "image": row["image"],
@@ -245,7 +245,7 @@ def _groups(episode: Episode, rng: Rng) -> Iterator[Row]:
 
 
 def _captions(episode: Episode, rng: Rng) -> Iterator[Row]:
-    """True captions of many kinds, in any words of the same meaning: what a model can learn the world from."""
+    """Positive captions of several forms with random synonyms, for training."""
     scene, relation = episode.scene, episode.plan.relation
     brief = [describe(rng, thing, episode.plan.named) for thing in scene.things]
     full = [describe(rng, thing, tuple(ATTRIBUTES)) for thing in scene.things[:2]]
@@ -260,7 +260,7 @@ def _captions(episode: Episode, rng: Rng) -> Iterator[Row]:
     yield {"image": scene, "captions": [statement.text for statement in statements]}
 
 
-# A task's place fixes its random numbers: a new one goes to the end.
+# A task's index determines its random numbers: new tasks go to the end.
 TASKS: dict[str, TaskRows] = {
     "itm": _itm,
     "hard_positives": _hard_positives,

@@ -1,6 +1,6 @@
-"""The toy world: things on a canvas, what is true of them, and how scenes are drawn at random.
+"""The toy world: objects on a canvas, their relations, and how scenes are sampled.
 
-Every label of the benchmark is computed from a `Scene` by `Thing` and `holds`; nothing is guessed from pixels.
+Every label of the benchmark is computed from a `Scene`, never from pixels.
 Coordinates are pixels of a 128 × 128 canvas, x to the right and y down.
 """
 
@@ -23,8 +23,8 @@ SIZE_RELATIONS = ("inside", "larger than")
 RADIUS = {"small": 9, "big": 19}
 _CELL_CENTRES = (23, 64, 105)
 _JITTER = 1
-# Centres of two things in one column (or row) differ by at most 3 pixels, in two columns by at least 38:
-# a threshold between them makes "left of" and its kin true or false, never a matter of opinion.
+# Centres of two objects in one column (or row) differ by at most 3 pixels, in two columns by at least 38: with a
+# threshold between them no relation is ambiguous.
 _APART = 20
 
 
@@ -41,18 +41,18 @@ class Thing:
 
     @property
     def radius(self) -> int:
-        """Half the side of the thing's square extent, in pixels."""
+        """Half the side of the object's square, in pixels."""
         return RADIUS[self.size]
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Two to four things, all of different shapes; the first two are those that captions speak of."""
+    """Two to four objects of different shapes; captions describe the first two."""
 
     things: tuple[Thing, ...]
 
     def to_json(self) -> str:
-        """The scene as one line of JSON, as every image carries it in its PNG text field ``scene``."""
+        """The scene as one line of JSON, the content of the PNG text field ``scene``."""
         return json.dumps({"things": [vars(thing) for thing in self.things]}, separators=(",", ":"))
 
     @classmethod
@@ -85,9 +85,9 @@ def holds(relation: str, a: Thing, b: Thing) -> bool:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a scene must make true of its first two things: `relation` holds, `false_relation` does not.
+    """Constraints on the first two objects of a scene: `relation` holds between them, `false_relation` does not.
 
-    `contrast` is the attribute kind in which the two differ, so that naming it binds a value to each.
+    `contrast` is the kind of attribute in which the two differ.
     """
 
     relation: str
@@ -96,15 +96,15 @@ class Plan:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The attribute kinds that a caption names: the contrast, and beside sizes the colour."""
+        """The attribute kinds that a caption names: the contrast, and with sizes the colour."""
         return ("size", "colour") if self.contrast == "size" else (self.contrast,)
 
 
 def sample_plan(rng: np.random.Generator) -> Plan:
     """A plan with the pair (relation, false relation) uniform over ordered pairs.
 
-    Uniform, so that which relation a caption names says nothing of whether the caption is true. Sizes are not
-    named beside a relation of size: "a big ring inside a small star" would give itself away without an image.
+    Uniform, so that the relation of a caption is independent of its label. Captions with a relation of size name no
+    sizes: "a big ring inside a small star" could be detected without the image.
     """
     relation, false_relation = (str(r) for r in rng.choice(RELATIONS, size=2, replace=False))
     kinds = ["colour", "texture"]
@@ -114,7 +114,7 @@ def sample_plan(rng: np.random.Generator) -> Plan:
 
 
 def sample_scene(rng: np.random.Generator, plan: Plan) -> Scene:
-    """A scene of two to four things that fulfils `plan`, by rejection sampling."""
+    """A scene of two to four objects that satisfies `plan`, by rejection sampling."""
     while True:
         first, second, *others = _sample_things(rng, int(rng.integers(2, 5)))
         if plan.relation == "inside":
@@ -130,7 +130,7 @@ def _sample_things(rng: np.random.Generator, count: int) -> list[Thing]:
     shapes = rng.choice(SHAPES, size=count, replace=False)
     colours = rng.choice(COLOURS, size=count)
     sizes = rng.choice(SIZES, size=count)
-    # One texture stays out of each scene, so that a caption can name one which nothing there has.
+    # One texture is absent from each scene, so that negatives can name it.
     textures = rng.choice(rng.choice(TEXTURES, size=len(TEXTURES) - 1, replace=False), size=count)
     cells = rng.choice(len(_CELL_CENTRES) ** 2, size=count, replace=False)
     jitter = rng.integers(-_JITTER, _JITTER + 1, size=(count, 2))
@@ -148,14 +148,14 @@ def _sample_things(rng: np.random.Generator, count: int) -> list[Thing]:
 
 
 def exchange_values(scene: Scene, kind: str) -> Scene:
-    """The scene in which the first two things have exchanged their values of one attribute kind."""
+    """The scene with the values of one attribute kind exchanged between the first two objects."""
     first, second, *others = scene.things
     exchanged = (replace(a, **{kind: getattr(b, kind)}) for a, b in ((first, second), (second, first)))
     return Scene((*exchanged, *others))
 
 
 def exchange_places(scene: Scene, relation: str) -> Scene:
-    """The scene in which the first two things have exchanged roles, so that `relation` holds the other way."""
+    """The scene with the roles of the first two objects exchanged, so that `relation` holds in reverse."""
     first, second, *others = scene.things
     if relation in SIZE_RELATIONS:
         first, second = replace(first, size=second.size), replace(second, size=first.size)

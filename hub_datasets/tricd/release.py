@@ -138,7 +138,15 @@ def _group_rows(data: dict[str, Any], source: str) -> list[_Row]:
                 f"{source}, group {group} (images {ids}): not a cross of two images and two captions. Expected four "
                 f"rows, original_id {group}_0 and {group}_1, each image with its own caption and with the other's."
             )
-    return [_group_row(group, members["0", True], members["1", True]) for group, members in groups.items()]
+    return [
+        {
+            "id": f"groups/{group}",
+            "type": members["0", True]["coco_type"],
+            **{f"filename_{side}": members[side, True]["file_name"] for side in "01"},
+            **{f"caption_{side}": members[side, True]["caption"] for side in "01"},
+        }
+        for group, members in groups.items()
+    ]
 
 
 def _is_crossed(members: dict[tuple[str, bool], _Row]) -> bool:
@@ -147,17 +155,6 @@ def _is_crossed(members: dict[tuple[str, bool], _Row]) -> bool:
     images = all(members[side, True]["file_name"] == members[side, False]["file_name"] for side in "01")
     captions = all(members[a, False]["caption"] == members[b, True]["caption"] for a, b in ("01", "10"))
     return images and captions and len({entry["coco_type"] for entry in members.values()}) == 1
-
-
-def _group_row(group: str, first: _Row, second: _Row) -> _Row:
-    return {
-        "id": f"groups/{group}",
-        "type": first["coco_type"],
-        "filename_0": first["file_name"],
-        "caption_0": first["caption"],
-        "filename_1": second["file_name"],
-        "caption_1": second["caption"],
-    }
 
 
 def _entries(data: dict[str, Any], key: str, fields: dict[str, Any], source: str) -> list[_Row]:

@@ -10,16 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-import datasets
-
+from ..core.columns import columns
 from ..core.source_files import (
     ImagePaths,
     Row,
     SourceBuilder,
     SourceConfig,
+    by_name,
     check_rows,
     first_file,
     is_inner_path,
+    make_configs,
     parse_json,
     read_bytes,
     shortened_list,
@@ -91,38 +92,18 @@ class VLCheckListConfig(SourceConfig):
 
 
 class VLCheckList(SourceBuilder):
-    """Nine configurations, one split `test`; see `SourceConfig` and `VLCheckListConfig` for the options.
-
-    `data_dir` is the user's own copy, and must be given:
-
-    - annotations: `data/Attribute/vg/color.json` and so on, as in the authors' repository, then without `data/`;
-    - images: `vg/VG_100K/2361911.jpg`, `swig/dialing_8.jpg`, `hake/openimages/0030feaa83a02c0d.jpg` and so on, as in
-      the authors' instructions, then in `images/`, then without `vg/`, `swig/` or `hake/`.
-
-    A row has `id` (path of the annotation file without ".json", "/", the row's place in it, from 0), `category` (the
-    configuration's name), `source`, `part` (of objects: where it is or how big; else None), `image`, `filename` (the
-    image's path as released), `caption`, `negative_caption` (the first of each, as the authors do) and `defects`:
-
-    - "duplicate": an earlier row of the configuration has the same image, caption and negative;
-    - "same_text": the negative is the caption;
-    - "negative_is_caption": another row of the configuration gives the negative as a caption of the same image.
-    """
+    """Nine configurations, one split `test`; the card has the columns and the layout of `data_dir`."""
 
     config: VLCheckListConfig
     BUILDER_CONFIG_CLASS = VLCheckListConfig
-    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
-        VLCheckListConfig(name=name, version=datasets.Version("1.0.0"), description=f"VL-CheckList {name}")
-        for name in CONFIG_NAMES
-    ]
+    BUILDER_CONFIGS: ClassVar = make_configs(VLCheckListConfig, "VL-CheckList", CONFIG_NAMES)
     GET_SOURCES = f"VL-CheckList states no licence: clone {_HOMEPAGE} and add the images as {_IMAGES_GUIDE} says"
 
     def _columns(self) -> dict[str, Any]:
-        text = datasets.Value("string")
-        columns = {**dict.fromkeys(("id", "category", "source", "part"), text), "image": datasets.Image()}
-        return {**columns, **dict.fromkeys(("filename", "caption", "negative_caption"), text), "defects": [text]}
+        return columns("id category source part image filename caption negative_caption defects")
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
-        folder = self._own_folder
+        folder = self._folder
         files = _chosen_files(self.config.name, self.config.sources)
         paths = {file: first_file([folder / "data" / file.path, folder / file.path]) for file in files}
         missing = [f"data/{file.path}" for file, path in paths.items() if path is None]
@@ -138,7 +119,7 @@ class VLCheckList(SourceBuilder):
 
     def _file_rows(self, file: AnnotationFile, path: str) -> list[Row]:
         entries = enumerate(parse_json(read_bytes(path), path))
-        labelled = ((f"row {number}", _by_name(entry)) for number, entry in entries)
+        labelled = ((f"row {number}", by_name(entry, _SCHEMA)) for number, entry in entries)
         return [
             {
                 "id": f"{file.path.removesuffix('.json')}/{number}",
@@ -156,7 +137,7 @@ class VLCheckList(SourceBuilder):
         return {"image": _image_path(row)}
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        folder = self._own_folder
+        folder = self._folder
         images = {
             (name := _image_path(row)): first_file([folder / name, folder / "images" / name, folder / row["filename"]])
             for row in rows
@@ -183,11 +164,6 @@ def _chosen_files(config_name: str, sources: str) -> list[AnnotationFile]:
 
 def _image_path(row: Row) -> str:
     return f"{_IMAGE_ROOTS[row['source']]}/{row['filename']}"
-
-
-def _by_name(entry: Any) -> Any:
-    is_row = isinstance(entry, list) and len(entry) == len(_SCHEMA)
-    return dict(zip(_SCHEMA, entry, strict=True)) if is_row else entry
 
 
 def _problem(entry: Row) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import datasets
 
+from ..core.columns import GROUP, columns
 from ..core.source_files import (
     DownloadError,
     ImagePaths,
@@ -61,18 +62,9 @@ class WinogroundConfig(VerifiedConfig):
 
 
 class Winoground(SourceBuilder):
-    """One configuration, `winoground`, with one split `test`; see the configuration classes for the options.
+    """One configuration, `winoground`, one split `test`; the card has the columns and the layout of `data_dir`.
 
-    `data_dir` is the user's own copy, looked up in this order, in `data/` and then directly:
-
-    - examples: `test-*.parquet`; `examples.jsonl` with the images in `images/` or `images.zip`; otherwise they are
-      downloaded from the Hub with the user's access, into the user's Hub cache;
-    - tags: `new_tag_assignments.json`, not in `data/`; otherwise downloaded at a pinned commit.
-
-    A row has `id` (configuration, "/", the example's number), `category` (the collapsed tag: "Object", "Relation" or
-    "Both"), `image_0`, `filename_0`, `caption_0`, `image_1`, `filename_1`, `caption_1`, `tag`, `secondary_tag`,
-    `num_main_preds` and `tags` (a list, empty if Diwan et al. gave none). Without access on the Hub a PermissionError
-    is raised.
+    Without access on the Hub a PermissionError is raised.
     """
 
     config: WinogroundConfig
@@ -81,14 +73,11 @@ class Winoground(SourceBuilder):
         WinogroundConfig(name="winoground", version=datasets.Version("1.0.0"), description="Winoground")
     ]
     GET_SOURCES = "Leave it out to read from the Hub"
+    IS_DOWNLOADED = True
 
     def _columns(self) -> dict[str, Any]:
-        text, image = datasets.Value("string"), datasets.Image()
-        columns: dict[str, Any] = {"id": text, "category": text}
-        for side in "01":
-            columns |= {f"image_{side}": image, f"filename_{side}": text, f"caption_{side}": text}
-        columns |= {"tag": text, "secondary_tag": text, "num_main_preds": datasets.Value("int32")}
-        return columns | ({"tags": [text]} if self.config.with_tags else {})
+        tags = "tags" if self.config.with_tags else ""
+        return columns(f"id category {GROUP} tag secondary_tag num_main_preds {tags}")
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         config, folder = self.config, self._folder

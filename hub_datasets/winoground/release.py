@@ -6,14 +6,15 @@ import functools
 import json
 import re
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
-from ..core.source_files import Row, check_rows, is_file_name, read_bytes
+from ..core.source_files import Row, check_rows, first_file, is_file_name, read_bytes
 
 REPOSITORY = "facebook/winoground"
 PAGE = f"https://huggingface.co/datasets/{REPOSITORY}"
@@ -105,7 +106,7 @@ def _records(release: Release) -> Iterator[tuple[Path, int, Any]]:
     for path in release.tables:
         with _parquet(path) as file:
             names = [*_SCHEMA, "image_0.path", "image_1.path"]
-            table = file.read(columns=[name for name in names if _has(file, name)])
+            table = file.read(columns=[name for name in names if name.split(".")[0] in file.schema_arrow.names])
         for number, record in enumerate(table.to_pylist()):
             yield path, number, record
     if release.examples is not None:
@@ -122,10 +123,6 @@ def _parquet(path: Path) -> pq.ParquetFile:
         return pq.ParquetFile(path)
     except (OSError, ValueError) as error:  # pyarrow's own errors are of these kinds
         raise ValueError(f"{path} is not a Parquet file: {error}. Get it from {PAGE}.") from error
-
-
-def _has(file: pq.ParquetFile, name: str) -> bool:
-    return name.split(".")[0] in file.schema_arrow.names
 
 
 def _problem(record: Row, _: Row, *, verify: bool) -> str | None:
@@ -164,37 +161,23 @@ def read_images(release: Release, rows: Iterable[Row]) -> Iterator[Files]:
                     yield first or None, second or None
     if release.examples is None:
         return
-    with _Images(release.images) as images:
+    with _image_reader(release.images) as read:
         for row in rows:
-            yield images.read(row["filename_0"]), images.read(row["filename_1"])
+            yield read(row["filename_0"]), read(row["filename_1"])
 
 
-class _Images:
-    """Images by their names, in a folder, in the archive wherever it has them, or nowhere."""
-
-    def __init__(self, place: Path | None) -> None:
-        self._folder = place if place is not None and place.is_dir() else None
-        self._archive: zipfile.ZipFile | None = None
-        self._members: dict[str, str] = {}
-        if place is not None and self._folder is None:
-            try:
-                self._archive = zipfile.ZipFile(place)
-            except zipfile.BadZipFile as error:
-                raise ValueError(f"{place} is not a zip archive: {error}. Get it from {PAGE}.") from error
-            for name in self._archive.namelist():
-                self._members.setdefault(name.rsplit("/", 1)[-1], name)
-
-    def __enter__(self) -> _Images:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._archive is not None:
-            self._archive.close()
-
-    def read(self, name: str) -> bytes | None:
-        if self._archive is not None and name in self._members:
-            return self._archive.read(self._members[name]) or None
+@contextmanager
+def _image_reader(place: Path | None) -> Iterator[Callable[[str], bytes | None]]:
+    """A function that reads images by their names, in a folder, in the archive wherever it has them, or nowhere."""
+    if place is None or place.is_dir():
         # An archive that was unpacked as a whole has its own folder inside.
-        places = [] if self._folder is None else [self._folder / name, self._folder / "images" / name]
-        path = next((path for path in places if path.is_file()), None)
-        return None if path is None else read_bytes(path) or None
+        folders = [] if place is None else [place, place / "images"]
+        yield lambda name: read_bytes(path) if (path := first_file(folder / name for folder in folders)) else None
+        return
+    try:
+        archive = zipfile.ZipFile(place)
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"{place} is not a zip archive: {error}. Get it from {PAGE}.") from error
+    with archive:
+        members = {name.rsplit("/", 1)[-1]: name for name in reversed(archive.namelist())}
+        yield lambda name: (archive.read(members[name]) or None) if name in members else None

@@ -2,9 +2,8 @@
 
 import json
 
-import numpy as np
 import sources_retrieval
-from PIL import Image
+from noise import write_noise
 
 RELATIONS = ("on", "eating", "to the left of", "next to")
 # 26 rows of one pair and 4 of another: the macro average takes pairs of 25 rows and more.
@@ -15,11 +14,7 @@ PLACES = {"images": (".",), **sources_retrieval.PLACES}
 
 def make(folder):
     """Lay out the files; the options with which they are built."""
-    rng = np.random.default_rng(0)
-    (folder / "images").mkdir(parents=True)
-    for number in range(IMAGES):
-        pixels = rng.integers(0, 256, (40, 60, 3), dtype=np.uint8)
-        Image.fromarray(pixels).save(folder / "images" / f"{number + 2315000}.jpg")
+    write_noise([folder / "images" / f"{number + 2315000}.jpg" for number in range(IMAGES)], 40, 60)
     relations = [relation_row(number, RELATIONS[number % len(RELATIONS)]) for number in range(12)]
     attributes = [attribute_row(number, *pair) for number, pair in enumerate(ATTRIBUTES)]
     write(folder / "visual_genome_relation.json", relations)

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from PIL import Image
+from noise import write_noise
 
 ANNOTATIONS = "data/COLA_multiobjects_matching_benchmark.json"
 PLACES = {"data": (".",), "images": ("vg_gqa_images", "VG_100K", "VG_100K_2", ".")}
@@ -31,10 +30,7 @@ def rows(server: str = SERVER) -> list[list[str]]:
 
 def write_images(folder: Path) -> None:
     """Noise under the names of the photographs, no two alike."""
-    folder.mkdir(parents=True, exist_ok=True)
-    rng = np.random.default_rng(0)
-    for name in sorted({name for group in GROUPS for name in group[::2]}):
-        Image.fromarray(rng.integers(0, 256, (24, 32, 3), dtype=np.uint8)).save(folder / name)
+    write_noise([folder / name for name in sorted({name for group in GROUPS for name in group[::2]})], 24, 32)
 
 
 def make(folder: Path) -> dict[str, Any]:

@@ -6,8 +6,7 @@ import csv
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from PIL import Image
+from noise import write_noise
 
 KINDS = ("atom", "swap", "negate")
 COMPLEXITIES = range(4, 13)
@@ -33,10 +32,7 @@ def make(folder: Path) -> dict[str, Any]:
     for training_set in TRAINING_SETS:
         for compounds in COMPOUNDS:
             write(systematicity_file(folder, compounds, training_set), systematicity_rows(compounds, training_set))
-    rng = np.random.default_rng(0)
-    for name in IMAGES:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(rng.integers(0, 256, (40, 60, 3), dtype=np.uint8)).save(folder / name)
+    write_noise([folder / name for name in IMAGES], 40, 60)
     return {}
 
 

@@ -2,8 +2,7 @@
 
 import json
 
-import numpy as np
-from PIL import Image
+from noise import write_noise
 
 PLACES = {folder: (f"images/{folder}", ".") for folder in ("val2014", "flickr30k-images")}
 CAPTIONS = (
@@ -32,13 +31,9 @@ ENTRIES = {
 
 def make(folder):
     """Lay out the files; the options with which they are built."""
-    rng = np.random.default_rng(0)
     for name, entries in ENTRIES.items():
         write(folder / name, entries)
-        for path, _ in entries:
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            pixels = rng.integers(0, 256, (25, 34, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(folder / path)
+    write_noise([folder / path for entries in ENTRIES.values() for path, _ in entries], 25, 34)
     return {"verify": False}
 
 

@@ -6,8 +6,9 @@ def make(folder):
     return {"train_scenes": 0}
 
 
-def shrink(patch):
+def shrink(patch, test=100):
     """Fewer scenes, which show as well what holds of a build."""
     from vl_assay.hub_datasets.toy_scenes import builder
 
-    patch.setattr(builder, "SIZES", {"validation": 2, "test": 100})
+    patch.setattr(builder, "SIZES", {"validation": 2, "test": test})
+    patch.setattr(builder, "RETRIEVAL_SIZES", {"validation": 2, "test": test // 4})

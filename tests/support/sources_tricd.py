@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from PIL import Image
+from noise import write_noise
 
 WIDTH, HEIGHT = 64, 48
 PLACES = {"TRICD": (".", "deep/below"), "val2017": ("images/val2017", ".")}
@@ -68,19 +67,12 @@ def vqa() -> dict[str, Any]:
     return {"questions": questions, "annotations": answers}
 
 
-def write_images(folder: Path) -> None:
-    """Noise under the names of the photographs, no two alike."""
-    folder.mkdir(parents=True, exist_ok=True)
-    rng = np.random.default_rng(0)
-    for name in sorted({name for group in GROUPS for name in group[2::2]}):
-        Image.fromarray(rng.integers(0, 256, (HEIGHT, WIDTH, 3), dtype=np.uint8)).save(folder / name)
-
-
 def make(folder: Path) -> dict[str, Any]:
     """Write a user's own copy into `folder`; return the builder's options that it needs."""
     place = folder / "TRICD"
     place.mkdir(parents=True, exist_ok=True)
     (place / "TRICD_grounding_val.json").write_text(json.dumps(grounding()), encoding="utf-8")
     (place / "TRICD_VQA_val.json").write_text(json.dumps(vqa()), encoding="utf-8")
-    write_images(folder / "val2017")
+    names = sorted({name for group in GROUPS for name in group[2::2]})
+    write_noise([folder / "val2017" / name for name in names], HEIGHT, WIDTH)
     return {"verify": False}

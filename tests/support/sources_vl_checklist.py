@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from PIL import Image
+from noise import write_noise
 
 # Every file that the authors' corpus/v1 lists, written out.
 FILES = (
@@ -67,18 +66,8 @@ def write_annotations(folder: Path, files: Iterable[str] = FILES) -> None:
         path.write_text(json.dumps(rows_of(file)), encoding="utf-8")
 
 
-def write_images(folder: Path) -> None:
-    """Noise under the names of the photographs, no two alike."""
-    rng = np.random.default_rng(0)
-    for root, names in IMAGES.items():
-        for name in names:
-            path = folder / root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(rng.integers(0, 256, (24, 32, 3), dtype=np.uint8)).save(path)
-
-
 def make(folder: Path) -> dict[str, Any]:
     """Write a user's own copy into `folder`; return the builder's options that it needs."""
     write_annotations(folder / "data")
-    write_images(folder)
+    write_noise([folder / root / name for root, names in IMAGES.items() for name in names], 24, 32)
     return {}

@@ -30,8 +30,8 @@ _HEADING = "## Audit"
 # Odd, so that ties have a bar of their own in the middle of the symmetric gaps.
 _BINS = 61
 _WITHOUT_IMAGE = (
-    "How often a scorer that sees captions only prefers the true one of {pairs:,} pairs, in percent; chance is 50, a "
-    "tie counts half."
+    "How often a scorer that sees only the captions prefers the positive caption of {pairs:,} pairs, in percent; "
+    "chance is 50, a tie counts half."
 )
 
 
@@ -69,9 +69,12 @@ def to_markdown(record: Record) -> str:
             "space, quotation marks, no sign at the end, a small first letter):",
             _accuracy_table(record, "normalised"),
         ]
-    parts.append("What gives captions away, the strongest first, with pairs of a true caption / its negative:")
+    parts.append(
+        "The features that separate captions from negatives, the strongest first, with pairs of positive caption / "
+        "negative:"
+    )
     parts += ["\n".join(_feature_lines(record))] if _feature_lines(record) else []
-    parts += ["Pairs that cannot measure what they should:", _degenerate_table(record)]
+    parts += ["Degenerate pairs, which do not measure composition:", _degenerate_table(record)]
     return documents.to_markdown(parts)
 
 
@@ -86,11 +89,11 @@ def to_html(audit: Audit) -> str:
     if "normalised" in record:
         parts += [_accuracy_table(record, "normalised", title="After normalisation of the captions")]
     parts += [line.replace("**", "") for line in _feature_lines(record)]
-    parts.append(_degenerate_table(record, title="Pairs that cannot measure what they should"))
+    parts.append(_degenerate_table(record, title="Degenerate pairs, which do not measure composition"))
     text = (
-        "Left: scores of true captions and of negatives. Right: gaps, the score of the true caption minus that of its "
-        "negative; they are symmetric around 0 where captions give nothing away. Scores of probes are log-odds of "
-        "pairs that they were not trained on."
+        "Left: scores of positive captions and of negatives. Right: gaps, the score of the positive caption minus that "
+        "of its negative; they are symmetric around 0 where captions give nothing away. Scores of probes are log-odds "
+        "of pairs that they were not trained on."
     )
     parts.append(documents.HtmlFigure(_figure(audit.scores), "Scores and gaps", text))
     return documents.to_page(f"Audit of {record['dataset']}", parts)
@@ -218,8 +221,8 @@ def _feature_lines(record: Record, *, shown: int = _SHOWN, examples: bool = True
         if not told:
             continue
         features = "; ".join(
-            f"{_code(each['feature'])} speaks for the {'true caption' if each['weight'] > 0 else 'negative'} (weight "
-            f"{each['weight']:+.2f}, differs in {percent(each['differs'])} % of the pairs, is right in "
+            f"{_code(each['feature'])} speaks for the {'positive caption' if each['weight'] > 0 else 'negative'} "
+            f"(weight {each['weight']:+.2f}, differs in {percent(each['differs'])} % of the pairs, is right in "
             f"{percent(each['right'])} % of these)"
             for each in told
         )
@@ -236,7 +239,7 @@ def _figure(scores: Mapping[str, NDArray[np.float64]]) -> str:
         gaps = values[:, 0] - values[:, 1]
         span = _edges(values)
         for column, sample, edges, label, colour in (
-            (1, values[:, 0], span, "true captions", COLOURS[2]),
+            (1, values[:, 0], span, "positive captions", COLOURS[2]),
             (1, values[:, 1], span, "negatives", COLOURS[3]),
             (2, gaps, _edges(np.concatenate([gaps, -gaps])), "gaps", COLOURS[0]),
         ):

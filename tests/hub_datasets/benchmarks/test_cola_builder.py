@@ -9,8 +9,6 @@ import pytest
 import sources_cola as sources
 from builder_support import Small
 
-from vl_assay.hub_datasets import load_examples
-
 
 @pytest.fixture
 def small(tmp_path: Path) -> Small:
@@ -45,12 +43,6 @@ def test_damaged_annotations_are_an_error_that_names_file_and_row(small, rows, f
     message = small.error(ValueError, "Expected")
     assert str(path) in message
     assert found in message
-
-
-def test_images_of_a_group_are_scored_with_both_captions(small):
-    [task] = load_examples("cola", data_dir=small.folder, options={"verify": False})
-    assert [example.captions for example in task.examples] == [group[1::2] for group in sources.GROUPS]
-    assert {len(example.images) for example in task.examples} == {2}
 
 
 def test_released_images_all_come_from_one_server(shared_data):

@@ -18,15 +18,6 @@ ROWS = {
     "2": {"filename": "000000000001.jpg", "caption": " A dog by a  car\n", "negative_caption": "A car by a dog."},
     "10": {"filename": "000000000000.jpg", "caption": "A mat under a cat ", "negative_caption": "A cat under a mat."},
 }
-RELEASED_ROWS = {
-    "add_att": 692,
-    "add_obj": 2062,
-    "replace_att": 788,
-    "replace_obj": 1652,
-    "replace_rel": 1406,
-    "swap_att": 666,
-    "swap_obj": 245,
-}
 
 
 def write_annotations(path: Path, rows: Any = ROWS) -> Path:
@@ -98,11 +89,6 @@ def test_damaged_annotations_are_an_error_that_names_file_and_key(small, row, fo
     assert f"{path}, key '7': {found}. Expected" in small.error(ValueError, "Expected")
 
 
-@pytest.mark.parametrize("category", CATEGORIES)
-def test_released_categories_have_the_known_number_of_rows(released, category):
-    assert len(released(category)) == RELEASED_ROWS[category]
-
-
 def test_unrefined_files_hold_17478_rows_and_the_refined_ones_among_them(released):
     rows = {name: Counter(map(content, released(name))) for name in CONFIG_NAMES}
     assert sum(rows[f"unrefined_{category}"].total() for category in CATEGORIES) == 17_478
@@ -110,24 +96,13 @@ def test_unrefined_files_hold_17478_rows_and_the_refined_ones_among_them(release
         assert not rows[category] - rows[f"unrefined_{category}"]
 
 
-def test_released_rows_share_images_and_captions(released):
-    rows = [row for category in CATEGORIES for row in released(category)]
-    captions = [caption for row in rows for caption in (row["caption"], row["negative_caption"])]
-    assert len(rows) == 7_511
-    assert len({row["filename"] for row in rows}) == 1_560
-    assert (len(set(captions)), len(captions)) == (11_844, 15_022)
-
-
 def test_released_swap_obj_keeps_its_gap_and_its_white_space(released):
     rows = released("swap_obj")
     assert {int(row["id"].split("/")[1]) for row in rows} == set(range(246)) - {108}
     assert sum(row["caption"] != row["caption"].strip() for row in rows) == 33
+    rows = [row for category in CATEGORIES for row in released(category)]
+    assert all(row["negative_caption"] == row["negative_caption"].strip() for row in rows)
 
 
 def content(row: dict[str, Any]) -> tuple[str, str, str]:
     return row["filename"], row["caption"], row["negative_caption"]
-
-
-def test_no_released_negative_has_outer_white_space(released):
-    rows = [row for category in CATEGORIES for row in released(category)]
-    assert all(row["negative_caption"] == row["negative_caption"].strip() for row in rows)

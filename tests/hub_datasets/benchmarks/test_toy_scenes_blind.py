@@ -99,12 +99,8 @@ def test_length_gives_added_words_away_as_the_card_says(category, pairs):
     assert blind_accuracy(pairs[category], 4000) > 0.99
 
 
-def one_negative(number):
-    """(caption, one of its negatives) of so many rows of sets."""
-    rows = [task_rows("sets", 7, "train", index)[1][0] for index in range(number)]
-    return [(row["caption"], row["hard_negatives"][0]) for row in rows]
-
-
 def test_a_trained_blind_reader_is_at_chance_with_one_negative_of_a_set():
-    # 1,500 pairs: a standard deviation of 1.3 points.
-    assert blind_accuracy(one_negative(4500), 3000) == pytest.approx(0.5, abs=0.045)
+    rows = [task_rows("sets", 7, "train", index)[1][0] for index in range(3000)]
+    one_negative = [(row["caption"], row["hard_negatives"][0]) for row in rows]
+    # 1,000 pairs: a standard deviation of 1.6 points.
+    assert blind_accuracy(one_negative, 2000) == pytest.approx(0.5, abs=0.05)

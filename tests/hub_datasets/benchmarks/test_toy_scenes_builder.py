@@ -18,7 +18,6 @@ from vl_assay.hub_datasets.toy_scenes.world import Scene
 
 FOLDER = Path(module.__file__).parent
 CARD = (FOLDER / "README.md").read_text(encoding="utf-8")
-# What both must have, beside the type that whatever else both have must share.
 
 
 @pytest.fixture
@@ -47,18 +46,12 @@ def rows():
     return found
 
 
-def test_a_build_has_the_documented_splits(make, without_pictures):
-    builder = make(train_scenes=3)
+@pytest.mark.parametrize(("config", "validation", "test"), [("captions", 500, 1000), ("retrieval", 100, 100)])
+def test_a_build_has_the_documented_splits(config, validation, test, make, without_pictures):
+    builder = make(config, train_scenes=3)
     builder.download_and_prepare()
     sizes = {name: split.num_examples for name, split in builder.info.splits.items()}
-    assert sizes == {"train": 3, "validation": 500, "test": 1000}
-
-
-def test_retrieval_has_one_pool_in_validation_and_in_test(make, without_pictures):
-    builder = make("retrieval", train_scenes=3)
-    builder.download_and_prepare()
-    sizes = {name: split.num_examples for name, split in builder.info.splits.items()}
-    assert sizes == {"train": 3, "validation": 100, "test": 100}
+    assert sizes == {"train": 3, "validation": validation, "test": test}
 
 
 def test_a_scene_without_captions_of_its_own_has_no_row(make, without_pictures):

@@ -112,26 +112,13 @@ def test_missing_annotation_files_are_named_with_the_cure(small):
     assert "sources='vg'" in message
 
 
-def test_a_missing_annotation_file_is_no_error_where_its_source_is_left_out(small):
+def test_only_the_files_of_the_chosen_sources_are_read(small):
     (small.folder / "data" / "Attribute" / "vaw" / "color.json").unlink()
     assert set(small.build(sources="vg")["source"]) == {"vg"}
-
-
-def test_sources_may_be_listed_with_blanks(small):
     assert set(small.build("relation_action", sources="hake, vg")["source"]) == {"hake", "vg"}
-
-
-def test_unknown_source_is_answered_with_the_known_ones(small):
     small.error(ValueError, r"unknown source 'coco'.*known: vg, vaw, swig, hake", sources="vg,coco")
-
-
-def test_sources_that_a_type_does_not_have_are_answered_with_those_it_has(small):
-    small.error(
-        ValueError,
-        r"relation_spatial has nothing from sources='hake', only from vg",
-        "relation_spatial",
-        sources="hake",
-    )
+    found = r"relation_spatial has nothing from sources='hake', only from vg"
+    small.error(ValueError, found, "relation_spatial", sources="hake")
 
 
 def test_rows_that_lack_their_image_are_counted(small):

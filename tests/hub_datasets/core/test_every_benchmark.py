@@ -5,19 +5,22 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import io
 import re
 import shutil
 import sys
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 
 import datasets
+import numpy as np
 import pytest
 from builder_support import Small, card_table, image_columns, raw
 from huggingface_hub import DatasetCard
+from PIL import Image
 
 from vl_assay import hub_datasets
-from vl_assay.hub_datasets import benchmark_names, build, get_benchmark, report
+from vl_assay.hub_datasets import benchmark_names, build, get_benchmark, load_examples, report
 from vl_assay.hub_datasets.core.benchmarks import builder_modules, config_names, get_builder, get_card, option_names
 from vl_assay.hub_datasets.hub.scripts import write_script
 from vl_assay.metrics.common.errors import DataError
@@ -134,6 +137,18 @@ def test_an_image_that_is_not_cropped_or_shuffled_is_its_file(small):
                 assert (Path(filename).name, row[column]["bytes"]) in files
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if "crop" in option_names(name)])
+def test_a_crop_is_a_png_of_what_the_box_shows_pixel_by_pixel(small):
+    boxed = [config for config in small.configs if "bbox" in small.builder(config).info.features]
+    for config in boxed:
+        for row, whole in zip(small.rows(config), small.rows(config, crop=False), strict=True):
+            x, y, width, height = map(int, row["bbox"])
+            image, photograph = (Image.open(io.BytesIO(each["image"]["bytes"])) for each in (row, whole))
+            assert image.format == "PNG"
+            assert np.array_equal(np.asarray(image), np.asarray(photograph)[y : y + height, x : x + width])
+    assert boxed
+
+
 @EVERY
 def test_a_build_loads_the_same_plain_and_streaming(name, built):
     small, out = built(name)
@@ -166,7 +181,20 @@ def test_two_processes_give_the_rows_of_one(small):
 
 
 @EVERY
-def test_the_mocks_are_scored_and_judged(name, built, tmp_path):
+def test_examples_have_the_images_and_captions_of_the_columns_that_their_task_names(name, built):
+    small, out = built(name)
+    for task in load_examples(str(out)):
+        rows = [row for config in task.configs for row in datasets.load_dataset(str(out), config, split=small.split)]
+        for row, example in zip(rows, task.examples, strict=True):
+            captions = (row[column] for column in task.task.captions)
+            texts = [[text] if isinstance(text, str) else text for text in captions]
+            assert (example.id, list(example.captions)) == (row["id"], list(chain(*texts)))
+            assert len(example.images) == len(task.task.images)
+            assert example.category == (row[task.task.category] if task.task.category else example.config)
+
+
+@EVERY
+def test_the_mocks_are_scored_and_evaluated(name, built, tmp_path):
     _, out = built(name)
     for mock in ("shuffled", "constant"):
         all_predictions = score(f"mock:{mock}", [str(out)], out=tmp_path / mock, progress=False)

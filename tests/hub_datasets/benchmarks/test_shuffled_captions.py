@@ -1,0 +1,271 @@
+"""Captions of Karpathy's splits in another order: ARO's order configurations, and what they share with retrieval."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import tracemalloc
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sources_retrieval
+from builder_support import Small
+
+from vl_assay.hub_datasets import build as build_repository
+from vl_assay.hub_datasets import report
+from vl_assay.hub_datasets.authoring.text.perturb import SHUFFLES, clean_caption, perturb
+from vl_assay.hub_datasets.retrieval import karpathy
+from vl_assay.metrics.common.errors import ModelError, UnknownNameError
+from vl_assay.model_wrappers import score
+
+FILE = "coco_karpathy_test.json"
+ENTRIES = sources_retrieval.ENTRIES[FILE]
+IMAGE = ENTRIES[0][0]
+# Cleaned by the authors' code, one of them longer than 30 words.
+CAPTIONS = ["A man's (old) dog, a cat. A half-pipe", " ".join(["the dogs' tails,"] * 20)]
+HAS_SPACY = importlib.util.find_spec("spacy") is not None
+BOTH = pytest.mark.parametrize(("name", "config"), [("aro", "coco_order"), ("retrieval", "coco_shuffle_trigrams")])
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Small:
+    return Small("aro", tmp_path, "coco_order", tagger="plain")
+
+
+@pytest.fixture
+def either(name: str, config: str, tmp_path: Path) -> Small:
+    return Small(name, tmp_path, config, tagger="plain")
+
+
+def test_every_caption_is_a_row_with_its_image_and_four_orders_of_its_words(small):
+    rows = small.rows()
+    assert [row["id"] for row in rows] == [
+        f"coco_order/{place}-{index}" for place, (_, captions) in enumerate(ENTRIES) for index in range(len(captions))
+    ]
+    assert [row["released_text"] for row in rows] == [text for _, captions in ENTRIES for text in captions]
+    assert [row["text_index"] for row in rows[:6]] == [0, 1, 2, 3, 4, 0]
+    for row in rows:
+        path = small.folder / "val2014" / row["filename"]
+        assert row["image"] == {"path": row["filename"], "bytes": path.read_bytes()}
+        assert row["caption"] == clean_caption(row["released_text"])
+        assert len(row["negative_captions"]) == 4
+        if row["testable"]:
+            assert row["caption"] not in row["negative_captions"]
+        for negative in row["negative_captions"]:
+            assert Counter(negative.split()) == Counter(row["caption"].split())
+        assert (row["seed"], row["tagger"]) == (0, "plain 1")
+
+
+def test_the_negatives_are_the_perturbations_in_their_order(small):
+    row = small.rows(with_images=False)[1]
+    assert row["perturbations"] == list(SHUFFLES)
+    made = perturb([row["released_text"]], SHUFFLES, tagger="plain").perturbed
+    assert row["negative_captions"] == [made[name][0] for name in SHUFFLES]
+    # Nouns: men, shirts, horses, fence; adjectives: blue, wooden. The other words keep their places.
+    words = row["negative_captions"][0].split()
+    assert [words[place] for place in (0, 2, 5, 7, 8)] == ["two", "in", "ride", "near", "a"]
+
+
+def test_captions_are_cut_to_thirty_words_after_they_were_permuted(small):
+    sources_retrieval.write(small.folder / FILE, [(IMAGE, [" ".join(f"w{n}" for n in range(40))])])
+    [row] = small.rows()
+    texts = [row["caption"], *row["negative_captions"]]
+    assert {len(text.split()) for text in texts} == {30}
+    assert not Counter(row["negative_captions"][3].split()) <= Counter(row["caption"].split())
+
+
+def test_a_perturbation_that_changes_nothing_is_left_out_and_the_others_fill_the_row(small):
+    sources_retrieval.write(small.folder / FILE, [*ENTRIES, ("val2014/1.jpg", ["..."])])
+    zebras, running, empty = small.rows(with_images=False)[24:]
+    assert running["released_text"] == "He is running and jumping very fast."  # no noun, no adjective
+    assert running["perturbations"] == list(SHUFFLES[1:])
+    assert running["testable"]
+    assert running["negative_captions"][3] == running["negative_captions"][0]
+    assert len(set(running["negative_captions"][:3])) == 3
+    # Without any other order the row is kept, flagged and tied.
+    assert (zebras["released_text"], zebras["perturbations"], zebras["testable"]) == ("Zebras", [], False)
+    assert zebras["negative_captions"] == ["zebras"] * 4 == [zebras["caption"]] * 4
+    assert (empty["caption"], empty["negative_captions"], empty["testable"]) == ("", [""] * 4, False)
+
+
+def test_more_images_than_are_tagged_together_keep_their_captions(small):
+    captions = [f"a red dog and a blue cat number {number}" for number in range(120)]
+    entries = [(f"val2014/{number}.jpg", [text]) for number, text in enumerate(captions)]
+    sources_retrieval.write(small.folder / FILE, entries)
+    rows = small.rows(with_images=False)
+    assert [row["caption"] for row in rows] == captions
+    for row in rows:
+        for negative in row["negative_captions"]:
+            assert Counter(negative.split()) == Counter(row["caption"].split())
+
+
+def test_order_permutes_the_authors_tokens_where_they_are_asked_for(small):
+    sources_retrieval.write(small.folder / FILE, [(IMAGE, CAPTIONS)])
+    row, long = small.rows(units="tokens", with_images=False)
+    assert row["caption"] == clean_caption(CAPTIONS[0], "tokens") == "a man's old dog, a cat a half-pipe"
+    made = perturb(CAPTIONS, SHUFFLES, tagger="plain", units="tokens").perturbed
+    assert [row["negative_captions"], long["negative_captions"]] == [
+        [made[name][place] for name in SHUFFLES] for place in (0, 1)
+    ]
+    assert all({",", "'s"} <= set(negative.split()) for negative in row["negative_captions"])
+    assert ["half-pipe" in negative.split() for negative in row["negative_captions"]] == [False, False, True, True]
+    assert {len(negative.split()) for negative in long["negative_captions"]} == {30}
+
+
+def test_with_the_identity_every_row_of_order_has_four_permutations_and_some_have_their_caption_among_them(small):
+    rows = small.rows(allow_identity=True, with_images=False)
+    assert all(row["perturbations"] == list(SHUFFLES) for row in rows)
+    drawn = [row for row in rows if row["caption"] in row["negative_captions"]]
+    assert 1 < len(drawn) < len(rows)
+    assert rows[24]["negative_captions"] == ["zebras"] * 4
+    assert [row["testable"] for row in rows] == [set(row["negative_captions"]) != {row["caption"]} for row in rows]
+
+
+@pytest.mark.skipif(not HAS_SPACY, reason="spaCy is not installed")
+def test_the_row_says_that_spacy_tagged_it(small):
+    assert small.rows(tagger="spacy", with_images=False)[0]["tagger"].startswith("spacy ")
+
+
+@pytest.mark.skipif(HAS_SPACY, reason="spaCy is installed")
+def test_spacy_is_missed_before_anything_is_written(small):
+    small.error(ModelError, "pip install spacy", tagger="spacy")
+
+
+@pytest.mark.parametrize("mock", ["constant", "shuffled"])
+def test_the_order_tasks_are_scored_and_evaluated(small, mock, tmp_path):
+    configs = {"coco_order": 26, "flickr30k_order": 20}
+    references = [f"aro/{config}" for config in configs]
+    options = {"verify": False}
+    predictions = score(
+        f"mock:{mock}", references, data_dir=small.folder, options=options, out=tmp_path, progress=False
+    )
+    for (config, n), result in zip(configs.items(), report(predictions, resamples=100), strict=True):
+        assert (result.metric, result.scores["n"]) == ("aro_itm", n)
+        ties = 1 / 26 if config == "coco_order" else 0  # the row that is not testable
+        assert result.scores["tie_rate"] == pytest.approx(1 if mock == "constant" else ties)
+        if mock == "constant":
+            assert result.scores["accuracy"] == 0.0
+
+
+def test_memory_does_not_grow_with_the_number_of_images(small):
+    def peak(images):
+        entries = [(f"val2014/{n}.jpg", ["a red dog", "a blue cat"]) for n in range(images)]
+        for path, _ in entries:
+            (small.folder / path).write_bytes(bytes(100_000))
+        sources_retrieval.write(small.folder / FILE, entries)
+        builder = small.builder()
+        [split] = builder._split_generators(None)  # type: ignore[arg-type]  (nothing is downloaded)
+        tracemalloc.start()
+        try:
+            rows = builder._generate_examples(**split.gen_kwargs)
+            assert sum(len(row["image"]["bytes"]) for _, row in rows) == images * 2 * 100_000
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(5)  # what is imported on the way
+    few, many = peak(20), peak(120)
+    assert many - few < 1_000_000  # the images between them hold 10,000,000 bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [("aro", "coco_order"), ("retrieval", "coco_shuffle_trigrams"), ("retrieval", "coco_shuffle_columns_4")],
+)
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_rows(name, config, either, tmp_path):
+    def files(out, **options):
+        options = {"verify": False, "tagger": "plain", **options}
+        built = build_repository(name, tmp_path / out, configs=[config], data_dir=either.folder, options=options)
+        return {path.name: path.read_bytes() for path in built.rglob("*.parquet")}
+
+    one = files("one")
+    assert files("two") == one
+    assert files("other", seed=1) != one
+    rows, others = either.rows(), either.rows(seed=1)
+    assert {row["seed"] for row in others} == {1}
+    assert [row["filename"] for row in rows] == [row["filename"] for row in others]
+    if name == "aro":
+        assert [row["caption"] for row in rows] == [row["caption"] for row in others]
+        negatives = ([row["negative_captions"] for row in each] for each in (rows, others))
+        assert sum(a != b for a, b in zip(*negatives, strict=True)) >= 20
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("aro", "coco_order"),
+        ("retrieval", "coco_shuffle_nouns_and_adjectives"),
+        ("retrieval", "coco_shuffle_patches_9"),
+    ],
+)
+def test_a_row_does_not_depend_on_the_rows_around_it(either, name):
+    rows = {(row["filename"], row.get("text_index")): row for row in either.rows()}
+    sources_retrieval.write(either.folder / FILE, ENTRIES[::-1][1:4])
+    others = either.rows()
+    assert len(others) == (15 if name == "aro" else 3)
+    for row in others:
+        assert row == rows[row["filename"], row.get("text_index")] | {"id": row["id"]}
+
+
+@BOTH
+def test_options_without_meaning_are_refused(either, name):
+    either.error(UnknownNameError, "tagger", tagger="nltk")
+    either.error(UnknownNameError, "unknown kind of units 'letters'; known: words, tokens", units="letters")
+    for seed in ("1", 1.0, True, 2**63):
+        either.error(ValueError, r"seed is .*; pass a whole number", seed=seed)
+    either.error(ValueError, "allow_identity is 'no'; pass True or False", allow_identity="no")
+    if name == "retrieval":
+        either.error(ValueError, "black_edges is 1; pass True or False", black_edges=1)
+
+
+@BOTH
+def test_without_the_package_the_error_says_how_to_get_it_and_other_configurations_need_none(either, name, monkeypatch):
+    def missing(module, *arguments, found=importlib.import_module):
+        if "authoring" in module:
+            raise ModuleNotFoundError(f"No module named {module!r}")
+        return found(module, *arguments)
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    either.error(ImportError, r"pip install vl-assay\. Or load .* Parquet")
+    assert len(either.rows("vg_relation" if name == "aro" else "coco")) == (12 if name == "aro" else 5)
+    if name == "retrieval":
+        for config in ("coco_cleaned", "coco_shuffle_rows_4"):
+            either.error(ImportError, "pip install vl-assay", config)
+
+
+@BOTH
+def test_text_alone_needs_no_data_dir_and_no_images(either, name, tmp_path, monkeypatch):
+    for key, source in karpathy.SOURCES.items():
+        served = (either.folder / source.file.name).rename(tmp_path / source.file.name)
+        checksum = f"md5:{hashlib.md5(served.read_bytes()).hexdigest()}"
+        file = replace(source.file, url=str(served), checksum=checksum)
+        monkeypatch.setitem(karpathy.SOURCES, key, source._replace(file=file))
+    rows = either.rows(data_dir=None, with_images=False)
+    assert len(rows) == (26 if name == "aro" else 5)
+    assert "image" not in rows[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('[{"image": "a.jpg"}]', "entry 0: caption is None"),
+        ('[{"image": "../a.jpg", "caption": ["a"]}]', "entry 0: .*does not lead to a file"),
+        ('[{"image": "a.jpg", "caption": "a dog"}]', "entry 0: caption is 'a dog'"),
+        ('[{"image": "a.jpg", "caption": []}]', "entry 0: caption is an empty list"),
+        (
+            '[{"image": "x/a.jpg", "caption": ["a"]}, {"image": "y/a.jpg", "caption": ["b"]}]',
+            "entry 1: image 'y/a.jpg' occurs twice",
+        ),
+    ],
+)
+def test_a_damaged_file_is_named_with_the_entry(small, text, found):
+    (small.folder / FILE).write_text(text, encoding="utf-8")
+    small.error(ValueError, rf"{FILE}.*{found}.*Expected")
+
+
+def test_another_checksum_and_other_numbers_than_the_released_are_refused(small):
+    small.error(ValueError, rf"{FILE} has MD5 [0-9a-f]{{32}}, but .* has 3ff34b0e.*verify=False", verify=True)
+    found = r"has 4 rows, but the release has 1,000\..*verify=False"
+    small.error(ValueError, found, "flickr30k_order", verify=True)
