@@ -29,11 +29,7 @@ class Candidate(NamedTuple):
     Attributes:
         id: different for each candidate.
         image: URL or path of the image, relative to the folder of the candidates' file; "" for no image.
-        caption: the positive caption.
-        candidate: the caption made of it.
-        kind: the kind of change, such as ``"replace_obj"``.
-        is_positive: whether it is meant to be true of the image as well.
-        source: the model or the rule that made it.
+        source: the model or the rules that made it.
         detail: further facts, such as the words that were replaced.
     """
 

@@ -8,16 +8,13 @@ import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ....metrics.common.errors import DataError
 from ....metrics.common.storage import write_text
 from ...core.benchmarks import Task, benchmark_names
 from ...core.build import BUILD_FILE
 from .tables import Table, check_rows, read_tables
-
-if TYPE_CHECKING:
-    from ...core.examples import TaskData
 
 SUFFIXES_WRITTEN = (".jsonl", ".csv", ".json")
 
@@ -174,17 +171,14 @@ def _benchmark_pairs(reference: str, data_dir: str | Path | None, options: Mappi
         )
     if others:
         warnings.warn(f"{reference}: left out, as they have no pairs: {', '.join(others)}", UserWarning, stacklevel=3)
+    prefixed = len(usable) > 1
     for data in usable:
-        yield from _task_pairs(data, prefixed=len(usable) > 1)
-
-
-def _task_pairs(data: TaskData, *, prefixed: bool) -> Iterator[Pair]:
-    prefix = f"{data.task.name}/" if prefixed else ""
-    for example in data.examples:
-        category = example.category if example.category == data.task.name else prefix + example.category
-        image = example.cluster or example.images[0].removeprefix("file:")
-        for id, right, wrong in pair_places(data.task, example.id, len(example.captions), prefixed=prefixed):
-            yield Pair(id, image, example.captions[right], example.captions[wrong], category)
+        prefix = f"{data.task.name}/" if prefixed else ""
+        for example in data.examples:
+            category = example.category if example.category == data.task.name else prefix + example.category
+            image = example.cluster or example.images[0].removeprefix("file:")
+            for id, right, wrong in pair_places(data.task, example.id, len(example.captions), prefixed=prefixed):
+                yield Pair(id, image, example.captions[right], example.captions[wrong], category)
 
 
 def _table_pairs(table: Table, *, in_folder: bool) -> Iterator[Pair]:

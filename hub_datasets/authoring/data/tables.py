@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import ast
 import csv
-import itertools
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -80,12 +79,14 @@ class Table:
         Raises:
             DataError: the row has none.
         """
-        if "id" in self.columns and self.value(row, "id") is None:
+        if "id" not in self.columns:
+            return None
+        if (value := self.value(row, "id")) is None:
             raise DataError(
                 f"{self.source}: row {key} has no {self.columns['id']!r}, which each row must have; correct or remove "
                 "the row"
             )
-        return str(self.value(row, "id")) if "id" in self.columns else None
+        return str(value)
 
     def image(self, row: Mapping[str, Any]) -> str:
         """The name of the row's image or, for an image without one, the key of its content; "" for no image."""
@@ -113,7 +114,12 @@ class Table:
         value = self.value(row, field)
         place = f"{self.source}: row {key}"
         if parse_lists and isinstance(value, str) and value[:1] == "[" and value[-1:] == "]":
-            value = _parse_list(place, value)
+            try:
+                value = ast.literal_eval(value)
+            except (ValueError, SyntaxError) as error:
+                if value[1:2] in ("'", '"'):
+                    message = f"{place} has a list that cannot be read, {value[:60]!r}; correct or remove it"
+                    raise DataError(message) from error
         values: Sequence[Any] = value if isinstance(value, list) and (value or not required) else [value]
         if not required:
             values = [each for each in values if each is not None and each == each and str(each).strip()]
@@ -156,19 +162,16 @@ def read_tables(
     if options:
         raise DataError(f"{reference} is a file or folder, which has no {', '.join(options)}; leave the options out")
     tables = []
-    for path in find_tables(Path(reference).expanduser()):
+    for path in _find_tables(Path(reference).expanduser()):
         rows = read_rows(path)
-        chosen = choose_columns(str(path), column_names(rows), fields, required, columns)
+        found = list(dict.fromkeys(column for _, row in rows for column in row))
+        chosen = choose_columns(str(path), found, fields, required, columns)
         tables.append(Table(str(path), path.stem, rows, chosen, path.parent))
     return tables
 
 
-def find_tables(path: Path) -> list[Path]:
-    """The file itself, the table of a folder of images, or all tables of another folder.
-
-    Raises:
-        DataError: there are none.
-    """
+def _find_tables(path: Path) -> list[Path]:
+    """The file itself, the table of a folder of images, or all tables of another folder."""
     if path.is_file():
         return [path]
     if not path.is_dir():
@@ -208,7 +211,12 @@ def read_rows(path: Path) -> list[Keyed]:
         elif path.suffix == ".jsonl":
             # Not splitlines, which would also break a line at separators inside a caption.
             lines = path.read_text("utf-8-sig").split("\n")
-            rows = [_read_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+            rows = []
+            for number, line in enumerate(lines, 1):
+                try:
+                    rows += [json.loads(line)] if line.strip() else []
+                except ValueError as error:
+                    raise ValueError(f"line {number} is not JSON ({error}); mend or remove it") from error
         else:
             rows = json.loads(path.read_text("utf-8-sig"), object_pairs_hook=_unique_keys)
     except UnicodeDecodeError as error:
@@ -224,11 +232,6 @@ def read_rows(path: Path) -> list[Keyed]:
     return keyed
 
 
-def column_names(rows: Iterable[Keyed]) -> list[str]:
-    """The columns that some row has, in the order of their appearance."""
-    return list(dict.fromkeys(column for _, row in rows for column in row))
-
-
 def choose_columns(
     source: str,
     found: Collection[str],
@@ -242,11 +245,8 @@ def choose_columns(
     """The column of each field: the user's, or the first of its usual names that no other field has taken.
 
     Args:
-        source: the table's name, for messages.
-        found: its columns.
-        fields: the fields to look for, some of ``COLUMNS``.
-        required: those that must have a column.
-        columns: the user's columns of some fields.
+        source, found: the table's name, for messages, and its columns.
+        fields, required, columns: as for `read_tables`.
         pictures: the columns that hold images.
         pictures_first: whether the field `image` is such a column where there is one, rather than one of names.
 
@@ -347,12 +347,12 @@ def _hub_table(
     loaded = loaded.select_columns(list(dict.fromkeys(chosen.values())))
     if chosen.get("image") in of_images:
         loaded = loaded.cast_column(chosen["image"], datasets.Image(decode=False))
-    return Table(reference, config or repo.partition("/")[2], _streamed(reference, loaded), chosen)
 
+    def streamed() -> Iterator[Keyed]:
+        with data_errors(reference):
+            yield from ((str(number), row) for number, row in enumerate(loaded))
 
-def _streamed(reference: str, rows: Iterable[Mapping[str, Any]]) -> Iterable[Keyed]:
-    with data_errors(reference):
-        yield from zip(map(str, itertools.count()), rows, strict=False)
+    return Table(reference, config or repo.partition("/")[2], streamed(), chosen)
 
 
 def _read_cells(path: Path) -> list[dict[str | None, Any]]:
@@ -381,25 +381,9 @@ def _read_cells(path: Path) -> list[dict[str | None, Any]]:
     return rows
 
 
-def _read_line(number: int, line: str) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"line {number} is not JSON ({error}); mend or remove it") from error
-
-
 def _unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(items)
     if len(content) < len(items):
         [(key, _)] = Counter(key for key, _ in items).most_common(1)
         raise ValueError(f"the key {key!r} comes twice")
     return content
-
-
-def _parse_list(place: str, value: str) -> Any:
-    try:
-        return ast.literal_eval(value)
-    except (ValueError, SyntaxError) as error:
-        if value[1:2] in ("'", '"'):
-            raise DataError(f"{place} has a list that cannot be read, {value[:60]!r}; correct or remove it") from error
-        return value
