@@ -25,13 +25,7 @@ _MOST_CHARACTERS = 20_000
 
 
 class Prompt(NamedTuple):
-    """The settings of a prompt.
-
-    Attributes:
-        fields: the fields of the answer and their types.
-        temperature: see SugarCrepe, appendix C.2.
-        max_tokens: the longest answer.
-    """
+    """The fields of the answer and their types, the temperature (SugarCrepe, appendix C.2) and the longest answer."""
 
     fields: dict[str, type]
     temperature: float = 0.0
