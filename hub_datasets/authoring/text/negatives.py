@@ -32,7 +32,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ....metrics.common.errors import DataError, ScoresError, UnknownNameError
+from ....metrics.common.errors import DataError, ScoresError, check_known
 from .articles import adapt_articles, article
 from .perturb import caption_rng
 from .tagging import Span, Tagged, check_captions, tag
@@ -242,9 +242,7 @@ def crepe_negations(
 
 
 def _check(kinds: Sequence[str], known: Sequence[str], what: str, most: int) -> None:
-    for kind in kinds:
-        if kind not in known:
-            raise UnknownNameError(what, kind, known)
+    check_known(what, kinds, known)
     if most < 1:
         raise ScoresError(f"most is {most}; expected at least 1 negative of a caption")
 
@@ -266,13 +264,12 @@ def _choose(
 
 def _elements(tagged: Tagged, kind: str) -> list[Span]:
     """Ranges of tokens, from left to right."""
+    check_known("kind of element", [kind], KINDS)
     if kind in _TAGS:
         return [(place, place + 1) for place, name in enumerate(tagged.tags) if name in _TAGS[kind]]
     if kind == "noun_phrase":
         return [phrase for phrase in tagged.noun_phrases if phrase[1] - phrase[0] >= _MIN_PHRASE]
-    if kind == "verb_phrase":
-        return tagged.verb_phrases
-    raise UnknownNameError("kind of element", kind, KINDS)
+    return tagged.verb_phrases
 
 
 def exchange(tagged: Tagged, first: Span, second: Span) -> str:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from ....metrics.common.errors import DataError, ScoresError, UnknownNameError
+from ....metrics.common.errors import DataError, ScoresError, check_known
 from .tagging import Tagged, tag, tagger_name
 from .word_tokens import word_tokenize
 
@@ -113,9 +113,7 @@ def perturb(
     >>> perturb(["zebras zebras"], ["shuffle_all_words"]).perturbed
     {'shuffle_all_words': [None]}
     """
-    for name in perturbations:
-        if name not in TEXT_SHUFFLES:
-            raise UnknownNameError("perturbation", name, TEXT_SHUFFLES)
+    check_known("perturbation", perturbations, TEXT_SHUFFLES)
     _check_cleaning(units, max_words)
     used = tagger_name(tagger) if set(perturbations) & set(_NEEDS_TAGS) else None
     results: dict[str, list[str | None]] = {name: [] for name in perturbations}
@@ -199,8 +197,7 @@ def shuffle_image(
     >>> sorted(shuffle_image(flag, "shuffle_rows_4", "flag.png").tobytes())
     [1, 2, 3, 4]
     """
-    if shuffle not in IMAGE_SHUFFLES:
-        raise UnknownNameError("image shuffle", shuffle, IMAGE_SHUFFLES)
+    check_known("image shuffle", [shuffle], IMAGE_SHUFFLES)
     columns, rows = IMAGE_SHUFFLES[shuffle]
     width, height = image.width // columns, image.height // rows
     if not width or not height:
@@ -213,22 +210,18 @@ def shuffle_image(
     order = rng.permutation(len(corners))
     while not allow_identity and (order == np.arange(len(corners))).all():
         order = rng.permutation(len(corners))
-    shuffled = _black(image) if black_edges else image.copy()
+    shuffled = image.copy()
+    if black_edges:
+        black = Image.new("RGB", image.size)
+        shuffled = black.quantize(palette=image) if image.mode == "P" else black.convert(image.mode)
     for corner, source in zip(corners, order, strict=True):
         x, y = corners[source]
         shuffled.paste(image.crop((x, y, x + width, y + height)), corner)
     return shuffled
 
 
-def _black(image: Image.Image) -> Image.Image:
-    """A black image of the size, mode and palette of another."""
-    black = Image.new("RGB", image.size)
-    return black.quantize(palette=image) if image.mode == "P" else black.convert(image.mode)
-
-
 def _check_cleaning(units: str, max_words: int | None) -> None:
-    if units not in UNITS:
-        raise UnknownNameError("kind of units", units, UNITS)
+    check_known("kind of units", [units], UNITS)
     if max_words is not None and max_words < 1:
         raise ScoresError(f"max_words is {max_words}; pass how many words to keep, at least 1, or None for all")
 

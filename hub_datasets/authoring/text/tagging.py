@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ....metrics.common.errors import DataError, ModelError, UnknownNameError
+from ....metrics.common.errors import DataError, ModelError, check_known
 from ....metrics.functional.checks import name_rows
 
 TAGGERS = ("auto", "spacy", "plain")
@@ -116,8 +116,7 @@ def check_captions(captions: Sequence[str]) -> None:
 
 
 def _choose(tagger: str) -> str:
-    if tagger not in TAGGERS:
-        raise UnknownNameError("tagger", tagger, TAGGERS)
+    check_known("tagger", [tagger], TAGGERS)
     missing = [name for name in ("spacy", SPACY_MODEL) if tagger != "plain" and not importlib.util.find_spec(name)]
     if tagger == "spacy" and missing:
         raise ModelError(
@@ -164,12 +163,8 @@ def _lexicon() -> dict[str, str]:
             stem = re.sub("(?<=[^aeiou])y$", "i", verb)
             es = stem != verb or verb.endswith(("s", "x", "z", "ch", "sh", "o"))
             tags[verb], tags[stem + ("es" if es else "s")] = base, third
-    for name, tag in (
-        ("activities", "NN|VBG"),
-        ("singulars", "NN"),
-        ("adjectives", "JJ"),
-        ("adjectives or nouns", "JJ|NN"),
-    ):
+    lists = {"activities": "NN|VBG", "singulars": "NN", "adjectives": "JJ", "adjectives or nouns": "JJ|NN"}
+    for name, tag in lists.items():
         tags |= dict.fromkeys(words[name].split(), tag)
     return tags | {word: tag for tag, listed in words["tags"].items() for word in listed.split()}
 
