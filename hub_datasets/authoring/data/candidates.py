@@ -61,11 +61,7 @@ def read_candidates(path: str | Path) -> list[Candidate]:
 
 
 def write_candidates(candidates: Sequence[Candidate], path: str | Path) -> None:
-    """Write candidates as JSON lines, atomically; `read_candidates` reads them again.
-
-    Raises:
-        StorageError: the file cannot be written.
-    """
+    """Write candidates as JSON lines, atomically; `read_candidates` reads them again."""
     write_text(Path(path), "".join(json.dumps(each._asdict(), ensure_ascii=False) + "\n" for each in candidates))
 
 

@@ -20,14 +20,9 @@ SUFFIXES_WRITTEN = (".jsonl", ".csv", ".json")
 
 
 class Pair(NamedTuple):
-    """A positive caption of an image and a hard negative.
+    """A positive caption, as released, and a hard negative, with a unique id and the category of what it tests.
 
-    Attributes:
-        id: unique.
-        image: the key of the image's content or the name of its file; "" where unknown.
-        positive: the positive caption, as released.
-        negative: the hard negative.
-        category: what the pair tests.
+    `image` is the key of the image's content or the name of its file; "" where unknown.
     """
 
     id: str
@@ -86,11 +81,8 @@ def read_pairs(
 def pair_places(task: Task, example: str, captions: int, *, prefixed: bool) -> Iterator[tuple[str, int, int]]:
     """The pairs of a row: for each its id, and the indices of its positive caption and its negative.
 
-    Args:
-        task: a task for which `has_pairs` holds.
-        example: the row's id.
-        captions: the number of its captions.
-        prefixed: whether ids start with the task, as in a benchmark with several tasks of pairs.
+    `example` is the row's id, `captions` the number of its captions. In a benchmark with several tasks of pairs ids are
+    `prefixed` with the task, for which `has_pairs` holds.
     """
     true_ones = count_positives(task)
     places = [(right, wrong) for right in range(true_ones) for wrong in range(true_ones, captions)]

@@ -20,13 +20,7 @@ _FIELDS = ("caption", "image", "id")
 
 
 class Captioned(NamedTuple):
-    """A positive caption of an image.
-
-    Attributes:
-        id: unique.
-        image: the path or URL of the image's file where it is known, else another name; "" for none.
-        caption: the text, as released.
-    """
+    """A positive caption, as released, and its image: path or URL of the file, else another name; "" for none."""
 
     id: str
     image: str

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import ast
 import csv
+import functools
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ....metrics.common.errors import DataError, UnknownNameError
+from ....metrics.common.errors import DataError, check_known
 from ...core.benchmarks import benchmark_names
 from ...core.build import data_errors
 from ...core.image_keys import content_key
@@ -74,11 +75,7 @@ class Table:
         return row.get(self.columns[field]) if field in self.columns else None
 
     def id(self, key: str, row: Mapping[str, Any]) -> str | None:
-        """The row's id, None where the table has no column of ids.
-
-        Raises:
-            DataError: the row has none.
-        """
+        """The row's id, None where the table has no column of ids; a row without one raises `DataError`."""
         if "id" not in self.columns:
             return None
         if (value := self.value(row, "id")) is None:
@@ -102,8 +99,7 @@ class Table:
         """The captions in a cell, which may hold one or a list of them.
 
         Args:
-            key, row: from `rows`.
-            field: such as ``"caption"``.
+            key, row, field: as in `rows` and ``COLUMNS``.
             required: whether there must be at least one, and none may be blank; else blanks, None and NaN are left
                 out.
             parse_lists: whether a text such as ``"['a cat', 'a dog']"`` is a list, as in NegCLIP's files.
@@ -157,16 +153,16 @@ def read_tables(
         DataError: there is no such file, folder or dataset, it cannot be read, or a column is missing.
         UnknownNameError: `columns` has a field that is not among `fields`.
     """
+    choose = functools.partial(choose_columns, fields=fields, required=required, columns=columns)
     if reference.startswith("hf://"):
-        return [_hub_table(reference, fields, required, columns, pictures, options or {})]
+        return [_hub_table(reference, choose, pictures, options or {})]
     if options:
         raise DataError(f"{reference} is a file or folder, which has no {', '.join(options)}; leave the options out")
     tables = []
     for path in _find_tables(Path(reference).expanduser()):
         rows = read_rows(path)
         found = list(dict.fromkeys(column for _, row in rows for column in row))
-        chosen = choose_columns(str(path), found, fields, required, columns)
-        tables.append(Table(str(path), path.stem, rows, chosen, path.parent))
+        tables.append(Table(str(path), path.stem, rows, choose(str(path), found), path.parent))
     return tables
 
 
@@ -254,21 +250,20 @@ def choose_columns(
         UnknownNameError: `columns` has a field that is not among `fields`.
         DataError: there are no columns, the user's is not there, or a required field has none.
     """
-    for field in columns:
-        if field not in fields:
-            raise UnknownNameError("column", field, fields)
+    check_known("column", columns, fields)
     if not found:
         raise DataError(f"{source} has no row; give it one for each caption")
-    chosen: dict[str, str] = {}
-    for field in sorted(fields, key=lambda field: field not in columns):
-        names = COLUMNS[field] if field not in columns else (columns[field],)
-        if field in columns and columns[field] not in found:
-            raise DataError(f"{source} has no column {columns[field]!r}; it has {', '.join(found)}")
+    for column in columns.values():
+        if column not in found:
+            raise DataError(f"{source} has no column {column!r}; it has {', '.join(found)}")
+    chosen = dict(columns)
+    for field in fields:
+        names = list(COLUMNS[field])
         if field == "image":
-            names = sorted(names, key=lambda name: (name in pictures) != pictures_first)
-        free = (name for name in names if name in found and (field in columns or name not in chosen.values()))
-        if (name := next(free, None)) is not None:
-            chosen[field] = name
+            names.sort(key=lambda name: (name in pictures) != pictures_first)
+        free = [name for name in names if name in found and name not in chosen.values()]
+        if free and field not in chosen:
+            chosen[field] = free[0]
     lacking = [field for field in required if field not in chosen]
     if lacking:
         raise DataError(
@@ -279,11 +274,7 @@ def choose_columns(
 
 
 def hub_name(reference: str) -> tuple[str, str | None]:
-    """Repository and configuration of ``hf://datasets/owner/name[/config]``.
-
-    Raises:
-        DataError: it is written otherwise.
-    """
+    """Repository and configuration of ``hf://datasets/owner/name[/config]``; other forms raise `DataError`."""
     owner, _, rest = reference.removeprefix(HUB).partition("/")
     name, _, config = rest.partition("/")
     if not reference.startswith(HUB) or not owner or not name:
@@ -321,12 +312,7 @@ def check_unicode(source: str, rows: Iterable[Sequence[str]]) -> None:
 
 
 def _hub_table(
-    reference: str,
-    fields: Sequence[str],
-    required: Sequence[str],
-    columns: Mapping[str, str],
-    pictures: Pictures,
-    options: Mapping[str, Any],
+    reference: str, choose: Callable[..., dict[str, str]], pictures: Pictures, options: Mapping[str, Any]
 ) -> Table:
     import datasets
 
@@ -338,10 +324,7 @@ def _hub_table(
         if loaded.features is None:  # of files whose first rows say it
             loaded = loaded._resolve_features()
     of_images = {name for name, feature in loaded.features.items() if isinstance(feature, datasets.Image)}
-    first = pictures == "first"
-    chosen = choose_columns(
-        reference, loaded.column_names, fields, required, columns, pictures=of_images, pictures_first=first
-    )
+    chosen = choose(reference, loaded.column_names, pictures=of_images, pictures_first=pictures == "first")
     if pictures == "skip" and chosen.get("image") in of_images:
         del chosen["image"]
     loaded = loaded.select_columns(list(dict.fromkeys(chosen.values())))

@@ -98,8 +98,7 @@ def check(kind: str, caption: str, candidate: str, old: Sequence[str] = (), new:
         kind: one of `KINDS`: ``replace_…`` and ``positive_replace`` change one concept; ``swap_…`` exchange two parts
             of the caption; ``positive_swap`` does so around "and", "or" or a comma, where the meaning stays the same,
             which the other two must not; ``add_…`` keep the whole caption and insert something in one place.
-        caption: the caption.
-        candidate: the candidate.
+        caption, candidate: the texts.
         old: the concept to replace, or the two to exchange; any if empty.
         new: the new concept; any if empty.
 
@@ -142,31 +141,25 @@ def conform(caption: str, candidate: str) -> str:
     if not before.spans or not after.spans:
         return candidate
     first, last = _shared(before.lower, after.lower)
-    (start, _), (_, end) = before.spans[0], before.spans[-1]
-    head = caption[: before.spans[first - 1][1]] if first else caption[:start]
-    tail = caption[before.spans[-last][0] :] if last else caption[end:]
-    middle = candidate[
-        after.spans[first - 1][1] if first else after.spans[0][0] : after.spans[-last][0]
-        if last
-        else after.spans[-1][1]
-    ]
+
+    def changed(words: Words) -> tuple[int, int]:
+        start = words.spans[first - 1][1] if first else words.spans[0][0]
+        return start, words.spans[-last][0] if last else words.spans[-1][1]
+
+    (start, stop), (begin, end) = changed(before), changed(after)
+    middle, rest, begun = candidate[begin:end], caption[start:], caption[:stop]
     text = re.sub(r"\s+", " ", middle.strip())
-    text = text if first else _with_case_of(caption[start:], text)
+    text = text if first else _with_case_of(rest, text)
     # The white space around the changed words is the caption's, too.
-    rest, begun = caption[len(head) :], caption[: len(caption) - len(tail)]
     if first and middle[:1].isspace():
         text = (rest[: len(rest) - len(rest.lstrip())] or " ") + text
     if last and text.strip() and middle[-1:].isspace():
         text += begun[len(begun.rstrip()) :] or " "
-    return head + text + tail
+    return caption[:start] + text + caption[stop:]
 
 
 def check_concept(caption: str, old: str, new: str) -> str:
-    """A new concept, cleaned.
-
-    Raises:
-        Rejected: it is empty, too long, not plain words, the old one, or already in the caption.
-    """
+    """A new concept, cleaned; raises `Rejected` if it is empty, long, not plain words, or in the caption already."""
     check_signs(new)
     new = " ".join(new.split())
     words = split(new)
@@ -182,11 +175,8 @@ def check_concept(caption: str, old: str, new: str) -> str:
 def locatable(caption: str, concepts: Sequence[str], part: str) -> list[str]:
     """The concepts that occur in the caption and are of the right part of speech, deduplicated.
 
-    Args:
-        caption: the caption.
-        concepts: words or phrases.
-        part: ``"obj"``, ``"att"`` or ``"rel"``: a concept must have a noun, an attribute, or a preposition or verb,
-            according to the plain tagger of `tagging`.
+    For the part ``"obj"``, ``"att"`` or ``"rel"`` a concept must have a noun, an attribute, or a preposition or verb,
+    according to the plain tagger of `tagging`.
     """
     [tagged] = tag([caption], "plain")
     before = split(caption)

@@ -37,7 +37,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from ....metrics.common.errors import ScoresError, UnknownNameError
+from ....metrics.common.errors import ScoresError, check_known
 from ....metrics.common.storage import alone_in, write_text
 from ..data.candidates import CANDIDATES_FILE, Candidate, write_candidates
 from ..data.sources import Captioned
@@ -125,10 +125,10 @@ def plan(captions: Sequence[Captioned], kinds: Sequence[str] = KINDS, *, each: i
                 if (step, item.caption) in asked:  # by then the journal has the answer
                     continue
                 asked.add((step, item.caption))
-            prompt, answer = sizes[step]
+            fields = PROMPTS[step].fields
             calls[kind] += 1
-            prompt_tokens[kind] += prompt + length
-            completion_tokens[kind] += answer + length * ("caption" in PROMPTS[step].fields)
+            prompt_tokens[kind] += sizes[step] + length
+            completion_tokens[kind] += 8 * len(fields) + 4 + length * ("caption" in fields)
     return Estimate(dict(calls), dict(prompt_tokens), dict(completion_tokens), calls.total() + more)
 
 
@@ -192,7 +192,7 @@ def generate(
                 made = _run(make, jobs, concurrency, lambda: bar.advance(task), asker.stop)
         except Stopped:
             raise asker.failure or Stopped from None
-        return _write_report(captions, jobs, made, model.name, out, asker.usage)
+        return _write_report(captions, list(zip(jobs, made, strict=True)), model.name, out, asker.usage)
 
 
 def generate_by_rule(
@@ -214,17 +214,15 @@ def generate_by_rule(
     source = f"rules ({lexicon})"
     texts = [item.caption for item in captions]
     by_kind = {kind: make_by_rule(kind, texts, seed, most=each, lexicon=lexicon) for kind in dict.fromkeys(kinds)}
-    jobs: list[Job] = []
-    made: list[Candidate | Rejected] = []
+    made: list[tuple[Job, Candidate | Rejected]] = []
     for place, item in enumerate(captions):
         for kind, found in by_kind.items():
             for number, outcome in enumerate(found[place]):
                 job = Job(item, kind, number)
-                jobs.append(job)
-                made.append(outcome if isinstance(outcome, Rejected) else _candidate(job, source, *outcome))
+                made.append((job, outcome if isinstance(outcome, Rejected) else _candidate(job, source, *outcome)))
     out = Path(out)
     with alone_in(out):
-        return _write_report(captions, jobs, made, source, out)
+        return _write_report(captions, made, source, out)
 
 
 def _make(kind: str, caption: str, asker: Asker, rng: np.random.Generator, tries: int) -> tuple[str, dict[str, Any]]:
@@ -296,8 +294,7 @@ def _candidate(job: Job, source: str, text: str, detail: dict[str, Any]) -> Cand
 
 def _write_report(
     captions: Sequence[Captioned],
-    jobs: Sequence[Job],
-    made: Sequence[Candidate | Rejected],
+    made: Sequence[tuple[Job, Candidate | Rejected]],
     source: str,
     out: Path,
     usage: Usage | None = None,
@@ -306,9 +303,9 @@ def _write_report(
 
     Candidates of one image are deduplicated by their words, also against its captions.
     """
-    report = Report(source, list(dict.fromkeys(job.kind for job in jobs)), len(captions), usage=usage)
+    report = Report(source, list(dict.fromkeys(job.kind for job, _ in made)), len(captions), usage=usage)
     taken = {_key(item, item.caption): "a true caption" for item in captions}
-    for job, outcome in zip(jobs, made, strict=True):
+    for job, outcome in made:
         if isinstance(outcome, Rejected):
             report.rejected[job.kind][outcome.reason] += 1
         elif reason := taken.get(key := _key(job.item, outcome.candidate)):
@@ -329,9 +326,7 @@ def _key(item: Captioned, text: str) -> tuple[str, ...]:
 
 
 def _check_options(kinds: Sequence[str], **numbers: int) -> None:
-    for kind in kinds:
-        if kind not in STEPS:
-            raise UnknownNameError("kind of candidates", kind, STEPS)
+    check_known("kind of candidates", kinds, STEPS)
     for name, value in numbers.items():
         if value < 1:
             raise ScoresError(f"{name} is {value}; it must be at least 1")
@@ -350,8 +345,7 @@ def _relative(image: str, folder: Path) -> str:
     return Path(os.path.relpath(Path(image).resolve(), folder.resolve())).as_posix()
 
 
-def _prompt_size(step: str) -> tuple[int, int]:
-    """Tokens of a prompt without its caption, and of an answer to it."""
+def _prompt_size(step: str) -> int:
+    """Tokens of a prompt without its caption."""
     messages = write_messages(step, caption="", old="", new="")
-    prompt = sum(len(message["content"]) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN for message in messages)
-    return prompt, 8 * len(PROMPTS[step].fields) + 4
+    return sum(len(message["content"]) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN for message in messages)

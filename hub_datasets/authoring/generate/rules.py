@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ....metrics.common.errors import ModelError, UnknownNameError
+from ....metrics.common.errors import ModelError, check_known
 from ..text.articles import adapt_articles, article
 from ..text.negatives import Negative, crepe_negations, crepe_replacements, crepe_swaps, exchange, put_in
 from ..text.perturb import caption_rng, perturb
@@ -64,9 +64,8 @@ def make_by_rule(
         UnknownNameError: an unknown kind or lexicon.
         ModelError: ``"wordnet"`` without nltk or its corpus; the message says how to get it.
     """
-    for what, name, known in (("kind of candidates", kind, RULE_KINDS), ("lexicon", lexicon, LEXICONS)):
-        if name not in known:
-            raise UnknownNameError(what, name, known)
+    check_known("kind of candidates", [kind], RULE_KINDS)
+    check_known("lexicon", [lexicon], LEXICONS)
     wordnet = _open_wordnet() if lexicon == "wordnet" else None
     made = _make(kind, captions, seed, most, wordnet)
     return [_checked(kind, caption, found) for caption, found in zip(captions, made, strict=True)]
