@@ -14,7 +14,7 @@ VLAssayError                 the base; messages say what was given, what is allo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 
@@ -33,6 +33,13 @@ class UnknownNameError(VLAssayError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         super().__init__(f"unknown {kind} {name!r}; known: {', '.join(known) or '(none)'}")
+
+
+def check_known(kind: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Raise `UnknownNameError` for the first of some names that does not exist."""
+    for name in names:
+        if name not in known:
+            raise UnknownNameError(kind, name, known)
 
 
 class ScoresError(VLAssayError):

@@ -18,7 +18,7 @@ from vl_assay.hub_datasets.authoring.generate.prompts import PROMPTS, read_templ
 NOUNS = ("cat", "dog", "box", "star", "ring", "man", "horse", "lamp", "cup", "boat")
 COLOURS = ("red", "blue", "green", "pink", "small", "large", "old", "wet")
 RELATIONS = ("near", "behind", "under", "above")
-_NAMES = {read_template(name).system: name for name in PROMPTS}
+_NAMES = {read_template(name)[0]: name for name in PROMPTS}
 
 
 @dataclass
@@ -46,7 +46,6 @@ class LanguageModelStandIn:
         self.reply = reply or (lambda request, times: answer_well(request))
         self.model, self.token = model, token
         self.requests = []
-        self.answered = Counter()
         self.authorizations = Counter()
         self.lock = threading.Lock()
         handler = type("Handler", (_Handler,), {"owner": self})
@@ -102,8 +101,6 @@ class _Handler(BaseHTTPRequestHandler):
         if body is None:
             body = json.dumps(completion(request["model"], reply.text, usage)).encode()
         self.send(reply.status, reply.headers, body)
-        with self.owner.lock:
-            self.owner.answered[json.dumps(request, sort_keys=True)] += reply.status == 200
         return None
 
     def send(self, status, headers, body):
@@ -136,12 +133,9 @@ def answer_well(request):
     name, asked = read_request(request)
     answer = _good_answer(name, asked, request.get("seed") or 0)
     if "caption" in answer:
-        answer["caption"] = re.sub(r"\b([Aa])n?(?= (\w))", _fitting_article, answer["caption"])
+        fitting = re.sub(r"\b([Aa])n?(?= [^aeiou\W])", r"\1", answer["caption"])
+        answer["caption"] = re.sub(r"\b([Aa])n?(?= [aeiou])", r"\1n", fitting)
     return json.dumps(answer)
-
-
-def _fitting_article(match):
-    return match[1] + "n" * (match[2] in "aeiou")
 
 
 def _good_answer(name, asked, seed):
@@ -156,19 +150,14 @@ def _good_answer(name, asked, seed):
         fresh = [word for word in group if word not in words]
         return {"concept": fresh[seed % len(fresh)]}
     old, new = next((asked[key] for key in ("old", "object") if key in asked), ""), asked.get("new", "")
-    if name == "compose_replace":
-        return {"caption": re.sub(rf"\b{old}\b", new, caption, count=1)}
-    if name == "compose_add_obj":
-        return {"caption": re.sub(rf"\b{old}\b", f"{old} and a {new}", caption, count=1)}
-    if name == "compose_add_att":
-        return {"caption": re.sub(rf"\b{old}\b", f"{new} {old}", caption, count=1)}
-    if name == "positive_replace":
-        if "near" not in words:
-            return {"possible": False}
+    composed = {"replace": new, "add_obj": f"{old} and a {new}", "add_att": f"{new} {old}"}
+    if name.startswith("compose"):
+        return {"caption": re.sub(rf"\b{old}\b", composed[name.removeprefix("compose_")], caption, count=1)}
+    if name == "positive_replace" and "near" in words:
         return {"possible": True, "old": "near", "new": "close to", "caption": caption.replace("near", "close to")}
-    if name == "positive_swap":
+    if name.startswith("positive"):
         match = re.fullmatch(r"(\w+ \w+ \w+) and (\w+ \w+ \w+)", caption)
-        if not match:
+        if name == "positive_replace" or not match:
             return {"possible": False}
         first, second = match.groups()
         return {"possible": True, "first": first, "second": second, "caption": f"{second} and {first}"}

@@ -29,11 +29,7 @@ class Candidate(NamedTuple):
     Attributes:
         id: different for each candidate.
         image: URL or path of the image, relative to the folder of the candidates' file; "" for no image.
-        caption: the positive caption.
-        candidate: the caption made of it.
-        kind: the kind of change, such as ``"replace_obj"``.
-        is_positive: whether it is meant to be true of the image as well.
-        source: the model or the rule that made it.
+        source: the model or the rules that made it.
         detail: further facts, such as the words that were replaced.
     """
 
@@ -65,11 +61,7 @@ def read_candidates(path: str | Path) -> list[Candidate]:
 
 
 def write_candidates(candidates: Sequence[Candidate], path: str | Path) -> None:
-    """Write candidates as JSON lines, atomically; `read_candidates` reads them again.
-
-    Raises:
-        StorageError: the file cannot be written.
-    """
+    """Write candidates as JSON lines, atomically; `read_candidates` reads them again."""
     write_text(Path(path), "".join(json.dumps(each._asdict(), ensure_ascii=False) + "\n" for each in candidates))
 
 

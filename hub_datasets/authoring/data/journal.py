@@ -60,8 +60,12 @@ class Journal(Generic[T]):
                 complete = content[: content.rfind(b"\n") + 1]
                 for line in complete.split(b"\n")[:-1]:
                     self._lines += 1
-                    if line.strip():
-                        self._entries.append(self._read(line))
+                    try:
+                        self._entries += [self._parse(json.loads(line))] if line.strip() else []
+                    except (ValueError, TypeError, KeyError) as error:
+                        raise DataError(
+                            f"line {self._lines} of {self.path} is invalid ({error!r}); correct or remove the line"
+                        ) from error
                 self._offset += len(complete)
             return list(self._entries)
 
@@ -90,14 +94,6 @@ class Journal(Generic[T]):
             raise StorageError(
                 f"another process has locked {self.path} for {_LOCK_SECONDS:.0f} seconds; end it or wait for it, and "
                 "try again"
-            ) from error
-
-    def _read(self, line: bytes) -> T:
-        try:
-            return self._parse(json.loads(line))
-        except (ValueError, TypeError, KeyError) as error:
-            raise DataError(
-                f"line {self._lines} of {self.path} is invalid ({error!r}); correct or remove the line"
             ) from error
 
     def _repair(self) -> None:

@@ -8,7 +8,7 @@ import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ....metrics.common.errors import DataError
 from ....metrics.common.storage import write_text
@@ -16,21 +16,13 @@ from ...core.benchmarks import Task, benchmark_names
 from ...core.build import BUILD_FILE
 from .tables import Table, check_rows, read_tables
 
-if TYPE_CHECKING:
-    from ...core.examples import TaskData
-
 SUFFIXES_WRITTEN = (".jsonl", ".csv", ".json")
 
 
 class Pair(NamedTuple):
-    """A positive caption of an image and a hard negative.
+    """A positive caption, as released, and a hard negative, with a unique id and the category of what it tests.
 
-    Attributes:
-        id: unique.
-        image: the key of the image's content or the name of its file; "" where unknown.
-        positive: the positive caption, as released.
-        negative: the hard negative.
-        category: what the pair tests.
+    `image` is the key of the image's content or the name of its file; "" where unknown.
     """
 
     id: str
@@ -89,11 +81,8 @@ def read_pairs(
 def pair_places(task: Task, example: str, captions: int, *, prefixed: bool) -> Iterator[tuple[str, int, int]]:
     """The pairs of a row: for each its id, and the indices of its positive caption and its negative.
 
-    Args:
-        task: a task for which `has_pairs` holds.
-        example: the row's id.
-        captions: the number of its captions.
-        prefixed: whether ids start with the task, as in a benchmark with several tasks of pairs.
+    `example` is the row's id, `captions` the number of its captions. In a benchmark with several tasks of pairs ids are
+    `prefixed` with the task, for which `has_pairs` holds.
     """
     true_ones = count_positives(task)
     places = [(right, wrong) for right in range(true_ones) for wrong in range(true_ones, captions)]
@@ -174,17 +163,14 @@ def _benchmark_pairs(reference: str, data_dir: str | Path | None, options: Mappi
         )
     if others:
         warnings.warn(f"{reference}: left out, as they have no pairs: {', '.join(others)}", UserWarning, stacklevel=3)
+    prefixed = len(usable) > 1
     for data in usable:
-        yield from _task_pairs(data, prefixed=len(usable) > 1)
-
-
-def _task_pairs(data: TaskData, *, prefixed: bool) -> Iterator[Pair]:
-    prefix = f"{data.task.name}/" if prefixed else ""
-    for example in data.examples:
-        category = example.category if example.category == data.task.name else prefix + example.category
-        image = example.cluster or example.images[0].removeprefix("file:")
-        for id, right, wrong in pair_places(data.task, example.id, len(example.captions), prefixed=prefixed):
-            yield Pair(id, image, example.captions[right], example.captions[wrong], category)
+        prefix = f"{data.task.name}/" if prefixed else ""
+        for example in data.examples:
+            category = example.category if example.category == data.task.name else prefix + example.category
+            image = example.cluster or example.images[0].removeprefix("file:")
+            for id, right, wrong in pair_places(data.task, example.id, len(example.captions), prefixed=prefixed):
+                yield Pair(id, image, example.captions[right], example.captions[wrong], category)
 
 
 def _table_pairs(table: Table, *, in_folder: bool) -> Iterator[Pair]:

@@ -20,13 +20,7 @@ _FIELDS = ("caption", "image", "id")
 
 
 class Captioned(NamedTuple):
-    """A positive caption of an image.
-
-    Attributes:
-        id: unique.
-        image: the path or URL of the image's file where it is known, else another name; "" for none.
-        caption: the text, as released.
-    """
+    """A positive caption, as released, and its image: path or URL of the file, else another name; "" for none."""
 
     id: str
     image: str
@@ -92,7 +86,12 @@ def _table_captions(table: Table, keep: Path | None, *, in_folder: bool) -> Iter
             image = table.image(row)
             if image and table.folder is not None and "://" not in image:
                 image = str(table.folder / image)
-                image = _keep_file(image, keep) if keep else image
+                if keep:
+                    try:
+                        content = Path(image).read_bytes()
+                    except OSError as error:
+                        raise DataError(f"the image {image} cannot be read: {error.strerror or error}") from error
+                    image = _keep_bytes(content, image, keep)
         for number, caption in enumerate(captions):
             yield Captioned(f"{id}#{number}" if len(captions) > 1 else id, image, caption)
 
@@ -113,18 +112,11 @@ def _benchmark_captions(reference: str, data_dir: str | Path | None, keep: Path 
             key = example.images[0]
             image = data.image_names.get(key, key.removeprefix("file:"))
             if keep and key:
-                image = str(_keep_bytes(data.image_bytes(key), image, keep))
+                image = _keep_bytes(data.image_bytes(key), image, keep)
             for number, caption in enumerate(example.captions[:positives]):
                 if (key, caption) not in seen:
                     seen.add((key, caption))
                     yield Captioned(f"{data.task.name}/{example.id}" + (f"#{number}" if number else ""), image, caption)
-
-
-def _keep_file(path: str, folder: Path) -> str:
-    try:
-        return str(_keep_bytes(Path(path).read_bytes(), path, folder))
-    except OSError as error:
-        raise DataError(f"the image {path} cannot be read: {error.strerror or error}") from error
 
 
 def _keep_picture(reference: str, key: str, picture: Mapping[str, Any], folder: Path) -> str:
@@ -136,10 +128,10 @@ def _keep_picture(reference: str, key: str, picture: Mapping[str, Any], folder: 
             content = file.read()  # pyright: ignore[reportAttributeAccessIssue]
     if content is None:
         raise DataError(f"{reference}: row {key} has no image; leave out --images, or correct the dataset")
-    return str(_keep_bytes(content, path or ".png", folder))
+    return _keep_bytes(content, path or ".png", folder)
 
 
-def _keep_bytes(content: bytes, name: str, folder: Path) -> Path:
+def _keep_bytes(content: bytes, name: str, folder: Path) -> str:
     """The path of an image in the folder, written if it is not there; other files raise an error."""
     from PIL import Image
 
@@ -150,4 +142,4 @@ def _keep_bytes(content: bytes, name: str, folder: Path) -> Path:
     path = folder / (content_key(content) + Path(name).suffix.lower())
     if not path.exists():
         write_atomically(path, content)
-    return path
+    return str(path)

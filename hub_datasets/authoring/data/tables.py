@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import ast
 import csv
-import itertools
+import functools
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ....metrics.common.errors import DataError, UnknownNameError
+from ....metrics.common.errors import DataError, check_known
 from ...core.benchmarks import benchmark_names
 from ...core.build import data_errors
 from ...core.image_keys import content_key
@@ -75,17 +75,15 @@ class Table:
         return row.get(self.columns[field]) if field in self.columns else None
 
     def id(self, key: str, row: Mapping[str, Any]) -> str | None:
-        """The row's id, None where the table has no column of ids.
-
-        Raises:
-            DataError: the row has none.
-        """
-        if "id" in self.columns and self.value(row, "id") is None:
+        """The row's id, None where the table has no column of ids; a row without one raises `DataError`."""
+        if "id" not in self.columns:
+            return None
+        if (value := self.value(row, "id")) is None:
             raise DataError(
                 f"{self.source}: row {key} has no {self.columns['id']!r}, which each row must have; correct or remove "
                 "the row"
             )
-        return str(self.value(row, "id")) if "id" in self.columns else None
+        return str(value)
 
     def image(self, row: Mapping[str, Any]) -> str:
         """The name of the row's image or, for an image without one, the key of its content; "" for no image."""
@@ -101,8 +99,7 @@ class Table:
         """The captions in a cell, which may hold one or a list of them.
 
         Args:
-            key, row: from `rows`.
-            field: such as ``"caption"``.
+            key, row, field: as in `rows` and ``COLUMNS``.
             required: whether there must be at least one, and none may be blank; else blanks, None and NaN are left
                 out.
             parse_lists: whether a text such as ``"['a cat', 'a dog']"`` is a list, as in NegCLIP's files.
@@ -113,7 +110,12 @@ class Table:
         value = self.value(row, field)
         place = f"{self.source}: row {key}"
         if parse_lists and isinstance(value, str) and value[:1] == "[" and value[-1:] == "]":
-            value = _parse_list(place, value)
+            try:
+                value = ast.literal_eval(value)
+            except (ValueError, SyntaxError) as error:
+                if value[1:2] in ("'", '"'):
+                    message = f"{place} has a list that cannot be read, {value[:60]!r}; correct or remove it"
+                    raise DataError(message) from error
         values: Sequence[Any] = value if isinstance(value, list) and (value or not required) else [value]
         if not required:
             values = [each for each in values if each is not None and each == each and str(each).strip()]
@@ -151,24 +153,21 @@ def read_tables(
         DataError: there is no such file, folder or dataset, it cannot be read, or a column is missing.
         UnknownNameError: `columns` has a field that is not among `fields`.
     """
+    choose = functools.partial(choose_columns, fields=fields, required=required, columns=columns)
     if reference.startswith("hf://"):
-        return [_hub_table(reference, fields, required, columns, pictures, options or {})]
+        return [_hub_table(reference, choose, pictures, options or {})]
     if options:
         raise DataError(f"{reference} is a file or folder, which has no {', '.join(options)}; leave the options out")
     tables = []
-    for path in find_tables(Path(reference).expanduser()):
+    for path in _find_tables(Path(reference).expanduser()):
         rows = read_rows(path)
-        chosen = choose_columns(str(path), column_names(rows), fields, required, columns)
-        tables.append(Table(str(path), path.stem, rows, chosen, path.parent))
+        found = list(dict.fromkeys(column for _, row in rows for column in row))
+        tables.append(Table(str(path), path.stem, rows, choose(str(path), found), path.parent))
     return tables
 
 
-def find_tables(path: Path) -> list[Path]:
-    """The file itself, the table of a folder of images, or all tables of another folder.
-
-    Raises:
-        DataError: there are none.
-    """
+def _find_tables(path: Path) -> list[Path]:
+    """The file itself, the table of a folder of images, or all tables of another folder."""
     if path.is_file():
         return [path]
     if not path.is_dir():
@@ -208,7 +207,12 @@ def read_rows(path: Path) -> list[Keyed]:
         elif path.suffix == ".jsonl":
             # Not splitlines, which would also break a line at separators inside a caption.
             lines = path.read_text("utf-8-sig").split("\n")
-            rows = [_read_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+            rows = []
+            for number, line in enumerate(lines, 1):
+                try:
+                    rows += [json.loads(line)] if line.strip() else []
+                except ValueError as error:
+                    raise ValueError(f"line {number} is not JSON ({error}); mend or remove it") from error
         else:
             rows = json.loads(path.read_text("utf-8-sig"), object_pairs_hook=_unique_keys)
     except UnicodeDecodeError as error:
@@ -224,11 +228,6 @@ def read_rows(path: Path) -> list[Keyed]:
     return keyed
 
 
-def column_names(rows: Iterable[Keyed]) -> list[str]:
-    """The columns that some row has, in the order of their appearance."""
-    return list(dict.fromkeys(column for _, row in rows for column in row))
-
-
 def choose_columns(
     source: str,
     found: Collection[str],
@@ -242,11 +241,8 @@ def choose_columns(
     """The column of each field: the user's, or the first of its usual names that no other field has taken.
 
     Args:
-        source: the table's name, for messages.
-        found: its columns.
-        fields: the fields to look for, some of ``COLUMNS``.
-        required: those that must have a column.
-        columns: the user's columns of some fields.
+        source, found: the table's name, for messages, and its columns.
+        fields, required, columns: as for `read_tables`.
         pictures: the columns that hold images.
         pictures_first: whether the field `image` is such a column where there is one, rather than one of names.
 
@@ -254,21 +250,20 @@ def choose_columns(
         UnknownNameError: `columns` has a field that is not among `fields`.
         DataError: there are no columns, the user's is not there, or a required field has none.
     """
-    for field in columns:
-        if field not in fields:
-            raise UnknownNameError("column", field, fields)
+    check_known("column", columns, fields)
     if not found:
         raise DataError(f"{source} has no row; give it one for each caption")
-    chosen: dict[str, str] = {}
-    for field in sorted(fields, key=lambda field: field not in columns):
-        names = COLUMNS[field] if field not in columns else (columns[field],)
-        if field in columns and columns[field] not in found:
-            raise DataError(f"{source} has no column {columns[field]!r}; it has {', '.join(found)}")
+    for column in columns.values():
+        if column not in found:
+            raise DataError(f"{source} has no column {column!r}; it has {', '.join(found)}")
+    chosen = dict(columns)
+    for field in fields:
+        names = list(COLUMNS[field])
         if field == "image":
-            names = sorted(names, key=lambda name: (name in pictures) != pictures_first)
-        free = (name for name in names if name in found and (field in columns or name not in chosen.values()))
-        if (name := next(free, None)) is not None:
-            chosen[field] = name
+            names.sort(key=lambda name: (name in pictures) != pictures_first)
+        free = [name for name in names if name in found and name not in chosen.values()]
+        if free and field not in chosen:
+            chosen[field] = free[0]
     lacking = [field for field in required if field not in chosen]
     if lacking:
         raise DataError(
@@ -279,11 +274,7 @@ def choose_columns(
 
 
 def hub_name(reference: str) -> tuple[str, str | None]:
-    """Repository and configuration of ``hf://datasets/owner/name[/config]``.
-
-    Raises:
-        DataError: it is written otherwise.
-    """
+    """Repository and configuration of ``hf://datasets/owner/name[/config]``; other forms raise `DataError`."""
     owner, _, rest = reference.removeprefix(HUB).partition("/")
     name, _, config = rest.partition("/")
     if not reference.startswith(HUB) or not owner or not name:
@@ -321,12 +312,7 @@ def check_unicode(source: str, rows: Iterable[Sequence[str]]) -> None:
 
 
 def _hub_table(
-    reference: str,
-    fields: Sequence[str],
-    required: Sequence[str],
-    columns: Mapping[str, str],
-    pictures: Pictures,
-    options: Mapping[str, Any],
+    reference: str, choose: Callable[..., dict[str, str]], pictures: Pictures, options: Mapping[str, Any]
 ) -> Table:
     import datasets
 
@@ -338,21 +324,18 @@ def _hub_table(
         if loaded.features is None:  # of files whose first rows say it
             loaded = loaded._resolve_features()
     of_images = {name for name, feature in loaded.features.items() if isinstance(feature, datasets.Image)}
-    first = pictures == "first"
-    chosen = choose_columns(
-        reference, loaded.column_names, fields, required, columns, pictures=of_images, pictures_first=first
-    )
+    chosen = choose(reference, loaded.column_names, pictures=of_images, pictures_first=pictures == "first")
     if pictures == "skip" and chosen.get("image") in of_images:
         del chosen["image"]
     loaded = loaded.select_columns(list(dict.fromkeys(chosen.values())))
     if chosen.get("image") in of_images:
         loaded = loaded.cast_column(chosen["image"], datasets.Image(decode=False))
-    return Table(reference, config or repo.partition("/")[2], _streamed(reference, loaded), chosen)
 
+    def streamed() -> Iterator[Keyed]:
+        with data_errors(reference):
+            yield from ((str(number), row) for number, row in enumerate(loaded))
 
-def _streamed(reference: str, rows: Iterable[Mapping[str, Any]]) -> Iterable[Keyed]:
-    with data_errors(reference):
-        yield from zip(map(str, itertools.count()), rows, strict=False)
+    return Table(reference, config or repo.partition("/")[2], streamed(), chosen)
 
 
 def _read_cells(path: Path) -> list[dict[str | None, Any]]:
@@ -381,25 +364,9 @@ def _read_cells(path: Path) -> list[dict[str | None, Any]]:
     return rows
 
 
-def _read_line(number: int, line: str) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"line {number} is not JSON ({error}); mend or remove it") from error
-
-
 def _unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(items)
     if len(content) < len(items):
         [(key, _)] = Counter(key for key, _ in items).most_common(1)
         raise ValueError(f"the key {key!r} comes twice")
     return content
-
-
-def _parse_list(place: str, value: str) -> Any:
-    try:
-        return ast.literal_eval(value)
-    except (ValueError, SyntaxError) as error:
-        if value[1:2] in ("'", '"'):
-            raise DataError(f"{place} has a list that cannot be read, {value[:60]!r}; correct or remove it") from error
-        return value

@@ -59,28 +59,21 @@ class Usage:
 
 
 def read_answers(path: Path) -> tuple[Journal[tuple[str, Completion | None]], dict[str, Completion]]:
-    """The journal of a run, with an entry for each question and error, and its answers by key; it may not exist yet.
+    """The `Journal` of a run, with an entry for each question and error, and its answers by key."""
 
-    Raises:
-        DataError: an invalid line.
-        StorageError: the file cannot be read.
-    """
-    journal = Journal(path, _parse)
+    def parse(row: Any) -> tuple[str, Completion | None]:
+        return row["key"], Completion(**row["answer"]) if "answer" in row else None
+
+    journal = Journal(path, parse)
     return journal, {key: answer for key, answer in journal.entries() if answer is not None}
-
-
-def _parse(row: Any) -> tuple[str, Completion | None]:
-    return row["key"], Completion(**row["answer"]) if "answer" in row else None
 
 
 class Asker:
     """Asks a model, from any number of threads; a question that is already under way is not asked twice.
 
     Args:
-        model: the model.
         path: the file of the journal.
-        per_minute: at most so many questions a minute; None for no limit.
-        first_wait: seconds before the first retry, at most; later ones wait longer.
+        per_minute, first_wait: as for `generate`.
     """
 
     def __init__(

@@ -58,12 +58,7 @@ _MOST_NEW_WORDS = 10
 
 
 class Rejected(Exception):
-    """A rejected candidate.
-
-    Args:
-        reason: one of `REASONS`.
-        why: the details.
-    """
+    """A rejected candidate, with one of `REASONS` and the details."""
 
     def __init__(self, reason: str, why: str = "") -> None:
         super().__init__(f"{reason}: {why}" if why else reason)
@@ -71,13 +66,7 @@ class Rejected(Exception):
 
 
 class Words(NamedTuple):
-    """A text as words, without final stops.
-
-    Attributes:
-        text: the text.
-        spans: start and end of each word or sign.
-        lower: the words in lower case.
-    """
+    """A text as words, without final stops: start and end of each word or sign, and these in lower case."""
 
     text: str
     spans: list[tuple[int, int]]
@@ -86,7 +75,8 @@ class Words(NamedTuple):
     @property
     def content(self) -> list[str]:
         """The words that are compared, without the s of plurals and verbs, articles, pronouns and forms of "be"."""
-        return [_stem(word) for word in self.lower if word not in _FOLLOWING]
+        words = (re.sub("(?<=..)ies$", "y", word) for word in self.lower if word not in _FOLLOWING)
+        return [re.sub("(?<=...)s$", "", word) for word in words]
 
 
 def split(text: str) -> Words:
@@ -108,8 +98,7 @@ def check(kind: str, caption: str, candidate: str, old: Sequence[str] = (), new:
         kind: one of `KINDS`: ``replace_…`` and ``positive_replace`` change one concept; ``swap_…`` exchange two parts
             of the caption; ``positive_swap`` does so around "and", "or" or a comma, where the meaning stays the same,
             which the other two must not; ``add_…`` keep the whole caption and insert something in one place.
-        caption: the caption.
-        candidate: the candidate.
+        caption, candidate: the texts.
         old: the concept to replace, or the two to exchange; any if empty.
         new: the new concept; any if empty.
 
@@ -117,7 +106,9 @@ def check(kind: str, caption: str, candidate: str, old: Sequence[str] = (), new:
         Rejected: too long, control characters, same as the caption, wrong kind, not minimal, wrong article ("a" or "an"
             before a word that it does not fit, unless the caption has the same two words).
     """
-    _check_text(caption, candidate)
+    check_signs(candidate)
+    if len(candidate) > 2 * len(caption) + 80:
+        raise Rejected("too long", f"{len(candidate)} characters of a caption's {len(caption)}")
     before, after = split(caption), split(candidate)
     if before.lower == after.lower or before.content == after.content:
         raise Rejected("same as the caption")
@@ -150,31 +141,25 @@ def conform(caption: str, candidate: str) -> str:
     if not before.spans or not after.spans:
         return candidate
     first, last = _shared(before.lower, after.lower)
-    (start, _), (_, end) = before.spans[0], before.spans[-1]
-    head = caption[: before.spans[first - 1][1]] if first else caption[:start]
-    tail = caption[before.spans[-last][0] :] if last else caption[end:]
-    middle = candidate[
-        after.spans[first - 1][1] if first else after.spans[0][0] : after.spans[-last][0]
-        if last
-        else after.spans[-1][1]
-    ]
+
+    def changed(words: Words) -> tuple[int, int]:
+        start = words.spans[first - 1][1] if first else words.spans[0][0]
+        return start, words.spans[-last][0] if last else words.spans[-1][1]
+
+    (start, stop), (begin, end) = changed(before), changed(after)
+    middle, rest, begun = candidate[begin:end], caption[start:], caption[:stop]
     text = re.sub(r"\s+", " ", middle.strip())
-    text = text if first else _with_case_of(caption[start:], text)
+    text = text if first else _with_case_of(rest, text)
     # The white space around the changed words is the caption's, too.
-    rest, begun = caption[len(head) :], caption[: len(caption) - len(tail)]
     if first and middle[:1].isspace():
         text = (rest[: len(rest) - len(rest.lstrip())] or " ") + text
     if last and text.strip() and middle[-1:].isspace():
         text += begun[len(begun.rstrip()) :] or " "
-    return head + text + tail
+    return caption[:start] + text + caption[stop:]
 
 
 def check_concept(caption: str, old: str, new: str) -> str:
-    """A new concept, cleaned.
-
-    Raises:
-        Rejected: it is empty, too long, not plain words, the old one, or already in the caption.
-    """
+    """A new concept, cleaned; raises `Rejected` if it is empty, long, not plain words, or in the caption already."""
     check_signs(new)
     new = " ".join(new.split())
     words = split(new)
@@ -190,11 +175,8 @@ def check_concept(caption: str, old: str, new: str) -> str:
 def locatable(caption: str, concepts: Sequence[str], part: str) -> list[str]:
     """The concepts that occur in the caption and are of the right part of speech, deduplicated.
 
-    Args:
-        caption: the caption.
-        concepts: words or phrases.
-        part: ``"obj"``, ``"att"`` or ``"rel"``: a concept must have a noun, an attribute, or a preposition or verb,
-            according to the plain tagger of `tagging`.
+    For the part ``"obj"``, ``"att"`` or ``"rel"`` a concept must have a noun, an attribute, or a preposition or verb,
+    according to the plain tagger of `tagging`.
     """
     [tagged] = tag([caption], "plain")
     before = split(caption)
@@ -238,19 +220,13 @@ def _is_part(part: str, tagged: Tagged, start: int, end: int) -> bool:
     return (bool(before) and before[0].lower() in _BE) or (bool(following) and following[0].startswith("NN"))
 
 
-def _check_text(caption: str, candidate: str) -> None:
-    check_signs(candidate)
-    if len(candidate) > 2 * len(caption) + 80:
-        raise Rejected("too long", f"{len(candidate)} characters of a caption's {len(caption)}")
-
-
 def check_signs(text: str) -> None:
     """Raise `Rejected` for control characters and lone surrogates."""
     if bad := [sign for sign in text if unicodedata.category(sign).startswith("C") and sign not in "\n\r\t"]:
         raise Rejected("control characters", f"U+{ord(bad[0]):04X}")
 
 
-def _shared(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
+def _shared(before: list[str], after: list[str]) -> tuple[int, int]:
     """The numbers of words that two lists share at the beginning, and then at the end."""
     shortest = min(len(before), len(after))
     first = next((i for i in range(shortest) if before[i] != after[i]), shortest)
@@ -277,17 +253,12 @@ def _check_replaced(form: str, before: list[str], after: list[str], old: Sequenc
             rest = before[at + len(concept) :]
             filler = after[at : len(after) - len(rest)]
             if filler and after[:at] == before[:at] and after[len(after) - len(rest) :] == rest:
-                _check_filler(form, filler, concept, new)
-                return
+                wanted = split(new).content
+                most = len(wanted) + _SLACK[form] if wanted else _MOST_CONCEPT_WORDS
+                if len(filler) > most or len(concept) > _MOST_CONCEPT_WORDS:
+                    raise Rejected("not minimal", f"{' '.join(concept)!r} became {' '.join(filler)!r}")
+                return _check_taken(wanted, filler)
     raise Rejected("not minimal", "more than the one concept was changed")
-
-
-def _check_filler(form: str, filler: list[str], concept: list[str], new: str) -> None:
-    wanted = split(new).content
-    most = len(wanted) + _SLACK[form] if wanted else _MOST_CONCEPT_WORDS
-    if len(filler) > most or len(concept) > _MOST_CONCEPT_WORDS:
-        raise Rejected("not minimal", f"{' '.join(concept)!r} became {' '.join(filler)!r}")
-    _check_taken(wanted, filler)
 
 
 def _check_taken(wanted: list[str], filler: list[str]) -> None:
@@ -341,12 +312,6 @@ def _exchanges(
             left, between, right = old[:length], old[length : len(old) - other], old[len(old) - other :]
             if [*right, *between, *left] == new:
                 yield left, between, right
-
-
-def _stem(word: str) -> str:
-    if len(word) > 4 and word.endswith("ies"):
-        return word[:-3] + "y"
-    return word[:-1] if len(word) > 3 and word.endswith("s") else word
 
 
 def _with_case_of(caption: str, text: str) -> str:

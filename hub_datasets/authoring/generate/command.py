@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -76,8 +75,9 @@ def make_candidates(
 def print_plan(estimate: Estimate, captions: int, out: Path) -> None:
     """Print a table of the calls and tokens of a run, and how many answers the journal in its folder has."""
     columns = (estimate.calls, estimate.prompt_tokens, estimate.completion_tokens)
-    rows = [[kind, *(f"{column[kind]:,}" for column in columns)] for kind in estimate.calls]
-    total = ["all", *(f"{sum(column.values()):,}" for column in columns)]
+    headings = ("kind", "calls", "tokens read", "tokens written")
+    counts = {kind: [column[kind] for column in columns] for kind in estimate.calls}
+    table = _counts_table(f"Requests for {captions:,} captions", headings, counts)
     journal = out / JOURNAL_FILE
     answers = len(read_answers(journal)[1]) if journal.exists() else 0
     note = (
@@ -85,26 +85,27 @@ def print_plan(estimate: Estimate, captions: int, out: Path) -> None:
         "captions offer nothing to change. Tokens are estimated at four characters each. "
         f"The journal has {answers:,} answers, which are not asked for again. Nothing was asked."
     )
-    headings = ("kind", "calls", "tokens read", "tokens written")
-    title = f"Requests for {captions:,} captions"
-    print_tables([simple_table(headings, [*rows, None, total], title=title, numbers=True), note])
+    print_tables([table, note])
 
 
 def print_report(report: Report) -> None:
     """Print a table of made and rejected candidates, and the requests."""
-    totals = sum(report.rejected.values(), Counter[str]())
-    reasons = [reason for reason in REASONS if totals[reason]]
-    rows = [
-        [kind, f"{report.made[kind]:,}", *(f"{report.rejected[kind][reason]:,}" for reason in reasons)]
-        for kind in report.kinds
-    ]
-    total = ["all", f"{report.made.total():,}", *(f"{totals[reason]:,}" for reason in reasons)]
+    reasons = [reason for reason in REASONS if any(own[reason] for own in report.rejected.values())]
+    counts = {
+        kind: [report.made[kind], *(report.rejected[kind][reason] for reason in reasons)] for kind in report.kinds
+    }
     title = f"Candidates of {report.captions:,} captions by {report.source}"
-    parts: list[Part] = [simple_table(("kind", "made", *reasons), [*rows, None, total], title=title, numbers=True)]
-    if report.usage is not None:
-        usage = report.usage
+    parts: list[Part] = [_counts_table(title, ("kind", "made", *reasons), counts)]
+    if usage := report.usage:
         parts.append(
             f"{usage.calls:,} calls of {usage.prompt_tokens:,} tokens read and {usage.completion_tokens:,} written; "
             f"{usage.reused:,} answers were there already"
         )
     print_tables(parts)
+
+
+def _counts_table(title: str, headings: Sequence[str], counts: Mapping[str, Sequence[int]]) -> Part:
+    """A table of the numbers of each kind, and of their sums."""
+    rows = [*counts.items(), ("all", [sum(column) for column in zip(*counts.values(), strict=True)])]
+    cells = [[name, *(f"{number:,}" for number in numbers)] for name, numbers in rows]
+    return simple_table(headings, [*cells[:-1], None, cells[-1]], title=title, numbers=True)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from ....metrics.common.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import openai
 
     from .prompts import Messages
 
@@ -125,7 +125,7 @@ class Endpoint:
                 text or "", getattr(usage, "prompt_tokens", None) or 0, getattr(usage, "completion_tokens", None) or 0
             )
         except openai.APIStatusError as error:
-            raise self._classify(error.status_code, error, error.response.headers) from error
+            raise self._classify(error) from error
         except openai.APIConnectionError as error:
             cause = f": {error.__cause__}" if error.__cause__ else ""
             raise Unanswered(self._redacted(f"{error}{cause}")) from error
@@ -135,10 +135,14 @@ class Endpoint:
                 f"the answer is not a chat completion ({self._redacted(str(error))}); check --base-url"
             ) from error
 
-    def _classify(self, status: int, error: Exception, headers: Mapping[str, str]) -> Exception:
-        text = self._redacted(str(error))
+    def _classify(self, error: openai.APIStatusError) -> Exception:
+        text, status = self._redacted(str(error)), error.status_code
         if status in _RETRIED_STATUSES or status >= 500:
-            return Unanswered(text, _retry_after(headers))
+            try:
+                wait = max(0.0, float(error.response.headers.get("retry-after", "")))
+            except ValueError:  # without the header, or with a date, which few endpoints send
+                wait = 0.0
+            return Unanswered(text, wait)
         if status in _REFUSED_STATUSES:
             return Refused(text)
         return ModelError(
@@ -149,14 +153,6 @@ class Endpoint:
     def _redacted(self, text: str) -> str:
         text = " ".join(text.split())
         return (text.replace(self._key, "***") if self._key else text)[:400]
-
-
-def _retry_after(headers: Mapping[str, str]) -> float:
-    """The seconds of a Retry-After header; 0 without one, and for a date, which few endpoints send."""
-    try:
-        return max(0.0, float(headers.get("retry-after", "")))
-    except ValueError:
-        return 0.0
 
 
 class LocalModel:
@@ -187,13 +183,21 @@ class LocalModel:
         self._model = model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
         self._limit = getattr(self._model.config, "max_position_embeddings", None) or 1 << 30
         self._lock = threading.Lock()
-        self.name = f"{LOCAL}{path.resolve()}@{_fingerprint(path)}"
+        # Answers of another checkpoint in the same folder are not reused.
+        files = sorted((file.name, file.stat()) for file in path.iterdir() if file.is_file())
+        identity = repr([(name, stat.st_size, stat.st_mtime_ns) for name, stat in files])
+        self.name = f"{LOCAL}{path.resolve()}@{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
 
     def complete(self, messages: Messages, temperature: float, max_tokens: int, seed: int | None = None) -> Completion:
         """See `LanguageModel`; refused are requests that do not fit the model's context."""
         import torch
 
-        ids = self._tokenizer(self._write(messages), return_tensors="pt", add_special_tokens=False)["input_ids"]
+        if self._tokenizer.chat_template:
+            prompt = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        else:
+            turns = [f"{message['role']}: {message['content']}\n" for message in messages]
+            prompt = (self._tokenizer.bos_token or "") + "\n".join([*turns, "assistant:"])
+        ids = self._tokenizer(prompt, return_tensors="pt", add_special_tokens=False)["input_ids"]
         if ids.shape[1] + max_tokens > self._limit:
             raise Refused(f"{ids.shape[1]} tokens and an answer of {max_tokens} exceed the context of {self._limit}")
         ids = ids.to(self._model.device)
@@ -212,17 +216,3 @@ class LocalModel:
             )[0, ids.shape[1] :]
         text = self._tokenizer.decode(written, skip_special_tokens=True)
         return Completion(text, int(ids.shape[1]), int(written.shape[0]))
-
-    def _write(self, messages: Messages) -> str:
-        if self._tokenizer.chat_template:
-            return self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        turns = [f"{message['role']}: {message['content']}\n" for message in messages]
-        return (self._tokenizer.bos_token or "") + "\n".join([*turns, "assistant:"])
-
-
-def _fingerprint(folder: Path) -> str:
-    """Identifies the files of a checkpoint, so that answers of another one are not reused."""
-    files = sorted(
-        (path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in folder.iterdir() if path.is_file()
-    )
-    return hashlib.sha256(repr(files).encode()).hexdigest()[:12]

@@ -29,14 +29,15 @@ import os
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from rich.console import Console
+from rich.progress import Progress
 
-from ....metrics.common.errors import ScoresError, UnknownNameError
+from ....metrics.common.errors import ScoresError, check_known
 from ....metrics.common.storage import alone_in, write_text
 from ..data.candidates import CANDIDATES_FILE, Candidate, write_candidates
 from ..data.sources import Captioned
@@ -48,17 +49,11 @@ from .prompts import PROMPTS, read_answer, write_messages
 
 REPORT_FILE = "report.json"
 # The prompts of each kind, in their order.
-STEPS = {
-    "replace_obj": ("locate_obj", "concept_replace_obj", "compose_replace"),
-    "replace_att": ("locate_att", "concept_replace_att", "compose_replace"),
-    "replace_rel": ("locate_rel", "concept_replace_rel", "compose_replace"),
-    "swap_obj": ("swap_obj",),
-    "swap_att": ("swap_att",),
-    "add_obj": ("locate_obj", "concept_add_obj", "compose_add_obj"),
-    "add_att": ("locate_obj", "concept_add_att", "compose_add_att"),
-    "positive_replace": ("positive_replace",),
-    "positive_swap": ("positive_swap",),
-}
+STEPS: dict[str, tuple[str, ...]] = {kind: (kind,) for kind in KINDS}
+for _part in ("obj", "att", "rel"):
+    STEPS[f"replace_{_part}"] = (f"locate_{_part}", f"concept_replace_{_part}", "compose_replace")
+for _part in ("obj", "att"):
+    STEPS[f"add_{_part}"] = ("locate_obj", f"concept_add_{_part}", f"compose_add_{_part}")
 _SEEDS = 2**31
 # Jobs submitted for each one that runs, so that a slow one holds up no other.
 _WINDOW = 64
@@ -77,16 +72,9 @@ class Job(NamedTuple):
 
 @dataclass
 class Report:
-    """The result of a run.
+    """The result of a run: by kind, the numbers of candidates made and, by reason, of those rejected.
 
-    Attributes:
-        source: the model or rules.
-        kinds: the kinds asked for.
-        captions: the number of captions.
-        made: numbers of candidates by kind.
-        rejected: for each kind, numbers of rejected candidates by reason.
-        usage: the requests of this run; None without a model.
-        candidates: the candidates.
+    `source` is the model or the rules, `captions` the number of captions, and `usage` None without a model.
     """
 
     source: str
@@ -137,10 +125,10 @@ def plan(captions: Sequence[Captioned], kinds: Sequence[str] = KINDS, *, each: i
                 if (step, item.caption) in asked:  # by then the journal has the answer
                     continue
                 asked.add((step, item.caption))
-            prompt, answer = sizes[step]
+            fields = PROMPTS[step].fields
             calls[kind] += 1
-            prompt_tokens[kind] += prompt + length
-            completion_tokens[kind] += answer + length * ("caption" in PROMPTS[step].fields)
+            prompt_tokens[kind] += sizes[step] + length
+            completion_tokens[kind] += 8 * len(fields) + 4 + length * ("caption" in fields)
     return Estimate(dict(calls), dict(prompt_tokens), dict(completion_tokens), calls.total() + more)
 
 
@@ -186,6 +174,7 @@ def generate(
     _check_options(kinds, each=each, tries=tries, concurrency=concurrency)
     out = Path(out)
     jobs = list(_jobs(captions, kinds, each))
+    console = Console(stderr=True, quiet=not progress)
     with alone_in(out):
         asker = Asker(model, out / JOURNAL_FILE, per_minute=per_minute, first_wait=first_wait)
 
@@ -198,14 +187,12 @@ def generate(
             return _candidate(job, model.name, text, detail)
 
         try:
-            with _progress_bar(len(jobs), show=progress) as advance:
-                made = _run(make, jobs, concurrency, advance, asker.stop)
+            with Progress(console=console, disable=not console.is_terminal) as bar:
+                task = bar.add_task("candidates", total=len(jobs))
+                made = _run(make, jobs, concurrency, lambda: bar.advance(task), asker.stop)
         except Stopped:
             raise asker.failure or Stopped from None
-        report = _collect(captions, jobs, made, model.name)
-        report.usage = asker.usage
-        _write(report, out)
-    return report
+        return _write_report(captions, list(zip(jobs, made, strict=True)), model.name, out, asker.usage)
 
 
 def generate_by_rule(
@@ -223,23 +210,19 @@ def generate_by_rule(
     """
     from .rules import make_by_rule
 
-    _check_numbers(each=each)
-    out = Path(out)
+    _check_options((), each=each)
     source = f"rules ({lexicon})"
     texts = [item.caption for item in captions]
     by_kind = {kind: make_by_rule(kind, texts, seed, most=each, lexicon=lexicon) for kind in dict.fromkeys(kinds)}
-    jobs: list[Job] = []
-    made: list[Candidate | Rejected] = []
+    made: list[tuple[Job, Candidate | Rejected]] = []
     for place, item in enumerate(captions):
         for kind, found in by_kind.items():
             for number, outcome in enumerate(found[place]):
                 job = Job(item, kind, number)
-                jobs.append(job)
-                made.append(outcome if isinstance(outcome, Rejected) else _candidate(job, source, *outcome))
+                made.append((job, outcome if isinstance(outcome, Rejected) else _candidate(job, source, *outcome)))
+    out = Path(out)
     with alone_in(out):
-        report = _collect(captions, jobs, made, source)
-        _write(report, out)
-    return report
+        return _write_report(captions, made, source, out)
 
 
 def _make(kind: str, caption: str, asker: Asker, rng: np.random.Generator, tries: int) -> tuple[str, dict[str, Any]]:
@@ -250,44 +233,31 @@ def _make(kind: str, caption: str, asker: Asker, rng: np.random.Generator, tries
         question = Question(messages, prompt.temperature, prompt.max_tokens, seed, attempt)
         return read_answer(step, asker.ask(question))
 
-    steps = STEPS[kind]
-    if len(steps) == 1:
-        answer = ask(steps[0])
-        detail = {name: answer[name] for name in ("old", "new", "first", "second") if name in answer}
-        old = [detail[name] for name in ("old", "first", "second") if name in detail]
-        new = detail.get("new", "")
+    if len(STEPS[kind]) == 1:
+        answer = ask(kind)
+        detail = {name: answer[name] for name in ("old", "first", "second", "new") if name in answer}
     else:
-        locate, think, compose = steps
-        concept = _choose(locate.rpartition("_")[2], caption, ask(locate)["concepts"], rng)
-
-        def think_of(seed: int, attempt: int) -> str:
-            return check_concept(caption, concept, ask(think, seed, attempt, old=concept)["concept"])
-
-        new = _first_usable(think_of, int(rng.integers(_SEEDS)), tries)
+        locate, think, compose = STEPS[kind]
+        located = ask(locate)["concepts"]
+        found = locatable(caption, located, locate.removeprefix("locate_"))
+        if not found and located:
+            raise Rejected("wrong kind", f"located were {', '.join(located)[:60]}")
+        if not found:
+            raise Rejected("not possible", "nothing to change was located")
+        concept = found[int(rng.integers(len(found)))]
+        new, seed = "", int(rng.integers(_SEEDS))
+        for attempt in range(tries):
+            try:
+                new = check_concept(caption, concept, ask(think, seed + attempt, attempt, old=concept)["concept"])
+                break
+            except Rejected as error:
+                if attempt == tries - 1 or error.reason in ("no answer", "refused"):
+                    raise
+        detail = {"old": concept, "new": new}
         answer = ask(compose, old=concept, new=new)
-        old, detail = [concept], {"old": concept, "new": new}
-    check(kind, caption, answer["caption"], old, new)
+    old = [text for name, text in detail.items() if name != "new"]
+    check(kind, caption, answer["caption"], old, detail.get("new", ""))
     return conform(caption, answer["caption"]), detail
-
-
-def _choose(part: str, caption: str, concepts: list[str], rng: np.random.Generator) -> str:
-    """A random one of the located concepts."""
-    found = locatable(caption, concepts, part)
-    if not found:
-        if concepts:
-            raise Rejected("wrong kind", f"located were {', '.join(concepts)[:60]}")
-        raise Rejected("not possible", "nothing to change was located")
-    return found[int(rng.integers(len(found)))]
-
-
-def _first_usable(think_of: Callable[[int, int], str], seed: int, tries: int) -> str:
-    for attempt in range(tries):
-        try:
-            return think_of(seed + attempt, attempt)
-        except Rejected as error:
-            if attempt == tries - 1 or error.reason in ("no answer", "refused"):
-                raise
-    raise AssertionError("the last attempt returns or raises")
 
 
 def _run(
@@ -322,43 +292,41 @@ def _candidate(job: Job, source: str, text: str, detail: dict[str, Any]) -> Cand
     return Candidate(id, item.image, item.caption, text, kind, kind in POSITIVE_KINDS, source, detail)
 
 
-def _collect(
-    captions: Sequence[Captioned], jobs: Sequence[Job], made: Sequence[Candidate | Rejected], source: str
+def _write_report(
+    captions: Sequence[Captioned],
+    made: Sequence[tuple[Job, Candidate | Rejected]],
+    source: str,
+    out: Path,
+    usage: Usage | None = None,
 ) -> Report:
-    """The report of a run; candidates of one image are deduplicated by their words, also against its captions."""
-    report = Report(source, list(dict.fromkeys(job.kind for job in jobs)), len(captions))
-    taken: dict[str, dict[tuple[str, ...], str]] = defaultdict(dict)
-    for item in captions:
-        taken[_image(item)][_words(item.caption)] = "a true caption"
-    for job, outcome in zip(jobs, made, strict=True):
+    """Write the report of a run and, last, the candidates, whose file marks a finished run.
+
+    Candidates of one image are deduplicated by their words, also against its captions.
+    """
+    report = Report(source, list(dict.fromkeys(job.kind for job, _ in made)), len(captions), usage=usage)
+    taken = {_key(item, item.caption): "a true caption" for item in captions}
+    for job, outcome in made:
         if isinstance(outcome, Rejected):
             report.rejected[job.kind][outcome.reason] += 1
-            continue
-        own, words = taken[_image(job.item)], _words(outcome.candidate)
-        if words in own:
-            report.rejected[job.kind][own[words]] += 1
-            continue
-        own[words] = "duplicate"
-        report.made[job.kind] += 1
-        report.candidates.append(outcome)
-    return report
-
-
-def _write(report: Report, out: Path) -> None:
-    """Write the report and, last, the candidates, whose file marks a finished run."""
+        elif reason := taken.get(key := _key(job.item, outcome.candidate)):
+            report.rejected[job.kind][reason] += 1
+        else:
+            taken[key] = "duplicate"
+            report.made[job.kind] += 1
+            report.candidates.append(outcome)
     write_text(out / REPORT_FILE, json.dumps(report.as_json(), indent=1, ensure_ascii=False) + "\n")
     relative = [each._replace(image=_relative(each.image, out)) for each in report.candidates]
     write_candidates(relative, out / CANDIDATES_FILE)
+    return report
+
+
+def _key(item: Captioned, text: str) -> tuple[str, ...]:
+    """Equal for texts of the same words and the same image; a caption of an unknown image has one of its own."""
+    return item.image or f"caption:{item.caption}", *split(text).lower
 
 
 def _check_options(kinds: Sequence[str], **numbers: int) -> None:
-    for kind in kinds:
-        if kind not in STEPS:
-            raise UnknownNameError("kind of candidates", kind, STEPS)
-    _check_numbers(**numbers)
-
-
-def _check_numbers(**numbers: int) -> None:
+    check_known("kind of candidates", kinds, STEPS)
     for name, value in numbers.items():
         if value < 1:
             raise ScoresError(f"{name} is {value}; it must be at least 1")
@@ -370,26 +338,6 @@ def _jobs(captions: Sequence[Captioned], kinds: Sequence[str], each: int) -> Ite
             yield from (Job(item, kind, number) for number in range(each if len(STEPS[kind]) > 1 else 1))
 
 
-@contextmanager
-def _progress_bar(total: int, *, show: bool) -> Iterator[Callable[[], None]]:
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True, quiet=not show)
-    with Progress(*Progress.get_default_columns(), console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("candidates", total=total)
-        yield lambda: bar.advance(task)
-
-
-def _image(item: Captioned) -> str:
-    """Equal for captions of one image; a caption of an unknown image has an image of its own."""
-    return item.image or f"caption:{item.caption}"
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(split(text).lower)
-
-
 def _relative(image: str, folder: Path) -> str:
     """The path of an image relative to a folder; URLs and names of other things stay as they are."""
     if not image or "://" in image or not Path(image).is_file():
@@ -397,8 +345,7 @@ def _relative(image: str, folder: Path) -> str:
     return Path(os.path.relpath(Path(image).resolve(), folder.resolve())).as_posix()
 
 
-def _prompt_size(step: str) -> tuple[int, int]:
-    """Tokens of a prompt without its caption, and of an answer to it."""
+def _prompt_size(step: str) -> int:
+    """Tokens of a prompt without its caption."""
     messages = write_messages(step, caption="", old="", new="")
-    prompt = sum(len(message["content"]) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN for message in messages)
-    return prompt, 8 * len(PROMPTS[step].fields) + 4
+    return sum(len(message["content"]) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN for message in messages)

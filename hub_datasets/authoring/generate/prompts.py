@@ -25,13 +25,7 @@ _MOST_CHARACTERS = 20_000
 
 
 class Prompt(NamedTuple):
-    """The settings of a prompt.
-
-    Attributes:
-        fields: the fields of the answer and their types.
-        temperature: see SugarCrepe, appendix C.2.
-        max_tokens: the longest answer.
-    """
+    """The fields of the answer and their types, the temperature (SugarCrepe, appendix C.2) and the longest answer."""
 
     fields: dict[str, type]
     temperature: float = 0.0
@@ -52,14 +46,6 @@ PROMPTS = {
 }
 
 
-class TemplateFile(NamedTuple):
-    """The parts of a template file; each example is a question and its answer."""
-
-    system: str
-    examples: tuple[tuple[str, str], ...]
-    user: Template
-
-
 def write_messages(name: str, **texts: str) -> Messages:
     """The messages of a prompt about texts: the system message, the examples as turns, the question."""
     system, examples, user = read_template(name)
@@ -69,13 +55,13 @@ def write_messages(name: str, **texts: str) -> Messages:
 
 
 @functools.cache
-def read_template(name: str) -> TemplateFile:
-    """The template file of a prompt."""
+def read_template(name: str) -> tuple[str, tuple[tuple[str, str], ...], Template]:
+    """The system message, the examples (question and answer) and the question of a prompt's template file."""
     text = (_TEMPLATES / f"{name}.md").read_text(encoding="utf-8")
     parts = dict(part.split("\n", 1) for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:])
     lines = [line for line in parts["examples"].split("\n") if line]
     examples = tuple(zip(lines[::2], (line.removeprefix(_ARROW) for line in lines[1::2]), strict=True))
-    return TemplateFile(parts["system"].strip(), examples, Template(parts["user"].strip()))
+    return parts["system"].strip(), examples, Template(parts["user"].strip())
 
 
 def read_answer(name: str, text: str) -> dict[str, Any]:

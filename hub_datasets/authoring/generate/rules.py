@@ -9,7 +9,8 @@ sense; that needs nltk and its corpus.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,9 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ....metrics.common.errors import ModelError, UnknownNameError
+from ....metrics.common.errors import ModelError, check_known
 from ..text.articles import adapt_articles, article
-from ..text.negatives import crepe_negations, crepe_replacements, crepe_swaps, exchange, put_in
+from ..text.negatives import Negative, crepe_negations, crepe_replacements, crepe_swaps, exchange, put_in
 from ..text.perturb import caption_rng, perturb
 from ..text.tagging import Tagged, tag
 from .checks import KINDS, Rejected, check, conform, find, split
@@ -34,14 +35,14 @@ OBJECTS: Lists = _WORDS["objects"]
 ATTRIBUTES: Lists = _WORDS["attributes"]
 RELATIONS: Lists = _WORDS["relations"]
 SYNONYMS: Sequence[Sequence[str]] = _WORDS["synonyms"]
+_REPLACED = {"replace_obj": OBJECTS, "replace_att": ATTRIBUTES, "replace_rel": RELATIONS}
 # The attributes that are added to objects, and nouns of places, such as "the right", that are not objects.
 _ADDED = ("colour", "size")
 _NO_OBJECTS = frozenset(["left", "right", "top", "front", "back", "side", "middle", "center", "edge", "end", "rear"])
 _WORDNET_POS = {"NN": "n", "JJ": "a"}
 
-# A candidate and its detail; the candidates of each caption.
+# A candidate and its detail.
 _Found = tuple[str, dict[str, Any]]
-_Made = list[list[_Found]]
 
 
 def make_by_rule(
@@ -63,25 +64,54 @@ def make_by_rule(
         UnknownNameError: an unknown kind or lexicon.
         ModelError: ``"wordnet"`` without nltk or its corpus; the message says how to get it.
     """
-    for what, name, known in (("kind of candidates", kind, RULE_KINDS), ("lexicon", lexicon, LEXICONS)):
-        if name not in known:
-            raise UnknownNameError(what, name, known)
+    check_known("kind of candidates", [kind], RULE_KINDS)
+    check_known("lexicon", [lexicon], LEXICONS)
     wordnet = _open_wordnet() if lexicon == "wordnet" else None
-    make: Mapping[str, Callable[[Sequence[str], int, int], _Made]] = {
-        "replace_obj": partial(_replace, OBJECTS) if wordnet is None else partial(_sisters, wordnet),
-        "replace_att": partial(_replace, ATTRIBUTES),
-        "replace_rel": partial(_replace, RELATIONS),
-        "swap_obj": partial(_swap, "noun"),
-        "swap_att": partial(_swap, "adjective"),
-        "add_obj": _add_objects,
-        "add_att": _add_attributes,
-        "positive_replace": partial(_paraphrase, wordnet),
-        "positive_swap": _swap_joined,
-        "negate": _negate,
-        "shuffle": _shuffle,
-    }
-    made = make[kind](captions, seed, most)
+    made = _make(kind, captions, seed, most, wordnet)
     return [_checked(kind, caption, found) for caption, found in zip(captions, made, strict=True)]
+
+
+def _make(kind: str, captions: Sequence[str], seed: int, most: int, wordnet: Any) -> list[list[_Found]]:
+    """The candidates of each caption."""
+    match kind:
+        case "replace_obj" if wordnet is not None:
+            rule, texts = "a sister in WordNet", partial(_sisters, wordnet)
+        case "replace_obj" | "replace_att" | "replace_rel":
+            found = crepe_replacements(captions, _in_use(_REPLACED[kind], captions), seed, most=most)
+            return _described("replaced by another {}", found)
+        case "swap_obj" | "swap_att":
+            element = "noun" if kind == "swap_obj" else "adjective"
+            found = crepe_swaps(captions, seed, kinds=[element], most=most, tagger="plain")
+            # To the tagger words of place are nouns, but "a ring of a left" is not a swap of objects.
+            kept = [
+                [each for each in own if _directions(each.caption) == _directions(caption)]
+                for caption, own in zip(captions, found, strict=True)
+            ]
+            return _described("two {}s exchanged", kept)
+        case "negate":
+            return _described("{} negated", crepe_negations(captions, seed, most=most, tagger="plain"))
+        case "shuffle":
+            [shuffled] = perturb(captions, ["shuffle_all_words"], seed=seed, max_words=None).perturbed.values()
+            return [[] if text is None else [(text, {"rule": "words shuffled"})] for text in shuffled]
+        case "add_obj":
+            rule, texts = "an object added", partial(_add_objects, _in_use(OBJECTS, captions))
+        case "add_att":
+            lists = _in_use({name: ATTRIBUTES[name] for name in _ADDED}, captions)
+            rule, texts = "an attribute added", partial(_add_attributes, lists)
+        case "positive_replace":
+            rule, texts = "a synonym", partial(_paraphrase, wordnet)
+        case _:
+            rule, texts = "order around 'and'", _swap_joined
+    made = []
+    for tagged in tag(captions, "plain"):
+        found = list(dict(texts(tagged)).items())
+        order: np.ndarray = caption_rng(seed, kind, tagged.text).permutation(len(found))[:most]
+        made.append([(found[place][0], {"rule": rule, **found[place][1]}) for place in order.tolist()])
+    return made
+
+
+def _described(rule: str, found: list[list[Negative]]) -> list[list[_Found]]:
+    return [[(each.caption, {"rule": rule.format(each.kind)}) for each in own] for own in found]
 
 
 def _checked(kind: str, caption: str, found: list[_Found]) -> list[_Found | Rejected]:
@@ -110,136 +140,70 @@ def _in_use(lists: Lists, captions: Sequence[str]) -> Lists:
     return {kind: found if len(found) > 1 else lists[kind] for kind, found in used.items()}
 
 
-def _replace(lists: Lists, captions: Sequence[str], seed: int, most: int) -> _Made:
-    found = crepe_replacements(captions, _in_use(lists, captions), seed, most=most)
-    return [[(each.caption, {"rule": f"replaced by another {each.kind}"}) for each in own] for own in found]
+def _directions(caption: str) -> list[tuple[int, str]]:
+    return [(place, word) for place, word in enumerate(split(caption).lower) if word in _NO_OBJECTS]
 
 
-def _swap(kind: str, captions: Sequence[str], seed: int, most: int) -> _Made:
-    def directions(caption: str) -> list[tuple[int, str]]:
-        return [(place, word) for place, word in enumerate(split(caption).lower) if word in _NO_OBJECTS]
-
-    # To the tagger words of place are nouns, but "a ring of a left" is not a swap of objects.
-    found = crepe_swaps(captions, seed, kinds=[kind], most=most, tagger="plain")
-    return [
-        [
-            (each.caption, {"rule": f"two {each.kind}s exchanged"})
-            for each in own
-            if directions(each.caption) == directions(caption)
-        ]
-        for caption, own in zip(captions, found, strict=True)
-    ]
-
-
-def _negate(captions: Sequence[str], seed: int, most: int) -> _Made:
-    found = crepe_negations(captions, seed, most=most, tagger="plain")
-    return [[(each.caption, {"rule": f"{each.kind} negated"}) for each in own] for own in found]
-
-
-def _shuffle(captions: Sequence[str], seed: int, most: int) -> _Made:
-    [shuffled] = perturb(captions, ["shuffle_all_words"], seed=seed, max_words=None).perturbed.values()
-    return [[] if text is None else [(text, {"rule": "words shuffled"})] for text in shuffled]
-
-
-def _add_objects(captions: Sequence[str], seed: int, most: int) -> _Made:
+def _add_objects(lists: Lists, tagged: Tagged) -> Iterator[_Found]:
     """ "and a dog" after a noun phrase with a noun of the same list."""
-    lists = _in_use(OBJECTS, captions)
-
-    def texts(tagged: Tagged) -> Iterator[_Found]:
-        for first, end in tagged.noun_phrases:
-            noun, place = tagged.words[end - 1].lower(), tagged.spans[end - 1][1]
-            for terms in lists.values():
-                if tagged.words[first].lower() in ("a", "an", "the", "one") and noun in terms:
-                    for term in terms:
-                        if term not in map(str.lower, tagged.words):
-                            added = f"{tagged.text[:place]} and {article(term)} {term}{tagged.text[place:]}"
-                            yield added, {"new": term}
-
-    return _sampled(captions, seed, most, "add_obj", "an object added", texts)
+    words = [word.lower() for word in tagged.words]
+    for first, end in tagged.noun_phrases:
+        if words[first] not in ("a", "an", "the", "one"):
+            continue
+        place = tagged.spans[end - 1][1]
+        for term in itertools.chain.from_iterable(terms for terms in lists.values() if words[end - 1] in terms):
+            if term not in words:
+                yield f"{tagged.text[:place]} and {article(term)} {term}{tagged.text[place:]}", {"new": term}
 
 
-def _add_attributes(captions: Sequence[str], seed: int, most: int) -> _Made:
+def _add_attributes(lists: Lists, tagged: Tagged) -> Iterator[_Found]:
     """A colour or size right after an article: a dog becomes a red dog."""
-    lists = _in_use({kind: ATTRIBUTES[kind] for kind in _ADDED}, captions)
-
-    def texts(tagged: Tagged) -> Iterator[_Found]:
-        for first, end in tagged.noun_phrases:
-            opening = tagged.words[first].lower()
-            inside = [word.lower() for word in tagged.words[first:end]]
-            if opening not in ("a", "an", "the") or end - first < 2 or _NO_OBJECTS & set(inside):
-                continue
-            (start, after), following = tagged.spans[first], tagged.spans[first + 1][0]
-            for terms in lists.values():
-                for term in terms if not set(terms) & set(inside) else ():
-                    own = opening if opening == "the" else article(term)
-                    rest = f"{tagged.text[after:following]}{term} {tagged.text[following:]}"
-                    yield tagged.text[:start] + own + rest, {"new": term}
-
-    return _sampled(captions, seed, most, "add_att", "an attribute added", texts)
+    for first, end in tagged.noun_phrases:
+        inside = [word.lower() for word in tagged.words[first:end]]
+        if inside[0] not in ("a", "an", "the") or end - first < 2 or _NO_OBJECTS & set(inside):
+            continue
+        (start, after), following = tagged.spans[first], tagged.spans[first + 1][0]
+        for term in itertools.chain.from_iterable(terms for terms in lists.values() if not set(terms) & set(inside)):
+            own = inside[0] if inside[0] == "the" else article(term)
+            rest = f"{tagged.text[after:following]}{term} {tagged.text[following:]}"
+            yield tagged.text[:start] + own + rest, {"new": term}
 
 
-def _paraphrase(wordnet: Any, captions: Sequence[str], seed: int, most: int) -> _Made:
-    def texts(tagged: Tagged) -> Iterator[_Found]:
-        words = split(tagged.text)
-        for old, new in [direction for one, other in SYNONYMS for direction in ((one, other), (other, one))]:
-            for at in find(words.lower, split(old).lower):
-                # "to the left of" contains "left of", which must not become "to the to the left of".
-                if old not in new or words.lower[max(at - 2, 0) : at] != ["to", "the"]:
-                    start, end = words.spans[at][0], words.spans[at + len(old.split()) - 1][1]
-                    yield put_in(tagged.text, (start, end), new), {"old": old, "new": new}
-        if wordnet is not None:
-            for span, word, name in zip(tagged.spans, tagged.words, tagged.tags, strict=True):
-                senses = wordnet.synsets(word.lower(), pos=_WORDNET_POS[name])[:1] if name in _WORDNET_POS else ()
-                for new in _lemmas(senses):
-                    if new != word.lower():
-                        yield put_in(tagged.text, span, new), {"old": word, "new": new}
-
-    return _sampled(captions, seed, most, "positive_replace", "a synonym", texts)
-
-
-def _swap_joined(captions: Sequence[str], seed: int, most: int) -> _Made:
-    """Exchange noun phrases, or adjectives, on both sides of "and"."""
-
-    def texts(tagged: Tagged) -> Iterator[_Found]:
-        adjectives = [(at, at + 1) for at, name in enumerate(tagged.tags) if name == "JJ"]
-        for at, word in enumerate(tagged.words):
-            for parts in (tagged.noun_phrases, adjectives) if word.lower() == "and" else ():
-                left = next((part for part in parts if part[1] == at), None)
-                right = next((part for part in parts if part[0] == at + 1), None)
-                if left and right:
-                    yield adapt_articles(exchange(tagged, left, right), tagged.text), {}
-
-    return _sampled(captions, seed, most, "positive_swap", "order around 'and'", texts)
-
-
-def _sisters(wordnet: Any, captions: Sequence[str], seed: int, most: int) -> _Made:
-    def texts(tagged: Tagged) -> Iterator[_Found]:
+def _paraphrase(wordnet: Any, tagged: Tagged) -> Iterator[_Found]:
+    words = split(tagged.text)
+    for old, new in itertools.chain.from_iterable(itertools.permutations(pair) for pair in SYNONYMS):
+        for at in find(words.lower, split(old).lower):
+            # "to the left of" contains "left of", which must not become "to the to the left of".
+            if old not in new or words.lower[max(at - 2, 0) : at] != ["to", "the"]:
+                start, end = words.spans[at][0], words.spans[at + len(old.split()) - 1][1]
+                yield put_in(tagged.text, (start, end), new), {"old": old, "new": new}
+    if wordnet is not None:
         for span, word, name in zip(tagged.spans, tagged.words, tagged.tags, strict=True):
-            for sense in wordnet.synsets(word.lower(), pos="n")[:1] if name == "NN" else ():
-                own = {lemma.lower() for lemma in _lemmas([sense])}
-                sisters = [sister for parent in sense.hypernyms() for sister in parent.hyponyms() if sister != sense]
-                for new in _lemmas(sisters):
-                    if new not in own:
-                        yield put_in(tagged.text, span, new), {"old": word, "new": new}
-
-    return _sampled(captions, seed, most, "replace_obj", "a sister in WordNet", texts)
+            senses = wordnet.synsets(word.lower(), pos=_WORDNET_POS[name])[:1] if name in _WORDNET_POS else ()
+            for new in _lemmas(senses):
+                if new != word.lower():
+                    yield put_in(tagged.text, span, new), {"old": word, "new": new}
 
 
-def _sampled(
-    captions: Sequence[str],
-    seed: int,
-    most: int,
-    purpose: str,
-    rule: str,
-    texts: Callable[[Tagged], Iterator[_Found]],
-) -> _Made:
-    """A random sample of at most so many of the texts made of each caption."""
-    made: _Made = []
-    for tagged in tag(captions, "plain"):
-        found = list(dict(texts(tagged)).items())
-        order: np.ndarray = caption_rng(seed, purpose, tagged.text).permutation(len(found))[:most]
-        made.append([(found[place][0], {"rule": rule, **found[place][1]}) for place in order.tolist()])
-    return made
+def _swap_joined(tagged: Tagged) -> Iterator[_Found]:
+    """Exchange noun phrases, or adjectives, on both sides of "and"."""
+    adjectives = [(at, at + 1) for at, name in enumerate(tagged.tags) if name == "JJ"]
+    for at, word in enumerate(tagged.words):
+        for parts in (tagged.noun_phrases, adjectives) if word.lower() == "and" else ():
+            left = next((part for part in parts if part[1] == at), None)
+            right = next((part for part in parts if part[0] == at + 1), None)
+            if left and right:
+                yield adapt_articles(exchange(tagged, left, right), tagged.text), {}
+
+
+def _sisters(wordnet: Any, tagged: Tagged) -> Iterator[_Found]:
+    for span, word, name in zip(tagged.spans, tagged.words, tagged.tags, strict=True):
+        for sense in wordnet.synsets(word.lower(), pos="n")[:1] if name == "NN" else ():
+            own = {lemma.lower() for lemma in _lemmas([sense])}
+            sisters = [sister for parent in sense.hypernyms() for sister in parent.hyponyms() if sister != sense]
+            for new in _lemmas(sisters):
+                if new not in own:
+                    yield put_in(tagged.text, span, new), {"old": word, "new": new}
 
 
 def _lemmas(synsets: Sequence[Any]) -> list[str]:

@@ -66,8 +66,11 @@ def _forms(word: str) -> tuple[str, ...]:
     """The articles that a word may have, the more usual first."""
     plain = "".join(sign for sign in unicodedata.normalize("NFKD", word.lower()) if not unicodedata.combining(sign))
     if plain[0].isdigit():
-        number = re.match(r"\d+", plain)
-        return _forms_before_number(number[0]) if number else ("a",)
+        digits = re.split(r"\D", plain, maxsplit=1)[0]
+        if digits in ("11", "18") or digits.startswith("8"):
+            return ("an",)
+        # An 1800s house, or a 1,800 pound one.
+        return ("a", "an") if digits[:2] in ("11", "18") and len(digits) > 3 else ("a",)
     if _EITHER.match(plain):
         return ("an", "a") if plain[0] != "h" else ("a", "an")
     if _VOWEL_SOUND.match(plain):
@@ -80,10 +83,3 @@ def _forms(word: str) -> tuple[str, ...]:
     if len(word) > 1 and word.isupper() and plain[0] in _LETTERS_AFTER_AN + "u" and plain[0] not in "aeio":
         return ("a", "an")  # "an NBA game", "a NASA rocket": spelled or read
     return ("an",) if plain[0] in "aeiou" else ("a",)
-
-
-def _forms_before_number(digits: str) -> tuple[str, ...]:
-    if digits in ("11", "18") or digits[0] == "8":
-        return ("an",)
-    # An 1800s house, or a 1,800 pound one.
-    return ("a", "an") if digits[:2] in ("11", "18") and len(digits) > 3 else ("a",)

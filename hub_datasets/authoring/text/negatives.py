@@ -29,10 +29,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ....metrics.common.errors import DataError, ScoresError, UnknownNameError
+from ....metrics.common.errors import DataError, ScoresError, check_known
 from .articles import adapt_articles, article
 from .perturb import caption_rng
 from .tagging import Span, Tagged, check_captions, tag
@@ -130,11 +130,10 @@ def negclip_negatives(
     [[Negative(kind='noun', caption='A yak holding a big child.')], []]
     """
     _check(kinds, KINDS, "kind of element", most)
-
-    def candidates(tagged: Tagged) -> list[list[Negative]]:
-        return [[Negative(kind, text) for text in swaps(tagged, kind)] for kind in kinds]
-
-    return [_choose(candidates(tagged), tagged.text, "negclip", seed, most) for tagged in tag(captions, tagger)]
+    return [
+        _choose([(kind, swaps(tagged, kind)) for kind in kinds], tagged.text, "negclip", seed, most)
+        for tagged in tag(captions, tagger)
+    ]
 
 
 def crepe_swaps(
@@ -190,23 +189,22 @@ def crepe_replacements(
     [[Negative(kind='colour', caption='An orange ball in a car.')]]
     """
     check_captions(captions)
-    _check_most(most)
+    _check((), (), "type", most)
     terms = {kind: list(dict.fromkeys(term.strip().lower() for term in words)) for kind, words in vocabulary.items()}
     for kind, words in terms.items():
         if len(words) < 2 or "" in words:
             raise DataError(f"the vocabulary of {kind!r} is {list(vocabulary[kind])}; give at least two terms")
-    patterns = {kind: _pattern(words) for kind, words in terms.items()}
-
-    def candidates(caption: str) -> list[list[Negative]]:
+    made = []
+    for caption in captions:
         groups = []
-        for kind, pattern in patterns.items():
-            found = list(pattern.finditer(caption))
+        for kind, words in terms.items():
+            longest_first = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+            found = list(re.finditer(rf"(?<!\w)(?:{longest_first})(?!\w)", caption, re.IGNORECASE))
             present = {match.group().lower() for match in found}
-            foils = [term for term in terms[kind] if term not in present]
-            groups.append([Negative(kind, put_in(caption, match.span(), foil)) for match in found for foil in foils])
-        return groups
-
-    return [_choose(candidates(caption), caption, "replace", seed, most) for caption in captions]
+            foils = [term for term in words if term not in present]
+            groups.append((kind, [put_in(caption, match.span(), foil) for match in found for foil in foils]))
+        made.append(_choose(groups, caption, "replace", seed, most))
+    return made
 
 
 def crepe_negations(
@@ -237,49 +235,41 @@ def crepe_negations(
     ['There is no man riding a horse.', 'A man riding no horse.', 'A man not riding a horse.']
     """
     _check(kinds, NEGATIONS, "kind of negation", most)
-
-    def candidates(tagged: Tagged) -> list[list[Negative]]:
-        if {"not", "no", "n't", "n’t", "without"} & {word.lower() for word in tagged.words}:
-            return []
-        return [[Negative(kind, text) for text in _TEMPLATES[kind](tagged)] for kind in kinds]
-
-    return [_choose(candidates(tagged), tagged.text, "negate", seed, most) for tagged in tag(captions, tagger)]
+    return [
+        _choose([(kind, _negations(tagged, kind)) for kind in kinds], tagged.text, "negate", seed, most)
+        for tagged in tag(captions, tagger)
+    ]
 
 
 def _check(kinds: Sequence[str], known: Sequence[str], what: str, most: int) -> None:
-    for kind in kinds:
-        if kind not in known:
-            raise UnknownNameError(what, kind, known)
-    _check_most(most)
-
-
-def _check_most(most: int) -> None:
+    check_known(what, kinds, known)
     if most < 1:
         raise ScoresError(f"most is {most}; expected at least 1 negative of a caption")
 
 
-def _choose(groups: list[list[Negative]], caption: str, purpose: str, seed: int, most: int) -> list[Negative]:
-    """At most so many distinct negatives, one of each group."""
-    chosen: list[Negative] = []
+def _choose(
+    groups: Sequence[tuple[str, Sequence[str]]], caption: str, purpose: str, seed: int, most: int
+) -> list[Negative]:
+    """At most so many distinct negatives, one of each group, which is a kind and its texts."""
+    chosen: dict[str, Negative] = {}
     rng = caption_rng(seed, purpose, caption)
-    for group in groups:
-        taken = {negative.caption.lower() for negative in chosen}
-        fresh = [negative for negative in group if negative.caption.lower() not in taken]
+    for kind, texts in groups:
+        fresh = [text for text in texts if text.lower() not in chosen]
         if fresh:
-            chosen.append(fresh[int(rng.integers(len(fresh)))])
+            text = fresh[int(rng.integers(len(fresh)))]
+            chosen[text.lower()] = Negative(kind, text)
     kept = sorted(rng.permutation(len(chosen))[:most].tolist())
-    return [chosen[place] for place in kept]
+    return [list(chosen.values())[place] for place in kept]
 
 
 def _elements(tagged: Tagged, kind: str) -> list[Span]:
     """Ranges of tokens, from left to right."""
+    check_known("kind of element", [kind], KINDS)
     if kind in _TAGS:
         return [(place, place + 1) for place, name in enumerate(tagged.tags) if name in _TAGS[kind]]
     if kind == "noun_phrase":
         return [phrase for phrase in tagged.noun_phrases if phrase[1] - phrase[0] >= _MIN_PHRASE]
-    if kind == "verb_phrase":
-        return tagged.verb_phrases
-    raise UnknownNameError("kind of element", kind, KINDS)
+    return tagged.verb_phrases
 
 
 def exchange(tagged: Tagged, first: Span, second: Span) -> str:
@@ -300,11 +290,6 @@ def _move_capital(leaving: str, entering: str) -> tuple[str, str]:
     return leaving, entering
 
 
-def _pattern(terms: Sequence[str]) -> re.Pattern[str]:
-    longest_first = sorted(terms, key=len, reverse=True)
-    return re.compile(r"(?<!\w)(?:" + "|".join(map(re.escape, longest_first)) + r")(?!\w)", re.IGNORECASE)
-
-
 def put_in(caption: str, span: Span, foil: str) -> str:
     """The caption with a range of characters replaced, and an article before it and the first letter adapted."""
     start, end = span
@@ -317,31 +302,19 @@ def put_in(caption: str, span: Span, foil: str) -> str:
     return before + foil + caption[end:]
 
 
-def _negate_caption(tagged: Tagged) -> list[str]:
-    match = re.match(r"\s*(?:an?|the|one)\s+(?=\w)", tagged.text, re.IGNORECASE)
-    return ["There is no " + tagged.text[match.end() :]] if match else []
-
-
-def _negate_objects(tagged: Tagged) -> list[str]:
-    texts = []
-    for first, _ in tagged.noun_phrases:
-        start, end = tagged.spans[first]
-        if first and tagged.text[start:end].lower() in ("a", "an", "the"):
-            texts.append(tagged.text[:start] + "no" + tagged.text[end:])
-    return texts
-
-
-def _negate_relations(tagged: Tagged) -> list[str]:
-    texts = []
-    for place, (name, (start, _)) in enumerate(zip(tagged.tags, tagged.spans, strict=True)):
-        relates = name == "IN" and tagged.tags[place - 1].startswith("NN") and tagged.words[place].lower() != "of"
-        if place and (relates or name == "VBG"):
-            texts.append(tagged.text[:start] + "not " + tagged.text[start:])
-    return texts
-
-
-_TEMPLATES: dict[str, Callable[[Tagged], list[str]]] = {
-    "caption": _negate_caption,
-    "object": _negate_objects,
-    "relation": _negate_relations,
-}
+def _negations(tagged: Tagged, kind: str) -> list[str]:
+    text, words = tagged.text, [word.lower() for word in tagged.words]
+    if {"not", "no", "n't", "n’t", "without"} & set(words):
+        return []
+    if kind == "caption":
+        match = re.match(r"\s*(?:an?|the|one)\s+(?=\w)", text, re.IGNORECASE)
+        return ["There is no " + text[match.end() :]] if match else []
+    if kind == "object":
+        articles = [first for first, _ in tagged.noun_phrases if first and words[first] in ("a", "an", "the")]
+        return [text[: tagged.spans[place][0]] + "no" + text[tagged.spans[place][1] :] for place in articles]
+    starts = [
+        tagged.spans[place][0]
+        for place, (before, name) in enumerate(itertools.pairwise(tagged.tags), 1)
+        if name == "VBG" or (name == "IN" and before.startswith("NN") and words[place] != "of")
+    ]
+    return [text[:start] + "not " + text[start:] for start in starts]

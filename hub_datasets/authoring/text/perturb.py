@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from PIL import Image
 
-from ....metrics.common.errors import DataError, ScoresError, UnknownNameError
+from ....metrics.common.errors import DataError, ScoresError, check_known
 from .tagging import Tagged, tag, tagger_name
 from .word_tokens import word_tokenize
 
@@ -34,7 +34,6 @@ MAX_WORDS = 30
 _NEEDS_TAGS = SHUFFLES[:2]
 _PUNCTUATION = r"""\s!"#$%&()*+,./:;<=>?@\[\\\]^_`{|}~…“”„«»–—"""
 _WORD = re.compile(rf"(?:\d+(?:[.,:]\d+)+|[^'’\-{_PUNCTUATION}]+)(?:['’-]+[^'’\-{_PUNCTUATION}]+)*")
-_Order = Sequence[int]
 
 
 class Perturbed(NamedTuple):
@@ -114,9 +113,7 @@ def perturb(
     >>> perturb(["zebras zebras"], ["shuffle_all_words"]).perturbed
     {'shuffle_all_words': [None]}
     """
-    for name in perturbations:
-        if name not in TEXT_SHUFFLES:
-            raise UnknownNameError("perturbation", name, TEXT_SHUFFLES)
+    check_known("perturbation", perturbations, TEXT_SHUFFLES)
     _check_cleaning(units, max_words)
     used = tagger_name(tagger) if set(perturbations) & set(_NEEDS_TAGS) else None
     results: dict[str, list[str | None]] = {name: [] for name in perturbations}
@@ -200,8 +197,7 @@ def shuffle_image(
     >>> sorted(shuffle_image(flag, "shuffle_rows_4", "flag.png").tobytes())
     [1, 2, 3, 4]
     """
-    if shuffle not in IMAGE_SHUFFLES:
-        raise UnknownNameError("image shuffle", shuffle, IMAGE_SHUFFLES)
+    check_known("image shuffle", [shuffle], IMAGE_SHUFFLES)
     columns, rows = IMAGE_SHUFFLES[shuffle]
     width, height = image.width // columns, image.height // rows
     if not width or not height:
@@ -214,22 +210,18 @@ def shuffle_image(
     order = rng.permutation(len(corners))
     while not allow_identity and (order == np.arange(len(corners))).all():
         order = rng.permutation(len(corners))
-    shuffled = _black(image) if black_edges else image.copy()
+    shuffled = image.copy()
+    if black_edges:
+        black = Image.new("RGB", image.size)
+        shuffled = black.quantize(palette=image) if image.mode == "P" else black.convert(image.mode)
     for corner, source in zip(corners, order, strict=True):
         x, y = corners[source]
         shuffled.paste(image.crop((x, y, x + width, y + height)), corner)
     return shuffled
 
 
-def _black(image: Image.Image) -> Image.Image:
-    """A black image of the size, mode and palette of another."""
-    black = Image.new("RGB", image.size)
-    return black.quantize(palette=image) if image.mode == "P" else black.convert(image.mode)
-
-
 def _check_cleaning(units: str, max_words: int | None) -> None:
-    if units not in UNITS:
-        raise UnknownNameError("kind of units", units, UNITS)
+    check_known("kind of units", [units], UNITS)
     if max_words is not None and max_words < 1:
         raise ScoresError(f"max_words is {max_words}; pass how many words to keep, at least 1, or None for all")
 
@@ -261,57 +253,43 @@ def _split_words(tagged: Tagged, max_words: int | None) -> _Parts:
 
 def _perturb_one(name: str, parts: _Parts, seed: int, caption: str, allow_identity: bool) -> str | None:
     rng = caption_rng(seed, name, caption)
-    blocks = _blocks(name, parts)
+    runs, blocks = _blocks(name, parts)
     unchanged = parts.finish(parts.units)
 
-    def result(order: _Order) -> str:
-        return parts.finish([parts.units[place] for place in order])
+    def result(order: Mapping[int, int]) -> str:
+        """The text with some runs replaced by others."""
+        places = (place for run in range(len(runs)) for place in runs[order.get(run, run)])
+        return parts.finish([parts.units[place] for place in places])
 
-    text = result(_draw(name, blocks, len(parts.units), rng))
+    def draw() -> str:
+        permuted = [zip(block, rng.permutation(block).tolist(), strict=True) for block in blocks]
+        return result(dict(itertools.chain.from_iterable(permuted)))
+
+    text = draw()
     if allow_identity or text != unchanged:
         return text
-    if all(result(order) == unchanged for order in _exchanges(name, blocks, parts.units)):
+    # If no exchange of two runs changes the text, no permutation does.
+    words = [[parts.units[place].lower() for place in run] for run in runs]
+    exchanges = (pair for block in blocks for pair in itertools.combinations(block, 2))
+    if all(words[a] == words[b] or result({a: b, b: a}) == unchanged for a, b in exchanges):
         return None
     while text == unchanged:
-        text = result(_draw(name, blocks, len(parts.units), rng))
+        text = draw()
     return text
 
 
-def _blocks(name: str, parts: _Parts) -> list[list[int]]:
-    """The positions within which units are permuted; for ``shuffle_trigrams`` the trigrams."""
+def _blocks(name: str, parts: _Parts) -> tuple[list[list[int]], list[list[int]]]:
+    """Runs of units that stay together, and the lists of runs that are permuted with one another."""
     places = list(range(len(parts.units)))
+    trigrams = [places[start : start + 3] for start in places[::3]]
+    if name == "shuffle_trigrams":
+        return trigrams, [list(range(len(trigrams)))]
     if name == "shuffle_all_words":
-        return [places]
-    if name in ("shuffle_trigrams", "shuffle_within_trigrams"):
-        return [places[start : start + 3] for start in places[::3]]
-    nouns = [place for place in places if parts.tags[place].startswith("NN")]
-    adjectives = [place for place in places if parts.tags[place].startswith("JJ")]
-    if name == "shuffle_nouns_and_adjectives":
-        return [nouns, adjectives]
-    return [sorted(set(places) - {*nouns, *adjectives})]
-
-
-def _draw(name: str, blocks: list[list[int]], units: int, rng: np.random.Generator) -> _Order:
-    if name == "shuffle_trigrams":
-        return [place for block in rng.permutation(len(blocks)) for place in blocks[block]]
-    order = list(range(units))
-    for block in blocks:
-        for place, source in zip(block, rng.permutation(block).tolist(), strict=True):
-            order[place] = source
-    return order
-
-
-def _exchanges(name: str, blocks: list[list[int]], units: Sequence[str]) -> Iterator[_Order]:
-    """The permutations that exchange two units or trigrams; if none of them changes the text, no permutation does."""
-    if name == "shuffle_trigrams":
-        for first, second in itertools.combinations(range(len(blocks)), 2):
-            swapped = list(blocks)
-            swapped[first], swapped[second] = blocks[second], blocks[first]
-            yield [place for block in swapped for place in block]
-        return
-    for block in blocks:
-        for first, second in itertools.combinations(block, 2):
-            if units[first].lower() != units[second].lower():
-                order = list(range(len(units)))
-                order[first], order[second] = second, first
-                yield order
+        blocks = [places]
+    elif name == "shuffle_within_trigrams":
+        blocks = trigrams
+    else:
+        blocks = [[place for place in places if parts.tags[place].startswith(kind)] for kind in ("NN", "JJ")]
+        if name != "shuffle_nouns_and_adjectives":
+            blocks = [sorted(set(places).difference(*blocks))]
+    return [[place] for place in places], blocks

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ....metrics.common.errors import DataError, ModelError, UnknownNameError
+from ....metrics.common.errors import DataError, ModelError, check_known
 from ....metrics.functional.checks import name_rows
 
 TAGGERS = ("auto", "spacy", "plain")
@@ -116,8 +116,7 @@ def check_captions(captions: Sequence[str]) -> None:
 
 
 def _choose(tagger: str) -> str:
-    if tagger not in TAGGERS:
-        raise UnknownNameError("tagger", tagger, TAGGERS)
+    check_known("tagger", [tagger], TAGGERS)
     missing = [name for name in ("spacy", SPACY_MODEL) if tagger != "plain" and not importlib.util.find_spec(name)]
     if tagger == "spacy" and missing:
         raise ModelError(
@@ -164,12 +163,8 @@ def _lexicon() -> dict[str, str]:
             stem = re.sub("(?<=[^aeiou])y$", "i", verb)
             es = stem != verb or verb.endswith(("s", "x", "z", "ch", "sh", "o"))
             tags[verb], tags[stem + ("es" if es else "s")] = base, third
-    for name, tag in (
-        ("activities", "NN|VBG"),
-        ("singulars", "NN"),
-        ("adjectives", "JJ"),
-        ("adjectives or nouns", "JJ|NN"),
-    ):
+    lists = {"activities": "NN|VBG", "singulars": "NN", "adjectives": "JJ", "adjectives or nouns": "JJ|NN"}
+    for name, tag in lists.items():
         tags |= dict.fromkeys(words[name].split(), tag)
     return tags | {word: tag for tag, listed in words["tags"].items() for word in listed.split()}
 
@@ -214,8 +209,9 @@ class _Place(NamedTuple):
     noun_follows: bool
 
 
-def _plain_tags(words: Sequence[str]) -> tuple[str, ...]:
-    lowered = [word.lower().replace("’", "'") for word in words]
+def _tag_plainly(text: str) -> Tagged:
+    spans = _split(text)
+    lowered = [text[start:end].lower().replace("’", "'") for start, end in spans]
     classes = [_class_of(word) for word in lowered]
     tags: list[str] = []
     for number, (word, kind, following) in enumerate(zip(lowered, classes, [*classes[1:], ""], strict=False)):
@@ -224,7 +220,7 @@ def _plain_tags(words: Sequence[str]) -> tuple[str, ...]:
         opened, noun_follows = before in _OPENERS, following in _NOUN_LIKE
         place = _Place(kind, following, tags, ["", *lowered[:number]], before, subject, opened, noun_follows)
         tags.append(_by_word(word, place) or _by_class(place))
-    return tuple(tags)
+    return Tagged(text, spans, tuple(tags), _noun_phrases(text, spans, tags))
 
 
 def _by_word(word: str, place: _Place) -> str:
@@ -307,23 +303,17 @@ def _plural_or_third(place: _Place) -> str:
     return "VBZ" if acts or governs or goes_on or before in ("PRP", "WP", "WDT", "RB") else "NNS"
 
 
-def _tag_plainly(text: str) -> Tagged:
-    spans = _split(text)
-    tags = _plain_tags([text[start:end] for start, end in spans])
-    return Tagged(text, spans, tags, tuple(_noun_phrases(text, spans, tags)))
-
-
 _LETTERS = {"DT": "D", "PRP$": "D", "NN": "N", "NNS": "N", "POS": "P", "RB": "R", "CC": "C", ",": "C", "VBN": "E"}
 _LETTERS |= {"VBG": "G", "JJ": "J", "JJR": "J", "JJS": "J", "CD": "J"}
 # An opening, modifiers, a noun, and more nouns with what may stand between them: a well-known, bright red school bus.
 _NOUN_PHRASE = re.compile("D*(?:J|H|R(?=[JE])|E(?=[NJH])|(?<=[DJ])G(?=[NJ])|(?<=J)C(?=J))*N(?:(?:[PH][JE]*|E)?N)*")
 
 
-def _noun_phrases(text: str, spans: Sequence[Span], tags: Sequence[str]) -> Iterator[Span]:
+def _noun_phrases(text: str, spans: Sequence[Span], tags: Sequence[str]) -> tuple[Span, ...]:
     letters = ""
     for place, ((start, end), tag) in enumerate(zip(spans, tags, strict=True)):
         hyphen = text[start:end] == "-" and place > 0 and spans[place - 1][1] == start
         # In "snow covered trees" a participle stands between nouns, whatever its tag.
         participle = tag == "JJ" and text[start:end].endswith("ed") and letters.endswith("N")
         letters += "H" if hyphen else "E" if participle else _LETTERS.get(tag, " ")
-    yield from (match.span() for match in _NOUN_PHRASE.finditer(letters))
+    return tuple(match.span() for match in _NOUN_PHRASE.finditer(letters))
