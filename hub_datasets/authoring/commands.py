@@ -231,17 +231,17 @@ def review(
     `vl-assay review items.jsonl --boxes --image-model facebook/dinov2-small`
     """
     from ...metrics.common.documents import print_tables
-    from .review.review import Review, serve
+    from .review.review import open_review, serve
 
     names = [name.strip() for name in annotators.split(",") if name.strip()]
-    opened = Review(candidates, out=out, images=images, boxes=boxes, annotators=names, image_model=image_model)
+    desk = open_review(candidates, out=out, images=images, boxes=boxes, annotators=names, image_model=image_model)
     if summary:
-        print_tables(opened.agreement())
+        print_tables(desk.agreement())
     if export is not None:
-        typer.echo(opened.export(export))
+        typer.echo(desk.export(export))
     if summary or export is not None:
         return
-    serve(opened, host, port)
+    serve(desk, host, port)
 
 
 @app.command()

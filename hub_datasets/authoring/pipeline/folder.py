@@ -35,7 +35,7 @@ from ..data.pairs import Pair, write_pairs
 from ..generate.generate import STEPS
 from ..generate.prompts import PROMPTS
 from ..refine.report import to_markdown
-from ..review.agreement import Agreement, cells, header, remarks
+from ..review.agreement import Agreement, cells, remarks
 
 PAIRS_FILE, MADE_FILE, IMAGES_FILE = "pairs.jsonl", "made.json", "images.zip"
 SCHEMA = "vl-assay/new-benchmark"
@@ -188,7 +188,7 @@ def _context(material: Material) -> dict[str, Any]:
         "made": made,
         "rejected": sum(map(Counter, made["rejected"].values()), Counter()),
         "prompts": ", ".join(f"`{step}.md` ({PROMPTS[step].temperature:g})" for step in steps),
-        "agreement": [header(), ["---"] * len(header()), *map(cells, found)] if found else [],
+        "agreement": cells(found) if found else [],
         "remarks": remarks(found),
         "refinement": re.sub("^## ", "### ", report, flags=re.MULTILINE),
         "before": before,

@@ -197,7 +197,7 @@ def do_generate(settings: Settings, folder: Path) -> Result:
 
 def do_review(settings: Settings, folder: Path) -> Result:
     """Write the candidates for review, and export those that people keep once all are judged."""
-    from ..review.agreement import agreement, votes_of
+    from ..review.agreement import agreement
     from ..review.decisions import DECISIONS, export, shown_texts
     from ..review.journal import DecisionJournal
 
@@ -211,14 +211,14 @@ def do_review(settings: Settings, folder: Path) -> Result:
     journal = DecisionJournal(folder / DECISIONS_FILE, DECISIONS)
     standing = journal.standing(shown_texts(here))
     _check_decided(settings, here, {name: {id for id, _ in entries} for name, entries in standing.items()})
-    done = export(here, journal, folder / REVIEWED_FILE)
+    statuses, pairs, _ = export(here, journal, folder / REVIEWED_FILE)
     # The card shows this, so annotators stay anonymous.
     annotators = {f"annotator {place}": len(entries) for place, entries in enumerate(standing.values(), 1)}
-    found = [row._asdict() for row in agreement(votes_of(standing))] if len(annotators) > 1 else []
+    found = [row._asdict() for row in agreement(standing)] if len(annotators) > 1 else []
     people = "1 person" if len(annotators) == 1 else f"{len(annotators)} people"
-    summary = f"{done.pairs:,} of {len(here):,} candidates kept by {people}"
-    result = {"summary": summary, "candidates": len(here), "pairs": done.pairs, "annotators": annotators}
-    return result | {"statuses": done.statuses, "agreement": found}
+    summary = f"{pairs:,} of {len(here):,} candidates kept by {people}"
+    result = {"summary": summary, "candidates": len(here), "pairs": pairs, "annotators": annotators}
+    return result | {"statuses": statuses, "agreement": found}
 
 
 def _check_decided(settings: Settings, candidates: Sequence[Candidate], decided: Mapping[str, set[str]]) -> None:

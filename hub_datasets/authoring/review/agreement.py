@@ -21,7 +21,7 @@ which decides what is exported (a fixed text counts as kept). Low agreement on o
 should discuss its meaning before they continue."""
 
 _LIBRARIES = ("sklearn", "statsmodels", "krippendorff")
-Votes = Mapping[str, Mapping[str, str]]
+Standing = Mapping[str, Mapping[Key, Entry]]
 
 
 class Agreement(NamedTuple):
@@ -44,12 +44,7 @@ class Agreement(NamedTuple):
     notes: dict[str, str]
 
 
-def votes_of(standing: Mapping[str, Mapping[Key, Entry]]) -> dict[str, dict[str, str]]:
-    """The decision of each annotator on each item."""
-    return {name: {entry.id: entry.decision for entry in entries.values()} for name, entries in standing.items()}
-
-
-def agreement(votes: Votes) -> list[Agreement]:
+def agreement(standing: Standing) -> list[Agreement]:
     """The agreement on all decisions, on keeping or not, and on each decision against the others.
 
     Cohen's kappa (1960) needs exactly two annotators, and uses the items that both judged. Fleiss' kappa (1971) needs
@@ -57,7 +52,7 @@ def agreement(votes: Votes) -> list[Agreement]:
     uses every item with at least two answers. A coefficient is undefined where all answers are equal.
 
     Args:
-        votes: the decision of each annotator on each item, by the items' ids.
+        standing: the decision of each annotator on each item, as `DecisionJournal.standing` returns them.
 
     Returns:
         One row a question; single decisions that somebody made come last, in the order of ``DECISIONS``.
@@ -68,6 +63,7 @@ def agreement(votes: Votes) -> list[Agreement]:
     missing = [name for name in _LIBRARIES if find_spec(name) is None]
     if missing:
         raise DataError(f"agreement needs {', '.join(missing)}: pip install 'vl-assay[authoring]'")
+    votes = {name: {entry.id: entry.decision for entry in own.values()} for name, own in standing.items()}
     made = {vote for own in votes.values() for vote in own.values()}
     singles = [(name, (name,)) for name in sorted(made, key=DECISIONS.index)]
     rows = [_agree("all decisions", votes)]
@@ -77,26 +73,26 @@ def agreement(votes: Votes) -> list[Agreement]:
     return rows
 
 
-def report(found: list[Agreement], annotators: Mapping[str, int]) -> list[Part]:
+def report(standing: Standing) -> list[Part]:
     """The agreement as a document: who judged how many items, the coefficients, and how to read them."""
-    people = ", ".join(f"{name} ({count:,})" for name, count in annotators.items()) or "nobody yet"
+    found = agreement(standing)
+    people = ", ".join(f"{name} ({len(entries):,})" for name, entries in standing.items()) or "nobody yet"
     parts: list[Part] = [f"Decisions by annotator: {people}"]
-    if len(annotators) < 2:
+    if len(standing) < 2:
         return [*parts, "Agreement needs two annotators."]
-    table = simple_table(header(), [cells(row) for row in found], numbers=True)
-    return [*parts, table, *remarks(found), " ".join(READING.split())]
+    header, *rows = cells(found)
+    return [*parts, simple_table(header, rows, numbers=True), *remarks(found), " ".join(READING.split())]
 
 
-def header() -> list[str]:
-    """The column titles of a table of `cells`."""
-    return ["question", "items", "equal pairs", *TITLES.values()]
-
-
-def cells(row: Agreement) -> list[str]:
-    """A row of the table; a dash stands for a coefficient that is None."""
-    equal = "–" if row.equal is None else f"{100 * row.equal:.1f} %"
-    values = [row.coefficients[name] for name in TITLES]
-    return [row.question, f"{row.items:,}", equal, *("–" if value is None else f"{value:.3f}" for value in values)]
+def cells(found: list[Agreement]) -> list[list[str]]:
+    """The header of a table and its rows; a dash stands for a coefficient that is None."""
+    rows = [["question", "items", "equal pairs", *TITLES.values()]]
+    for row in found:
+        equal = "–" if row.equal is None else f"{100 * row.equal:.1f} %"
+        values = [row.coefficients[name] for name in TITLES]
+        values = ["–" if value is None else f"{value:.3f}" for value in values]
+        rows.append([row.question, f"{row.items:,}", equal, *values])
+    return rows
 
 
 def remarks(found: list[Agreement]) -> list[str]:
@@ -111,7 +107,7 @@ def remarks(found: list[Agreement]) -> list[str]:
     ]
 
 
-def _agree(question: str, votes: Votes) -> Agreement:
+def _agree(question: str, votes: Mapping[str, Mapping[str, str]]) -> Agreement:
     ids = dict.fromkeys(id for own in votes.values() for id in own)
     items = [[own[id] for own in votes.values() if id in own] for id in ids]
     shared = [answers for answers in items if len(answers) > 1]
