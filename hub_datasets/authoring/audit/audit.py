@@ -21,7 +21,7 @@ from ..data.pairs import Pair, has_pairs, pair_places
 from ..text.normalising import normalise
 from ..text.tagging import tagger_name
 from .degenerate import find_degenerate
-from .probes import FOLDS, PROBES, Groups, Telling, group_pairs, run_probes, widened
+from .probes import FOLDS, PROBES, Groups, group_pairs, run_probes, widened
 
 SCHEMA = "vl-assay/audit"
 VERSION = 1
@@ -246,23 +246,13 @@ def _run_scorers(
         progress(name)
         scores[name] = values
         figures[name] = {"kind": "predictions", **measure(values)}
-    for name, probed in run_probes(pairs, groups, seed):
+    for name, values, telling in run_probes(pairs, groups, seed):
         progress(f"probe {name}")
-        scores[name] = probed.scores
-        found = measure(probed.scores)
+        scores[name] = values
+        found = measure(values)
         for part in (found, *found["per_category"].values()):
             part["accuracy_interval"] = widened(part["accuracy"], part["accuracy_interval"])
             # Only accuracies have an interval that allows for what the models of the folds share.
             del part["mean_gap_interval"], part["auc_interval"]
-        figures[name] = {"kind": "probe", **found, "telling": _with_captions(probed.telling, pairs)}
+        figures[name] = {"kind": "probe", **found, "telling": telling}
     return figures, scores
-
-
-def _with_captions(telling: Sequence[Telling], pairs: Sequence[Pair]) -> list[dict[str, Any]]:
-    """Features as JSON takes them, with the captions of their examples."""
-    by_id = {pair.id: pair for pair in pairs}
-    fields = ("id", "positive", "negative")
-    return [
-        told._asdict() | {"examples": [{name: getattr(by_id[id], name) for name in fields} for id in told.examples]}
-        for told in telling
-    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -51,12 +51,11 @@ def find_degenerate(pairs: Sequence[Pair]) -> dict[str, dict[str, Any]]:
         for kind, is_so in holds.items():
             if is_so:
                 found[kind].append(pair)
-    return {kind: _summary(of_kind) for kind, of_kind in found.items()}
-
-
-def _summary(pairs: Sequence[Pair]) -> dict[str, Any]:
-    per_category: dict[str, int] = defaultdict(int)
-    for pair in pairs:
-        per_category[pair.category] += 1
-    examples = [pair.id for pair in pairs[:_IDS_SHOWN]]
-    return {"pairs": len(pairs), "per_category": dict(per_category), "examples": examples}
+    return {
+        kind: {
+            "pairs": len(of_kind),
+            "per_category": dict(Counter(pair.category for pair in of_kind)),
+            "examples": [pair.id for pair in of_kind[:_IDS_SHOWN]],
+        }
+        for kind, of_kind in found.items()
+    }

@@ -61,7 +61,9 @@ def balance(
     """
     cell = find_cells(gaps, grid, cells)
     n = len(cell)
-    side = _first_sign(cell)
+    signs = np.sign(cell)
+    # Of the first number in each row that is not 0; 0 where all are.
+    side = signs[np.arange(n), (signs != 0).argmax(axis=1)]
     code = np.zeros(n, np.int64) if groups is None else label_codes(groups, n, "groups")[1].astype(np.int64)
     for column in (cell * side[:, np.newaxis]).T:
         # Numbered anew each time, so that the product cannot grow out of range.
@@ -187,12 +189,6 @@ def _cut(sizes: NDArray[np.float64], grid: int, cells: str) -> NDArray[np.int64]
     # The authors multiply. Their grids are even; an odd one begins with half a cell.
     passed = (sizes * (grid / 2) + grid % 2 / 2).astype(np.int64)
     return np.minimum(passed + 1, (grid + 1) // 2)
-
-
-def _first_sign(cell: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The sign of the first number in each row that is not 0; 0 where all are."""
-    signs = np.sign(cell)
-    return signs[np.arange(len(cell)), (signs != 0).argmax(axis=1)]
 
 
 def _chances(ids: Sequence[str] | None, n: int, seed: int) -> NDArray[np.uint64]:

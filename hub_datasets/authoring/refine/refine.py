@@ -29,7 +29,7 @@ from ....metrics.functional.checks import label_codes
 from ....metrics.functional.matching import match_scores
 from ....metrics.statistics.bootstrap import check_share, check_whole
 from ..audit.audit import blind_predictions
-from ..audit.probes import group_pairs, held_out_gaps, widened
+from ..audit.probes import group_pairs, run_probes, widened
 from ..data.pairs import Pair
 from .cells import GRID, balance, scale_gaps
 from .ngrams import blind_scores
@@ -270,15 +270,17 @@ def _probe_gaps(pairs: Sequence[Pair], seed: int, progress: bool) -> dict[str, N
     from rich.progress import track
 
     console = Console(stderr=True)
-    names = track(
-        (*REFINING, *WATCHING),
-        f"probes of {len(pairs):,} pairs",
-        console=console,
-        transient=True,
-        disable=not (progress and console.is_terminal),
-    )
+    names = (*REFINING, *WATCHING)
     try:
-        return {name: held_out_gaps(pairs, name, seed) for name in names}
+        found = track(
+            run_probes(pairs, group_pairs(pairs), seed, names),
+            f"probes of {len(pairs):,} pairs",
+            len(names),
+            console=console,
+            transient=True,
+            disable=not (progress and console.is_terminal),
+        )
+        return {name: scores[:, 0] - scores[:, 1] for name, scores, _ in found}
     except DataError as error:
         raise DataError(f"too few pairs for another round of probes: {error}; or give fewer rounds") from error
 
