@@ -423,7 +423,9 @@ def new_benchmark(
     --rules --no-review --licence cc0-1.0 --copy-images`
     """
     from .generate.checks import NEGATIVE_KINDS
-    from .pipeline.new_benchmark import Settings, make_benchmark
+    from .pipeline.folder import IMAGES, Settings
+    from .pipeline.new_benchmark import new_benchmark as make_benchmark
+    from .pipeline.new_benchmark import print_progress
 
     settings = Settings(
         name=name,
@@ -448,5 +450,23 @@ def new_benchmark(
         licence=licence,
         copy_images=copy_images,
     )
-    if not make_benchmark(settings, only_plan=plan):
+    if plan:
+        print_progress(settings)
+        return
+    outcome = make_benchmark(settings)
+    if outcome.failures:
+        for sentence in outcome.failures:
+            typer.echo(f"fails: {sentence}", err=True)
+        typer.echo(
+            "nothing was built; leave out a kind with --kind, refine more with --learned or --scorer, give more "
+            "captions, or raise --max-blind-accuracy",
+            err=True,
+        )
         raise typer.Exit(1)
+    if outcome.waiting:
+        typer.echo(outcome.waiting)
+        return
+    images = "" if copy_images else f" --data-dir {work / 'captions' / IMAGES}"
+    typer.echo(f"publish it with `vl-assay publish {settings.repository} OWNER/{name}`")
+    if into:
+        typer.echo(f"try it with `vl-assay run demo-clip {name}{images}`")

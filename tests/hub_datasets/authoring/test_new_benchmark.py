@@ -18,8 +18,8 @@ from vl_assay.hub_datasets.authoring.audit.audit import audit, failures
 from vl_assay.hub_datasets.authoring.audit.report import to_summary
 from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
 from vl_assay.hub_datasets.authoring.generate.checks import NEGATIVE_KINDS
-from vl_assay.hub_datasets.authoring.pipeline.folder import load_module
-from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import STAGES, Settings, progress
+from vl_assay.hub_datasets.authoring.pipeline.folder import Settings, load_module
+from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import STAGES, progress
 from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import new_benchmark as make
 from vl_assay.hub_datasets.authoring.pipeline.workflow import STAGE_FILE, Stage, Workflow
 from vl_assay.hub_datasets.authoring.review.decisions import decide
