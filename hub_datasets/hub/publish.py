@@ -68,13 +68,9 @@ def plan(what: str | Path, repo: str) -> Plan:
     folder = _folder(what)
     kind = _kind(folder)
     _check_repo(repo)
-    contents: dict[str, Path | bytes]
-    if kind == "space":
-        contents = space_files(folder)
-    else:
-        contents = {**files_in(folder)}
-        if EVAL_FILE not in contents and (content := eval_yaml(folder)):
-            contents[EVAL_FILE] = content.encode()
+    contents: dict[str, Path | bytes] = space_files(folder) if kind == "space" else {**files_in(folder)}
+    if kind == "dataset" and EVAL_FILE not in contents and (content := eval_yaml(folder)):
+        contents[EVAL_FILE] = content.encode()
     return Plan(repo, kind, dict(sorted(contents.items())), f"Publish {folder.resolve().name}")
 
 
@@ -103,9 +99,10 @@ def eval_yaml(folder: str | Path, benchmark: Benchmark | None = None) -> str | N
     if not chosen:
         return None
     card = DatasetCard.load(Path(folder) / "README.md")
+    paragraphs = (" ".join(paragraph.split()) for paragraph in card.text.split("\n\n"))
     what = {
         "name": card.data.to_dict().get("pretty_name") or record["benchmark"],
-        "description": _first_paragraph(card.text),
+        "description": next((text for text in paragraphs if text and not text.startswith(("#", "<!--"))), ""),
         "evaluation_framework": FRAMEWORK,
         "tasks": [
             {
@@ -118,12 +115,6 @@ def eval_yaml(folder: str | Path, benchmark: Benchmark | None = None) -> str | N
         ],
     }
     return yaml.safe_dump(what, sort_keys=False, allow_unicode=True, width=120)
-
-
-def _first_paragraph(text: str) -> str:
-    """The first paragraph of a card below its title, on one line."""
-    paragraphs = (paragraph.strip() for paragraph in text.split("\n\n"))
-    return next((" ".join(p.split()) for p in paragraphs if p and not p.startswith(("#", "<!--"))), "")
 
 
 def publish(what: str | Path, repo: str, *, private: bool = False, api: Any = None) -> str:
