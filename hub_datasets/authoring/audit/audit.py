@@ -110,15 +110,6 @@ def audit(
     groups = group_pairs(pairs)
     check_share("confidence", confidence)
     of_models = blind_predictions(predictions, pairs)
-    settings = {
-        "seed": seed,
-        "confidence": confidence,
-        "folds": FOLDS,
-        "held_out_by": groups.by,
-        "groups": int(groups.codes.max()) + 1,
-        "resamples": _RESAMPLES,
-        "tagger": tagger_name("plain"),
-    }
     scorers, scores = _run_scorers(pairs, groups, of_models, confidence, seed, progress)
     record = {
         "schema": SCHEMA,
@@ -127,7 +118,15 @@ def audit(
         "pairs": len(pairs),
         "images": len({pair.image or pair.positive for pair in pairs}),
         "categories": dict(Counter(pair.category for pair in pairs)),
-        "settings": settings,
+        "settings": {
+            "seed": seed,
+            "confidence": confidence,
+            "folds": FOLDS,
+            "held_out_by": groups.by,
+            "groups": int(groups.codes.max()) + 1,
+            "resamples": _RESAMPLES,
+            "tagger": tagger_name("plain"),
+        },
         "degenerate": find_degenerate(pairs),
         "scorers": scorers,
     }
@@ -181,42 +180,38 @@ def blind_predictions(paths: Sequence[str | Path], pairs: Sequence[Pair]) -> dic
     """
     found: dict[str, Scores] = {}
     for path in paths:
-        model, scores = _read_scores(path, pairs)
-        if model in found or model in (*RULES, *PROBES):
-            raise PredictionsError(f"{path} is of {model}, which is there already; give one predictions file per model")
-        found[model] = scores
+        predictions = read_predictions(path)
+        model, part = predictions.metadata["model"], f"{predictions.benchmark}/{predictions.task}"
+        # Baselines (mocks) are accepted for tests.
+        if model.get("sees_images", True) and not model.get("is_baseline"):
+            raise PredictionsError(
+                f"{path} is of {predictions.model}, of the family {model.get('family')!r}, which sees the image as far "
+                "as its predictions say; an audit takes those of models that see captions alone"
+            )
+        try:
+            task = get_task(predictions.benchmark, predictions.task)
+        except VLAssayError as error:
+            raise PredictionsError(f"{path}: {error}") from error
+        if not has_pairs(task):
+            raise PredictionsError(f"{path} is of {part}, which has no pairs of captions of one image")
+        scores = {
+            id: (row.scores[0][right], row.scores[0][wrong])
+            for prefixed in (True, False)
+            for row in predictions.rows
+            if isinstance(row, MatchingRow) and row.scores is not None
+            for id, right, wrong in pair_places(task, row.id, len(row.scores[0]), prefixed=prefixed)
+        }
+        lacking = [pair.id for pair in pairs if pair.id not in scores]
+        if lacking:
+            raise PredictionsError(
+                f"{path} has no scores for {len(lacking):,} of {len(pairs):,} pairs, such as {lacking[0]!r}; it is of "
+                f"{part}: audit the same part, or score all of it"
+            )
+        name = predictions.model
+        if name in found or name in (*RULES, *PROBES):
+            raise PredictionsError(f"{path} is of {name}, which is there already; give one predictions file per model")
+        found[name] = np.array([scores[pair.id] for pair in pairs], dtype=np.float64)
     return found
-
-
-def _read_scores(path: str | Path, pairs: Sequence[Pair]) -> tuple[str, Scores]:
-    predictions = read_predictions(path)
-    model, part = predictions.metadata["model"], f"{predictions.benchmark}/{predictions.task}"
-    # Baselines (mocks) are accepted for tests.
-    if model.get("sees_images", True) and not model.get("is_baseline"):
-        raise PredictionsError(
-            f"{path} is of {predictions.model}, of the family {model.get('family')!r}, which sees the image as far as "
-            "its predictions say; an audit takes those of models that see captions alone"
-        )
-    try:
-        task = get_task(predictions.benchmark, predictions.task)
-    except VLAssayError as error:
-        raise PredictionsError(f"{path}: {error}") from error
-    if not has_pairs(task):
-        raise PredictionsError(f"{path} is of {part}, which has no pairs of captions of one image")
-    scores = {
-        id: (row.scores[0][right], row.scores[0][wrong])
-        for prefixed in (True, False)
-        for row in predictions.rows
-        if isinstance(row, MatchingRow) and row.scores is not None
-        for id, right, wrong in pair_places(task, row.id, len(row.scores[0]), prefixed=prefixed)
-    }
-    lacking = [pair.id for pair in pairs if pair.id not in scores]
-    if lacking:
-        raise PredictionsError(
-            f"{path} has no scores for {len(lacking):,} of {len(pairs):,} pairs, such as {lacking[0]!r}; it is of "
-            f"{part}: audit the same part, or score all of it"
-        )
-    return predictions.model, np.array([scores[pair.id] for pair in pairs], dtype=np.float64)
 
 
 def _run_scorers(

@@ -56,28 +56,15 @@ _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a new benchmark.
+    """The settings of a new benchmark: the options of ``vl-assay new-benchmark``, whose help explains them.
 
     Args:
-        name: the benchmark's name: small letters, digits and _.
-        source: captions and their images, see `sources.read_captions`; each caption needs an image file.
-        work: the folder of the stages.
-        reading: further arguments of `read_captions`: columns, split, limit, data_dir.
-        kinds: kinds of hard negatives; by default all that a model makes.
+        reading: further arguments of `sources.read_captions`: columns, split, limit, data_dir.
         rules: the lexicon for candidates made by rule; None for a model.
         model, base_url, key_variable: arguments of `endpoint.open_model`.
-        each: at most so many candidates of each kind for a caption.
         asking: further arguments of `generate.generate` that do not change its result: concurrency, per_minute.
         review: whether people judge the candidates.
-        annotators: who has to judge all of them; by default anybody.
-        scorers: blind scorers to refine on in addition to the probes, some of ``ngrams.BLIND_SCORERS``.
-        learned: at most so many rounds of learned probes to refine on.
-        grid: cells for each scorer over [-1, 1].
-        max_blind_accuracy: the limit of the final audit, see `audit.failures`.
-        seed: the seed of all random choices.
-        into: the parent folder of the benchmark's folder; by default the work folder.
-        licence: the licence of captions and images, an identifier of the Hub.
-        copy_images: whether the images go into the folder and the repository.
+        scorers: some of ``ngrams.BLIND_SCORERS``.
         fewest_pairs: kinds of which the refinement keeps fewer pairs are left out.
     """
 

@@ -29,12 +29,9 @@ _Integers = NDArray[np.int64]
 class _Level(NamedTuple):
     """The units that followed histories of one length.
 
-    Attributes:
-        histories: sorted keys of the histories seen: (index of the history without its last unit) * radix + that unit.
-        continuations: sorted keys (index of the history) * radix + (unit that followed).
-        counts: of each continuation.
-        totals: for each history the number of units that followed it.
-        kinds: for each history the number of distinct ones.
+    `histories` are sorted keys, (index of the history without its last unit) * radix + that unit; `continuations` too,
+    (index of the history) * radix + (unit that followed), with their `counts`. `totals` are, for each history, the
+    number of units that followed it, `kinds` that of distinct ones.
     """
 
     histories: _Integers

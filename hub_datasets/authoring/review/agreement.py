@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.util import find_spec
 from itertools import combinations
 from typing import NamedTuple
@@ -120,22 +120,17 @@ def _agree(question: str, votes: Mapping[str, Mapping[str, str]]) -> Agreement:
         ("fleiss", complete, _fleiss),
         ("krippendorff", shared, _krippendorff),
     ):
-        note = _why_undefined(name, used, len(votes))
-        values[name] = None if note else float(compute(used))
-        if note:
-            notes[name] = note
+        values[name] = None
+        if name == "cohen" and len(votes) != 2:
+            there = "is 1" if len(votes) == 1 else f"are {len(votes)}"
+            notes[name] = f"is for two annotators, and there {there}"
+        elif not used:
+            notes[name] = f"has no item that {'all annotators' if used is complete else 'two'} judged"
+        elif len({answer for answers in used for answer in answers}) == 1:
+            notes[name] = "is undefined, as all answers are equal"
+        else:
+            values[name] = float(compute(used))
     return Agreement(question, len(shared), sum(pairs) / len(pairs) if pairs else None, values, notes)
-
-
-def _why_undefined(name: str, items: Sequence[Sequence[str]], annotators: int) -> str:
-    """Why a coefficient cannot be computed from these items; "" where it can."""
-    if name == "cohen" and annotators != 2:
-        return f"is for two annotators, and there {'is' if annotators == 1 else 'are'} {annotators}"
-    if not items:
-        return "has no item that all annotators judged" if name != "krippendorff" else "has no item that two judged"
-    if len({answer for answers in items for answer in answers}) == 1:
-        return "is undefined, as all answers are equal"
-    return ""
 
 
 def _cohen(items: list[list[str]]) -> float:
