@@ -78,14 +78,6 @@ def test_scores_are_those_of_the_recursion_written_out(learned, scored, unit, or
     np.testing.assert_allclose(found, [expected.score(caption) for caption in scored], rtol=1e-12)
 
 
-@given(CAPTIONS, st.text("abc", max_size=3))
-def test_the_recursion_written_out_is_a_probability(learned, history):
-    model = WrittenOut(learned, "character", 3)
-    past = (START, START, *history)[-2:]
-    every = [*model.known, "a character that is unknown"]
-    assert math.fsum(model.probability(unit, past) for unit in every) == pytest.approx(1)
-
-
 def test_neither_the_order_of_training_nor_the_company_of_a_caption_counts():
     captions = [pair.positive for pair in make_pairs()]
     model = NGramModel(captions)
@@ -102,13 +94,6 @@ def test_any_text_has_a_finite_score_below_zero(unit):
     scores = NGramModel(["a dog sees a cat"], unit=unit).score(odd)
     assert (np.isfinite(scores) & (scores < 0)).all()
     assert NGramModel(["a dog"], unit=unit).score([]).shape == (0,)
-
-
-def test_white_space_is_seen_by_characters_and_not_by_words():
-    captions = ["a  dog ", "a dog"]
-    words, characters = (NGramModel(["a dog", "a cat"], unit=unit).score(captions) for unit in UNITS)
-    assert words[0] == words[1]
-    assert characters[0] < characters[1]
 
 
 def test_what_cannot_be_trained_is_refused():
