@@ -65,9 +65,17 @@ def plan(what: str | Path, repo: str) -> Plan:
     Raises:
         DataError: as for `publish`.
     """
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
     folder = _folder(what)
     kind = _kind(folder)
-    _check_repo(repo)
+    try:
+        validate_repo_id(repo)
+    except HFValidationError as error:
+        raise DataError(f"{repo!r} is not a valid repository name ({error}); expected owner/name") from error
+    if repo.count("/") != 1:
+        raise DataError(f"{repo!r} has no owner; expected owner/name")
     contents: dict[str, Path | bytes] = space_files(folder) if kind == "space" else {**files_in(folder)}
     if kind == "dataset" and EVAL_FILE not in contents and (content := eval_yaml(folder)):
         contents[EVAL_FILE] = content.encode()
@@ -183,15 +191,3 @@ def _kind(folder: Path) -> str:
         f"{folder} is neither a dataset that `vl-assay build` wrote (it has no {BUILD_FILE}) nor a Space (its card "
         "names no sdk)"
     )
-
-
-def _check_repo(repo: str) -> None:
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
-
-    try:
-        validate_repo_id(repo)
-    except HFValidationError as error:
-        raise DataError(f"{repo!r} is not a valid repository name ({error}); expected owner/name") from error
-    if repo.count("/") != 1:
-        raise DataError(f"{repo!r} has no owner; expected owner/name")

@@ -108,6 +108,10 @@ def remarks(found: list[Agreement]) -> list[str]:
 
 
 def _agree(question: str, votes: Mapping[str, Mapping[str, str]]) -> Agreement:
+    from krippendorff import alpha
+    from sklearn.metrics import cohen_kappa_score
+    from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
+
     ids = dict.fromkeys(id for own in votes.values() for id in own)
     items = [[own[id] for own in votes.values() if id in own] for id in ids]
     shared = [answers for answers in items if len(answers) > 1]
@@ -115,10 +119,12 @@ def _agree(question: str, votes: Mapping[str, Mapping[str, str]]) -> Agreement:
     pairs = [one == other for answers in shared for one, other in combinations(answers, 2)]
     values: dict[str, float | None] = {}
     notes: dict[str, str] = {}
+    known = sorted({answer for answers in shared for answer in answers})
+    counts = [[answers.count(answer) for answer in known] for answers in shared]
     for name, used, compute in (
-        ("cohen", complete, _cohen),
-        ("fleiss", complete, _fleiss),
-        ("krippendorff", shared, _krippendorff),
+        ("cohen", complete, lambda: cohen_kappa_score(*zip(*complete, strict=True))),
+        ("fleiss", complete, lambda: fleiss_kappa(aggregate_raters(complete)[0], method="fleiss")),
+        ("krippendorff", shared, lambda: alpha(value_counts=counts, level_of_measurement="nominal")),
     ):
         values[name] = None
         if name == "cohen" and len(votes) != 2:
@@ -129,25 +135,5 @@ def _agree(question: str, votes: Mapping[str, Mapping[str, str]]) -> Agreement:
         elif len({answer for answers in used for answer in answers}) == 1:
             notes[name] = "is undefined, as all answers are equal"
         else:
-            values[name] = float(compute(used))
+            values[name] = float(compute())
     return Agreement(question, len(shared), sum(pairs) / len(pairs) if pairs else None, values, notes)
-
-
-def _cohen(items: list[list[str]]) -> float:
-    from sklearn.metrics import cohen_kappa_score
-
-    return cohen_kappa_score(*zip(*items, strict=True))
-
-
-def _fleiss(items: list[list[str]]) -> float:
-    from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
-
-    return fleiss_kappa(aggregate_raters(items)[0], method="fleiss")
-
-
-def _krippendorff(items: list[list[str]]) -> float:
-    import krippendorff
-
-    known = sorted({answer for answers in items for answer in answers})
-    counts = [[answers.count(answer) for answer in known] for answers in items]
-    return krippendorff.alpha(value_counts=counts, level_of_measurement="nominal")

@@ -14,8 +14,14 @@ from typer.testing import CliRunner
 
 from vl_assay import hub_datasets
 from vl_assay.hub_datasets import benchmark_names
-from vl_assay.hub_datasets.authoring.audit.audit import RULES, audit, blind_predictions, failures
-from vl_assay.hub_datasets.authoring.audit.degenerate import MEANINGS, find_degenerate
+from vl_assay.hub_datasets.authoring.audit.audit import (
+    MEANINGS,
+    RULES,
+    audit,
+    blind_predictions,
+    failures,
+    find_degenerate,
+)
 from vl_assay.hub_datasets.authoring.audit.probes import FOLDS, PROBES
 from vl_assay.hub_datasets.authoring.audit.report import to_markdown, to_summary, write_audit, write_card
 from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs, write_pairs
