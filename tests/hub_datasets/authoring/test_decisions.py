@@ -18,8 +18,9 @@ from review_support import candidate, write_items, write_set
 
 from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
 from vl_assay.hub_datasets.authoring.review.decisions import DECISIONS, decide, export, labels, verdict
-from vl_assay.hub_datasets.authoring.review.desk import mark_changes
+from vl_assay.hub_datasets.authoring.review.desk import ReviewDesk, mark_changes
 from vl_assay.hub_datasets.authoring.review.journal import DecisionJournal, Entry
+from vl_assay.hub_datasets.authoring.review.pictures import Pictures
 from vl_assay.hub_datasets.authoring.review.review import open_review
 from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameError
 
@@ -188,6 +189,9 @@ def test_the_export_has_every_candidate_and_the_kept_pairs_can_be_read(path, tmp
     journal.decide(entry("ana", candidates[4].id, "keep", shown="what it was before"))
     statuses, number, pairs_path = export(candidates, journal, tmp_path / "judged.jsonl")
     assert (statuses, number) == ({"kept": 3, "dropped": 1, "undecided": 1}, 2)
+    told = ReviewDesk(candidates, journal, Pictures(tmp_path)).export(tmp_path / "judged.jsonl")
+    assert told.startswith("3 kept, 1 dropped, 1 undecided; written to ")
+    assert told.endswith(f"{pairs_path}; 1 decisions are on texts that have changed, and do not count")
     rows = [json.loads(line) for line in (tmp_path / "judged.jsonl").read_text("utf-8").splitlines()]
     assert [row["status"] for row in rows] == ["kept", "kept", "kept", "dropped", "undecided"]
     assert rows[1]["text"] == "a better text"
