@@ -73,7 +73,7 @@ def build(
         return
     name, config = split_reference(benchmark)
     if script:
-        from .hub.scripts import write_script
+        from .hub.install import write_script
 
         typer.echo(f'written: load_dataset("{write_script(name, out)}", trust_remote_code=True)')
         return

@@ -59,7 +59,7 @@ def test_a_table_without_rows_is_not_asked_for_its_columns(tmp_path, content):
 
 def test_an_audit_that_could_not_be_written_is_not_begun(tmp_path, monkeypatch):
     (tmp_path / "pairs.csv").write_text(PAIRS)
-    monkeypatch.setattr("vl_assay.hub_datasets.authoring.audit.command.audit", lambda *_, **__: pytest.fail("begun"))
+    monkeypatch.setattr("vl_assay.hub_datasets.authoring.audit.audit.audit", lambda *_, **__: pytest.fail("begun"))
     inside = run("audit", tmp_path / "pairs.csv", "--out", tmp_path / "pairs.csv" / "report").exception
     assert isinstance(inside, StorageError)
     assert "give another --out" in str(inside)

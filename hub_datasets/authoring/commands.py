@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
+import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...metrics.common.errors import VLAssayError
+from ...metrics.common.errors import DataError, StorageError, VLAssayError
 from ..commands import DataDir, Options, parse_options
+
+if TYPE_CHECKING:
+    from .data.pairs import Pair
 
 app = typer.Typer()
 
@@ -87,22 +94,48 @@ def audit(
     `vl-assay audit pairs.csv --column positive=true --column negative=false --max-blind-accuracy 0.55` ·
     `vl-assay audit sugarcrepe --predictions predictions/sugarcrepe.itm.parquet --card README.md`
     """
-    from .audit.command import run_audit
+    from rich.console import Console
+    from rich.progress import Progress
 
-    failed = run_audit(
-        dataset,
-        out=out,
-        columns=parse_columns(column),
-        data_dir=data_dir,
-        options=parse_options(option, allow_missing=False),
-        predictions=predictions or [],
-        normalised=normalised,
-        max_blind_accuracy=max_blind_accuracy,
-        card=card,
-        confidence=confidence,
-        seed=seed,
-    )
-    if failed:
+    from ...metrics.statistics.bootstrap import check_share
+    from .audit.audit import audit as audit_pairs
+    from .audit.audit import failures
+    from .audit.probes import PROBES
+    from .audit.report import print_audit, write_audit, write_card
+
+    if max_blind_accuracy is not None:
+        check_share("max_blind_accuracy", max_blind_accuracy)
+    folder = out or Path("vl-assay-results") / "audit" / re.sub(r"[^\w.-]+", "-", dataset).strip("-.")
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise StorageError(
+            f"nothing can be written to {folder}, as {there} is no folder to write to; give another --out"
+        )
+    if card is not None and not card.is_file():
+        raise DataError(f"the card {card} is not a file; name the README.md that the audit becomes a section of")
+    pairs = _read_with_notes(dataset, folder, column, data_dir, option)
+    steps = 1 + len(predictions or ()) + len(PROBES) + normalised * (1 + len(PROBES))
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("audit", total=steps)
+        result = audit_pairs(
+            pairs,
+            dataset,
+            predictions=predictions or [],
+            normalised=normalised,
+            confidence=confidence,
+            seed=seed,
+            progress=lambda step: bar.update(task, description=step, advance=1),
+        )
+    print_audit(result.record)
+    files = write_audit(result, folder)
+    typer.echo(f"written to {folder}: {', '.join(file.name for file in files)}")
+    if card is not None:
+        changed = write_card(card, result.record)
+        typer.echo(f"card {card}: {', '.join(file.name for file in changed) or 'nothing to change'}")
+    found = [] if max_blind_accuracy is None else failures(result.record, max_blind_accuracy)
+    for sentence in found:
+        typer.echo(f"fails: {sentence}", err=True)
+    if found:
         raise typer.Exit(1)
 
 
@@ -158,13 +191,11 @@ def refine(
     --predictions grammar.parquet --cells authors --out refined` · `vl-assay refine mine.csv --column positive=true
     --scorer words --learned 3 --out refined`
     """
-    from .audit.command import read_with_notes
     from .refine.refine import blind_scorers
     from .refine.refine import refine as refine_pairs
     from .refine.report import print_refinement, write_refinement
 
-    reading = {"columns": parse_columns(column), "options": parse_options(option, allow_missing=False)}
-    pairs = read_with_notes(dataset, out, data_dir=data_dir, **reading)
+    pairs = _read_with_notes(dataset, out, column, data_dir, option)
     names = scorer or ([] if predictions or learned else ["words", "characters"])
     result = refine_pairs(
         pairs,
@@ -180,6 +211,28 @@ def refine(
     print_refinement(result.record)
     files = write_refinement(result, out, dataset)
     typer.echo(f"written to {out}: {', '.join(file.name for file in files)}")
+
+
+def _read_with_notes(
+    dataset: str, out: Path, column: list[str] | None, data_dir: Path | None, option: list[str] | None
+) -> list[Pair]:
+    """The pairs of `read_pairs`, whose warnings are printed to standard error.
+
+    Raises:
+        DataError: results in the folder `out` would overwrite the dataset or be read as a part of it.
+    """
+    from .data.pairs import read_pairs
+
+    columns, options = parse_columns(column), parse_options(option, allow_missing=False)
+    if Path(dataset).resolve() in [(out / name).resolve() for name in ("", "pairs.jsonl", "report.json", "audit.json")]:
+        raise DataError(f"the results in {out} would overwrite {dataset} or be a part of it; give another --out")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        pairs = read_pairs(dataset, columns=columns, data_dir=data_dir, options=options)
+    for warning in caught:
+        if warning.category is UserWarning:
+            typer.echo(f"note: {warning.message}", err=True)
+    return pairs
 
 
 def parse_columns(pairs: list[str] | None) -> dict[str, str]:
@@ -231,17 +284,17 @@ def review(
     `vl-assay review items.jsonl --boxes --image-model facebook/dinov2-small`
     """
     from ...metrics.common.documents import print_tables
-    from .review.review import Review, serve
+    from .review.review import open_review, serve
 
     names = [name.strip() for name in annotators.split(",") if name.strip()]
-    opened = Review(candidates, out=out, images=images, boxes=boxes, annotators=names, image_model=image_model)
+    desk = open_review(candidates, out=out, images=images, boxes=boxes, annotators=names, image_model=image_model)
     if summary:
-        print_tables(opened.agreement())
+        print_tables(desk.agreement())
     if export is not None:
-        typer.echo(opened.export(export))
+        typer.echo(desk.export(export))
     if summary or export is not None:
         return
-    serve(opened, host, port)
+    serve(desk, host, port)
 
 
 @app.command()
@@ -370,7 +423,9 @@ def new_benchmark(
     --rules --no-review --licence cc0-1.0 --copy-images`
     """
     from .generate.checks import NEGATIVE_KINDS
-    from .pipeline.new_benchmark import Settings, make_benchmark
+    from .pipeline.folder import IMAGES, Settings
+    from .pipeline.new_benchmark import new_benchmark as make_benchmark
+    from .pipeline.new_benchmark import print_progress
 
     settings = Settings(
         name=name,
@@ -395,5 +450,23 @@ def new_benchmark(
         licence=licence,
         copy_images=copy_images,
     )
-    if not make_benchmark(settings, only_plan=plan):
+    if plan:
+        print_progress(settings)
+        return
+    outcome = make_benchmark(settings)
+    if outcome.failures:
+        for sentence in outcome.failures:
+            typer.echo(f"fails: {sentence}", err=True)
+        typer.echo(
+            "nothing was built; leave out a kind with --kind, refine more with --learned or --scorer, give more "
+            "captions, or raise --max-blind-accuracy",
+            err=True,
+        )
         raise typer.Exit(1)
+    if outcome.waiting:
+        typer.echo(outcome.waiting)
+        return
+    images = "" if copy_images else f" --data-dir {work / 'captions' / IMAGES}"
+    typer.echo(f"publish it with `vl-assay publish {settings.repository} OWNER/{name}`")
+    if into:
+        typer.echo(f"try it with `vl-assay run demo-clip {name}{images}`")

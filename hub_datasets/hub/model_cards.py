@@ -11,7 +11,7 @@ Entries written by this module are recognised by the name of their source. All o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +103,7 @@ def eval_results(group: Sequence[Result], dataset_owner: str = OWNER) -> list[Ev
                     metric_config=result.metric,
                     metric_args=_facts(result, score),
                     source_name=_source(first),
-                    source_url=_address(benchmark["name"], dataset_owner),
+                    source_url=f"https://huggingface.co/datasets/{dataset_owner}/{benchmark['name']}",
                 )
             )
     return entries
@@ -130,7 +130,7 @@ def eval_result_entries(group: Sequence[Result], dataset_owner: str = OWNER) -> 
                 dataset_id=f"{dataset_owner}/{name}",
                 task_id=task.name if task.name == config else f"{task.name}_{config}",
                 value=part[result.main_score],
-                source_url=_address(name, dataset_owner),
+                source_url=f"https://huggingface.co/datasets/{dataset_owner}/{name}",
                 source_name=_source(result),
                 notes=_notes(result, part),
             )
@@ -182,7 +182,7 @@ def _with_model_index(card: Path, groups: Sequence[Sequence[Result]], dataset_ow
     home = next((number for number, (name, _) in enumerate(models) if name == model), 0)
     for group in groups:
         [entry] = eval_results_to_model_index(model, eval_results(group, dataset_owner))[0]["results"]
-        _put(models[home][1], entry, _index_key)
+        _put(models[home][1], entry)
     new = [
         {**(index[number] if index else {}), "name": name, "results": entries}
         for number, (name, entries) in enumerate(models)
@@ -206,7 +206,7 @@ def _with_entries(file: Path, entries: Sequence[EvalResultEntry]) -> bytes:
         raise DataError(f"{file} is not a file of evaluation results ({error}); correct or remove it") from error
     new = list(old)
     for entry in eval_result_entries_to_yaml(list(entries)):
-        _put(new, entry, _entry_key)
+        _put(new, entry)
     if new == old:
         return _text(file).encode()
     return yaml.safe_dump(new, sort_keys=False, allow_unicode=True, width=120).encode()
@@ -283,28 +283,20 @@ def _span(block: str) -> tuple[int, int, int]:
     return start, end + len(re.split(r"[\r\n]", block[end:], maxsplit=1)[0]), root.start_mark.column
 
 
-def _put(entries: list[dict[str, Any]], entry: dict[str, Any], key: Callable[[dict[str, Any]], Any]) -> None:
-    """Replace the entry of this module with the same key, or append this one."""
-    same = (index for index, old in enumerate(entries) if _is_ours(old) and key(old) == key(entry))
-    index = next(same, len(entries))
+def _put(entries: list[dict[str, Any]], entry: dict[str, Any]) -> None:
+    """Replace the entry of this module for the same task and configurations, or append this one."""
+
+    def key(each: Mapping[str, Any]) -> tuple[Any, ...] | None:
+        source = each.get("source")
+        if not isinstance(source, Mapping) or not str(source.get("name")).startswith(f"{SOURCE} "):
+            return None
+        dataset = each["dataset"]
+        args = dataset.get("args") if isinstance(dataset.get("args"), Mapping) else {}
+        name = str(dataset.get("id") or dataset.get("type")).rpartition("/")[2]
+        return name, dataset.get("task_id"), args.get("task"), args.get("configs")
+
+    index = next((index for index, old in enumerate(entries) if key(old) == key(entry)), len(entries))
     entries[index : index + 1] = [entry]
-
-
-def _is_ours(entry: Mapping[str, Any]) -> bool:
-    source = entry.get("source")
-    return isinstance(source, Mapping) and str(source.get("name")).startswith(f"{SOURCE} ")
-
-
-def _index_key(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-    dataset = entry["dataset"]
-    args = dataset.get("args")
-    args = args if isinstance(args, Mapping) else {}
-    return str(dataset["type"]).rpartition("/")[2], args.get("task"), args.get("configs")
-
-
-def _entry_key(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-    dataset = entry["dataset"]
-    return str(dataset["id"]).rpartition("/")[2], dataset["task_id"]
 
 
 def _configs(result: Result) -> list[str]:
@@ -315,10 +307,6 @@ def _configs(result: Result) -> list[str]:
 
 def _source(result: Result) -> str:
     return f"{SOURCE} {code_version()}, predictions sha256:{result.predictions['sha256']}"
-
-
-def _address(benchmark: str, owner: str) -> str:
-    return f"https://huggingface.co/datasets/{owner}/{benchmark}"
 
 
 def _facts(result: Result, score: str) -> dict[str, Any]:

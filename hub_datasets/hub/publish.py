@@ -65,16 +65,20 @@ def plan(what: str | Path, repo: str) -> Plan:
     Raises:
         DataError: as for `publish`.
     """
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
     folder = _folder(what)
     kind = _kind(folder)
-    _check_repo(repo)
-    contents: dict[str, Path | bytes]
-    if kind == "space":
-        contents = space_files(folder)
-    else:
-        contents = {**files_in(folder)}
-        if EVAL_FILE not in contents and (content := eval_yaml(folder)):
-            contents[EVAL_FILE] = content.encode()
+    try:
+        validate_repo_id(repo)
+    except HFValidationError as error:
+        raise DataError(f"{repo!r} is not a valid repository name ({error}); expected owner/name") from error
+    if repo.count("/") != 1:
+        raise DataError(f"{repo!r} has no owner; expected owner/name")
+    contents: dict[str, Path | bytes] = space_files(folder) if kind == "space" else {**files_in(folder)}
+    if kind == "dataset" and EVAL_FILE not in contents and (content := eval_yaml(folder)):
+        contents[EVAL_FILE] = content.encode()
     return Plan(repo, kind, dict(sorted(contents.items())), f"Publish {folder.resolve().name}")
 
 
@@ -103,9 +107,10 @@ def eval_yaml(folder: str | Path, benchmark: Benchmark | None = None) -> str | N
     if not chosen:
         return None
     card = DatasetCard.load(Path(folder) / "README.md")
+    paragraphs = (" ".join(paragraph.split()) for paragraph in card.text.split("\n\n"))
     what = {
         "name": card.data.to_dict().get("pretty_name") or record["benchmark"],
-        "description": _first_paragraph(card.text),
+        "description": next((text for text in paragraphs if text and not text.startswith(("#", "<!--"))), ""),
         "evaluation_framework": FRAMEWORK,
         "tasks": [
             {
@@ -118,12 +123,6 @@ def eval_yaml(folder: str | Path, benchmark: Benchmark | None = None) -> str | N
         ],
     }
     return yaml.safe_dump(what, sort_keys=False, allow_unicode=True, width=120)
-
-
-def _first_paragraph(text: str) -> str:
-    """The first paragraph of a card below its title, on one line."""
-    paragraphs = (paragraph.strip() for paragraph in text.split("\n\n"))
-    return next((" ".join(p.split()) for p in paragraphs if p and not p.startswith(("#", "<!--"))), "")
 
 
 def publish(what: str | Path, repo: str, *, private: bool = False, api: Any = None) -> str:
@@ -192,15 +191,3 @@ def _kind(folder: Path) -> str:
         f"{folder} is neither a dataset that `vl-assay build` wrote (it has no {BUILD_FILE}) nor a Space (its card "
         "names no sdk)"
     )
-
-
-def _check_repo(repo: str) -> None:
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
-
-    try:
-        validate_repo_id(repo)
-    except HFValidationError as error:
-        raise DataError(f"{repo!r} is not a valid repository name ({error}); expected owner/name") from error
-    if repo.count("/") != 1:
-        raise DataError(f"{repo!r} has no owner; expected owner/name")

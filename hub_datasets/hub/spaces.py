@@ -57,16 +57,23 @@ def space_files(folder: Path) -> dict[str, Path | bytes]:
     own = files_in(folder)
     if "__init__.py" in own:
         own = {name: path for name, path in own.items() if name in ("README.md", "app.py", "requirements.txt")}
-    carried = _needed([path for path in own.values() if path.suffix == ".py"])
-    if not carried:
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in own.values() if path.suffix == ".py")
+    imported = [number for number, name in enumerate(_FOLDERS, 1) if re.search(rf"\bvl_assay\.{name}\b", sources)]
+    if not imported:
         return {**own}
     package = {
-        f"vl_assay/{name}/{inside}": path for name in carried for inside, path in files_in(package_folder(name)).items()
+        f"vl_assay/{name}/{inside}": path
+        for name in _FOLDERS[: max(imported)]
+        for inside, path in files_in(package_folder(name)).items()
     }
     requirements = own["requirements.txt"].read_text(encoding="utf-8") if "requirements.txt" in own else _REQUIREMENTS
+    card = own["README.md"].read_text(encoding="utf-8")
+    python = f'"{sys.version_info.major}.{sys.version_info.minor}"'
     try:
+        for key, value in (("sdk_version", version("gradio")), ("python_version", python)):
+            card = re.sub(rf"^{key}: .*$", f"{key}: {value}", card, count=1, flags=re.MULTILINE)
         written = {
-            "README.md": _as_tested(own["README.md"].read_text(encoding="utf-8")),
+            "README.md": card,
             "requirements.txt": pinned(requirements),
             f"vl_assay-{version(NAME)}.dist-info/METADATA": (
                 f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {version(NAME)}\n"
@@ -88,13 +95,6 @@ def pinned(requirements: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _needed(sources: list[Path]) -> tuple[str, ...]:
-    """The package's folders that sources import, and those that these may import in turn."""
-    text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
-    named = [number for number, name in enumerate(_FOLDERS, start=1) if re.search(rf"\bvl_assay\.{name}\b", text)]
-    return _FOLDERS[: max(named, default=0)]
-
-
 def _pins(line: str) -> Iterator[str]:
     from packaging.requirements import Requirement
 
@@ -107,10 +107,3 @@ def _pins(line: str) -> Iterator[str]:
                 yield from _pins(each.name + extras)
             else:
                 yield f"{each.name}{extras}=={version(each.name)}"
-
-
-def _as_tested(card: str) -> str:
-    python = f'"{sys.version_info.major}.{sys.version_info.minor}"'
-    for key, value in (("sdk_version", version("gradio")), ("python_version", python)):
-        card = re.sub(rf"^{key}: .*$", f"{key}: {value}", card, count=1, flags=re.MULTILINE)
-    return card

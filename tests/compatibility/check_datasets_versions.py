@@ -107,7 +107,7 @@ def build_repositories(folder: Path, names: list[str]) -> dict[str, dict[str, An
     """Build the benchmarks; for each the repository, its configurations and the script that made it."""
     from vl_assay.hub_datasets import build, get_benchmark
     from vl_assay.hub_datasets.core.benchmarks import option_names
-    from vl_assay.hub_datasets.hub.scripts import write_script
+    from vl_assay.hub_datasets.hub.install import write_script
 
     made = {}
     for name in names:

@@ -6,7 +6,7 @@ import numpy as np
 from language_model_stand_in import COLOURS, NOUNS
 from PIL import Image
 
-from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import Settings
+from vl_assay.hub_datasets.authoring.pipeline.folder import Settings
 
 
 def photos(folder, number=120):

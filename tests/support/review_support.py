@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from PIL import Image, ImageDraw
 
 from vl_assay.hub_datasets.authoring.data.candidates import Candidate, write_candidates
-from vl_assay.hub_datasets.authoring.review.review import Review, build, launch
+from vl_assay.hub_datasets.authoring.review.review import build, launch, open_review
 
 COLOURS = ("red", "blue", "green", "orange", "purple", "black")
 
@@ -70,7 +70,7 @@ def write_items(folder, count=2, size=(1600, 1000)):
 @contextmanager
 def served(source, **options):
     """The review of a source, and the address where it is served."""
-    review = Review(source, **options)
+    review = open_review(source, **options)
     blocks = build(review)
     _, address, _ = launch(blocks, prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
     try:

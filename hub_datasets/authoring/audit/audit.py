@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from ...core.benchmarks import get_task
 from ..data.pairs import Pair, has_pairs, pair_places
 from ..text.normalising import normalise
 from ..text.tagging import tagger_name
-from .degenerate import find_degenerate
-from .probes import FOLDS, PROBES, Groups, Telling, group_pairs, run_probes, widened
+from .features import words
+from .probes import FOLDS, PROBES, Groups, group_pairs, run_probes, widened
 
 SCHEMA = "vl-assay/audit"
 VERSION = 1
@@ -46,6 +46,17 @@ RULES: dict[str, tuple[str, Callable[[str], float]]] = {
         "the shorter caption is right, in characters without outer white space",
         lambda caption: -float(len(caption.strip())),
     ),
+}
+
+_IDS_SHOWN = 5
+# Kinds of pairs that cannot measure what they should.
+MEANINGS = {
+    "identical": "caption and negative are the same text: nothing can be right",
+    "identical_normalised": "they are the same after normalisation: only typing tells them apart",
+    "same_bag_of_words": "they have the same words, in lower case, equally often: no bag of words can be right",
+    "duplicate": "image, caption and negative came in an earlier row",
+    "negative_under_several_images": "the negative is that of another image's row as well",
+    "positive_is_a_negative": "the caption is the negative of another row",
 }
 
 
@@ -110,15 +121,6 @@ def audit(
     groups = group_pairs(pairs)
     check_share("confidence", confidence)
     of_models = blind_predictions(predictions, pairs)
-    settings = {
-        "seed": seed,
-        "confidence": confidence,
-        "folds": FOLDS,
-        "held_out_by": groups.by,
-        "groups": int(groups.codes.max()) + 1,
-        "resamples": _RESAMPLES,
-        "tagger": tagger_name("plain"),
-    }
     scorers, scores = _run_scorers(pairs, groups, of_models, confidence, seed, progress)
     record = {
         "schema": SCHEMA,
@@ -127,7 +129,15 @@ def audit(
         "pairs": len(pairs),
         "images": len({pair.image or pair.positive for pair in pairs}),
         "categories": dict(Counter(pair.category for pair in pairs)),
-        "settings": settings,
+        "settings": {
+            "seed": seed,
+            "confidence": confidence,
+            "folds": FOLDS,
+            "held_out_by": groups.by,
+            "groups": int(groups.codes.max()) + 1,
+            "resamples": _RESAMPLES,
+            "tagger": tagger_name("plain"),
+        },
         "degenerate": find_degenerate(pairs),
         "scorers": scorers,
     }
@@ -173,6 +183,45 @@ def failures(record: Mapping[str, Any], max_blind_accuracy: float) -> list[str]:
     return found
 
 
+def find_degenerate(pairs: Sequence[Pair]) -> dict[str, dict[str, Any]]:
+    """Count the pairs of each kind in `MEANINGS`.
+
+    Returns:
+        For each kind `pairs`, how many there are; `per_category`, how many in each category that has some; and
+        `examples`, up to five of their ids. A pair may be of several kinds: identical captions are the same bag of
+        words, too. Captions are compared as they are, images by their key or, where that is unknown, by the caption.
+    """
+    images: dict[str, set[str]] = defaultdict(set)
+    negative_in: dict[str, set[int]] = defaultdict(set)
+    for row, pair in enumerate(pairs):
+        images[pair.negative].add(pair.image or pair.positive)
+        negative_in[pair.negative].add(row)
+    seen: set[Hashable] = set()
+    found: dict[str, list[Pair]] = {kind: [] for kind in MEANINGS}
+    for row, pair in enumerate(pairs):
+        content = pair[1:4]
+        holds = {
+            "identical": pair.positive == pair.negative,
+            "identical_normalised": normalise(pair.positive) == normalise(pair.negative),
+            "same_bag_of_words": sorted(words(pair.positive)) == sorted(words(pair.negative)),
+            "duplicate": content in seen,
+            "negative_under_several_images": len(images[pair.negative]) > 1,
+            "positive_is_a_negative": bool(negative_in.get(pair.positive, set()) - {row}),
+        }
+        seen.add(content)
+        for kind, is_so in holds.items():
+            if is_so:
+                found[kind].append(pair)
+    return {
+        kind: {
+            "pairs": len(of_kind),
+            "per_category": dict(Counter(pair.category for pair in of_kind)),
+            "examples": [pair.id for pair in of_kind[:_IDS_SHOWN]],
+        }
+        for kind, of_kind in found.items()
+    }
+
+
 def blind_predictions(paths: Sequence[str | Path], pairs: Sequence[Pair]) -> dict[str, Scores]:
     """The scores that blind models gave the captions of pairs, of shape (n, 2), by the model's name.
 
@@ -181,42 +230,38 @@ def blind_predictions(paths: Sequence[str | Path], pairs: Sequence[Pair]) -> dic
     """
     found: dict[str, Scores] = {}
     for path in paths:
-        model, scores = _read_scores(path, pairs)
-        if model in found or model in (*RULES, *PROBES):
-            raise PredictionsError(f"{path} is of {model}, which is there already; give one predictions file per model")
-        found[model] = scores
+        predictions = read_predictions(path)
+        model, part = predictions.metadata["model"], f"{predictions.benchmark}/{predictions.task}"
+        # Baselines (mocks) are accepted for tests.
+        if model.get("sees_images", True) and not model.get("is_baseline"):
+            raise PredictionsError(
+                f"{path} is of {predictions.model}, of the family {model.get('family')!r}, which sees the image as far "
+                "as its predictions say; an audit takes those of models that see captions alone"
+            )
+        try:
+            task = get_task(predictions.benchmark, predictions.task)
+        except VLAssayError as error:
+            raise PredictionsError(f"{path}: {error}") from error
+        if not has_pairs(task):
+            raise PredictionsError(f"{path} is of {part}, which has no pairs of captions of one image")
+        scores = {
+            id: (row.scores[0][right], row.scores[0][wrong])
+            for prefixed in (True, False)
+            for row in predictions.rows
+            if isinstance(row, MatchingRow) and row.scores is not None
+            for id, right, wrong in pair_places(task, row.id, len(row.scores[0]), prefixed=prefixed)
+        }
+        lacking = [pair.id for pair in pairs if pair.id not in scores]
+        if lacking:
+            raise PredictionsError(
+                f"{path} has no scores for {len(lacking):,} of {len(pairs):,} pairs, such as {lacking[0]!r}; it is of "
+                f"{part}: audit the same part, or score all of it"
+            )
+        name = predictions.model
+        if name in found or name in (*RULES, *PROBES):
+            raise PredictionsError(f"{path} is of {name}, which is there already; give one predictions file per model")
+        found[name] = np.array([scores[pair.id] for pair in pairs], dtype=np.float64)
     return found
-
-
-def _read_scores(path: str | Path, pairs: Sequence[Pair]) -> tuple[str, Scores]:
-    predictions = read_predictions(path)
-    model, part = predictions.metadata["model"], f"{predictions.benchmark}/{predictions.task}"
-    # Baselines (mocks) are accepted for tests.
-    if model.get("sees_images", True) and not model.get("is_baseline"):
-        raise PredictionsError(
-            f"{path} is of {predictions.model}, of the family {model.get('family')!r}, which sees the image as far as "
-            "its predictions say; an audit takes those of models that see captions alone"
-        )
-    try:
-        task = get_task(predictions.benchmark, predictions.task)
-    except VLAssayError as error:
-        raise PredictionsError(f"{path}: {error}") from error
-    if not has_pairs(task):
-        raise PredictionsError(f"{path} is of {part}, which has no pairs of captions of one image")
-    scores = {
-        id: (row.scores[0][right], row.scores[0][wrong])
-        for prefixed in (True, False)
-        for row in predictions.rows
-        if isinstance(row, MatchingRow) and row.scores is not None
-        for id, right, wrong in pair_places(task, row.id, len(row.scores[0]), prefixed=prefixed)
-    }
-    lacking = [pair.id for pair in pairs if pair.id not in scores]
-    if lacking:
-        raise PredictionsError(
-            f"{path} has no scores for {len(lacking):,} of {len(pairs):,} pairs, such as {lacking[0]!r}; it is of "
-            f"{part}: audit the same part, or score all of it"
-        )
-    return predictions.model, np.array([scores[pair.id] for pair in pairs], dtype=np.float64)
 
 
 def _run_scorers(
@@ -246,23 +291,13 @@ def _run_scorers(
         progress(name)
         scores[name] = values
         figures[name] = {"kind": "predictions", **measure(values)}
-    for name, probed in run_probes(pairs, groups, seed):
+    for name, values, telling in run_probes(pairs, groups, seed):
         progress(f"probe {name}")
-        scores[name] = probed.scores
-        found = measure(probed.scores)
+        scores[name] = values
+        found = measure(values)
         for part in (found, *found["per_category"].values()):
             part["accuracy_interval"] = widened(part["accuracy"], part["accuracy_interval"])
             # Only accuracies have an interval that allows for what the models of the folds share.
             del part["mean_gap_interval"], part["auc_interval"]
-        figures[name] = {"kind": "probe", **found, "telling": _with_captions(probed.telling, pairs)}
+        figures[name] = {"kind": "probe", **found, "telling": telling}
     return figures, scores
-
-
-def _with_captions(telling: Sequence[Telling], pairs: Sequence[Pair]) -> list[dict[str, Any]]:
-    """Features as JSON takes them, with the captions of their examples."""
-    by_id = {pair.id: pair for pair in pairs}
-    fields = ("id", "positive", "negative")
-    return [
-        told._asdict() | {"examples": [{name: getattr(by_id[id], name) for name in fields} for id in told.examples]}
-        for told in telling
-    ]

@@ -56,7 +56,10 @@ def word_counts(captions: Sequence[str]) -> Features:
 
 def character_counts(captions: Sequence[str]) -> Features:
     """Two to four neighbouring characters, exactly as typed, the ends of the caption among them."""
-    return _counted(map(_character_grams, captions))
+    texts = (f"{START}{caption}{END}" for caption in captions)
+    return _counted(
+        Counter(text[place : place + n] for n in (2, 3, 4) for place in range(len(text) - n + 1)) for text in texts
+    )
 
 
 def tag_counts(captions: Sequence[str]) -> Features:
@@ -120,11 +123,6 @@ def _counted(captions: Iterable[Counter[str]]) -> Features:
 def _named_grams(tokens: list[str]) -> Counter[str]:
     bounded = [START, *tokens, END]
     return Counter([*tokens, *map(" ".join, pairwise(bounded))])
-
-
-def _character_grams(caption: str) -> Counter[str]:
-    text = f"{START}{caption}{END}"
-    return Counter(text[place : place + n] for n in (2, 3, 4) for place in range(len(text) - n + 1))
 
 
 _FORMATS: dict[str, Callable[[str], Any]] = {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from ....metrics.common.errors import DataError, UnknownNameError
+from ....metrics.common.errors import DataError
 from ..data.pairs import Pair
 from ..text.normalising import normalise
 from .features import Features, Matrix, Rarity, character_counts, formatting, tag_counts, word_counts
@@ -44,38 +44,6 @@ class Groups(NamedTuple):
 
     codes: NDArray[np.intp]
     by: str
-
-
-class Telling(NamedTuple):
-    """A feature that contributes to a probe's decisions.
-
-    Attributes:
-        feature: its name.
-        weight: mean over the folds, in log-odds that a caption is the true one, per occurrence, or for a measure per
-            root mean square of its differences. Above 0 it speaks for the positive caption.
-        differs: share of the pairs whose captions differ in it.
-        right: share of these in which its direction is right.
-        examples: ids of pairs, the strongest first.
-    """
-
-    feature: str
-    weight: float
-    differs: float
-    right: float
-    examples: tuple[str, ...]
-
-
-class Probed(NamedTuple):
-    """A probe's predictions for held-out pairs.
-
-    Attributes:
-        scores: float64 array of shape (n, 2), of the positive caption and of the negative, in log-odds; only their
-            difference has a meaning.
-        telling: the features that contribute most, the strongest first.
-    """
-
-    scores: NDArray[np.float64]
-    telling: tuple[Telling, ...]
 
 
 def group_pairs(pairs: Sequence[Pair]) -> Groups:
@@ -125,31 +93,25 @@ def widened(accuracy: float, interval: Sequence[float]) -> list[float]:
     return [max(low, 0.0), min(high, 1.0)]
 
 
-def held_out_gaps(pairs: Sequence[Pair], probe: str, seed: int = 0) -> NDArray[np.float64]:
-    """A probe's score of the positive caption minus that of the negative, for held-out pairs.
-
-    Args:
-        pairs: n pairs, of at least five groups (see `group_pairs`).
-        probe: one of `PROBES`.
-        seed: of the folds, a whole number from 0.
-
-    Returns:
-        float64 array of shape (n,), in log-odds; above 0 the probe is right, 0 is a tie.
-
-    Raises:
-        UnknownNameError: no such probe.
-        DataError: too few groups.
-    """
-    if probe not in PROBES:
-        raise UnknownNameError("probe", probe, PROBES)
-    [(_, found)] = run_probes(pairs, group_pairs(pairs), seed, only=(probe,))
-    return found.scores[:, 0] - found.scores[:, 1]
-
-
 def run_probes(
     pairs: Sequence[Pair], groups: Groups, seed: int, only: Sequence[str] = PROBES
-) -> Iterator[tuple[str, Probed]]:
-    """Cross-validate the probes of these names, one after the other."""
+) -> Iterator[tuple[str, NDArray[np.float64], list[dict[str, Any]]]]:
+    """Cross-validate the probes of these names, one after the other.
+
+    Args:
+        pairs: n pairs, of at least five groups.
+        groups: see `group_pairs`.
+        seed: of the folds, a whole number from 0.
+        only: some of `PROBES`.
+
+    Yields:
+        The name; scores of held-out pairs, float64 of shape (n, 2), of the positive caption and of the negative, in
+        log-odds, of which only the difference has a meaning; and the features that contribute most to the decisions,
+        the strongest first, see `_most_telling`.
+
+    Raises:
+        DataError: too few groups.
+    """
     folds = assign_folds(groups.codes, seed)
     # Features of a caption are computed once, but for rarity, which depends on its fold.
     captions = list(dict.fromkeys(caption for pair in pairs for caption in (pair.positive, pair.negative)))
@@ -164,7 +126,7 @@ def run_probes(
             if part not in counted:
                 counted[part] = _sides(_COUNTED[part](captions), rows)
         chosen = [counted[part] for part in parts]
-        yield name, _hold_out(pairs, chosen, rarity if name in ("rarity", "all") else None, folds, seed)
+        yield name, *_hold_out(pairs, chosen, rarity if name in ("rarity", "all") else None, folds, seed)
 
 
 class _Sides(NamedTuple):
@@ -196,7 +158,7 @@ def _joined(sides: Sequence[_Sides]) -> _Sides:
 
 def _hold_out(
     pairs: Sequence[Pair], counted: Sequence[_Sides], rarity: Rarity | None, folds: NDArray[np.intp], seed: int
-) -> Probed:
+) -> tuple[NDArray[np.float64], list[dict[str, Any]]]:
     n = len(pairs)
     scores = np.zeros((n, 2))
     weights, contributions, names = [], [], []
@@ -214,7 +176,7 @@ def _hold_out(
         contributions.append((differences[held] @ sparse.diags(weight)).tocsr())
     order = np.concatenate([np.flatnonzero(folds == fold) for fold in range(FOLDS)])
     table: Matrix = sparse.vstack(contributions, format="csc")
-    return Probed(scores, _most_telling(pairs, names, np.mean(weights, axis=0), table, order))
+    return scores, _most_telling(pairs, names, np.mean(weights, axis=0), table, order)
 
 
 def _fit(differences: Matrix, scaled: NDArray[np.bool_], seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -246,8 +208,14 @@ def _most_telling(
     weights: NDArray[np.float64],
     contributions: Matrix,
     order: NDArray[np.intp],
-) -> tuple[Telling, ...]:
-    """The features with the largest mean absolute contribution to held-out decisions."""
+) -> list[dict[str, Any]]:
+    """The features with the largest mean absolute contribution to held-out decisions.
+
+    Each has its name as `feature`; its `weight`, the mean over the folds, in log-odds that a caption is the true one,
+    per occurrence, or for a measure per root mean square of its differences, above 0 where it speaks for the positive
+    caption; the share of the pairs that `differs` in it; the share of these in which it is `right`; and `examples`,
+    pairs with distinct captions, the strongest first.
+    """
     sizes = np.asarray(abs(contributions).sum(axis=0)).ravel()
     found = []
     for column in np.argsort(-sizes, kind="stable")[:_FEATURES_TOLD]:
@@ -256,11 +224,16 @@ def _most_telling(
         if not differs.any():
             break
         strongest = order[np.lexsort((order, -values))][: np.count_nonzero(values > 0)]
-        shown = list(dict.fromkeys(pairs[row].positive for row in strongest[:50]))[:_EXAMPLES]
-        ids = [next(pairs[row].id for row in strongest if pairs[row].positive == text) for text in shown]
-        right = float((values[differs] > 0).mean())
-        found.append(Telling(names[column], float(weights[column]), float(differs.mean()), right, tuple(ids)))
-    return tuple(found)
+        shown: dict[str, Pair] = {}
+        for row in strongest[:50]:
+            shown.setdefault(pairs[row].positive, pairs[row])
+        examples = [
+            {"id": pair.id, "positive": pair.positive, "negative": pair.negative}
+            for pair in list(shown.values())[:_EXAMPLES]
+        ]
+        told = {"feature": names[column], "weight": float(weights[column]), "differs": float(differs.mean())}
+        found.append(told | {"right": float((values[differs] > 0).mean()), "examples": examples})
+    return found
 
 
 def _components(keys: Sequence[Sequence[str]]) -> NDArray[np.intp]:

@@ -17,8 +17,7 @@ from ....metrics.common.figures import COLOURS, as_fragment, histogram, plotly_g
 from ....metrics.common.formatting import interval, percent
 from ....metrics.common.storage import write_text
 from ...core.audits import AUDIT_FILE, SCHEMA, VERSION, read_summary
-from .audit import Audit
-from .degenerate import MEANINGS
+from .audit import MEANINGS, Audit
 
 Record = Mapping[str, Any]
 

@@ -1,4 +1,6 @@
-"""The folder of a new benchmark, and the dataset repository that is built from it.
+"""A new benchmark: its settings, its folder, and the dataset repository that is built from it.
+
+The folder has:
 
 ```
 pairs.jsonl    the rows, as `pairs.read_pairs` reads them; `image` is the name of a file
@@ -21,9 +23,10 @@ import sys
 import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from ....metrics.common.errors import DataError, StorageError
 from ....metrics.common.storage import new_folder, write_text
@@ -32,12 +35,17 @@ from ...core.build import build_with, data_errors
 from ...hub.publish import EVAL_FILE, eval_yaml
 from ..audit.report import write_card
 from ..data.pairs import Pair, write_pairs
+from ..generate.checks import NEGATIVE_KINDS
+from ..generate.endpoint import KEY_VARIABLE
 from ..generate.generate import STEPS
 from ..generate.prompts import PROMPTS
 from ..refine.report import to_markdown
-from ..review.agreement import Agreement, cells, header, remarks
+from ..review.agreement import Agreement, cells, remarks
 
 PAIRS_FILE, MADE_FILE, IMAGES_FILE = "pairs.jsonl", "made.json", "images.zip"
+IMAGES, REPOSITORY = "images", "repository"
+# With fewer pairs the interval of an accuracy of 50 % is wider than 18 points on each side.
+FEWEST_PAIRS = 30
 SCHEMA = "vl-assay/new-benchmark"
 VERSION = 1
 
@@ -46,30 +54,52 @@ _TAGS = ("compositionality", "hard-negatives", "image-text-matching", "vision-la
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
 
-class Material(NamedTuple):
-    """The content of a benchmark's folder.
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a new benchmark: the options of ``vl-assay new-benchmark``, whose help explains them.
 
-    Attributes:
-        name: the benchmark's name.
-        source: where captions and images come from.
-        pairs: its rows, at least one, kind by kind; `image` is a name in `images`.
-        images: the folder of the images.
-        licence: an identifier of the Hub; None where it is unknown.
-        copy_images: whether the images go into the folder.
-        results: the results of the stages by name.
-        audits: the records of the audits before and after the refinement.
-        refinement: the refinement's record.
+    Args:
+        reading: further arguments of `sources.read_captions`: columns, split, limit, data_dir.
+        rules: the lexicon for candidates made by rule; None for a model.
+        model, base_url, key_variable: arguments of `endpoint.open_model`.
+        asking: further arguments of `generate.generate` that do not change its result: concurrency, per_minute.
+        review: whether people judge the candidates.
+        scorers: some of ``ngrams.BLIND_SCORERS``.
+        fewest_pairs: kinds of which the refinement keeps fewer pairs are left out.
     """
 
     name: str
     source: str
-    pairs: Sequence[Pair]
-    images: Path
-    licence: str | None
-    copy_images: bool
-    results: Mapping[str, Mapping[str, Any]]
-    audits: tuple[Mapping[str, Any], Mapping[str, Any]]
-    refinement: Mapping[str, Any]
+    work: Path
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    kinds: tuple[str, ...] = NEGATIVE_KINDS
+    rules: str | None = None
+    model: str | None = None
+    base_url: str | None = None
+    key_variable: str = KEY_VARIABLE
+    each: int = 1
+    asking: Mapping[str, Any] = field(default_factory=dict)
+    review: bool = True
+    annotators: tuple[str, ...] = ()
+    scorers: tuple[str, ...] = ()
+    learned: int = 3
+    grid: int = 100
+    max_blind_accuracy: float = 0.55
+    seed: int = 0
+    into: Path | None = None
+    licence: str | None = None
+    copy_images: bool = False
+    fewest_pairs: int = FEWEST_PAIRS
+
+    @property
+    def folder(self) -> Path:
+        """The benchmark's folder."""
+        return (self.into or self.work) / self.name
+
+    @property
+    def repository(self) -> Path:
+        """The folder of the dataset repository."""
+        return self.work / REPOSITORY
 
 
 def check_name(name: str, target: Path) -> None:
@@ -88,37 +118,52 @@ def check_name(name: str, target: Path) -> None:
         raise StorageError(f"{target} exists and was not written by new-benchmark; choose another name or folder")
 
 
-def write_folder(material: Material, target: Path) -> None:
+def write_folder(
+    settings: Settings,
+    pairs: Sequence[Pair],
+    results: Mapping[str, Any],
+    audits: tuple[Mapping[str, Any], Mapping[str, Any]],
+    refinement: Mapping[str, Any],
+) -> None:
     """Write the benchmark's folder, all of it or nothing; an earlier one is replaced.
+
+    Args:
+        settings: the settings.
+        pairs: its rows, at least one, kind by kind; `image` is a name in the folder of the stage of captions.
+        results: the results of the stages by name.
+        audits: the records of the audits before and after the refinement.
+        refinement: the refinement's record.
 
     Raises:
         DataError: an image cannot be read.
         StorageError: it cannot be written.
     """
-    context = _context(material)
-    with data_errors(f"the benchmark {target}"), new_folder(target) as new:
-        write_pairs(material.pairs, new / PAIRS_FILE)
-        if material.copy_images:
+    context = _context(settings, pairs, results, audits, refinement)
+    with data_errors(f"the benchmark {settings.folder}"), new_folder(settings.folder) as new:
+        write_pairs(pairs, new / PAIRS_FILE)
+        if settings.copy_images:
             # One file, since packages include the files of a benchmark's folder, but not folders in it.
             with zipfile.ZipFile(new / IMAGES_FILE, "w") as archive:
                 for name in sorted(context["images"]):
-                    archive.writestr(zipfile.ZipInfo(name), (material.images / name).read_bytes())
+                    content = (settings.work / "captions" / IMAGES / name).read_bytes()
+                    archive.writestr(zipfile.ZipInfo(name), content)
         context["pairs_sha256"] = hashlib.sha256((new / PAIRS_FILE).read_bytes()).hexdigest()
         write_text(new / "README.md", _fill("template_card.md", context))
-        write_card(new / "README.md", material.audits[1])
-        made = {"schema": SCHEMA, "version": VERSION, "source": material.source, "stages": material.results}
+        write_card(new / "README.md", audits[1])
+        made = {"schema": SCHEMA, "version": VERSION, "source": context["source"], "stages": results}
         write_text(new / MADE_FILE, json.dumps(made, indent=1, ensure_ascii=False) + "\n")
         write_text(new / "builder.py", _fill("template_builder.py.txt", context))
         # Last, since a folder with it counts as a benchmark.
         write_text(new / "benchmark.py", _fill("template_benchmark.py.txt", context))
 
 
-def build_repository(folder: Path, out: Path, *, with_images: bool) -> None:
+def build_repository(settings: Settings) -> None:
     """Build the dataset repository of a benchmark's folder, wherever that is, with its ``eval.yaml``."""
+    folder, out = settings.folder, settings.repository
     module = load_module(folder, "builder")
     builder = getattr(module, _class_name(folder.name))
     card = (folder / "README.md").read_text(encoding="utf-8")
-    build_with(builder, folder.name, card, out, module.KINDS, None, {"with_images": with_images})
+    build_with(builder, folder.name, card, out, module.KINDS, None, {"with_images": settings.copy_images})
     text = eval_yaml(out, load_module(folder, "benchmark").BENCHMARK)
     write_text(out / EVAL_FILE, text or "")
 
@@ -158,12 +203,26 @@ def _fill(template: str, context: Mapping[str, Any]) -> str:
     return environment.get_template(template).render(context)
 
 
-def _context(material: Material) -> dict[str, Any]:
+def _context(
+    settings: Settings,
+    pairs: Sequence[Pair],
+    results: Mapping[str, Any],
+    audits: tuple[Mapping[str, Any], Mapping[str, Any]],
+    refinement: Mapping[str, Any],
+) -> dict[str, Any]:
     """The variables of the templates."""
-    review, made = material.results["review"], material.results["generate"]
-    before, after = material.audits
-    kinds = list(dict.fromkeys(pair.category for pair in material.pairs))
-    title = material.name.replace("_", " ").capitalize()
+    import yaml
+
+    review, made = results["review"], results["generate"]
+    before, after = audits
+    kinds: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        kinds.setdefault(pair.category, []).append(pair)
+    title = settings.name.replace("_", " ").capitalize()
+    path = Path(settings.source).expanduser()
+    is_ours = settings.source.partition("/")[0] in benchmarks.benchmark_names()
+    # Of a file or folder only its name.
+    source = path.resolve().name if not is_ours and path.exists() else settings.source
     found = [Agreement(**row) for row in review.get("agreement", ())]
     steps = dict.fromkeys(step for kind in made["made"] for step in STEPS[kind]) if made["by_model"] else ()
     below_chance = [
@@ -171,51 +230,50 @@ def _context(material: Material) -> dict[str, Any]:
         for name, scorer in after["scorers"].items()
         if scorer["kind"] == "probe" and scorer["accuracy_interval"][1] < 0.5
     ]
+    metadata = {
+        "pretty_name": title,
+        "license": settings.licence or "unknown",
+        "task_categories": ["zero-shot-image-classification", "image-text-to-text"],
+        "size_categories": [next((name for limit, name in _SIZES if len(pairs) < limit), "n>1M")],
+        "language_creators": ["machine-generated"],
+        "tags": list(_TAGS),
+    }
     # The refinement's own report, one level deeper and without its title.
-    report = to_markdown(material.refinement, material.name).partition("\n\n")[2].strip()
+    report = to_markdown(refinement, settings.name).partition("\n\n")[2].strip()
     return {
-        **material._asdict(),
+        "name": settings.name,
+        "source": source,
+        "pairs": pairs,
+        "copy_images": settings.copy_images,
+        "results": results,
         "title": title,
-        "kinds": kinds,
-        "class_name": _class_name(material.name),
-        "images": {pair.image for pair in material.pairs},
-        "images_from": "" if material.copy_images else f"the images of {material.source}, in --data-dir",
-        "licence": material.licence or "unknown",
-        "front_matter": _front_matter(material, title),
-        "counts": [_counts(kind, material.pairs) for kind in kinds],
+        "kinds": list(kinds),
+        "class_name": _class_name(settings.name),
+        "images": {pair.image for pair in pairs},
+        "images_from": "" if settings.copy_images else f"the images of {source}, in --data-dir",
+        "licence": settings.licence or "unknown",
+        "front_matter": yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True),
+        "counts": [
+            (
+                kind,
+                len(own),
+                len({pair.image for pair in own}),
+                len({caption for pair in own for caption in (pair.positive, pair.negative)}),
+            )
+            for kind, own in kinds.items()
+        ],
         "review": review,
         "people": len(review["annotators"]),
         "made": made,
         "rejected": sum(map(Counter, made["rejected"].values()), Counter()),
         "prompts": ", ".join(f"`{step}.md` ({PROMPTS[step].temperature:g})" for step in steps),
-        "agreement": [header(), ["---"] * len(header()), *map(cells, found)] if found else [],
+        "agreement": cells(found) if found else [],
         "remarks": remarks(found),
         "refinement": re.sub("^## ", "### ", report, flags=re.MULTILINE),
         "before": before,
         "after": after,
         "below_chance": below_chance,
     }
-
-
-def _front_matter(material: Material, title: str) -> str:
-    import yaml
-
-    metadata = {
-        "pretty_name": title,
-        "license": material.licence or "unknown",
-        "task_categories": ["zero-shot-image-classification", "image-text-to-text"],
-        "size_categories": [next((name for limit, name in _SIZES if len(material.pairs) < limit), "n>1M")],
-        "language_creators": ["machine-generated"],
-        "tags": list(_TAGS),
-    }
-    return yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True)
-
-
-def _counts(kind: str, pairs: Sequence[Pair]) -> tuple[str, int, int, int]:
-    """A kind, and its numbers of rows, images and distinct captions."""
-    own = [pair for pair in pairs if pair.category == kind]
-    captions = {caption for pair in own for caption in (pair.positive, pair.negative)}
-    return kind, len(own), len({pair.image for pair in own}), len(captions)
 
 
 def _accuracy(scorer: Mapping[str, Any]) -> str:

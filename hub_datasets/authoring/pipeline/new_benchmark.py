@@ -22,7 +22,6 @@ remain of the kinds that add words, since each of their negatives is the longer 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -33,11 +32,9 @@ from ....metrics.statistics.bootstrap import check_share
 from ..generate.checks import NEGATIVE_KINDS, POSITIVE_KINDS
 from ..generate.rules import LEXICONS, RULE_KINDS
 from ..refine.ngrams import BLIND_SCORERS
-from .folder import check_name
-from .stages import IMAGES, REPOSITORY, STAGES, Settings, find_failures, read_stage_captions, stages_of
+from .folder import REPOSITORY, Settings, check_name
+from .stages import STAGES, find_failures, read_stage_captions, stages_of
 from .workflow import Waiting, Workflow
-
-__all__ = ["STAGES", "Outcome", "Progress", "Settings", "make_benchmark", "new_benchmark", "progress"]
 
 
 class Outcome(NamedTuple):
@@ -149,27 +146,3 @@ def _check(settings: Settings) -> None:
         raise VLAssayError("nothing to refine on; give --scorer, or --learned of at least 1")
     if settings.copy_images and settings.licence is None:
         raise VLAssayError("--copy-images passes the images on: give their licence with --licence, such as cc0-1.0")
-
-
-def make_benchmark(settings: Settings, *, only_plan: bool = False) -> bool:
-    """The command: make or continue a benchmark, or only show the progress; False if the final audit fails."""
-    if only_plan:
-        print_progress(settings)
-        return True
-    outcome = new_benchmark(settings)
-    for sentence in outcome.failures:
-        print(f"fails: {sentence}", file=sys.stderr)
-    if outcome.failures:
-        print(
-            "nothing was built; leave out a kind with --kind, refine more with --learned or --scorer, give more "
-            "captions, or raise --max-blind-accuracy",
-            file=sys.stderr,
-        )
-    elif outcome.waiting:
-        print(outcome.waiting)
-    else:
-        data_dir = "" if settings.copy_images else f" --data-dir {settings.work / 'captions' / IMAGES}"
-        print(f"publish it with `vl-assay publish {settings.repository} OWNER/{settings.name}`")
-        if settings.into:
-            print(f"try it with `vl-assay run demo-clip {settings.name}{data_dir}`")
-    return not outcome.failures

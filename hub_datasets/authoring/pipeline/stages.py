@@ -7,7 +7,6 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,79 +18,14 @@ from ...core.benchmarks import benchmark_names, code_hash
 from ..data.candidates import CANDIDATES_FILE, Candidate, read_candidates, to_pairs, write_candidates
 from ..data.pairs import Pair, read_pairs, write_pairs
 from ..data.sources import Captioned, read_captions
-from ..generate.checks import NEGATIVE_KINDS
-from ..generate.endpoint import KEY_VARIABLE
 from ..review.decisions import JOURNAL_FILE as DECISIONS_FILE
-from .folder import MADE_FILE
+from .folder import IMAGES, MADE_FILE, Settings, build_repository, write_folder
 from .workflow import STAGE_FILE, Result, Stage, Waiting
 
 STAGES = ("captions", "generate", "review", "audit", "refine", "final-audit", "build")
-CAPTIONS_FILE, IMAGES, REPOSITORY = "captions.jsonl", "images", "repository"
+CAPTIONS_FILE = "captions.jsonl"
 REVIEWED_FILE, KEPT_FILE = "reviewed.jsonl", "reviewed.pairs.jsonl"
-PAIRS_FILE, REPORT_FILE, AUDIT_FILE = "pairs.jsonl", "report.json", "audit.json"
-# With fewer pairs the interval of an accuracy of 50 % is wider than 18 points on each side.
-FEWEST_PAIRS = 30
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The settings of a new benchmark.
-
-    Args:
-        name: the benchmark's name: small letters, digits and _.
-        source: captions and their images, see `sources.read_captions`; each caption needs an image file.
-        work: the folder of the stages.
-        reading: further arguments of `read_captions`: columns, split, limit, data_dir.
-        kinds: kinds of hard negatives; by default all that a model makes.
-        rules: the lexicon for candidates made by rule; None for a model.
-        model, base_url, key_variable: arguments of `endpoint.open_model`.
-        each: at most so many candidates of each kind for a caption.
-        asking: further arguments of `generate.generate` that do not change its result: concurrency, per_minute.
-        review: whether people judge the candidates.
-        annotators: who has to judge all of them; by default anybody.
-        scorers: blind scorers to refine on in addition to the probes, some of ``ngrams.BLIND_SCORERS``.
-        learned: at most so many rounds of learned probes to refine on.
-        grid: cells for each scorer over [-1, 1].
-        max_blind_accuracy: the limit of the final audit, see `audit.failures`.
-        seed: the seed of all random choices.
-        into: the parent folder of the benchmark's folder; by default the work folder.
-        licence: the licence of captions and images, an identifier of the Hub.
-        copy_images: whether the images go into the folder and the repository.
-        fewest_pairs: kinds of which the refinement keeps fewer pairs are left out.
-    """
-
-    name: str
-    source: str
-    work: Path
-    reading: Mapping[str, Any] = field(default_factory=dict)
-    kinds: tuple[str, ...] = NEGATIVE_KINDS
-    rules: str | None = None
-    model: str | None = None
-    base_url: str | None = None
-    key_variable: str = KEY_VARIABLE
-    each: int = 1
-    asking: Mapping[str, Any] = field(default_factory=dict)
-    review: bool = True
-    annotators: tuple[str, ...] = ()
-    scorers: tuple[str, ...] = ()
-    learned: int = 3
-    grid: int = 100
-    max_blind_accuracy: float = 0.55
-    seed: int = 0
-    into: Path | None = None
-    licence: str | None = None
-    copy_images: bool = False
-    fewest_pairs: int = FEWEST_PAIRS
-
-    @property
-    def folder(self) -> Path:
-        """The benchmark's folder."""
-        return (self.into or self.work) / self.name
-
-    @property
-    def repository(self) -> Path:
-        """The folder of the dataset repository."""
-        return self.work / REPOSITORY
+PAIRS_FILE, AUDIT_FILE = "pairs.jsonl", "audit.json"
 
 
 def stages_of(settings: Settings) -> list[Stage]:
@@ -197,7 +131,7 @@ def do_generate(settings: Settings, folder: Path) -> Result:
 
 def do_review(settings: Settings, folder: Path) -> Result:
     """Write the candidates for review, and export those that people keep once all are judged."""
-    from ..review.agreement import agreement, votes_of
+    from ..review.agreement import agreement
     from ..review.decisions import DECISIONS, export, shown_texts
     from ..review.journal import DecisionJournal
 
@@ -211,14 +145,14 @@ def do_review(settings: Settings, folder: Path) -> Result:
     journal = DecisionJournal(folder / DECISIONS_FILE, DECISIONS)
     standing = journal.standing(shown_texts(here))
     _check_decided(settings, here, {name: {id for id, _ in entries} for name, entries in standing.items()})
-    done = export(here, journal, folder / REVIEWED_FILE)
+    statuses, pairs, _ = export(here, journal, folder / REVIEWED_FILE)
     # The card shows this, so annotators stay anonymous.
     annotators = {f"annotator {place}": len(entries) for place, entries in enumerate(standing.values(), 1)}
-    found = [row._asdict() for row in agreement(votes_of(standing))] if len(annotators) > 1 else []
+    found = [row._asdict() for row in agreement(standing)] if len(annotators) > 1 else []
     people = "1 person" if len(annotators) == 1 else f"{len(annotators)} people"
-    summary = f"{done.pairs:,} of {len(here):,} candidates kept by {people}"
-    result = {"summary": summary, "candidates": len(here), "pairs": done.pairs, "annotators": annotators}
-    return result | {"statuses": done.statuses, "agreement": found}
+    summary = f"{pairs:,} of {len(here):,} candidates kept by {people}"
+    result = {"summary": summary, "candidates": len(here), "pairs": pairs, "annotators": annotators}
+    return result | {"statuses": statuses, "agreement": found}
 
 
 def _check_decided(settings: Settings, candidates: Sequence[Candidate], decided: Mapping[str, set[str]]) -> None:
@@ -303,29 +237,13 @@ def find_failures(settings: Settings) -> list[str]:
 
 def do_build(settings: Settings, folder: Path) -> Result:
     """Write the benchmark's folder, and build its repository."""
-    from .folder import Material, build_repository, write_folder
 
     def read(path: str) -> Any:
         return json.loads((settings.work / path).read_text(encoding="utf-8"))
 
     pairs = read_pairs(settings.work / "refine" / PAIRS_FILE)
-    material = Material(
-        name=settings.name,
-        source=_name_source(settings.source),
-        pairs=pairs,
-        images=settings.work / "captions" / IMAGES,
-        licence=settings.licence,
-        copy_images=settings.copy_images,
-        results={name: read(f"{name}/{STAGE_FILE}")["result"] for name in STAGES[:-1]},
-        audits=(read(f"audit/{AUDIT_FILE}"), read(f"final-audit/{AUDIT_FILE}")),
-        refinement=read(f"refine/{REPORT_FILE}"),
-    )
-    write_folder(material, settings.folder)
-    build_repository(settings.folder, settings.repository, with_images=settings.copy_images)
+    results = {name: read(f"{name}/{STAGE_FILE}")["result"] for name in STAGES[:-1]}
+    audits = read(f"audit/{AUDIT_FILE}"), read(f"final-audit/{AUDIT_FILE}")
+    write_folder(settings, pairs, results, audits, read("refine/report.json"))
+    build_repository(settings)
     return {"summary": f"{len(pairs):,} pairs in {settings.folder}, the repository in {settings.repository}"}
-
-
-def _name_source(source: str) -> str:
-    """A source for the card: only the name of a file or folder."""
-    path = Path(source).expanduser()
-    return path.resolve().name if source.partition("/")[0] not in benchmark_names() and path.exists() else source

@@ -61,7 +61,12 @@ def balance(
     """
     cell = find_cells(gaps, grid, cells)
     n = len(cell)
-    side = _first_sign(cell)
+    names = list(map(str, range(n))) if ids is None else ids
+    if len(names) != n or len(set(names)) != n:
+        raise ScoresError(f"{len(set(names))} different ids came for {n} rows; give each row an id of its own")
+    signs = np.sign(cell)
+    # Of the first number in each row that is not 0; 0 where all are.
+    side = signs[np.arange(n), (signs != 0).argmax(axis=1)]
     code = np.zeros(n, np.int64) if groups is None else label_codes(groups, n, "groups")[1].astype(np.int64)
     for column in (cell * side[:, np.newaxis]).T:
         # Numbered anew each time, so that the product cannot grow out of range.
@@ -69,7 +74,9 @@ def balance(
     pile = 2 * code + (side > 0)
     sizes = np.bincount(pile, minlength=2 * (int(code.max()) + 1))
     quota = np.repeat(sizes.reshape(-1, 2).min(axis=1), 2)
-    order = np.lexsort((_chances(ids, n, seed), pile))
+    # A random number for each row; the rows with the lowest in a cell are kept.
+    digests = (hashlib.blake2b(f"{seed}/{id}".encode(errors="surrogatepass"), digest_size=8).digest() for id in names)
+    order = np.lexsort((np.frombuffer(b"".join(digests), np.uint64), pile))
     place = np.empty(n, np.int64)
     place[order] = np.arange(n) - (np.cumsum(sizes) - sizes)[pile[order]]
     kept = place < quota[pile]
@@ -187,20 +194,3 @@ def _cut(sizes: NDArray[np.float64], grid: int, cells: str) -> NDArray[np.int64]
     # The authors multiply. Their grids are even; an odd one begins with half a cell.
     passed = (sizes * (grid / 2) + grid % 2 / 2).astype(np.int64)
     return np.minimum(passed + 1, (grid + 1) // 2)
-
-
-def _first_sign(cell: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The sign of the first number in each row that is not 0; 0 where all are."""
-    signs = np.sign(cell)
-    return signs[np.arange(len(cell)), (signs != 0).argmax(axis=1)]
-
-
-def _chances(ids: Sequence[str] | None, n: int, seed: int) -> NDArray[np.uint64]:
-    """A random number for each row; the rows with the lowest numbers in a cell are kept."""
-    names = list(map(str, range(n))) if ids is None else ids
-    if len(names) != n or len(set(names)) != n:
-        raise ScoresError(f"{len(set(names))} different ids came for {n} rows; give each row an id of its own")
-    digests = (
-        hashlib.blake2b(f"{seed}/{name}".encode(errors="surrogatepass"), digest_size=8).digest() for name in names
-    )
-    return np.frombuffer(b"".join(digests), np.uint64)

@@ -29,12 +29,9 @@ _Integers = NDArray[np.int64]
 class _Level(NamedTuple):
     """The units that followed histories of one length.
 
-    Attributes:
-        histories: sorted keys of the histories seen: (index of the history without its last unit) * radix + that unit.
-        continuations: sorted keys (index of the history) * radix + (unit that followed).
-        counts: of each continuation.
-        totals: for each history the number of units that followed it.
-        kinds: for each history the number of distinct ones.
+    `histories` are sorted keys, (index of the history without its last unit) * radix + that unit; `continuations` too,
+    (index of the history) * radix + (unit that followed), with their `counts`. `totals` are, for each history, the
+    number of units that followed it, `kinds` that of distinct ones.
     """
 
     histories: _Integers
@@ -45,16 +42,53 @@ class _Level(NamedTuple):
 
 
 class NGramModel:
-    """An interpolated n-gram model; `train` makes one.
+    """An interpolated n-gram model, which counts the n-grams of captions; their order does not matter.
 
-    Attributes:
-        unit: ``"word"`` or ``"character"``.
-        order: the length of its n-grams.
+    Probabilities are interpolated with the weights of Witten and Bell: P(w | h) = (c(h w) + t(h) P(w | h')) /
+    (c(h) + t(h)), where h' is the history h without its first unit and t(h) the number of distinct units after h. The
+    lowest level is uniform over the known units, the end of a caption, and one for all unknown units.
+
+    Args:
+        captions: at least one text, used as it is: case and white space may give a caption away.
+        unit: ``"word"``: words (each character of Chinese and Japanese is one) and punctuation marks without white
+            space; ``"character"``: all characters.
+        order: the length of the n-grams, at least 1.
+
+    Raises:
+        UnknownNameError: a ``unit`` that is not one of ``UNITS``.
+        ScoresError: no captions, or an order below 1.
+
+    Source: Witten and Bell, IEEE Transactions on Information Theory 37, 1991, method C; interpolated as in Chen and
+    Goodman, Computer Speech and Language 13, 1999, section 2.4.
+
+    >>> model = NGramModel(["a cat", "a dog"], order=1)
+    >>> round(float(model.score(["a"])[0]), 4)  # P(a) = P(end) = (2 + 4 / 5) / (6 + 4) = 0.28
+    -1.273
     """
 
-    def __init__(self, unit: str, order: int, vocabulary: dict[str, int], levels: Sequence[_Level]) -> None:
+    def __init__(self, captions: Sequence[str], *, unit: str = "word", order: int = 3) -> None:
+        if unit not in UNITS:
+            raise UnknownNameError("unit of n-grams", unit, UNITS)
+        if order < 1:
+            raise ScoresError(f"the order is {order}; n-grams have at least 1 unit")
+        if not captions:
+            raise ScoresError("no captions came; a language model is trained on at least one")
         self.unit, self.order = unit, order
-        self._vocabulary, self._levels = vocabulary, levels
+        units = {found for caption in captions for found in self._units(caption)}
+        self._vocabulary = {found: number for number, found in enumerate(sorted({_END, *units}))}
+        stream, _ = self._stream(captions)
+        radix = len(self._vocabulary) + 2
+        predicted = stream != radix - 1
+        self._levels: list[_Level] = []
+        history, histories = np.zeros(len(stream), np.int64), np.zeros(1, np.int64)
+        for length in range(order):
+            if length:
+                histories = np.unique(history * radix + stream)
+                history = _longer(history, stream, radix, histories)
+            continuations, counts = np.unique(history[predicted] * radix + stream[predicted], return_counts=True)
+            totals = np.bincount(history[predicted], minlength=len(histories))
+            kinds = np.bincount(continuations // radix, minlength=len(histories))
+            self._levels.append(_Level(histories, continuations, counts, totals, kinds))
 
     def score(self, captions: Sequence[str]) -> NDArray[np.float64]:
         """Score n captions, each independently of the others.
@@ -67,7 +101,7 @@ class NGramModel:
         return np.concatenate(parts) if parts else np.empty(0)
 
     def _score(self, captions: Sequence[str]) -> NDArray[np.float64]:
-        stream, lengths = _stream(captions, self.unit, self.order, self._vocabulary)
+        stream, lengths = self._stream(captions)
         radix = len(self._vocabulary) + 2
         # Every unit of the vocabulary, the end among them, and one for all that are unknown.
         probability = np.full(len(stream), 1 / (len(self._vocabulary) + 1))
@@ -88,56 +122,24 @@ class NGramModel:
         starts = np.cumsum(lengths) - lengths
         return np.add.reduceat(logarithms, starts) / (lengths - (self.order - 1))
 
+    def _units(self, caption: str) -> Sequence[str]:
+        return _WORD.findall(caption) if self.unit == "word" else caption
 
-def train(captions: Sequence[str], *, unit: str = "word", order: int = 3) -> NGramModel:
-    """Count the n-grams of captions.
+    def _stream(self, captions: Sequence[str]) -> tuple[_Integers, _Integers]:
+        """The indices of all units, each caption after order - 1 start marks, and each caption's length in these.
 
-    Probabilities are interpolated with the weights of Witten and Bell: P(w | h) = (c(h w) + t(h) P(w | h')) /
-    (c(h) + t(h)), where h' is the history h without its first unit and t(h) the number of distinct units after h. The
-    lowest level is uniform over the known units, the end of a caption, and one for all unknown units.
-
-    Args:
-        captions: at least one text, used as it is: case and white space may give a caption away.
-        unit: ``"word"``: words (each character of Chinese and Japanese is one) and punctuation marks without white
-            space; ``"character"``: all characters.
-        order: the length of the n-grams, at least 1.
-
-    Returns:
-        A model that does not depend on the order of the captions.
-
-    Raises:
-        UnknownNameError: a ``unit`` that is not one of ``UNITS``.
-        ScoresError: no captions, or an order below 1.
-
-    Source: Witten and Bell, IEEE Transactions on Information Theory 37, 1991, method C; interpolated as in Chen and
-    Goodman, Computer Speech and Language 13, 1999, section 2.4.
-
-    >>> model = train(["a cat", "a dog"], order=1)
-    >>> round(float(model.score(["a"])[0]), 4)  # P(a) = P(end) = (2 + 4 / 5) / (6 + 4) = 0.28
-    -1.273
-    """
-    if unit not in UNITS:
-        raise UnknownNameError("unit of n-grams", unit, UNITS)
-    if order < 1:
-        raise ScoresError(f"the order is {order}; n-grams have at least 1 unit")
-    if not captions:
-        raise ScoresError("no captions came; a language model is trained on at least one")
-    units = {found for caption in captions for found in _units(caption, unit)}
-    vocabulary = {found: number for number, found in enumerate(sorted({_END, *units}))}
-    stream, _ = _stream(captions, unit, order, vocabulary)
-    radix = len(vocabulary) + 2
-    predicted = stream != radix - 1
-    levels = []
-    history, histories = np.zeros(len(stream), np.int64), np.zeros(1, np.int64)
-    for length in range(order):
-        if length:
-            histories = np.unique(history * radix + stream)
-            history = _longer(history, stream, radix, histories)
-        continuations, counts = np.unique(history[predicted] * radix + stream[predicted], return_counts=True)
-        totals = np.bincount(history[predicted], minlength=len(histories))
-        kinds = np.bincount(continuations // radix, minlength=len(histories))
-        levels.append(_Level(histories, continuations, counts, totals, kinds))
-    return NGramModel(unit, order, vocabulary, levels)
+        ``len(self._vocabulary)`` is the index of unknown units, the one after it that of the start mark.
+        """
+        unknown, start = len(self._vocabulary), len(self._vocabulary) + 1
+        numbers: list[int] = []
+        lengths = []
+        for caption in captions:
+            before = len(numbers)
+            numbers += [start] * (self.order - 1)
+            numbers += [self._vocabulary.get(found, unknown) for found in self._units(caption)]
+            numbers.append(self._vocabulary[_END])
+            lengths.append(len(numbers) - before)
+        return np.array(numbers, np.int64), np.array(lengths, np.int64)
 
 
 def blind_scores(pairs: Sequence[Pair], name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -165,7 +167,7 @@ def blind_scores(pairs: Sequence[Pair], name: str) -> tuple[NDArray[np.float64],
     unit, order = BLIND_SCORERS[name]
     positive, negative = np.empty(len(pairs)), np.empty(len(pairs))
     for inside, outside in _parts(pairs):
-        model = train(list({pairs[row].positive for row in outside}), unit=unit, order=order)
+        model = NGramModel(list({pairs[row].positive for row in outside}), unit=unit, order=order)
         positive[inside] = model.score([pairs[row].positive for row in inside])
         negative[inside] = model.score([pairs[row].negative for row in inside])
     return positive, negative
@@ -188,27 +190,6 @@ def _parts(pairs: Sequence[Pair]) -> Iterator[tuple[_Integers, _Integers]]:
     part = part_of[groups]
     for number in range(min(_FOLDS, len(first))):
         yield np.flatnonzero(part == number), np.flatnonzero(part != number)
-
-
-def _units(caption: str, unit: str) -> Sequence[str]:
-    return _WORD.findall(caption) if unit == "word" else caption
-
-
-def _stream(captions: Sequence[str], unit: str, order: int, vocabulary: dict[str, int]) -> tuple[_Integers, _Integers]:
-    """The indices of all units, each caption after order - 1 start marks, and each caption's length in these.
-
-    ``len(vocabulary)`` is the index of unknown units, the one after it that of the start mark.
-    """
-    unknown, start = len(vocabulary), len(vocabulary) + 1
-    numbers: list[int] = []
-    lengths = []
-    for caption in captions:
-        before = len(numbers)
-        numbers += [start] * (order - 1)
-        numbers += [vocabulary.get(found, unknown) for found in _units(caption, unit)]
-        numbers.append(vocabulary[_END])
-        lengths.append(len(numbers) - before)
-    return np.array(numbers, np.int64), np.array(lengths, np.int64)
 
 
 def _longer(history: _Integers, stream: _Integers, radix: int, histories: _Integers) -> _Integers:

@@ -29,7 +29,7 @@ from ....metrics.functional.checks import label_codes
 from ....metrics.functional.matching import match_scores
 from ....metrics.statistics.bootstrap import check_share, check_whole
 from ..audit.audit import blind_predictions
-from ..audit.probes import group_pairs, held_out_gaps, widened
+from ..audit.probes import group_pairs, run_probes, widened
 from ..data.pairs import Pair
 from .cells import GRID, balance, scale_gaps
 from .ngrams import blind_scores
@@ -145,20 +145,19 @@ def refine(
     else:
         rows, gaps, rounds = how.choose(np.arange(len(pairs))), {}, {}
 
-    def accuracy(name: str, chosen: NDArray[np.intp]) -> dict[str, Any]:
-        return _accuracy(columns[name][chosen], how.categories(chosen), groups[chosen], confidence)
-
-    everything = np.arange(len(pairs))
     figures = {
-        scorer.name: {
-            "scale": scorer.scale,
-            "before": accuracy(scorer.name, everything),
-            "after": accuracy(scorer.name, rows),
+        scorer.name: {"scale": scorer.scale}
+        | {
+            when: _accuracy(columns[scorer.name][chosen], how.categories(chosen), groups[chosen], confidence)
+            for when, chosen in (("before", np.arange(len(pairs))), ("after", rows))
         }
         for scorer in scorers
     }
+    before, after = Counter(pair.category for pair in pairs), Counter(how.categories(rows))
+    categories = {name: {"pairs": number, "kept": after[name]} for name, number in before.items()}
+    counts = {"pairs": len(pairs), "kept": len(rows), "categories": categories}
     settings = {"grid": grid, "cells": cells, "by_category": by_category, "seed": seed, "confidence": confidence}
-    record = {"schema": SCHEMA, "version": VERSION, "settings": settings, **_counts(pairs, rows), "scorers": figures}
+    record = {"schema": SCHEMA, "version": VERSION, "settings": settings, **counts, "scorers": figures}
     gaps = {name: Gaps(column, column[rows]) for name, column in columns.items()} | gaps
     return Refinement([pairs[row] for row in rows], gaps, record | rounds)
 
@@ -238,15 +237,11 @@ def _refine_in_rounds(
     while True:
         gaps = _probe_gaps([how.pairs[row] for row in rows], how.seed + len(rounds), progress)
         before = before or {name: column[np.argsort(rows)] for name, column in gaps.items()}
-        probes = {}
+        probes: dict[str, Any] = {}
         for name, column in gaps.items():
             found = _accuracy(column, how.categories(rows), groups[rows], confidence)
-            interval = widened(found["accuracy"], found["accuracy_interval"])
-            probes[name] = {
-                "accuracy": found["accuracy"],
-                "accuracy_interval": interval,
-                "tie_rate": found["tie_rate"],
-            }
+            found["accuracy_interval"] = widened(found["accuracy"], found["accuracy_interval"])
+            probes[name] = {key: found[key] for key in ("accuracy", "accuracy_interval", "tie_rate")}
         rounds.append({"pairs": len(rows), "probes": probes, "refined_on": []})
         if scorers and len(rounds) == 1:
             rounds[-1]["refined_on"] = list(scorers)
@@ -270,15 +265,17 @@ def _probe_gaps(pairs: Sequence[Pair], seed: int, progress: bool) -> dict[str, N
     from rich.progress import track
 
     console = Console(stderr=True)
-    names = track(
-        (*REFINING, *WATCHING),
-        f"probes of {len(pairs):,} pairs",
-        console=console,
-        transient=True,
-        disable=not (progress and console.is_terminal),
-    )
+    names = (*REFINING, *WATCHING)
     try:
-        return {name: held_out_gaps(pairs, name, seed) for name in names}
+        found = track(
+            run_probes(pairs, group_pairs(pairs), seed, names),
+            f"probes of {len(pairs):,} pairs",
+            len(names),
+            console=console,
+            transient=True,
+            disable=not (progress and console.is_terminal),
+        )
+        return {name: scores[:, 0] - scores[:, 1] for name, scores, _ in found}
     except DataError as error:
         raise DataError(f"too few pairs for another round of probes: {error}; or give fewer rounds") from error
 
@@ -322,10 +319,3 @@ def _scorer_gaps(pairs: Sequence[Pair], scorers: Sequence[BlindScores]) -> dict[
             )
         columns[scorer.name] = positive - negative
     return columns
-
-
-def _counts(pairs: Sequence[Pair], rows: NDArray[np.intp]) -> dict[str, Any]:
-    """How many pairs there were and how many are kept, in all and by category."""
-    before, after = Counter(pair.category for pair in pairs), Counter(pairs[row].category for row in rows)
-    categories = {name: {"pairs": number, "kept": after[name]} for name, number in before.items()}
-    return {"pairs": len(pairs), "kept": len(rows), "categories": categories}

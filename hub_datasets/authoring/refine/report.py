@@ -70,64 +70,50 @@ def print_refinement(record: Mapping[str, Any]) -> None:
 
 def _tables(record: Mapping[str, Any]) -> list[documents.Table]:
     settings = record["settings"]
-    scales = ", ".join(f"{name} ({found['scale']})" for name, found in record["scorers"].items())
     by = "each category by itself" if settings["by_category"] else "all categories together"
     text = (
         f"{record['kept']:,} of {record['pairs']:,} pairs are kept. Cells: {settings['cells']}, {settings['grid']} for "
         f"each scorer; {by}; seed {settings['seed']}."
     )
-    tables = [_table("Pairs", text, *_kept(record))]
+    rows = [
+        [name, f"{line['pairs']:,}", f"{line['kept']:,}", f"{line['kept'] / line['pairs']:.1%}"]
+        for name, line in {**record["categories"], "all": record}.items()
+    ]
+    headings = ["category", "pairs", "kept", "share"]
+    tables = [documents.simple_table(headings, rows, title="Pairs", text=text, numbers=True)]
     if record["scorers"]:
+        scales = ", ".join(f"{name} ({found['scale']})" for name, found in record["scorers"].items())
         text = (
             "How often each scorer prefers the positive caption, in percent, with its "
             f"{100 * settings['confidence']:g} % interval over images; a tie counts half. It is 50 after refinement by "
             f"construction, which says nothing of other scorers. Scorers, and how their gaps were scaled: {scales}."
         )
-        tables.append(_table("Blind accuracy", text, *_accuracies(record)))
+        found = {f"{name}, {when}": part[when] for name, part in record["scorers"].items() for when in Gaps._fields}
+        rows = [
+            [category, *(_accuracy(part["per_category"].get(category)) for part in found.values())]
+            for category in record["categories"]
+        ]
+        rows.append(["all", *map(_accuracy, found.values())])
+        rows.append(["ties, all", *(f"{part['tie_rate']:.1%}" for part in found.values())])
+        headings = ["category", *found]
+        tables.append(documents.simple_table(headings, rows, title="Blind accuracy", text=text, numbers=True))
     if "learned" in record:
+        learned, rounds = record["learned"], record["learned"]["rounds"]
         text = (
             "How often probes that are trained on other images prefer the positive caption, in percent, with the "
             "interval. Those that refine decide which pairs are removed, by the ranks of their gaps in "
-            f"{record['learned']['grid']} cells; those that watch do not. Rounds ended because "
-            f"{record['learned']['ended']}."
+            f"{learned['grid']} cells; those that watch do not. Rounds ended because {learned['ended']}."
         )
-        tables.append(_table("Learned probes", text, *_rounds(record["learned"])))
+        rows = [["pairs", *(f"{each['pairs']:,}" for each in rounds)]]
+        rows += [
+            [f"{words(name)} ({role})", *(_accuracy(each["probes"][name]) for each in rounds)]
+            for key, role in (("refining", "refines"), ("watching", "watches"))
+            for name in learned[key]
+        ]
+        rows.append(["then refined on", *(", ".join(map(words, each["refined_on"])) or "–" for each in rounds)])
+        headings = ["refinements", *map(str, range(len(rounds)))]
+        tables.append(documents.simple_table(headings, rows, title="Learned probes", text=text, numbers=True))
     return tables
-
-
-def _table(title: str, text: str, headings: list[str], rows: list[list[str]]) -> documents.Table:
-    return documents.simple_table(headings, rows, title=title, text=text, numbers=True)
-
-
-def _kept(record: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    rows = [
-        [name, f"{line['pairs']:,}", f"{line['kept']:,}", f"{line['kept'] / line['pairs']:.1%}"]
-        for name, line in {**record["categories"], "all": record}.items()
-    ]
-    return ["category", "pairs", "kept", "share"], rows
-
-
-def _accuracies(record: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    found = {f"{name}, {when}": part[when] for name, part in record["scorers"].items() for when in ("before", "after")}
-    rows = [
-        [category, *(_accuracy(part["per_category"].get(category)) for part in found.values())]
-        for category in record["categories"]
-    ]
-    rows.append(["all", *map(_accuracy, found.values())])
-    rows.append(["ties, all", *(f"{part['tie_rate']:.1%}" for part in found.values())])
-    return ["category", *found], rows
-
-
-def _rounds(learned: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    rounds = learned["rounds"]
-    roles = {name: role for key, role in (("refining", "refines"), ("watching", "watches")) for name in learned[key]}
-    rows = [["pairs", *(f"{found['pairs']:,}" for found in rounds)]]
-    rows += [
-        [f"{words(name)} ({role})", *(_accuracy(found["probes"][name]) for found in rounds)]
-        for name, role in roles.items()
-    ]
-    rows.append(["then refined on", *(", ".join(map(words, found["refined_on"])) or "–" for found in rounds)])
-    return ["refinements", *map(str, range(len(rounds)))], rows
 
 
 def _accuracy(part: Mapping[str, Any] | None) -> str:

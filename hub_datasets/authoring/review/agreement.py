@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.util import find_spec
 from itertools import combinations
 from typing import NamedTuple
@@ -21,7 +21,7 @@ which decides what is exported (a fixed text counts as kept). Low agreement on o
 should discuss its meaning before they continue."""
 
 _LIBRARIES = ("sklearn", "statsmodels", "krippendorff")
-Votes = Mapping[str, Mapping[str, str]]
+Standing = Mapping[str, Mapping[Key, Entry]]
 
 
 class Agreement(NamedTuple):
@@ -44,12 +44,7 @@ class Agreement(NamedTuple):
     notes: dict[str, str]
 
 
-def votes_of(standing: Mapping[str, Mapping[Key, Entry]]) -> dict[str, dict[str, str]]:
-    """The decision of each annotator on each item."""
-    return {name: {entry.id: entry.decision for entry in entries.values()} for name, entries in standing.items()}
-
-
-def agreement(votes: Votes) -> list[Agreement]:
+def agreement(standing: Standing) -> list[Agreement]:
     """The agreement on all decisions, on keeping or not, and on each decision against the others.
 
     Cohen's kappa (1960) needs exactly two annotators, and uses the items that both judged. Fleiss' kappa (1971) needs
@@ -57,7 +52,7 @@ def agreement(votes: Votes) -> list[Agreement]:
     uses every item with at least two answers. A coefficient is undefined where all answers are equal.
 
     Args:
-        votes: the decision of each annotator on each item, by the items' ids.
+        standing: the decision of each annotator on each item, as `DecisionJournal.standing` returns them.
 
     Returns:
         One row a question; single decisions that somebody made come last, in the order of ``DECISIONS``.
@@ -68,6 +63,7 @@ def agreement(votes: Votes) -> list[Agreement]:
     missing = [name for name in _LIBRARIES if find_spec(name) is None]
     if missing:
         raise DataError(f"agreement needs {', '.join(missing)}: pip install 'vl-assay[authoring]'")
+    votes = {name: {entry.id: entry.decision for entry in own.values()} for name, own in standing.items()}
     made = {vote for own in votes.values() for vote in own.values()}
     singles = [(name, (name,)) for name in sorted(made, key=DECISIONS.index)]
     rows = [_agree("all decisions", votes)]
@@ -77,26 +73,26 @@ def agreement(votes: Votes) -> list[Agreement]:
     return rows
 
 
-def report(found: list[Agreement], annotators: Mapping[str, int]) -> list[Part]:
+def report(standing: Standing) -> list[Part]:
     """The agreement as a document: who judged how many items, the coefficients, and how to read them."""
-    people = ", ".join(f"{name} ({count:,})" for name, count in annotators.items()) or "nobody yet"
+    found = agreement(standing)
+    people = ", ".join(f"{name} ({len(entries):,})" for name, entries in standing.items()) or "nobody yet"
     parts: list[Part] = [f"Decisions by annotator: {people}"]
-    if len(annotators) < 2:
+    if len(standing) < 2:
         return [*parts, "Agreement needs two annotators."]
-    table = simple_table(header(), [cells(row) for row in found], numbers=True)
-    return [*parts, table, *remarks(found), " ".join(READING.split())]
+    header, *rows = cells(found)
+    return [*parts, simple_table(header, rows, numbers=True), *remarks(found), " ".join(READING.split())]
 
 
-def header() -> list[str]:
-    """The column titles of a table of `cells`."""
-    return ["question", "items", "equal pairs", *TITLES.values()]
-
-
-def cells(row: Agreement) -> list[str]:
-    """A row of the table; a dash stands for a coefficient that is None."""
-    equal = "–" if row.equal is None else f"{100 * row.equal:.1f} %"
-    values = [row.coefficients[name] for name in TITLES]
-    return [row.question, f"{row.items:,}", equal, *("–" if value is None else f"{value:.3f}" for value in values)]
+def cells(found: list[Agreement]) -> list[list[str]]:
+    """The header of a table and its rows; a dash stands for a coefficient that is None."""
+    rows = [["question", "items", "equal pairs", *TITLES.values()]]
+    for row in found:
+        equal = "–" if row.equal is None else f"{100 * row.equal:.1f} %"
+        values = [row.coefficients[name] for name in TITLES]
+        values = ["–" if value is None else f"{value:.3f}" for value in values]
+        rows.append([row.question, f"{row.items:,}", equal, *values])
+    return rows
 
 
 def remarks(found: list[Agreement]) -> list[str]:
@@ -111,7 +107,11 @@ def remarks(found: list[Agreement]) -> list[str]:
     ]
 
 
-def _agree(question: str, votes: Votes) -> Agreement:
+def _agree(question: str, votes: Mapping[str, Mapping[str, str]]) -> Agreement:
+    from krippendorff import alpha
+    from sklearn.metrics import cohen_kappa_score
+    from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
+
     ids = dict.fromkeys(id for own in votes.values() for id in own)
     items = [[own[id] for own in votes.values() if id in own] for id in ids]
     shared = [answers for answers in items if len(answers) > 1]
@@ -119,44 +119,21 @@ def _agree(question: str, votes: Votes) -> Agreement:
     pairs = [one == other for answers in shared for one, other in combinations(answers, 2)]
     values: dict[str, float | None] = {}
     notes: dict[str, str] = {}
+    known = sorted({answer for answers in shared for answer in answers})
+    counts = [[answers.count(answer) for answer in known] for answers in shared]
     for name, used, compute in (
-        ("cohen", complete, _cohen),
-        ("fleiss", complete, _fleiss),
-        ("krippendorff", shared, _krippendorff),
+        ("cohen", complete, lambda: cohen_kappa_score(*zip(*complete, strict=True))),
+        ("fleiss", complete, lambda: fleiss_kappa(aggregate_raters(complete)[0], method="fleiss")),
+        ("krippendorff", shared, lambda: alpha(value_counts=counts, level_of_measurement="nominal")),
     ):
-        note = _why_undefined(name, used, len(votes))
-        values[name] = None if note else float(compute(used))
-        if note:
-            notes[name] = note
+        values[name] = None
+        if name == "cohen" and len(votes) != 2:
+            there = "is 1" if len(votes) == 1 else f"are {len(votes)}"
+            notes[name] = f"is for two annotators, and there {there}"
+        elif not used:
+            notes[name] = f"has no item that {'all annotators' if used is complete else 'two'} judged"
+        elif len({answer for answers in used for answer in answers}) == 1:
+            notes[name] = "is undefined, as all answers are equal"
+        else:
+            values[name] = float(compute())
     return Agreement(question, len(shared), sum(pairs) / len(pairs) if pairs else None, values, notes)
-
-
-def _why_undefined(name: str, items: Sequence[Sequence[str]], annotators: int) -> str:
-    """Why a coefficient cannot be computed from these items; "" where it can."""
-    if name == "cohen" and annotators != 2:
-        return f"is for two annotators, and there {'is' if annotators == 1 else 'are'} {annotators}"
-    if not items:
-        return "has no item that all annotators judged" if name != "krippendorff" else "has no item that two judged"
-    if len({answer for answers in items for answer in answers}) == 1:
-        return "is undefined, as all answers are equal"
-    return ""
-
-
-def _cohen(items: list[list[str]]) -> float:
-    from sklearn.metrics import cohen_kappa_score
-
-    return cohen_kappa_score(*zip(*items, strict=True))
-
-
-def _fleiss(items: list[list[str]]) -> float:
-    from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
-
-    return fleiss_kappa(aggregate_raters(items)[0], method="fleiss")
-
-
-def _krippendorff(items: list[list[str]]) -> float:
-    import krippendorff
-
-    known = sorted({answer for answers in items for answer in answers})
-    counts = [[answers.count(answer) for answer in known] for answers in items]
-    return krippendorff.alpha(value_counts=counts, level_of_measurement="nominal")

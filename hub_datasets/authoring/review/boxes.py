@@ -1,4 +1,4 @@
-"""Boxes that annotators draw for phrases (TRICD, section 4.1.1, step 5): items, agreement and export."""
+"""Boxes that annotators draw for phrases (TRICD, section 4.1.1, step 5): items, the desk, agreement and export."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....metrics.common.documents import Part
 from ....metrics.common.errors import DataError
 from ....metrics.common.storage import write_text
 from ....metrics.functional.boxes import box_iou
 from ..data.tables import read_rows
-from .journal import DecisionJournal, Entry, Key
-from .pictures import Pictures
+from .desk import Desk
+from .journal import Entry, Key
 
 JOURNAL_FILE = "BOXES.jsonl"
 DRAWN, ABSENT = "boxes", "absent"
@@ -49,21 +50,6 @@ class BoxItem(NamedTuple):
     other: dict[str, Any]
 
 
-class BoxExport(NamedTuple):
-    """Numbers of an export.
-
-    Attributes:
-        complete, boxes: items with every phrase decided, and their boxes: these were written.
-        incomplete: other items.
-        stale: decisions on phrases that have changed since.
-    """
-
-    complete: int
-    incomplete: int
-    boxes: int
-    stale: int
-
-
 def read_items(path: str | Path) -> list[BoxItem]:
     """Items from JSON lines: ``{"id", "image", "caption", "phrases": [{"text", "start", "end"}, …], …}``.
 
@@ -82,11 +68,6 @@ def read_items(path: str | Path) -> list[BoxItem]:
     if count > 1:
         raise DataError(f"{path}: the id {id!r} comes more than once; give each item its own")
     return items
-
-
-def shown_texts(items: Sequence[BoxItem]) -> dict[Key, str]:
-    """The text of each phrase by its key in the journal."""
-    return {(item.id, number): phrase.text for item in items for number, phrase in enumerate(item.phrases)}
 
 
 def clip(box: Sequence[float], width: int, height: int) -> Box | None:
@@ -139,69 +120,105 @@ def choose(entries: Sequence[Entry]) -> Entry:
     return entries[means.index(max(means))]
 
 
-def export(items: Sequence[BoxItem], journal: DecisionJournal, pictures: Pictures, path: str | Path) -> BoxExport:
-    """Write the items with every phrase decided, in the layout of detection rows.
-
-    Args:
-        items: the items.
-        journal: the annotators' boxes; where several annotators drew, `choose` selects.
-        pictures: the images, for their sizes.
-        path: a ``.jsonl`` file. A line has the fields of the item and, as in ``tricd`` and ``toy_scenes``, `phrases`
-            with `text`, `start`, `end`, `phrase_id` (from 1, unique in the file) and `boxes` (x, y, width, height in
-            pixels of the image); `width` and `height` of the image; and `positive`, unless the item has it: whether
-            any phrase has boxes.
+class BoxDesk(Desk):
+    """The requests of the page on which boxes are drawn; see `Desk`.
 
     Raises:
-        DataError: another suffix, the journal's own path, or a missing image.
-        StorageError: the file could not be written.
+        DataError: an image is missing.
     """
-    path = Path(path)
-    journal.check_export(path)
-    shown = shown_texts(items)
-    by_key = entries_by_phrase(journal, shown)
-    rows, boxes, phrase_id = [], 0, 0
-    for item in items:
+
+    title, script = "Draw boxes", "review_boxes.js"
+
+    def __init__(self, items: Sequence[Any], *args: Any) -> None:
+        shown = {(item.id, number): phrase.text for item in items for number, phrase in enumerate(item.phrases)}
+        super().__init__(items, shown, *args)
+        for item in items:
+            self.pictures.path(item.image)
+
+    def decide(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Record all boxes of a phrase: ``{"annotator", "id", "phrase", "boxes", "absent"}``; the page stays.
+
+        Boxes are clipped to the image, and dropped where less than a pixel remains. `absent` says that the image does
+        not show the phrase.
+        """
+        annotator, index = self._annotator(request), self._index_of_id(request)
+        item, number = self.items[index], request.get("phrase")
+        if not isinstance(number, int) or not 0 <= number < len(item.phrases):
+            raise DataError(f"item {item.id!r} has {len(item.phrases)} phrases, and phrase {number!r} came")
+        size = self.pictures.size(item.image)
+        clipped = [clip(box, *size) for box in request.get("boxes") or ()]
+        boxes = tuple(box for box in clipped if box is not None)
+        decision = ABSENT if request.get("absent") and not boxes else DRAWN
+        shown = item.phrases[number].text
+        self.journal.decide(Entry("", annotator, item.id, decision, shown=shown, phrase=number, boxes=boxes))
+        return self._view(annotator, index)
+
+    def agreement(self) -> list[Part]:
+        """The mean `overlap` over all pairs of annotators of the same phrase, in a sentence."""
+        pairs = [pair for entries in self._by_phrase().values() for pair in combinations(entries, 2)]
+        if not pairs:
+            return ["No two annotators have drawn for the same phrase, so there is no agreement to report."]
+        mean = sum(overlap(one.boxes, other.boxes) for one, other in pairs) / len(pairs)
+        return [
+            f"The boxes of two annotators for one phrase overlap by {mean:.3f} on average (intersection over union, "
+            "boxes matched one to one; 1 means equal). Evaluation at an overlap of 0.95 needs much tighter boxes than "
+            "at 0.5."
+        ]
+
+    def _export(self, path: Path) -> str:
+        """Write the items with every phrase decided, in the layout of detection rows.
+
+        A line has the fields of the item and, as in ``tricd`` and ``toy_scenes``, `phrases` with `text`, `start`,
+        `end`, `phrase_id` (from 1, unique in the file) and `boxes` (x, y, width, height in pixels of the image);
+        `width` and `height` of the image; and `positive`, unless the item has it: whether any phrase has boxes.
+        """
+        self.journal.check_export(path)
+        by_phrase = self._by_phrase()
+        rows, boxes, phrase_id = [], 0, 0
+        for item in self.items:
+            phrases = []
+            for number, phrase in enumerate(item.phrases):
+                phrase_id += 1
+                if (item.id, number) in by_phrase:
+                    drawn = choose(by_phrase[item.id, number]).boxes
+                    phrases.append({**phrase._asdict(), "phrase_id": phrase_id, "boxes": [list(box) for box in drawn]})
+            if len(phrases) < len(item.phrases):
+                continue
+            boxes += sum(len(phrase["boxes"]) for phrase in phrases)
+            width, height = self.pictures.size(item.image)
+            first = {"id": item.id, "image": item.image, "caption": item.caption, "phrases": phrases}
+            computed = {"positive": any(phrase["boxes"] for phrase in phrases), "width": width, "height": height}
+            rows.append(json.dumps(first | computed | item.other, ensure_ascii=False) + "\n")
+        write_text(path, "".join(rows))
+        left_out = len(self.items) - len(rows)
+        rest = f"; {left_out:,} left out, as not every phrase is decided" if left_out else ""
+        return f"{len(rows):,} items with {boxes:,} boxes written to {path}{rest}"
+
+    def _by_phrase(self) -> dict[Key, list[Entry]]:
+        """The decided entries of each phrase, in the order of the annotators."""
+        found: dict[Key, list[Entry]] = {}
+        for entries in self.journal.standing(self._shown).values():
+            for key, entry in entries.items():
+                if is_decided(entry):
+                    found.setdefault(key, []).append(entry)
+        return found
+
+    def _is_done(self, entries: Mapping[Key, Entry], index: int) -> bool:
+        item = self.items[index]
+        return all(is_decided(entries.get((item.id, number))) for number in range(len(item.phrases)))
+
+    def _content(self, entries: Mapping[Key, Entry], index: int) -> dict[str, Any]:
+        item = self.items[index]
         phrases = []
         for number, phrase in enumerate(item.phrases):
-            phrase_id += 1
-            if (item.id, number) in by_key:
-                drawn = choose(by_key[item.id, number]).boxes
-                phrases.append({**phrase._asdict(), "phrase_id": phrase_id, "boxes": [list(box) for box in drawn]})
-        if len(phrases) < len(item.phrases):
-            continue
-        boxes += sum(len(phrase["boxes"]) for phrase in phrases)
-        width, height = pictures.size(item.image)
-        first = {"id": item.id, "image": item.image, "caption": item.caption, "phrases": phrases}
-        computed = {"positive": any(phrase["boxes"] for phrase in phrases), "width": width, "height": height}
-        rows.append(json.dumps(first | computed | item.other, ensure_ascii=False) + "\n")
-    write_text(path, "".join(rows))
-    return BoxExport(len(rows), len(items) - len(rows), boxes, journal.count_stale(shown))
-
-
-def entries_by_phrase(journal: DecisionJournal, shown: Mapping[Key, str]) -> dict[Key, list[Entry]]:
-    """The decided entries of each phrase, in the order of the annotators."""
-    found: dict[Key, list[Entry]] = {}
-    for entries in journal.standing(shown).values():
-        for key, entry in entries.items():
-            if is_decided(entry):
-                found.setdefault(key, []).append(entry)
-    return found
-
-
-def mean_overlap(by_key: Mapping[Key, Sequence[Entry]]) -> float | None:
-    """The mean `overlap` over all pairs of annotators of the same phrase; None without such pairs."""
-    found = [overlap(one.boxes, other.boxes) for entries in by_key.values() for one, other in combinations(entries, 2)]
-    return sum(found) / len(found) if found else None
-
-
-def describe_overlap(mean: float | None) -> str:
-    """`mean_overlap` in a sentence."""
-    if mean is None:
-        return "No two annotators have drawn for the same phrase, so there is no agreement to report."
-    return (
-        f"The boxes of two annotators for one phrase overlap by {mean:.3f} on average (intersection over union, boxes "
-        "matched one to one; 1 means equal). Evaluation at an overlap of 0.95 needs much tighter boxes than at 0.5."
-    )
+            entry = entries.get((item.id, number))
+            drawn = {
+                "boxes": entry.boxes if entry else (),
+                "absent": entry is not None and entry.decision == ABSENT,
+                "done": is_decided(entry),
+            }
+            phrases.append(phrase._asdict() | drawn)
+        return {"caption": item.caption, "phrases": phrases}
 
 
 def _item(row: dict[str, Any], place: str) -> BoxItem:

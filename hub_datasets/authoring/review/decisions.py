@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from ....metrics.common.errors import DataError, UnknownNameError
 from ....metrics.common.storage import write_text
@@ -27,34 +26,6 @@ _LABELS = {
 _POSITIVE_LABELS = {"false_positive" if name == "false_negative" else name: label for name, label in _LABELS.items()}
 _POSITIVE_LABELS["false_positive"] = "Not true of the image"
 DECISIONS = tuple(dict.fromkeys([*_LABELS, *_POSITIVE_LABELS]))
-
-
-class Verdict(NamedTuple):
-    """What annotators together decided on a candidate.
-
-    Attributes:
-        status: ``"kept"``, ``"dropped"``, or ``"undecided"`` without any decision.
-        text: the candidate, corrected if its correction was chosen.
-    """
-
-    status: str
-    text: str
-
-
-class Export(NamedTuple):
-    """The result of an export.
-
-    Attributes:
-        statuses: the numbers of candidates kept, dropped and undecided.
-        pairs: the number of pairs written.
-        stale: the number of decisions on texts that have changed since.
-        files: the candidates with their decisions, and the pairs.
-    """
-
-    statuses: dict[str, int]
-    pairs: int
-    stale: int
-    files: tuple[Path, Path]
 
 
 def labels(candidate: Candidate) -> dict[str, str]:
@@ -89,7 +60,7 @@ def decide(journal: DecisionJournal, candidate: Candidate, annotator: str, decis
     return journal.decide(Entry("", annotator, candidate.id, decision, text=text, shown=candidate.candidate))
 
 
-def verdict(candidate: Candidate, entries: Sequence[Entry]) -> Verdict:
+def verdict(candidate: Candidate, entries: Sequence[Entry]) -> tuple[str, str]:
     """The majority's verdict on a candidate.
 
     It is kept where more than half of its annotators keep it or fix its text; a tie is dropped. Each of these votes for
@@ -99,16 +70,19 @@ def verdict(candidate: Candidate, entries: Sequence[Entry]) -> Verdict:
     Args:
         candidate: the candidate.
         entries: one decision of each annotator who judged it.
+
+    Returns:
+        ``"kept"``, ``"dropped"``, or ``"undecided"`` without any decision; and the text that won.
     """
     kept = sorted((entry for entry in entries if entry.decision in (KEEP, FIX)), key=lambda entry: entry.time)
     if 2 * len(kept) <= len(entries):
-        return Verdict("dropped" if entries else "undecided", candidate.candidate)
+        return "dropped" if entries else "undecided", candidate.candidate
     votes = Counter(candidate.candidate if entry.decision == KEEP else entry.text for entry in kept)
     best = [text for text, count in votes.items() if count == max(votes.values())]
-    return Verdict("kept", candidate.candidate if candidate.candidate in best else best[0])
+    return "kept", candidate.candidate if candidate.candidate in best else best[0]
 
 
-def export(candidates: Sequence[Candidate], journal: DecisionJournal, path: str | Path) -> Export:
+def export(candidates: Sequence[Candidate], journal: DecisionJournal, path: Path) -> tuple[dict[str, int], int, Path]:
     """Write the candidates with their decisions, and the pairs that are kept.
 
     Args:
@@ -118,14 +92,18 @@ def export(candidates: Sequence[Candidate], journal: DecisionJournal, path: str 
             by annotator the decision, its time and the correction, if any. ``NAME.pairs.jsonl`` in the same folder has
             the kept hard negatives as `pairs.read_pairs` reads them; hard positives make no pairs.
 
+    Returns:
+        The numbers of candidates kept, dropped and undecided; the number of pairs, and their file.
+
     Raises:
         DataError: another suffix, or the journal's own path.
         StorageError: a file could not be written.
     """
-    path = Path(path)
     journal.check_export(path)
-    shown = shown_texts(candidates)
-    by_id = _entries_by_id(journal.standing(shown))
+    by_id: dict[str, list[Entry]] = {}
+    for entries in journal.standing(shown_texts(candidates)).values():
+        for entry in entries.values():
+            by_id.setdefault(entry.id, []).append(entry)
     lines, pairs, statuses = [], [], {"kept": 0, "dropped": 0, "undecided": 0}
     for candidate in candidates:
         entries = by_id.get(candidate.id, [])
@@ -143,12 +121,4 @@ def export(candidates: Sequence[Candidate], journal: DecisionJournal, path: str 
     pairs_path = path.with_name(f"{path.stem}.pairs.jsonl")
     write_text(path, "".join(lines))
     write_pairs(pairs, pairs_path)
-    return Export(statuses, len(pairs), journal.count_stale(shown), (path, pairs_path))
-
-
-def _entries_by_id(standing: Mapping[str, Mapping[Key, Entry]]) -> dict[str, list[Entry]]:
-    found: dict[str, list[Entry]] = {}
-    for entries in standing.values():
-        for entry in entries.values():
-            found.setdefault(entry.id, []).append(entry)
-    return found
+    return statuses, len(pairs), pairs_path

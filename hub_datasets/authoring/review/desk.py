@@ -6,18 +6,19 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, ClassVar
 
+from ....metrics.common.documents import Part
 from ....metrics.common.errors import DataError, UnknownNameError
-from . import boxes as box_items
 from . import decisions
+from .agreement import report
 from .journal import DecisionJournal, Entry, Key
-
-if TYPE_CHECKING:
-    from ..data.candidates import Candidate
-    from .pictures import Pictures
+from .pictures import Pictures
+from .similar import Embedder, SimilarImages, histograms
 
 _LONGEST_NAME = 40
+_ADDRESSES = ("http://", "https://")
 Segments = list[tuple[str, bool]]
 
 
@@ -29,26 +30,37 @@ class Desk(ABC):
     `id`, `done` of `total`, `decided` (this item), `finished` (all items), `has_image`, and the fields of `_content`.
 
     Args:
-        ids: the items, in their order.
-        journal: the decisions.
+        items: what is judged, each with an `id` and an `image`: a path, an address, or "" without one.
         shown: the texts that are judged, by the journal's keys; decisions on other texts do not count.
+        journal: the decisions.
+        pictures: the images.
         annotators: who may decide; anybody if empty.
+        embed: finds similar images.
     """
 
+    title: ClassVar[str]
+    script: ClassVar[str]
+
     def __init__(
-        self, ids: Sequence[str], journal: DecisionJournal, shown: Mapping[Key, str], annotators: Sequence[str] = ()
+        self,
+        items: Sequence[Any],
+        shown: Mapping[Key, str],
+        journal: DecisionJournal,
+        pictures: Pictures,
+        annotators: Sequence[str] = (),
+        embed: Embedder = histograms,
     ) -> None:
-        self.journal, self.annotators = journal, list(annotators)
-        self._ids, self._shown = ids, shown
-        self._index_of = {id: index for index, id in enumerate(ids)}
+        self.items, self.journal, self.pictures, self.annotators = items, journal, pictures, list(annotators)
+        self._shown, self._similar = shown, SimilarImages(pictures, embed)
+        self._index_of = {item.id: index for index, item in enumerate(items)}
 
     @abstractmethod
     def decide(self, request: dict[str, Any]) -> dict[str, Any]:
         """Record a decision, and answer with the view to show next."""
 
     @abstractmethod
-    def image_of(self, index: int) -> str:
-        """The image of an item: a path, an address, or "" without one."""
+    def agreement(self) -> list[Part]:
+        """The agreement of the annotators so far, and how to read it, as a document."""
 
     @abstractmethod
     def _is_done(self, entries: Mapping[Key, Entry], index: int) -> bool:
@@ -58,11 +70,26 @@ class Desk(ABC):
     def _content(self, entries: Mapping[Key, Entry], index: int) -> dict[str, Any]:
         """The fields of a view that depend on the kind of page."""
 
+    @abstractmethod
+    def _export(self, path: Path) -> str:
+        """Export the decisions; the result in a sentence."""
+
+    def export(self, path: str | Path) -> str:
+        """Export the decisions to a ``.jsonl`` file other than the journal; the result in a sentence.
+
+        Raises:
+            DataError: another suffix, the journal's own path, or a missing image.
+            StorageError: a file could not be written.
+        """
+        text = self._export(Path(path))
+        stale = self.journal.count_stale(self._shown)
+        return text + (f"; {stale:,} decisions are on texts that have changed, and do not count" if stale else "")
+
     def open_item(self, request: dict[str, Any]) -> dict[str, Any]:
         """The item at `index`; without it, the first undecided item behind `after`, or else from the start."""
         annotator, after = self._annotator(request), request.get("after")
         if request.get("index") is not None:
-            return self._view(annotator, self.index(request))
+            return self._view(annotator, self._index(request))
         return self._next(annotator, after if isinstance(after, int) else -1)
 
     def undo(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -72,6 +99,22 @@ class Desk(ABC):
         if entry is None:
             raise DataError("there is nothing to undo")
         return self._view(annotator, self._index_of.get(entry.id, 0))
+
+    def picture(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The image of the item at `index`, as an address for the browser."""
+        image = self.items[self._index(request)].image
+        return {"src": image if image.startswith(_ADDRESSES) else self.pictures.shown(image)}
+
+    def similar(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The images most similar to the image `name` of the folder, or to that of the item at `index`."""
+        name = request.get("name") or self.items[self._index(request)].image
+        if not isinstance(name, str) or name.startswith(_ADDRESSES):
+            raise DataError(f"only images in {self.pictures.folder} can be compared, and this one is at {name}")
+        images = [
+            {"name": other, "similarity": similarity, "src": self.pictures.thumbnail(other)}
+            for other, similarity in self._similar.nearest(name)
+        ]
+        return {"name": self.pictures.name(name), "src": self.pictures.thumbnail(name), "images": images}
 
     def _annotator(self, request: dict[str, Any]) -> str:
         """The name in a request; raises `DataError` or `UnknownNameError`."""
@@ -83,11 +126,11 @@ class Desk(ABC):
             raise UnknownNameError("annotator", name, self.annotators)
         return name
 
-    def index(self, request: dict[str, Any]) -> int:
+    def _index(self, request: dict[str, Any]) -> int:
         """The `index` of a request; `DataError` where there is no such item."""
         index = request.get("index")
-        if not isinstance(index, int) or not 0 <= index < len(self._ids):
-            raise DataError(f"there are items 0 to {len(self._ids) - 1}, and {index!r} came")
+        if not isinstance(index, int) or not 0 <= index < len(self.items):
+            raise DataError(f"there are items 0 to {len(self.items) - 1}, and {index!r} came")
         return index
 
     def _index_of_id(self, request: dict[str, Any]) -> int:
@@ -99,21 +142,21 @@ class Desk(ABC):
     def _next(self, annotator: str, after: int) -> dict[str, Any]:
         """The next undecided item; where all are decided, the item `after`."""
         entries = self._entries(annotator)
-        order = [*range(after + 1, len(self._ids)), *range(min(after + 1, len(self._ids)))]
+        order = [*range(after + 1, len(self.items)), *range(min(after + 1, len(self.items)))]
         undecided = (index for index in order if not self._is_done(entries, index))
         return self._view(annotator, next(undecided, max(after, 0)))
 
     def _view(self, annotator: str, index: int) -> dict[str, Any]:
         entries = self._entries(annotator)
-        done = [self._is_done(entries, each) for each in range(len(self._ids))]
+        done = [self._is_done(entries, each) for each in range(len(self.items))]
         return {
             "index": index,
-            "id": self._ids[index],
+            "id": self.items[index].id,
             "total": len(done),
             "done": sum(done),
             "decided": done[index],
             "finished": all(done),
-            "has_image": bool(self.image_of(index)),
+            "has_image": bool(self.items[index].image),
             **self._content(entries, index),
         }
 
@@ -124,11 +167,10 @@ class Desk(ABC):
 class ReviewDesk(Desk):
     """The requests of the page on which candidates are judged; see `Desk`."""
 
-    def __init__(
-        self, candidates: Sequence[Candidate], journal: DecisionJournal, annotators: Sequence[str] = ()
-    ) -> None:
-        super().__init__([each.id for each in candidates], journal, decisions.shown_texts(candidates), annotators)
-        self._candidates = candidates
+    title, script = "Review candidates", "review_review.js"
+
+    def __init__(self, candidates: Sequence[Any], *args: Any) -> None:
+        super().__init__(candidates, decisions.shown_texts(candidates), *args)
 
     def decide(self, request: dict[str, Any]) -> dict[str, Any]:
         """Record ``{"annotator", "id", "decision", "text"}``, and answer with the next undecided item.
@@ -138,19 +180,24 @@ class ReviewDesk(Desk):
         """
         annotator, index = self._annotator(request), self._index_of_id(request)
         decision, text = str(request.get("decision")), str(request.get("text") or "")
-        decisions.decide(self.journal, self._candidates[index], annotator, decision, text)
+        decisions.decide(self.journal, self.items[index], annotator, decision, text)
         return self._next(annotator, index)
 
-    def image_of(self, index: int) -> str:
+    def agreement(self) -> list[Part]:
         """See `Desk`."""
-        return self._candidates[index].image
+        return report(self.journal.standing(self._shown))
+
+    def _export(self, path: Path) -> str:
+        statuses, pairs, pairs_path = decisions.export(self.items, self.journal, path)
+        counts = ", ".join(f"{count:,} {status}" for status, count in statuses.items())
+        return f"{counts}; written to {path}, and {pairs:,} kept pairs to {pairs_path}"
 
     def _is_done(self, entries: Mapping[Key, Entry], index: int) -> bool:
-        return (self._candidates[index].id, -1) in entries
+        return (self.items[index].id, -1) in entries
 
     def _content(self, entries: Mapping[Key, Entry], index: int) -> dict[str, Any]:
         """See `Desk`; a corrected candidate is shown with the annotator's own correction."""
-        each = self._candidates[index]
+        each = self.items[index]
         entry = entries.get((each.id, -1))
         text = (entry.text if entry else "") or each.candidate
         caption, candidate = mark_changes(each.caption, text)
@@ -164,71 +211,6 @@ class ReviewDesk(Desk):
             "choices": [*decisions.labels(each).items()],
             "decision": entry.decision if entry else "",
         }
-
-
-class BoxDesk(Desk):
-    """The requests of the page on which boxes are drawn; see `Desk`.
-
-    Args:
-        items: the items.
-        journal: the boxes.
-        pictures: the images, whose sizes clip the boxes.
-        annotators: who may draw; anybody if empty.
-
-    Raises:
-        DataError: an image is missing.
-    """
-
-    def __init__(
-        self,
-        items: Sequence[box_items.BoxItem],
-        journal: DecisionJournal,
-        pictures: Pictures,
-        annotators: Sequence[str] = (),
-    ) -> None:
-        super().__init__([item.id for item in items], journal, box_items.shown_texts(items), annotators)
-        self._items, self._pictures = items, pictures
-        for item in items:
-            pictures.path(item.image)
-
-    def decide(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Record all boxes of a phrase: ``{"annotator", "id", "phrase", "boxes", "absent"}``; the page stays.
-
-        Boxes are clipped to the image, and dropped where less than a pixel remains. `absent` says that the image does
-        not show the phrase.
-        """
-        annotator, index = self._annotator(request), self._index_of_id(request)
-        item, number = self._items[index], request.get("phrase")
-        if not isinstance(number, int) or not 0 <= number < len(item.phrases):
-            raise DataError(f"item {item.id!r} has {len(item.phrases)} phrases, and phrase {number!r} came")
-        size = self._pictures.size(item.image)
-        clipped = [box_items.clip(box, *size) for box in request.get("boxes") or ()]
-        boxes = tuple(box for box in clipped if box is not None)
-        decision = box_items.ABSENT if request.get("absent") and not boxes else box_items.DRAWN
-        shown = item.phrases[number].text
-        self.journal.decide(Entry("", annotator, item.id, decision, shown=shown, phrase=number, boxes=boxes))
-        return self._view(annotator, index)
-
-    def image_of(self, index: int) -> str:
-        """See `Desk`."""
-        return self._items[index].image
-
-    def _is_done(self, entries: Mapping[Key, Entry], index: int) -> bool:
-        item = self._items[index]
-        return all(box_items.is_decided(entries.get((item.id, number))) for number in range(len(item.phrases)))
-
-    def _content(self, entries: Mapping[Key, Entry], index: int) -> dict[str, Any]:
-        item = self._items[index]
-        phrases = []
-        for number, phrase in enumerate(item.phrases):
-            entry = entries.get((item.id, number))
-            drawn = {
-                "boxes": entry.boxes if entry else (),
-                "absent": entry is not None and entry.decision == box_items.ABSENT,
-                "done": box_items.is_decided(entry),
-            }
-            phrases.append(phrase._asdict() | drawn)
-        return {"caption": item.caption, "phrases": phrases}
 
 
 def mark_changes(caption: str, candidate: str) -> tuple[Segments, Segments]:

@@ -7,9 +7,9 @@ model. It avoids multimodal retrieval, whose blind spots the benchmark would inh
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +27,6 @@ _DIRECTIONS = 8
 Embedder = Callable[[Sequence[Image.Image]], NDArray[np.float32]]
 
 
-class Neighbour(NamedTuple):
-    """An image, and the cosine of its embedding with that of the query, in [-1, 1]."""
-
-    name: str
-    similarity: float
-
-
 class SimilarImages:
     """Search among the images of a folder, which are embedded at the first search.
 
@@ -49,10 +42,13 @@ class SimilarImages:
         self._names: list[str] = []
         self._embeddings: NDArray[np.float32] | None = None
 
-    def nearest(self, image: str, count: int = NEIGHBOURS) -> list[Neighbour]:
+    def nearest(self, image: str, count: int = NEIGHBOURS) -> list[tuple[str, float]]:
         """The images most similar to one in the folder, the nearest first, without that one.
 
         Unreadable images are left out, with a warning on the console.
+
+        Returns:
+            Names, and the cosines of their embeddings with that of the image, in [-1, 1]; ties are in order of names.
 
         Raises:
             DataError: the image is not in the folder or cannot be read.
@@ -65,9 +61,10 @@ class SimilarImages:
             query = self._embeddings[self._names.index(name)]
         else:  # added later, or with another suffix
             query = _unit(self._embed([self._pictures.load(name)]))[0]
-        found = nearest(self._embeddings, query, count + 1)
-        near = [Neighbour(self._names[row], float(similarity)) for row, similarity in found]
-        return [each for each in near if each.name != name][:count]
+        similarities = self._embeddings @ query
+        order = np.argsort(-similarities, kind="stable")[: count + 1]
+        near = [(self._names[row], float(similarities[row])) for row in order if self._names[row] != name]
+        return near[:count]
 
     def _embed_all(self) -> tuple[list[str], NDArray[np.float32]]:
         from rich.progress import track
@@ -75,31 +72,16 @@ class SimilarImages:
         names, parts = [], []
         every = self._pictures.names()
         for start in track(range(0, len(every), self._batch), description="embedding images", transient=True):
-            loaded = dict(self._readable(every[start : start + self._batch]))
+            loaded = {}
+            for name in every[start : start + self._batch]:
+                try:
+                    loaded[name] = self._pictures.load(name)
+                except DataError as error:
+                    print(f"warning: {error}")
             if loaded:
                 names += loaded
                 parts.append(_unit(self._embed([*loaded.values()])))
         return names, np.concatenate(parts) if parts else np.zeros((0, 1), np.float32)
-
-    def _readable(self, names: Iterable[str]) -> Iterable[tuple[str, Image.Image]]:
-        for name in names:
-            try:
-                yield name, self._pictures.load(name)
-            except DataError as error:
-                print(f"warning: {error}")
-
-
-def nearest(embeddings: NDArray[np.float32], query: NDArray[np.float32], count: int) -> list[tuple[int, float]]:
-    """The indices and cosines of the `count` nearest rows, the nearest first; ties are in the order of the rows.
-
-    Args:
-        embeddings: shape (n, d), rows of length 1.
-        query: shape (d,), of length 1.
-        count: the number of rows.
-    """
-    similarities = embeddings @ query
-    order = np.argsort(-similarities, kind="stable")[:count]
-    return [(int(row), float(similarities[row])) for row in order]
 
 
 def histograms(images: Sequence[Image.Image]) -> NDArray[np.float32]:
@@ -136,7 +118,14 @@ def load_embedder(checkpoint: str) -> Embedder:
     except ModuleNotFoundError as error:
         raise DataError(f"an image model needs {error.name}: pip install 'vl-assay[models]'") from error
     try:
-        _refuse_text(checkpoint, AutoConfig.from_pretrained(checkpoint))
+        config = AutoConfig.from_pretrained(checkpoint)
+        kind = str(config.model_type)
+        if hasattr(config, "text_config") or kind.endswith("_vision_model"):
+            raise ModelError(
+                f"{checkpoint} is a {kind} model, which was trained with text. The benchmark would inherit its blind "
+                "spots (TRICD, section 4.1.1). Give an image-only model, such as facebook/dinov2-small or "
+                "facebook/convnext-tiny-224"
+            )
         processor = AutoImageProcessor.from_pretrained(checkpoint, backend="pil")
         model, loading = AutoModel.from_pretrained(checkpoint, dtype=torch.float32, output_loading_info=True)
     except ModelError:
@@ -160,16 +149,6 @@ def load_embedder(checkpoint: str) -> Embedder:
         return places.numpy().astype(np.float32)
 
     return embed
-
-
-def _refuse_text(checkpoint: str, config: Any) -> None:
-    kind = str(config.model_type)
-    if hasattr(config, "text_config") or kind.endswith("_vision_model"):
-        raise ModelError(
-            f"{checkpoint} is a {kind} model, which was trained with text. The benchmark would inherit its blind spots "
-            "(TRICD, section 4.1.1). Give an image-only model, such as facebook/dinov2-small or "
-            "facebook/convnext-tiny-224"
-        )
 
 
 def _histogram(image: Image.Image) -> NDArray[np.float32]:

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from vl_assay.hub_datasets.authoring.review.agreement import agreement, cells, remarks, report
 from vl_assay.hub_datasets.authoring.review.decisions import DECISIONS
-from vl_assay.hub_datasets.authoring.review.review import Review
+from vl_assay.hub_datasets.authoring.review.journal import Entry
+from vl_assay.hub_datasets.authoring.review.review import open_review
 from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.documents import to_html
 
@@ -19,10 +20,10 @@ def by_question(votes):
 
 
 def columns(**given):
-    """Votes from strings: a letter an item, "." where there is none."""
+    """Decisions from strings: a letter an item, "." where there is none."""
     meaning = {"k": "keep", "f": "fix", "n": "not_fluent", "s": "nonsensical", "w": "false_negative"}
     return {
-        who: {str(number): meaning[letter] for number, letter in enumerate(letters) if letter != "."}
+        who: {(id, -1): Entry("", who, id, meaning[letter]) for id, letter in enumerate(letters) if letter != "."}
         for who, letters in given.items()
     }
 
@@ -76,23 +77,23 @@ def test_what_is_undefined_is_a_dash_with_its_reason(votes, reason):
     row = by_question(votes)["all decisions"]
     assert set(row.coefficients.values()) == {None}
     assert reason in row.notes["krippendorff"]
-    assert cells(row)[3:] == ["–"] * 3
+    assert cells([row])[1][3:] == ["–"] * 3
     assert any(reason in remark for remark in remarks([row]))
     assert not np.isnan(row.equal or 0)
 
 
 def test_the_page_escapes_names_and_says_when_there_is_only_one():
     votes = columns(**{"<b>ana": "kn", "ben": "kk"})
-    html = to_html(report(agreement(votes), {"<b>ana": 2, "ben": 2}))
+    html = to_html(report(votes))
     assert "&lt;b&gt;ana (2)" in html
     assert "<b>" not in html
     assert "<table" in html
-    assert "needs two annotators" in to_html(report(agreement({}), {}))
+    assert "needs two annotators" in to_html(report({}))
 
 
 def test_the_command_prints_the_summary_and_exports(tmp_path):
     candidates = write_set(tmp_path, 4)
-    desk = Review(tmp_path).desk
+    desk = open_review(tmp_path)
     for who, decisions in (("ana", "keep keep not_fluent keep"), ("ben", "keep keep not_fluent nonsensical")):
         for each, decision in zip(candidates, decisions.split(), strict=True):
             desk.decide({"annotator": who, "id": each.id, "decision": decision})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 from pathlib import Path
@@ -15,8 +14,14 @@ from typer.testing import CliRunner
 
 from vl_assay import hub_datasets
 from vl_assay.hub_datasets import benchmark_names
-from vl_assay.hub_datasets.authoring.audit.audit import RULES, audit, failures
-from vl_assay.hub_datasets.authoring.audit.degenerate import MEANINGS, find_degenerate
+from vl_assay.hub_datasets.authoring.audit.audit import (
+    MEANINGS,
+    RULES,
+    audit,
+    blind_predictions,
+    failures,
+    find_degenerate,
+)
 from vl_assay.hub_datasets.authoring.audit.probes import FOLDS, PROBES
 from vl_assay.hub_datasets.authoring.audit.report import to_markdown, to_summary, write_audit, write_card
 from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs, write_pairs
@@ -34,13 +39,11 @@ def leaking():
     return audit(leaking_pairs("formatting", 200, 0.6, seed=0), "made/up", normalised=True)
 
 
-def invoke(command, folder):
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        return CliRunner().invoke(build_app(), shlex.split(command), env={"COLUMNS": "120"})
-    finally:
-        os.chdir(before)
+@pytest.fixture
+def invoke(tmp_path, monkeypatch):
+    """A function that runs a command in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return lambda command: CliRunner().invoke(build_app(), shlex.split(command), env={"COLUMNS": "120"})
 
 
 def test_the_record_is_json_and_has_every_rule_and_probe(leaking):
@@ -115,15 +118,17 @@ def test_a_blind_predictions_is_matched_by_id_and_judged(tmp_path):
 
 def test_predictions_that_do_not_fit_are_refused(tmp_path):
     pairs = clean_pairs(60, 0)
-    predictions = write_blind_predictions(tmp_path / "vera.parquet", pairs)
-    with pytest.raises(PredictionsError, match="no scores for 1 of 60 pairs, such as 'another'"):
-        audit([*pairs[:59], pairs[59]._replace(id="another")], "x", predictions=[predictions])
-    with pytest.raises(PredictionsError, match="which is there already"):
-        audit(pairs, "x", predictions=[predictions, predictions])
-    with pytest.raises(PredictionsError, match="family 'clip', which sees the image as far as its predictions say"):
-        audit(pairs, "x", predictions=[write_blind_predictions(tmp_path / "clip.parquet", pairs, "clip:x", "clip")])
-    with pytest.raises(PredictionsError, match="unknown task of sugarcrepe 'other'"):
-        audit(pairs, "x", predictions=[write_blind_predictions(tmp_path / "other.parquet", pairs, task="other")])
+    vera = write_blind_predictions(tmp_path / "vera.parquet", pairs)
+    clip = write_blind_predictions(tmp_path / "clip.parquet", pairs, "clip:x", "clip")
+    other = write_blind_predictions(tmp_path / "other.parquet", pairs, task="other")
+    for message, files, asked in (
+        ("no scores for 1 of 60 pairs, such as 'another'", [vera], [*pairs[:59], pairs[59]._replace(id="another")]),
+        ("which is there already", [vera, vera], pairs),
+        ("family 'clip', which sees the image as far as its predictions say", [clip], pairs),
+        ("unknown task of sugarcrepe 'other'", [other], pairs),
+    ):
+        with pytest.raises(PredictionsError, match=message):
+            audit(asked, "x", predictions=files)
 
 
 def test_scores_of_a_row_with_several_negatives_go_to_its_pairs(tmp_path):
@@ -137,9 +142,9 @@ def test_scores_of_a_row_with_several_negatives_go_to_its_pairs(tmp_path):
         "run": {},
     }
     write_predictions(tmp_path / "lm.parquet", Predictions(rows, metadata))
+    expected = [[said[0], said[negative]] for said in scores.values() for negative in range(1, 5)]
     for chosen in (pairs, [pair._replace(id=f"order/{pair.id}") for pair in pairs]):
-        found = audit(chosen, "x", predictions=[tmp_path / "lm.parquet"]).scores["lm"]
-        expected = [[said[0], said[negative]] for said in scores.values() for negative in range(1, 5)]
+        found = blind_predictions([tmp_path / "lm.parquet"], chosen)["lm"]
         np.testing.assert_array_equal(found, expected)
 
 
@@ -173,9 +178,9 @@ def test_all_pairs_fail_by_their_accuracy_and_categories_by_the_lower_end(whole,
     assert all(sentence.startswith("the probe 'words' is right without the image in ") for sentence in found)
 
 
-def test_the_command_writes_its_files_and_leaves_with_1_naming_the_probe(tmp_path):
+def test_the_command_writes_its_files_and_leaves_with_1_naming_the_probe(invoke, tmp_path):
     write_pairs(leaking_pairs("formatting", 120, 0.8, seed=0), tmp_path / "leaky.csv")
-    result = invoke("audit leaky.csv --out report --normalise --max-blind-accuracy 0.55", tmp_path)
+    result = invoke("audit leaky.csv --out report --normalise --max-blind-accuracy 0.55")
     assert result.exit_code == 1
     assert "fails: the probe 'formatting' is right without the image in " in result.output.replace("\n", " ")
     assert "'full stop at the end'; 55.0% is allowed" in result.output.replace("\n", " ")
@@ -183,10 +188,10 @@ def test_the_command_writes_its_files_and_leaves_with_1_naming_the_probe(tmp_pat
     assert json.loads((tmp_path / "report" / "audit.json").read_text("utf-8"))["dataset"] == "leaky.csv"
 
 
-def test_the_command_passes_a_clean_set_with_columns_named(tmp_path):
+def test_the_command_passes_a_clean_set_with_columns_named(invoke, tmp_path):
     rows = [{"yes": pair.positive, "no": pair.negative} for pair in clean_pairs(300, 5)]
     (tmp_path / "clean.json").write_text(json.dumps(rows))
-    result = invoke("audit clean.json --column positive=yes --column negative=no --max-blind-accuracy 0.6", tmp_path)
+    result = invoke("audit clean.json --column positive=yes --column negative=no --max-blind-accuracy 0.6")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "vl-assay-results" / "audit" / "clean.json" / "audit.json").is_file()
 

@@ -20,7 +20,8 @@ from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
 from vl_assay.hub_datasets.authoring.review.decisions import DECISIONS, decide, export, labels, verdict
 from vl_assay.hub_datasets.authoring.review.desk import ReviewDesk, mark_changes
 from vl_assay.hub_datasets.authoring.review.journal import DecisionJournal, Entry
-from vl_assay.hub_datasets.authoring.review.review import Review
+from vl_assay.hub_datasets.authoring.review.pictures import Pictures
+from vl_assay.hub_datasets.authoring.review.review import open_review
 from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameError
 
 
@@ -186,15 +187,17 @@ def test_the_export_has_every_candidate_and_the_kept_pairs_can_be_read(path, tmp
         decide(journal, candidates[2], who, "keep")
     decide(journal, candidates[3], "ana", "nonsensical")
     journal.decide(entry("ana", candidates[4].id, "keep", shown="what it was before"))
-    done = export(candidates, journal, tmp_path / "judged.jsonl")
-    assert done.statuses == {"kept": 3, "dropped": 1, "undecided": 1}
-    assert (done.pairs, done.stale) == (2, 1)
+    statuses, number, pairs_path = export(candidates, journal, tmp_path / "judged.jsonl")
+    assert (statuses, number) == ({"kept": 3, "dropped": 1, "undecided": 1}, 2)
+    told = ReviewDesk(candidates, journal, Pictures(tmp_path)).export(tmp_path / "judged.jsonl")
+    assert told.startswith("3 kept, 1 dropped, 1 undecided; written to ")
+    assert told.endswith(f"{pairs_path}; 1 decisions are on texts that have changed, and do not count")
     rows = [json.loads(line) for line in (tmp_path / "judged.jsonl").read_text("utf-8").splitlines()]
     assert [row["status"] for row in rows] == ["kept", "kept", "kept", "dropped", "undecided"]
     assert rows[1]["text"] == "a better text"
     assert rows[1]["candidate"] == candidates[1].candidate
     assert rows[1]["decisions"]["ben"]["decision"] == "fix"
-    pairs = read_pairs(tmp_path / "judged.pairs.jsonl")
+    pairs = read_pairs(pairs_path)
     assert [(pair.id, pair.negative, pair.category) for pair in pairs] == [
         (candidates[0].id, candidates[0].candidate, "swap_att"),
         (candidates[1].id, "a better text", "swap_att"),
@@ -203,9 +206,9 @@ def test_the_export_has_every_candidate_and_the_kept_pairs_can_be_read(path, tmp
         export(candidates, journal, tmp_path / "judged.csv")
 
 
-def test_the_page_goes_to_the_next_undecided_item_and_refuses_what_it_does_not_know(path):
-    candidates = [candidate(number) for number in range(4)]
-    desk = ReviewDesk(candidates, open_journal(path), annotators=["ana", "ben"])
+def test_the_page_goes_to_the_next_undecided_item_and_refuses_what_it_does_not_know(tmp_path):
+    candidates = write_set(tmp_path, 4)
+    desk = open_review(tmp_path, annotators=["ana", "ben"])
     ask = {"annotator": "ana"}
     assert desk.open_item(ask)["index"] == 0
     assert desk.decide(ask | {"id": candidates[2].id, "decision": "keep"})["index"] == 3
@@ -245,7 +248,7 @@ def test_images_are_taken_from_the_folder_and_nowhere_else(tmp_path):
     write_set(tmp_path / "set", 3)
     outside.write_bytes((tmp_path / "set" / "images" / "0.png").read_bytes())
     (tmp_path / "set" / "link.png").symlink_to(outside)
-    review = Review(tmp_path / "set")
+    review = open_review(tmp_path / "set")
     assert review.pictures.shown("images/0.png").startswith("data:image/png;base64,")
     assert review.pictures.path(str(tmp_path / "set" / "images" / "0.png")).name == "0.png"
     for image in ("../secret.png", "images/../../secret.png", str(outside), "link.png", "/etc/hostname"):
@@ -286,6 +289,6 @@ def test_a_line_for_half_of_which_there_is_room_leaves_nothing_behind(path):
 def test_an_export_does_not_take_the_place_of_the_journal(tmp_path, boxes):
     source = write_items(tmp_path) if boxes else tmp_path
     write_set(tmp_path, 2)
-    review = Review(source, boxes=boxes)
+    review = open_review(source, boxes=boxes)
     with pytest.raises(DataError, match="would be overwritten; name another file"):
         review.export(review.journal.path)

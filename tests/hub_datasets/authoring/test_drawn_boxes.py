@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from review_support import box_item, draw_image, write_items
 
-from vl_assay.hub_datasets.authoring.review.boxes import choose, clip, export, overlap, read_items
+from vl_assay.hub_datasets.authoring.review.boxes import choose, clip, overlap, read_items
 from vl_assay.hub_datasets.authoring.review.journal import Entry
-from vl_assay.hub_datasets.authoring.review.review import Review
+from vl_assay.hub_datasets.authoring.review.review import open_review
 from vl_assay.metrics.common.errors import DataError
 
 
@@ -100,16 +100,16 @@ def test_ids_that_come_twice_and_missing_images_are_errors(tmp_path):
     with pytest.raises(DataError, match="'0' comes more than once"):
         read_items(path)
     with pytest.raises(DataError, match=r"no image .*gone\.png"):
-        Review(written(tmp_path, image="gone.png"), boxes=True)
+        open_review(written(tmp_path, image="gone.png"), boxes=True)
 
 
 def test_boxes_are_exported_as_detection_rows(tmp_path):
-    review = Review(write_items(tmp_path), boxes=True)
+    review = open_review(write_items(tmp_path), boxes=True)
     ask = {"annotator": "ana", "id": "0"}
-    review.desk.decide(ask | {"phrase": 0, "boxes": [[100, 50, 300, 200], [1500, 900, 500, 500], [5, 5, 0.2, 9]]})
-    view = review.desk.decide(ask | {"phrase": 1, "absent": True})
+    review.decide(ask | {"phrase": 0, "boxes": [[100, 50, 300, 200], [1500, 900, 500, 500], [5, 5, 0.2, 9]]})
+    view = review.decide(ask | {"phrase": 1, "absent": True})
     assert view["decided"]
-    review.desk.decide(ask | {"id": "1", "phrase": 0, "boxes": [[1, 2, 30, 40]]})  # its other phrase is open
+    review.decide(ask | {"id": "1", "phrase": 0, "boxes": [[1, 2, 30, 40]]})  # its other phrase is open
     assert review.export(tmp_path / "rows.jsonl").startswith("1 items with 2 boxes")
     [row] = map(json.loads, (tmp_path / "rows.jsonl").read_text("utf-8").splitlines())
     ball, box = box_item(0)["phrases"]
@@ -118,13 +118,13 @@ def test_boxes_are_exported_as_detection_rows(tmp_path):
         {**box, "phrase_id": 2, "boxes": []},
     ]
     assert (row["positive"], row["width"], row["height"]) == (True, 1600, 1000)
-    review.desk.undo({"annotator": "ana"})
-    review.desk.undo({"annotator": "ana"})
-    assert export(review.items, review.journal, review.pictures, tmp_path / "rows.jsonl").complete == 0
+    review.undo({"annotator": "ana"})
+    review.undo({"annotator": "ana"})
+    assert review.export(tmp_path / "rows.jsonl").startswith("0 items with 0 boxes")
 
 
 def test_deleting_the_last_box_makes_a_phrase_undecided_again(tmp_path):
-    desk = Review(write_items(tmp_path), boxes=True).desk
+    desk = open_review(write_items(tmp_path), boxes=True)
     ask = {"annotator": "ana", "id": "0", "phrase": 0}
     assert desk.decide(ask | {"boxes": [[1, 2, 30, 40]]})["phrases"][0]["done"]
     assert not desk.decide(ask | {"boxes": []})["phrases"][0]["done"]
@@ -142,6 +142,6 @@ def test_a_turned_photograph_has_the_size_in_which_it_is_shown(tmp_path):
     draw_image(tmp_path / "images" / "0.png")
     turned.save(tmp_path / "images" / "0.jpg", exif=exif)
     path.write_text(json.dumps(box_item(0, image="images/0.jpg")) + "\n")
-    review = Review(path, boxes=True)
-    view = review.desk.decide({"annotator": "ana", "id": "0", "phrase": 0, "boxes": [[0, 0, 100, 100]]})
+    review = open_review(path, boxes=True)
+    view = review.decide({"annotator": "ana", "id": "0", "phrase": 0, "boxes": [[0, 0, 100, 100]]})
     assert view["phrases"][0]["boxes"] == ((0, 0, 20, 40),)

@@ -18,12 +18,12 @@ from vl_assay.hub_datasets.authoring.audit.audit import audit, failures
 from vl_assay.hub_datasets.authoring.audit.report import to_summary
 from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
 from vl_assay.hub_datasets.authoring.generate.checks import NEGATIVE_KINDS
-from vl_assay.hub_datasets.authoring.pipeline.folder import load_module
-from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import STAGES, Settings, progress
+from vl_assay.hub_datasets.authoring.pipeline.folder import Settings, load_module
+from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import STAGES, progress
 from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import new_benchmark as make
 from vl_assay.hub_datasets.authoring.pipeline.workflow import STAGE_FILE, Stage, Workflow
 from vl_assay.hub_datasets.authoring.review.decisions import decide
-from vl_assay.hub_datasets.authoring.review.review import Review
+from vl_assay.hub_datasets.authoring.review.review import open_review
 from vl_assay.hub_datasets.toy_scenes.language import parse
 from vl_assay.hub_datasets.toy_scenes.world import Scene
 from vl_assay.metrics.common.command_line import build_app
@@ -39,9 +39,9 @@ def toy(work, **changes):
 
 def judge_by_scene(settings, annotator="scene"):
     """Decide as a person would who makes no mistakes: keep what the scene makes false and the grammar allows."""
-    review = Review(settings.work / "review", images=settings.work / "captions" / "images")
+    review = open_review(settings.work / "review", images=settings.work / "captions" / "images")
     scenes = {}
-    for candidate in review.candidates:
+    for candidate in review.items:
         if candidate.image not in scenes:
             with Image.open(review.pictures.path(candidate.image)) as image:
                 scenes[candidate.image] = Scene.from_json(image.info["scene"])
@@ -93,8 +93,8 @@ def test_it_rests_until_people_have_judged_and_tells_how(judged):
     assert waited == dict(zip(STAGES, ["done", "done", "next", *["later"] * 4], strict=True))
     [command] = re.findall(r"^ +(vl-assay review .*)$", first.waiting, re.MULTILINE)
     _, _, folder, option, images = shlex.split(command)
-    review = Review(folder, **{option.removeprefix("--"): images})
-    assert f"still to judge {len(review.candidates):,} of {len(review.candidates):,} candidates" in first.waiting
+    review = open_review(folder, **{option.removeprefix("--"): images})
+    assert f"still to judge {len(review.items):,} of {len(review.items):,} candidates" in first.waiting
     assert review.picture({"index": 0, "annotator": "ana"})["src"].startswith("data:image/png")
 
 
@@ -274,8 +274,8 @@ def test_a_model_is_asked_once_for_each_and_the_card_names_it_and_its_prompts(so
         assert len(server.requests) == len(set(server.requests)) == asked > 400
     assert re.match(r"people have still to judge (\d+) \(ana\), \1 \(ben\) of \1 candidates", waiting)
     assert "--annotators ana,ben" in waiting
-    review = Review(settings.work / "review", images=settings.work / "captions" / "images")
-    for number, candidate in enumerate(review.candidates):
+    review = open_review(settings.work / "review", images=settings.work / "captions" / "images")
+    for number, candidate in enumerate(review.items):
         decide(review.journal, candidate, "ana", "keep")
         decide(review.journal, candidate, "ben", "not_fluent" if number % 20 == 0 else "keep")
     assert not any(make(settings, lambda said: None))

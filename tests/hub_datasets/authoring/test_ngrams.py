@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vl_assay.hub_datasets.authoring.data.pairs import Pair
-from vl_assay.hub_datasets.authoring.refine.ngrams import BLIND_SCORERS, UNITS, blind_scores, train
+from vl_assay.hub_datasets.authoring.refine.ngrams import BLIND_SCORERS, UNITS, NGramModel, blind_scores
 from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
 
 START, END = object(), object()
@@ -74,23 +74,15 @@ def make_pairs(n=60, images=20):
 @given(CAPTIONS, CAPTIONS, st.sampled_from(UNITS), st.integers(1, 4))
 def test_scores_are_those_of_the_recursion_written_out(learned, scored, unit, order):
     expected = WrittenOut(learned, unit, order)
-    found = train(learned, unit=unit, order=order).score(scored)
+    found = NGramModel(learned, unit=unit, order=order).score(scored)
     np.testing.assert_allclose(found, [expected.score(caption) for caption in scored], rtol=1e-12)
-
-
-@given(CAPTIONS, st.text("abc", max_size=3))
-def test_the_recursion_written_out_is_a_probability(learned, history):
-    model = WrittenOut(learned, "character", 3)
-    past = (START, START, *history)[-2:]
-    every = [*model.known, "a character that is unknown"]
-    assert math.fsum(model.probability(unit, past) for unit in every) == pytest.approx(1)
 
 
 def test_neither_the_order_of_training_nor_the_company_of_a_caption_counts():
     captions = [pair.positive for pair in make_pairs()]
-    model = train(captions)
+    model = NGramModel(captions)
     scores = model.score(captions)
-    np.testing.assert_array_equal(train(captions[::-1]).score(captions), scores)
+    np.testing.assert_array_equal(NGramModel(captions[::-1]).score(captions), scores)
     np.testing.assert_array_equal([model.score([caption])[0] for caption in captions], scores)
     # More captions than are scored at once.
     np.testing.assert_array_equal(model.score(captions * 400), np.tile(scores, 400))
@@ -99,25 +91,18 @@ def test_neither_the_order_of_training_nor_the_company_of_a_caption_counts():
 @pytest.mark.parametrize("unit", UNITS)
 def test_any_text_has_a_finite_score_below_zero(unit):
     odd = ["", " ", "\n", "ünseen wörds", "\ud800", "a" * 10_000, "犬", "a dog"]
-    scores = train(["a dog sees a cat"], unit=unit).score(odd)
+    scores = NGramModel(["a dog sees a cat"], unit=unit).score(odd)
     assert (np.isfinite(scores) & (scores < 0)).all()
-    assert train(["a dog"], unit=unit).score([]).shape == (0,)
-
-
-def test_white_space_is_seen_by_characters_and_not_by_words():
-    captions = ["a  dog ", "a dog"]
-    words, characters = (train(["a dog", "a cat"], unit=unit).score(captions) for unit in UNITS)
-    assert words[0] == words[1]
-    assert characters[0] < characters[1]
+    assert NGramModel(["a dog"], unit=unit).score([]).shape == (0,)
 
 
 def test_what_cannot_be_trained_is_refused():
     with pytest.raises(ScoresError, match="at least one"):
-        train([])
+        NGramModel([])
     with pytest.raises(ScoresError, match="order is 0"):
-        train(["a"], order=0)
+        NGramModel(["a"], order=0)
     with pytest.raises(UnknownNameError, match="known: word, character"):
-        train(["a"], unit="line")
+        NGramModel(["a"], unit="line")
 
 
 @pytest.mark.parametrize("name", BLIND_SCORERS)
@@ -163,6 +148,6 @@ def test_pairs_of_one_image_and_unknown_scorers_are_refused():
 
 
 def test_characters_of_chinese_are_units_of_words():
-    model = train(["猫在垫子上", "狗在垫子上"], unit="word", order=2)
+    model = NGramModel(["猫在垫子上", "狗在垫子上"], unit="word", order=2)
     known, unknown = model.score(["牛在垫子上", "牛马羊鸡鸭"])
     assert known > unknown

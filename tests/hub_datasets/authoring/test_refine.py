@@ -84,13 +84,6 @@ def test_every_cell_keeps_as_many_as_its_mirror_image_and_the_smaller_is_whole(g
         assert (column > 0).sum() == (column < 0).sum()
 
 
-def test_cells_of_the_paper_are_closed_outside_and_those_of_the_authors_inside():
-    gaps = [[0.02, 0.5], [0.020001, -0.02], [1.0, -1.0]]
-    assert find_cells(gaps).tolist() == [[1, 25], [2, -1], [50, -50]]
-    # int(0.02 * 50) + 1 = 2, int(0.5 * 50) + 1 = 26; 1 goes to the last cell.
-    assert find_cells(gaps, cells="authors").tolist() == [[2, 26], [2, -2], [50, -50]]
-
-
 def test_the_authors_cells_are_rounded_as_their_multiplication_is():
     # int(0.58 * 50) + 1 = int(28.999999999999996) + 1 = 29, though 0.58 is the edge at which cell 30 begins
     assert find_cells([[0.58, -0.29]], cells="authors").tolist() == [[29, -15]]
@@ -112,11 +105,6 @@ def test_beside_a_gap_of_zero_the_authors_have_ten_cells():
     ]
     assert balance([[0.0, 0.31], [0.0, -0.39]], cells="authors").all()
     assert not balance([[0.0, 0.31], [0.0, -0.39]]).any()
-
-
-def test_an_odd_grid_cuts_the_cell_around_zero_in_two():
-    assert find_cells([[0.2, -0.2, 0.0, 0.3, 1.0]], 5).tolist() == [[1, -1, 0, 2, 3]]
-    assert balance([[0.1], [0.15], [-0.1]], grid=5).sum() == 2
 
 
 def test_each_column_may_have_a_grid_of_its_own():

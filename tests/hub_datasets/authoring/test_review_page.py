@@ -9,7 +9,7 @@ import pytest
 from review_support import candidate, served, write_items, write_set
 
 from vl_assay.hub_datasets.authoring.review.journal import DecisionJournal
-from vl_assay.hub_datasets.authoring.review.review import Review
+from vl_assay.hub_datasets.authoring.review.review import open_review
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_thirty_items_are_judged_by_keyboard_by_two_at_once_with_a_reload(visit,
         page.locator("#agreement-table td").first.wait_for()
         assert "ana (30), ben b (30)" in page.locator("#agreement-table").inner_text()
     # Killed and started anew: the same journal.
-    assert Review(tmp_path).desk.open_item({"annotator": "ben b"})["finished"]
+    assert open_review(tmp_path).open_item({"annotator": "ben b"})["finished"]
 
 
 def test_keys_go_back_undo_and_fix_and_never_act_while_typing(visit, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, ImageEnhance
 
 from vl_assay.hub_datasets.authoring.review.pictures import Pictures
-from vl_assay.hub_datasets.authoring.review.similar import SimilarImages, histograms, load_embedder, nearest
+from vl_assay.hub_datasets.authoring.review.similar import SimilarImages, histograms, load_embedder
 from vl_assay.metrics.common.errors import DataError, ModelError
 
 
@@ -20,26 +20,21 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_the_nearest_rows_are_those_of_a_plain_sort():
-    rows = np.random.default_rng(0).standard_normal((50, 8)).astype(np.float32)
-    rows[7] = rows[3]
-    similarities = rows @ rows[3]
-    expected = sorted(range(50), key=lambda row: (-similarities[row], row))[:10]
-    found = nearest(rows, rows[3], 10)
-    assert [row for row, _ in found] == expected
-    assert [value for _, value in found] == pytest.approx(similarities[expected], abs=1e-5)
-    assert nearest(rows[:0], rows[3], 10) == []
+def test_of_equal_images_the_first_by_name_is_nearer(folder):
+    for name in ("b.png", "a.png"):
+        Image.open(folder / "3.png").save(folder / name)
+    assert [name for name, _ in SimilarImages(Pictures(folder), histograms).nearest("3.png", 2)] == ["a.png", "b.png"]
 
 
 def test_an_altered_copy_is_nearer_than_every_other_image(folder):
     image = Image.open(folder / "4.png").convert("RGB")
     ImageEnhance.Brightness(image.resize((200, 150))).enhance(0.97).save(folder / "copy.jpg")
     found = SimilarImages(Pictures(folder), histograms).nearest("4.png", 5)
-    assert found[0].name == "copy.jpg"
-    assert len(found) == 5
-    assert "4.png" not in [each.name for each in found]
-    assert [each.similarity for each in found] == sorted((each.similarity for each in found), reverse=True)
-    assert all(-1e-6 <= each.similarity <= 1 + 1e-6 for each in found)
+    names, similarities = zip(*found, strict=True)
+    assert (names[0], len(names)) == ("copy.jpg", 5)
+    assert "4.png" not in names
+    assert list(similarities) == sorted(similarities, reverse=True)
+    assert all(-1e-6 <= each <= 1 + 1e-6 for each in similarities)
 
 
 def test_images_are_embedded_once_and_one_that_came_later_can_be_asked_for(folder, capsys):
@@ -56,7 +51,7 @@ def test_images_are_embedded_once_and_one_that_came_later_can_be_asked_for(folde
     assert len(seen) == 12
     assert "broken.png" in capsys.readouterr().out
     Image.open(folder / "3.png").save(folder / "new.png")
-    assert similar.nearest("new.png", 1)[0].name == "3.png"
+    assert similar.nearest("new.png", 1)[0][0] == "3.png"
     with pytest.raises(DataError, match="not a readable image"):
         similar.nearest("broken.png")
 
@@ -84,8 +79,7 @@ def test_an_image_only_checkpoint_finds_the_same_image_first(folder, tmp_path_fa
         model.save_pretrained(checkpoint)
         processor.save_pretrained(checkpoint)
         found = SimilarImages(Pictures(folder), load_embedder(str(checkpoint))).nearest("4.png", 3)
-        assert found[0].name == "same.png"
-        assert found[0].similarity == pytest.approx(1, abs=1e-4)
+        assert found[0] == ("same.png", pytest.approx(1, abs=1e-4))
 
 
 def test_a_checkpoint_that_was_trained_with_text_is_refused_with_the_reason(tmp_path):

@@ -22,7 +22,7 @@ from PIL import Image
 from vl_assay import hub_datasets
 from vl_assay.hub_datasets import benchmark_names, build, get_benchmark, load_examples, report
 from vl_assay.hub_datasets.core.benchmarks import builder_modules, config_names, get_builder, get_card, option_names
-from vl_assay.hub_datasets.hub.scripts import write_script
+from vl_assay.hub_datasets.hub.install import write_script
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.modules import citations
 from vl_assay.metrics.records.predictions import read_predictions

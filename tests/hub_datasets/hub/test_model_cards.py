@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import shlex
-import sys
 
 import pytest
 import yaml
 from huggingface_hub import DatasetCard, ModelCard, parse_eval_result_entries
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import build, report, write_model_card
 from vl_assay.hub_datasets.hub.model_cards import eval_result_entries, eval_results
 from vl_assay.hub_datasets.hub.publish import eval_yaml
-from vl_assay.metrics.common.command_line import main
+from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.records.predictions import Predictions, file_hash, write_predictions
 from vl_assay.metrics.records.results import Result, code_version
@@ -329,20 +328,15 @@ def test_a_folder_and_a_damaged_file_of_results_are_named(tmp_path):
     assert not (tmp_path / "README.md").exists()
 
 
-def test_the_command_writes_the_card_next_to_the_report(predictions, tmp_path, monkeypatch, capsys):
+def test_the_command_writes_the_card_next_to_the_report(predictions, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    command = (
-        f"vl-assay report {predictions}/sugarcrepe.parquet --out out --model-card model/README.md --dataset-owner me"
-    )
+    path = "model/README.md"
+    command = ["report", str(predictions / "sugarcrepe.parquet"), "--out", "out", "--model-card", path]
     for outcome in ("README.md, vl-assay-sugarcrepe.yaml", "nothing to change"):
-        monkeypatch.setattr(sys, "argv", shlex.split(command))
-        with pytest.raises(SystemExit) as left:
-            main()
-        assert not left.value.code
-        assert f"model card model/README.md: {outcome}" in capsys.readouterr().out
-    assert entries_of(tmp_path / "model" / "README.md") == eval_results(
-        report(predictions / "sugarcrepe.parquet"), "me"
-    )
+        result = CliRunner().invoke(build_app(), [*command, "--dataset-owner", "me"])
+        assert result.exit_code == 0
+        assert f"model card {path}: {outcome}" in result.output
+    assert entries_of(path) == eval_results(report(predictions / "sugarcrepe.parquet"), "me")
 
 
 # What a text file can hold, with the characters that YAML and Markdown care about made frequent.
@@ -371,7 +365,7 @@ def cards(draw):
     return end, part(), part(), draw(TEXT)
 
 
-@settings(max_examples=150, **QUICK)
+@settings(max_examples=60, **QUICK)
 @given(cards=cards(), has_index=st.booleans())
 def test_whatever_a_card_holds_stays_and_the_results_come_back(cards, has_index, card, tmp_path):
     end, before, after, text = cards
@@ -392,7 +386,7 @@ def test_whatever_a_card_holds_stays_and_the_results_come_back(cards, has_index,
 PIECES = st.lists(TEXT | st.sampled_from(["---", "---\n", "\n---\n", "\r\n---\r\n", "a: 1", "# text\n"]), max_size=6)
 
 
-@settings(max_examples=200, **QUICK)
+@settings(max_examples=80, **QUICK)
 @given(pieces=PIECES)
 def test_any_text_is_below_the_results_as_the_hub_reads_it_or_stays_as_it_is(pieces, card):
     text = "".join(pieces)

@@ -110,20 +110,17 @@ def test_eval_yaml_has_an_entry_for_each_default_task_and_configuration(name, re
     assert 40 < len(content["description"]) < 1000
 
 
-def test_eval_yaml_names_only_configurations_that_were_built(record):
-    content = yaml.safe_load(eval_yaml(record("sugarcrepe", ["swap_obj", "unrefined_swap_obj"])) or "")
-    assert content["tasks"] == [{"id": "itm_swap_obj", "config": "swap_obj", "split": "test"}]
-
-
-def test_eval_yaml_takes_other_tasks_where_none_is_judged_by_default(record):
-    content = yaml.safe_load(eval_yaml(record("sugarcrepe", ["unrefined_swap_obj"])) or "")
-    assert [task["id"] for task in content["tasks"]] == ["unrefined_unrefined_swap_obj"]
-
-
-def test_what_nothing_judges_is_published_without_eval_yaml(record):
-    folder = record("toy_scenes", ["captions"])
-    assert eval_yaml(folder) is None
-    assert "eval.yaml" not in dict(plan(folder, "me/toy").files)
+@pytest.mark.parametrize(
+    ("name", "configs", "ids"),
+    [
+        ("sugarcrepe", ["swap_obj", "unrefined_swap_obj"], ["itm_swap_obj"]),  # only what was built
+        ("sugarcrepe", ["unrefined_swap_obj"], ["unrefined_unrefined_swap_obj"]),  # not scored by default
+        ("toy_scenes", ["captions"], None),  # no task scores it
+    ],
+)
+def test_eval_yaml_names_what_was_built_and_is_absent_without_a_task(name, configs, ids, record):
+    content = plan(record(name, configs), "me/x").contents.get("eval.yaml")
+    assert (content and [task["id"] for task in yaml.safe_load(content)["tasks"]]) == ids
 
 
 def test_an_eval_yaml_of_ones_own_is_published_as_it_is(record):
