@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -74,6 +75,11 @@ def train_until(step, model, out, recipe=None, training_set=None, **config):
     """A run that is stopped after a step."""
     with pytest.raises(KeyboardInterrupt):
         train(model, out, recipe, training_set, on_step=stop_at(step), **config)
+
+
+def read_log(folder):
+    """The lines of the log of a model folder."""
+    return [json.loads(line) for line in (folder / "training" / "log.jsonl").read_text("utf-8").splitlines()]
 
 
 def weights(folder):

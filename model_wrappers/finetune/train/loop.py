@@ -24,7 +24,7 @@ from ..data.batches import Batch, BatchLoader, Drawn, draw_epoch, steps_per_epoc
 from ..data.mining import mine
 from ..data.training_set import TrainingSet
 from .cached_step import cached_backward
-from .checkpoints import Checkpoints, Position, read_json, write_folder
+from .checkpoints import Checkpoints, Position, checkpoint_folders, read_json, write_folder
 from .config import PRECISIONS, TrainingConfig
 from .gathering import gather_embeddings
 from .log import Log
@@ -268,7 +268,7 @@ class TrainingLoop:
             culprits = [each.id for each, is_finite in zip(drawn, finite.tolist(), strict=True) if not is_finite]
             if 0 < len(culprits) < len(drawn):
                 text += f"; the embeddings of {', '.join(culprits[:8])} are not finite"
-        folders = self.checkpoints.folders()
+        folders = checkpoint_folders(self.folder / "checkpoints")
         kept = f"The last checkpoint, {folders[-1].name}, is from before it" if folders else "There is no checkpoint"
         return TrainingError(
             f"{text}. {kept}; {file} has the whole batch. Check these captions and images, or use a lower learning "

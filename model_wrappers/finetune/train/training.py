@@ -136,8 +136,9 @@ def _read(
                 )
     assert found is not None
     summary = found.summary()
-    for kind, uses in (("negative", recipe.uses_negatives), ("positive", recipe.uses_positives)):
-        if uses and not summary[f"with_{kind}"]:
+    needs = {"negative": recipe.uses_negatives or recipe.needs_negative, "positive": recipe.uses_positives}
+    for kind, is_needed in needs.items():
+        if is_needed and not summary[f"with_{kind}"]:
             raise DataError(
                 f"none of the {len(found.samples)} captions of {found.reference} has a {kind}, which {recipe.name} "
                 f"needs; name kinds to make (--set {kind}s=…), a file of candidates, or the column that has them"

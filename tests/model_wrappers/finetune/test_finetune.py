@@ -12,7 +12,17 @@ import numpy as np
 import pytest
 import tiny_models
 import torch
-from finetune_support import furthest, make_training_set, same_bits, short, stop_at, train, train_until, weights
+from finetune_support import (
+    furthest,
+    make_training_set,
+    read_log,
+    same_bits,
+    short,
+    stop_at,
+    train,
+    train_until,
+    weights,
+)
 
 from vl_assay.metrics.common.errors import (
     DataError,
@@ -28,7 +38,6 @@ from vl_assay.model_wrappers.finetune.data.batches import BatchLoader, draw_epoc
 from vl_assay.model_wrappers.finetune.data.training_set import read_training_set
 from vl_assay.model_wrappers.finetune.train import loop
 from vl_assay.model_wrappers.finetune.train.checkpoints import write_folder
-from vl_assay.model_wrappers.finetune.train.log import read_log
 from vl_assay.model_wrappers.finetune.train.losses import Weights
 from vl_assay.model_wrappers.finetune.train.recipes import RECIPES, adapt, get_recipe
 from vl_assay.model_wrappers.finetune.train.towers import Towers, trainable
@@ -55,7 +64,7 @@ def embeddings(model, training_set):
 def test_every_dual_encoder_learns_and_is_saved_as_it_was(kind, folders, tmp_path):
     before = load_model(str(folders[kind]))
     outcome = train(folders[kind], tmp_path / "out", short(epochs=3, weight_decay=0.5))
-    losses = [line["loss"] for line in read_log(tmp_path / "out" / "training" / "log.jsonl")]
+    losses = [line["loss"] for line in read_log(tmp_path / "out")]
     assert len(losses) == 9
     assert np.mean(losses[-3:]) < np.mean(losses[:3])
     after = load_model(str(outcome.folder))
@@ -146,7 +155,7 @@ def test_negclip_leaves_out_captions_without_a_negative_and_finds_neighbours_onc
     card = (out / "README.md").read_text("utf-8")
     assert f"{kept} captions of" in card
     assert "6 without a negative were left out" in card
-    log = read_log(out / "training" / "log.jsonl")
+    log = read_log(out)
     assert len(log) == kept // 8
     assert {*log[0]["losses"]} == {"negclip"}
     assert all(0 <= line["waited"] <= line["seconds"] for line in log)
@@ -292,6 +301,8 @@ def test_data_without_what_the_recipe_needs_is_refused(tiny_clip, tmp_path):
     bare = replace(bare, samples=[sample._replace(negatives=(), positives=()) for sample in bare.samples])
     with pytest.raises(DataError, match=r"none of the 24 captions of squares has a negative.*--set negatives="):
         train(tiny_clip, tmp_path / "out", short("hn"), bare)
+    with pytest.raises(DataError, match="has a negative, which coco needs"):
+        train(tiny_clip, tmp_path / "out", short("coco", needs_negative=True), bare)
     train(tiny_clip, tmp_path / "plain", short("coco", epochs=1), bare)
 
 

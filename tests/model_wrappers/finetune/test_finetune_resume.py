@@ -17,11 +17,10 @@ import numpy as np
 import pytest
 import tiny_models
 import torch
-from finetune_support import furthest, make_training_set, same_bits, short, weights
+from finetune_support import furthest, make_training_set, read_log, same_bits, short, weights
 
 from vl_assay.metrics.common.errors import DataError, StorageError
 from vl_assay.model_wrappers.finetune.data.batches import draw_epoch
-from vl_assay.model_wrappers.finetune.train.log import read_log
 
 SCRIPT = """
     import os
@@ -83,7 +82,7 @@ def test_a_run_stopped_at_any_step_ends_with_the_same_bits(step, dropping, unint
     torch.manual_seed(12345)  # another state of the generator than the run left
     train(dropping, tmp_path / "out", RECIPE)
     assert same_bits(weights(tmp_path / "out"), weights(uninterrupted))
-    ours, theirs = (read_log(folder / "training" / "log.jsonl") for folder in (tmp_path / "out", uninterrupted))
+    ours, theirs = (read_log(folder) for folder in (tmp_path / "out", uninterrupted))
     for name in ("step", "epoch", "loss", "learning_rate", "gradient_norm", "scale"):
         assert [line[name] for line in ours] == [line[name] for line in theirs]
     assert [line["step"] for line in ours] == list(range(1, 10))

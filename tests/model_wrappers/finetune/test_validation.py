@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from finetune_support import COLOURS, furthest, same_bits, short, train, weights
+from finetune_support import COLOURS, furthest, read_log, same_bits, short, train, weights
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -19,7 +19,6 @@ from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError, ModelError, UnknownNameError, VLAssayError
 from vl_assay.model_wrappers import load_model, score
 from vl_assay.model_wrappers.engine.distributed import Processes
-from vl_assay.model_wrappers.finetune.train.log import read_log
 from vl_assay.model_wrappers.finetune.train.validation import RECOGNITION, Evaluation, Stopping, recognition
 
 ACCURACY = "sugarcrepe/add_att/accuracy"
@@ -69,7 +68,7 @@ def test_each_epoch_is_measured_and_the_model_before(evaluated, tiny_clip, optio
     assert [entry["step"] for entry in history] == [0, 3, 6]
     assert all({*entry["scores"]} == {ACCURACY, RECOGNITION} for entry in history)
     assert history[0]["scores"][ACCURACY] == run(tiny_clip, options, tmp_path).scores["accuracy"]
-    logged = [line for line in read_log(evaluated.folder / "training" / "log.jsonl") if "scores" in line]
+    logged = [line for line in read_log(evaluated.folder) if "scores" in line]
     assert [line["scores"] for line in logged] == [entry["scores"] for entry in history]
 
 
