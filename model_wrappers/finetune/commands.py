@@ -166,13 +166,14 @@ def study(
 
     Example: `vl-assay study hard-positives --quick --out quick-study`
     """
+    from ...metrics.common.documents import print_tables
     from ..engine.distributed import available_cpus, default_device
 
     if name != "hard-positives":
         raise UnknownNameError("study", name, ["hard-positives"])
     device = default_device(0)  # raises with advice if torch is not installed
     from .study import variants
-    from .study.report import print_study
+    from .study.report import report_parts
     from .study.study import run_study
 
     size = variants.QUICK if quick else variants.FULL
@@ -181,5 +182,5 @@ def study(
         replace(size, seeds=seeds or size.seeds),
         jobs=jobs or (min(8, available_cpus()) if device == "cpu" else 1),
     )
-    print_study(json.loads((out / "study.json").read_text("utf-8")))
+    print_tables(report_parts(json.loads((out / "study.json").read_text("utf-8"))))
     typer.echo(f"written to {out}: study.json, study.md and, with matplotlib, study.png")

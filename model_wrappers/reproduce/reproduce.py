@@ -15,13 +15,14 @@ from ...hub_datasets import report
 from ...hub_datasets.core.benchmarks import get_task
 from ...hub_datasets.published.tables import NOTHING, Row, Table, all_tables, get_table
 from ...metrics.common.errors import ModelError, PredictionsError, UnknownNameError
+from ...metrics.common.storage import write_text
 from ...metrics.evaluation import check_options
 from ...metrics.records.predictions import read_predictions
 from ...metrics.records.results import Result
 from ..engine.distributed import join
 from ..engine.families import get_family
 from ..engine.runner import default_folder, predict
-from .report import Comparison, Reproduction, write_reproduction
+from .report import Comparison, Reproduction, as_json, to_markdown
 
 NEEDS = ("nothing", "a library", "weights", "predictions")
 
@@ -97,7 +98,8 @@ def reproduce(
     comparisons = [one for row in rows for one in _compare(found, row, results.get(row.name))]
     options = {"ties": ties, "confidence": confidence}
     result = Reproduction(found, options, comparisons, not_run, failed, [*_remarks(results, comparisons)])
-    write_reproduction(result, folder)
+    write_text(folder / f"{table}.json", as_json(result) + "\n")
+    write_text(folder / f"{table}.md", to_markdown(result))
     return result
 
 

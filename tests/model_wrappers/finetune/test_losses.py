@@ -95,17 +95,6 @@ def test_values_and_gradients_are_those_of_the_definitions(batch, scale, weights
     assert all(torch.allclose(found, by_loops, **EXACT) for found, by_loops in pairs)
 
 
-@pytest.mark.parametrize("name", Weights._fields)
-def test_gradients_are_the_slopes_of_the_values(name):
-    batch = make_batch(1, 4, has_negative=[True, False, True, True], has_positive=[False, True, True, False])
-    weights = Weights(contrastive=0)._replace(**{name: 1.0})
-
-    def loss(scale, *tensors):
-        return total(Embeddings(*tensors, *batch[4:]), scale, weights)[0]
-
-    assert torch.autograd.gradcheck(loss, (torch.tensor(3.0, dtype=torch.float64, requires_grad=True), *batch[:4]))
-
-
 def test_values_by_arithmetic():
     axes = torch.eye(3, dtype=torch.float64)
     images = captions = axes[:2]
