@@ -71,6 +71,19 @@ def stop_at(last):
     return on_step
 
 
+def keep_states(out, states):
+    """An `on_step` that keeps the weights of a run's checkpoints, by step."""
+
+    def on_step(step, values):
+        import torch
+
+        file = out / "training" / "checkpoints" / f"step-{step - 1:08d}" / "pytorch_model.bin"
+        if file.exists():
+            states[step - 1] = {name.removeprefix("model."): value for name, value in torch.load(file).items()}
+
+    return on_step
+
+
 def train_until(step, model, out, recipe=None, training_set=None, **config):
     """A run that is stopped after a step."""
     with pytest.raises(KeyboardInterrupt):
