@@ -122,32 +122,47 @@ def train(recipe: Recipe) -> tuple[CLIPModel, CLIPTokenizer]:
 def train_round(model: CLIPModel, tokenizer: CLIPTokenizer, recipe: Recipe, number: int) -> None:
     """One round, from 0, in place; decided by the model's weights, the recipe and the number alone."""
     rng = np.random.default_rng(recipe.seed + number)
-    steps = recipe.steps[number]
     pixels, captions = load_scenes(recipe, number)
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, betas=(0.9, 0.98)
-    )
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: cosine_rate(step, steps, recipe.warmup))
-    for step in track(range(steps), f"training, round {number + 1}"):
+
+    def loss_of(step: int) -> torch.Tensor:
         chosen = rng.choice(recipe.scenes, size=recipe.batch_size, replace=False)
         texts = [captions[i][int(rng.integers(len(captions[i])))] for i in chosen]
         tokens = tokenizer(texts, padding=True, return_tensors="pt")
         images = pixels[torch.from_numpy(chosen)].float().div_(127.5).sub_(1)
-        loss = model(**tokens, pixel_values=images, return_loss=True).loss
+        return model(**tokens, pixel_values=images, return_loss=True).loss
+
+    optimise(model, recipe, recipe.steps[number], f"training, round {number + 1}", loss_of)
+
+
+def optimise(model: Any, recipe: Any, steps: int, title: str, loss_of: Callable[[int], torch.Tensor]) -> None:
+    """Take the steps with AdamW; the learning rate has a linear warm-up, then a half cosine to 0.
+
+    Args:
+        model: trained in place.
+        recipe: has ``learning_rate``, ``weight_decay`` and ``warmup``.
+        steps: how many.
+        title: of the progress and the losses that are printed.
+        loss_of: the loss of a step, by its number.
+    """
+
+    def rate(step: int) -> float:
+        if step < recipe.warmup:
+            return (step + 1) / recipe.warmup
+        return 0.5 * (1 + math.cos(math.pi * (step - recipe.warmup) / (steps - recipe.warmup)))
+
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, betas=(0.9, 0.98)
+    )
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+    for step in track(range(steps), title):
+        loss = loss_of(step)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
         if step % 100 == 0 or step == steps - 1:
-            print(f"round {number + 1}  step {step:5d}  loss {loss.item():.3f}", flush=True)
-
-
-def cosine_rate(step: int, steps: int, warmup: int) -> float:
-    """The factor of the learning rate: a linear warm-up, then a half cosine to 0."""
-    if step < warmup:
-        return (step + 1) / warmup
-    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup)))
+            print(f"{title}  step {step:5d}  loss {loss.item():.3f}", flush=True)
 
 
 def command_line(recipe: Any, description: str | None, train: Callable[[Any], tuple[Any, ...]]) -> None:

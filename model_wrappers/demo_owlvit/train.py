@@ -16,16 +16,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.progress import track
 from scipy.optimize import linear_sum_assignment
 from torch.nn import functional
 from transformers import CLIPModel, CLIPTokenizer, OwlViTConfig, OwlViTForObjectDetection, OwlViTImageProcessor
 
 from ...hub_datasets.toy_scenes.episodes import describe, sample_episode
-from ...hub_datasets.toy_scenes.language import Phrase
 from ...hub_datasets.toy_scenes.render import box, render
-from ...hub_datasets.toy_scenes.world import ATTRIBUTES, CANVAS, Thing
-from ..demo_clip.train import build_tokenizer, command_line, cosine_rate
+from ...hub_datasets.toy_scenes.world import ATTRIBUTES, CANVAS
+from ..demo_clip.train import build_tokenizer, command_line, optimise
 
 _DEMO_CLIP = Path(__file__).parents[1] / "demo_clip"
 # The weights of DETR (Carion et al., 2020) for boxes, and the focal loss of OWL-ViT.
@@ -98,18 +96,15 @@ def draw_batch(recipe: Recipe, number: int) -> Batch:
     first = recipe.first_scene + number * recipe.batch_size
     scenes = [sample_episode(recipe.seed, "train", first + i).scene for i in range(recipe.batch_size)]
     pixels = np.stack([np.asarray(render(scene)) for scene in scenes])
-    phrases = [_phrase(rng, thing) for scene in scenes for thing in scene.things]
+    # Each fits its thing and names its shape and any of its attributes.
+    things = [thing for scene in scenes for thing in scene.things]
+    phrases = [describe(rng, thing, tuple(kind for kind in ATTRIBUTES if rng.integers(2))) for thing in things]
     return Batch(
         pixels=torch.from_numpy(pixels).permute(0, 3, 1, 2).float().div_(127.5).sub_(1),
         boxes=[torch.tensor([box(thing) for thing in scene.things]) / CANVAS for scene in scenes],
         fits=[torch.tensor([[p.fits(t) for p in phrases] for t in scene.things]).float() for scene in scenes],
         phrases=[phrase.text for phrase in phrases],
     )
-
-
-def _phrase(rng: np.random.Generator, thing: Thing) -> Phrase:
-    """A phrase that fits the thing and names its shape and any of its attributes."""
-    return describe(rng, thing, tuple(kind for kind in ATTRIBUTES if rng.integers(2)))
 
 
 def loss_of(model: Any, tokenizer: CLIPTokenizer, batch: Batch) -> torch.Tensor:
@@ -169,19 +164,7 @@ def train(recipe: Recipe) -> tuple[OwlViTForObjectDetection, CLIPTokenizer]:
     """Train by the recipe and print the loss now and then; the result is in half precision."""
     torch.manual_seed(recipe.seed)
     tokenizer, model = build_tokenizer(), build_model().train()
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, betas=(0.9, 0.98)
-    )
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: cosine_rate(step, recipe.steps, recipe.warmup))
-    for step in track(range(recipe.steps), "training"):
-        loss = loss_of(model, tokenizer, draw_batch(recipe, step))
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        if step % 50 == 0 or step == recipe.steps - 1:
-            print(f"step {step:5d}  loss {loss.item():.3f}", flush=True)
+    optimise(model, recipe, recipe.steps, "training", lambda step: loss_of(model, tokenizer, draw_batch(recipe, step)))
     return model.eval().half(), tokenizer
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from ...hub_datasets.commands import DataDir, Options, parse_options
 from ...metrics.common.errors import UnknownNameError
 
 app = typer.Typer()
@@ -46,11 +46,8 @@ def finetune(
     ] = None,
     split: Annotated[str, typer.Option(help="Split of the data.")] = "train",
     limit: Annotated[int | None, typer.Option(help="Read at most this many captions.", min=1)] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Your own copy of a benchmark's sources.")] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--option", "-o", metavar="NAME=VALUE", help="A field of the data's builder; repeatable."),
-    ] = None,
+    data_dir: DataDir = None,
+    option: Options = None,
     evaluate: Annotated[
         list[str] | None,
         typer.Option(metavar="BENCHMARK", help="Measure before training and after each epoch; repeatable."),
@@ -105,12 +102,13 @@ def finetune(
     learning_rate=5e-6 --precision bfloat16` · `torchrun --nproc_per_node 2 --no-python vl-assay finetune demo-clip
     toy_scenes --out both`
     """
-    from ...hub_datasets.commands import parse_options
+    from ...metrics.common.documents import print_tables
     from ..engine.commands import parse_settings
     from ..engine.distributed import default_device, join
 
     default_device(0)  # raises with advice if torch is not installed
     from .train.config import TrainingConfig
+    from .train.model_card import EPOCH_0, history_table
     from .train.recipes import adapt, get_recipe
     from .train.training import finetune
     from .train.validation import Evaluation, Stopping
@@ -141,19 +139,9 @@ def finetune(
         options=parse_options(option, allow_missing=False),
     )
     if join().is_main:
-        _print_history(outcome.history)
+        if outcome.history:
+            print_tables([history_table(outcome.history, title=EPOCH_0)])
         typer.echo(f"written to {out}; score it with: vl-assay run {shlex.quote(str(out.expanduser()))}")
-
-
-def _print_history(history: Sequence[Mapping[str, Any]]) -> None:
-    """Print the scores by epoch."""
-    from ...metrics.common.documents import print_tables, simple_table
-    from ...metrics.common.formatting import percent
-
-    if history:
-        rows = [[name, *(f"{percent(entry['scores'][name])} %" for entry in history)] for name in history[0]["scores"]]
-        headings = ["score", *(f"epoch {entry['epoch']}" for entry in history)]
-        print_tables([simple_table(headings, rows, title="Epoch 0 is the model before training", numbers=True)])
 
 
 @app.command()
@@ -178,13 +166,14 @@ def study(
 
     Example: `vl-assay study hard-positives --quick --out quick-study`
     """
+    from ...metrics.common.documents import print_tables
     from ..engine.distributed import available_cpus, default_device
 
     if name != "hard-positives":
         raise UnknownNameError("study", name, ["hard-positives"])
     device = default_device(0)  # raises with advice if torch is not installed
     from .study import variants
-    from .study.report import print_study
+    from .study.report import report_parts
     from .study.study import run_study
 
     size = variants.QUICK if quick else variants.FULL
@@ -193,5 +182,5 @@ def study(
         replace(size, seeds=seeds or size.seeds),
         jobs=jobs or (min(8, available_cpus()) if device == "cpu" else 1),
     )
-    print_study(json.loads((out / "study.json").read_text("utf-8")))
+    print_tables(report_parts(json.loads((out / "study.json").read_text("utf-8"))))
     typer.echo(f"written to {out}: study.json, study.md and, with matplotlib, study.png")

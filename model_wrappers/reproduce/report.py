@@ -6,13 +6,11 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from ...hub_datasets.published.tables import Column, Row, Table
 from ...metrics.common import documents
-from ...metrics.common.documents import Part, simple_table
-from ...metrics.common.storage import write_text
+from ...metrics.common.documents import simple_table
 from ...metrics.records.results import code_version
 
 SCHEMA = "vl-assay/reproduction"
@@ -84,14 +82,6 @@ class Reproduction:
     remarks: list[str]
 
 
-def write_reproduction(result: Reproduction, folder: Path) -> list[Path]:
-    """Write ``<table>.json`` and ``<table>.md`` into a folder; returns their paths."""
-    paths = [folder / f"{result.table.name}.{suffix}" for suffix in ("json", "md")]
-    for path, content in zip(paths, (as_json(result), to_markdown(result)), strict=True):
-        write_text(path, content.rstrip() + "\n")
-    return paths
-
-
 def as_json(result: Reproduction) -> str:
     """The comparisons with the sources of both values; scores are fractions in [0, 1]."""
     table = result.table
@@ -131,22 +121,13 @@ def _entry(table: Table, one: Comparison) -> dict[str, Any]:
 
 def to_markdown(result: Reproduction) -> str:
     """Comparisons by model, models that were not run, and why values may differ, as Markdown."""
-    parts: list[Part] = [summary(result)]
-    for name, rows in _by_model(result):
-        parts.append(simple_table(_HEADERS, rows, title=name, numbers=True))
-    for heading, items in _lists(result):
-        parts.append(f"## {heading}\n\n" + "\n".join(f"- {item}" for item in items))
-    return documents.to_markdown(parts, title(result.table), level=2)
+    parts = [_summary(result), *_tables(result), *_lists(result, "## {}\n\n")]
+    return documents.to_markdown(parts, _title(result.table), level=2)
 
 
 def print_reproduction(result: Reproduction) -> None:
     """Print the comparison."""
-    parts: list[Part] = [title(result.table)]
-    parts += [simple_table(_HEADERS, rows, title=name, numbers=True) for name, rows in _by_model(result)]
-    parts.append(summary(result))
-    for heading, items in _lists(result):
-        parts.append("\n".join([f"\n{heading}", *(f"- {item}" for item in items)]))
-    documents.print_tables(parts)
+    documents.print_tables([_title(result.table), *_tables(result), _summary(result), *_lists(result, "\n{}\n")])
 
 
 def print_tables(status: Mapping[str, Mapping[str, list[str]]]) -> None:
@@ -157,12 +138,11 @@ def print_tables(status: Mapping[str, Mapping[str, list[str]]]) -> None:
     documents.print_tables([table, "`vl-assay reproduce TABLE` names them; --json does so for all tables."])
 
 
-def title(table: Table) -> str:
-    """The heading of the report."""
+def _title(table: Table) -> str:
     return f"{table.paper.short}, Table {table.number}: published and ours"
 
 
-def summary(result: Reproduction) -> str:
+def _summary(result: Reproduction) -> str:
     """How many published values lie inside our intervals, and the largest difference."""
     compared = [one for one in result.comparisons if one.ours is not None]
     if not compared:
@@ -177,10 +157,11 @@ def summary(result: Reproduction) -> str:
     )
 
 
-def _by_model(result: Reproduction) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
-    """The rows of the table of each model."""
+def _tables(result: Reproduction) -> Iterator[documents.Table]:
+    """A table for each model."""
     for name, comparisons in groupby(result.comparisons, key=lambda one: one.row.name):
-        yield name, [_row(result.table, one) for one in comparisons]
+        rows = [_row(result.table, one) for one in comparisons]
+        yield simple_table(_HEADERS, rows, title=name, numbers=True)
 
 
 def _row(table: Table, one: Comparison) -> tuple[str, ...]:
@@ -195,7 +176,8 @@ def _number(table: Table, value: float | None, sign: str = "") -> str:
     return "" if value is None else f"{value * table.unit:{sign}.{table.decimals + 1}f}"
 
 
-def _lists(result: Reproduction) -> Iterator[tuple[str, list[str]]]:
+def _lists(result: Reproduction, layout: str) -> Iterator[str]:
+    """What there is to know of the comparison, in lists under headings."""
     for heading, items in (
         ("Failed", [f"{name}: {why}" for name, why in result.failed.items()]),
         ("Not run", [f"{name}: {why}" for name, why in result.not_run.items()]),
@@ -203,7 +185,7 @@ def _lists(result: Reproduction) -> Iterator[tuple[str, list[str]]]:
         ("About our predictions", result.remarks),
     ):
         if items:
-            yield heading, items
+            yield layout.format(heading) + "\n".join(f"- {item}" for item in items)
 
 
 def _notes(result: Reproduction) -> Iterator[str]:

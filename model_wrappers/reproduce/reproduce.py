@@ -15,13 +15,14 @@ from ...hub_datasets import report
 from ...hub_datasets.core.benchmarks import get_task
 from ...hub_datasets.published.tables import NOTHING, Row, Table, all_tables, get_table
 from ...metrics.common.errors import ModelError, PredictionsError, UnknownNameError
+from ...metrics.common.storage import write_text
 from ...metrics.evaluation import check_options
 from ...metrics.records.predictions import read_predictions
 from ...metrics.records.results import Result
 from ..engine.distributed import join
 from ..engine.families import get_family
 from ..engine.runner import default_folder, predict
-from .report import Comparison, Reproduction, write_reproduction
+from .report import Comparison, Reproduction, as_json, to_markdown
 
 NEEDS = ("nothing", "a library", "weights", "predictions")
 
@@ -83,7 +84,15 @@ def reproduce(
         if models is not None and blocked:
             name, why = next(iter(blocked.items()))
             raise ModelError(f"{name} of {table} cannot be run: {why}")
-        paths, failed = _run(found, [row for row in rows if row.name not in blocked], plans, folder, scoring)
+        paths, failed = {}, {}
+        for row in (row for row in rows if row.name not in blocked):
+            model, settings = plans[row.name][:2]
+            try:
+                paths[row.name] = predict(
+                    model, found.tasks(row), out=folder / row.folder, settings=settings, **scoring
+                )
+            except ModelError as error:
+                failed[row.name] = str(error)
         not_run = {name: why for name, why in blocked.items() if plans[name].need}  # people are not models
     if not paths:
         reasons = "; ".join(f"{name}: {why}" for name, why in {**failed, **not_run}.items())
@@ -97,7 +106,8 @@ def reproduce(
     comparisons = [one for row in rows for one in _compare(found, row, results.get(row.name))]
     options = {"ties": ties, "confidence": confidence}
     result = Reproduction(found, options, comparisons, not_run, failed, [*_remarks(results, comparisons)])
-    write_reproduction(result, folder)
+    write_text(folder / f"{table}.json", as_json(result) + "\n")
+    write_text(folder / f"{table}.md", to_markdown(result))
     return result
 
 
@@ -170,20 +180,6 @@ def _pick(table: Table, models: Iterable[str] | None) -> list[Row]:
     return [row for row in table.rows if row in chosen]
 
 
-def _run(
-    table: Table, rows: Sequence[Row], plans: Mapping[str, Plan], out: Path, scoring: Mapping[str, Any]
-) -> tuple[dict[str, list[Path]], dict[str, str]]:
-    """Run the models; returns the predictions and the errors by row name."""
-    paths, failed = {}, {}
-    for row in rows:
-        model, settings = plans[row.name][:2]
-        try:
-            paths[row.name] = predict(model, table.tasks(row), out=out / row.folder, settings=settings, **scoring)
-        except ModelError as error:
-            failed[row.name] = str(error)
-    return paths, failed
-
-
 def _find_predictions(
     folder: Path, table: Table, rows: Sequence[Row], plans: Mapping[str, Plan]
 ) -> dict[str, list[Path]]:
@@ -243,10 +239,9 @@ def _with_ours(cell: Comparison, results: Sequence[Result]) -> Comparison:
     if not column.task:
         return replace(cell, why=column.reason)
     benchmark, _, task = column.task.partition("/")
-    for result in results:
-        if (result.benchmark["name"], result.benchmark["task"], result.metric) == (benchmark, task, column.metric):
-            break
-    else:
+    known = {(each.benchmark["name"], each.benchmark["task"], each.metric): each for each in reversed(results)}
+    result = known.get((benchmark, task, column.metric))
+    if result is None:
         return replace(cell, why=f"no predictions of {column.task}")
     lacking = set(get_task(benchmark, task).configs) - set(result.benchmark.get("configs", ()))
     if lacking and column.average != "category":

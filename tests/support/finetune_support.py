@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -70,10 +71,28 @@ def stop_at(last):
     return on_step
 
 
+def keep_states(out, states):
+    """An `on_step` that keeps the weights of a run's checkpoints, by step."""
+
+    def on_step(step, values):
+        import torch
+
+        file = out / "training" / "checkpoints" / f"step-{step - 1:08d}" / "pytorch_model.bin"
+        if file.exists():
+            states[step - 1] = {name.removeprefix("model."): value for name, value in torch.load(file).items()}
+
+    return on_step
+
+
 def train_until(step, model, out, recipe=None, training_set=None, **config):
     """A run that is stopped after a step."""
     with pytest.raises(KeyboardInterrupt):
         train(model, out, recipe, training_set, on_step=stop_at(step), **config)
+
+
+def read_log(folder):
+    """The lines of the log of a model folder."""
+    return [json.loads(line) for line in (folder / "training" / "log.jsonl").read_text("utf-8").splitlines()]
 
 
 def weights(folder):

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....metrics.common.errors import ScoresError
 from ...engine.distributed import available_cpus
 from .training_set import Sample, TrainingSet
 
@@ -84,14 +83,7 @@ def draw_epoch(
     Yields:
         Batches: first the samples, then their neighbours in the same order, up to twice `batch_size`; an image
         without a neighbour that has a caption adds none.
-
-    Raises:
-        ScoresError: a number out of its range, when the first batch is drawn.
     """
-    limits = {"epoch": (epoch, 0), "seed": (seed, 0), "batch_size": (batch_size, 1), "start": (start, 0)}
-    for name, (value, least) in limits.items():
-        if value < least:
-            raise ScoresError(f"{name} is {value}; it must be at least {least}")
     samples, near = training_set.samples, neighbours or {}
     order = np.random.default_rng([seed, epoch, 0]).permutation(len(samples))
     # A row for each sample: its negative, its positive, the neighbour, the neighbour's caption, negative and positive.
@@ -104,25 +96,20 @@ def draw_epoch(
         drawn = [_draw(samples[index], *chances[index, :2].tolist()) for index in indices]
         for index in indices if near else ():
             _, _, image, caption, negative, positive = chances[index].tolist()
-            known = [key for key in near.get(samples[index].image, ()) if key in by_image]
-            if known:
-                drawn.append(_draw(_pick(by_image[_pick(known, image)], caption), negative, positive))
+            key = _pick([key for key in near.get(samples[index].image, ()) if key in by_image], image)
+            if key is not None:
+                drawn.append(_draw(_pick(by_image[key], caption), negative, positive))
         yield drawn
 
 
 def _draw(sample: Sample, negative: float, positive: float) -> Drawn:
-    return Drawn(
-        sample.image,
-        sample.caption,
-        _pick(sample.negatives, negative) if sample.negatives else None,
-        _pick(sample.positives, positive) if sample.positives else None,
-        sample.id,
-    )
+    texts = _pick(sample.negatives, negative), _pick(sample.positives, positive)
+    return Drawn(sample.image, sample.caption, *texts, sample.id)
 
 
 def _pick(options: Sequence[Any], chance: float) -> Any:
-    """One of the options, each for an equal part of [0, 1)."""
-    return options[int(chance * len(options))]
+    """One of the options, each for an equal part of [0, 1); None where there are none."""
+    return options[int(chance * len(options))] if options else None
 
 
 class BatchLoader:
@@ -150,14 +137,9 @@ class BatchLoader:
         Raises:
             DataError: an image cannot be read.
         """
-        previous: tuple[list[Drawn], Callable[[], Batch]] | None = None
-        for drawn in draws:
-            following = drawn, self._submit(share(drawn))
-            if previous is not None:
-                yield previous[0], previous[1]()
-            previous = following
-        if previous is not None:
-            yield previous[0], previous[1]()
+        submitted: Iterator[Any] = ((drawn, self._submit(share(drawn))) for drawn in draws)
+        for (drawn, collect), _ in itertools.pairwise(itertools.chain(submitted, [None])):
+            yield drawn, collect()
 
     def load(self, drawn: Sequence[Drawn]) -> Batch:
         """Prepare one batch and wait for it."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,14 +33,17 @@ _FIELDS = ("caption", "image", "negatives", "positives", "id")
 _REQUIRED = ("caption", "image")
 
 
-class Row(NamedTuple):
-    """A caption of an image, with the negatives and positives of the source."""
+class Sample(NamedTuple):
+    """A caption that is true of an image, with any number of hard negatives and hard positives.
 
-    id: str
+    `image` is the image's key, which all its captions share; `id` names the sample in messages.
+    """
+
     image: str
     caption: str
     negatives: tuple[str, ...] = ()
     positives: tuple[str, ...] = ()
+    id: str = ""
 
 
 class Images(ABC):
@@ -108,8 +112,8 @@ def read_source(
     limit: int | None,
     data_dir: str | Path | None,
     options: Mapping[str, Any],
-) -> tuple[list[Row], Images]:
-    """The rows of a source, one for each caption of an image, and its images; see `read_training_set`."""
+) -> tuple[list[Sample], Images]:
+    """The samples of a source, one for each caption of an image, and its images; see `read_training_set`."""
     name, _, part = reference.partition("/")
     path = Path(reference).expanduser()
     if options and name not in benchmark_names():
@@ -127,34 +131,31 @@ def read_source(
     return _merge(rows, limit), images
 
 
-def _merge(rows: Iterable[Row], limit: int | None) -> list[Row]:
-    """One row for each caption of an image, the first `limit` of them, with the negatives and positives of all rows."""
-    merged: dict[tuple[str, str], Row] = {}
+def _merge(rows: Iterable[Sample], limit: int | None) -> list[Sample]:
+    """One sample for each caption of an image, at most `limit`, with the negatives and positives of all rows."""
+    merged: dict[tuple[str, str], Sample] = {}
     for row in rows:
-        key = (row.image, row.caption)
-        if key in merged:
-            first = merged[key]
-            row = first._replace(negatives=first.negatives + row.negatives, positives=first.positives + row.positives)
-        elif limit is not None and len(merged) >= limit:
-            continue
-        merged[key] = row
+        if limit is None or len(merged) < limit or row[:2] in merged:
+            first = merged.setdefault(row[:2], row._replace(negatives=(), positives=()))
+            texts = {"negatives": first.negatives + row.negatives, "positives": first.positives + row.positives}
+            merged[row[:2]] = first._replace(**texts)
     return list(merged.values())
 
 
-def _captions(table: Table, key: str, row: Mapping[str, Any], image: str) -> Iterator[Row]:
-    """A row for each caption in a row of a table; they share its negatives and positives."""
+def _captions(table: Table, key: str, row: Mapping[str, Any], image: str) -> Iterator[Sample]:
+    """A sample for each caption in a row of a table; they share its negatives and positives."""
     captions = table.texts(key, row, "caption", parse_lists=True)
     negatives, positives = (
         table.texts(key, row, field, required=False, parse_lists=True) for field in ("negatives", "positives")
     )
     id = table.id(key, row) or key
     for number, caption in enumerate(captions):
-        yield Row(f"{id}#{number}" if len(captions) > 1 else id, image, caption, negatives, positives)
+        yield Sample(image, caption, negatives, positives, f"{id}#{number}" if len(captions) > 1 else id)
 
 
 def _toy_rows(
     part: str, columns: Mapping[str, str], split: str, limit: int | None, options: Mapping[str, Any]
-) -> tuple[list[Row], Images]:
+) -> tuple[list[Sample], Images]:
     from ....hub_datasets.toy_scenes.builder import SIZES, ToyScenesConfig
 
     for kind, given, known in (
@@ -173,8 +174,8 @@ def _toy_rows(
     if split == "train" and limit is not None and "train_scenes" not in options:
         count = None
     scenes: dict[str, Scene] = {}
-    seen: set[tuple[str, str]] = set()
-    found: list[Row] = []
+    seen: set[tuple[str, ...]] = set()
+    found: list[Sample] = []
     table: Table | None = None
     for index in itertools.count() if count is None else range(count):
         if limit is not None and len(seen) >= limit:
@@ -186,7 +187,7 @@ def _toy_rows(
             if table is None:
                 table = Table(TOY, part, (), choose_columns(TOY, list(row), _FIELDS, _REQUIRED, columns))
             for caption in _captions(table, stem, row, f"{stem}.png"):
-                seen.add((caption.image, caption.caption))
+                seen.add(caption[:2])
                 found.append(caption)
     return found, SceneImages(scenes)
 
@@ -198,7 +199,7 @@ def _benchmark_rows(
     split: str,
     data_dir: str | Path | None,
     options: Mapping[str, Any],
-) -> tuple[Iterator[Row], Images]:
+) -> tuple[Iterator[Sample], Images]:
     benchmark, types = get_benchmark(name), ("matching", "retrieval")
     usable = [
         config
@@ -215,7 +216,7 @@ def _benchmark_rows(
     return _built_rows(folder, columns, split)
 
 
-def _built_rows(folder: Path, columns: Mapping[str, str], split: str) -> tuple[Iterator[Row], Images]:
+def _built_rows(folder: Path, columns: Mapping[str, str], split: str) -> tuple[Iterator[Sample], Images]:
     configs = read_build(folder)["configs"]
     if len(configs) != 1:
         raise DataError(
@@ -232,7 +233,7 @@ def _built_rows(folder: Path, columns: Mapping[str, str], split: str) -> tuple[I
 
 def _dataset_rows(
     path: str, config: str | None, reference: str, columns: Mapping[str, str], split: str
-) -> tuple[Iterator[Row], Images]:
+) -> tuple[Iterator[Sample], Images]:
     import datasets
 
     with data_errors(reference):
@@ -272,7 +273,7 @@ def _picture_keys(pictures: Any, column: str) -> list[str]:
     ]
 
 
-def _file_rows(path: Path, columns: Mapping[str, str], split: str) -> Iterator[Row]:
+def _file_rows(path: Path, columns: Mapping[str, str], split: str) -> Iterator[Sample]:
     if split != "train":
         raise DataError(f"{path} is a table, which has no split {split!r}; leave the split out, or name another table")
     known: set[Path] = set()
@@ -285,17 +286,10 @@ def _file_rows(path: Path, columns: Mapping[str, str], split: str) -> Iterator[R
                     "of an image's file belongs; name its column, as in --column image=file_name"
                 )
             file = Path(table.folder or "", value)
-            if file not in known and not (value and _is_file(file)):
+            if file not in known and not (value and os.path.isfile(file)):  # noqa: PTH113, no error for a long name
                 raise DataError(
                     f"{table.source}: row {key} names the image {value[:200]!r}, and there is no such file in "
                     f"{table.folder}; paths are relative to the table's folder"
                 )
             known.add(file)
             yield from _captions(table, key, row, value)
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # the name is too long
-        return False

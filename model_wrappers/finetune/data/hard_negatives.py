@@ -20,8 +20,8 @@ from ....hub_datasets.authoring.text.perturb import caption_rng
 from ....hub_datasets.toy_scenes.episodes import absent, say, with_absent, with_phrase
 from ....hub_datasets.toy_scenes.language import MEANING, Phrase, Statement, parse, synonym
 from ....hub_datasets.toy_scenes.world import ATTRIBUTES, RELATIONS, Scene
-from ....metrics.common.errors import DataError, UnknownNameError
-from .captions import Images, Row
+from ....metrics.common.errors import DataError
+from .captions import Images, Sample
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,25 +44,17 @@ _MOST = 5
 _LONGEST = 2000
 
 # Makes texts of one kind for a row.
-_Maker = Callable[[Row], Iterable[str]]
-
-
-def check_kinds(negatives: Sequence[str], positives: Sequence[str]) -> None:
-    """Raise `UnknownNameError` for a kind that does not exist."""
-    for what, kinds, known in (("negatives", negatives, NEGATIVE_KINDS), ("positives", positives, POSITIVE_KINDS)):
-        for kind in kinds:
-            if kind not in known:
-                raise UnknownNameError(f"kind of {what}", kind, known)
+_Maker = Callable[[Sample], Iterable[str]]
 
 
 def add_hard_captions(
-    rows: Sequence[Row],
+    rows: Sequence[Sample],
     images: Images,
     negatives: Sequence[str],
     positives: Sequence[str],
     files: Sequence[str | Path],
     seed: int,
-) -> tuple[list[Row], int]:
+) -> tuple[list[Sample], int]:
     """Add negatives and positives, from files and by kind, to those of the source; deduplicates them.
 
     A negative that is a caption or positive of the same image is left out, and so is a positive that equals its
@@ -100,7 +92,7 @@ def _expand(names: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[s
     return list(dict.fromkeys(kind for name in names for kind in groups.get(name, (name,))))
 
 
-def _merge(row: Row, own: Iterable[str], makers: Iterable[_Maker], excluded: Iterable[str]) -> tuple[str, ...]:
+def _merge(row: Sample, own: Iterable[str], makers: Iterable[_Maker], excluded: Iterable[str]) -> tuple[str, ...]:
     """A row's own texts and those made for it, deduplicated, without the excluded ones."""
     found: dict[str, str] = {}
     for text in itertools.chain(own, *(make(row) for make in makers)):
@@ -125,7 +117,7 @@ def _by_rule(kind: str, captions: Sequence[str], seed: int) -> _Maker:
     return lambda row: by_caption.get(row.caption, ())
 
 
-def _from_file(path: Path, rows: Sequence[Row]) -> dict[bool, _Maker]:
+def _from_file(path: Path, rows: Sequence[Sample]) -> dict[bool, _Maker]:
     """The candidates of a file, by whether they are positives.
 
     A candidate belongs to its caption; where several images share the caption and the candidate names an image, to
@@ -134,7 +126,7 @@ def _from_file(path: Path, rows: Sequence[Row]) -> dict[bool, _Maker]:
     image_of: dict[str, str] = {}
     shared = {row.caption for row in rows if image_of.setdefault(row.caption, row.image) != row.image}
 
-    def key(row: Row | Candidate) -> tuple[str, str]:
+    def key(row: Sample | Candidate) -> tuple[str, str]:
         return row.caption, Path(row.image).stem if row.caption in shared else ""
 
     candidates = read_candidates(path)
@@ -148,7 +140,7 @@ def _from_file(path: Path, rows: Sequence[Row]) -> dict[bool, _Maker]:
     for candidate in candidates:
         found[candidate.is_positive][key(candidate)].append(candidate.candidate)
 
-    def make(texts: Mapping[tuple[str, str], list[str]], row: Row) -> list[str]:
+    def make(texts: Mapping[tuple[str, str], list[str]], row: Sample) -> list[str]:
         return [*texts.get(key(row), ()), *texts.get((row.caption, ""), ())]
 
     return {is_positive: functools.partial(make, texts) for is_positive, texts in found.items()}
@@ -158,7 +150,7 @@ def _by_scene(kind: str, images: Images, seed: int, is_positive: bool) -> _Maker
     """Texts that are true or false by the scene; none for captions outside the grammar of toy_scenes."""
     parsed = functools.lru_cache(parse)
 
-    def make(row: Row) -> Iterable[str]:
+    def make(row: Sample) -> Iterable[str]:
         scene, statement = images.scene(row.image), parsed(row.caption)
         if scene is None:
             raise DataError(

@@ -15,22 +15,17 @@ from ....metrics.common.errors import ScoresError
 from ...engine.progress import Progress
 from .training_set import TrainingSet
 
-# The paper draws one of the 3 nearest.
-NEAREST = 3
-Embedder = Callable[[Sequence[Image.Image]], NDArray[Any]]
-
 
 def mine(
     training_set: TrainingSet,
-    embed: Embedder,
-    k: int = NEAREST,
+    embed: Callable[[Sequence[Image.Image]], NDArray[Any]],
+    k: int,
     *,
     batch_size: int = 64,
-    chunk: int = 4096,
     device: str = "cpu",
     progress: bool = True,
 ) -> dict[str, tuple[str, ...]]:
-    """The k nearest images of each image of a training set; `draw_epoch` draws one of them.
+    """The k nearest images of each image of a training set; `draw_epoch` draws one of them (of 3 in the paper).
 
     Each image is embedded once. Images with identical files count as one: an image's neighbours are neither itself
     nor its copies, and no two of them are copies of each other.
@@ -40,7 +35,7 @@ def mine(
         embed: maps b images to embeddings (b, d), finite and not 0; the paper uses CLIP's image encoder.
         k: the number of neighbours.
         batch_size: how many images are embedded at a time.
-        chunk, device: see `nearest`.
+        device: where torch compares embeddings.
         progress: whether to show a progress bar.
 
     Returns:
@@ -65,14 +60,12 @@ def mine(
                 )
             parts.append(found)
             advance(len(images))
-    rows = nearest(np.concatenate(parts), k, chunk=chunk, device=device).tolist()
+    rows = nearest(np.concatenate(parts), k, device=device).tolist()
     near = {name: tuple(names[index] for index in row) for name, row in zip(names, rows, strict=True)}
     return {key: near[name] for key, name in same.items()}
 
 
-def nearest(
-    embeddings: NDArray[np.float32], k: int = NEAREST, *, chunk: int = 4096, device: str = "cpu"
-) -> NDArray[np.int64]:
+def nearest(embeddings: NDArray[np.float32], k: int, *, chunk: int = 4096, device: str = "cpu") -> NDArray[np.int64]:
     """For each row the k other rows with the highest cosine, exactly.
 
     Memory in addition to the embeddings is a square of `chunk` rows.

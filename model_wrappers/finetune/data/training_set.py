@@ -8,36 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ....hub_datasets.authoring.data.tables import check_unicode
-from ....metrics.common.errors import DataError, ScoresError
+from ....metrics.common.errors import DataError, ScoresError, UnknownNameError
 from ...engine.plan import DECODING_ERRORS, decode
-from .captions import Images, read_source
-from .hard_negatives import NEGATIVE_KINDS, POSITIVE_KINDS, add_hard_captions, check_kinds
+from .captions import Images, Sample, read_source
+from .hard_negatives import NEGATIVE_KINDS, POSITIVE_KINDS, add_hard_captions
 
 if TYPE_CHECKING:
     from PIL import Image
 
 __all__ = ["NEGATIVE_KINDS", "POSITIVE_KINDS", "Sample", "TrainingSet", "read_training_set"]
-
-
-class Sample(NamedTuple):
-    """A caption of an image.
-
-    Attributes:
-        image: the key of its image; captions of one image share it.
-        caption: true of the image.
-        negatives: hard negatives, any number.
-        positives: hard positives, any number.
-        id: its name in messages.
-    """
-
-    image: str
-    caption: str
-    negatives: tuple[str, ...] = ()
-    positives: tuple[str, ...] = ()
-    id: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,17 +81,8 @@ class TrainingSet:
         }
 
     def with_negatives(self) -> TrainingSet:
-        """The samples that have a negative (ARO, appendix C.1); the others count as dropped.
-
-        Raises:
-            DataError: none has one.
-        """
+        """The samples that have a negative (ARO, appendix C.1); the others count as dropped."""
         kept = [sample for sample in self.samples if sample.negatives]
-        if not kept:
-            raise DataError(
-                f"none of the {len(self.samples)} captions of {self.reference} has a negative; name kinds of negatives "
-                f"to make ({', '.join(NEGATIVE_KINDS)}), a file of candidates, or the column that has them"
-            )
         return replace(self, samples=kept, dropped=self.dropped + len(self.samples) - len(kept))
 
 
@@ -161,15 +134,17 @@ def read_training_set(
         DataError: an empty source, a missing column, image or split, a cell that is not text, or scenes for images
             that are not of toy_scenes.
     """
-    check_kinds(negatives, positives)
+    for what, kinds, known in (("negatives", negatives, NEGATIVE_KINDS), ("positives", positives, POSITIVE_KINDS)):
+        for kind in kinds:
+            if kind not in known:
+                raise UnknownNameError(f"kind of {what}", kind, known)
     if limit is not None and limit < 1:
         raise ScoresError(f"limit is {limit}; it must be at least 1, or None for all")
-    rows, images = read_source(str(reference), columns or {}, split, limit, data_dir, options or {})
-    if not rows:
+    samples, images = read_source(str(reference), columns or {}, split, limit, data_dir, options or {})
+    if not samples:
         raise DataError(f"{reference} has no captions: no rows came")
-    check_unicode(str(reference), ((row.id, row.caption, *row.negatives, *row.positives) for row in rows))
-    rows, lost = add_hard_captions(rows, images, negatives, positives, files or (), seed)
-    samples = [Sample(row.image, row.caption, row.negatives, row.positives, row.id) for row in rows]
+    check_unicode(str(reference), ((each.id, each.caption, *each.negatives, *each.positives) for each in samples))
+    samples, lost = add_hard_captions(samples, images, negatives, positives, files or (), seed)
     given = {
         "split": split if split != "train" else None,
         "limit": limit,

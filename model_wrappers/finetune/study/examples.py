@@ -39,22 +39,12 @@ class Example(NamedTuple):
     captions: tuple[str, str, str]
 
 
-def with_final_stop(caption: str) -> str:
-    """Add an artefact that is easy to see: a final period, which no caption of toy_scenes has."""
-    return f"{caption}."
-
-
-def with_wrong_article(caption: str) -> str:
-    """Add an artefact that is hard to see: the wrong one of "a" and "an" before the first phrase.
-
-    >>> with_wrong_article("a red circle above an azure square")
-    'an red circle above an azure square'
-    """
-    article, rest = caption.split(" ", 1)
-    return f"{'an' if article == 'a' else 'a'} {rest}"
-
-
-ARTEFACTS: Mapping[str, Callable[[str], str]] = {"article": with_wrong_article, "stop": with_final_stop}
+# One that is hard to see, the wrong one of "a" and "an" before the first phrase; and one that is easy to see, a final
+# period, which no caption of toy_scenes has.
+ARTEFACTS: Mapping[str, Callable[[str], str]] = {
+    "article": lambda caption: ("an" if caption.startswith("a ") else "a") + caption[caption.index(" ") :],
+    "stop": "{}.".format,
+}
 
 
 @lru_cache(1)
@@ -87,19 +77,15 @@ def score_examples(model: Any, examples: Sequence[Example]) -> NDArray[np.float6
     texts = sorted({text for example in examples for text in example.captions}, key=lambda text: (len(text), text))
     scenes = sorted({example.scene for example in examples})
     captions = np.concatenate([model.encode_captions(model.prepare_captions(part)) for part in _batches(texts)])
+    worlds = [task_rows("captions", _TEST_WORLD, "test", scene)[1][0]["image"] for scene in scenes]
     images = np.concatenate(
-        [model.encode_images([model.prepare_image(_picture(scene)) for scene in part]) for part in _batches(scenes)]
+        [model.encode_images([model.prepare_image(render(world)) for world in part]) for part in _batches(worlds)]
     )
     row_of_text = {text: row for row, text in enumerate(texts)}
     row_of_scene = {scene: row for row, scene in enumerate(scenes)}
     image_rows = images[[row_of_scene[example.scene] for example in examples]]
     caption_rows = captions[[[row_of_text[text] for text in example.captions] for example in examples]]
     return np.einsum("md,mcd->mc", image_rows.astype(np.float64), caption_rows.astype(np.float64))
-
-
-def _picture(scene: int) -> Any:
-    [row, *_] = task_rows("captions", _TEST_WORLD, "test", scene)[1]
-    return render(row["image"])
 
 
 def _batches(items: Sequence[Any]) -> list[Sequence[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -112,17 +113,14 @@ class Claim(NamedTuple):
 
 def claims() -> Iterator[Claim]:
     """The papers' findings that the study tests."""
-    for measure, text in (
-        ("original_accuracy", "HN raises original accuracy"),
-        ("brittleness", "HN raises brittleness"),
+    for text, measure, name, bases, expected in (
+        ("HN raises original accuracy", "original_accuracy", "hn", (BASE, "plain"), 1),
+        ("HN raises brittleness", "brittleness", "hn", (BASE, "plain"), 1),
+        ("HP+HN lowers brittleness against HN", "brittleness", "hp+hn", ("hn",), -1),
+        ("HP+HN raises augmented accuracy against HN", "augmented_accuracy", "hp+hn", ("hn",), 1),
     ):
-        for base in (BASE, "plain"):
-            for kind in KINDS:
-                yield _difference(text, measure, kind, "hn", base, 1)
-    for kind in KINDS:
-        yield _difference("HP+HN lowers brittleness against HN", "brittleness", kind, "hp+hn", "hn", -1)
-    for kind in KINDS:
-        yield _difference("HP+HN raises augmented accuracy against HN", "augmented_accuracy", kind, "hp+hn", "hn", 1)
+        for base, kind in itertools.product(bases, KINDS):
+            yield _difference(text, measure, kind, name, base, expected)
     for kind in KINDS:
         measure, weights = "original_accuracy", {"hp+hn": 1.0, "hn": -0.5, BASE: -0.5}
         terms = tuple(Term(weight, name, measure, kind) for name, weight in weights.items())

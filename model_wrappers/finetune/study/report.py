@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ....metrics.augmented_accuracy.spec import SPEC as AUGMENTED
 from ....metrics.brittleness.spec import SPEC as BRITTLE
-from ....metrics.common.documents import Part, print_tables, simple_table
+from ....metrics.common.documents import Part, simple_table
 from ....metrics.common.documents import to_markdown as write_markdown
 from ....metrics.common.figures import as_png
 from ....metrics.common.formatting import percent, points
@@ -21,28 +22,18 @@ _CHANCE = {score.name: score.chance or 0.0 for spec in (AUGMENTED, BRITTLE) for 
 _WEIGHTS = ("hn-weight-0", "hn-weight-0.25", "hn-weight-0.5", "hn-weight-0.75", "hp+hn")
 
 
-def write_study(study: Study, folder: Path) -> list[Path]:
-    """Write ``study.json``, ``study.md`` and, with matplotlib, ``study.png`` into a folder; returns their paths."""
+def write_study(study: Study, folder: Path) -> None:
+    """Write ``study.json``, ``study.md`` and, with matplotlib, ``study.png`` into a folder."""
     found = document(study)
-    paths = [folder / "study.json", folder / "study.md"]
-    write_text(paths[0], json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
-    write_text(paths[1], to_markdown(found))
-    try:
-        picture = plot_png(found)
-    except ModuleNotFoundError:
-        return paths
-    write_atomically(folder / "study.png", picture)
-    return [*paths, folder / "study.png"]
+    write_text(folder / "study.json", json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(folder / "study.md", to_markdown(found))
+    with suppress(ModuleNotFoundError):
+        write_atomically(folder / "study.png", plot_png(found))
 
 
 def to_markdown(found: Mapping[str, Any]) -> str:
     """The report of a study's `document` as Markdown."""
     return write_markdown(report_parts(found), TITLE, level=2)
-
-
-def print_study(found: Mapping[str, Any]) -> None:
-    """Print the report of a study's `document`."""
-    print_tables(report_parts(found))
 
 
 def report_parts(found: Mapping[str, Any]) -> list[Part]:
@@ -108,23 +99,22 @@ def plot_png(found: Mapping[str, Any]) -> bytes:
     figure = Figure(figsize=(13, 5.5), layout="constrained")
     panels = figure.subplots(1, len(KINDS))
     for axes, kind in zip(panels, KINDS, strict=True):
-        values = {
-            name: [100 * row[kind]["scores"][key] for key in MEASURES[::2]] for name, row in found["rows"].items()
-        }
-        path = [values[name] for name in _WEIGHTS if name in values]
-        axes.plot([x for x, _ in path], [y for _, y in path], color="0.75", zorder=0)
-        for number, (name, row) in enumerate(found["rows"].items()):
-            x, y = values[name]
+        rows = {name: row[kind] for name, row in found["rows"].items()}
+        path = [rows[name]["scores"] for name in _WEIGHTS if name in rows]
+        xs, ys = ([100 * scores[key] for scores in path] for key in MEASURES[::2])
+        axes.plot(xs, ys, color="0.75", zorder=0)
+        for number, (name, row) in enumerate(rows.items()):
+            (x, x_error), (y, y_error) = (_with_error(row, key) for key in MEASURES[::2])
             axes.errorbar(
                 x,
                 y,
-                xerr=_error(row[kind], "original_accuracy"),
-                yerr=_error(row[kind], "brittleness"),
+                xerr=x_error,
+                yerr=y_error,
                 fmt="s" if name in _WEIGHTS[:-1] else "o",
                 color=f"C{number % 10}",
                 capsize=2,
                 elinewidth=0.8,
-                label=row["label"],
+                label=found["rows"][name]["label"],
             )
         axes.set(xlabel="original accuracy, %", ylabel="brittleness, % (lower is better)", title=kind.upper())
         axes.spines[["top", "right"]].set_visible(False)
@@ -132,7 +122,7 @@ def plot_png(found: Mapping[str, Any]) -> bytes:
     return as_png(figure)
 
 
-def _error(part: Mapping[str, Any], key: str) -> list[list[float]]:
-    """The distances of the interval's ends from the value."""
+def _with_error(part: Mapping[str, Any], key: str) -> tuple[float, list[list[float]]]:
+    """The value, and the distances of its interval's ends from it, in percent."""
     value, (low, high) = part["scores"][key], part["intervals"][key]
-    return [[100 * max(value - low, 0.0)], [100 * max(high - value, 0.0)]]
+    return 100 * value, [[100 * max(value - low, 0.0)], [100 * max(high - value, 0.0)]]

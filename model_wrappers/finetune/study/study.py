@@ -7,7 +7,7 @@ After *The Hard Positive Truth* (Kamath et al. 2024, sections 5.2 and 5.3, Table
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, replace
@@ -29,7 +29,7 @@ from ..data.training_set import TrainingSet, read_training_set
 from ..train.checkpoints import read_json
 from ..train.config import TrainingConfig
 from ..train.training import finetune
-from .examples import ARTEFACTS, Example, make_examples, score_examples
+from .examples import ARTEFACTS, make_examples, score_examples
 from .findings import Study
 from .report import write_study
 from .variants import BASE, FULL, VARIANTS, Size, Variant, make_recipe
@@ -86,8 +86,7 @@ def run_study(
             found[job] = scores
             advance(1)
     scores = {BASE: found[base][None]}
-    for variant in variants:
-        scores[variant.name] = np.stack([found[Job(out, size, seed, variant)] for seed in range(size.seeds)])
+    scores |= {each.name: np.stack([found[job] for job in trainings if job.variant == each]) for each in variants}
     study = Study(size, make_examples(size.scenes), scores, variants)
     write_study(study, out)
     return study
@@ -142,46 +141,32 @@ def _run_all(every: Sequence[Job], jobs: int) -> Iterator[tuple[Job, NDArray[np.
 
 
 def _run(job: Job) -> NDArray[np.float64]:
-    """Train and score a model with one thread."""
+    """The scores of a model from its file, or after training by one thread, written there with 7 digits."""
     import torch
 
+    size, variant, model, file = job.size, job.variant, BASE, job.out / "base.json"
+    facts: dict[str, Any] = {"scenes": size.scenes, "code": code_version()}
+    if variant is None:
+        recipe = None
+        facts["model"] = BASE
+    else:
+        recipe, model = make_recipe(variant, size, job.seed), str(job.out / f"seed-{job.seed}" / variant.name)
+        facts |= {"recipe": recipe.as_json(), "artefact": variant.artefact, "captions": size.captions}
+        file = Path(model) / "training" / "study.json"
+    if file.exists():
+        content = json.loads(file.read_text("utf-8"))
+        if content["facts"] == json.loads(json.dumps(facts)):
+            return np.array(content["scores"])
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return _train_and_score(job)
+        if variant is not None and recipe is not None:
+            config = TrainingConfig(micro_batch=size.batch_size, workers=1)
+            training_set = planted_training_set(variant, size, job.seed)
+            finetune(BASE, training_set, model, recipe, config=config, progress=False)
+        scores = score_examples(load_model(model, LoadOptions(default_device(0))), make_examples(size.scenes))
     finally:
         torch.set_num_threads(before)
-
-
-def _train_and_score(job: Job) -> NDArray[np.float64]:
-    """The scores of a model, from its file where it is finished."""
-    size, variant, examples = job.size, job.variant, make_examples(job.size.scenes)
-    facts: dict[str, Any] = {"scenes": size.scenes, "code": code_version()}
-    if variant is None:
-        return _score(job.out / "base.json", facts | {"model": BASE}, BASE, examples)
-    recipe, folder = make_recipe(variant, size, job.seed), job.out / f"seed-{job.seed}" / variant.name
-    facts |= {"recipe": recipe.as_json(), "artefact": variant.artefact, "captions": size.captions}
-    file = folder / "training" / "study.json"
-    if _read_scores(file, facts) is None:
-        training_set = planted_training_set(variant, size, job.seed)
-        config = TrainingConfig(micro_batch=size.batch_size, workers=1)
-        finetune(BASE, training_set, folder, recipe, config=config, progress=False)
-    return _score(file, facts, str(folder), examples)
-
-
-def _score(file: Path, facts: Mapping[str, Any], model: str, examples: Sequence[Example]) -> NDArray[np.float64]:
-    """A model's scores from its file, or computed and written there, rounded to 7 digits."""
-    scores = _read_scores(file, facts)
-    if scores is None:
-        scores = score_examples(load_model(model, LoadOptions(default_device(0))), examples)
-        content = {"facts": facts, "scores": [[round(value, 7) for value in row] for row in scores.tolist()]}
-        write_text(file, json.dumps(content) + "\n")
-        scores = np.array(content["scores"])
-    return scores
-
-
-def _read_scores(file: Path, facts: Mapping[str, Any]) -> NDArray[np.float64] | None:
-    if not file.exists():
-        return None
-    content = json.loads(file.read_text("utf-8"))
-    return np.array(content["scores"]) if content["facts"] == json.loads(json.dumps(facts)) else None
+    content = {"facts": facts, "scores": [[round(value, 7) for value in row] for row in scores.tolist()]}
+    write_text(file, json.dumps(content) + "\n")
+    return np.array(content["scores"])

@@ -49,51 +49,36 @@ def cached_backward(
         value = loss(dict(encode(chunks[0])))
         value.backward()
         return value.detach()
-    start = _random_state()
+    generators: list[Any] = [torch, *([torch.get_device_module()] if torch.accelerator.is_available() else [])]
+    start = [each.get_rng_state() for each in generators]
     with torch.no_grad():
-        parts = [_leaves(encode(chunk)) for chunk in chunks]
+        outputs = [encode(chunk) for chunk in chunks]
+    # The embeddings, each ready to hold its gradient.
+    parts = [
+        {name: each.detach().requires_grad_(each.is_floating_point()) for name, each in part.items()}
+        for part in outputs
+    ]
     # Autocast caches cast weights; in older versions of torch those of the pass above have no gradient in the next.
     torch.clear_autocast_cache()
     value = loss(_join(parts))
     value.backward()
-    _set_random_state(start)
+    for generator, state in zip(generators, start, strict=True):
+        generator.set_rng_state(state)
     for number, (chunk, part) in enumerate(zip(chunks, parts, strict=True), start=1):
         with no_sync() if number < len(chunks) else nullcontext():
             _propagate(encode(chunk), part)
     return value.detach()
 
 
-def _leaves(outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors, each ready to hold its gradient."""
-    return {name: output.detach().requires_grad_(output.is_floating_point()) for name, output in outputs.items()}
-
-
 def _join(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """Concatenate rows; of scalars keep the last chunk's, whose backward pass comes last."""
-    by_name: dict[str, list[Tensor]] = {}
-    for part in parts:
-        for name, tensor in part.items():
-            by_name.setdefault(name, []).append(tensor)
-    return {name: torch.cat(tensors) if tensors[0].ndim else tensors[-1] for name, tensors in by_name.items()}
+    names = dict.fromkeys(name for part in parts for name in part)
+    rows = {name: [part[name] for part in parts if name in part] for name in names}
+    return {name: torch.cat(tensors) if tensors[0].ndim else tensors[-1] for name, tensors in rows.items()}
 
 
 def _propagate(outputs: Mapping[str, Tensor], leaves: Mapping[str, Tensor]) -> None:
     """Propagate the embeddings' gradients to the parameters, except where frozen or not in the loss."""
-    pairs = [(outputs[name], leaf.grad) for name, leaf in leaves.items() if outputs[name].requires_grad]
-    pairs = [(output, gradient) for output, gradient in pairs if gradient is not None]
-    if pairs:
-        torch.autograd.backward([output for output, _ in pairs], [gradient for _, gradient in pairs])
-
-
-def _random_state() -> list[Tensor]:
-    """The states of torch's generators: the CPU's, and the accelerator's if there is one."""
-    return [module.get_rng_state() for module in _generators()]
-
-
-def _set_random_state(states: Sequence[Tensor]) -> None:
-    for module, state in zip(_generators(), states, strict=True):
-        module.set_rng_state(state)
-
-
-def _generators() -> list[Any]:
-    return [torch, torch.get_device_module()] if torch.accelerator.is_available() else [torch]
+    names = [name for name, leaf in leaves.items() if outputs[name].requires_grad and leaf.grad is not None]
+    if names:
+        torch.autograd.backward([outputs[name] for name in names], [leaves[name].grad for name in names])

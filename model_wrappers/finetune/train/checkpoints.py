@@ -68,13 +68,21 @@ class Checkpoints:
             StorageError: it could not be written; the earlier ones are intact.
         """
         folder = self._folder / f"step-{step:08d}"
-        if folder in self.folders():
+        if folder in checkpoint_folders(self._folder):
             return
-        self._on_main(folder, lambda: _make_empty(folder))
+        with self._processes.raise_on_all_ranks(), storage_errors(folder):
+            if self._processes.is_main:
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir(parents=True)
         with self._processes.raise_on_all_ranks(), storage_errors(folder):
             # Safetensors cannot hold tensors that share memory.
             self._accelerator.save_state(str(folder), safe_serialization=False)
-        self._on_main(folder, lambda: self._complete(folder))
+        with self._processes.raise_on_all_ranks(), storage_errors(folder):
+            if self._processes.is_main:  # the sizes make it complete, once its files are on the disk
+                sizes = {str(file.relative_to(folder)): file.stat().st_size for file in _sync(folder)}
+                write_text(folder / SIZES, json.dumps(sizes))
+                for old in checkpoint_folders(self._folder)[:-_KEPT]:
+                    shutil.rmtree(old)
 
     def restore(self) -> bool:
         """Load the last checkpoint; False if there is none.
@@ -82,29 +90,12 @@ class Checkpoints:
         Raises:
             DataError: it is damaged.
         """
-        folders = self.folders()
+        folders = checkpoint_folders(self._folder)
         if folders:
             with self._processes.raise_on_all_ranks():
                 _check_sizes(folders)
             self._accelerator.load_state(str(folders[-1]))
         return bool(folders)
-
-    def folders(self) -> list[Path]:
-        """The complete checkpoints, the oldest first."""
-        return checkpoint_folders(self._folder)
-
-    def _on_main(self, folder: Path, change: Callable[[], None]) -> None:
-        with self._processes.raise_on_all_ranks(), storage_errors(folder):
-            if self._processes.is_main:
-                change()
-
-    def _complete(self, folder: Path) -> None:
-        """Write the sizes, which make a checkpoint complete, once its files are on the disk."""
-        sizes = {str(file.relative_to(folder)): file.stat().st_size for file in _files(folder)}
-        _sync(folder)
-        write_text(folder / SIZES, json.dumps(sizes))
-        for old in self.folders()[:-_KEPT]:
-            shutil.rmtree(old)
 
 
 def checkpoint_folders(folder: Path) -> list[Path]:
@@ -120,9 +111,8 @@ def write_folder(final: Path, write: Callable[[Path], None]) -> None:
     """
     with storage_errors(final, keep=True), new_folder(final) as folder:
         write(folder)
-        for file in _files(folder):
+        for file in _sync(folder):
             file.chmod(0o644)  # safetensors lets only the owner read them
-        _sync(folder)
 
 
 def read_json(file: Path, out: Path) -> Any:
@@ -172,16 +162,10 @@ def _check_sizes(folders: list[Path]) -> None:
         )
 
 
-def _make_empty(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-
-
-def _sync(folder: Path) -> None:
-    for file in _files(folder):
+def _sync(folder: Path) -> list[Path]:
+    """Wait until all files of a folder are on the disk; returns them."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    for file in files:
         with file.open("rb") as stream:
             os.fsync(stream.fileno())
-
-
-def _files(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
+    return files

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ....metrics.common.errors import ModelError
-from .log import check_trackers
+from ....metrics.common.errors import ModelError, UnknownNameError
 from .validation import Evaluation, Stopping
 
 # Names of precisions, and what Accelerate calls them.
 PRECISIONS = {"float32": "no", "bfloat16": "bf16"}
+# Trackers, and the libraries of which one must be installed.
+_TRACKERS = {"tensorboard": ("tensorboard", "tensorboardX"), "trackio": ("trackio",)}
 
 
 @dataclass(frozen=True)
@@ -58,4 +60,8 @@ class TrainingConfig:
                 raise ModelError(f"{name} is {getattr(self, name)}; it must be 1 or more")
         if self.stopping.score is not None and not self.evaluation:
             raise ModelError(f"stopping on {self.stopping.score!r} needs an evaluation that has this score")
-        check_trackers(self.trackers)
+        for name in self.trackers:
+            if name not in _TRACKERS:
+                raise UnknownNameError("tracker", name, _TRACKERS)
+            if not any(importlib.util.find_spec(library) for library in _TRACKERS[name]):
+                raise ModelError(f"the tracker {name} is not installed: pip install {name}")

@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ....metrics.common.errors import ModelError, StorageError, UnknownNameError
+from ....metrics.common.errors import StorageError
 from ....metrics.common.storage import write_text
-
-TRACKERS = {"tensorboard": ("tensorboard", "tensorboardX"), "trackio": ("trackio",)}
-
-
-def check_trackers(names: Sequence[str]) -> None:
-    """Check that trackers exist and are installed.
-
-    Raises:
-        UnknownNameError, ModelError: they do not, or are not.
-    """
-    for name in names:
-        if name not in TRACKERS:
-            raise UnknownNameError("tracker", name, TRACKERS)
-        if not any(importlib.util.find_spec(library) for library in TRACKERS[name]):
-            raise ModelError(f"the tracker {name} is not installed: pip install {name}")
 
 
 class Log:
@@ -68,11 +52,6 @@ class Log:
         """Finish the trackers."""
         for tracker in self._accelerator.trackers:
             tracker.finish()  # not `end_training`, which ends the process group before the model is saved
-
-
-def read_log(file: str | Path) -> list[dict[str, Any]]:
-    """The lines of a log."""
-    return [json.loads(line) for line in Path(file).read_text("utf-8").splitlines()]
 
 
 def _step(line: str) -> float:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +26,13 @@ from ..data.batches import Batch, BatchLoader, Drawn, draw_epoch, steps_per_epoc
 from ..data.mining import mine
 from ..data.training_set import TrainingSet
 from .cached_step import cached_backward
-from .checkpoints import Checkpoints, Position, read_json, write_folder
+from .checkpoints import Checkpoints, Position, checkpoint_folders, read_json, write_folder
 from .config import PRECISIONS, TrainingConfig
 from .gathering import gather_embeddings
 from .log import Log
 from .losses import Embeddings, total
 from .recipes import Recipe
-from .towers import Towers, Trainable, add_lora, freeze_unused, merged, parameter_groups, use_checkpointing
+from .towers import Towers, Trainable, add_lora, freeze_unused, parameter_groups, use_checkpointing
 
 # On a CPU larger chunks leave the cache and are slower.
 _MICRO_BATCHES = {"cpu": 32, "mps": 32, "cuda": 256}
@@ -73,7 +75,10 @@ class TrainingLoop:
         self.accelerator = _accelerator(config, device.type, folder)
         self.is_sharded = self.accelerator.distributed_type == "FSDP"
         self.loader = BatchLoader(encoder, training_set, config.workers)
-        self.neighbours = self._mine(str(device), progress) if recipe.neighbours else None
+        neighbours = self._mine(str(device), progress) if recipe.neighbours else None
+        self.draws = partial(
+            draw_epoch, training_set, seed=recipe.seed, batch_size=recipe.batch_size, neighbours=neighbours
+        )
         self._build()
         self.checkpoints = Checkpoints(folder / "checkpoints", self.accelerator, processes)
         self.log = Log(folder / "log.jsonl", self.accelerator, self.name, facts["recipe"])
@@ -90,12 +95,12 @@ class TrainingLoop:
             )
         torch.manual_seed(recipe.seed)
         self.adapted = add_lora(self.encoder, recipe.lora_rank) if recipe.lora_rank else None
-        groups = {"groups": 1} if self.is_sharded else {}
-        towers = Towers(self.encoder, negatives=recipe.uses_negatives, positives=recipe.uses_positives, **groups)
-        if self.is_sharded:
-            towers.widen_scale()
+        # The module with the trained weights: the model, or peft's around it.
+        self.root = module if self.adapted is None else self.adapted
+        kinds = {"negatives": recipe.uses_negatives, "positives": recipe.uses_positives}
+        towers = Towers(self.encoder, **kinds, is_sharded=self.is_sharded)
         with self.processes.raise_on_all_ranks():
-            frozen = freeze_unused(towers.train(), self.loader.load(next(self._draws(0, 0))[:2]))
+            frozen = freeze_unused(towers.train(), self.loader.load(next(self.draws(epoch=0))[:2]))
         if self.config.gradient_checkpointing:
             use_checkpointing(module, self.encoder.info.name)
         self.trained = sum(p.numel() for p in towers.parameters() if p.requires_grad)
@@ -118,18 +123,14 @@ class TrainingLoop:
         self.towers, self.optimizer = self.accelerator.prepare(towers, optimizer)
         self.average: AveragedModel | None = None
         if recipe.ema_decay is not None:
-            self.average = AveragedModel(self._root(), multi_avg_fn=get_ema_multi_avg_fn(recipe.ema_decay))
+            self.average = AveragedModel(self.root, multi_avg_fn=get_ema_multi_avg_fn(recipe.ema_decay))
         kept = [self.position, self.schedule, *([] if self.average is None else [self.average])]
         self.accelerator.register_for_checkpointing(*kept)
         torch.manual_seed(recipe.seed + self.processes.rank)
 
-    def _root(self) -> Any:
-        """The module with the trained weights: the model, or peft's around it."""
-        return self.encoder.module if self.adapted is None else self.adapted
-
     def _mine(self, device: str, progress: bool) -> dict[str, tuple[str, ...]]:
         """The nearest images by the model before training, computed by the main process once for a run."""
-        encoder: Any = self.encoder
+        encoder = self.encoder
         file = self.folder / "neighbours.json"
         with self.processes.raise_on_all_ranks():
             if self.processes.is_main and not file.exists():
@@ -161,16 +162,14 @@ class TrainingLoop:
                 self._evaluate()
             with self.bars.bar("training", self.steps) as advance:
                 advance(position.step)
-                while position.epoch < self.recipe.epochs and not self._should_stop():
+                stopping = self.config.stopping
+                while position.epoch < self.recipe.epochs and not stopping.should_stop(position.history[1:]):
                     self._train_epoch(advance)
-
-    def _should_stop(self) -> bool:
-        return self.config.stopping.should_stop(self.position.history[1:])
 
     def _train_epoch(self, advance: Callable[[int], None]) -> None:
         position, config = self.position, self.config
         self.towers.train()
-        batches = self.loader.prefetch(self._draws(position.epoch, position.batch), self._share)
+        batches = self.loader.prefetch(self.draws(epoch=position.epoch, start=position.batch), self._share)
         while True:
             started = time.perf_counter()
             with self.processes.raise_on_all_ranks():  # all processes end if one cannot read an image
@@ -198,17 +197,6 @@ class TrainingLoop:
             if config.stopping.score and config.stopping.best(trained) == len(trained) - 1:
                 self.save_model(self.folder / "best")
         self.checkpoints.save(position.step)
-
-    def _draws(self, epoch: int, start: int) -> Iterator[list[Drawn]]:
-        recipe = self.recipe
-        return draw_epoch(
-            self.training_set,
-            epoch=epoch,
-            seed=recipe.seed,
-            batch_size=recipe.batch_size,
-            neighbours=self.neighbours,
-            start=start,
-        )
 
     def _share(self, drawn: list[Drawn]) -> list[Drawn]:
         """This process's part of a batch; the parts of all processes, by rank, are the batch."""
@@ -243,7 +231,7 @@ class TrainingLoop:
         self.schedule.step()
         self.plain_towers.clip_scale()
         if self.average is not None:
-            self.average.update_parameters(self._root())
+            self.average.update_parameters(self.root)
         return values
 
     def _clip_gradients(self) -> float:
@@ -268,7 +256,7 @@ class TrainingLoop:
             culprits = [each.id for each, is_finite in zip(drawn, finite.tolist(), strict=True) if not is_finite]
             if 0 < len(culprits) < len(drawn):
                 text += f"; the embeddings of {', '.join(culprits[:8])} are not finite"
-        folders = self.checkpoints.folders()
+        folders = checkpoint_folders(self.folder / "checkpoints")
         kept = f"The last checkpoint, {folders[-1].name}, is from before it" if folders else "There is no checkpoint"
         return TrainingError(
             f"{text}. {kept}; {file} has the whole batch. Check these captions and images, or use a lower learning "
@@ -299,8 +287,8 @@ class TrainingLoop:
                 found = {name.removeprefix("model."): tensor for name, tensor in state.items()}
                 module.load_state_dict({name: found[name].reshape(shape) for name, shape in shapes.items()})
             return module
-        module = self._root() if self.average is None else self.average.module
-        return module if self.adapted is None else merged(module)
+        module: Any = self.root if self.average is None else self.average.module
+        return module if self.adapted is None else copy.deepcopy(module).merge_and_unload()
 
     def save_model(self, folder: Path) -> None:
         """Write the model as a folder to load it from. Every process calls it."""

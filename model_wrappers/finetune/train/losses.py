@@ -1,8 +1,8 @@
 """The losses of NegCLIP and of fine-tuning on hard negatives and hard positives, as pure functions of embeddings.
 
-All take embeddings of unit length, a row for each example, and the scale (the inverse temperature, not its logarithm),
-and return a scalar in nats to minimise. Logits are computed in float32 at least, under autocast too: a logit near 100
-has steps of 0.5 in bfloat16. Losses are of the whole batch: with several processes gather the rows first
+All take embeddings of unit length and the scale (the inverse temperature, not its logarithm), and return a scalar in
+nats to minimise; `total` checks their shapes. Logits are computed in float32 at least, under autocast too: a logit near
+100 has steps of 0.5 in bfloat16. Losses are of the whole batch: with several processes gather the rows first
 (`gather_embeddings`).
 
 Sources: ARO is Yuksekgonul et al. (2023), section 4; *Hard Positives* is Kamath et al. (2024), section 5.1, 5.3 and
@@ -13,6 +13,7 @@ Language Models") and gives no formulas; where it leaves something open the loss
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
@@ -50,87 +51,57 @@ class Weights(NamedTuple):
     hard_positive: float = 0.0
 
 
-def contrastive(images: Tensor, captions: Tensor, scale: Tensor | float, negatives: Tensor | None = None) -> Tensor:
-    """CLIP's symmetric cross-entropy, or with negatives NegCLIP's (ARO, section 4).
+def contrastive(batch: Embeddings, scale: Tensor | float) -> Tensor:
+    """CLIP's: the mean of the cross-entropies of each image over all captions, and of each caption over all images."""
+    return _symmetric(batch, batch.captions[:0], scale)
 
-    The mean of two cross-entropies: of each image over all captions, and of each caption over all images. Negative
-    captions are further columns of the first only, as no image is theirs.
 
-    Args:
-        images: (n, d), n at least 1.
-        captions: (n, d), row by row those of the images.
-        scale: the inverse temperature.
-        negatives: (m, d), any number of captions that are true of no image; each counts for every image.
+def negclip(batch: Embeddings, scale: Tensor | float) -> Tensor:
+    """NegCLIP's loss (ARO, section 4): CLIP's, with all negatives as further columns for each image.
 
-    Raises:
-        ScoresError: shapes that do not match.
+    They are no columns of the captions' cross-entropy, as no image is theirs.
     """
-    _check(images, captions=captions)
-    if negatives is None:
-        negatives = captions[:0]
-    elif negatives.ndim != 2 or negatives.shape[1] != images.shape[1]:
-        raise ScoresError(f"negatives must be (m, {images.shape[1]}), as wide as the images; got {_shape(negatives)}")
-    n = len(images)
-    logits = _logits(images, torch.cat([captions, negatives]), scale)
-    target = torch.arange(n, device=logits.device)
-    return (functional.cross_entropy(logits, target) + functional.cross_entropy(logits[:, :n].T, target)) / 2
+    return _symmetric(batch, _present(batch, "negatives")[2], scale)
 
 
-def hard_negative(
-    images: Tensor, captions: Tensor, negatives: Tensor, scale: Tensor | float, present: Tensor | None = None
-) -> Tensor:
+def hard_negative(batch: Embeddings, scale: Tensor | float) -> Tensor:
     """The hard-negative loss: each image's cross-entropy over its own caption and its own negative.
 
     "A hard negative loss on each image with its original and negative captions" (*Hard Positives*, D.1). The mean is
     over the examples that have a negative, as in SVLC's code, and 0 with a gradient of 0 where none has.
-
-    Args:
-        images: (n, d), n at least 1.
-        captions: (n, d), the images' own.
-        negatives: (n, d), a negative of each caption.
-        scale: the inverse temperature.
-        present: bool (n,), which examples have a negative; None for all.
-
-    Raises:
-        ScoresError: shapes that do not match.
     """
-    _check(images, present, captions=captions, negatives=negatives)
-    images, captions, negatives = _chosen(present, images, captions, negatives)
+    images, captions, negatives = _present(batch, "negatives")
     dtype = _precise(images)
     gaps = scale * (images.to(dtype) * (captions.to(dtype) - negatives.to(dtype))).sum(dim=1)
     return -functional.logsigmoid(gaps).sum() / max(len(gaps), 1)
 
 
-def hard_positive(
-    images: Tensor, captions: Tensor, positives: Tensor, scale: Tensor | float, present: Tensor | None = None
-) -> Tensor:
+def hard_positive(batch: Embeddings, scale: Tensor | float) -> Tensor:
     """The hard-positive loss, SVLC's analogy loss: cross-entropies of images and captions over the positives.
 
     "A hard positive loss (called an analogy loss in SVLC) on each image with its original and positive captions" (*Hard
     Positives*, D.1). The paper gives no formula; this one is the default of SVLC's code: the mean of two
-    cross-entropies over the batch's positives, of each image and of each original caption, in these directions only.
-    It differs in two points: the batch is that of all processes, where SVLC's code uses each one's own; and examples
-    without a positive, which SVLC does not have, count neither as row nor as column, so that the loss is 0 with a
-    gradient of 0 where none has one.
-
-    Args:
-        images: (n, d), n at least 1.
-        captions: (n, d), the images' own.
-        positives: (n, d), a hard positive of each caption.
-        scale: the inverse temperature, of both cross-entropies.
-        present: bool (n,), which examples have a positive; None for all.
-
-    Raises:
-        ScoresError: shapes that do not match.
+    cross-entropies over the batch's positives, of each image and of each original caption, in these directions only,
+    both scaled. It differs in two points: the batch is that of all processes, where SVLC's code uses each one's own;
+    and examples without a positive, which SVLC does not have, count neither as row nor as column, so that the loss is 0
+    with a gradient of 0 where none has one.
     """
-    _check(images, present, captions=captions, positives=positives)
-    images, captions, positives = _chosen(present, images, captions, positives)
+    images, captions, positives = _present(batch, "positives")
     target = torch.arange(len(positives), device=positives.device)
     summed = [
         functional.cross_entropy(_logits(anchors, positives, scale), target, reduction="sum")
         for anchors in (images, captions)
     ]
     return (summed[0] + summed[1]) / 2 / max(len(positives), 1)
+
+
+# Each loss with the further embeddings that it needs.
+_LOSSES: Mapping[str, tuple[Callable[[Embeddings, Tensor | float], Tensor], str]] = {
+    "contrastive": (contrastive, "captions"),
+    "negclip": (negclip, "negatives"),
+    "hard_negative": (hard_negative, "negatives"),
+    "hard_positive": (hard_positive, "positives"),
+}
 
 
 def total(
@@ -150,26 +121,29 @@ def total(
     Raises:
         ScoresError: all weights are 0, embeddings that a loss needs are None, or shapes do not match.
     """
-    images, captions, negatives, positives, has_negative, has_positive = embeddings
+    _check(embeddings)
     weights = weights or Weights()
     parts: dict[str, Tensor] = {}
-    if weights.contrastive != 0:
-        parts["contrastive"] = contrastive(images, captions, scale)
-    if weights.negclip != 0:
-        negatives = _needed(negatives, "negclip", "negatives")
-        _check(images, has_negative, negatives=negatives)
-        parts["negclip"] = contrastive(images, captions, scale, *_chosen(has_negative, negatives))
-    if weights.hard_negative != 0:
-        negatives = _needed(negatives, "hard_negative", "negatives")
-        parts["hard_negative"] = hard_negative(images, captions, negatives, scale, has_negative)
-    if weights.hard_positive != 0:
-        positives = _needed(positives, "hard_positive", "positives")
-        parts["hard_positive"] = hard_positive(images, captions, positives, scale, has_positive)
+    for name, (loss, needed) in _LOSSES.items():
+        if getattr(weights, name) != 0:
+            if getattr(embeddings, needed) is None:
+                raise ScoresError(
+                    f"the loss {name} has a weight, but the batch has no {needed}; add them, or give it weight 0"
+                )
+            parts[name] = loss(embeddings, scale)
     if not parts:
         raise ScoresError("all weights are 0; give one loss another weight")
-    loss = torch.stack([getattr(weights, name) * part for name, part in parts.items()]).sum()
+    value = torch.stack([getattr(weights, name) * part for name, part in parts.items()]).sum()
     values = torch.stack([part.detach() for part in parts.values()]).tolist()
-    return loss, dict(zip(parts, values, strict=True))
+    return value, dict(zip(parts, values, strict=True))
+
+
+def _symmetric(batch: Embeddings, negatives: Tensor, scale: Tensor | float) -> Tensor:
+    """The mean of both cross-entropies, with negatives (m, d) as further columns for the images."""
+    n = len(batch.images)
+    logits = _logits(batch.images, torch.cat([batch.captions, negatives]), scale)
+    target = torch.arange(n, device=logits.device)
+    return (functional.cross_entropy(logits, target) + functional.cross_entropy(logits[:, :n].T, target)) / 2
 
 
 def _precise(tensor: Tensor) -> torch.dtype:
@@ -182,27 +156,25 @@ def _logits(rows: Tensor, columns: Tensor, scale: Tensor | float) -> Tensor:
         return scale * (rows.to(_precise(rows)) @ columns.to(_precise(rows)).T)
 
 
-def _chosen(present: Tensor | None, *tensors: Tensor) -> tuple[Tensor, ...]:
-    """The rows that are present, selected before any arithmetic: a NaN in another row would reach the gradient."""
-    return tensors if present is None else tuple(tensor[present] for tensor in tensors)
+def _present(batch: Embeddings, kind: str) -> list[Tensor]:
+    """Images, captions and embeddings of the kind, of the examples that have them.
+
+    They are selected before any arithmetic: a NaN in another row would reach the gradient.
+    """
+    mask = getattr(batch, f"has_{kind[:-1]}")
+    return [each if mask is None else each[mask] for each in (batch.images, batch.captions, getattr(batch, kind))]
 
 
-def _needed(tensor: Tensor | None, loss: str, name: str) -> Tensor:
-    if tensor is None:
-        raise ScoresError(f"the loss {loss} has a weight, but the batch has no {name}; add them, or give it weight 0")
-    return tensor
-
-
-def _check(images: Tensor, present: Tensor | None = None, **others: Tensor) -> None:
-    """Check that the other tensors have the images' shape, and the mask a bool for each image."""
-    if images.ndim != 2 or not len(images):
-        raise ScoresError(f"images must be (n, d) with n at least 1; got {_shape(images)}")
-    for name, tensor in others.items():
-        if tensor.shape != images.shape:
-            raise ScoresError(f"{name} must have the images' shape {_shape(images)}; got {_shape(tensor)}")
-    if present is not None and (present.dtype != torch.bool or present.shape != images.shape[:1]):
-        raise ScoresError(f"the mask must be bool ({len(images)},); got {present.dtype} {_shape(present)}")
-
-
-def _shape(tensor: Tensor) -> tuple[int, ...]:
-    return tuple(tensor.shape)
+def _check(batch: Embeddings) -> None:
+    """Check that all embeddings have one shape, and that masks have a bool for each image."""
+    shape = tuple(batch.images.shape)
+    if len(shape) != 2 or not shape[0]:
+        raise ScoresError(f"images must be (n, d) with n at least 1; got {shape}")
+    for name, tensor in zip(Embeddings._fields, batch, strict=True):
+        if tensor is None:
+            continue
+        found = tuple(tensor.shape)
+        if not name.startswith("has_") and found != shape:
+            raise ScoresError(f"{name} must have the images' shape {shape}; got {found}")
+        if name.startswith("has_") and (tensor.dtype != torch.bool or found != shape[:1]):
+            raise ScoresError(f"{name} must be bool {shape[:1]}; got {tensor.dtype} {found}")

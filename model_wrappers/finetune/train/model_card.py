@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ....metrics.common.documents import simple_table
+from ....metrics.common.documents import Part, Table, simple_table
 from ....metrics.common.documents import to_markdown as write_markdown
 from ....metrics.common.formatting import percent
 from ....metrics.evaluation import to_markdown
@@ -18,7 +18,7 @@ from .validation import RECOGNITION, Evaluation
 
 _LOADING = """model = transformers.AutoModel.from_pretrained("{0}")
 processor = transformers.AutoProcessor.from_pretrained("{0}")"""
-_EPOCH_0 = "Epoch 0 is the model before training"
+EPOCH_0 = "Epoch 0 is the model before training"
 
 
 def model_card(
@@ -49,19 +49,20 @@ def model_card(
     if "/" in base and (library == "transformers" or base != info["checkpoint"]):  # only ids of the Hub
         header.append(f"base_model: {base}")
     header += ["tags:", "- vl-assay", "- compositionality", "---"]
-    sections = [
+    sections: list[Part] = [
         "\n".join(header),
         f"# {name}",
         f"`{info['name']}` fine-tuned for composition by the recipe `{recipe['name']}` of VL-Assay {code_version()}.",
         f"```python\n{getattr(family, 'LOADING', _LOADING).format(name)}\n```",
         "## Recipe",
         f"After {recipe['source']}. {recipe['gaps']}",
-        _table(["setting", "value"], list(_settings(recipe, facts["data"], details).items())),
+        simple_table(["setting", "value"], [*_settings(recipe, facts["data"], details).items()], numbers=True),
         "## Data",
         _data(facts["data"]),
     ]
     if history:
-        sections += ["## Validation during training", _history(history, best)]
+        note = f"{EPOCH_0}; * marks the weights of this folder." if best else f"{EPOCH_0}."
+        sections += ["## Validation during training", history_table(history, best), note]
         if evaluation.recognise:
             templates = ", ".join(f"`{template}`" for template in evaluation.templates)
             images = Path(str(evaluation.recognise)).name
@@ -74,7 +75,7 @@ def model_card(
             f"Of the saved model, as `{command}` computes them.",
             to_markdown(list(results)).strip(),
         ]
-    return "\n\n".join(sections) + "\n"
+    return write_markdown(sections)
 
 
 def _settings(recipe: Mapping[str, Any], data: Mapping[str, Any], details: Mapping[str, str]) -> dict[str, str]:
@@ -98,13 +99,8 @@ def _data(data: Mapping[str, Any]) -> str:
     return f"{text}. SHA-256 of the texts and the images' names: `{data['fingerprint']}`."
 
 
-def _history(history: Sequence[Mapping[str, Any]], best: int | None) -> str:
-    """Scores by epoch, in percent; * marks the saved weights."""
+def history_table(history: Sequence[Mapping[str, Any]], best: int | None = None, title: str = "") -> Table:
+    """Scores by epoch, in percent; * marks the one whose weights were saved."""
     epochs = [f"epoch {entry['epoch']}{' *' if index == best else ''}" for index, entry in enumerate(history)]
     rows = [[name, *(f"{percent(entry['scores'][name])} %" for entry in history)] for name in history[0]["scores"]]
-    note = f"{_EPOCH_0}; * marks the weights of this folder." if best else f"{_EPOCH_0}."
-    return f"{_table(['score', *epochs], rows)}\n\n{note}"
-
-
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return write_markdown([simple_table(headings, rows, numbers=True)]).strip()
+    return simple_table(["score", *epochs], rows, title=title, numbers=True)

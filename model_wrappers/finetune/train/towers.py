@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 from collections.abc import Sequence
@@ -11,11 +10,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor, nn
 
 from ....metrics.common.errors import ModelError
-from ...engine.protocol import ModelInfo
+from ...engine.protocol import DualEncoder, ModelInfo
 from ...loading.torch_models import unit
 from ..data.batches import Batch, Tokens
 
@@ -24,11 +22,8 @@ _CEILING = 100.0
 
 
 @runtime_checkable
-class Trainable(Protocol):
+class Trainable(DualEncoder, Protocol):
     """A `DualEncoder` that also gives embeddings with gradients, and that can be saved."""
-
-    info: ModelInfo
-    max_tokens: int
 
     @property
     def module(self) -> Any:
@@ -37,14 +32,6 @@ class Trainable(Protocol):
 
     def holding(self, module: Any, info: ModelInfo) -> Trainable:
         """A copy of the encoder with another module."""
-        ...
-
-    def prepare_image(self, image: Image.Image) -> np.ndarray:
-        """As a `DualEncoder` prepares it."""
-        ...
-
-    def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each caption."""
         ...
 
     def embed_images(self, images: Sequence[np.ndarray]) -> Tensor:
@@ -66,19 +53,24 @@ class Towers(nn.Module):
     Args:
         encoder: the dual encoder.
         negatives, positives: whether these captions of a batch are embedded.
-        groups: the number of groups of texts of similar length, which reduce padding; 1 with FSDP, whose processes
-            gather weights for each group and must have equally many.
+        is_sharded: whether FSDP shards the weights. It cannot shard scalars: the scale becomes a vector of one number.
+            Its processes gather weights for each group of texts of similar length, which reduce padding, and must have
+            equally many groups: one instead of four.
     """
 
-    def __init__(self, encoder: Trainable, *, negatives: bool, positives: bool, groups: int = 4) -> None:
+    def __init__(self, encoder: Trainable, *, negatives: bool, positives: bool, is_sharded: bool = False) -> None:
         super().__init__()
         self.encoder = encoder
         self.model = encoder.module
         self._kinds = {"negatives": negatives, "positives": positives}
-        self._groups = groups
+        self._groups = 1 if is_sharded else 4
         self._name = "temperature" if hasattr(self.model, "temperature") else "logit_scale"
-        if not isinstance(getattr(self.model, self._name, None), nn.Parameter):
+        value = getattr(self.model, self._name, None)
+        if not isinstance(value, nn.Parameter):
             raise ModelError(f"{encoder.info.name} has no logit_scale, which contrastive losses need")
+        if is_sharded:
+            value = nn.Parameter(value.detach().reshape(1), requires_grad=value.requires_grad)
+            setattr(self.model, self._name, value)
         self._ceiling = max(_CEILING, self.scale().item())
 
     def scale(self) -> Tensor:
@@ -94,11 +86,6 @@ class Towers(nn.Module):
             value.clamp_(min=1 / self._ceiling)
         else:
             value.clamp_(max=math.log(self._ceiling))
-
-    def widen_scale(self) -> None:
-        """Reshape the scale to a vector of one number: FSDP cannot shard scalars."""
-        value = getattr(self.model, self._name)
-        setattr(self.model, self._name, nn.Parameter(value.detach().reshape(1), requires_grad=value.requires_grad))
 
     def train(self, mode: bool = True) -> Towers:
         """Set the mode; batch normalisation keeps its statistics, which chunks of a batch would change."""
@@ -118,9 +105,7 @@ class Towers(nn.Module):
                 indices[name] = [number for number, row in enumerate(rows) if row is not None]
                 texts += [row for row in rows if row is not None]
         images = unit(self.encoder.embed_images(batch.images))
-        captions, *others = unit(self._embed_texts(texts)).split(
-            [len(batch), *(len(index) for index in indices.values())]
-        )
+        captions, *others = unit(self._embed_texts(texts)).split([len(batch), *map(len, indices.values())])
         found = {"images": images, "captions": captions, "scale": self.scale()}
         for (name, numbers), rows in zip(indices.items(), others, strict=True):
             index = torch.tensor(numbers, dtype=torch.long, device=rows.device)
@@ -190,7 +175,7 @@ def add_lora(encoder: Trainable, rank: int) -> Any:
     """Add LoRA adapters to all linear layers of the encoder, in place; only they and the scale are trained.
 
     Returns:
-        peft's model, for `merged`.
+        peft's model around it.
 
     Raises:
         ModelError: peft is not installed, or cannot adapt this model.
@@ -208,11 +193,6 @@ def add_lora(encoder: Trainable, rank: int) -> Any:
         if isinstance(getattr(encoder.module, name, None), nn.Parameter):
             getattr(encoder.module, name).requires_grad_(True)
     return adapted
-
-
-def merged(adapted: Any) -> Any:
-    """A copy of an adapted model with the adapters merged into its weights, of the original class."""
-    return copy.deepcopy(adapted).merge_and_unload()
 
 
 def parameter_groups(towers: nn.Module, weight_decay: float) -> list[dict[str, Any]]:

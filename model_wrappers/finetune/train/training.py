@@ -99,7 +99,8 @@ def finetune(
         "model": asdict(encoder.info),
         "recipe": recipe.as_json(),
         "precision": config.precision,
-        "evaluation": config.evaluation.as_json(),
+        # Without the location of the benchmarks' sources.
+        "evaluation": {name: getattr(config.evaluation, name) for name in ("benchmarks", "recognise", "templates")},
         "stopping": asdict(config.stopping),
         "data": {**training_set.summary(), "fingerprint": training_set.fingerprint},
     }
@@ -114,7 +115,13 @@ def finetune(
             loop = TrainingLoop(encoder, load, training_set, recipe, config, folder, facts, processes, progress)
             loop.train()
             _finish(loop, out, facts, settings)
-        finished = _read_finished(out, folder / "finished.json")
+        finished = read_json(folder / "finished.json", out)
+        gone = [name for name in finished["files"] if not (out / name).exists()]
+        if gone:
+            raise DataError(
+                f"the run in {out} was finished, but {', '.join(gone)} of its model is gone; restore it, or remove the "
+                "folder to train again"
+            )
     results = read_results(folder / "results.json") if config.evaluation.benchmarks else []
     return Outcome(out, finished["history"], results)
 
@@ -136,8 +143,9 @@ def _read(
                 )
     assert found is not None
     summary = found.summary()
-    for kind, uses in (("negative", recipe.uses_negatives), ("positive", recipe.uses_positives)):
-        if uses and not summary[f"with_{kind}"]:
+    needs = {"negative": recipe.uses_negatives or recipe.needs_negative, "positive": recipe.uses_positives}
+    for kind, is_needed in needs.items():
+        if is_needed and not summary[f"with_{kind}"]:
             raise DataError(
                 f"none of the {len(found.samples)} captions of {found.reference} has a {kind}, which {recipe.name} "
                 f"needs; name kinds to make (--set {kind}s=…), a file of candidates, or the column that has them"
@@ -156,9 +164,7 @@ def _check_out(out: Path) -> None:
 def _claim(out: Path, folder: Path, facts: Mapping[str, Any]) -> None:
     """Make the folder this run's; raise if another run has a checkpoint there or is finished."""
     file = folder / "run.json"
-    other: list[str] = []
-    if file.exists():
-        other = list(_differences(read_json(file, out), json.loads(json.dumps(facts))))
+    other = [*_differences(read_json(file, out), json.loads(json.dumps(facts)))] if file.exists() else []
     if other and not (folder / "finished.json").exists() and not checkpoint_folders(folder / "checkpoints"):
         for path in folder.iterdir():
             if path.name != ".lock":
@@ -228,19 +234,3 @@ def _finish(loop: TrainingLoop, out: Path, facts: Mapping[str, Any], settings: M
                 for leftover in folder.glob(pattern):
                     shutil.rmtree(leftover, ignore_errors=True)
     loop.processes.wait()
-
-
-def _read_finished(out: Path, file: Path) -> dict[str, Any]:
-    """The record of a finished run.
-
-    Raises:
-        DataError: files of its model are gone.
-    """
-    finished = read_json(file, out)
-    gone = [name for name in finished["files"] if not (out / name).exists()]
-    if gone:
-        raise DataError(
-            f"the run in {out} was finished, but {', '.join(gone)} of its model is gone; restore it, or remove the "
-            "folder to train again"
-        )
-    return finished

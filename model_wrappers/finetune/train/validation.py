@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from ....hub_datasets import report
+from ....hub_datasets.authoring.data.tables import HUB, hub_name
 from ....hub_datasets.core.benchmarks import is_higher_better
 from ....hub_datasets.core.build import data_errors
 from ....metrics.common.errors import DataError, UnknownNameError, VLAssayError
@@ -21,7 +22,6 @@ from ...engine.plan import DECODING_ERRORS, decode
 from ...engine.runner import predict
 
 RECOGNITION = "recognition/accuracy"
-HUB = "hf://datasets/"
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif"}
 _SPLITS = ("test", "validation")
 _BATCH = 64
@@ -48,10 +48,6 @@ class Evaluation:
     def __bool__(self) -> bool:
         return bool(self.benchmarks or self.recognise)
 
-    def as_json(self) -> dict[str, Any]:
-        """What is measured, without the location of the benchmarks' sources."""
-        return {name: getattr(self, name) for name in ("benchmarks", "recognise", "templates")}
-
     def measure(
         self, model: Any, out: Path, processes: Processes, *, settings: Mapping[str, str] | None = None
     ) -> tuple[dict[str, float], list[Result]]:
@@ -64,7 +60,8 @@ class Evaluation:
             settings: of the family of a model given by its name.
 
         Returns:
-            Scores by name (see `flat_scores`, and `RECOGNITION`); and the results of the benchmarks. In every process.
+            Scores by name, those that tables show, such as ``toy_scenes/itm/accuracy``, and `RECOGNITION`; and the
+            results of the benchmarks. In every process.
         """
         scores: dict[str, float] = {}
         results: list[Result] = []
@@ -81,7 +78,12 @@ class Evaluation:
             )
             processes.wait()  # until the main process has written them
             results = list(report(files))
-            scores = flat_scores(results)
+            scores = {
+                f"{Path(result.predictions['file']).stem.replace('.', '/', 1)}/{name}": result.scores[name]
+                for result in results
+                for name in result.table_scores
+                if isinstance(result.scores.get(name), float)
+            }
         if self.recognise and not isinstance(model, str):
             scores[RECOGNITION] = recognition(model, self.recognise, self.templates, processes)
         return scores, results
@@ -116,16 +118,6 @@ class Stopping:
         return value if is_higher_better(benchmark, part, score) else -value
 
 
-def flat_scores(results: Sequence[Result]) -> dict[str, float]:
-    """The scores that tables show by name, such as ``toy_scenes/itm/accuracy``."""
-    return {
-        f"{Path(result.predictions['file']).stem.replace('.', '/', 1)}/{name}": result.scores[name]
-        for result in results
-        for name in result.table_scores
-        if isinstance(result.scores.get(name), float)
-    }
-
-
 def recognition(encoder: Any, source: str, templates: Sequence[str], processes: Processes) -> float:
     """Zero-shot accuracy: the share of images whose own label has the highest cosine; ties are wrong.
 
@@ -134,10 +126,14 @@ def recognition(encoder: Any, source: str, templates: Sequence[str], processes: 
         VLAssayError: a template without ``{}``.
     """
     with processes.raise_on_all_ranks():
-        labels, images = labelled_images(source)
+        # Names of labels; and images (paths, or datasets with a row) with the index of their label.
+        labels, images = _hub_images(source) if source.startswith(HUB) else _folder_images(Path(source).expanduser())
+        if len(labels) < 2 or not images:
+            raise DataError(f"{source} has {len(labels)} labels and {len(images)} images; recognition needs two labels")
         if any("{}" not in template for template in templates):
             raise VLAssayError("a template has no {} for the label, as in 'a photo of a {}.'")
-    tokens = encoder.prepare_captions([template.replace("{}", label) for label in labels for template in templates])
+    texts = [template.replace("{}", label.replace("_", " ")) for label in labels for template in templates]
+    tokens = encoder.prepare_captions(texts)
     parts = [encoder.encode_captions(tokens[start : start + _BATCH]) for start in range(0, len(tokens), _BATCH)]
     prompts = np.concatenate(parts).astype(np.float64).reshape(len(labels), len(templates), -1).mean(axis=1)
     prompts /= np.linalg.norm(prompts, axis=1, keepdims=True)
@@ -156,14 +152,6 @@ def recognition(encoder: Any, source: str, templates: Sequence[str], processes: 
     return float(np.mean(scores))
 
 
-def labelled_images(source: str) -> tuple[list[str], list[tuple[Any, int]]]:
-    """Names of labels; and images (paths, or datasets with a row) with the index of their label."""
-    labels, images = _hub_images(source) if source.startswith(HUB) else _folder_images(Path(source).expanduser())
-    if len(labels) < 2 or not images:
-        raise DataError(f"{source} has {len(labels)} labels and {len(images)} images; recognition needs two labels")
-    return [label.replace("_", " ") for label in labels], images
-
-
 def _folder_images(folder: Path) -> tuple[list[str], list[tuple[Any, int]]]:
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder}; name one that has a folder of images for each label")
@@ -180,10 +168,8 @@ def _folder_images(folder: Path) -> tuple[list[str], list[tuple[Any, int]]]:
 def _hub_images(source: str) -> tuple[list[str], list[tuple[Any, int]]]:
     import datasets
 
-    owner, _, rest = source.removeprefix(HUB).partition("/")
-    name, _, config = rest.partition("/")
     with data_errors(source):
-        found: Any = datasets.load_dataset(f"{owner}/{name}", config or None)
+        found: Any = datasets.load_dataset(*hub_name(source))
         features = next(iter(found.values())).features
         label = next((key for key, kind in features.items() if isinstance(kind, datasets.ClassLabel)), None)
         image = next((key for key, kind in features.items() if isinstance(kind, datasets.Image)), None)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.model_wrappers.finetune.data.batches import draw_epoch, steps_per_epoch
 from vl_assay.model_wrappers.finetune.data.captions import FileImages
 from vl_assay.model_wrappers.finetune.data.training_set import Sample, TrainingSet
@@ -109,9 +107,3 @@ def test_a_neighbour_brings_one_of_its_captions_with_its_own_negative():
         assert batch[3].negative == f"not {batch[3].caption}"
         seen[batch[3].caption] += 1
     assert set(seen) == {"b1", "b2"}
-
-
-@pytest.mark.parametrize("wrong", [{"epoch": -1}, {"seed": -1}, {"batch_size": 0}, {"start": -1}])
-def test_numbers_out_of_range_are_refused(wrong):
-    with pytest.raises(ScoresError, match="it must be at least"):
-        drawn(made(3), **wrong)

@@ -12,23 +12,25 @@ import numpy as np
 import pytest
 import tiny_models
 import torch
-from finetune_support import furthest, make_training_set, same_bits, short, stop_at, train, train_until, weights
-
-from vl_assay.metrics.common.errors import (
-    DataError,
-    ModelError,
-    ScoresError,
-    StorageError,
-    TrainingError,
-    UnknownNameError,
-    VLAssayError,
+from finetune_support import (
+    furthest,
+    keep_states,
+    make_training_set,
+    read_log,
+    same_bits,
+    short,
+    stop_at,
+    train,
+    train_until,
+    weights,
 )
+
+from vl_assay.metrics.common import errors
 from vl_assay.model_wrappers import load_model
 from vl_assay.model_wrappers.finetune.data.batches import BatchLoader, draw_epoch
 from vl_assay.model_wrappers.finetune.data.training_set import read_training_set
 from vl_assay.model_wrappers.finetune.train import loop
 from vl_assay.model_wrappers.finetune.train.checkpoints import write_folder
-from vl_assay.model_wrappers.finetune.train.log import read_log
 from vl_assay.model_wrappers.finetune.train.losses import Weights
 from vl_assay.model_wrappers.finetune.train.recipes import RECIPES, adapt, get_recipe
 from vl_assay.model_wrappers.finetune.train.towers import Towers, trainable
@@ -55,7 +57,7 @@ def embeddings(model, training_set):
 def test_every_dual_encoder_learns_and_is_saved_as_it_was(kind, folders, tmp_path):
     before = load_model(str(folders[kind]))
     outcome = train(folders[kind], tmp_path / "out", short(epochs=3, weight_decay=0.5))
-    losses = [line["loss"] for line in read_log(tmp_path / "out" / "training" / "log.jsonl")]
+    losses = [line["loss"] for line in read_log(tmp_path / "out")]
     assert len(losses) == 9
     assert np.mean(losses[-3:]) < np.mean(losses[:3])
     after = load_model(str(outcome.folder))
@@ -103,10 +105,10 @@ def test_the_scale_is_clipped_to_a_hundred(tiny_clip):
 
 
 def test_models_without_gradients_and_revisions_of_folders_are_refused(tiny_clip, tmp_path):
-    with pytest.raises(ModelError, match="cannot be fine-tuned"):
+    with pytest.raises(errors.ModelError, match="cannot be fine-tuned"):
         finetune("mock:oracle", make_training_set(), tmp_path / "out", short())
     for model in (str(tiny_clip), "demo-clip"):
-        with pytest.raises(ModelError, match="is a folder, which has no revision 'v2'"):
+        with pytest.raises(errors.ModelError, match="is a folder, which has no revision 'v2'"):
             finetune(model, make_training_set(), tmp_path / "out", short(), revision="v2", progress=False)
 
 
@@ -146,25 +148,19 @@ def test_negclip_leaves_out_captions_without_a_negative_and_finds_neighbours_onc
     card = (out / "README.md").read_text("utf-8")
     assert f"{kept} captions of" in card
     assert "6 without a negative were left out" in card
-    log = read_log(out / "training" / "log.jsonl")
+    log = read_log(out)
     assert len(log) == kept // 8
     assert {*log[0]["losses"]} == {"negclip"}
     assert all(0 <= line["waited"] <= line["seconds"] for line in log)
 
 
 def test_the_average_of_the_weights_is_saved(tiny_clip, tmp_path):
-    checkpoints, states = tmp_path / "plain" / "training" / "checkpoints", []
-
-    def keep_last(step, values):
-        if step > 1:
-            states.append(torch.load(checkpoints / f"step-{step - 1:08d}" / "pytorch_model.bin"))
-
-    train(tiny_clip, tmp_path / "plain", save_steps=1, on_step=keep_last)
-    steps = [{name.removeprefix("model."): tensor for name, tensor in state.items()} for state in states]
-    expected = steps[0]
-    for step in [*steps[1:], weights(tmp_path / "plain")]:
-        expected = {name: 0.5 * expected[name] + 0.5 * tensor for name, tensor in step.items()}
-    assert len(steps) == 5
+    states = {}
+    train(tiny_clip, tmp_path / "plain", save_steps=1, on_step=keep_states(tmp_path / "plain", states))
+    assert list(states) == [1, 2, 3, 4, 5]
+    expected = states.pop(1)
+    for state in [*states.values(), weights(tmp_path / "plain")]:
+        expected = {name: 0.5 * expected[name] + 0.5 * tensor for name, tensor in state.items()}
     train(tiny_clip, tmp_path / "out", short(ema_decay=0.5))
     assert furthest(expected, weights(tmp_path / "out")) < 1e-6
 
@@ -179,7 +175,7 @@ def test_lora_trains_adapters_and_saves_a_plain_model(tiny_clip, tmp_path, monke
     assert not any("embedding" in name for name in changed)
     load_model(str(tmp_path / "out"))
     monkeypatch.setitem(sys.modules, "peft", None)
-    with pytest.raises(ModelError, match=r"pip install 'vl-assay\[finetune\]'"):
+    with pytest.raises(errors.ModelError, match=r"pip install 'vl-assay\[finetune\]'"):
         train(tiny_clip, tmp_path / "without", short(lora_rank=2))
 
 
@@ -195,7 +191,7 @@ def test_a_loss_that_is_not_finite_stops_with_the_batch_named(tiny_clip, tmp_pat
     with monkeypatch.context() as patch:
         patch.setattr(encoder, "prepare_image", poisoned)
         with pytest.raises(
-            TrainingError, match=r"the loss is nan at step [123], on the batch of 8 captions sample"
+            errors.TrainingError, match=r"the loss is nan at step [123], on the batch of 8 captions sample"
         ) as error:
             train(tiny_clip, out, save_steps=1)
     assert "the embeddings of sample 7 are not finite" in str(error.value)
@@ -218,32 +214,32 @@ def test_a_gradient_that_is_not_finite_never_reaches_the_weights(tiny_clip, tmp_
         return value, parts
 
     monkeypatch.setattr(loop, "total", spoiled)
-    with pytest.raises(TrainingError, match=r"norm of the gradient is (nan|inf) at step 1"):
+    with pytest.raises(errors.TrainingError, match=r"norm of the gradient is (nan|inf) at step 1"):
         train(tiny_clip, tmp_path / "out")
 
 
 def test_a_folder_of_another_run_or_of_files_is_not_touched(tiny_clip, tmp_path):
     outcome = train(tiny_clip, tmp_path / "out")
     first = weights(outcome.folder)
-    with pytest.raises(DataError, match=r"holds a run with another recipe\.learning_rate, see"):
+    with pytest.raises(errors.DataError, match=r"holds a run with another recipe\.learning_rate, see"):
         train(tiny_clip, tmp_path / "out", short(learning_rate=1e-4))
     # A finished run is returned and not trained again.
     assert train(tiny_clip, tmp_path / "out", on_step=stop_at(1)).history == []
     assert same_bits(weights(outcome.folder), first)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("mine")
-    with pytest.raises(DataError, match="is not empty"):
+    with pytest.raises(errors.DataError, match="is not empty"):
         train(tiny_clip, tmp_path / "mine")
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(DataError, match="is a file"):
+    with pytest.raises(errors.DataError, match="is a file"):
         train(tiny_clip, tmp_path / "file")
     (tmp_path / "out" / "model.safetensors").unlink()
-    with pytest.raises(DataError, match=r"was finished, but model\.safetensors of its model is gone"):
+    with pytest.raises(errors.DataError, match=r"was finished, but model\.safetensors of its model is gone"):
         train(tiny_clip, tmp_path / "out")
 
 
 def test_a_run_without_a_step_does_not_hold_its_folder(tiny_clip, tmp_path):
-    with pytest.raises(ScoresError, match=r"fewer neighbours \(--set neighbours=0"):
+    with pytest.raises(errors.ScoresError, match=r"fewer neighbours \(--set neighbours=0"):
         train(tiny_clip, tmp_path / "out", short("negclip", neighbours=100))
     train(tiny_clip, tmp_path / "out", short("negclip", epochs=1))
     assert (tmp_path / "out" / "model.safetensors").exists()
@@ -251,7 +247,7 @@ def test_a_run_without_a_step_does_not_hold_its_folder(tiny_clip, tmp_path):
 
 def test_two_runs_do_not_train_into_one_folder(tiny_clip, tmp_path):
     def again(step, values):
-        with pytest.raises(StorageError, match="another run is writing to"):
+        with pytest.raises(errors.StorageError, match="another run is writing to"):
             train(tiny_clip, tmp_path / "out")
         raise KeyboardInterrupt
 
@@ -265,7 +261,7 @@ def test_a_full_disk_leaves_no_half_of_a_model(tiny_clip, tmp_path):
     model = load_model(str(tiny_clip))
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
     try:
-        with pytest.raises(StorageError, match=r"cannot write .*best"):
+        with pytest.raises(errors.StorageError, match=r"cannot write .*best"):
             write_folder(tmp_path / "best", model.save)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -290,8 +286,10 @@ def test_the_card_names_the_captions_and_the_settings(tiny_clip, tmp_path):
 def test_data_without_what_the_recipe_needs_is_refused(tiny_clip, tmp_path):
     bare = make_training_set()
     bare = replace(bare, samples=[sample._replace(negatives=(), positives=()) for sample in bare.samples])
-    with pytest.raises(DataError, match=r"none of the 24 captions of squares has a negative.*--set negatives="):
+    with pytest.raises(errors.DataError, match=r"none of the 24 captions of squares has a negative.*--set negatives="):
         train(tiny_clip, tmp_path / "out", short("hn"), bare)
+    with pytest.raises(errors.DataError, match="has a negative, which coco needs"):
+        train(tiny_clip, tmp_path / "out", short("coco", needs_negative=True), bare)
     train(tiny_clip, tmp_path / "plain", short("coco", epochs=1), bare)
 
 
@@ -306,7 +304,7 @@ def test_data_without_what_the_recipe_needs_is_refused(tiny_clip, tmp_path):
 )
 def test_a_wrong_config_is_refused_before_anything_is_loaded(config, message, tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(VLAssayError, match=message):
+    with pytest.raises(errors.VLAssayError, match=message):
         train("no such model", tmp_path / "out", **config)
     assert not (tmp_path / "out").exists()
 
@@ -355,7 +353,7 @@ def test_a_recipe_takes_other_values():
     ],
 )
 def test_values_that_a_recipe_cannot_have_are_refused(settings, message):
-    with pytest.raises(VLAssayError, match=message):
+    with pytest.raises(errors.VLAssayError, match=message):
         adapt(get_recipe("hn"), settings)
-    with pytest.raises(UnknownNameError, match=r"known: coco, negclip"):
+    with pytest.raises(errors.UnknownNameError, match=r"known: coco, negclip"):
         get_recipe("hnn")

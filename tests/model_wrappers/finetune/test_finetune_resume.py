@@ -17,11 +17,10 @@ import numpy as np
 import pytest
 import tiny_models
 import torch
-from finetune_support import furthest, make_training_set, same_bits, short, weights
+from finetune_support import furthest, make_training_set, read_log, same_bits, short, weights
 
 from vl_assay.metrics.common.errors import DataError, StorageError
 from vl_assay.model_wrappers.finetune.data.batches import draw_epoch
-from vl_assay.model_wrappers.finetune.train.log import read_log
 
 SCRIPT = """
     import os
@@ -83,7 +82,7 @@ def test_a_run_stopped_at_any_step_ends_with_the_same_bits(step, dropping, unint
     torch.manual_seed(12345)  # another state of the generator than the run left
     train(dropping, tmp_path / "out", RECIPE)
     assert same_bits(weights(tmp_path / "out"), weights(uninterrupted))
-    ours, theirs = (read_log(folder / "training" / "log.jsonl") for folder in (tmp_path / "out", uninterrupted))
+    ours, theirs = (read_log(folder) for folder in (tmp_path / "out", uninterrupted))
     for name in ("step", "epoch", "loss", "learning_rate", "gradient_norm", "scale"):
         assert [line[name] for line in ours] == [line[name] for line in theirs]
     assert [line["step"] for line in ours] == list(range(1, 10))
@@ -119,18 +118,11 @@ def test_a_full_disk_costs_no_checkpoint(dropping, uninterrupted, tmp_path):
     assert same_bits(weights(tmp_path / "out"), weights(uninterrupted))
 
 
+LAST = "checkpoints/step-00000006"
 DAMAGE = {
-    "a cut file": (
-        "checkpoints/step-00000006/pytorch_model.bin",
-        b"half",
-        r"step-00000006 .* resumes from .*00000004",
-    ),
-    "no random states": (
-        "checkpoints/step-00000006/random_states_0.pkl",
-        b"",
-        r"is damaged \(random_states_0.pkl\)",
-    ),
-    "no sizes": ("checkpoints/step-00000006/sizes.json", b"", "step-00000006 is damaged"),
+    "a cut file": (f"{LAST}/pytorch_model.bin", b"half", r"step-00000006 .* resumes from .*00000004"),
+    "no random states": (f"{LAST}/random_states_0.pkl", b"", r"is damaged \(random_states_0.pkl\)"),
+    "no sizes": (f"{LAST}/sizes.json", b"", "step-00000006 is damaged"),
     "other facts": ("run.json", b"[]", "another model"),
     "cut facts": ("run.json", b'{"a', "run.json cannot be read"),
     "a cut result": ("finished.json", b"{", "finished.json cannot be read"),
@@ -173,9 +165,8 @@ def start(place, model, out, epochs=2, processes=1, micro_batch=4, stop=0, envir
     script.write_text(textwrap.dedent(SCRIPT))
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
     command = [sys.executable, *(torchrun if processes > 1 else []), script, model, out, epochs, micro_batch, stop]
-    paths = os.pathsep.join(
-        [str(Path(finetune_support.__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    )
+    support = str(Path(finetune_support.__file__).parent)
+    paths = os.pathsep.join(filter(None, [support, os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(
         list(map(str, command)),
         env=os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"} | (environment or {}),

@@ -38,18 +38,6 @@ def test_neighbours_are_those_of_brute_force_with_ties_too(data):
     check(embeddings, nearest(embeddings, k, chunk=chunk), k)
 
 
-@pytest.mark.parametrize("chunk", [1, 7, 30, 64])
-def test_neighbours_come_nearest_first_whatever_the_lengths(chunk, tmp_path):
-    embeddings = np.random.default_rng(1).normal(size=(30, 5)).astype(np.float32)
-    scaled = embeddings * np.random.default_rng(2).uniform(0.1, 10, size=(30, 1)).astype(np.float32)
-    np.save(tmp_path / "e.npy", scaled)
-    found = nearest(np.load(tmp_path / "e.npy", mmap_mode="r"), 3, chunk=chunk)
-    similar = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-    similar = similar @ similar.T
-    np.fill_diagonal(similar, -2)
-    np.testing.assert_array_equal(found, np.argsort(-similar, axis=1)[:, :3])
-
-
 def test_no_tensor_is_larger_than_a_square_of_a_chunk():
     from torch.utils._python_dispatch import TorchDispatchMode
 

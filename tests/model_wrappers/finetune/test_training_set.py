@@ -85,11 +85,7 @@ def test_a_limit_draws_as_many_scenes_as_it_needs():
         ("toy_scenes/groups", {}, "unknown part of toy_scenes to train on 'groups'; known: captions, itm"),
         ("toy_scenes", {"split": "dev"}, "unknown split of toy_scenes 'dev'; known: train, validation, test"),
         ("toy_scenes", {"options": {"sead": 1}}, "unknown option of toy_scenes 'sead'"),
-        (
-            "toy_scenes",
-            {"options": {"train_scenes": -1}},
-            "option train_scenes of toy_scenes is -1; give a whole number",
-        ),
+        ("toy_scenes", {"options": {"train_scenes": -1}}, "option train_scenes of toy_scenes is -1; give a whole"),
         ("toy_scenes", {"options": {"seed": "x"}}, "option seed of toy_scenes is 'x'; give a whole number"),
         ("toy_scenes", {"options": {"train_scenes": 0}}, "toy_scenes has no captions: no rows came"),
         ("toy_scenes", {"limit": 0}, "limit is 0; it must be at least 1"),
@@ -139,19 +135,14 @@ def test_swaps_of_a_scene_move_words_and_replacements_change_one():
             for text in (*sample.negatives, *sample.positives):
                 assert (words(sample.caption) - words(text)).total() == changed
                 assert (words(text) - words(sample.caption)).total() == changed
-            if kind == REPLACE:
-                for text in sample.positives:
-                    [(old, new)] = zip(
-                        words(sample.caption) - words(text), words(text) - words(sample.caption), strict=True
-                    )
-                    assert synonym(old) == new
-
-
-def test_only_joined_phrases_are_swapped_in_positives():
-    for sample in read_training_set("toy_scenes", limit=50, positives=[SWAP]).samples:
-        statement = parse(sample.caption)
-        assert statement is not None
-        assert bool(sample.positives) == (statement.relation is None)
+            if kind == SWAP:  # only joined phrases are swapped in positives
+                assert bool(sample.positives) == (None in words(sample.caption))
+                continue
+            for text in sample.positives:
+                [(old, new)] = zip(
+                    words(sample.caption) - words(text), words(text) - words(sample.caption), strict=True
+                )
+                assert synonym(old) == new
 
 
 def test_one_caption_of_two_images_has_other_negatives_for_each(tmp_path):
@@ -193,12 +184,9 @@ def test_scenes_are_read_from_pictures_of_a_built_dataset(tmp_path):
     build("toy_scenes", tmp_path / "toy", configs=["itm"], options={"train_scenes": 4})
     built = read_training_set(tmp_path / "toy", negatives=[SWAP], positives=[REPLACE])
     direct = read_training_set("toy_scenes/itm", negatives=[SWAP], positives=[REPLACE], limit=4)
-    assert [each.caption for each in built.samples] == [each.caption for each in direct.samples]
-    assert [each.positives for each in built.samples] == [each.positives for each in direct.samples]
-    assert [each.negatives for each in built.samples] == [each.negatives for each in direct.samples]
-    assert [built.images.read(key) for key in built.image_keys] == [
-        direct.images.read(key) for key in direct.image_keys
-    ]
+    assert [each[1:4] for each in built.samples] == [each[1:4] for each in direct.samples]
+    pictures, drawn = ([each.images.read(key) for key in each.image_keys] for each in (built, direct))
+    assert pictures == drawn
     with pytest.raises(DataError, match="itm has no split 'dev'; it has test, train, validation"):
         read_training_set(tmp_path / "toy", split="dev")
 
@@ -260,8 +248,6 @@ def test_captions_without_negatives_can_be_left_out_and_are_counted(folder):
         "reference": folder.name, "captions": 4, "images": 3, "with_negative": 4, "with_positive": 0, "dropped": 1,
         "lost": 0, "source": {},
     }  # fmt: skip
-    with pytest.raises(DataError, match=r"none of the 5 captions of .* has a negative; name kinds"):
-        read_training_set(folder).with_negatives()
 
 
 def test_a_folder_of_images_is_read_by_its_table(folder, tmp_path):

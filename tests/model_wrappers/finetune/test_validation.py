@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from finetune_support import COLOURS, furthest, same_bits, short, train, weights
+from finetune_support import COLOURS, furthest, keep_states, read_log, same_bits, short, train, weights
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -19,7 +19,6 @@ from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError, ModelError, UnknownNameError, VLAssayError
 from vl_assay.model_wrappers import load_model, score
 from vl_assay.model_wrappers.engine.distributed import Processes
-from vl_assay.model_wrappers.finetune.train.log import read_log
 from vl_assay.model_wrappers.finetune.train.validation import RECOGNITION, Evaluation, Stopping, recognition
 
 ACCURACY = "sugarcrepe/add_att/accuracy"
@@ -69,7 +68,7 @@ def test_each_epoch_is_measured_and_the_model_before(evaluated, tiny_clip, optio
     assert [entry["step"] for entry in history] == [0, 3, 6]
     assert all({*entry["scores"]} == {ACCURACY, RECOGNITION} for entry in history)
     assert history[0]["scores"][ACCURACY] == run(tiny_clip, options, tmp_path).scores["accuracy"]
-    logged = [line for line in read_log(evaluated.folder / "training" / "log.jsonl") if "scores" in line]
+    logged = [line for line in read_log(evaluated.folder) if "scores" in line]
     assert [line["scores"] for line in logged] == [entry["scores"] for entry in history]
 
 
@@ -151,33 +150,26 @@ def test_folders_that_are_not_labelled_are_refused(labelled, tmp_path):
         recognition(Colours(), str(labelled), ("a {}",), Processes())
 
 
-class Hidden:
-    """A dataset of the Hub whose test split hides its labels, as ImageNet's does."""
-
-    def __init__(self, pictures):
-        self.found = {}
-        for split, labels in {"train": [0, 0], "test": [-1, -1], "validation": [1, 0]}.items():
-            rows = {"picture": [{"bytes": each, "path": None} for each in pictures], "label": labels}
-            features = {"picture": datasets.Image(), "label": datasets.ClassLabel(names=["red", "blue"])}
-            self.found[split] = datasets.Dataset.from_dict(rows, features=datasets.Features(features))
-
-    def load(self, name, config):
-        assert (name, config) == ("owner/name", None)
-        return datasets.DatasetDict(self.found)
-
-
 def test_a_split_with_hidden_labels_is_not_taken(labelled, monkeypatch):
-    pictures = [(labelled / name / "0.png").read_bytes() for name in ("blue", "red")]
-    hidden = Hidden(pictures)
-    monkeypatch.setattr(datasets, "load_dataset", hidden.load)
-    assert recognition(Colours(), "hf://datasets/owner/name", ("a {}",), Processes()) == 1
-    del hidden.found["validation"], hidden.found["train"]
+    def recognised(labels, *pictures):
+        """By a dataset of the Hub with these labels in its splits; -1 is hidden, as in ImageNet's test split."""
+        rows = {"picture": [{"bytes": each, "path": None} for each in pictures]}
+        features = {"picture": datasets.Image(), "label": datasets.ClassLabel(names=["red", "blue"])}
+        found = {
+            split: datasets.Dataset.from_dict(rows | {"label": each}, features=datasets.Features(features))
+            for split, each in labels.items()
+        }
+        known = {("owner/name", None): datasets.DatasetDict(found)}
+        monkeypatch.setattr(datasets, "load_dataset", lambda *reference: known[reference])
+        return recognition(Colours(), "hf://datasets/owner/name", ("a {}",), Processes())
+
+    blue, red = ((labelled / name / "0.png").read_bytes() for name in ("blue", "red"))
+    labels = {"train": [0, 0], "test": [-1, -1], "validation": [1, 0]}
+    assert recognised(labels, blue, red) == 1
     with pytest.raises(DataError, match=r"shows the labels of no split \(test\)"):
-        recognition(Colours(), "hf://datasets/owner/name", ("a {}",), Processes())
-    hidden = Hidden([pictures[0], b"no image"])
-    monkeypatch.setattr(datasets, "load_dataset", hidden.load)
+        recognised({"test": [-1, -1]}, blue, red)
     with pytest.raises(DataError, match=r"row 1\) of hf://datasets/owner/name cannot be read"):
-        recognition(Colours(), "hf://datasets/owner/name", ("a {}",), Processes())
+        recognised(labels, blue, b"no image")
 
 
 def test_a_folder_with_the_name_of_a_demo_is_measured_itself(tiny_clip, options, tmp_path, monkeypatch):
@@ -224,17 +216,11 @@ def test_the_weights_of_the_best_epoch_are_kept(tiny_clip, tmp_path):
     assert [entry["scores"]["toy_scenes/itm/accuracy"] for entry in outcome.history] == [0.9, 0.5, 0.7, 0.6, 0.7]
     assert "epoch 2 *" in (out / "README.md").read_text("utf-8")
     # The checkpoints after epochs 1 and 2 of the same run without validation.
-    checkpoints, states = tmp_path / "again" / "training" / "checkpoints", {}
-
-    def keep(step, values):
-        if step in (4, 7):
-            states[step - 1] = torch.load(checkpoints / f"step-{step - 1:08d}" / "pytorch_model.bin")
-
-    train(tiny_clip, tmp_path / "again", recipe, on_step=keep)
-    first, second = ({name.removeprefix("model."): value for name, value in states[step].items()} for step in (3, 6))
-    best = weights(out)
-    assert same_bits({name: second[name] for name in best}, best)
-    assert furthest({name: first[name] for name in best}, best) > 1e-4
+    states, best = {}, weights(out)
+    train(tiny_clip, tmp_path / "again", recipe, on_step=keep_states(tmp_path / "again", states))
+    first, second = ({name: states[step][name] for name in best} for step in (3, 6))
+    assert same_bits(second, best)
+    assert furthest(first, best) > 1e-4
 
 
 def test_a_score_that_is_not_measured_is_refused_before_training(tiny_clip, tmp_path):

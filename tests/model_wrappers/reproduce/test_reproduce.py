@@ -46,10 +46,16 @@ def sugarcrepe_predictions(path, right=RIGHT, tied=(), lost=(), **model):
         for n in range(4)
     ]
     rows = [MatchingRow(row.id, row.config, row.category, [""], [0], None) if row.id in lost else row for row in rows]
-    benchmark = {"name": "sugarcrepe", "task": "itm", "configs": list(right), "split": "test", "fingerprint": "f"}
-    model = {"name": "some model", "family": "clip", "checkpoint": "some/model", "dtype": "float32", **model}
+    write(path, rows, "sugarcrepe/itm", **{"name": "some model", "family": "clip", "checkpoint": "some/model"} | model)
+
+
+def write(path, rows, task, **model):
+    """Write predictions of all configurations that the rows have."""
+    benchmark, _, task = task.partition("/")
+    configs = list(dict.fromkeys(row.config for row in rows))
     missing = [row.id for row in rows if row.scores is None]
-    metadata = {"benchmark": {**benchmark, "rows": len(rows), "missing": missing}, "model": model, "run": {}}
+    described = {"name": benchmark, "task": task, "configs": configs, "split": "test", "fingerprint": "f"}
+    metadata = {"benchmark": {**described, "rows": len(rows), "missing": missing}, "model": model, "run": {}}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_predictions(path, Predictions(rows, metadata))
 
@@ -109,9 +115,8 @@ def test_in_aros_table_2_rows_are_relations_and_columns_models(tmp_path):
         MatchingRow(f"r/{n}", "vg_relation", name, [f"i{n}"], [0], [[1.0, 0.0] if right else [0.0, 1.0]])
         for n, (name, right) in enumerate([("on", 1), ("on", 0), ("on", 0), ("on", 0), ("riding", 1), ("near", 0)])
     ]
-    benchmark = {"name": "aro", "task": "relation", "configs": ["vg_relation"], "rows": 6, "missing": []}
-    model = {"name": "openai/clip-vit-base-patch32", "family": "clip", "checkpoint": "openai/clip-vit-base-patch32"}
-    write_predictions(tmp_path / "a.parquet", Predictions(rows, {"benchmark": benchmark, "model": model, "run": {}}))
+    model = "openai/clip-vit-base-patch32"
+    write(tmp_path / "a.parquet", rows, "aro/relation", name=model, family="clip", checkpoint=model)
     result = reproduce("aro-2", predictions=tmp_path)
     cells = {column: one for (_, column), one in cells_of(result).items()}
     # on 1 of 4, riding 1 of 1; "near" is symmetric and in no average. Spatial: on; verbs: riding.
@@ -198,18 +203,11 @@ def test_predictions_are_known_by_folder_then_by_name_or_model(tmp_path):
 
 def test_settings_tell_rows_of_one_checkpoint_apart(tmp_path):
     rows = [MatchingRow("r/0", "coco_order", "coco_order", ["i"], [0], [[1.0, 0.0, 0.0, 0.0, 0.0]])]
-    benchmark = {"name": "aro", "task": "coco_order", "configs": ["coco_order"], "rows": 1, "missing": []}
-    model = {
-        "name": "blip",
-        "family": "blip",
-        "checkpoint": "Salesforce/blip-itm-base-coco",
-        "settings": {"head": "itm"},
-    }
-    write_predictions(tmp_path / "a.parquet", Predictions(rows, {"benchmark": benchmark, "model": model, "run": {}}))
+    model = {"name": "blip", "family": "blip", "checkpoint": "Salesforce/blip-itm-base-coco"}
+    write(tmp_path / "a.parquet", rows, "aro/coco_order", **model, settings={"head": "itm"})
     with pytest.raises(ModelError, match=r"no model of aro-5 to compare with\. BLIP \(Flickr30k-PRC\): no predictions"):
         reproduce("aro-5", predictions=tmp_path)
-    model["settings"] = {"head": "aro", "first": "enc"}
-    write_predictions(tmp_path / "a.parquet", Predictions(rows, {"benchmark": benchmark, "model": model, "run": {}}))
+    write(tmp_path / "a.parquet", rows, "aro/coco_order", **model, settings={"head": "aro", "first": "enc"})
     result = reproduce("aro-5", predictions=tmp_path)
     [cell] = result.comparisons
     assert (cell.row.name, cell.printed, cell.published, cell.ours) == ("BLIP (COCO-PRC)", "0.321±0.001", 0.321, 1.0)

@@ -24,8 +24,6 @@ from vl_assay.model_wrappers.reproduce import reproduce as module
 from vl_assay.model_wrappers.reproduce.report import to_markdown
 from vl_assay.model_wrappers.reproduce.reproduce import reproduce
 
-QUIET = {"progress": False}
-
 
 def assert_is_what_the_predictions_give(result, folder):
     """Every value of ours is in the report of the predictions, and none is missing."""
@@ -43,17 +41,16 @@ def assert_is_what_they_give(result, results):
             assert one.ours == scores
 
 
+def run(table, sources, place, use, models=None, out="out"):
+    """Reproduce rows of a table with other models, on small sources made in a folder."""
+    data = place / f"sources of {out}"
+    where = {"data_dir": data, "options": sources.make(data), "out": place / out}
+    return reproduce(table, models=models or list(use), use=use, **where, progress=False)
+
+
 def test_a_clip_checkpoint_on_sugarcrepe(tiny_clip, tmp_path):
-    options = sources_sugarcrepe.make(tmp_path / "coco")
-    result = reproduce(
-        "sugarcrepe-6",
-        models=["RN50", "rn101"],
-        use={"RN50": str(tiny_clip), "RN101": f"clip:{tiny_clip}"},
-        data_dir=tmp_path / "coco",
-        options=options,
-        out=tmp_path / "out",
-        **QUIET,
-    )
+    use = {"RN50": str(tiny_clip), "RN101": f"clip:{tiny_clip}"}
+    result = run("sugarcrepe-6", sources_sugarcrepe, tmp_path, use, models=["RN50", "rn101"])
     assert len(result.comparisons) == 16
     assert_is_what_the_predictions_give(result, tmp_path / "out" / "RN50")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
@@ -69,35 +66,25 @@ def test_a_clip_checkpoint_on_sugarcrepe(tiny_clip, tmp_path):
 
 
 def test_a_model_that_fails_is_named_and_the_others_go_on(tiny_clip, tmp_path):
-    options = sources_sugarcrepe.make(tmp_path / "coco")
     broken = tmp_path / "broken"
     shutil.copytree(tiny_clip, broken)
     (broken / "model.safetensors").write_bytes(b"nonsense")
-    result = reproduce(
-        "sugarcrepe-6",
-        models=["RN50", "RN101"],
-        use={"RN50": str(broken), "RN101": str(tiny_clip)},
-        data_dir=tmp_path / "coco",
-        options=options,
-        out=tmp_path / "out",
-        **QUIET,
-    )
+    result = run("sugarcrepe-6", sources_sugarcrepe, tmp_path, {"RN50": str(broken), "RN101": str(tiny_clip)})
     assert {one.row.name for one in result.comparisons} == {"RN101"}
     assert "cannot load" in result.failed["RN50"]
     assert "## Failed\n\n- RN50: cannot load" in to_markdown(result)
     with pytest.raises(DataError):  # data that cannot be used stop them all
-        reproduce("sugarcrepe-6", use={"RN50": str(tiny_clip)}, models=["RN50"], data_dir=tmp_path / "no", **QUIET)
+        reproduce(
+            "sugarcrepe-6", use={"RN50": str(tiny_clip)}, models=["RN50"], data_dir=tmp_path / "no", progress=False
+        )
 
 
 @pytest.fixture(scope="module")
 def detections(tmp_path_factory):
     """A detector's checkpoint, and the folder of its results on a small TRICD."""
     folder = tmp_path_factory.mktemp("tricd")
-    options = sources_tricd.make(folder / "data")
-    model = f"owlvit:{folder / 'tiny-owl'}"
-    tiny_owlvit(folder / "tiny-owl")
-    where = {"data_dir": folder / "data", "options": options, "out": folder / "out"}
-    reproduce("tricd-3", models=["OWL-ViT"], use={"OWL-ViT": model}, **where, **QUIET)
+    model = f"owlvit:{tiny_owlvit(folder / 'tiny-owl')}"
+    run("tricd-3", sources_tricd, folder, {"OWL-ViT": model})
     return model, folder / "out", report(sorted((folder / "out").rglob("*.parquet")))
 
 
@@ -129,34 +116,16 @@ def test_a_tie_policy_reaches_the_metrics_that_know_it_and_no_other(detections, 
 
 @pytest.mark.parametrize("table", ["hard-positives-1", "hard-positives-7", "hard-positives-8"])
 def test_a_clip_checkpoint_on_hard_positives(table, tiny_clip, tmp_path):
-    options = sources_hard_positives.make(tmp_path / "data")
-    result = reproduce(
-        table,
-        models=["CLIP ViT-B/32"],
-        use={"CLIP ViT-B/32": str(tiny_clip)},
-        data_dir=tmp_path / "data",
-        options=options,
-        out=tmp_path / "out",
-        **QUIET,
-    )
+    result = run(table, sources_hard_positives, tmp_path, {"CLIP ViT-B/32": str(tiny_clip)})
     assert len(result.comparisons) == 6
     assert_is_what_the_predictions_give(result, tmp_path / "out")
     assert [path.parent.name for path in (tmp_path / "out").rglob("*.parquet")][:1] == ["CLIP-ViT-B-32"]
 
 
 def test_blip_on_aro_is_scored_as_its_authors_do(tmp_path):
-    options = sources_aro.make(tmp_path / "data")
-    tiny_blip(tmp_path / "tiny-blip")
+    use = {"BLIP": f"blip:{tiny_blip(tmp_path / 'tiny-blip')}"}
     for table, rows in (("aro-2", ["BLIP"]), ("aro-5", ["BLIP (Flickr30k-PRC)", "BLIP (COCO-PRC)"])):
-        result = reproduce(
-            table,
-            models=["BLIP"],
-            use={"BLIP": f"blip:{tmp_path / 'tiny-blip'}"},
-            data_dir=tmp_path / "data",
-            options=options,
-            out=tmp_path / table,
-            **QUIET,
-        )
+        result = run(table, sources_aro, tmp_path, use, out=table)
         assert list(dict.fromkeys(one.row.name for one in result.comparisons)) == rows
         for path in (tmp_path / table).rglob("*.parquet"):
             assert read_predictions(path).metadata["model"]["settings"]["head"] == "aro"
@@ -164,19 +133,11 @@ def test_blip_on_aro_is_scored_as_its_authors_do(tmp_path):
 
 
 def test_answers_from_elsewhere_fill_a_row(tmp_path):
-    options = sources_aro.make(tmp_path / "data")
+    sources_aro.make(tmp_path / "data")
     records = json.loads((tmp_path / "data" / "visual_genome_relation.json").read_text())
     lines = [f'vg_relation/{n},"[1, {n % 2 * 2}]"' for n in range(len(records))]
     (tmp_path / "xvlm.csv").write_text("id,scores\n" + "\n".join(lines) + "\n")
-    result = reproduce(
-        "aro-2",
-        models=["XVLM"],
-        use={"XVLM": f"precomputed:{tmp_path / 'xvlm.csv'}"},
-        data_dir=tmp_path / "data",
-        options=options,
-        out=tmp_path / "out",
-        **QUIET,
-    )
+    result = run("aro-2", sources_aro, tmp_path, {"XVLM": f"precomputed:{tmp_path / 'xvlm.csv'}"})
     cells = {column: one for (_, column), one in cells_of(result).items()}
     # 12 rows of on, eating, to the left of and next to in turn: the even ones, on and to the left of, are right.
     found = [cells[name].ours for name in ("on", "eating", "to the left of", "Accuracy")]
