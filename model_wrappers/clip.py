@@ -17,7 +17,7 @@ from transformers import AlignModel, AltCLIPModel, ChineseCLIPModel, CLIPModel, 
 from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.torch_models import Checkpoint, DualEncoderMixin, ImageTextModel, precise_convolutions
+from .loading.torch_models import Checkpoint, DualEncoderMixin, ImageTextModel
 
 _CLASSES: dict[str, Any] = {
     "clip": CLIPModel,
@@ -44,15 +44,12 @@ class Clip(DualEncoderMixin, ImageTextModel):
     def __init__(self, checkpoint: Checkpoint) -> None:
         super().__init__(checkpoint, _longest_caption(checkpoint.model.config, checkpoint.tokenizer))
 
-    def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
+    def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
         """Image embeddings (n, d), not normalised."""
-        model = self.chosen(exact)
-        with precise_convolutions():
-            return model.get_image_features(pixel_values=self.batch_pixels(images, model)).pooler_output
+        return model.get_image_features(pixel_values=self.batch_pixels(images, model)).pooler_output
 
-    def embed_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+    def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
         """Caption embeddings (n, d), not normalised."""
-        model = self.chosen(exact)
         # Padding on the left would move the first token, at which ALIGN and its like read a caption.
         ids, mask = self.batch_tokens(captions, model)
         return model.get_text_features(input_ids=ids, attention_mask=mask).pooler_output
