@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from ...hub_datasets.core.listing import BenchmarkEntry
     from ...metrics.evaluation import PredictionFiles
-    from .config import RunConfig
     from .estimate import Estimate
+    from .runner import RunConfig
 
 app = typer.Typer()
 
@@ -83,7 +83,7 @@ class RunOptions:
 
     def config(self) -> RunConfig:
         """The configuration of the run."""
-        from .config import RunConfig
+        from .runner import RunConfig
 
         return RunConfig(
             data_dir=self.data_dir,
