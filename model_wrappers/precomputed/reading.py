@@ -289,14 +289,16 @@ def _corners(box: Any, kind: str) -> list[float]:
 def _phrases(fields: Mapping[str, Any], example: Example, count: int) -> list[int]:
     """The index of the phrase of each of `count` boxes."""
     column = next((name for name in ("phrase_ids", "phrase", "phrase_id", "category_id") if name in fields), None)
-    if column is None and count:
-        raise ValueError("it does not say its phrase: phrase, phrase_id or category_id")
+    if column is None:
+        if count:
+            raise ValueError("it does not say its phrase: phrase, phrase_id or category_id")
+        return []
     if column == "phrase":
         known: list[Any] = [phrase.text for phrase in example.phrases]
     else:
         known = [place if phrase.number is None else phrase.number for place, phrase in enumerate(example.phrases)]
     places = []
-    for value in listed(fields[column]) if column == "phrase_ids" else [fields.get(column)] * count:
+    for value in listed(fields[column]) if column == "phrase_ids" else [fields[column]] * count:
         name = value if column == "phrase" else whole_number(value)
         if name not in known:
             raise ValueError(f"{shown(value)} is not a phrase of {example.id}, which has {', '.join(map(repr, known))}")
