@@ -42,7 +42,12 @@ class Clip(DualEncoderMixin, ImageTextModel):
     """A `CLIPModel`, or one built like it, as a dual encoder."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        super().__init__(checkpoint, _longest_caption(checkpoint.model.config, checkpoint.tokenizer))
+        config = checkpoint.model.config
+        positions = config.text_config.max_position_embeddings
+        if config.model_type == "altclip":
+            # The positions of RoBERTa start after the id of its padding token.
+            positions -= config.text_config.pad_token_id + 1
+        super().__init__(checkpoint, min(positions, checkpoint.tokenizer.model_max_length))
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
         """Image embeddings (n, d), not normalised."""
@@ -60,16 +65,6 @@ def load(checkpoint: str, options: LoadOptions) -> Clip:
     loaded = load_checkpoint("clip", checkpoint, options, _CLASSES)
     _refuse_lost_end(checkpoint, loaded.model.config, loaded.tokenizer)
     return Clip(loaded)
-
-
-def _longest_caption(config: Any, tokenizer: Any) -> int:
-    """How many tokens the model reads: the smaller limit of its positions and its tokenizer."""
-    text = config.text_config
-    positions = text.max_position_embeddings
-    if config.model_type == "altclip":
-        # The positions of RoBERTa start after the id of its padding token.
-        positions -= text.pad_token_id + 1
-    return min(positions, tokenizer.model_max_length)
 
 
 def _refuse_lost_end(checkpoint: str, config: Any, tokenizer: Any) -> None:

@@ -163,7 +163,9 @@ def load(checkpoint: str, options: LoadOptions) -> OpenClip:
         settings={"pretrained": weights, **_activation(library, model, source)},
     )
     loaded = OpenClip(model.eval().to(options.device, dtype), tokenizer, preprocess, info, source.model)
-    _refuse_other_tokens(loaded, tokenizer)
+    texts = ["a dog", "two cats and a dog " * loaded.max_tokens]
+    if not torch.equal(loaded.padded(loaded.prepare_captions(texts)), torch.as_tensor(tokenizer(texts))):
+        raise ModelError(f"{info.name} truncates or pads captions in an unknown way")
     return loaded
 
 
@@ -252,13 +254,6 @@ def _activation(library: Any, model: Any, source: Source) -> dict[str, str]:
         )
     mismatch = "unknown" if trained is None else "no" if trained == quick else "yes"
     return {"activation": names[quick], "activation_mismatch": mismatch}
-
-
-def _refuse_other_tokens(model: OpenClip, tokenizer: Any) -> None:
-    """Raise if truncation and padding here differ from the library's tokenizer."""
-    texts = ["a dog", "two cats and a dog " * model.max_tokens]
-    if not torch.equal(model.padded(model.prepare_captions(texts)), torch.as_tensor(tokenizer(texts))):
-        raise ModelError(f"{model.info.name} truncates or pads captions in an unknown way")
 
 
 def _fingerprint(model: Any) -> str:
