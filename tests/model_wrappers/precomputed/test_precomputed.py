@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import functools
+import importlib
+import io
 import itertools
 import json
 
-import answers_support
 import numpy as np
 import pytest
-from answers_support import WRITERS, flat, lines, results_of, rounded, swap_obj, table, task_of
 from hypothesis import example as for_example
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +27,78 @@ from vl_assay.model_wrappers import LoadOptions, load_model, plan, predict
 from vl_assay.model_wrappers.engine.plan import ScoringPlan
 from vl_assay.model_wrappers.engine.results import PredictionsSource
 
-run, sources = answers_support.run, answers_support.sources  # fixtures
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """A function that lays out small sources of a benchmark, once."""
+
+    @functools.cache
+    def make(name):
+        folder = tmp_path_factory.mktemp(name)
+        importlib.import_module(f"sources_{name}").make(folder)
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def run(sources, tmp_path):
+    """A function that scores a model, or a text as file, on a part of a benchmark and returns the predictions' path."""
+
+    def run_on(model, reference, *, out="out", ending=".csv", **settings):
+        if not model.startswith("mock:"):
+            (tmp_path / f"said{ending}").write_text(model, encoding="utf-8")
+            model = f"precomputed:{tmp_path}/said{ending}"
+        folder = sources(reference.partition("/")[0])
+        [path] = run_quietly(model, folder, tmp_path / out, reference, settings=settings)
+        return path
+
+    return run_on
+
+
+def table(rows):
+    """Records as CSV; values that are not texts or numbers in JSON."""
+    file = io.StringIO()
+    writer = csv.DictWriter(file, rows[0])
+    writer.writeheader()
+    writer.writerows(
+        {key: json.dumps(value) if isinstance(value, list) else value for key, value in row.items()} for row in rows
+    )
+    return file.getvalue()
+
+
+def lines(rows):
+    return "\n\n".join(map(json.dumps, rows))
+
+
+def by_id(rows):
+    return json.dumps({row["id"]: {key: value for key, value in row.items() if key != "id"} for row in rows})
+
+
+WRITERS = {".csv": table, ".jsonl": lines, ".json": json.dumps, ".txt": by_id}
+
+
+def results_of(path):
+    """All results without what names the model, the file and the run."""
+    return [(result.metric, result.scores) for result in report(path, resamples=100)]
+
+
+def rounded(results):
+    return json.loads(json.dumps(results), parse_float=lambda text: round(float(text), 9))
+
+
+def flat(lists):
+    return list(itertools.chain.from_iterable(lists))
+
+
+def task_of(reference, sources):
+    name = reference.partition("/")[0]
+    [task] = load_examples(reference, data_dir=sources(name), options=UNVERIFIED, needs_images=False)
+    return task
+
+
+def swap_obj(sources):
+    return [example.id for example in task_of("sugarcrepe/swap_obj", sources).examples]
 
 
 @pytest.mark.parametrize("ending", WRITERS)
