@@ -12,7 +12,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .engine.config import RunConfig
     from .engine.families import demo_names, family_names, load_model
     from .engine.protocol import (
         CrossEncoder,
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
         TextScorer,
         VQAModel,
     )
-    from .engine.runner import plan, predict, run, score
+    from .engine.runner import RunConfig, plan, predict, run, score
 
 __all__ = [
     "CrossEncoder",
@@ -51,8 +50,7 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(("demo_names", "family_names", "load_model"), "engine.families"),
-    **dict.fromkeys(("plan", "predict", "run", "score"), "engine.runner"),
-    "RunConfig": "engine.config",
+    **dict.fromkeys(("RunConfig", "plan", "predict", "run", "score"), "engine.runner"),
 }
 
 

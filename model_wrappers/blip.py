@@ -36,7 +36,6 @@ from .loading.torch_models import (
     ImageTextModel,
     head_logits,
     log_odds,
-    precise_convolutions,
     unit,
 )
 
@@ -61,16 +60,13 @@ class Seen(NamedTuple):
 class BlipContrastive(DualEncoderMixin, ImageTextModel):
     """The contrastive head, as a dual encoder."""
 
-    def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
+    def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
         """Image embeddings (n, d), not normalised."""
-        model = self.chosen(exact)
-        with precise_convolutions():
-            states = model.vision_model(pixel_values=self.batch_pixels(images, model.vision_model)).last_hidden_state
+        states = model.vision_model(pixel_values=self.batch_pixels(images, model.vision_model)).last_hidden_state
         return model.vision_proj(states[:, 0])
 
-    def embed_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+    def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
         """Caption embeddings (n, d), not normalised."""
-        model = self.chosen(exact)
         return _caption_embeddings(model, *self.batch_tokens(captions, model))
 
 
@@ -139,13 +135,8 @@ def load(checkpoint: str, options: LoadOptions) -> BlipContrastive | BlipMatchin
     longest = text.max_position_embeddings
     if settings["head"] == "itc":
         return BlipContrastive(loaded, longest)
-    longest = min(longest, _ARO_TOKENS) if is_aro else longest
-    return BlipMatching(loaded, longest, _enc_token(text) if settings["first"] == "enc" else None)
-
-
-def _enc_token(config: Any) -> int:
-    """The id of [ENC], which BLIP added to BERT's vocabulary after [DEC]; the Hub's tokenizers do not know either."""
-    token = config.bos_token_id + 1
-    if token >= config.vocab_size:
-        raise ModelError(f"this BLIP has no [ENC]: id {token} is beyond its {config.vocab_size} tokens; set first=cls")
-    return token
+    # [ENC] was added to BERT's vocabulary after [DEC]; the Hub's tokenizers do not know either.
+    first = text.bos_token_id + 1 if settings["first"] == "enc" else None
+    if first is not None and first >= text.vocab_size:
+        raise ModelError(f"this BLIP has no [ENC]: id {first} is beyond its {text.vocab_size} tokens; set first=cls")
+    return BlipMatching(loaded, min(longest, _ARO_TOKENS) if is_aro else longest, first)

@@ -17,7 +17,7 @@ from transformers import AlignModel, AltCLIPModel, ChineseCLIPModel, CLIPModel, 
 from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.torch_models import Checkpoint, DualEncoderMixin, ImageTextModel, precise_convolutions
+from .loading.torch_models import Checkpoint, DualEncoderMixin, ImageTextModel
 
 _CLASSES: dict[str, Any] = {
     "clip": CLIPModel,
@@ -42,17 +42,19 @@ class Clip(DualEncoderMixin, ImageTextModel):
     """A `CLIPModel`, or one built like it, as a dual encoder."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        super().__init__(checkpoint, _longest_caption(checkpoint.model.config, checkpoint.tokenizer))
+        config = checkpoint.model.config
+        positions = config.text_config.max_position_embeddings
+        if config.model_type == "altclip":
+            # The positions of RoBERTa start after the id of its padding token.
+            positions -= config.text_config.pad_token_id + 1
+        super().__init__(checkpoint, min(positions, checkpoint.tokenizer.model_max_length))
 
-    def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
+    def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
         """Image embeddings (n, d), not normalised."""
-        model = self.chosen(exact)
-        with precise_convolutions():
-            return model.get_image_features(pixel_values=self.batch_pixels(images, model)).pooler_output
+        return model.get_image_features(pixel_values=self.batch_pixels(images, model)).pooler_output
 
-    def embed_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+    def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
         """Caption embeddings (n, d), not normalised."""
-        model = self.chosen(exact)
         # Padding on the left would move the first token, at which ALIGN and its like read a caption.
         ids, mask = self.batch_tokens(captions, model)
         return model.get_text_features(input_ids=ids, attention_mask=mask).pooler_output
@@ -63,16 +65,6 @@ def load(checkpoint: str, options: LoadOptions) -> Clip:
     loaded = load_checkpoint("clip", checkpoint, options, _CLASSES)
     _refuse_lost_end(checkpoint, loaded.model.config, loaded.tokenizer)
     return Clip(loaded)
-
-
-def _longest_caption(config: Any, tokenizer: Any) -> int:
-    """How many tokens the model reads: the smaller limit of its positions and its tokenizer."""
-    text = config.text_config
-    positions = text.max_position_embeddings
-    if config.model_type == "altclip":
-        # The positions of RoBERTa start after the id of its padding token.
-        positions -= text.pad_token_id + 1
-    return min(positions, tokenizer.model_max_length)
 
 
 def _refuse_lost_end(checkpoint: str, config: Any, tokenizer: Any) -> None:

@@ -20,13 +20,7 @@ from transformers import FlavaForPreTraining, FlavaModel
 
 from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.torch_models import (
-    DualEncoderMixin,
-    FusedModel,
-    ImageTextModel,
-    log_odds,
-    precise_convolutions,
-)
+from .loading.torch_models import DualEncoderMixin, FusedModel, ImageTextModel, log_odds
 
 MODEL_TYPES = ("flava",)
 CHECKPOINTS = ("facebook/flava-full",)
@@ -39,17 +33,14 @@ _HEADS = ("itm_head.", "mim_head.", "mlm_head.", "mmm_image_head.", "mmm_text_he
 class FlavaContrastive(DualEncoderMixin, ImageTextModel):
     """The contrastive head of a `FlavaModel`, as a dual encoder."""
 
-    def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
+    def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
         """Image embeddings (n, d), not normalised."""
-        model = self.chosen(exact)
-        with precise_convolutions():
-            states = model.image_model(pixel_values=self.batch_pixels(images, model.image_model)).last_hidden_state
+        states = model.image_model(pixel_values=self.batch_pixels(images, model.image_model)).last_hidden_state
         # `get_image_features` projects all tokens and returns them all; the embedding is the first.
         return model.image_projection(states[:, 0])
 
-    def embed_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+    def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
         """Caption embeddings (n, d), not normalised."""
-        model = self.chosen(exact)
         ids, mask = self.batch_tokens(captions, model)
         states = model.text_model(input_ids=ids, attention_mask=mask).last_hidden_state
         return model.text_projection(states[:, 0])

@@ -42,10 +42,6 @@ class _Prompt(NamedTuple):
     ids: list[int]
     spans: list[tuple[int, int]]
 
-    def tokens(self, start: int, end: int) -> list[int]:
-        """The numbers of the tokens that share characters with a span; [CLS] and [SEP] have none."""
-        return [i for i, (first, last) in enumerate(self.spans) if max(first, start) < min(last, end)]
-
 
 class GroundingDino(PhraseDetector):
     """A `GroundingDinoForObjectDetection` or `MMGroundingDinoForObjectDetection` as a detector of phrases."""
@@ -101,7 +97,9 @@ class GroundingDino(PhraseDetector):
     ) -> Detections:
         boxes, scores = output
         whole = self.info.settings["context"] == "caption"
-        tokens = prompt.tokens(query.start, query.end) if whole else prompt.tokens(0, len(query.text))
+        start, end = (query.start, query.end) if whole else (0, len(query.text))
+        # [CLS] and [SEP] have no characters.
+        tokens = [i for i, (first, last) in enumerate(prompt.spans) if max(first, start) < min(last, end)]
         if not tokens:
             # The phrase stands beyond what the model reads.
             return Detections(np.empty((0, 4)), np.empty(0))

@@ -38,14 +38,16 @@ Box = tuple[float, float, float, float]
 class _Constant:
     """What a mock knows of one image: here only its size. Answers above 0 mean yes, below 0 no."""
 
+    value = 0.0
+
     def __init__(self, image: Image.Image) -> None:
         self.size = image.size
 
     def score(self, caption: str) -> float:
-        return 0.0
+        return self.value
 
     def answer(self, question: str) -> float:
-        return 0.0
+        return self.value
 
     def boxes(self, query: PhraseQuery) -> list[tuple[Box, float]]:
         width, height = self.size
@@ -53,11 +55,7 @@ class _Constant:
 
 
 class _Nan(_Constant):
-    def score(self, caption: str) -> float:
-        return math.nan
-
-    def answer(self, question: str) -> float:
-        return math.nan
+    value = math.nan
 
     def boxes(self, query: PhraseQuery) -> list[tuple[Box, float]]:
         return []
@@ -186,10 +184,8 @@ def load(checkpoint: str, options: LoadOptions) -> Mock:
 
 
 def _found(boxes: list[tuple[Box, float]]) -> Detections:
-    boxes = sorted(boxes, key=lambda pair: -pair[1])
-    return Detections(
-        np.array([corners for corners, _ in boxes]).reshape(-1, 4), np.array([score for _, score in boxes])
-    )
+    table = np.array([[*corners, score] for corners, score in sorted(boxes, key=lambda pair: -pair[1])]).reshape(-1, 5)
+    return Detections(table[:, :4], table[:, 4])
 
 
 def _digest(content: bytes) -> bytes:

@@ -32,7 +32,7 @@ from safetensors.torch import save_model
 from ..metrics.common.errors import ModelError, UnknownNameError
 from .engine.protocol import LoadOptions, ModelInfo, choose
 from .loading.checkpoints import loading_errors, torch_dtype
-from .loading.torch_models import DualEncoderMixin, TorchModel, on_device, pad_to, precise_convolutions
+from .loading.torch_models import DualEncoderMixin, on_device, pad_to
 
 MODEL_TYPES = ()
 # For model cards: the name of a saved folder as a model, and how to load it without this package.
@@ -56,7 +56,7 @@ if importlib.util.find_spec("open_clip") is None:
     raise ModelError(_LACKING.format("no module named open_clip"))
 
 
-class OpenClip(DualEncoderMixin, TorchModel):
+class OpenClip(DualEncoderMixin):
     """A model of `open_clip` as a dual encoder."""
 
     def __init__(self, model: Any, tokenizer: Any, preprocess: Any, info: ModelInfo, model_name: str) -> None:
@@ -89,17 +89,14 @@ class OpenClip(DualEncoderMixin, TorchModel):
             "or a caption is longer than that; shorten it, or use another model"
         )
 
-    def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
+    def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
         """Image embeddings (n, d), not normalised."""
-        model = self.chosen(exact)
         weight = next(model.parameters())
         pixels = on_device(images, weight.device, weight.dtype)
-        with precise_convolutions():
-            return model.encode_image(pixels)
+        return model.encode_image(pixels)
 
-    def embed_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+    def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
         """Caption embeddings (n, d), not normalised."""
-        model = self.chosen(exact)
         return model.encode_text(self.padded(captions).to(next(model.parameters()).device))
 
     def save(self, folder: Path) -> None:
@@ -166,7 +163,9 @@ def load(checkpoint: str, options: LoadOptions) -> OpenClip:
         settings={"pretrained": weights, **_activation(library, model, source)},
     )
     loaded = OpenClip(model.eval().to(options.device, dtype), tokenizer, preprocess, info, source.model)
-    _refuse_other_tokens(loaded, tokenizer)
+    texts = ["a dog", "two cats and a dog " * loaded.max_tokens]
+    if not torch.equal(loaded.padded(loaded.prepare_captions(texts)), torch.as_tensor(tokenizer(texts))):
+        raise ModelError(f"{info.name} truncates or pads captions in an unknown way")
     return loaded
 
 
@@ -255,13 +254,6 @@ def _activation(library: Any, model: Any, source: Source) -> dict[str, str]:
         )
     mismatch = "unknown" if trained is None else "no" if trained == quick else "yes"
     return {"activation": names[quick], "activation_mismatch": mismatch}
-
-
-def _refuse_other_tokens(model: OpenClip, tokenizer: Any) -> None:
-    """Raise if truncation and padding here differ from the library's tokenizer."""
-    texts = ["a dog", "two cats and a dog " * model.max_tokens]
-    if not torch.equal(model.padded(model.prepare_captions(texts)), torch.as_tensor(tokenizer(texts))):
-        raise ModelError(f"{model.info.name} truncates or pads captions in an unknown way")
 
 
 def _fingerprint(model: Any) -> str:

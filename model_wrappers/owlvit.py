@@ -58,7 +58,8 @@ class OwlVit(PhraseDetector):
             wanted = torch.stack([embeddings[text] for text in row])[None]
             logits, _ = self._model.class_predictor(patches[i : i + 1], wanted)
             scores = probabilities(logits[0].float().cpu().numpy())
-            frame = self._frame(sizes[i])
+            # OWLv2 sees the image in the upper left corner of a square; OWL-ViT stretches it to one.
+            frame = (max(sizes[i]), max(sizes[i])) if self._model.config.model_type == "owlv2" else sizes[i]
             found.append([best_boxes(boxes[i], column, frame, sizes[i], self._limits) for column in scores.T])
         return found
 
@@ -67,10 +68,6 @@ class OwlVit(PhraseDetector):
         ids, mask = self.batch_tokens(self.prepare_captions(texts), self._model)
         output = self._model.base_model.get_text_features(input_ids=ids, attention_mask=mask)
         return output.pooler_output / output.pooler_output.norm(dim=-1, keepdim=True)
-
-    def _frame(self, size: tuple[int, int]) -> tuple[int, int]:
-        """OWLv2 sees the image in the upper left corner of a square; OWL-ViT stretches it to one."""
-        return (max(size), max(size)) if self._model.config.model_type == "owlv2" else size
 
 
 def load(checkpoint: str, options: LoadOptions) -> OwlVit:

@@ -25,7 +25,7 @@ from transformers import Siglip2Model, SiglipModel
 from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.torch_models import Checkpoint, DualEncoderMixin, ImageTextModel, pad_to, precise_convolutions
+from .loading.torch_models import Checkpoint, DualEncoderMixin, ImageTextModel, pad_to
 
 _CLASSES: dict[str, Any] = {"siglip": SiglipModel, "siglip2": Siglip2Model}
 MODEL_TYPES = tuple(_CLASSES)
@@ -64,9 +64,8 @@ class Siglip(DualEncoderMixin, ImageTextModel):
         end = [self._tokenizer.eos_token_id] if self.info.settings["end_token"] == "added" else []
         return [[*ids, *end] for ids in rows]
 
-    def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
+    def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
         """Image embeddings (n, d), not normalised."""
-        model = self.chosen(exact)
         pixels = torch.from_numpy(np.stack(list(images))).to(model.device)
         inputs = {"pixel_values": pixels.to(model.dtype)}
         if model.config.model_type == "siglip2":
@@ -77,12 +76,10 @@ class Siglip(DualEncoderMixin, ImageTextModel):
                 "pixel_attention_mask": (places < shapes.prod(dim=1, keepdim=True)).int(),
                 "spatial_shapes": shapes,
             }
-        with precise_convolutions():
-            return model.get_image_features(**inputs).pooler_output
+        return model.get_image_features(**inputs).pooler_output
 
-    def embed_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+    def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
         """Caption embeddings (n, d), not normalised."""
-        model = self.chosen(exact)
         rows = pad_to(captions, self._tokenizer.pad_token_id, self.max_tokens)
         return model.get_text_features(input_ids=rows.to(model.device)).pooler_output
 

@@ -289,7 +289,7 @@ def _load_processor(files: CheckpointFiles, config: Any) -> Any:
     whole: Any = PROCESSOR_MAPPING[type(config)]
     parts = [name for name in whole.get_attributes() if name != "video_processor"]
     without_video: Any = type(whole.__name__, (whole,), {"get_attributes": classmethod(lambda _: parts)})
-    with files.loading_errors():
+    with loading_errors(files.checkpoint, files.family):
         facts, _ = whole.get_processor_dict(files.path, revision=files.options.revision)
         processor = without_video.from_args_and_dict([image_processor, tokenizer], facts)
     processor.chat_template = processor.chat_template or tokenizer.chat_template

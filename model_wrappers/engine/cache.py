@@ -49,7 +49,6 @@ class CachedModel:
     name: str
     revision: str
     dtype: str
-    folder: Path
     shards: int
     bytes: int
 
@@ -178,8 +177,8 @@ def cached_models() -> list[CachedModel]:
             name, revision, dtype = (str(record[key]) for key in ("name", "revision", "dtype"))
         except (OSError, ValueError, KeyError, TypeError):
             name, revision, dtype = "(damaged)", "", ""
-        shards = list(folder.glob("*.npz"))
-        models.append(CachedModel(name, revision, dtype, folder, len(shards), sum(map(_size, shards))))
+        sizes = [_used_and_size(shard)[1] for shard in folder.glob("*.npz")]
+        models.append(CachedModel(name, revision, dtype, len(sizes), sum(sizes)))
     return models
 
 
@@ -223,23 +222,18 @@ def _read_shard(shard: Path, wanted: dict[str, int]) -> list[tuple[str, np.ndarr
 
 
 def _make_room(home: Path) -> None:
-    limit = _limit() * 1e9
-    shards = sorted(home.glob("*/*.npz"), key=_time)
-    total = sum(map(_size, shards))
-    for shard in shards:
-        if total <= limit:
+    shards = sorted((*_used_and_size(shard), shard) for shard in home.glob("*/*.npz"))
+    excess = sum(size for _, size, _ in shards) - _limit() * 1e9
+    for _, size, shard in shards:
+        if excess <= 0:
             break
-        total -= _size(shard)
+        excess -= size
         shard.unlink(missing_ok=True)
 
 
-def _size(path: Path) -> int:
+def _used_and_size(shard: Path) -> tuple[float, int]:
+    """When a shard was last used and its bytes; zeros if another run has deleted it."""
     with suppress(OSError):
-        return path.stat().st_size
-    return 0
-
-
-def _time(path: Path) -> Any:
-    with suppress(OSError):
-        return path.stat().st_mtime
-    return 0.0
+        status = shard.stat()
+        return status.st_mtime, status.st_size
+    return 0.0, 0

@@ -126,14 +126,13 @@ def run_chunks(
 
     with processes.raise_on_all_ranks():
         compute(claims(), len(left), lambda number, rows: store.save(stage, number, rows))
-    return [_finished(store, stage, number) for number in range(len(chunks))]
-
-
-def _finished(store: ChunkStore, stage: str, number: int) -> np.ndarray:
-    rows = store.load(stage, number)
-    if rows is None:
-        raise StorageError(
-            f"chunk {number} of {stage} was finished by another process but is not in {store.folder}: "
-            "the output folder must be on a file system that all processes share, and only one run at a time may use it"
-        )
-    return rows
+    finished = []
+    for number in range(len(chunks)):
+        rows = store.load(stage, number)
+        if rows is None:
+            raise StorageError(
+                f"chunk {number} of {stage} was finished by another process but is not in {store.folder}: the output "
+                "folder must be on a file system that all processes share, and only one run at a time may use it"
+            )
+        finished.append(rows)
+    return finished

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from ...hub_datasets.core.listing import BenchmarkEntry
     from ...metrics.evaluation import PredictionFiles
-    from .config import RunConfig
     from .estimate import Estimate
+    from .runner import RunConfig
 
 app = typer.Typer()
 
@@ -83,7 +83,7 @@ class RunOptions:
 
     def config(self) -> RunConfig:
         """The configuration of the run."""
-        from .config import RunConfig
+        from .runner import RunConfig
 
         return RunConfig(
             data_dir=self.data_dir,
@@ -293,12 +293,6 @@ def reproduce(
         status = reproduction.status(weights)
         typer.echo(json.dumps(status, indent=1)) if json_ else report.print_tables(status)
         return
-    scoring = {
-        "data_dir": data_dir,
-        "options": parse_options(option, allow_missing=allow_missing),
-        "dtype": dtype,
-        "progress": not json_,
-    }
     result = reproduction.reproduce(
         table,
         models=models,
@@ -308,7 +302,10 @@ def reproduce(
         weights=weights,
         ties=ties,
         confidence=confidence,
-        **scoring,
+        data_dir=data_dir,
+        options=parse_options(option, allow_missing=allow_missing),
+        dtype=dtype,
+        progress=not json_,
     )
     if result is None:
         return

@@ -48,11 +48,8 @@ def detect(model: Detector, plan: ScoringPlan, pipeline: Pipeline) -> dict[tuple
     for row in boxes:
         place = int(row[0])
         found[numbers[place], asked[place][int(row[1])]].append(row[2:])
-    return {key: _found(np.array(rows).reshape(-1, 5)) for key, rows in found.items()}
-
-
-def _found(rows: np.ndarray) -> Detections:
-    return Detections(rows[:, :4], rows[:, 4])
+    tables = {key: np.array(rows).reshape(-1, 5) for key, rows in found.items()}
+    return {key: Detections(table[:, :4], table[:, 4]) for key, table in tables.items()}
 
 
 def _rows(model: str, item: _Item, found: Sequence[Detections]) -> np.ndarray:

@@ -38,16 +38,14 @@ class Processes:
             yield
         except VLAssayError as error:
             failure = error
-        failures = [failure] if self._state is None else self._gather(failure)
-        first = next((error for error in failures if error is not None), None)
+        texts = [None if failure is None else str(failure)]
+        if self._state is not None:
+            from accelerate.utils import gather_object
+
+            texts = gather_object(texts)
+        first = next((text for text in texts if text is not None), None)
         if first is not None:
-            raise failure or first
-
-    def _gather(self, failure: VLAssayError | None) -> list[VLAssayError | None]:
-        from accelerate.utils import gather_object
-
-        texts = gather_object([None if failure is None else str(failure)])
-        return [None if text is None else VLAssayError(text) for text in texts]
+            raise failure or VLAssayError(first)
 
     def share_token(self) -> str:
         """A random string that is the same in all processes and differs between runs; a barrier."""
@@ -79,16 +77,14 @@ def join() -> Processes:
             f"{world} processes were started but only {state.num_processes} found each other; "
             "on a CPU start them with: torchrun --nproc_per_node N --no-python vl-assay run …"
         )
-    atexit.register(_leave)
+
+    def leave() -> None:
+        # At the interpreter's exit torch's threads would sometimes abort it.
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+
+    atexit.register(leave)
     return Processes(state.process_index, state.num_processes, state)
-
-
-def _leave() -> None:
-    """Destroy the process group: at the interpreter's exit torch's threads would sometimes abort it."""
-    import torch
-
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
 
 
 def end_with_parent() -> None:

@@ -62,8 +62,9 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, pipeline: Pipelin
             lambda batch: _one_row_each(model, batch, model.encode_captions(batch)),
         )
 
+    text_keys = [hashlib.sha256(text.encode()).hexdigest()[:32] for text in pairs.texts]
     images = cache.embed("images", [plan.images[number] for number in wanted], encode_images)
-    captions = cache.embed("captions", [_text_key(text) for text in pairs.texts], encode_captions)
+    captions = cache.embed("captions", text_keys, encode_captions)
     place = np.zeros(len(plan.images), np.int64)
     place[wanted] = np.arange(len(wanted))
     scores = _dot(images[place[pairs.image]], captions[pairs.text])
@@ -146,10 +147,6 @@ def as_column(model: str, scores: Any, count: int) -> np.ndarray:
     if column.shape != (count,):
         raise ModelError(f"{model} gave {column.shape} scores for {count} captions")
     return column[:, None]
-
-
-def _text_key(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _one_row_each(model: DualEncoder, batch: Sequence[Any], rows: np.ndarray) -> np.ndarray:

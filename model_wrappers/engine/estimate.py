@@ -121,7 +121,12 @@ def changed_decisions(
 
 def sample(tasks: list[TaskData], size: int) -> list[TaskData]:
     """The tasks with `size` evenly spaced examples each; a retrieval set loses images and captions."""
-    return [dataclasses.replace(task, examples=_spread(task.examples, size)) for task in tasks]
+    chosen = []
+    for task in tasks:
+        count = len(task.examples)
+        places = np.unique(np.linspace(0, count - 1, min(size, count)).round().astype(int)) if count else ()
+        chosen.append(dataclasses.replace(task, examples=[task.examples[place] for place in places]))
+    return chosen
 
 
 def peak_memory() -> int:
@@ -151,11 +156,6 @@ def decisions(row: Row) -> Any:
     texts = np.sign(scores[:, :, None] - scores[:, None, :])
     images = np.sign(scores[:, None, :] - scores[None, :, :])
     return texts.tolist(), images.tolist()
-
-
-def _spread(items: list[Any], size: int) -> list[Any]:
-    places = np.unique(np.linspace(0, len(items) - 1, min(size, len(items))).round().astype(int)) if items else []
-    return [items[place] for place in places]
 
 
 def _ratio(whole: float, part: float) -> float:

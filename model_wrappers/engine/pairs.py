@@ -46,10 +46,7 @@ def score_by_pairs(model: PairScorer, plan: ScoringPlan, pipeline: Pipeline) -> 
 def score_by_matching(model: CrossEncoder, plan: ScoringPlan, pipeline: Pipeline) -> Scores:
     """Scores of all captions of a plan by a `CrossEncoder`."""
     tokens = prepare_texts(model.prepare_captions, plan.captions.texts)
-
-    def near(scores: np.ndarray) -> np.ndarray:
-        return plan.captions.near_ties(scores, NEAR_TIE_OF_LOGITS)
-
+    near = partial(plan.captions.near_ties, margin=NEAR_TIE_OF_LOGITS)
     return _score_and_recheck(model, plan, pipeline, "pairs", plan.captions, tokens, model.match, near)
 
 

@@ -81,10 +81,9 @@ class Pipeline:
             items_left = sum(map(len, chunks)) * left // max(len(chunks), 1) // self._processes.world
             threads = max(_DECODING_THREADS, 2 * self.decoder.workers)
             window = max(2 * (batch_size or self.batch_size), threads)
-            with self._progress.bar(name, items_left) as advance, _ahead(load, own, window, threads) as loaded:
+            with self._progress.bar(name, items_left) as advance, _ahead(load, own, window, threads, clock) as loaded:
                 for number, chunk, items in loaded:
-                    timed = _timed(items, clock)
-                    save(number, self._compute_chunk(name, chunk, timed, compute, advance, batch_size))
+                    save(number, self._compute_chunk(name, chunk, items, compute, advance, batch_size))
                     clock["items"] += len(chunk)
 
         start = time.perf_counter()
@@ -121,7 +120,8 @@ class Pipeline:
         try:
             return compute(batch)
         except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error):
+            signs = ("out of memory", "can't allocate memory")
+            if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in signs):
                 raise
             # A single image may still have many texts, which are batched by the batch size.
             if not may_shrink or (len(batch) == 1 and self.batch_size == 1):
@@ -130,7 +130,10 @@ class Pipeline:
                     "try --dtype bfloat16, a smaller model or a larger device"
                 ) from None
         # Outside the handler, whose traceback references the tensors of the failed attempt.
-        free_memory()
+        gc.collect()
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.cuda.is_available():
+            torch.cuda.empty_cache()
         half = (len(batch) + 1) // 2
         self.batch_size = min(self.batch_size, half) if len(batch) > 1 else self.batch_size // 2
         self._progress.say(f"out of memory: batches of {self.batch_size} from here on")
@@ -141,27 +144,14 @@ class Pipeline:
         )
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error means that the device or the machine is out of memory."""
-    return isinstance(error, MemoryError) or "out of memory" in str(error) or "can't allocate memory" in str(error)
-
-
-def free_memory() -> None:
-    """Release the memory that torch has cached."""
-    gc.collect()
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available():
-        torch.cuda.empty_cache()
-
-
 @contextmanager
 def _ahead(
-    load: Callable[[int], Item], claims: Claims, window: int, threads: int
+    load: Callable[[int], Item], claims: Claims, window: int, threads: int, clock: dict[str, float]
 ) -> Iterator[Iterator[tuple[int, Chunk, Iterator[Item]]]]:
     """The chunks with their items, at most `window` of which are prefetched in threads.
 
     Only the next chunk is claimed ahead, so that other processes find work to the end. The items of a chunk must be
-    consumed before the next chunk is requested.
+    consumed before the next chunk is requested; the time spent waiting for them is added to the clock.
     """
     with ThreadPoolExecutor(threads) as pool:
         waiting: deque[Future[Item]] = deque()
@@ -183,8 +173,11 @@ def _ahead(
 
         def items(chunk: Chunk) -> Iterator[Item]:
             for _ in chunk:
+                start = time.perf_counter()
                 fill()
-                yield waiting.popleft().result()
+                item = waiting.popleft().result()
+                clock["waiting"] += time.perf_counter() - start
+                yield item
 
         def chunks() -> Iterator[tuple[int, Chunk, Iterator[Item]]]:
             fill()
@@ -198,16 +191,3 @@ def _ahead(
             yield chunks()
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-def _timed(items: Iterator[Item], clock: dict[str, float]) -> Iterator[Item]:
-    """The same items; the time spent waiting for them is added to the clock."""
-    while True:
-        start = time.perf_counter()
-        try:
-            item = next(items)
-        except StopIteration:
-            return
-        finally:
-            clock["waiting"] += time.perf_counter() - start
-        yield item

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
@@ -122,7 +123,9 @@ class ScoringPlan:
         self.places: list[range] = []
         captions, questions = _Collector(), _Collector()
         for task in tasks:
-            _refuse_repeated_ids(task)
+            repeated = [name for name, count in Counter(example.id for example in task.examples).items() if count > 1]
+            if repeated:
+                raise DataError(f"{task.benchmark}: duplicate id {repeated[0]!r}")
             examples = scored(task)
             numbers = [[self._number(key, task) for key in example.images] for example in examples]
             task_type = task.task.task_type
@@ -257,17 +260,3 @@ def queries_of(example: Example) -> list[PhraseQuery]:
 def scored(task: TaskData) -> list[Example]:
     """The examples of a task that have all their images."""
     return [example for example in task.examples if MISSING not in example.images]
-
-
-def run_key(model_info: dict[str, Any], libraries: dict[str, str], plan: ScoringPlan) -> str:
-    """A key for the finished chunks of a run: a hash of model, libraries and plan."""
-    content = json.dumps([model_info, libraries, plan.fingerprint()], sort_keys=True, default=str)
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
-
-
-def _refuse_repeated_ids(task: TaskData) -> None:
-    seen: set[str] = set()
-    for example in task.examples:
-        if example.id in seen:
-            raise DataError(f"{task.benchmark}: duplicate id {example.id!r}")
-        seen.add(example.id)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol, cast, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from ...hub_datasets.core.examples import MISSING, Example, TaskData
+from ...hub_datasets.core.examples import MISSING
 from ...metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, VQARow
 from .cache import EmbeddingCache
 from .detection import detect
 from .embeddings import Scores, score_by_embeddings, score_text_only
 from .pairs import score_answers, score_by_matching, score_by_pairs
 from .pipeline import Pipeline
-from .plan import ScoringPlan, queries_of
+from .plan import ScoringPlan, queries_of, scored
 from .protocol import (
     CrossEncoder,
     Detections,
@@ -44,6 +45,7 @@ class PredictionsSource(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class Results:
     """The scores and boxes for all tasks of a plan, from which predictions are made.
 
@@ -55,69 +57,53 @@ class Results:
         boxes: detections by image number and query.
     """
 
-    def __init__(
-        self,
-        plan: ScoringPlan,
-        pairs: np.ndarray,
-        pools: list[np.ndarray],
-        answers: np.ndarray,
-        boxes: dict[tuple[int, PhraseQuery], Detections],
-    ) -> None:
-        self._plan = plan
-        self._pairs = pairs
-        self._pools = pools
-        self._answers = answers
-        self._boxes = boxes
+    plan: ScoringPlan
+    pairs: np.ndarray
+    pools: list[np.ndarray]
+    answers: np.ndarray
+    boxes: dict[tuple[int, PhraseQuery], Detections]
 
     def rows(self, number: int) -> list[Row]:
         """The rows of the predictions for task number `number` of the plan, in the order of its examples."""
-        task, places = self._plan.tasks[number], iter(self._plan.places[number])
-        task_type = task.task.task_type
-        if task_type == "retrieval":
-            return self._retrieval_rows(task, next(places, None))
-        rows: list[Row] = []
+        task, values = self.plan.tasks[number], self._values(number)
+        task_type, rows = task.task.task_type, []
         for example in task.examples:
-            is_scored = MISSING not in example.images
-            if task_type == "detection":
-                rows.append(self._detection_row(example, is_scored))
-                continue
-            place = next(places) if is_scored else None
-            rows.append((self._matching_row if task_type == "matching" else self._answer_row)(example, place))
+            value, facts = None if MISSING in example.images else next(values), example.facts()
+            if task_type == "matching":
+                row = MatchingRow(**facts, correct=list(range(len(example.images))), scores=value)
+            elif task_type == "vqa":
+                row = VQARow(**facts, question=example.captions[0], correct=example.answer, score=value)
+            elif task_type == "retrieval":
+                correct, scores = value or ([], None)
+                row = RetrievalRow(**facts, correct=correct, scores=scores)
+            else:
+                boxes, scores = value or (None, None)
+                row = DetectionRow(
+                    **facts,
+                    positive=example.positive,
+                    pair=example.pair,
+                    phrases=[{"text": p.text, "start": p.start, "end": p.end} for p in example.phrases],
+                    truth=[[list(box) for box in phrase.boxes] for phrase in example.phrases],
+                    boxes=boxes,
+                    scores=scores,
+                )
+            rows.append(row)
         return rows
 
-    def _matching_row(self, example: Example, place: int | None) -> Row:
-        scores = None if place is None else self._plan.captions.matrix(self._pairs, place).tolist()
-        return MatchingRow(**example.facts(), correct=list(range(len(example.images))), scores=scores)
-
-    def _answer_row(self, example: Example, place: int | None) -> Row:
-        score = None if place is None else self._plan.questions.matrix(self._answers, place).item()
-        return VQARow(**example.facts(), question=example.captions[0], correct=example.answer, score=score)
-
-    def _retrieval_rows(self, task: TaskData, place: int | None) -> list[Row]:
-        scored: Iterator[tuple[list[int], np.ndarray]] = iter(())
-        if place is not None:
-            scored = zip(self._plan.captions.pools[place].correct, self._pools[place], strict=True)
-        rows: list[Row] = []
-        for example in task.examples:
-            correct, scores = ([], None) if MISSING in example.images else next(scored)
-            rows.append(RetrievalRow(**example.facts(), correct=correct, scores=scores))
-        return rows
-
-    def _detection_row(self, example: Example, is_scored: bool) -> Row:
-        boxes = scores = None
-        if is_scored:
-            number = self._plan.number(example.images[0])
-            found = [self._boxes[number, query] for query in queries_of(example)]
-            boxes, scores = ([getattr(one, name).tolist() for one in found] for name in ("boxes", "scores"))
-        return DetectionRow(
-            **example.facts(),
-            positive=example.positive,
-            pair=example.pair,
-            phrases=[{"text": phrase.text, "start": phrase.start, "end": phrase.end} for phrase in example.phrases],
-            truth=[[list(box) for box in phrase.boxes] for phrase in example.phrases],
-            boxes=boxes,
-            scores=scores,
-        )
+    def _values(self, number: int) -> Iterator[Any]:
+        """What was computed for each scored example of a task."""
+        plan, task = self.plan, self.plan.tasks[number]
+        for place in plan.places[number]:
+            if task.task.task_type == "matching":
+                yield plan.captions.matrix(self.pairs, place).tolist()
+            elif task.task.task_type == "vqa":
+                yield plan.questions.matrix(self.answers, place).item()
+            else:
+                yield from zip(plan.captions.pools[place].correct, self.pools[place], strict=True)
+        if task.task.task_type == "detection":
+            for example in scored(task):
+                found = [self.boxes[plan.number(example.images[0]), query] for query in queries_of(example)]
+                yield [one.boxes.tolist() for one in found], [one.scores.tolist() for one in found]
 
 
 def score_plan(

@@ -11,13 +11,15 @@ captions that are identical to the model tie exactly. Retrieval sets and boxes a
 
 from __future__ import annotations
 
+import hashlib
+import json
 import platform
 import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -34,12 +36,11 @@ from ...metrics.records.results import code_version
 from ...metrics.records.schema import Row
 from .cache import open_cache
 from .chunks import ChunkStore
-from .config import RunConfig
 from .distributed import Processes, available_cpus, default_device, join
 from .estimate import Estimate, changed_decisions, estimate
 from .families import load_model
 from .pipeline import Pipeline
-from .plan import ScoringPlan, run_key
+from .plan import ScoringPlan
 from .progress import Progress
 from .protocol import DualEncoder, LoadOptions, Model, TextScorer, abilities
 from .results import PredictionsSource, score_plan
@@ -54,6 +55,53 @@ _LIBRARIES = (
 BATCH_SIZES = {"cpu": 32, "mps": 32, "cuda": 128}
 
 AnyModel = Model | PredictionsSource
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """How `run`, `predict` and `plan` load and run a model; every field is a keyword argument of theirs, too.
+
+    | field | default | meaning |
+    |---|---|---|
+    | `data_dir` | None | the user's own copy of the benchmarks' sources; None downloads them |
+    | `options` | None | fields of the builders' configurations, such as ``{"allow_missing": True}`` |
+    | `batch_size` | None | images or texts in a batch; None: what suits the device. Halved when memory runs out |
+    | `dtype` | "float32" | type of weights and activations: ``"float32"``, ``"bfloat16"`` or ``"float16"`` |
+    | `revision` | None | branch, tag or commit of the model's Hub repository |
+    | `settings` | None | settings of the model's family, such as ``{"head": "itc"}`` |
+    | `compile` | False | whether to compile the model with `torch.compile`; needs a model given by name |
+    | `workers` | None | processes that prepare images; None: 0 on a CPU, which uses threads, up to 8 for a GPU |
+    | `cache` | None | whether to use the cache of embeddings; None: only for models given by name |
+    | `check_precision` | 0 | count the decisions on so many examples of each task that differ from float32 |
+    | `progress` | True | whether to show progress bars and a summary |
+
+    In float32 neither `batch_size` nor `workers` changes a decision. Other models are not cached by default, since
+    they may change without changing their `info`. `check_precision` loads the model again, so it needs a name.
+
+    Raises:
+        ModelError: a batch size below 1.
+    """
+
+    data_dir: str | Path | None = None
+    options: Mapping[str, Any] | None = None
+    batch_size: int | None = None
+    dtype: str = "float32"
+    revision: str | None = None
+    settings: Mapping[str, str] | None = None
+    compile: bool = False
+    workers: int | None = None
+    cache: bool | None = None
+    check_precision: int = 0
+    progress: bool = True
+
+    def __post_init__(self) -> None:
+        if self.batch_size is not None and self.batch_size < 1:
+            raise ModelError(f"the batch size is {self.batch_size}; it must be 1 or more")
+
+    @classmethod
+    def of(cls, config: RunConfig | None, changes: Mapping[str, Any]) -> RunConfig:
+        """The configuration, or the default one, with some fields replaced; `TypeError` for an unknown field."""
+        return replace(config or cls(), **changes)
 
 
 def run(
@@ -150,8 +198,12 @@ def predict(
         _refuse_to_overwrite(paths, tasks, loaded)
     bars = Progress(show=config.progress and processes.is_main)
     device, libraries = _device(loaded), _libraries()
-    store = ChunkStore(out / ".unfinished" / run_key(asdict(loaded.info), {**libraries, "device": device}, plan))
-    workers = _default_workers(device) if config.workers is None else config.workers
+    identity = json.dumps(
+        [asdict(loaded.info), {**libraries, "device": device}, plan.fingerprint()], sort_keys=True, default=str
+    )
+    store = ChunkStore(out / ".unfinished" / hashlib.sha256(identity.encode()).hexdigest()[:16])
+    default_workers = min(8, available_cpus() - 1) if device.startswith("cuda") else 0
+    workers = default_workers if config.workers is None else config.workers
     batch_size = config.batch_size or _batch_size(device)
     pipeline = Pipeline(loaded.info.name, store, processes, bars, batch_size, workers)
     with clock("scores"), closing(pipeline.decoder):
@@ -223,12 +275,6 @@ def _references(benchmarks: str | Iterable[str]) -> list[str]:
 
 def _device(model: AnyModel) -> str:
     return str(getattr(model, "device", "cpu"))
-
-
-def _default_workers(device: str) -> int:
-    if not device.startswith("cuda"):
-        return 0
-    return min(8, available_cpus() - 1)
 
 
 def _batch_size(device: str) -> int:

@@ -89,7 +89,7 @@ class CheckpointFiles:
             raise ModelError(
                 f"{self.checkpoint} is a folder, which has no revision {revision!r}; leave it out, or name a repository"
             )
-        with self.loading_errors():
+        with loading_errors(self.checkpoint, self.family):
             config = AutoConfig.from_pretrained(self.path, revision=revision)
         if config.model_type not in model_types:
             right = " or ".join(families_of(config.model_type)) or "no family here"
@@ -107,7 +107,7 @@ class CheckpointFiles:
             unused: prefixes of weights that may be in the file although this class has no use for them.
             changes: values of the configuration to replace, for example to leave out parts that score nothing.
         """
-        with self.loading_errors(), _without_warnings():
+        with loading_errors(self.checkpoint, self.family), _without_warnings():
             model, loading = model_class.from_pretrained(
                 self.path,
                 revision=self.options.revision or "main",
@@ -126,12 +126,12 @@ class CheckpointFiles:
 
     def image_processor(self) -> Any:
         """The image processor for Pillow: the one for torchvision gives other pixels."""
-        with self.loading_errors():
+        with loading_errors(self.checkpoint, self.family):
             return AutoImageProcessor.from_pretrained(self.path, revision=self.options.revision, backend="pil")
 
     def tokenizer(self) -> Any:
         """The tokenizer; without its files `transformers` loads an empty one, which is refused."""
-        with self.loading_errors():
+        with loading_errors(self.checkpoint, self.family):
             try:
                 tokenizer = AutoTokenizer.from_pretrained(self.path, revision=self.options.revision)
             except ImportError as error:
@@ -166,28 +166,21 @@ class CheckpointFiles:
             settings={**settings, **({"compile": "true"} if options.compile else {})},
         )
 
-    def loading_errors(self) -> Any:
-        """A context that turns what `transformers` raises into a `ModelError`."""
-        return loading_errors(self.checkpoint, self.family)
-
     def _refuse_incomplete(self, loading: Mapping[str, Any], unused: Sequence[str]) -> None:
         """Raise for weights that are missing, unexpected or of another shape, of which `transformers` only warns."""
-        problems = {}
+        problems = []
         for name in ("missing_keys", "mismatched_keys", "unexpected_keys"):
             keys = sorted(str(key[0] if isinstance(key, tuple) else key) for key in loading.get(name, ()))
             if name == "unexpected_keys":
                 # Old files hold buffers that are computed nowadays.
                 keys = [key for key in keys if not key.startswith(tuple(unused)) and not key.endswith("position_ids")]
             if keys:
-                problems[name.replace("_", " ")] = keys
+                listed = f"{', '.join(keys[:5])}{' …' if len(keys) > 5 else ''}"
+                problems.append(f"{len(keys)} {name.replace('_', ' ')}: {listed}")
         if problems:
-            text = "; ".join(
-                f"{len(keys)} {name}: {', '.join(keys[:5])}{' …' if len(keys) > 5 else ''}"
-                for name, keys in problems.items()
-            )
             raise ModelError(
-                f"{self.checkpoint} does not have the weights of {self.family} ({text}); missing ones would be random "
-                "numbers. Is this the whole model, and of this family?"
+                f"{self.checkpoint} does not have the weights of {self.family} ({'; '.join(problems)}); missing ones "
+                "would be random numbers. Is this the whole model, and of this family?"
             )
 
 

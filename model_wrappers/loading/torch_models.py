@@ -106,16 +106,25 @@ class ImageTextModel(TextModel):
         return on_device(images, weight.device, weight.dtype)
 
 
-class DualEncoderMixin(ABC):
-    """Makes a `DualEncoder` of a class with `embed_images` and `embed_captions`."""
+class DualEncoderMixin(TorchModel, ABC):
+    """Makes a `DualEncoder` of a class with `see` and `read`."""
 
     @abstractmethod
+    def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
+        """Embeddings (n, d) of prepared images by `model`, not normalised."""
+
+    @abstractmethod
+    def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Embeddings (n, d) of prepared captions by `model`, not normalised."""
+
     def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
         """Embeddings (n, d) of prepared images before normalisation, with gradients if these are enabled."""
+        with precise_convolutions():
+            return self.see(self.chosen(exact), images)
 
-    @abstractmethod
     def embed_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
         """Embeddings (n, d) of prepared captions before normalisation, with gradients if these are enabled."""
+        return self.read(self.chosen(exact), captions)
 
     @torch.inference_mode()
     def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:

@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, TextIO
 
@@ -59,7 +59,10 @@ def read_records(path: Path) -> Iterator[Record]:
         raise ModelError(f"no such file: {path}")
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            yield from _reader(path)(file)
+            for place, fields in _entries(file, path.suffix.lower()):
+                if not isinstance(fields, dict):
+                    raise ValueError(f"{place}: {shown(fields)} is not a record, an object with names and values")
+                yield Record(place, fields)
     except (ValueError, OSError, RecursionError, csv.Error) as error:
         reason = "too deeply nested" if isinstance(error, RecursionError) else error
         raise ModelError(f"{path.name} cannot be read: {reason}") from error
@@ -103,16 +106,14 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def _reader(path: Path) -> Callable[[TextIO], Iterator[Record]]:
-    suffix = path.suffix.lower()
+def _entries(file: TextIO, suffix: str) -> Iterator[tuple[str, Any]]:
+    """The records of a file with their places, not yet checked to be objects."""
+    if suffix not in (".csv", ".tsv", ".json", ".jsonl", ".ndjson"):
+        suffix = ".json" if file.read(1000).lstrip().startswith(("[", "{")) else ".csv"
+        file.seek(0)
     if suffix in (".jsonl", ".ndjson"):
-        return _json_lines
-    if suffix not in (".csv", ".tsv", ".json"):
-        with path.open(encoding="utf-8-sig") as file:
-            suffix = ".json" if file.read(1000).lstrip()[:1] in ("[", "{") else ".csv"
-    if suffix == ".json":
-        return _json
-    return lambda file: _table(file, "\t" if suffix == ".tsv" else ",")
+        return _json_lines(file)
+    return _json(file) if suffix == ".json" else _table(file, "\t" if suffix == ".tsv" else ",")
 
 
 def _lines(file: TextIO) -> Iterator[str]:
@@ -122,32 +123,31 @@ def _lines(file: TextIO) -> Iterator[str]:
         yield line
 
 
-def _table(file: TextIO, delimiter: str) -> Iterator[Record]:
+def _table(file: TextIO, delimiter: str) -> Iterator[tuple[str, Any]]:
     reader = csv.reader(_lines(file), delimiter=delimiter, strict=True)
     names = [name.strip() for name in next(reader, [])]
     if not names or len(set(names)) < len(names):
         raise ValueError(f"its first line must name the columns, each once; it is {shown(names)}")
     try:
-        for cells in reader:
-            if len(cells) != len(names) and cells:
-                raise ValueError(f"line {reader.line_num} has {len(cells)} cells, not {len(names)} as the first line")
-            if cells:
-                yield Record(f"line {reader.line_num}", dict(zip(names, cells, strict=True)))
+        for cells in filter(None, reader):
+            place = f"line {reader.line_num}"
+            if len(cells) != len(names):
+                raise ValueError(f"{place} has {len(cells)} cells, not {len(names)} as the first line")
+            yield place, dict(zip(names, cells, strict=True))
     except csv.Error as error:
         raise ValueError(f"line {reader.line_num}: {error}; long cells are for JSON lines") from error
 
 
-def _json_lines(file: TextIO) -> Iterator[Record]:
+def _json_lines(file: TextIO) -> Iterator[tuple[str, Any]]:
     for count, line in enumerate(_lines(file), 1):
         if line.strip():
             try:
-                record = json.loads(line, object_pairs_hook=_unique)
+                yield f"line {count}", json.loads(line, object_pairs_hook=_unique)
             except ValueError as error:
                 raise ValueError(f"line {count}: {error}") from error
-            yield Record(f"line {count}", _fields(record, f"line {count}"))
 
 
-def _json(file: TextIO) -> Iterator[Record]:
+def _json(file: TextIO) -> Iterator[tuple[str, Any]]:
     text = file.read(_JSON_LIMIT)
     if len(text) == _JSON_LIMIT:
         raise ValueError(f"it is larger than {_JSON_LIMIT:,} characters; write JSON lines (.jsonl), a record a line")
@@ -160,29 +160,20 @@ def _json(file: TextIO) -> Iterator[Record]:
         yield from _json_lines(file)
         return
     if isinstance(content, list):
-        for count, record in enumerate(content, 1):
-            yield Record(f"entry {count}", _fields(record, f"entry {count}"))
+        yield from ((f"entry {count}", record) for count, record in enumerate(content, 1))
     elif isinstance(content, dict):
         for key, value in content.items():
-            fields = {"id": key} | (value if isinstance(value, dict) else {"answer": value})
-            yield Record(f"key {shown(key)}", fields)
+            yield f"key {shown(key)}", {"id": key} | (value if isinstance(value, dict) else {"answer": value})
     else:
         raise ValueError("it must be a list of records, or an object of them by id")
 
 
-def _fields(record: Any, place: str) -> dict[str, Any]:
-    if not isinstance(record, dict):
-        raise ValueError(f"{place}: {shown(record)} is not a record, an object with names and values")
-    return record
-
-
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     # The parser silently keeps the last of two equal keys.
-    record: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in record:
-            raise ValueError(f"the key {shown(name)} is there twice")
-        record[name] = value
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        [(name, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"the key {shown(name)} is there twice")
     return record
 
 
@@ -192,7 +183,12 @@ def matrix(fields: Mapping[str, Any], rows: int, columns: int) -> np.ndarray:
         found = listed(fields["scores"])
         found = found if found and all(isinstance(row, list) for row in found) else [found]
     else:
-        found = [_numbered(fields)]
+        columned = {name: value for name, value in fields.items() if re.fullmatch(r"score_\d+", name)}
+        given = {name for name, value in columned.items() if value not in (None, "")}
+        for place in range(len(given)):
+            if f"score_{place}" not in given:
+                raise ValueError(f"score_{place} is missing among {', '.join(sorted(given))}")
+        found = [[columned[f"score_{place}"] for place in range(len(given))]]
     widths = {len(row) for row in found}
     if len(found) != rows or widths != {columns}:
         came = " or ".join(map(str, sorted(widths)))
@@ -200,8 +196,8 @@ def matrix(fields: Mapping[str, Any], rows: int, columns: int) -> np.ndarray:
     return np.array([[number(value) for value in row] for row in found])
 
 
-def choices(answer: Any, example: Example, first: int) -> np.ndarray | None:
-    """A matrix (images, captions) with 1 for the chosen caption of each image, else 0; None if nothing was chosen.
+def choices(answer: Any, example: Example, first: int) -> np.ndarray:
+    """A matrix (images, captions): 1 for the chosen caption of each image, else 0; 0 if one image has no choice.
 
     Args:
         answer: a number, letter or text of a caption; for several images a list with one for each.
@@ -212,9 +208,9 @@ def choices(answer: Any, example: Example, first: int) -> np.ndarray | None:
     if len(answers) != len(example.images):
         raise ValueError(f"{len(answers)} answers for {len(example.images)} images")
     chosen = [_choice(each, example.captions, first) for each in answers]
-    if not all(chosen):
-        return None
-    return np.array([[float(place in right) for place in range(len(example.captions))] for right in chosen])
+    return np.array(
+        [[float(all(chosen) and place in right) for place in range(len(example.captions))] for right in chosen]
+    )
 
 
 def yes_or_no(answer: Any) -> float:
@@ -236,16 +232,6 @@ def boxes(records: Sequence[Record], example: Example) -> list[Detections]:
             raise ValueError(f"{record.place}: {error}") from None
     tables = [np.array(sorted(each, key=lambda box: -box[4])).reshape(-1, 5) for each in found]
     return [Detections(table[:, :4], table[:, 4]) for table in tables]
-
-
-def _numbered(fields: Mapping[str, Any]) -> list[Any]:
-    values = []
-    while (value := fields.get(f"score_{len(values)}")) not in (None, ""):
-        values.append(value)
-    names = {name for name, value in fields.items() if re.fullmatch(r"score_\d+", name) and value not in (None, "")}
-    if len(names) != len(values):
-        raise ValueError(f"score_{len(values)} is missing among {', '.join(sorted(names))}")
-    return values
 
 
 def _choice(answer: Any, captions: Sequence[str], first: int) -> list[int]:
@@ -280,10 +266,7 @@ def _boxes_of(fields: Mapping[str, Any], example: Example) -> Iterator[tuple[int
     if kind == "bbox" or (found and not isinstance(found[0], list)):
         found = [found]
     scores = listed(fields["scores"]) if "scores" in fields else [fields.get("score")] * min(len(found), 1)
-    if "phrase_ids" in fields:
-        phrases = [_numbered_phrase(each, example) for each in listed(fields["phrase_ids"])]
-    else:
-        phrases = [_phrase(fields, example)] * len(found) if found else []
+    phrases = _phrases(fields, example, len(found))
     if not len(found) == len(scores) == len(phrases):
         raise ValueError(
             f"{len(found)} boxes, {len(scores)} scores and {len(phrases)} phrases; each box has one of each"
@@ -303,28 +286,27 @@ def _corners(box: Any, kind: str) -> list[float]:
     raise ValueError(f"the box {shown(box)} is not {_BOX[kind]}")
 
 
-def _phrase(fields: Mapping[str, Any], example: Example) -> int:
-    if "phrase" in fields:
-        name = fields["phrase"]
-        places = [place for place, phrase in enumerate(example.phrases) if phrase.text == name]
-        if len(places) > 1:
-            raise ValueError(f"the phrase {shown(name)} is {len(places)} times in the caption; tell which by phrase_id")
-        if not places:
-            known = ", ".join(repr(phrase.text) for phrase in example.phrases)
-            raise ValueError(f"{shown(name)} is not a phrase of {example.id}, which has {known}")
-        return places[0]
-    for column in ("phrase_id", "category_id"):
-        if column in fields:
-            return _numbered_phrase(fields[column], example)
-    raise ValueError("it does not say its phrase: phrase, phrase_id or category_id")
-
-
-def _numbered_phrase(value: Any, example: Example) -> int:
-    numbers = [place if phrase.number is None else phrase.number for place, phrase in enumerate(example.phrases)]
-    whole = whole_number(value)
-    if whole not in numbers:
-        raise ValueError(f"{shown(value)} is not a phrase of {example.id}, which has {', '.join(map(str, numbers))}")
-    return numbers.index(whole)
+def _phrases(fields: Mapping[str, Any], example: Example, count: int) -> list[int]:
+    """The index of the phrase of each of `count` boxes."""
+    column = next((name for name in ("phrase_ids", "phrase", "phrase_id", "category_id") if name in fields), None)
+    if column is None:
+        if count:
+            raise ValueError("it does not say its phrase: phrase, phrase_id or category_id")
+        return []
+    if column == "phrase":
+        known: list[Any] = [phrase.text for phrase in example.phrases]
+    else:
+        known = [place if phrase.number is None else phrase.number for place, phrase in enumerate(example.phrases)]
+    places = []
+    for value in listed(fields[column]) if column == "phrase_ids" else [fields[column]] * count:
+        name = value if column == "phrase" else whole_number(value)
+        if name not in known:
+            raise ValueError(f"{shown(value)} is not a phrase of {example.id}, which has {', '.join(map(repr, known))}")
+        if column == "phrase" and known.count(name) > 1:
+            times = known.count(name)
+            raise ValueError(f"the phrase {shown(name)} is {times} times in the caption; tell which by phrase_id")
+        places.append(known.index(name))
+    return places
 
 
 class _Unknown(Exception):
@@ -349,21 +331,22 @@ class _Examples:
     """The examples of a plan by the ids that files may use."""
 
     def __init__(self, plan: ScoringPlan) -> None:
-        self._whole: dict[str, dict[_Key, None]] = {}
-        self._short: dict[str, dict[_Key, None]] = {}
+        whole: dict[str, dict[_Key, None]] = {}
+        short: dict[str, dict[_Key, None]] = {}
         for task in plan.tasks:
             for example in task.examples:
                 key = task.benchmark, example.id
                 for name in (example.id, "/".join(key)):
-                    self._whole.setdefault(name, {})[key] = None
-                self._short.setdefault(example.id.removeprefix(f"{example.config}/"), {})[key] = None
+                    whole.setdefault(name, {})[key] = None
+                short.setdefault(example.id.removeprefix(f"{example.config}/"), {})[key] = None
+        self._keys = {name: list(keys) for name, keys in (short | whole).items()}
 
     def find(self, fields: dict[str, Any]) -> _Key:
         """The example that a record belongs to."""
         name = fields.get("image_id", fields.get("id"))
         if isinstance(name, bool) or not isinstance(name, str | int):
             raise ValueError("it has no id" if name is None else f"the id {shown(name)} is not a string or integer")
-        keys = list(self._whole.get(str(name)) or self._short.get(str(name)) or ())
+        keys = self._keys.get(str(name), [])
         if not keys:
             raise _Unknown(f"id {shown(name)}")
         if len(keys) > 1:
@@ -397,7 +380,7 @@ class _Pairs:
         if self._by_id not in (None, by_id):
             raise ValueError("all records have an id, or none; the first one has other columns")
         self._by_id = by_id
-        place, caption = self._place_by_id(fields) if by_id else self._place(fields), fields["caption"]
+        place, caption = self._place(fields), fields["caption"]
         if not any(caption in texts for texts in self._texts[place]):
             raise _Unknown(f"caption {shown(caption)}")
         if (place, caption) in self._given:
@@ -412,24 +395,24 @@ class _Pairs:
         return None if any(score is None for row in found for score in row) else np.array(found, np.float64)
 
     def _place(self, fields: dict[str, Any]) -> _Place:
-        name = _base_name(fields.get("image"))
-        images = list(self._names.get(name, ()))
-        if not images:
-            raise _Unknown(f"image {shown(name)}")
-        if len(images) > 1:
-            raise ValueError(f"{len(images)} images have the name {shown(name)}; say by id which example is meant")
-        return images[0]
-
-    def _place_by_id(self, fields: dict[str, Any]) -> _Place:
+        image = fields.get("image")
+        base = PurePosixPath(str(image).replace("\\", "/")).name
+        if not self._by_id:
+            images = list(self._names.get(base, ()))
+            if not images:
+                raise _Unknown(f"image {shown(base)}")
+            if len(images) > 1:
+                raise ValueError(f"{len(images)} images have the name {shown(base)}; say by id which example is meant")
+            return images[0]
         key = self._index.find(fields)
-        names, image = self._images.get(key, []), fields.get("image")
+        names = self._images.get(key, [])
         if not names:
             raise _Unknown(f"id {shown(key[1])}, whose image is missing")
         if image in (None, "") and len(names) == 1:
             return key, 0
         place = whole_number(image)
-        if place is None and _base_name(image) in names:
-            place = names.index(_base_name(image))
+        if place is None and base in names:
+            place = names.index(base)
         if place is None or place >= len(names):
             raise ValueError(f"the image {shown(image)} is none of {key[1]}, which has {', '.join(names)}, from 0")
         return key, place
@@ -458,10 +441,8 @@ class Reading:
                 self._unknown.append(f"{record.place}: {unknown}")
             except ValueError as error:
                 self._problems.append(f"{record.place}: {error}")
-        unusable = "{} of its records cannot be used"
-        self._refuse(self._problems, unusable)
         results = self._results()
-        self._refuse(self._problems, unusable)
+        self._refuse(self._problems, "{} of its records cannot be used")
         wanted = {(task.benchmark, example.id) for task in self._plan.tasks for example in scored(task)}
         if unneeded := sum(len(records) for key, records in self._records.items() if key not in wanted):
             self._facts["unneeded_answers"] = unneeded  # for examples whose image is missing
@@ -498,37 +479,29 @@ class Reading:
         pools: list[np.ndarray] = []
         found: dict[tuple[int, PhraseQuery], Detections] = {}
         for task, examples, texts in _tasks(self._plan):
-            task_type = task.task.task_type
-            if task_type == "detection":
+            if task.task.task_type == "detection":
                 self._add_boxes(task, examples, found)
                 continue
             scores = [self._matrix(task, example, texts or example.captions) for example in examples]
-            if task_type == "matching":
-                shapes = [(len(example.images), len(example.captions)) for example in examples]
-                pairs += [
-                    np.zeros(shape).ravel() if each is None else each.ravel()
-                    for each, shape in zip(scores, shapes, strict=True)
-                ]
-            elif task_type == "vqa":
-                answers += [np.zeros(1) if each is None else each.ravel() for each in scores]
-            elif scores:
-                pools.append(_pool(scores, len(texts or ())))
+            if task.task.task_type == "retrieval":
+                pools += [_pool(scores, len(texts or ()))] if scores else []
+                continue
+            for example, each in zip(examples, scores, strict=True):
+                filled = np.zeros((len(example.images), len(example.captions))) if each is None else each
+                (answers if task.task.task_type == "vqa" else pairs).append(filled.ravel())
         return Results(self._plan, np.concatenate(pairs), pools, np.concatenate(answers), found)
 
     def _matrix(self, task: TaskData, example: Example, texts: Collection[str]) -> np.ndarray | None:
         """Scores (images, texts), None if they are missing or invalid."""
-        key = task.benchmark, example.id
+        key, task_type = (task.benchmark, example.id), task.task.task_type
         records = self._records.get(key, ())
+        scores = None
         try:
             if self._pairs is not None:
                 scores = self._pairs.matrix(key, example, texts)
-            else:
-                scores = self._value(records[0].fields, task.task.task_type, example, texts) if records else None
-            if (
-                scores is not None
-                and task.task.task_type == "retrieval"
-                and np.abs(scores).max() > np.finfo(np.float32).max
-            ):
+            elif records:
+                scores = self._value(records[0].fields, task_type, example, texts)
+            if scores is not None and task_type == "retrieval" and np.abs(scores).max() > np.finfo(np.float32).max:
                 raise ValueError("its scores do not fit into float32, the type of retrieval predictions")
         except ValueError as error:
             self._problems.append(f"{records[0].place if records else example.id}: {error}")
@@ -545,7 +518,6 @@ class Reading:
             return matrix(fields, len(example.images), len(texts))
         if task_type == "matching":
             scores = choices(fields["answer"], example, int(self._settings["count_from"]))
-            scores = np.zeros((len(example.images), len(texts))) if scores is None else scores
         elif self._form == "score":
             scores = np.array([[number(number(fields["score"]) - number(self._settings["threshold"]))]])
         else:
@@ -570,9 +542,8 @@ class Reading:
             for query, one in zip(queries_of(example), detections, strict=True):
                 place = self._plan.number(example.images[0]), query
                 if not all(map(np.array_equal, found.setdefault(place, one), one)):
-                    self._problems.append(
-                        f"{example.id}: another example has the same phrase and image, but other boxes"
-                    )
+                    problem = f"{example.id}: another example has the same phrase and image, but other boxes"
+                    self._problems.append(problem)
 
     def _refuse(self, found: list[str], what: str, setting: str = "", cure: str = "") -> None:
         """Raise if there is a problem, unless a setting allows it."""
@@ -598,10 +569,6 @@ def _pool(scores: list[np.ndarray | None], width: int) -> np.ndarray:
     """The rows of a retrieval set; a missing row gets the lowest score of all, so that it beats no other."""
     lowest = min((float(row.min()) for row in scores if row is not None), default=0.0)
     return np.concatenate([np.full((1, width), lowest) if row is None else row for row in scores]).astype(np.float32)
-
-
-def _base_name(image: Any) -> str:
-    return PurePosixPath(str(image).replace("\\", "/")).name
 
 
 def _more(found: list[Any]) -> str:

@@ -1,10 +1,12 @@
-"""The reference for families that score captions: forwards of bare `transformers`, one pair at a time."""
+"""Scores of pairs by a model, and their reference: forwards of bare `transformers`, one pair at a time."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 import transformers
+
+from vl_assay.model_wrappers.engine.protocol import CrossEncoder, Detector, PhraseQuery, TextScorer
 
 _CLASSES = {
     "blip": "BlipForImageTextRetrieval",
@@ -16,6 +18,26 @@ _CLASSES = {
     "cola": "DistilBertForSequenceClassification",
     "gpt2": "GPT2LMHeadModel",
 }
+
+
+def score(model, images, captions, pairs, exact=False):
+    """The scores of pairs in one batch by whichever protocol the model follows; of a detector those of its boxes."""
+    if isinstance(model, Detector):
+        queries = [[PhraseQuery(captions[j], 0, len(captions[j]))] for _, j in pairs]
+        chosen = [images[i] for i, _ in pairs]
+        found = model.detect([model.prepare_image(image) for image in chosen], [i.size for i in chosen], queries)
+        return np.array([one.scores for [one] in found])
+    tokens = model.prepare_captions(captions)
+    if isinstance(model, TextScorer):
+        return model.score_captions([tokens[j] for _, j in pairs], exact=exact)
+    seen = model.encode_images([model.prepare_image(image) for image in images], exact=exact)
+    if isinstance(model, CrossEncoder):
+        return model.match(seen, [i for i, _ in pairs], [tokens[j] for _, j in pairs], exact=exact)
+    read = model.encode_captions(tokens, exact=exact)
+    for rows in (seen, read):
+        assert rows.dtype == (np.float64 if exact else np.float32)
+        np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
+    return np.array([seen[i].astype(np.float64) @ read[j] for i, j in pairs])
 
 
 def bare_scores(name, settings, folder, images, captions, pairs, limit, dtype=torch.float32):

@@ -18,38 +18,37 @@ from vl_assay.metrics.common.errors import ModelError, PredictionsError, Storage
 from vl_assay.metrics.records.predictions import read_predictions
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped(coco, tmp_path):
-    folder = coco(rows=400, images=300)
-    broken = Recorder(fail_after=1000)
+@pytest.fixture
+def interrupted(coco, tmp_path):
+    """The sources of a run into the folder `out` that stopped after all images and some captions."""
+    folder = coco(rows=120, images=60)
     with pytest.raises(KeyboardInterrupt):
-        run_quietly(broken, folder, tmp_path / "out")
+        run_quietly(Recorder(fail_after=250), folder, tmp_path / "out")
     assert not list((tmp_path / "out").glob("*.parquet"))
+    return folder
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(interrupted, tmp_path):
     resumed, undisturbed = Recorder(), Recorder()
-    ours = all_scores(run_quietly(resumed, folder, tmp_path / "out"))
-    theirs = all_scores(run_quietly(undisturbed, folder, tmp_path / "other"))
+    ours = all_scores(run_quietly(resumed, interrupted, tmp_path / "out"))
+    theirs = all_scores(run_quietly(undisturbed, interrupted, tmp_path / "other"))
     assert (ours == theirs).all()
     assert resumed.images == 0
     assert 0 < resumed.captions < undisturbed.captions
     assert not (tmp_path / "out" / ".unfinished").exists()
 
 
-def test_a_damaged_part_is_computed_again(coco, tmp_path):
-    folder = coco(rows=400, images=300)
-    with pytest.raises(KeyboardInterrupt):
-        run_quietly(Recorder(fail_after=1000), folder, tmp_path / "out")
+def test_a_damaged_part_is_computed_again(interrupted, tmp_path):
     part = next((tmp_path / "out" / ".unfinished").rglob("images-*.npy"))
     part.write_bytes(part.read_bytes()[:50])
-    ours = all_scores(run_quietly(Recorder(), folder, tmp_path / "out"))
-    assert (ours == all_scores(run_quietly(Recorder(), folder, tmp_path / "other"))).all()
+    ours = all_scores(run_quietly(Recorder(), interrupted, tmp_path / "out"))
+    assert (ours == all_scores(run_quietly(Recorder(), interrupted, tmp_path / "other"))).all()
 
 
-def test_parts_of_another_model_are_not_taken(coco, tmp_path):
-    folder = coco(rows=400, images=300)
-    with pytest.raises(KeyboardInterrupt):
-        run_quietly(Recorder(fail_after=1000), folder, tmp_path / "out")
+def test_parts_of_another_model_are_not_taken(interrupted, tmp_path):
     other = Recorder(name="other")
-    run_quietly(other, folder, tmp_path / "out")
-    assert other.images == 300
+    run_quietly(other, interrupted, tmp_path / "out")
+    assert other.images == 60
 
 
 def wait_for_a_part(folder, process):
@@ -59,33 +58,8 @@ def wait_for_a_part(folder, process):
         time.sleep(0.002)
 
 
-def kill_and_resume(model, folder, tmp_path, rounds, processes=1, seed=0):
-    """Start a run and kill it at random moments, `rounds` times; then let it end. Returns the predictions' scores."""
-    rng = np.random.default_rng(seed)
-    started = time.monotonic()
-    finish(score_command(model, folder, tmp_path / "undisturbed", processes=processes))
-    full = time.monotonic() - started
-    killed = 0
-    for number in range(rounds):
-        process = score_command(model, folder, tmp_path / "killed", processes=processes)
-        if number == 0:  # at least one kill with work done and work left
-            wait_for_a_part(tmp_path / "killed", process)
-        else:
-            time.sleep(float(rng.uniform(0.3, 1.0)) * full)
-        killed += process.poll() is None
-        for child in subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split():
-            os.kill(int(child), signal.SIGKILL)
-        process.kill()
-        process.communicate()
-    left = list((tmp_path / "killed").rglob("*.npy"))
-    output = finish(score_command(model, folder, tmp_path / "killed", processes=processes))
-    assert not left or "resuming" in output
-    names = ["sugarcrepe.add_att.parquet", "sugarcrepe.swap_obj.parquet"]
-    return killed, *(all_scores([tmp_path / run / name for name in names]) for run in ("undisturbed", "killed"))
-
-
 def test_a_killed_run_ends_with_the_same_bits(coco, tmp_path):
-    folder = coco(400, 300)
+    folder = coco(300, 200)
     process = score_command("mock:bag-of-words", folder, tmp_path / "killed")
     wait_for_a_part(tmp_path / "killed", process)
     process.kill()
@@ -96,50 +70,53 @@ def test_a_killed_run_ends_with_the_same_bits(coco, tmp_path):
     assert (all_scores(undisturbed) == all_scores(resumed)).all()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("processes", [1, 2])
-def test_a_clip_run_killed_ten_times_ends_with_the_same_bits(coco, tmp_path, processes):
-    folder = coco(1500, 900)
-    killed, undisturbed, resumed = kill_and_resume("demo-clip", folder, tmp_path, rounds=10, processes=processes)
-    assert killed >= 5
-    assert (undisturbed == resumed).all()
-
-
 def family_run(family, coco, tmp_path):
     """The arguments that score a checkpoint of a family on something that it can do."""
     if family == "demo-owlvit":
         return family, "toy_scenes/detection"
+    sizes = (1500, 900) if family == "demo-clip" else (600, 300)
+    benchmark = ["sugarcrepe/add_att", "--data-dir", coco(*sizes), "-o", "verify=false", "--no-cache"]
+    if family == "demo-clip":
+        return family, *benchmark
     name, _, head = family.partition("=")
     checkpoint = getattr(tiny_models, f"tiny_{name}")(tmp_path / name)
-    benchmark = ["sugarcrepe/add_att", "--data-dir", coco(600, 300), "-o", "verify=false", "--no-cache"]
     model = f"{name}:{checkpoint}" if name == "vera" else checkpoint
     return model, *benchmark, *(["-s", f"head={head}"] if head else [])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["blip", "blip=itc", "vilt", "llava", "vera", "demo-owlvit"])
-def test_runs_of_every_protocol_killed_at_random_end_with_the_same_bits(family, coco, tmp_path):
+@pytest.mark.parametrize(
+    ("family", "rounds", "processes"),
+    [
+        ("demo-clip", 10, 1),
+        ("demo-clip", 10, 2),
+        *((family, 5, 1) for family in ("blip", "blip=itc", "vilt", "llava", "vera", "demo-owlvit")),
+    ],
+)
+def test_runs_of_every_protocol_killed_at_random_end_with_the_same_bits(family, rounds, processes, coco, tmp_path):
     rng = np.random.default_rng(list(family.encode()))
     model, *rest = family_run(family, coco, tmp_path)
-    arguments = ["score", model, *rest]
     # What is timed must not hold the building of the dataset, which is done once.
-    finish(
-        command(
-            "score", "mock:constant", *itertools.takewhile(lambda word: word != "-s", rest), "--out", tmp_path / "first"
-        )
-    )
+    finish(command("score", "mock:constant", *itertools.takewhile(lambda word: word != "-s", rest), "--out", tmp_path))
     started = time.monotonic()
-    finish(command(*arguments, "--out", tmp_path / "undisturbed"))
+    finish(command("score", model, *rest, "--out", tmp_path / "undisturbed", processes=processes))
     full = time.monotonic() - started
     killed = 0
-    for _ in range(5):
-        process = command(*arguments, "--out", tmp_path / "killed")
-        time.sleep(float(rng.uniform(0.3, 0.9)) * full)
+    for number in range(rounds):
+        process = command("score", model, *rest, "--out", tmp_path / "killed", processes=processes)
+        if number == 0:  # at least one kill with work done and work left
+            wait_for_a_part(tmp_path / "killed", process)
+        else:
+            time.sleep(float(rng.uniform(0.3, 0.9)) * full)
         killed += process.poll() is None
+        for child in subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split():
+            os.kill(int(child), signal.SIGKILL)
         process.kill()
         process.communicate()
-    finish(command(*arguments, "--out", tmp_path / "killed"))
-    assert killed >= 2
+    left = list((tmp_path / "killed").rglob("*.npy"))
+    output = finish(command("score", model, *rest, "--out", tmp_path / "killed", processes=processes))
+    assert not left or "resuming" in output
+    assert killed >= rounds // 2
     [name] = [path.name for path in (tmp_path / "undisturbed").glob("*.parquet")]
     ours, theirs = (read_predictions(tmp_path / run / name).rows for run in ("undisturbed", "killed"))
     assert ours == theirs
@@ -163,9 +140,9 @@ def test_a_run_killed_and_resumed_by_more_processes_decides_the_same(tiny_clip, 
 
 
 def test_parts_of_other_pairs_of_the_same_images_and_captions_are_not_taken(coco, tmp_path):
-    folder = coco(rows=400, images=300)
+    folder = coco(rows=120, images=60)
     with pytest.raises(KeyboardInterrupt):
-        run_quietly(Pairs(stop_after=200), folder, tmp_path / "out")
+        run_quietly(Pairs(stop_after=40), folder, tmp_path / "out")
     path = folder / "data" / "swap_obj.json"
     records = json.loads(path.read_text())
     records["0"], records["1"] = ({**records[a], "filename": records[b]["filename"]} for a, b in ("01", "10"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -12,7 +11,7 @@ from support import UNVERIFIED, Pairs, Recorder, all_scores, finish, run_quietly
 
 from vl_assay.hub_datasets import Example, TaskData, build, get_benchmark, load_examples
 from vl_assay.hub_datasets.core.blind import blind_levels
-from vl_assay.metrics.common.errors import DataError, ModelError, PredictionsError, UnknownNameError
+from vl_assay.metrics.common.errors import DataError, ModelError, UnknownNameError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import RunConfig, predict, run
 
@@ -164,22 +163,6 @@ def test_a_damaged_dataset_is_named(coco, tmp_path):
         predict("mock:constant", str(repository), out=tmp_path / "out", progress=False)
 
 
-def test_invalid_predictions_are_refused_by_row(coco, tmp_path):
-    [path, _] = run_quietly("mock:constant", coco(), tmp_path / "out")
-    table = pq.read_table(path)
-    doubled = table.slice(0, len(table) // 2)
-    import pyarrow as pa
-
-    pq.write_table(pa.concat_tables([doubled, doubled]), tmp_path / "double.parquet")
-    with pytest.raises(PredictionsError, match=r"double\.parquet: row 12 \(id 'add_att/0'\): its id came before"):
-        read_predictions(tmp_path / "double.parquet")
-    (tmp_path / "text.parquet").write_text("no")
-    with pytest.raises(PredictionsError, match="not a readable Parquet file"):
-        read_predictions(tmp_path / "text.parquet")
-    with pytest.raises(PredictionsError, match="no such predictions file"):
-        read_predictions(Path("nowhere.parquet"))
-
-
 def test_worker_processes_prepare_the_same_images(tiny_clip, coco, tmp_path):
     folder = coco(rows=40, images=20)
     here = run_quietly(str(tiny_clip), folder, tmp_path / "here", cache=False)
@@ -203,7 +186,7 @@ QUIET = {"progress": False}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(toy, tmp_path_factory):
     """A folder that has grown: answers first, then groups."""
     out = tmp_path_factory.mktemp("grown")
     for task in ("vqa", "groups"):
@@ -245,7 +228,7 @@ def test_predictions_say_how_they_are_to_be_evaluated_and_what_is_reached_withou
     assert described["model"]["is_baseline"]
 
 
-def test_seeds_have_files_of_their_own_and_a_mean_with_its_deviation(tmp_path):
+def test_seeds_have_files_of_their_own_and_a_mean_with_its_deviation(toy, tmp_path):
     files = predict("mock:constant", "toy_scenes/vqa", out=tmp_path, seeds=[0, 1], **QUIET)
     assert [path.name for path in files] == ["toy_scenes.vqa.seed-0.parquet", "toy_scenes.vqa.seed-1.parquet"]
     assert [read_predictions(path).metadata["benchmark"]["options"]["seed"] for path in files] == [0, 1]
@@ -268,7 +251,7 @@ def test_a_task_whose_score_is_undefined_without_images_has_no_blind_level():
     assert levels["yes_no_f1"]["accuracy"] == 1 / 2
 
 
-def test_a_config_and_keywords_make_the_same_run(tmp_path):
+def test_a_config_and_keywords_make_the_same_run(toy, tmp_path):
     config = RunConfig(batch_size=2, progress=False, options={"seed": 3})
     [one] = predict("mock:constant", "toy_scenes/vqa", out=tmp_path / "a", config=config)
     [two] = predict("mock:constant", "toy_scenes/vqa", out=tmp_path / "b", config=config, batch_size=5)

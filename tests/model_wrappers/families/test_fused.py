@@ -9,13 +9,12 @@ import pytest
 import tiny_models
 import torch
 import transformers
-from bare_forwards import bare_scores
+from bare_forwards import bare_scores, score
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from vl_assay.metrics.common.errors import DataError, ModelError
 from vl_assay.model_wrappers import LoadOptions, load_model
-from vl_assay.model_wrappers.engine.protocol import DualEncoder
 
 CAPTIONS = (
     "a red cat",
@@ -25,21 +24,6 @@ CAPTIONS = (
 )
 # Pairs of one batch: images out of order and more than once, captions of unlike length.
 PAIRS = [(2, 1), (0, 0), (1, 2), (0, 3), (2, 0), (1, 1), (0, 2), (2, 3), (0, 1)]
-
-
-def score(model, images, captions, pairs):
-    """The scores of pairs in one batch, by whichever protocol the model follows."""
-    tokens = model.prepare_captions(captions)
-    seen = model.encode_images([model.prepare_image(image) for image in images])
-    if isinstance(model, DualEncoder):
-        return np.einsum("nd,nd->n", seen[[i for i, _ in pairs]], model.encode_captions(tokens)[[j for _, j in pairs]])
-    return model.match(seen, [i for i, _ in pairs], [tokens[j] for _, j in pairs])
-
-
-def test_automodel_would_score_blip_with_random_projections(folders):
-    _, loading = transformers.AutoModel.from_pretrained(folders["blip"], output_loading_info=True)
-    assert any("projection" in key for key in loading["missing_keys"])
-    assert type(load_model(str(folders["blip"])).module) is transformers.BlipForImageTextRetrieval
 
 
 def test_a_blip_for_captions_lacks_the_heads_and_is_refused(folders, tmp_path):
@@ -72,16 +56,6 @@ def test_blip2_with_image_tokens_in_its_prompt_scores_as_its_own_forward(images,
         with torch.inference_mode():
             [logits] = bare(**inputs, use_image_text_matching_head=head == "itm").logits_per_image
         assert ours == pytest.approx(float(logits[1] - logits[0] if head == "itm" else logits[0]), abs=1e-5)
-
-
-def test_the_embedding_of_flava_is_the_first_token_not_what_get_image_features_returns(folders, images):
-    model = load_model(str(folders["flava"]))
-    pixels = model.prepare_image(images[0])
-    with torch.inference_mode():
-        features = model.module.get_image_features(pixel_values=torch.from_numpy(pixels)[None]).pooler_output
-    assert features.shape == (1, 17, 16)  # 4 x 4 patches and the first token, projected
-    first = features[0, 0] / features[0, 0].norm()
-    np.testing.assert_allclose(model.encode_images([pixels])[0], first, rtol=0, atol=1e-6)
 
 
 def test_a_bare_flava_has_the_contrastive_head_alone(images, tmp_path):

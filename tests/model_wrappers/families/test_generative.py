@@ -12,6 +12,7 @@ import pytest
 import tiny_models
 import torch
 import transformers
+from bare_forwards import score
 from PIL import Image
 
 from vl_assay.metrics.common.errors import ModelError
@@ -34,12 +35,6 @@ def images():
 
 def load(folders, name, **options):
     return load_model(str(folders[name]), LoadOptions(**options))
-
-
-def pair_scores(model, images, pairs=PAIRS, exact=False, texts=CAPTIONS):
-    features = model.encode_images([model.prepare_image(image) for image in images], exact=exact)
-    ids = model.prepare_captions(texts)
-    return model.match(features, [i for i, _ in pairs], [ids[c] for _, c in pairs], exact=exact)
 
 
 QWEN_TURN = "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>{}<|im_end|>\n<|im_start|>assistant\n"
@@ -104,11 +99,11 @@ def test_the_score_is_the_log_odds_of_yes_by_a_bare_forward_of_one_pair_at_a_tim
         p = bare.probability(bare.first(images[image], question), YES)
         theirs.append(math.log(p / (1 - p)))
     model = load(folders, name)
-    ours = pair_scores(model, images)
+    ours = score(model, images, CAPTIONS, PAIRS)
     assert ours.dtype == np.float64
     assert np.ptp(ours) > 0.01
     np.testing.assert_allclose(ours, theirs, atol=1e-5, rtol=0)
-    exact = pair_scores(model, images, exact=True)
+    exact = score(model, images, CAPTIONS, PAIRS, exact=True)
     assert model.chosen(True).dtype == torch.float64
     np.testing.assert_allclose(exact, theirs, atol=1e-5, rtol=0)
 
@@ -133,8 +128,8 @@ def test_a_caption_can_be_scored_by_its_mean_log_probability_given_the_image(fol
     # After "Assistant:" an answer follows a space, after a line break it does not.
     space = "" if name.startswith("qwen") else " "
     theirs = [bare.likelihood(images[i], "Describe this image in one sentence.", space + CAPTIONS[c]) for i, c in PAIRS]
-    np.testing.assert_allclose(pair_scores(model, images), theirs, atol=1e-5, rtol=0)
-    np.testing.assert_allclose(pair_scores(model, images, exact=True), theirs, atol=1e-5, rtol=0)
+    np.testing.assert_allclose(score(model, images, CAPTIONS, PAIRS), theirs, atol=1e-5, rtol=0)
+    np.testing.assert_allclose(score(model, images, CAPTIONS, PAIRS, exact=True), theirs, atol=1e-5, rtol=0)
 
 
 def test_images_take_as_many_tokens_as_the_processor_gives_them(folders, images):
@@ -164,7 +159,7 @@ def test_the_user_writes_the_template(folders, images):
     model = load(folders, "llava", settings={"template": "Is it {}? Yes or no?"})
     bare = Bare(folders["llava"], "llava")
     p = bare.probability(bare.first(images[0], "Is it a red cat? Yes or no?"), YES)
-    assert pair_scores(model, images, [(0, 0)])[0] == pytest.approx(math.log(p / (1 - p)), abs=1e-5)
+    assert score(model, images, CAPTIONS, [(0, 0)])[0] == pytest.approx(math.log(p / (1 - p)), abs=1e-5)
     assert model.info.settings == {"score": "yes", "template": "Is it {}? Yes or no?"}
     assert model.info.preprocessing["prompt"] == "USER: <image>\nIs it {}? Yes or no? ASSISTANT:"
     with pytest.raises(ModelError, match=r"has {} once, for the caption; got 'Is it so\?'"):
@@ -173,16 +168,16 @@ def test_the_user_writes_the_template(folders, images):
         load(folders, "llava", settings={"score": "caption", "template": "Show {}"})
 
 
-@pytest.mark.parametrize("score", ["yes", "caption"])
-def test_long_captions_are_cut_and_what_follows_them_stays(images, tmp_path, score):
+@pytest.mark.parametrize("kind", ["yes", "caption"])
+def test_long_captions_are_cut_and_what_follows_them_stays(images, tmp_path, kind):
     tiny_models.tiny_llava(tmp_path / "short", limit=160)
-    model = load({"short": tmp_path / "short"}, "short", settings={"score": score})
+    model = load({"short": tmp_path / "short"}, "short", settings={"score": kind})
     # 16 tokens of the image stand for one of the prompt.
     assert model.max_tokens == 160 - 15
     [whole] = model.prepare_captions(["a red cat near " * 40])
     assert len(whole) > model.max_tokens
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "short")
-    tail = tokenizer('"? Please answer yes or no. ASSISTANT:')["input_ids"] if score == "yes" else []
+    tail = tokenizer('"? Please answer yes or no. ASSISTANT:')["input_ids"] if kind == "yes" else []
     assert whole[len(whole) - len(tail) :] == tail
     cut = [*whole[: 145 - len(tail)], *tail]
     features = model.encode_images([model.prepare_image(images[0])])
@@ -191,7 +186,7 @@ def test_long_captions_are_cut_and_what_follows_them_stays(images, tmp_path, sco
 
 def test_a_caption_without_tokens_has_no_likelihood(folders, images):
     model = load(folders, "llava", settings={"score": "caption"})
-    scores = pair_scores(model, images, [(0, 0), (0, 1)], texts=["", "a cat"])
+    scores = score(model, images, ["", "a cat"], [(0, 0), (0, 1)])
     assert np.isnan(scores).tolist() == [True, False]
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import functools
+import importlib
+import io
 import itertools
 import json
 
-import answers_support
 import numpy as np
 import pytest
-from answers_support import WRITERS, flat, lines, results_of, rounded, swap_obj, table, task_of
 from hypothesis import example as for_example
 from hypothesis import given
 from hypothesis import strategies as st
-from support import UNVERIFIED
+from support import UNVERIFIED, run_quietly
 from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import build, load_examples, report
@@ -25,7 +27,78 @@ from vl_assay.model_wrappers import LoadOptions, load_model, plan, predict
 from vl_assay.model_wrappers.engine.plan import ScoringPlan
 from vl_assay.model_wrappers.engine.results import PredictionsSource
 
-run, sources = answers_support.run, answers_support.sources  # fixtures
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """A function that lays out small sources of a benchmark, once."""
+
+    @functools.cache
+    def make(name):
+        folder = tmp_path_factory.mktemp(name)
+        importlib.import_module(f"sources_{name}").make(folder)
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def run(sources, tmp_path):
+    """A function that scores a model, or a text as file, on a part of a benchmark and returns the predictions' path."""
+
+    def run_on(model, reference, *, out="out", ending=".csv", **settings):
+        if not model.startswith("mock:"):
+            (tmp_path / f"said{ending}").write_text(model, encoding="utf-8")
+            model = f"precomputed:{tmp_path}/said{ending}"
+        folder = sources(reference.partition("/")[0])
+        [path] = run_quietly(model, folder, tmp_path / out, reference, settings=settings)
+        return path
+
+    return run_on
+
+
+def table(rows):
+    """Records as CSV; values that are not texts or numbers in JSON."""
+    file = io.StringIO()
+    writer = csv.DictWriter(file, rows[0])
+    writer.writeheader()
+    writer.writerows(
+        {key: json.dumps(value) if isinstance(value, list) else value for key, value in row.items()} for row in rows
+    )
+    return file.getvalue()
+
+
+def lines(rows):
+    return "\n\n".join(map(json.dumps, rows))
+
+
+def by_id(rows):
+    return json.dumps({row["id"]: {key: value for key, value in row.items() if key != "id"} for row in rows})
+
+
+WRITERS = {".csv": table, ".jsonl": lines, ".json": json.dumps, ".txt": by_id}
+
+
+def results_of(path):
+    """All results without what names the model, the file and the run."""
+    return [(result.metric, result.scores) for result in report(path, resamples=100)]
+
+
+def rounded(results):
+    return json.loads(json.dumps(results), parse_float=lambda text: round(float(text), 9))
+
+
+def flat(lists):
+    return list(itertools.chain.from_iterable(lists))
+
+
+def task_of(reference, sources):
+    name = reference.partition("/")[0]
+    [task] = load_examples(reference, data_dir=sources(name), options=UNVERIFIED, needs_images=False)
+    return task
+
+
+def swap_obj(sources):
+    return [example.id for example in task_of("sugarcrepe/swap_obj", sources).examples]
 
 
 @pytest.mark.parametrize("ending", WRITERS)
@@ -88,7 +161,7 @@ def test_boxes_come_back_too(form, ending, run, sources):
 
 
 def test_columns_of_numbers_are_scores_of_one_image(run, sources):
-    ids = [example.id for example in task_of("sugarcrepe/swap_obj", sources).examples]
+    ids = swap_obj(sources)
     path = run(table([{"id": i, "score_0": n, "score_1": 2.5} for n, i in enumerate(ids)]), "sugarcrepe/swap_obj")
     assert [row.scores for row in read_predictions(path).rows] == [[[float(n), 2.5]] for n in range(len(ids))]
 
@@ -123,14 +196,7 @@ def test_short_ids_do_where_they_are_clear(sources, tmp_path):
     short.write_text(lines([{"id": n, "answer": 0} for n in range(6)]), encoding="utf-8")
 
     def score_on(references, file):
-        return predict(
-            f"precomputed:{file}",
-            references,
-            out=tmp_path / file.stem,
-            data_dir=folder,
-            options=UNVERIFIED,
-            progress=False,
-        )
+        return run_quietly(f"precomputed:{file}", folder, tmp_path / file.stem, references)
 
     score_on(parts[:1], short)
     with pytest.raises(ModelError, match=r"the id 0 may mean sugarcrepe/swap_obj/0 or sugarcrepe/swap_att/0; write it"):
@@ -156,14 +222,7 @@ def test_without_images_everything_but_their_keys_is_the_same(coco, tmp_path):
     [with_images] = predict(f"precomputed:{said}", str(repository), out=tmp_path / "a", progress=False)
     for photograph in (folder / "val2017").iterdir():
         photograph.unlink()
-    [without] = predict(
-        f"precomputed:{said}",
-        "sugarcrepe/swap_obj",
-        out=tmp_path / "b",
-        data_dir=folder,
-        options=UNVERIFIED,
-        progress=False,
-    )
+    [without] = run_quietly(f"precomputed:{said}", folder, tmp_path / "b", ["sugarcrepe/swap_obj"])
     ours, theirs = read_predictions(without), read_predictions(with_images)
     assert ours.metadata["benchmark"] == theirs.metadata["benchmark"]
     assert [row.images for row in ours.rows][:2] == [["file:000000000000.jpg"], ["file:000000000001.jpg"]]
@@ -190,13 +249,8 @@ def test_models_that_need_images_get_them_as_ever(coco, tmp_path):
     [text] = load_examples("sugarcrepe/swap_obj", data_dir=folder, options=UNVERIFIED, needs_images=False)
     assert all(len(example.images[0]) == 32 for example in task.examples)
     assert task.fingerprint == text.fingerprint
-    repository = build(
-        "sugarcrepe",
-        tmp_path / "sc",
-        configs=["swap_obj"],
-        data_dir=folder,
-        options=UNVERIFIED | {"with_images": False},
-    )
+    options = UNVERIFIED | {"with_images": False}
+    repository = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj"], data_dir=folder, options=options)
     with pytest.raises(VLAssayError, match=r"no column 'image'.*Was it built without images\?"):
         predict("mock:shuffled", str(repository), out=tmp_path / "out", progress=False)
 
@@ -270,12 +324,6 @@ def test_the_command_line_judges_a_file(sources, tmp_path, monkeypatch):
     assert "50.0 %" in result.output
     assert (tmp_path / "vl-assay-results" / "people" / "sugarcrepe.swap_obj.parquet").is_file()
     assert not (tmp_path / "vl-assay-results" / "people" / ".unfinished").exists()
-
-
-def test_nothing_is_written_when_the_file_is_refused(run, tmp_path):
-    with pytest.raises(ModelError):
-        run("id,answer\nx,0\n", "sugarcrepe/swap_obj")
-    assert not list(tmp_path.rglob("*.parquet"))
 
 
 def test_examples_without_an_answer_are_an_error_or_wrong_and_counted(run, sources):
@@ -364,9 +412,10 @@ def test_a_detector_may_abstain_but_not_from_everything(run, sources):
         ),
     ],
 )
-def test_records_that_cannot_be_used_are_named_by_their_line(rows, message, run):
+def test_records_that_cannot_be_used_are_named_by_their_line_and_nothing_is_written(rows, message, run, tmp_path):
     with pytest.raises(ModelError, match=f"said.csv: {message}"):
         run(table([{"id": i, "answer": answer} for i, answer in rows]), "sugarcrepe/swap_obj")
+    assert not list(tmp_path.rglob("*.parquet"))
 
 
 def test_records_of_two_kinds_or_of_none_are_refused(run, sources):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from answers_support import lines
 from released_counts import GPT4V
 
 from vl_assay.hub_datasets import report
@@ -39,7 +38,7 @@ def test_gpt4v_gets_on_all_of_sugarcrepe_what_its_released_answers_say(shared_da
     for category in GPT4V:
         answers = json.loads((released / f"gpt4v-{category}.json").read_text(encoding="utf-8"))
         records += [{"id": f"{category}/{key}", **answer} for key, answer in answers.items()]
-    (tmp_path / "gpt-4v.jsonl").write_text(lines(records), encoding="utf-8")
+    (tmp_path / "gpt-4v.jsonl").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
     [path] = gpt4v_run(shared_data, tmp_path, "sugarcrepe", allow_unknown="true")(
         f"precomputed:{tmp_path}/gpt-4v.jsonl"
     )

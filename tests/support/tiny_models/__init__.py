@@ -18,7 +18,7 @@ from .dual_encoders import (
     tiny_siglip2,
 )
 from .fused import tiny_blip, tiny_blip2, tiny_bridgetower, tiny_vilt
-from .generative import tiny_idefics3, tiny_llava, tiny_llava_next, tiny_qwen2_vl
+from .generative import tiny_idefics3, tiny_llava, tiny_qwen2_vl
 from .parts import bert_words as bert_words
 from .parts import bpe_words as bpe_words
 from .parts import gemma_words as gemma_words
@@ -68,7 +68,7 @@ CHECKPOINTS = {
     "cola": Tiny("cola_grammar", tiny_cola, MATCHES, "pre_classifier.weight", 24),
     "gpt2": Tiny("causal_lm", tiny_gpt2, MATCHES, "transformer.h.1.ln_1.weight", 48),
     "llava": Tiny("vqascore", tiny_llava, ANSWERS, _PROJECTOR),
-    "llava_next": Tiny("vqascore", tiny_llava_next, ANSWERS, _PROJECTOR),
+    "llava_next": Tiny("vqascore", partial(tiny_llava, kind="LlavaNext"), ANSWERS, _PROJECTOR),
     "idefics3": Tiny("vqascore", tiny_idefics3, ANSWERS, "connector.modality_projection.proj.weight"),
     "qwen2_vl": Tiny("vqascore", tiny_qwen2_vl, ANSWERS, _MERGER),
     "qwen2_5_vl": Tiny("vqascore", partial(tiny_qwen2_vl, kind="Qwen2_5_VL"), ANSWERS, _MERGER),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import transformers
+
 from .parts import TOWER, save_tiny
 
 
 def tiny_owlvit(folder, kind="owlvit"):
     """An OWL-ViT (or, with ``"owlv2"``, OWLv2) of 36 patches: pictures of 48 pixels, phrases of up to 12 tokens."""
-    import transformers
-
     from vl_assay.model_wrappers.demo_clip.train import build_tokenizer
 
     prefix = {"owlvit": "OwlViT", "owlv2": "Owlv2"}[kind]
@@ -34,25 +34,14 @@ def tiny_grounding_dino(folder, kind="grounding-dino", **changes):
 
     Its tokens that end a sentence have the ids of BERT's vocabulary, which the model knows by number.
     """
-    from transformers import (
-        BertConfig,
-        BertTokenizer,
-        GroundingDinoConfig,
-        GroundingDinoForObjectDetection,
-        GroundingDinoImageProcessorPil,
-        MMGroundingDinoConfig,
-        MMGroundingDinoForObjectDetection,
-        SwinConfig,
-    )
-
     places = {"[PAD]": 0, "[UNK]": 100, "[CLS]": 101, "[SEP]": 102, "[MASK]": 103, ".": 1012, "?": 1029}
     words = ["a", "red", "blue", "big", "small", "cat", "dog", "box", "left", "of", "the", "##s", "on", "man", "two"]
     places |= {word: 1100 + number for number, word in enumerate(words)}
     names = {number: word for word, number in places.items()}
     vocabulary = {names.get(number, f"[unused{number}]"): number for number in range(1100 + len(words))}
-    tokenizer = BertTokenizer(vocab=vocabulary, model_max_length=512)
-    text = BertConfig(vocab_size=len(vocabulary), max_position_embeddings=64, **TOWER)
-    backbone = SwinConfig(
+    tokenizer = transformers.BertTokenizer(vocab=vocabulary, model_max_length=512)
+    text = transformers.BertConfig(vocab_size=len(vocabulary), max_position_embeddings=64, **TOWER)
+    backbone = transformers.SwinConfig(
         image_size=64,
         patch_size=4,
         embed_dim=16,
@@ -74,11 +63,8 @@ def tiny_grounding_dino(folder, kind="grounding-dino", **changes):
         "text_config": text,
         "backbone_config": backbone,
     }
-    classes = {
-        "grounding-dino": (GroundingDinoConfig, GroundingDinoForObjectDetection),
-        "mm-grounding-dino": (MMGroundingDinoConfig, MMGroundingDinoForObjectDetection),
-    }
-    make_config, make_model = classes[kind]
-    model = make_model(make_config(**small | changes))
-    processor = GroundingDinoImageProcessorPil(size={"shortest_edge": 96, "longest_edge": 128})
+    prefix = {"grounding-dino": "GroundingDino", "mm-grounding-dino": "MMGroundingDino"}[kind]
+    config = getattr(transformers, f"{prefix}Config")(**small | changes)
+    model = getattr(transformers, f"{prefix}ForObjectDetection")(config)
+    processor = transformers.GroundingDinoImageProcessorPil(size={"shortest_edge": 96, "longest_edge": 128})
     return save_tiny(folder, model, tokenizer, processor, std=0.06)

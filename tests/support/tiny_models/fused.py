@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import transformers
+
 from .parts import TOWER, bert_words, save_tiny
 
 
 def tiny_blip(folder, **changes):
     """A `BlipForImageTextRetrieval`; [DEC] and [ENC] follow the tokenizer's words, which are all that it knows."""
-    from transformers import BlipConfig, BlipForImageTextRetrieval, BlipImageProcessor
-
     tokenizer = bert_words()
     text = {
         "vocab_size": len(tokenizer) + 2,
@@ -21,18 +21,18 @@ def tiny_blip(folder, **changes):
         "is_decoder": True,
     }
     vision = TOWER | {"image_size": 32, "patch_size": 8}
-    config = BlipConfig(text_config=TOWER | text | changes, vision_config=vision, image_text_hidden_size=16)
-    processor = BlipImageProcessor(size={"height": 32, "width": 32})
-    return save_tiny(folder, BlipForImageTextRetrieval(config), tokenizer, processor)
+    config = transformers.BlipConfig(
+        text_config=TOWER | text | changes, vision_config=vision, image_text_hidden_size=16
+    )
+    processor = transformers.BlipImageProcessor(size={"height": 32, "width": 32})
+    return save_tiny(folder, transformers.BlipForImageTextRetrieval(config), tokenizer, processor)
 
 
 def tiny_blip2(folder, **changes):
     """A `Blip2ForImageTextRetrieval` of four query tokens."""
-    from transformers import Blip2Config, Blip2ForImageTextRetrieval, BlipImageProcessor
-
     tokenizer = bert_words()
     qformer = {"vocab_size": len(tokenizer) + 1, "max_position_embeddings": 24, "use_qformer_text_input": True}
-    config = Blip2Config(
+    config = transformers.Blip2Config(
         vision_config=TOWER | {"image_size": 32, "patch_size": 8},
         qformer_config=TOWER | qformer,
         text_config={"model_type": "opt", "vocab_size": 8, "num_hidden_layers": 1, "hidden_size": 8, "ffn_dim": 8},
@@ -40,16 +40,14 @@ def tiny_blip2(folder, **changes):
         image_text_hidden_size=16,
         **changes,
     )
-    processor = BlipImageProcessor(size={"height": 32, "width": 32})
-    return save_tiny(folder, Blip2ForImageTextRetrieval(config), tokenizer, processor)
+    processor = transformers.BlipImageProcessor(size={"height": 32, "width": 32})
+    return save_tiny(folder, transformers.Blip2ForImageTextRetrieval(config), tokenizer, processor)
 
 
 def tiny_vilt(folder, **changes):
     """A `ViltForImageAndTextRetrieval` that keeps the shape of images, 32 pixels the shorter side."""
-    from transformers import ViltConfig, ViltForImageAndTextRetrieval, ViltImageProcessor
-
     tokenizer = bert_words()
-    config = ViltConfig(
+    config = transformers.ViltConfig(
         vocab_size=len(tokenizer),
         **TOWER,
         image_size=32,
@@ -57,25 +55,18 @@ def tiny_vilt(folder, **changes):
         max_position_embeddings=24,
         **changes,
     )
-    processor = ViltImageProcessor(size={"shortest_edge": 32}, size_divisor=8)
-    return save_tiny(folder, ViltForImageAndTextRetrieval(config), tokenizer, processor)
+    processor = transformers.ViltImageProcessor(size={"shortest_edge": 32}, size_divisor=8)
+    return save_tiny(folder, transformers.ViltForImageAndTextRetrieval(config), tokenizer, processor)
 
 
 def tiny_bridgetower(folder, **changes):
     """A `BridgeTowerForImageAndTextRetrieval` of towers of four layers, the last two of which are joined."""
-    from transformers import (
-        BridgeTowerConfig,
-        BridgeTowerForImageAndTextRetrieval,
-        BridgeTowerImageProcessor,
-        RobertaTokenizer,
-    )
-
     letters = [chr(c) for c in range(97, 123)]
     tokens = ["<s>", "<pad>", "</s>", "<unk>", "Ġ", *letters, *("Ġ" + letter for letter in letters), "<mask>"]
     merges = [("Ġ", letter) for letter in letters]
     vocabulary = {token: number for number, token in enumerate(tokens)}
-    tokenizer = RobertaTokenizer(vocab=vocabulary, merges=merges, model_max_length=512)
-    config = BridgeTowerConfig(
+    tokenizer = transformers.RobertaTokenizer(vocab=vocabulary, merges=merges, model_max_length=512)
+    config = transformers.BridgeTowerConfig(
         hidden_size=64,
         num_hidden_layers=2,
         num_attention_heads=2,
@@ -90,5 +81,7 @@ def tiny_bridgetower(folder, **changes):
         vision_config={"hidden_size": 64, "num_hidden_layers": 4, "image_size": 32, "patch_size": 8},
         **changes,
     )
-    processor = BridgeTowerImageProcessor(size={"shortest_edge": 32}, crop_size={"shortest_edge": 32}, size_divisor=8)
-    return save_tiny(folder, BridgeTowerForImageAndTextRetrieval(config), tokenizer, processor, std=0.1)
+    processor = transformers.BridgeTowerImageProcessor(
+        size={"shortest_edge": 32}, crop_size={"shortest_edge": 32}, size_divisor=8
+    )
+    return save_tiny(folder, transformers.BridgeTowerForImageAndTextRetrieval(config), tokenizer, processor, std=0.1)

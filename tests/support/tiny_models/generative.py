@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
+import transformers
+
 from .parts import DECODER, TOWER, bpe_words, ordinary_weights, save_parts
 
 LLAVA_TEMPLATE = (
     "{% for m in messages %}USER: {% for c in m['content'] %}{% if c['type'] == 'image' %}<image>\n{% else %}"
     "{{ c['text'] }}{% endif %}{% endfor %}{% endfor %}{% if add_generation_prompt %} ASSISTANT:{% endif %}"
 )
-
-
-_LLAVA = {
-    "patch_size": 8,
-    "vision_feature_select_strategy": "default",
-    "num_additional_image_tokens": 1,
-    "chat_template": LLAVA_TEMPLATE,
-}
-
-
 IDEFICS_TEMPLATE = (
     "<|im_start|>{% for m in messages %}User:{% for c in m['content'] %}{% if c['type'] == 'image' %}<image>"
     "{% else %}{{ c['text'] }}{% endif %}{% endfor %}<end_of_utterance>\n{% endfor %}"
     "{% if add_generation_prompt %}Assistant:{% endif %}"
 )
-
-
 QWEN_TEMPLATE = (
     "{% for m in messages %}<|im_start|>user\n{% for c in m['content'] %}{% if c['type'] == 'image' %}"
     "<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ c['text'] }}{% endif %}{% endfor %}<|im_end|>\n"
@@ -32,67 +22,54 @@ QWEN_TEMPLATE = (
 )
 
 
-def tiny_llava(folder, limit=512):
-    """LLaVA of a CLIP tower of 16 patches and a Llama of two layers."""
-    from transformers import CLIPImageProcessor, LlavaConfig, LlavaForConditionalGeneration, LlavaProcessor
+def tiny_llava(folder, kind="Llava", limit=512):
+    """LLaVA of a CLIP tower of 16 patches and a Llama of two layers.
 
+    LLaVA-NeXT (`kind` LlavaNext) sees an image also in tiles, whose features are cut and padded to its shape.
+    """
     tokenizer = bpe_words(["<image>"], bos_token="<s>", eos_token="</s>", pad_token="<pad>")
     decoder = {"model_type": "llama", "vocab_size": len(tokenizer), "max_position_embeddings": limit} | DECODER
     vision = {"model_type": "clip_vision_model", "image_size": 32, "patch_size": 8} | TOWER
     image = tokenizer.convert_tokens_to_ids("<image>")
-    config = LlavaConfig(vision_config=vision, text_config=decoder, image_token_id=image, image_seq_length=16)
-    images = CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
-    processor = LlavaProcessor(images, tokenizer, **_LLAVA)
-    return save_parts(folder, ordinary_weights(LlavaForConditionalGeneration(config)), processor)
-
-
-def tiny_llava_next(folder):
-    """LLaVA-NeXT, which sees an image as a whole and in tiles, whose features are cut and padded to its shape."""
-    from transformers import (
-        LlavaNextConfig,
-        LlavaNextForConditionalGeneration,
-        LlavaNextImageProcessorPil,
-        LlavaNextProcessor,
+    sizes = {"size": {"shortest_edge": 32}, "crop_size": {"height": 32, "width": 32}}
+    if kind == "Llava":
+        options, images = {"image_seq_length": 16}, transformers.CLIPImageProcessor(**sizes)
+    else:
+        options = {"image_grid_pinpoints": [[32, 64], [64, 32], [64, 64]]}
+        images = transformers.LlavaNextImageProcessorPil(**sizes, do_pad=True, **options)
+    config = getattr(transformers, f"{kind}Config")(
+        vision_config=vision, text_config=decoder, image_token_id=image, **options
     )
-
-    tokenizer = bpe_words(["<image>"], bos_token="<s>", eos_token="</s>", pad_token="<pad>")
-    decoder = {"model_type": "llama", "vocab_size": len(tokenizer), "max_position_embeddings": 512} | DECODER
-    vision = {"model_type": "clip_vision_model", "image_size": 32, "patch_size": 8} | TOWER
-    image = tokenizer.convert_tokens_to_ids("<image>")
-    grid = {"image_grid_pinpoints": [[32, 64], [64, 32], [64, 64]]}
-    config = LlavaNextConfig(vision_config=vision, text_config=decoder, image_token_id=image, **grid)
-    images = LlavaNextImageProcessorPil(
-        size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}, do_pad=True, **grid
+    processor = getattr(transformers, f"{kind}Processor")(
+        images,
+        tokenizer,
+        patch_size=8,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template=LLAVA_TEMPLATE,
     )
-    processor = LlavaNextProcessor(images, tokenizer, **_LLAVA)
-    return save_parts(folder, ordinary_weights(LlavaNextForConditionalGeneration(config)), processor)
+    model = getattr(transformers, f"{kind}ForConditionalGeneration")(config)
+    return save_parts(folder, ordinary_weights(model), processor)
 
 
 def tiny_idefics3(folder):
     """Idefics3, whose processor cuts large images into tiles and so takes more tokens for them."""
-    from transformers import (
-        Idefics3Config,
-        Idefics3ForConditionalGeneration,
-        Idefics3ImageProcessorPil,
-        Idefics3Processor,
-    )
-
     tiles = [f"<row_{row + 1}_col_{column + 1}>" for row in range(6) for column in range(6)]
     special = ["<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>", *tiles]
     tokenizer = bpe_words(special, bos_token="<|im_start|>", eos_token="<|endoftext|>", pad_token="<|endoftext|>")
     decoder = {"model_type": "llama", "vocab_size": len(tokenizer), "max_position_embeddings": 2048} | DECODER
     vision = {"image_size": 32, "patch_size": 8} | TOWER
     image = tokenizer.convert_tokens_to_ids("<image>")
-    config = Idefics3Config(vision_config=vision, text_config=decoder, image_token_id=image, scale_factor=2)
-    images = Idefics3ImageProcessorPil(size={"longest_edge": 64}, max_image_size={"longest_edge": 32})
-    processor = Idefics3Processor(images, tokenizer, image_seq_len=4, chat_template=IDEFICS_TEMPLATE)
-    return save_parts(folder, ordinary_weights(Idefics3ForConditionalGeneration(config)), processor)
+    config = transformers.Idefics3Config(
+        vision_config=vision, text_config=decoder, image_token_id=image, scale_factor=2
+    )
+    images = transformers.Idefics3ImageProcessorPil(size={"longest_edge": 64}, max_image_size={"longest_edge": 32})
+    processor = transformers.Idefics3Processor(images, tokenizer, image_seq_len=4, chat_template=IDEFICS_TEMPLATE)
+    return save_parts(folder, ordinary_weights(transformers.Idefics3ForConditionalGeneration(config)), processor)
 
 
 def tiny_qwen2_vl(folder, kind="Qwen2VL"):
     """Qwen2-VL or (`kind` Qwen2_5_VL) Qwen2.5-VL, which take as many tokens as an image has patches."""
-    import transformers
-
     special = ["<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>", "<|im_start|>", "<|im_end|>"]
     tokenizer = bpe_words(special, eos_token="<|im_end|>", pad_token="<|endoftext|>")
     tokenizer.chat_template = QWEN_TEMPLATE

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 TOWER = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
-
-
 DECODER = {**TOWER, "num_key_value_heads": 2}
 
 
@@ -12,24 +10,8 @@ def bert_words():
     """A BERT tokenizer of few words, with an end token and padding, as fused models have."""
     from transformers import BertTokenizer
 
-    words = [
-        "a",
-        "red",
-        "blue",
-        "big",
-        "small",
-        "cat",
-        "dog",
-        "box",
-        "man",
-        "left",
-        "right",
-        "of",
-        "the",
-        "two",
-        "near",
-    ]
-    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+    words = "a red blue big small cat dog box man left right of the two near"
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words.split()]
     return BertTokenizer(vocab={token: number for number, token in enumerate(tokens)}, model_max_length=512)
 
 
