@@ -1,17 +1,22 @@
-"""Atomic writes: files and folders appear complete or not at all."""
+"""Atomic writes: files and folders appear complete or not at all; and seals, which tell when a file has changed."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from .errors import StorageError
+
+_SEAL = hashlib.sha256().digest_size
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -41,6 +46,38 @@ def write_atomically(path: Path, content: bytes) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a text file atomically, as UTF-8."""
     write_atomically(path, text.encode())
+
+
+def write_sealed(path: Path, content: bytes) -> None:
+    """Write a file atomically with a SHA-256 of its name and content behind the content; raises as `write_atomically`.
+
+    A disk may change a bit, and a file may be copied over another; with this neither is read as if nothing were wrong.
+    """
+    write_atomically(path, content + _seal(path, content))
+
+
+def read_sealed(path: Path) -> bytes:
+    """The content of a file that `write_sealed` wrote.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is not as it was written.
+    """
+    sealed = path.read_bytes()
+    content, seal = sealed[:-_SEAL], sealed[-_SEAL:]
+    if seal != _seal(path, content):
+        raise ValueError(f"{path} is not as it was written")
+    return content
+
+
+def json_hash(document: Mapping[str, Any]) -> str:
+    """SHA-256 of a JSON document, apart from its own key ``sha256``; independent of layout and order."""
+    content = {key: value for key, value in document.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def _seal(path: Path, content: bytes) -> bytes:
+    return hashlib.sha256(path.name.encode() + b"\0" + content).digest()
 
 
 def append_line(path: Path, line: bytes) -> None:

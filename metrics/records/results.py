@@ -1,7 +1,8 @@
 """Results: the scores that metrics computed from predictions; one JSON file.
 
 ```
-{"schema": "vl-assay/results", "version": 3, "code": "<version of vl-assay>",
+{"schema": "vl-assay/results", "version": 4, "code": "<version of vl-assay>",
+ "sha256": "…",                                                 of all else, so that a change is noticed
  "results": [{"model": {…}, "benchmark": {…}, "run": {…},        as in the predictions file's metadata
               "predictions": {"file": …, "sha256": …},                 where the numbers come from
               "metric": "sugarcrepe_itm", "options": {…},        how they were computed
@@ -15,8 +16,8 @@
                                                                  number of examples in no score, by reason
 ```
 
-Version 2 called `predictions` "sheet"; version 1 also called `table_scores` "shown" and `main_score` "headline", and
-had none of `higher_is_better`, `rare` and `left_out`. Both are still read.
+Version 3 had no `sha256`. Version 2 called `predictions` "sheet"; version 1 also called `table_scores` "shown" and
+`main_score` "headline", and had none of `higher_is_better`, `rare` and `left_out`. All are still read.
 
 The hash of the predictions, the metric's name and its options suffice to compute the scores again.
 """
@@ -29,12 +30,12 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import PredictionsError, UnknownNameError
-from ..common.storage import write_text
+from ..common.storage import json_hash, write_text
 from ..contract.spec import MetricSpec
 from ..modules.discovery import get_spec
 
 SCHEMA = "vl-assay/results"
-VERSION = 3
+VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ def write_results(path: str | Path, results: list[Result]) -> None:
         "code": code_version(),
         "results": [asdict(result) for result in results],
     }
+    document["sha256"] = json_hash(document)
     write_text(Path(path), json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n")
 
 
@@ -97,13 +99,17 @@ def parse_results(content: bytes, name: str) -> list[Result]:
     """The results in the content of a file, called `name` in messages.
 
     Raises:
-        PredictionsError: it is damaged or of an unknown version.
+        PredictionsError: it is damaged, of an unknown version, or was changed since it was written.
     """
     try:
         document = json.loads(content)
         found = (document["schema"], document["version"])
-        if found[0] != SCHEMA or found[1] not in (1, 2, VERSION):
+        if found[0] != SCHEMA or found[1] not in range(1, VERSION + 1):
             raise PredictionsError(f"{name} has schema and version {found}; expected {SCHEMA}, version 1 to {VERSION}")
+        if found[1] > 3 and document["sha256"] != json_hash(document):
+            raise PredictionsError(
+                f"{name} was changed since it was written; compute it again from the predictions with `vl-assay report`"
+            )
         return [Result(**_upgraded(result, found[1])) for result in document["results"]]
     except PredictionsError:
         raise

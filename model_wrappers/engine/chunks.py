@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from ...metrics.common.errors import StorageError
-from ...metrics.common.storage import write_atomically
+from ...metrics.common.storage import read_sealed, write_sealed
 from .distributed import Processes
 
 Chunk = range
@@ -27,7 +27,7 @@ Save = Callable[[int, np.ndarray], None]
 
 
 class ChunkStore:
-    """A folder with the finished chunks of one run, one ``.npy`` file each, named by stage and number."""
+    """A folder with the finished chunks of one run, one sealed ``.npy`` file each, named by stage and number."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -36,13 +36,13 @@ class ChunkStore:
         """Write a finished chunk, atomically."""
         buffer = io.BytesIO()
         np.save(buffer, rows, allow_pickle=False)
-        write_atomically(self._path(stage, number), buffer.getvalue())
+        write_sealed(self._path(stage, number), buffer.getvalue())
 
     def load(self, stage: str, number: int) -> np.ndarray | None:
-        """A finished chunk, or None if there is no readable one."""
+        """A finished chunk, or None if there is none or it is not as it was written, so that it is computed again."""
         try:
-            return np.load(self._path(stage, number), allow_pickle=False)
-        except (OSError, ValueError, EOFError):
+            return np.load(io.BytesIO(read_sealed(self._path(stage, number))), allow_pickle=False)
+        except (OSError, ValueError):
             return None
 
     def claim(self, stage: str, number: int, session: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -120,10 +121,13 @@ class Catalogue:
         """The predictions file with this hash, of an accepted submission or shipped.
 
         Raises:
-            StorageError: there is none.
+            StorageError: there is none, or it is damaged.
         """
         if sha256 in self._homes:
-            return self.storage.read(f"requests/{self._homes[sha256]}/{sha256}.parquet")
+            content = self.storage.read(f"requests/{self._homes[sha256]}/{sha256}.parquet")
+            if hashlib.sha256(content).hexdigest() != sha256:
+                raise StorageError(f"the predictions file {sha256} of the submission {self._homes[sha256]} is damaged")
+            return content
         path = shipped_predictions().get(sha256)
         if path is None:
             raise StorageError(f"no accepted submission has the predictions file {sha256[:50]}")

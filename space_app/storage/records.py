@@ -4,15 +4,17 @@
 requests/<id>/submission.json    {"schema": "vl-assay/submission", "version": 2, "id", "time" (UTC), "user",
                                   "model": {"name", "family", "parameters", "training_data", "link"},
                                   "predictions": [{"sha256", "benchmark", "task", "rows", "scores", "model"}],
-                                  "flags": […]}
+                                  "flags": […], "sha256" of all else}
 requests/<id>/<sha256>.parquet   each predictions file, as it was uploaded
-requests/<id>/reviews/….json     {"number" from 1, "time", "by", "status", "reason"}; the highest number counts
+requests/<id>/reviews/….json     {"number" from 1, "time", "by", "status", "reason"}; the highest number counts, and the
+                                  name ends with a hash of the content
 results/<id>/<version>.json      results computed by that version of the metrics, see ``metrics.records.results``
 ```
 
 Files are never changed. The id is a hash of user, model and predictions, so repeating a submission gives the same id.
 Without a review the status of a submission is "flagged" if it has flags, "pending" until it has results, else
-"accepted". A damaged file is reported in `Submission.problems` and does not affect other submissions.
+"accepted"; with a damaged review it is "flagged". A damaged file is reported in `Submission.problems` and does not
+affect other submissions.
 
 Version 1 had the key "sheets" in place of "predictions"; it is still read.
 """
@@ -31,6 +33,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ...metrics.common.errors import StorageError, SubmissionError
+from ...metrics.common.storage import json_hash
 from ...metrics.records.results import Result, parse_results
 from .protocol import Storage
 
@@ -38,6 +41,7 @@ SCHEMA = "vl-assay/submission"
 VERSION = 2
 REVIEW_STATUSES = ("accepted", "flagged", "withdrawn")
 _ID = re.compile("[0-9a-f]{16}")
+_REVIEW = re.compile(r"/reviews/[^/]+-([0-9a-f]{8})\.json$")
 _PACKAGE = Path(__file__).parents[2]
 # The code that results depend on; a task's settings, such as the ranks of a recall, are in its benchmark.py.
 _COMPUTING = (
@@ -148,8 +152,11 @@ def _record(storage: Storage, id: str) -> Record:
     path = record_path(id)
     try:
         record = _load(storage, path)
+        own = json_hash(record)  # records of earlier versions have none
         if record["version"] == 1:
             record = {**record, "version": VERSION, "predictions": record["sheets"]}
+        if record.get("sha256", own) != own:
+            raise ValueError("changed since it was written")
         if (record["schema"], record["version"], record["id"]) != (SCHEMA, VERSION, id):
             raise ValueError(f"schema {record['schema']!r}, version {record['version']!r}, id {record['id']!r}")
         texts = [record["user"], record["time"], record["model"]["name"], *record["flags"]]
@@ -168,9 +175,9 @@ def _submission(storage: Storage, id: str, paths: Sequence[str]) -> Submission:
         return Submission(id, problems=(record,))
     reviews = [path for path in paths if path.startswith(f"requests/{id}/reviews/")]
     latest, problems = _latest_review(storage, reviews)
-    if latest:
+    if latest and not problems:
         status = latest["status"]
-    elif record["flags"]:
+    elif record["flags"] or problems:  # what cannot be read may have been a withdrawal
         status = "flagged"
     else:
         status = "accepted" if any(path.startswith("results/") for path in paths) else "pending"
@@ -216,5 +223,9 @@ def _unreadable(path: str, error: Exception) -> str:
 def _load(storage: Storage, path: str) -> Any:
     known = _known.setdefault(storage, {})
     if path not in known:
-        known[path] = json.loads(storage.read(path))
+        content = storage.read(path)
+        named = _REVIEW.search(path)
+        if named and named[1] != hashlib.sha256(content).hexdigest()[:8]:
+            raise ValueError("changed since it was written")
+        known[path] = json.loads(content)
     return known[path]

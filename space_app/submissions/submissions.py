@@ -24,6 +24,7 @@ from ...metrics.common.errors import (
     UnknownNameError,
     VLAssayError,
 )
+from ...metrics.common.storage import json_hash
 from ...metrics.records.predictions import Predictions
 from ...metrics.records.results import Result, parse_results
 from ..board.entries import parameter_count
@@ -263,7 +264,8 @@ def _store(
         _check_rate(earlier.values(), user, now())
         flags = [*draft.flags, *_compare(draft, user, submissions(storage))]
         content = {"id": id, "time": _iso(now()), "user": user, "model": draft.model, "predictions": draft.predictions}
-        files[record_path(id)] = _json({"schema": SCHEMA, "version": VERSION, **content, "flags": flags})
+        record = {"schema": SCHEMA, "version": VERSION, **content, "flags": flags}
+        files[record_path(id)] = _json({**record, "sha256": json_hash(record)})
         try:
             storage.add(files, f"Submission {id}")
         except StorageError:

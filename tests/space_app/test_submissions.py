@@ -19,6 +19,7 @@ from vl_assay.metrics.common.errors import (
     SubmissionError,
     UnknownNameError,
 )
+from vl_assay.metrics.common.storage import json_hash
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.storage import records
 from vl_assay.space_app.storage.records import metrics_version, results_of, submissions
@@ -288,6 +289,7 @@ def test_a_submission_of_version_1_is_read_shown_and_computed_again(toy, storage
     path = f"requests/{receipt.id}/submission.json"
     record = json.loads(storage.read(path))
     record["sheets"] = record.pop("predictions")
+    del record["sha256"]
     earlier = MemoryStorage()
     earlier.files = {path: json.dumps(record | {"version": 1}).encode()}
     earlier.files[f"requests/{receipt.id}/{record['sheets'][0]['sha256']}.parquet"] = content
@@ -347,6 +349,7 @@ def test_the_same_submission_from_another_process_meanwhile_is_taken_for_this_on
             record = next((path for path in files if path.endswith("submission.json")), None)
             if record and record not in self.files:
                 theirs = json.loads(files[record]) | {"time": "2026-01-02T11:59:59.000000+00:00"}
+                theirs["sha256"] = json_hash(theirs)
                 super().add(files | {record: json.dumps(theirs).encode()}, message)
             super().add(files, message)
 
@@ -395,9 +398,30 @@ def test_a_damaged_record_is_told_of_and_harms_no_other(content, toy, storage):
     damaged, ours = submissions(storage)
     assert (damaged.id, damaged.status) == ("0000000000000000", "damaged")
     assert "requests/0000000000000000/submission.json cannot be read" in damaged.problems[0]
-    assert (ours.id, ours.status) == (receipt.id, "accepted")
+    assert (ours.id, ours.status) == (receipt.id, "flagged")  # a review may have withdrawn it
     assert len(ours.problems) == len(finish(storage)) - 1 == 1
     assert submit(storage, [of_model(toy, 1)], MODEL, "someone", now=at(1)).status == "accepted"
+
+
+def test_records_reviews_results_and_predictions_that_were_edited_are_told_of(toy):
+    storage = MemoryStorage()
+    receipt = submit(storage, [toy.predictions("vqa", "shuffled")], MODEL, "someone", now=at(0))
+    review(storage, receipt.id, "withdrawn", "a copy", "maintainer", now=at(1))
+    [review_path] = storage.paths(f"requests/{receipt.id}/reviews/")
+    record, results = f"requests/{receipt.id}/submission.json", f"results/{receipt.id}/{metrics_version()}.json"
+
+    def edited(path, before, after):
+        other = MemoryStorage()
+        other.files = storage.files | {path: storage.files[path].replace(before, after)}
+        assert other.files != storage.files
+        return other
+
+    [found] = submissions(edited(record, b"someone", b"another"))
+    assert (found.status, "changed since it was written" in found.problems[0]) == ("damaged", True)
+    [found] = submissions(edited(review_path, b"withdrawn", b"accepted"))
+    assert (found.status, "changed since it was written" in found.problems[0]) == ("flagged", True)
+    with pytest.raises(PredictionsError, match="was changed since it was written"):
+        results_of(edited(results, b'"n": 80', b'"n": 81'), receipt.id)
 
 
 ODD_FIELDS = (

@@ -1,12 +1,13 @@
 """Checkpoints to resume from.
 
 A folder ``step-00000500`` has what Accelerate saves: weights, optimiser, schedule, moving average, position, and the
-random states of each process. It is complete when it has ``sizes.json``, which is written last. With several machines
-it must lie where all of them can read and write.
+random states of each process. It is complete when it has ``hashes.json``, the SHA-256 of each of its files, which is
+written last. With several machines it must lie where all of them can read and write.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 from ....metrics.common.errors import DataError, StorageError
@@ -21,7 +23,7 @@ from ....metrics.common.storage import new_folder, write_text
 from ...engine.distributed import Processes
 
 _KEPT = 2
-SIZES = "sizes.json"
+HASHES = "hashes.json"
 # Parts of the messages of torch's errors when a file cannot be written.
 _WRITERS = ("PytorchStreamWriter", "inline_container", "iostream")
 
@@ -78,9 +80,9 @@ class Checkpoints:
             # Safetensors cannot hold tensors that share memory.
             self._accelerator.save_state(str(folder), safe_serialization=False)
         with self._processes.raise_on_all_ranks(), storage_errors(folder):
-            if self._processes.is_main:  # the sizes make it complete, once its files are on the disk
-                sizes = {str(file.relative_to(folder)): file.stat().st_size for file in _sync(folder)}
-                write_text(folder / SIZES, json.dumps(sizes))
+            if self._processes.is_main:  # the hashes make it complete, once its files are on the disk
+                hashes = {str(file.relative_to(folder)): _hash(file) for file in _sync(folder)}
+                write_text(folder / HASHES, json.dumps(hashes))
                 for old in checkpoint_folders(self._folder)[:-_KEPT]:
                     shutil.rmtree(old)
 
@@ -93,14 +95,14 @@ class Checkpoints:
         folders = checkpoint_folders(self._folder)
         if folders:
             with self._processes.raise_on_all_ranks():
-                _check_sizes(folders)
+                check_last(folders)
             self._accelerator.load_state(str(folders[-1]))
         return bool(folders)
 
 
 def checkpoint_folders(folder: Path) -> list[Path]:
     """The complete checkpoints in a folder, the oldest first."""
-    return sorted(file.parent for file in folder.glob(f"step-*/{SIZES}"))
+    return sorted(file.parent for file in folder.glob(f"step-*/{HASHES}"))
 
 
 def write_folder(final: Path, write: Callable[[Path], None]) -> None:
@@ -146,13 +148,22 @@ def storage_errors(target: Path, *, keep: bool = False) -> Iterator[None]:
         ) from error
 
 
-def _check_sizes(folders: list[Path]) -> None:
-    """Compare the files of the last checkpoint with their recorded sizes: Accelerate skips damaged random states."""
+def check_last(folders: list[Path]) -> None:
+    """Check that the files of the last of these checkpoints are as they were written, and hold data alone.
+
+    Raises:
+        DataError: a file is damaged, or would run code when it is read.
+    """
+    import torch
+
     last = folders[-1]
     try:
-        sizes = json.loads((last / SIZES).read_text("utf-8"))
-        wrong = [name for name, size in sizes.items() if (last / name).stat().st_size != size]
-    except (OSError, ValueError) as error:
+        hashes = json.loads((last / HASHES).read_text("utf-8"))
+        wrong = [name for name, found in hashes.items() if _hash(last / name) != found]
+        # Accelerate reads these as pickles that may run code.
+        for file in last.glob("custom_checkpoint_*.pkl") if not wrong else ():
+            torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+    except (OSError, ValueError, AttributeError, UnpicklingError) as error:
         wrong = [str(error)]
     if wrong:
         previous = f"the previous one, {folders[-2].name}" if len(folders) > 1 else "the beginning"
@@ -160,6 +171,11 @@ def _check_sizes(folders: list[Path]) -> None:
             f"the checkpoint {last} is damaged ({', '.join(wrong)}); remove it, and the same command resumes from "
             f"{previous}"
         )
+
+
+def _hash(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _sync(folder: Path) -> list[Path]:

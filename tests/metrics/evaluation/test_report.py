@@ -83,7 +83,7 @@ def test_a_report_has_the_same_numbers_in_every_format(predictions, tmp_path):
     assert "swap_obj" in page
     assert not re.search(r'<script[^>]+src="http', page)
     document = json.loads((folder / "results.json").read_text())
-    assert (document["schema"], document["version"]) == ("vl-assay/results", 3)
+    assert (document["schema"], document["version"]) == ("vl-assay/results", 4)
 
 
 def test_files_of_an_earlier_report_that_this_one_does_not_have_are_removed(predictions, tmp_path):

@@ -1,4 +1,4 @@
-"""Results come back from their file, and files of versions 1 and 2 are read as version 3."""
+"""Results come back from their file, and files of earlier versions are read; one that was edited is not."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ RESULT = Result(
 
 
 def as_version(document, version):
-    """A document of version 3 as an earlier one wrote it."""
+    """A document of version 4 as an earlier one wrote it."""
     found = json.loads(json.dumps(document)) | {"version": version}
-    for result in found["results"]:
+    del found["sha256"]
+    for result in found["results"] if version < 3 else ():
         result["sheet"] = result.pop("predictions")
         if version == 1:
             result["shown"], result["headline"] = result.pop("table_scores"), result.pop("main_score")
@@ -41,10 +42,10 @@ def test_results_of_this_and_of_earlier_versions_are_read(tmp_path):
     path = tmp_path / "results.json"
     write_results(path, [RESULT])
     document = json.loads(path.read_text())
-    assert (document["schema"], document["version"]) == ("vl-assay/results", 3)
+    assert (document["schema"], document["version"]) == ("vl-assay/results", 4)
     assert read_results(path) == [RESULT]
     assert RESULT.blind == {"brittleness": 0.2}
-    for version in (1, 2):
+    for version in (1, 2, 3):
         assert parse_results(as_version(document, version), "old") == [RESULT]
 
 
@@ -55,7 +56,7 @@ def test_results_of_this_and_of_earlier_versions_are_read(tmp_path):
             '{"schema": "other", "version": 1}',
             r"has schema and version \('other', 1\); expected vl-assay/results",
         ),
-        ('{"schema": "vl-assay/results", "version": 4}', "expected vl-assay/results, version 1 to 3"),
+        ('{"schema": "vl-assay/results", "version": 5}', "expected vl-assay/results, version 1 to 4"),
         ("[", "is not a results file"),
         ('{"schema": "vl-assay/results", "version": 3, "results": [{"metric": "x"}]}', "is not a results file"),
     ],
@@ -66,3 +67,14 @@ def test_other_files_are_not_taken_for_results(content, message, tmp_path):
         read_results(tmp_path / "results.json")
     with pytest.raises(PredictionsError, match="is not a results file"):
         read_results(tmp_path / "nowhere.json")
+
+
+@pytest.mark.parametrize("number", ["0.25", "8"])
+def test_results_that_were_edited_are_refused(number, tmp_path):
+    path = tmp_path / "results.json"
+    write_results(path, [RESULT])
+    path.write_text(path.read_text().replace(f": {number},", ": 0.75,").replace(f": {number}\n", ": 0.75\n"))
+    with pytest.raises(PredictionsError, match=r"was changed since it was written; compute .* `vl-assay report`"):
+        read_results(path)
+    path.write_text(json.dumps(json.loads(path.read_text().replace(": 0.75", f": {number}"))))  # another layout
+    assert read_results(path) == [RESULT]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 
 import numpy as np
 import pytest
+from damage import flipped
 from support import Recorder, all_scores, run_quietly
 
 from vl_assay.model_wrappers import ModelInfo
@@ -67,24 +69,43 @@ def test_models_of_other_revisions_dtypes_or_settings_share_nothing(tmp_path):
     assert len(cached_models()) == 4
 
 
-@pytest.mark.parametrize("damage", ["truncated", "bits", "shape", "length", "empty", "text"])
+def rolled(content):
+    """The shard with its rows moved by one, which numpy reads without a complaint."""
+    with np.load(io.BytesIO(content)) as shard:
+        keys, rows = shard["keys"], shard["rows"]
+    file = io.BytesIO()
+    np.savez(file, keys=keys, rows=np.roll(rows, 1, axis=0))
+    return file.getvalue() + content[-32:]
+
+
+DAMAGE = {
+    "truncated": lambda content: content[: len(content) // 2],
+    "a bit of a row": lambda content: content.replace(row_of(keys_of(10)[0]).tobytes(), bytes(8)),
+    "rolled": rolled,
+    "without a seal": lambda content: content[:-32],
+    "empty": lambda content: b"",
+    "text": lambda content: b"not an archive",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
 def test_a_poisoned_shard_is_detected_and_computed_again(damage, tmp_path):
     embed(tmp_path, keys_of(10), 1)
     [shard] = (tmp_path / "cache").rglob("*.npz")
-    content = shard.read_bytes()
-    if damage == "truncated":
-        shard.write_bytes(content[: len(content) // 2])
-    elif damage == "bits":
-        place = content.index(row_of(keys_of(10)[0]).tobytes())
-        shard.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
-    elif damage == "shape":
-        np.savez(shard, keys=np.array(keys_of(10), "S"), rows=np.ones((10, 1), np.float32))
-    elif damage == "length":
-        np.savez(shard, keys=np.array(keys_of(10), "S"), rows=np.zeros((10, 2), np.float32))
-    else:
-        shard.write_bytes(b"" if damage == "empty" else b"not an archive")
+    before = shard.read_bytes()
+    shard.write_bytes(DAMAGE[damage](before))
+    assert shard.read_bytes() != before
     assert embed(tmp_path, keys_of(10), 2).count == 10
     assert embed(tmp_path, keys_of(10), 3).count == 0
+
+
+def test_no_flipped_bit_of_a_shard_is_taken(tmp_path):
+    embed(tmp_path, keys_of(10), 1)
+    [shard] = (tmp_path / "cache").rglob("*.npz")
+    content, rng = shard.read_bytes(), np.random.default_rng(0)
+    for number in range(500):
+        shard.write_bytes(flipped(content, rng))
+        assert embed(tmp_path, keys_of(10), 2 + number).count == 10
 
 
 def test_a_damaged_description_empties_the_models_folder(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import resource
 import shutil
@@ -17,10 +19,12 @@ import numpy as np
 import pytest
 import tiny_models
 import torch
+from damage import flipped
 from finetune_support import furthest, make_training_set, read_log, same_bits, short, weights
 
 from vl_assay.metrics.common.errors import DataError, StorageError
 from vl_assay.model_wrappers.finetune.data.batches import draw_epoch
+from vl_assay.model_wrappers.finetune.train.checkpoints import check_last
 
 SCRIPT = """
     import os
@@ -122,7 +126,7 @@ LAST = "checkpoints/step-00000006"
 DAMAGE = {
     "a cut file": (f"{LAST}/pytorch_model.bin", b"half", r"step-00000006 .* resumes from .*00000004"),
     "no random states": (f"{LAST}/random_states_0.pkl", b"", r"is damaged \(random_states_0.pkl\)"),
-    "no sizes": (f"{LAST}/sizes.json", b"", "step-00000006 is damaged"),
+    "no hashes": (f"{LAST}/hashes.json", b"", "step-00000006 is damaged"),
     "other facts": ("run.json", b"[]", "another model"),
     "cut facts": ("run.json", b'{"a', "run.json cannot be read"),
     "a cut result": ("finished.json", b"{", "finished.json cannot be read"),
@@ -136,6 +140,39 @@ def test_a_damaged_run_says_what_to_remove(case, dropping, interrupted, tmp_path
     (out / "training" / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
         train(dropping, out, RECIPE)
+
+
+def test_no_flipped_bit_of_a_checkpoint_is_taken(interrupted, tmp_path):
+    last = shutil.copytree(interrupted / "training" / LAST, tmp_path / "step-00000006")
+    files, rng = sorted(path for path in last.iterdir()), np.random.default_rng(0)
+    check_last([last])
+    for number in range(500):
+        file = files[number % len(files)]
+        content = file.read_bytes()
+        file.write_bytes(flipped(content, rng))
+        with pytest.raises(DataError, match="step-00000006 is damaged"):
+            check_last([last])
+        file.write_bytes(content)
+
+
+class Evil:
+    def __reduce__(self):
+        return Path.touch, (Path("unpickled"),)
+
+
+def test_a_checkpoint_that_would_run_code_is_refused_even_with_the_right_hash(
+    dropping, interrupted, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    out = shutil.copytree(interrupted, tmp_path / "out")
+    last = out / "training" / LAST
+    evil = sorted(last.glob("custom_checkpoint_*.pkl"))[0]
+    torch.save({"step": Evil()}, evil)
+    hashes = json.loads((last / "hashes.json").read_text())
+    (last / "hashes.json").write_text(json.dumps(hashes | {evil.name: hashlib.sha256(evil.read_bytes()).hexdigest()}))
+    with pytest.raises(DataError, match="step-00000006 is damaged"):
+        train(dropping, out, RECIPE)
+    assert not (tmp_path / "unpickled").exists()
 
 
 def test_incomplete_checkpoints_and_damaged_log_lines_are_ignored(dropping, interrupted, uninterrupted, tmp_path):
