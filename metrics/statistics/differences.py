@@ -129,13 +129,10 @@ def _macro_weights(examples: Examples) -> Floats:
 
 
 def _macro_difference(first: Examples, second: Examples, score: str, how: Resampling) -> dict[str, Any]:
-    weights, places = _macro_weights(first), first.macro_categories
+    weights = _macro_weights(first)
+    values = [_macro_mean(each, score) for each in (first, second)]
     if not weights.any():
-        return _result([None, None], None, 1.0, None, first, second, how)
-    values = [
-        math.fsum(float(each.values[score][numbers].mean()) for numbers in places.values()) / len(places)
-        for each in (first, second)
-    ]
+        return _result(values, None, 1.0, None, first, second, how)
     differences_ = first.values[score] - second.values[score]
     numbers, labels = first.macro_membership
     shares = (differences_[numbers] + 1) / 2
@@ -144,13 +141,19 @@ def _macro_difference(first: Examples, second: Examples, score: str, how: Resamp
     if len(np.unique(first.clusters)) == 1:
         low, high = 0.0, 1.0
     residuals = weights * differences_
-    for members in places.values():
-        residuals[members] -= len(first) / (len(places) * len(members)) * differences_[members].mean()
+    for places in first.macro_categories.values():
+        share = len(first) / (len(first.macro_categories) * len(places))
+        residuals[places] -= share * differences_[places].mean()
     sums, _ = cluster_totals(residuals, first.clusters)
     groups = len(sums)
     error = math.sqrt(groups / (groups - 1) * math.fsum(sums**2)) / len(first) if groups > 1 else 0.0
     p = cluster_permutation_test(differences_ * weights, first.clusters, permutations=how.permutations, seed=how.seed)
     return _result(values, [2 * low - 1, 2 * high - 1], p, error, first, second, how)
+
+
+def _macro_mean(examples: Examples, score: str) -> float | None:
+    means = [float(examples.values[score][numbers].mean()) for numbers in examples.macro_categories.values()]
+    return math.fsum(means) / len(means) if means else None
 
 
 def _result(
