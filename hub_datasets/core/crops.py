@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from PIL import Image
 
+from .images import DECODING_ERRORS, decode
 from .source_files import read_bytes
 
 # No photograph is as wide: a number beyond it is damage.
@@ -31,9 +32,8 @@ def box_problem(box: Sequence[float]) -> str | None:
 def open_image(path: str, remedy: str = "Replace it") -> Image.Image:
     """An image file in RGB; ValueError names a file that cannot be decoded."""
     try:
-        with Image.open(io.BytesIO(read_bytes(path))) as image:
-            return image.convert("RGB")
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        return decode(read_bytes(path))
+    except DECODING_ERRORS as error:
         raise ValueError(f"{path} cannot be read as an image ({error}). {remedy}.") from error
 
 

@@ -1,10 +1,18 @@
-"""The address at which a page is served."""
+"""Pages on this machine: the address at which one is served, and who may use it."""
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import socket
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from .errors import VLAssayError
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+Message = MutableMapping[str, Any]
 
 
 def check_address(host: str, port: int) -> None:
@@ -17,3 +25,68 @@ def check_address(host: str, port: int) -> None:
             f"nothing can be served at {host}:{port}: {reason}; give another --port, from 1 to 65535, or the address "
             "of this machine as --host"
         ) from error
+
+
+class TokenGuard:
+    """ASGI middleware that lets in who has opened the page with its token, ``?token=…``, and nobody else.
+
+    A page on this machine can be reached by every web page that its user has open. So requests must name this machine
+    as their host (else another name may have been bound to its address), come from this page if they have an origin,
+    and bear the cookie that opening the page with the token gave, which browsers do not send from other sites.
+
+    Args:
+        app: the application.
+        token: see `new_token`.
+        is_local: whether the page is served to this machine alone.
+    """
+
+    def __init__(self, app: Any, *, token: str, is_local: bool) -> None:
+        self._app, self._token, self._is_local = app, token, is_local
+        # Cookies are shared by all ports of a host.
+        self._cookie = f"vl-assay-{hashlib.sha256(token.encode()).hexdigest()[:8]}"
+
+    async def __call__(
+        self, scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
+    ) -> None:
+        """Handle a request."""
+        # gradio itself asks for the latter before the page can be opened.
+        if scope["type"] not in ("http", "websocket") or scope["path"].endswith("/startup-events"):
+            return await self._app(scope, receive, send)
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        host = headers.get("host", "")
+        if self._is_local and urlsplit(f"//{host}").hostname not in LOOPBACK:
+            return await _refuse(scope, send, 403, f"this page is not at {host!r}")
+        if "origin" in headers and urlsplit(headers["origin"]).netloc != host:
+            return await _refuse(scope, send, 403, "this page takes nothing from other pages")
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        cookies = dict(part.strip().partition("=")[::2] for part in headers.get("cookie", "").split(";"))
+        is_opened = self._is_token(given)
+        if not is_opened and not self._is_token(cookies.get(self._cookie, "")):
+            return await _refuse(
+                scope, send, 401, "open the address that the command has printed; it ends with ?token=…"
+            )
+
+        async def send_cookie(message: Message) -> None:
+            if is_opened and message["type"] == "http.response.start":
+                cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+                own = [(b"set-cookie", cookie.encode()), (b"referrer-policy", b"no-referrer")]
+                message["headers"] = [*message.get("headers", ()), *own]
+            await send(message)
+
+        await self._app(scope, receive, send_cookie)
+
+    def _is_token(self, given: str) -> bool:
+        return secrets.compare_digest(given.encode(), self._token.encode())
+
+
+def new_token() -> str:
+    """A random token for the pages of one launch."""
+    return secrets.token_urlsafe(24)
+
+
+async def _refuse(scope: Message, send: Callable[[Message], Awaitable[None]], status: int, reason: str) -> None:
+    if scope["type"] == "websocket":
+        return await send({"type": "websocket.close", "code": 1008})
+    headers = [(b"content-type", b"text/plain; charset=utf-8")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": reason.encode()})

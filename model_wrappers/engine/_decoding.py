@@ -14,9 +14,10 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Any, NamedTuple
 
+from ...hub_datasets.core.images import DECODING_ERRORS, decode
 from ...metrics.common.errors import ModelError
 from .distributed import end_with_parent
-from .plan import DECODING_ERRORS, ScoringPlan, decode
+from .plan import ScoringPlan
 
 
 class Prepared(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -11,13 +10,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from ...hub_datasets.core.examples import MISSING, Example, TaskData
+from ...hub_datasets.core.images import DECODING_ERRORS, decode
 from ...metrics.common.errors import DataError
 from .protocol import PhraseQuery
-
-DECODING_ERRORS = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
 
 
 class RetrievalSet(NamedTuple):
@@ -240,16 +238,6 @@ class _Collector:
     def pairs(self) -> Pairs:
         image, text = np.array(self._pairs, np.int64).reshape(-1, 2).T
         return Pairs(list(self._texts), image, text, np.array(self.shapes, np.int64).reshape(-1, 2), self.pools)
-
-
-def decode(content: bytes) -> Image.Image:
-    """An image from its file; raises one of `DECODING_ERRORS`."""
-    try:
-        image = Image.open(io.BytesIO(content))
-    except UnidentifiedImageError:  # Pillow names the address of the bytes
-        raise UnidentifiedImageError("not an image in a format of Pillow") from None
-    image.load()
-    return image
 
 
 def queries_of(example: Example) -> list[PhraseQuery]:

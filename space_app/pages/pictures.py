@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from ...hub_datasets import get_benchmark
 from ...hub_datasets.core.image_keys import MISSING
+from ...hub_datasets.core.images import DECODING_ERRORS, decode
 from ...metrics.common.errors import VLAssayError
 
 if TYPE_CHECKING:
@@ -37,16 +38,14 @@ def pictures_html(data: TaskData, example: Example) -> Markup:
 def _data_uri(data: TaskData, key: str) -> str:
     try:
         return _thumbnail(data.image_bytes(key))
-    except (VLAssayError, OSError, SyntaxError):  # Pillow raises the latter two for damaged files
+    except (VLAssayError, *DECODING_ERRORS):
         return ""
 
 
 @lru_cache(maxsize=512)
 def _thumbnail(content: bytes) -> str:
-    from PIL import Image
-
-    with Image.open(io.BytesIO(content)) as image:
-        image.thumbnail((_SIDE, _SIDE))
-        file = io.BytesIO()
-        image.convert("RGB").save(file, "PNG")
+    image = decode(content)
+    image.thumbnail((_SIDE, _SIDE))
+    file = io.BytesIO()
+    image.save(file, "PNG")
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"

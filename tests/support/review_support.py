@@ -12,6 +12,8 @@ from vl_assay.hub_datasets.authoring.review.review import build, launch, open_re
 
 COLOURS = ("red", "blue", "green", "orange", "purple", "black")
 
+TOKEN = "of-this-launch"
+
 
 def candidate(number=0, **changes):
     """A hard negative about an image of its own."""
@@ -72,8 +74,8 @@ def served(source, **options):
     """The review of a source, and the address where it is served."""
     review = open_review(source, **options)
     blocks = build(review)
-    _, address, _ = launch(blocks, prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
+    _, address, _ = launch(blocks, TOKEN, prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
     try:
-        yield review, address.rstrip("/")
+        yield review, f"{address}?token={TOKEN}".rstrip("/")
     finally:
         blocks.close(verbose=False)

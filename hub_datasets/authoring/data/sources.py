@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from ....metrics.common.storage import write_atomically
 from ...core.benchmarks import benchmark_names
 from ...core.build import BUILD_FILE
 from ...core.image_keys import content_key
+from ...core.images import DECODING_ERRORS, open_checked
 from .pairs import count_positives
 from .tables import Table, check_rows, read_tables
 
@@ -133,12 +133,10 @@ def _keep_picture(reference: str, key: str, picture: Mapping[str, Any], folder: 
 
 def _keep_bytes(content: bytes, name: str, folder: Path) -> str:
     """The path of an image in the folder, written if it is not there; other files raise an error."""
-    from PIL import Image
-
     try:
-        Image.open(io.BytesIO(content)).close()
-    except (OSError, Image.DecompressionBombError) as error:
-        raise DataError(f"{name} is not a readable image; correct the row that names it") from error
+        open_checked(content).close()
+    except DECODING_ERRORS as error:
+        raise DataError(f"{name} is not a readable image ({error}); correct the row that names it") from error
     path = folder / (content_key(content) + Path(name).suffix.lower())
     if not path.exists():
         write_atomically(path, content)

@@ -26,6 +26,7 @@ _LABELS = {
 _POSITIVE_LABELS = {"false_positive" if name == "false_negative" else name: label for name, label in _LABELS.items()}
 _POSITIVE_LABELS["false_positive"] = "Not true of the image"
 DECISIONS = tuple(dict.fromkeys([*_LABELS, *_POSITIVE_LABELS]))
+_LONGEST = 2_000
 
 
 def labels(candidate: Candidate) -> dict[str, str]:
@@ -47,7 +48,7 @@ def decide(journal: DecisionJournal, candidate: Candidate, annotator: str, decis
 
     Raises:
         UnknownNameError: another decision.
-        DataError: a correction that is empty, the caption, or the unchanged candidate.
+        DataError: a correction that is empty, too long, the caption, or the unchanged candidate.
         StorageError: it could not be written.
     """
     if decision not in labels(candidate):
@@ -57,6 +58,8 @@ def decide(journal: DecisionJournal, candidate: Candidate, annotator: str, decis
         same = {"": "empty", candidate.caption: "the caption itself", candidate.candidate: "the candidate as it was"}
         if text in same:
             raise DataError(f"the text is {same[text]}; change it, or choose another decision")
+        if len(text) > _LONGEST:
+            raise DataError(f"the text has {len(text):,} characters; a caption may have {_LONGEST:,}")
     return journal.decide(Entry("", annotator, candidate.id, decision, text=text, shown=candidate.candidate))
 
 

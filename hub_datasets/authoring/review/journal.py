@@ -64,11 +64,17 @@ class DecisionJournal:
         """Append a decision and wait until it is on the disk; a time of "" means now.
 
         Raises:
+            DataError: a text holds half of a character.
             StorageError: it could not be written; the journal is as it was.
         """
         entry = entry._replace(time=entry.time or datetime.now(UTC).isoformat(timespec="milliseconds"))
         defaults = Entry._field_defaults
-        self._journal.append({name: value for name, value in entry._asdict().items() if value != defaults.get(name)})
+        row = {name: value for name, value in entry._asdict().items() if value != defaults.get(name)}
+        try:
+            "".join(value for value in row.values() if isinstance(value, str)).encode()
+        except UnicodeEncodeError as error:
+            raise DataError("the text holds half of a character, which no page can show; type it again") from error
+        self._journal.append(row)
         return entry
 
     def undo(self, annotator: str) -> Entry | None:

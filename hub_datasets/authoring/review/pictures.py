@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image
 
 from ....metrics.common.errors import DataError
+from ...core.images import DECODING_ERRORS, decode, open_checked
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 _SHOWN_BY_BROWSERS = ("BMP", "GIF", "JPEG", "PNG", "WEBP")
@@ -53,36 +52,31 @@ class Pictures:
         return sorted(path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts))
 
     def load(self, image: str) -> Image.Image:
-        """The image in RGB, turned by its EXIF orientation as in browsers; `DataError` if it is missing or invalid."""
-        with self._opened(image) as opened:
-            return ImageOps.exif_transpose(opened).convert("RGB")
+        """The image as models see it, see ``core.images``; `DataError` if it is missing or invalid."""
+        path = self.path(image)
+        try:
+            return decode(path.read_bytes())
+        except DECODING_ERRORS as error:
+            raise DataError(f"{path} is not a readable image ({error}); replace it") from error
 
     def size(self, image: str) -> tuple[int, int]:
-        """Width and height of an image in pixels, after its EXIF orientation."""
+        """Width and height of an image in pixels."""
         return self.load(image).size
 
     def shown(self, image: str) -> str:
-        """A ``data:`` address of the image: the file itself if browsers support its format; errors as for `load`."""
-        with self._opened(image) as opened:
-            kind = opened.format or ""
-        if kind in _SHOWN_BY_BROWSERS:
-            return _address(self.path(image).read_bytes(), kind)
-        return _encoded(self.load(image), "PNG")
+        """A ``data:`` address of the image: the file itself if browsers show it so; errors as for `load`."""
+        loaded, content = self.load(image), self.path(image).read_bytes()
+        with open_checked(content) as opened:
+            is_turned = opened.getexif().get(ExifTags.Base.Orientation, 1) != 1
+            if opened.format in _SHOWN_BY_BROWSERS and not is_turned:
+                return _address(content, opened.format)
+        return _encoded(loaded, "PNG")
 
     def thumbnail(self, image: str) -> str:
         """A ``data:`` address of a small version of the image."""
         loaded = self.load(image)
         loaded.thumbnail((_THUMBNAIL, _THUMBNAIL))
         return _encoded(loaded, "JPEG")
-
-    @contextmanager
-    def _opened(self, image: str) -> Iterator[Image.Image]:
-        path = self.path(image)
-        try:
-            with Image.open(path) as opened:
-                yield opened
-        except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
-            raise DataError(f"{path} is not a readable image ({error}); replace it") from error
 
 
 def _encoded(image: Image.Image, kind: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....metrics.common.documents import to_html
 from ....metrics.common.errors import DataError, VLAssayError
-from ....metrics.common.serving import check_address
+from ....metrics.common.serving import LOOPBACK, TokenGuard, check_address, new_token
 from ..data.candidates import read_candidates
 from . import boxes as box_items
 from . import decisions
@@ -85,11 +85,16 @@ def build(desk: Desk) -> gradio.Blocks:
     return blocks
 
 
-def launch(blocks: gradio.Blocks, **options: Any) -> Any:
-    """Serve a page of `build`; `options` are those of gradio's ``launch``."""
+def launch(blocks: gradio.Blocks, token: str, **options: Any) -> Any:
+    """Serve a page of `build` to those who open it with the token; `options` are those of gradio's ``launch``."""
     from gradio.themes import Default
+    from starlette.middleware import Middleware
 
-    return blocks.launch(css=_read("review.css"), theme=Default(), footer_links=[], **options)
+    is_local = options.get("server_name") in LOOPBACK
+    guard = {"middleware": [Middleware(TokenGuard, token=token, is_local=is_local)]}
+    return blocks.launch(
+        css=_read("review.css"), theme=Default(), footer_links=[], app_kwargs=guard, ssr_mode=False, **options
+    )
 
 
 def serve(desk: Desk, host: str = "127.0.0.1", port: int = 7861) -> None:
@@ -104,8 +109,10 @@ def serve(desk: Desk, host: str = "127.0.0.1", port: int = 7861) -> None:
     except ModuleNotFoundError as error:
         raise DataError(f"the review page needs {error.name}: pip install 'vl-assay[space]'") from error
     check_address(host, port)
-    print(f"the page is at http://{host}:{port}; decisions are written to {desk.journal.path}; Ctrl-C ends it")
-    launch(blocks, server_name=host, server_port=port, quiet=True)
+    token = new_token()
+    print(f"the page is at http://{host}:{port}/?token={token}")
+    print(f"decisions are written to {desk.journal.path}; Ctrl-C ends it")
+    launch(blocks, token, server_name=host, server_port=port, quiet=True)
 
 
 def _answering(function: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[..., dict[str, Any]]:

@@ -5,7 +5,6 @@ A source gives rows of text, and opens an image only when it is needed.
 
 from __future__ import annotations
 
-import io
 import itertools
 import os
 from abc import ABC, abstractmethod
@@ -14,13 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from PIL import Image
-
 from ....hub_datasets.authoring.data.tables import HUB, Table, choose_columns, hub_name, read_tables
 from ....hub_datasets.core.benchmarks import benchmark_names, get_benchmark, option_names
 from ....hub_datasets.core.build import BUILD_FILE, data_errors, read_build
 from ....hub_datasets.core.examples import cache_folder, cached_build
 from ....hub_datasets.core.image_keys import MISSING, image_keys
+from ....hub_datasets.core.images import DECODING_ERRORS, open_checked
 from ....hub_datasets.toy_scenes import render
 from ....hub_datasets.toy_scenes.tasks import task_rows
 from ....hub_datasets.toy_scenes.world import Scene
@@ -56,9 +54,9 @@ class Images(ABC):
     def scene(self, key: str) -> Scene | None:
         """The scene of an image of toy_scenes, None for other images."""
         try:
-            with Image.open(io.BytesIO(self.read(key))) as image:
+            with open_checked(self.read(key)) as image:
                 return render.read_scene(image)
-        except OSError as error:
+        except DECODING_ERRORS as error:
             raise DataError(f"the image {key} cannot be decoded: {error}") from error
 
 

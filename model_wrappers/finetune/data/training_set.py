@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....hub_datasets.authoring.data.tables import check_unicode
+from ....hub_datasets.core.images import DECODING_ERRORS, decode
 from ....metrics.common.errors import DataError, ScoresError, UnknownNameError
-from ...engine.plan import DECODING_ERRORS, decode
 from .captions import Images, Sample, read_source
 from .hard_negatives import NEGATIVE_KINDS, POSITIVE_KINDS, add_hard_captions
 

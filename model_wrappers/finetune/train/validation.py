@@ -14,11 +14,11 @@ from ....hub_datasets import report
 from ....hub_datasets.authoring.data.tables import HUB, hub_name
 from ....hub_datasets.core.benchmarks import is_higher_better
 from ....hub_datasets.core.build import data_errors
+from ....hub_datasets.core.images import DECODING_ERRORS, decode
 from ....metrics.common.errors import DataError, UnknownNameError, VLAssayError
 from ....metrics.functional.matching import match_scores
 from ....metrics.records.results import Result
 from ...engine.distributed import Processes
-from ...engine.plan import DECODING_ERRORS, decode
 from ...engine.runner import predict
 
 RECOGNITION = "recognition/accuracy"

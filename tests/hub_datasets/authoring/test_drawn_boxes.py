@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
@@ -13,6 +14,7 @@ from review_support import box_item, draw_image, write_items
 from vl_assay.hub_datasets.authoring.review.boxes import choose, clip, overlap, read_items
 from vl_assay.hub_datasets.authoring.review.journal import Entry
 from vl_assay.hub_datasets.authoring.review.review import open_review
+from vl_assay.hub_datasets.core.images import decode
 from vl_assay.metrics.common.errors import DataError
 
 
@@ -134,7 +136,7 @@ def test_deleting_the_last_box_makes_a_phrase_undecided_again(tmp_path):
             desk.decide(ask | {"phrase": phrase, "boxes": []})
 
 
-def test_a_turned_photograph_has_the_size_in_which_it_is_shown(tmp_path):
+def test_a_photograph_is_shown_as_its_pixels_are_stored_and_models_see_them(tmp_path):
     path = write_items(tmp_path, 1)
     turned = Image.new("RGB", (40, 20))
     exif = turned.getexif()
@@ -144,4 +146,8 @@ def test_a_turned_photograph_has_the_size_in_which_it_is_shown(tmp_path):
     path.write_text(json.dumps(box_item(0, image="images/0.jpg")) + "\n")
     review = open_review(path, boxes=True)
     view = review.decide({"annotator": "ana", "id": "0", "phrase": 0, "boxes": [[0, 0, 100, 100]]})
-    assert view["phrases"][0]["boxes"] == ((0, 0, 20, 40),)
+    assert view["phrases"][0]["boxes"] == ((0, 0, 40, 20),)
+    shown = review.picture({"index": 0})["src"]
+    assert shown.startswith("data:image/png")  # a browser would turn the file itself
+    content = base64.b64decode(shown.partition(",")[2])
+    assert decode(content).size == decode((tmp_path / "images" / "0.jpg").read_bytes()).size == (40, 20)

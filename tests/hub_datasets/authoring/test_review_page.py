@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import threading
 
+import httpx
 import pytest
 from review_support import candidate, served, write_items, write_set
 
 from vl_assay.hub_datasets.authoring.review.journal import DecisionJournal
 from vl_assay.hub_datasets.authoring.review.review import open_review
+from vl_assay.metrics.common.errors import DataError
 
 
 @pytest.fixture
@@ -98,7 +100,7 @@ def test_thirty_items_are_judged_by_keyboard_by_two_at_once_with_a_reload(visit,
 def test_keys_go_back_undo_and_fix_and_never_act_while_typing(visit, tmp_path):
     write_set(tmp_path, 4)
     with served(tmp_path) as (review, address):
-        page = visit(f"{address}?annotator=ana")
+        page = visit(f"{address}&annotator=ana")
         assert shown(page) == 0
         judge(page, "12", 0, 4)
         page.keyboard.press("ArrowLeft")
@@ -133,7 +135,7 @@ def test_keys_go_back_undo_and_fix_and_never_act_while_typing(visit, tmp_path):
 def test_keys_in_quick_succession_never_decide_on_an_item_that_was_not_shown(visit, tmp_path):
     write_set(tmp_path, 8)
     with served(tmp_path) as (review, address):
-        page = visit(f"{address}?annotator=ana")
+        page = visit(f"{address}&annotator=ana")
         shown(page)
         release, decide = threading.Event(), review.journal.decide
 
@@ -152,7 +154,7 @@ def test_keys_in_quick_succession_never_decide_on_an_item_that_was_not_shown(vis
 def test_a_decision_that_is_not_written_is_told_and_the_item_stays(visit, tmp_path, monkeypatch):
     write_set(tmp_path, 3)
     with served(tmp_path) as (review, address):
-        page = visit(f"{address}?annotator=ana")
+        page = visit(f"{address}&annotator=ana")
         shown(page)
         with monkeypatch.context() as patch:
             patch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
@@ -167,7 +169,7 @@ def test_no_markup_of_a_candidate_becomes_part_of_the_page_and_no_image_comes_fr
     text = "<img src=x onerror=alert(1)><script>alert(2)</script> ${1} {{x}}"
     write_set(tmp_path, 2, candidate=text, caption=text[::-1], kind=text, image="../../etc/passwd", id=text)
     with served(tmp_path, annotators=["ana", "<b>ben"]) as (_, address):
-        page = visit(f"{address}?annotator=cleo")
+        page = visit(f"{address}&annotator=cleo")
         wait_for_progress(page, "unknown annotator 'cleo'")
         page.get_by_role("button", name="<b>ben").click()
         assert shown(page) == 0
@@ -181,7 +183,7 @@ def test_no_markup_of_a_candidate_becomes_part_of_the_page_and_no_image_comes_fr
 def test_similar_images_are_shown_and_the_page_fits_the_window(visit, tmp_path, width, dark):
     write_set(tmp_path, 8)
     with served(tmp_path) as (_, address):
-        page = visit(f"{address}?annotator=ana", width, dark)
+        page = visit(f"{address}&annotator=ana", width, dark)
         shown(page)
         wait_for(page, "root.querySelector('figure img').naturalWidth === 640")
         page.keyboard.press("s")
@@ -219,7 +221,7 @@ def boxes(page):
 @pytest.mark.parametrize("width", [1440, 390])
 def test_boxes_are_drawn_with_the_mouse_and_come_out_in_pixels_of_the_image(visit, tmp_path, width):
     with served(write_items(tmp_path), boxes=True) as (review, address):
-        page = visit(f"{address}?annotator=ana", width)
+        page = visit(f"{address}&annotator=ana", width)
         shown(page)
         wait_for(page, "root.querySelector('figure img').naturalWidth === 1600")
         area = draw(page, (0.25, 0.2), (0.5, 0.6))
@@ -256,3 +258,60 @@ def test_boxes_are_drawn_with_the_mouse_and_come_out_in_pixels_of_the_image(visi
     assert [[pytest.approx(box, abs=pixel) for box in phrase] for phrase in expected] == found
     assert (first["positive"], second["positive"]) == (True, False)
     assert first["phrases"][0]["boxes"][1][0] + first["phrases"][0]["boxes"][1][2] == pytest.approx(1600, abs=0.011)
+
+
+POST = "/gradio_api/component_server"
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/?token=of-this-launch", {}, 200),
+        ("/", {}, 401),
+        ("/?token=guessed", {}, 401),
+        ("/?token=", {}, 401),
+        ("/?token=of-this-launch", {"host": "rebound.example:80"}, 403),
+        ("/?token=of-this-launch", {"host": "127.0.0.1.rebound.example"}, 403),
+        ("/?token=of-this-launch", {"origin": "https://evil.example"}, 403),
+        ("/?token=of-this-launch", {"origin": "null"}, 403),
+    ],
+)
+def test_only_who_opens_the_page_with_its_token_is_let_in(path, headers, status, tmp_path):
+    write_set(tmp_path)
+    with served(tmp_path) as (_, address):
+        answer = httpx.get(address.partition("/?")[0] + path, headers=headers)
+        assert answer.status_code == status
+        assert ("set-cookie" in answer.headers) == (status == 200)
+
+
+def test_another_page_cannot_post_a_decision_in_its_visitors_browser(tmp_path):
+    write_set(tmp_path)
+    with served(tmp_path) as (review, address):
+        base = address.partition("/?")[0]
+        own = httpx.Client(base_url=base)
+        assert "SameSite=Strict" in own.get("/?token=of-this-launch").headers["set-cookie"]
+        config = own.get("/config").json()
+        [id] = [each["id"] for each in config["components"] if each.get("props", {}).get("server_fns")]
+        decision = {"annotator": "ana", "id": review.items[0].id, "decision": "keep"}
+        body = json.dumps({"data": decision, "component_id": id, "fn_name": "decide", "session_hash": "s"})
+        plain = {"content-type": "text/plain"}
+        for client, headers in (
+            (httpx.Client(base_url=base), plain),  # no-cors: without the cookie
+            (own, plain | {"origin": "https://evil.example"}),
+            (own, plain | {"host": "evil.example"}),
+        ):
+            assert client.post(POST, content=body, headers=headers).status_code in (401, 403)
+        assert review.journal.standing() == {}
+        assert own.post(POST, content=body, headers={"content-type": "application/json"}).status_code == 200
+        assert list(review.journal.standing()) == ["ana"]
+
+
+def test_a_correction_of_megabytes_or_of_half_characters_is_refused(tmp_path):
+    write_set(tmp_path)
+    with served(tmp_path) as (review, _):
+        ask = {"annotator": "ana", "id": review.items[0].id, "decision": "fix"}
+        with pytest.raises(DataError, match=r"5,000,000 characters; a caption may have 2,000"):
+            review.decide(ask | {"text": "x" * 5_000_000})
+        with pytest.raises(DataError, match="half of a character"):
+            review.decide(ask | {"text": "half a \ud83d"})
+        assert review.journal.standing() == {}

@@ -1,0 +1,52 @@
+"""Images as models and people see them: one way to decode a file, for scoring, for crops and for pages.
+
+An image is its stored pixels in RGB, 8 bits each. An orientation in EXIF data is not applied, as in the papers' own
+scripts, so that boxes, models and annotators mean the same pixels.
+"""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+# Others, such as EPS, start programs or are read by little-tested code. Pillow counts the MPO of phones as JPEG.
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+MOST_PIXELS = 100_000_000
+# Models scale the shorter side to a fixed length: a line of 30,000 pixels would become an image of gigabytes.
+MOST_ASPECT = 200
+# What decoding a damaged file may raise.
+DECODING_ERRORS = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
+
+
+def decode(content: bytes) -> Image.Image:
+    """An image from its file, in RGB.
+
+    Raises:
+        OSError, SyntaxError, ValueError, Image.DecompressionBombError: one of `DECODING_ERRORS`: no image in one of the
+            `FORMATS`, a damaged one, more than `MOST_PIXELS`, a side over `MOST_ASPECT` times as long as the other, or
+            pixels of 32 bits, whose range is unknown.
+    """
+    with open_checked(content) as image:
+        if image.mode.startswith("I;16"):  # Pillow's conversion would make all above 255 white
+            return Image.fromarray((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8)).convert("RGB")
+        if image.mode in ("I", "F"):
+            raise ValueError(f"its pixels have 32 bits (mode {image.mode}); save it with 8 or 16 bits")
+        return image.convert("RGB")
+
+
+def open_checked(content: bytes) -> Image.Image:
+    """An image that is not decoded yet, of a size that may be; raises as `decode`."""
+    try:
+        image = Image.open(io.BytesIO(content), formats=FORMATS)
+    except UnidentifiedImageError:  # Pillow names the address of the bytes
+        raise UnidentifiedImageError(f"not an image in one of the formats {', '.join(FORMATS)}") from None
+    width, height = image.size
+    if width * height > MOST_PIXELS:
+        raise ValueError(f"it has {width:,} × {height:,} pixels; an image may have {MOST_PIXELS:,}. Scale it down")
+    if max(width, height) > MOST_ASPECT * min(width, height):
+        raise ValueError(
+            f"it has {width:,} × {height:,} pixels; one side may be {MOST_ASPECT} times as long as the other. Cut it"
+        )
+    return image

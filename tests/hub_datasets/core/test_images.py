@@ -1,0 +1,74 @@
+"""Decoding: one rule for all, and nothing that takes the machine's memory or starts another program."""
+
+from __future__ import annotations
+
+import io
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from damage import flipped
+from PIL import Image
+
+from vl_assay.hub_datasets.core.images import DECODING_ERRORS, FORMATS, decode
+
+
+def file_of(image, kind="PNG", **options):
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_every_format_becomes_rgb(kind):
+    image = decode(file_of(Image.new("RGB", (8, 6), (255, 0, 0)), kind))
+    assert (image.mode, image.size) == ("RGB", (8, 6))
+    assert image.getpixel((3, 3))[0] > 200
+
+
+def test_16_bits_are_scaled_and_32_bits_refused():
+    ramp = np.linspace(0, 65535, 256).astype(np.uint16).reshape(16, 16)
+    for kind in ("PNG", "TIFF"):
+        decoded = np.asarray(decode(file_of(Image.fromarray(ramp), kind)))
+        assert (decoded == (ramp >> 8)[..., None]).all()
+    for values in (ramp.astype(np.int32), ramp.astype(np.float32)):
+        with pytest.raises(ValueError, match=r"its pixels have 32 bits .* save it with 8 or 16 bits"):
+            decode(file_of(Image.fromarray(values), "TIFF"))
+
+
+def test_the_orientation_of_a_camera_is_not_applied():
+    image = Image.new("RGB", (8, 4))
+    exif = image.getexif()
+    exif[0x0112] = 6
+    assert decode(file_of(image, "JPEG", exif=exif)).size == (8, 4)
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        ((30_000, 1), "30,000 × 1 pixels; one side may be 200 times as long"),
+        ((1, 30_000), "1 × 30,000 pixels; one side may be 200 times as long"),
+        ((12_000, 10_000), "12,000 × 10,000 pixels; an image may have 100,000,000"),
+    ],
+)
+def test_images_that_would_take_gigabytes_are_refused_before_they_are_decoded(size, message):
+    with pytest.raises(ValueError, match=message):
+        decode(file_of(Image.new("1", size)))
+
+
+def test_other_formats_are_refused():
+    for content in (file_of(Image.new("RGB", (8, 8)), "EPS"), file_of(Image.new("RGB", (8, 8)), "PDF"), b"", b"text"):
+        with pytest.raises(OSError, match="not an image in one of the formats BMP, GIF"):
+            decode(content)
+
+
+def test_damaged_images_end_in_an_error_of_those_that_are_expected():
+    rng = np.random.default_rng(0)
+    noise = Image.fromarray(rng.integers(0, 256, (24, 32, 3), dtype=np.uint8))
+    files = [file_of(noise, kind) for kind in FORMATS]
+    for number in range(2_000):
+        content = files[number % len(files)]
+        for _ in range(1 + number % 3):
+            content = flipped(content, rng)
+        with suppress(*DECODING_ERRORS):
+            decode(content[: len(content) if number % 4 else rng.integers(len(content))])
