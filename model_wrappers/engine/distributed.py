@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 import multiprocessing
 import os
 import secrets
 import signal
+import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from ...metrics.common.errors import ModelError, VLAssayError
+
+# Seconds after which a process that says nothing is given up.
+SILENCE = 300.0
 
 
 @dataclass(frozen=True)
@@ -78,13 +84,77 @@ def join() -> Processes:
             "on a CPU start them with: torchrun --nproc_per_node N --no-python vl-assay run …"
         )
 
+    store = torch.distributed.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+    stop = watch(store, state.process_index, world, _give_up)
+
     def leave() -> None:
+        stop()
         # At the interpreter's exit torch's threads would sometimes abort it.
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
 
     atexit.register(leave)
     return Processes(state.process_index, state.num_processes, state)
+
+
+def watch(
+    store: Any, rank: int, world: int, on_silence: Callable[[int], None], *, silence: float = SILENCE, every: float = 15
+) -> Callable[[], None]:
+    """Tell the others in a background thread that this process is alive, and listen to them.
+
+    A process that is stopped or hangs as a whole sends no error, and the others would wait for it as long as for one
+    that downloads for hours.
+
+    Args:
+        store: a store of ``torch.distributed`` that no other thread uses.
+        rank, world: of this process.
+        on_silence: called with the rank of a process that has not been heard of for `silence` seconds.
+        silence: seconds.
+        every: seconds between two messages.
+
+    Returns:
+        A function that ends the watch; the others then expect nothing more from this process.
+    """
+    ended = threading.Event()
+
+    def tell(message: str) -> None:
+        with suppress(RuntimeError):  # the store is gone with the process that started it
+            store.set(f"vl-assay/{rank}", message)
+
+    def run() -> None:
+        heard = {other: ("", time.monotonic()) for other in range(world) if other != rank}
+        for beat in itertools.count():
+            tell(str(beat))
+            for other in heard:
+                with suppress(RuntimeError):
+                    if store.check([f"vl-assay/{other}"]):
+                        now = store.get(f"vl-assay/{other}").decode()
+                        if now != heard[other][0]:
+                            heard[other] = now, time.monotonic()
+                message, since = heard[other]
+                if message != "ended" and time.monotonic() - since > silence:
+                    return on_silence(other)
+            if ended.wait(every):
+                return tell("ended")
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+
+    def stop() -> None:
+        ended.set()
+        thread.join(every)
+
+    return stop
+
+
+def _give_up(rank: int) -> None:
+    print(
+        f"error: process {rank} has not been heard of for {SILENCE / 60:g} minutes: it is stopped or hangs. Start the "
+        "same command again, which resumes from what is finished",
+        file=sys.stderr,
+        flush=True,
+    )
+    os._exit(1)  # other threads may wait for it in code that no error can end
 
 
 def end_with_parent() -> None:

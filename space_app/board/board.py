@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
+from urllib.parse import unquote
 
 import numpy as np
 import pandas
@@ -251,5 +253,10 @@ def _csv_line(entry: Entry) -> list[Any]:
     low, high = entry.interval or (None, None)
     fields = {**vars(entry), "low": low, "high": high}
     values = (fields[name] for name in _CSV)
-    formula = ("=", "+", "-", "@", "\t", "\r")
-    return [f"'{value}" if isinstance(value, str) and value.startswith(formula) else value for value in values]
+    return [f"'{value}" if isinstance(value, str) and _is_formula(value) else value for value in values]
+
+
+def _is_formula(text: str) -> bool:
+    """Whether a spreadsheet may read a cell as a formula: it skips blanks and knows full-width signs."""
+    start = unicodedata.normalize("NFKC", unquote(text)).lstrip()[:1]
+    return text != text.lstrip() or start in ("=", "+", "-", "@", "|", "%")

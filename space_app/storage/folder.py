@@ -31,20 +31,21 @@ class FolderStorage:
         self._lock_timeout = lock_timeout
         self._journal = self.folder / ".journal"
         self._staged, self._committed = self._journal / "staged", self._journal / "committed"
+        self._was_there = False
 
     def paths(self, prefix: str = "") -> list[str]:
         """See `Storage`."""
         folder = prefix.rpartition("/")[0]
         if folder and not is_folder(folder):
             return []
-        with self._locked():
+        with self._locked(to_read=True):
             found = [path for top in ([folder] if folder else TOP_FOLDERS) for path in self._files_below(top)]
         return sorted(path for path in found if path.startswith(prefix) and is_path(path))
 
     def read(self, path: str) -> bytes:
         """See `Storage`."""
         check_path(path)
-        with self._locked():
+        with self._locked(to_read=True):
             if not (self.folder / path).is_file():
                 raise StorageError(f"there is no file {path!r} in {self.folder}")
             return (self.folder / path).read_bytes()
@@ -59,12 +60,25 @@ class FolderStorage:
                 self._finish()
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Lock the folder, after finishing what a killed process left."""
+    def _locked(self, *, to_read: bool = False) -> Iterator[None]:
+        """Lock the folder, after finishing what a killed process left.
+
+        A folder that may not be written is read without a lock, since nobody here can add to it.
+        """
         from filelock import FileLock, Timeout
 
+        if self._was_there and not self._journal.is_dir():
+            raise StorageError(
+                f"{self.folder} was there and is gone: it was moved, deleted or unmounted. Bring it back, or start "
+                "again with its new place"
+            )
+        if to_read and self.folder.is_dir() and not _is_writable(self.folder):
+            self._was_there = self._journal.is_dir()
+            yield
+            return
         try:
             self._journal.mkdir(parents=True, exist_ok=True)
+            self._was_there = True
             with FileLock(self._journal / "lock").acquire(timeout=self._lock_timeout, poll_interval=0.01):
                 self._finish()
                 yield
@@ -123,6 +137,10 @@ class FolderStorage:
                 sync_folder(folder)
         if self._committed.exists():
             shutil.rmtree(self._committed)
+
+
+def _is_writable(folder: Path) -> bool:
+    return os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
 def _raise_unless_missing(error: OSError) -> None:

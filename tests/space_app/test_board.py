@@ -180,6 +180,15 @@ def test_the_download_has_full_fractions_sources_and_no_formulas():
     assert list(csv.DictReader(io.StringIO(Board([evil]).csv([ITM], search="zzz")))) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["=1+1", " =1+1", "\uff1d1+1", "+1", "-1", "@SUM(1)", "|calc", "%0a=1+1", "%3D1", "\t=1", "\r=1", "\u00a0=1"],
+)
+def test_a_cell_that_a_spreadsheet_may_run_begins_with_an_apostrophe(text):
+    [row] = csv.DictReader(io.StringIO(Board([entry(text)]).csv([ITM])))
+    assert row["model"] == f"'{text}"
+
+
 def test_the_board_names_the_predictions_to_compare():
     board = Board(
         [entry("a"), entry("p", origin="published"), entry("blind", is_baseline=True), entry("n", predictions="")]

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vl_assay.metrics.common.errors import StorageError
+from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.storage import open_storage
 from vl_assay.space_app.storage.folder import FolderStorage
 from vl_assay.space_app.storage.hub import HubStorage
@@ -391,3 +393,41 @@ def test_a_folder_is_opened_without_heavy_imports():
     code = "import sys; from vl_assay.space_app.storage import open_storage; open_storage('x'); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert {"huggingface_hub", "pandas", "gradio", "datasets"} & set(loaded.split()) == set()
+
+
+def test_a_folder_that_was_moved_away_is_told_of_and_not_begun_again(tmp_path):
+    storage = FolderStorage(tmp_path / "storage")
+    storage.add({"requests/0123456789abcdef/b.json": b"1"}, "first")
+    (tmp_path / "storage").rename(tmp_path / "elsewhere")
+    for call in (storage.paths, lambda: storage.add({"requests/0123456789abcdef/c.json": b"2"}, "second")):
+        with pytest.raises(StorageError, match="was there and is gone: it was moved, deleted or unmounted"):
+            call()
+    assert not (tmp_path / "storage").exists()
+    (tmp_path / "elsewhere").rename(tmp_path / "storage")
+    assert storage.paths() == ["requests/0123456789abcdef/b.json"]
+
+
+@pytest.fixture
+def read_only():
+    """A folder with one file, which this process may read and not write."""
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        folder = Path(place) / "storage"
+        FolderStorage(folder).add({"requests/0123456789abcdef/b.json": b"1"}, "first")
+        folder.chmod(0o555)
+        is_root = os.geteuid() == 0
+        os.seteuid(65534) if is_root else None
+        try:
+            yield folder
+        finally:
+            os.seteuid(0) if is_root else None
+            folder.chmod(0o755)
+
+
+def test_a_folder_that_may_not_be_written_is_read_and_the_board_opens(read_only):
+    storage = FolderStorage(read_only)
+    assert storage.paths() == ["requests/0123456789abcdef/b.json"]
+    assert storage.read("requests/0123456789abcdef/b.json") == b"1"
+    assert Catalogue(storage).board.columns
+    with pytest.raises(StorageError, match="cannot be used as storage"):
+        storage.add({"requests/0123456789abcdef/c.json": b"2"}, "second")

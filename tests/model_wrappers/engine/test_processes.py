@@ -1,4 +1,4 @@
-"""Worker processes end with the process that started them."""
+"""Worker processes end with the process that started them, and processes of a run notice when another is stopped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 import psutil
 import pytest
 
-from vl_assay.model_wrappers.engine.distributed import available_cpus
+from vl_assay.model_wrappers.engine.distributed import available_cpus, watch
 
 SCRIPT = """
 import os, time
@@ -62,3 +62,26 @@ def test_a_worker_ends_with_its_parent_however_that_ends(sent, tmp_path):
             time.sleep(0.05)
         assert not is_there(worker)
         parent.wait(timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("ending", "is_told"), [("alive", False), ("ended", False), ("stopped", True), ("never", True)]
+)
+def test_a_process_that_says_nothing_is_given_up_and_one_that_has_ended_is_not(ending, is_told):
+    from torch.distributed import TCPStore
+
+    server = TCPStore("127.0.0.1", 0, is_master=True)
+    silent = []
+    stop = watch(TCPStore("127.0.0.1", server.port), 0, 2, silent.append, silence=1.0, every=0.1)
+    other = TCPStore("127.0.0.1", server.port)
+    if ending in ("alive", "ended"):
+        stop_other = watch(other, 1, 2, lambda rank: None, silence=60, every=0.1)
+    elif ending == "stopped":
+        other.set("vl-assay/1", "7")
+    if ending == "ended":
+        stop_other()
+    time.sleep(2)
+    stop()
+    assert silent == [1] * is_told
+    if ending == "alive":
+        stop_other()
