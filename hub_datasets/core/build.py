@@ -230,6 +230,21 @@ def read_build(folder: str | Path) -> dict[str, Any]:
     return record
 
 
+def built_files(folder: Path, config: str, split: str) -> list[Path]:
+    """The Parquet files of a split of a build, in their order.
+
+    Raises:
+        DataError: there are none, or one is not as it was built.
+    """
+    files = sorted((folder / config).glob(f"{split}-*-of-*-*.parquet"))
+    if not files or len(files) != int(files[0].stem.split("-")[-2]):
+        raise DataError(f"{folder / config} lacks files of the split {split}; build the dataset again")
+    for path in files:
+        if not path.stem.endswith(f"-{file_hash(path)[:16]}"):
+            raise DataError(f"{path} was changed since it was built; build the dataset again")
+    return files
+
+
 def _refuse_to_overwrite(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise StorageError(f"{out} is a file; name a folder")

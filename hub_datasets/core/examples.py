@@ -22,7 +22,7 @@ from .benchmarks import (
     option_names,
     split_reference,
 )
-from .build import build, data_errors, existing_folder, read_build
+from .build import build, built_files, data_errors, existing_folder, read_build
 from .image_keys import MISSING, NO_IMAGE, ImageKey, content_key, image_keys
 
 _WRITTEN_HERE = {
@@ -293,7 +293,12 @@ def _open(folder: Path, config: str, split: str) -> Any:
     import datasets
 
     with data_errors(f"{folder} cannot be read; remove it to have it built again"):
-        return datasets.load_dataset(str(folder), config, split=split)
+        files = built_files(folder, config, split)
+        # By their files, whose names have hashes: `datasets` would take another folder of the same name for this one,
+        # and run a script in it.
+        features = datasets.info.DatasetInfosDict.from_directory(str(folder))[config].features
+        names = {split: [str(path) for path in files]}
+        return datasets.load_dataset("parquet", data_files=names, features=features, split=split)
 
 
 def _listing(data_dir: str | Path | None) -> list[tuple[str, int, int]]:

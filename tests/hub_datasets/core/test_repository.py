@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 
 import datasets
 import pyarrow.parquet as pq
@@ -152,3 +153,21 @@ def test_rows_are_written_in_groups_small_enough_for_memory(coco, tmp_path):
     [parquet] = out.rglob("*.parquet")
     groups = pq.ParquetFile(parquet).metadata
     assert [groups.row_group(number).num_rows for number in range(groups.num_row_groups)] == [100, 100, 50]
+
+
+def test_a_file_that_was_edited_or_is_lacking_is_told_of_and_no_script_in_the_folder_runs(toy, tmp_path):
+    folder = shutil.copytree(toy, tmp_path / "toy")
+    before = [example.captions for example in load_examples(str(folder))[0].examples]
+    (folder / "toy.py").write_text("raise SystemExit('a script ran')")
+    assert [example.captions for example in load_examples(str(folder))[0].examples] == before
+    [path] = (folder / CONFIGS[0]).glob("test-*.parquet")
+    content = path.read_bytes()
+    rows = pq.read_table(path)
+    pq.write_table(rows.slice(1), path)
+    with pytest.raises(DataError, match=r"test-00000-of-00001-\w{16}\.parquet was changed since it was built"):
+        load_examples(f"{folder}")
+    path.unlink()
+    with pytest.raises(DataError, match="lacks files of the split test; build the dataset again"):
+        load_examples(f"{folder}")
+    path.write_bytes(content)
+    assert [example.captions for example in load_examples(str(folder))[0].examples] == before
