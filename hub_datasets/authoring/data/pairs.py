@@ -14,9 +14,7 @@ from ....metrics.common.errors import DataError
 from ....metrics.common.storage import write_text
 from ...core.benchmarks import Task, benchmark_names
 from ...core.build import BUILD_FILE
-from .tables import Table, check_rows, read_tables
-
-SUFFIXES_WRITTEN = (".jsonl", ".csv", ".json")
+from .tables import Table, check_rows, read_tables, write_rows
 
 
 class Pair(NamedTuple):
@@ -111,16 +109,15 @@ def write_pairs(pairs: Sequence[Pair], path: str | Path) -> None:
     """
     path = Path(path)
     if path.suffix == ".jsonl":
-        text = "".join(json.dumps(pair._asdict(), ensure_ascii=False) + "\n" for pair in pairs)
+        write_rows(pairs, path)
     elif path.suffix == ".csv":
         buffer = io.StringIO()
         csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows([Pair._fields, *pairs])
-        text = buffer.getvalue()
+        write_text(path, buffer.getvalue())
     elif path.suffix == ".json":
-        text = _sugarcrepe_layout(pairs, path)
+        write_text(path, _sugarcrepe_layout(pairs, path))
     else:
-        raise DataError(f"{path} ends in {path.suffix!r}; pairs are written as {', '.join(SUFFIXES_WRITTEN)}")
-    write_text(path, text)
+        raise DataError(f"{path} ends in {path.suffix!r}; pairs are written as .jsonl, .csv, .json")
 
 
 def _sugarcrepe_layout(pairs: Sequence[Pair], path: Path) -> str:
