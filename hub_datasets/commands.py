@@ -185,10 +185,11 @@ def publish(
     from .hub.publish import publish as upload
 
     planned = plan(what, repo)
-    for path, size in planned.files:
+    files = planned.files
+    for path, size in files:
         typer.echo(f"{size:>12,}  {path}")
-    number = len(planned.files)
-    typer.echo(f"{planned.size:>12,}  bytes in {number} files, one commit to the {planned.kind} {planned.repo}")
+    whole = sum(size for _, size in files)
+    typer.echo(f"{whole:>12,}  bytes in {len(files)} files, one commit to the {planned.kind} {planned.repo}")
     pins = planned.contents.get("requirements.txt")
     if isinstance(pins, bytes):
         typer.echo(f"its requirements: {' '.join(pins.decode().split())}")

@@ -49,11 +49,6 @@ class Plan:
             for path, content in self.contents.items()
         )
 
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(size for _, size in self.files)
-
 
 def plan(what: str | Path, repo: str) -> Plan:
     """The files that `publish` would upload; needs no network.
