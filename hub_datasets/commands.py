@@ -26,7 +26,7 @@ Ties = Annotated[
     str | None,
     typer.Option(help="How a tie counts: wrong, half or right. By default wrong, and not brittle, as in the papers."),
 ]
-Confidence = Annotated[float, typer.Option(help="Level of the intervals.")]
+Confidence = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
 Options = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", metavar="NAME=VALUE", help="A field of the dataset's configuration; repeatable."),
@@ -265,13 +265,6 @@ def compare(
     if out is not None:
         files = comparison.write(out)
         typer.echo(f"written to {out}: {', '.join(file.name for file in files)}", err=json)
-
-
-def check_options(**options: Any) -> None:
-    """Check the options of the evaluation before any work is done."""
-    from ..metrics.evaluation import check_options as check
-
-    check(**options)
 
 
 def make_report(predictions: Sequence[Path], out: Path, *, new: Sequence[Path] = (), **options: Any) -> Report:

@@ -41,9 +41,7 @@ def read_pairs(
 
     Args:
         reference: a benchmark or a part of one (``"sugarcrepe"``, ``"sugarcrepe/swap_obj"``, ``"toy_scenes/itm"``), or
-            a folder that ``vl-assay build`` wrote; a file: ``.json`` (an object of rows by key, as SugarCrepe's, or a
-            list of rows), ``.jsonl``, ``.csv``, ``.tsv`` or ``.parquet``; a folder of such files; or a dataset on the
-            Hub, ``"hf://datasets/owner/name"`` or ``"hf://datasets/owner/name/config"``.
+            a folder that ``vl-assay build`` wrote; or tables of `tables.read_tables`, such as SugarCrepe's files.
         columns: the columns `positive`, `negative`, `image`, `category` and `id` of a file or Hub dataset, such as
             ``{"positive": "caption"}``; common names are found without (``tables.COLUMNS``).
         data_dir: the user's own copy of a benchmark's sources, see its card.

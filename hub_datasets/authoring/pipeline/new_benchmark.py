@@ -22,6 +22,7 @@ remain of the kinds that add words, since each of their negatives is the longer 
 
 from __future__ import annotations
 
+import json
 import keyword
 import re
 from collections.abc import Callable
@@ -33,11 +34,12 @@ from ....metrics.common.errors import DataError, StorageError, VLAssayError, che
 from ....metrics.common.storage import alone_in
 from ....metrics.statistics.bootstrap import check_share
 from ...core import benchmarks
+from ..audit.audit import failures
 from ..generate.checks import NEGATIVE_KINDS, POSITIVE_KINDS
 from ..generate.rules import LEXICONS, RULE_KINDS
 from ..refine.ngrams import BLIND_SCORERS
 from .folder import MADE_FILE, REPOSITORY, Settings
-from .stages import STAGES, find_failures, read_stage_captions, stages_of
+from .stages import AUDIT_FILE, STAGES, read_stage_captions, stages_of
 from .workflow import Waiting
 
 
@@ -85,8 +87,10 @@ def new_benchmark(settings: Settings, say: Callable[[str], None] = print) -> Out
     with alone_in(settings.work):
         for stage in stages_of(settings):
             why = stage.why()
-            if stage.name == "build" and (failures := find_failures(settings)):
-                return Outcome(failures=tuple(failures))
+            if stage.name == "build":
+                audit = json.loads((settings.work / "final-audit" / AUDIT_FILE).read_text(encoding="utf-8"))
+                if found := failures(audit, settings.max_blind_accuracy):
+                    return Outcome(failures=tuple(found))
             if why:
                 say(f"{stage.name} …" + ("" if why == "new" else f" ({why})"))
                 try:
@@ -112,8 +116,8 @@ def progress(settings: Settings) -> list[Progress]:
 
 def print_progress(settings: Settings) -> None:
     """Print a table of the stages and, before a model is asked, an estimate of the requests."""
-    from ..generate.command import print_plan
     from ..generate.generate import plan
+    from ..generate.report import print_plan
 
     found = progress(settings)
     rows = [(each.stage, each.state + (f" ({each.why})" if each.why else ""), each.summary) for each in found]

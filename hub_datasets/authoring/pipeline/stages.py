@@ -111,9 +111,9 @@ def read_stage_captions(settings: Settings) -> list[Captioned]:
 
 def do_generate(settings: Settings, folder: Path) -> Result:
     """Make candidates of the captions, by rule or by a model."""
-    from ..generate.command import print_report
     from ..generate.endpoint import open_model
     from ..generate.generate import generate, generate_by_rule
+    from ..generate.report import print_report
 
     captions = read_stage_captions(settings)
     options: dict[str, Any] = {"each": settings.each, "seed": settings.seed}
@@ -225,14 +225,6 @@ def do_refine(settings: Settings, folder: Path) -> Result:
     small = {kind: sizes[kind] for kind in dict.fromkeys(pair.category for pair in pairs) if kind not in order}
     summary = f"{len(kept):,} of {len(pairs):,} pairs kept, of {', '.join(order)}"
     return {"summary": summary, "too_small": small}
-
-
-def find_failures(settings: Settings) -> list[str]:
-    """Why the final audit fails, a sentence each."""
-    from ..audit.audit import failures
-
-    record = json.loads((settings.work / "final-audit" / AUDIT_FILE).read_text(encoding="utf-8"))
-    return failures(record, settings.max_blind_accuracy)
 
 
 def do_build(settings: Settings, folder: Path) -> Result:
