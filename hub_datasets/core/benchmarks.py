@@ -11,7 +11,7 @@ import ast
 import dataclasses
 import hashlib
 import importlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -218,14 +218,11 @@ def builder_modules(name: str) -> list[Path]:
     _check(name)
     found = [_BENCHMARKS / name / "builder.py"]
     for path in found:
-        found += [module for module in _relative_imports(path) if module not in found]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level and node.module:
+                module = path.parents[node.level - 1].joinpath(*node.module.split(".")).with_suffix(".py")
+                found += [module] if module not in found else []
     return found
-
-
-def _relative_imports(path: Path) -> Iterator[Path]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.level and node.module:
-            yield path.parents[node.level - 1].joinpath(*node.module.split(".")).with_suffix(".py")
 
 
 def _check(name: str) -> None:

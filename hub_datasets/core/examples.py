@@ -192,6 +192,8 @@ def load_examples(
         UnknownNameError: no such benchmark or part; the message lists the known ones.
         DataError: the data are missing or damaged.
     """
+    import datasets
+
     if _is_folder(reference):
         folder = Path(reference).expanduser()
         record = read_build(folder)
@@ -213,7 +215,10 @@ def load_examples(
     tasks = [TaskData(name, task, configs, split, needs_images, used) for task, configs in chosen]
     for task in tasks:
         for config in task.configs:
-            task.add_config(config, _open(folders[config], config, split))
+            folder = folders[config]
+            with data_errors(f"{folder} cannot be read; remove it to have it built again"):
+                dataset = datasets.load_dataset(str(folder), config, split=split)
+            task.add_config(config, dataset)
     return tasks
 
 
@@ -291,13 +296,6 @@ def _effective_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     found = {each.name: each.default for each in fields if each.name in own}
     chosen = {**found, **{key: value for key, value in options.items() if key in own}}
     return {key: value for key, value in sorted(chosen.items()) if isinstance(value, str | int | float | bool)}
-
-
-def _open(folder: Path, config: str, split: str) -> Any:
-    import datasets
-
-    with data_errors(f"{folder} cannot be read; remove it to have it built again"):
-        return datasets.load_dataset(str(folder), config, split=split)
 
 
 def _listing(data_dir: str | Path | None) -> list[tuple[str, int, int]]:

@@ -108,8 +108,10 @@ def list_metrics() -> list[MetricEntry]:
             used[metric].append(benchmark)
     folder = Path(__file__).parents[2] / "metrics"
     return [
-        MetricEntry(name, _first_line(folder / name / f"{name}.py"), tuple(benchmarks))
+        # The first line of the docstring, read without importing the module.
+        MetricEntry(name, docstring.partition("\n")[0], tuple(benchmarks))
         for name, benchmarks in used.items()
+        for docstring in [ast.get_docstring(ast.parse((folder / name / f"{name}.py").read_text("utf-8"))) or ""]
     ]
 
 
@@ -247,9 +249,3 @@ def _offline() -> Iterator[None]:
         yield
     finally:
         config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = before
-
-
-def _first_line(path: Path) -> str:
-    """The first line of a module's docstring, read without importing the module."""
-    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    return docstring.partition("\n")[0]

@@ -35,7 +35,9 @@ def retrieval_rows(episode: Episode, rng: Rng) -> Iterator[Row]:
     while len(captions) < CAPTIONS:
         draws += 1
         statement = _statement(episode.scene, draws <= _BRIEF_DRAWS, rng)
-        if not _is_true_of_any(statement, others):
+        # Most scenes lack a shape of the caption; this test first is many times as fast.
+        shapes = {MEANING[phrase.noun] for phrase in statement.phrases}
+        if not any(shapes <= other.shapes and statement.is_true_of(other.scene) for other in others):
             captions[statement.text] = None
     yield {"image": episode.scene, "captions": list(captions), "condition": "none"}
 
@@ -50,12 +52,6 @@ def _others(episode: Episode) -> list[_Known]:
     number, place = divmod(episode.index, POOL)
     pool = _pool(episode.seed, episode.split, number)
     return pool[:place] + pool[place + 1 :]
-
-
-def _is_true_of_any(statement: Statement, others: list[_Known]) -> bool:
-    # Most scenes lack a shape of the caption; this test first is many times as fast.
-    shapes = {MEANING[phrase.noun] for phrase in statement.phrases}
-    return any(shapes <= other.shapes and statement.is_true_of(other.scene) for other in others)
 
 
 def _is_distinct(scene: Scene, others: list[_Known]) -> bool:

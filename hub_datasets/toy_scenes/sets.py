@@ -42,7 +42,9 @@ def set_rows(episode: Episode, rng: Rng) -> Iterator[Row]:
 def _statement(episode: Episode, rng: Rng) -> Statement:
     """A positive caption of two or more objects, with as many adjectives as its complexity needs."""
     things = episode.scene.things
-    kinds = _kinds(episode)
+    # No sizes with a relation of size, which would reveal the label.
+    tells_size = {episode.plan.relation, episode.plan.false_relation} & set(SIZE_RELATIONS)
+    kinds = ("texture", "colour") if tells_size else tuple(ATTRIBUTES)
     # An object and each of its attributes are an atom; the relation is one more.
     most = 1 + len(things) * (1 + len(kinds))
     atoms = pick(rng, [n for n in COMPLEXITIES if n <= most])
@@ -54,13 +56,6 @@ def _statement(episode: Episode, rng: Rng) -> Statement:
         for place, thing in enumerate(things[:objects])
     )
     return Statement(phrases, say(rng, episode.plan.relation))
-
-
-def _kinds(episode: Episode) -> tuple[str, ...]:
-    """The kinds of attribute that captions may name: no sizes with a relation of size, which would reveal the label."""
-    if {episode.plan.relation, episode.plan.false_relation} & set(SIZE_RELATIONS):
-        return ("texture", "colour")
-    return tuple(ATTRIBUTES)
 
 
 def _negative(way: str, statement: Statement, episode: Episode, rng: Rng) -> Statement | None:
