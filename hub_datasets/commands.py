@@ -26,7 +26,7 @@ Ties = Annotated[
     str | None,
     typer.Option(help="How a tie counts: wrong, half or right. By default wrong, and not brittle, as in the papers."),
 ]
-Confidence = Annotated[float, typer.Option(help="Level of the intervals.")]
+Confidence = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
 Options = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", metavar="NAME=VALUE", help="A field of the dataset's configuration; repeatable."),
@@ -185,10 +185,11 @@ def publish(
     from .hub.publish import publish as upload
 
     planned = plan(what, repo)
-    for path, size in planned.files:
+    files = planned.files
+    for path, size in files:
         typer.echo(f"{size:>12,}  {path}")
-    number = len(planned.files)
-    typer.echo(f"{planned.size:>12,}  bytes in {number} files, one commit to the {planned.kind} {planned.repo}")
+    whole = sum(size for _, size in files)
+    typer.echo(f"{whole:>12,}  bytes in {len(files)} files, one commit to the {planned.kind} {planned.repo}")
     pins = planned.contents.get("requirements.txt")
     if isinstance(pins, bytes):
         typer.echo(f"its requirements: {' '.join(pins.decode().split())}")
@@ -264,13 +265,6 @@ def compare(
     if out is not None:
         files = comparison.write(out)
         typer.echo(f"written to {out}: {', '.join(file.name for file in files)}", err=json)
-
-
-def check_options(**options: Any) -> None:
-    """Check the options of the evaluation before any work is done."""
-    from ..metrics.evaluation import check_options as check
-
-    check(**options)
 
 
 def make_report(predictions: Sequence[Path], out: Path, *, new: Sequence[Path] = (), **options: Any) -> Report:

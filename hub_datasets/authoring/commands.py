@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 import warnings
 from pathlib import Path
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...metrics.common.errors import DataError, StorageError, VLAssayError
-from ..commands import DataDir, Options, parse_options
+from ...metrics.common.errors import DataError, ModelError, StorageError, VLAssayError
+from ..commands import Confidence, DataDir, Options, parse_options
 
 if TYPE_CHECKING:
     from .data.pairs import Pair
@@ -34,7 +35,6 @@ CaptionColumns = Annotated[
 Predictions = Annotated[
     list[Path] | None, typer.Option(help="A predictions file of a model that sees no image, such as vera; repeatable.")
 ]
-Confidence = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
 Model = Annotated[
     str | None, typer.Option(help="The endpoint's name of the model, or local:FOLDER for a checkpoint on this machine.")
 ]
@@ -343,21 +343,51 @@ def generate(
     --out made --plan` · `vl-assay generate photos --kind swap_obj --kind swap_att --model local:qwen --out made
     --images` · `vl-assay generate toy_scenes/itm --rules --out made`
     """
-    from .generate.command import make_candidates
+    from .data.candidates import CANDIDATES_FILE
+    from .data.sources import read_captions
+    from .generate import generate as making
+    from .generate.asking import JOURNAL_FILE
+    from .generate.endpoint import open_model
+    from .generate.report import print_plan, print_report
 
-    make_candidates(
+    if rules and (model or plan):
+        raise VLAssayError("--rules makes no requests; leave out --model and --plan")
+    if not rules and model is None and not plan:
+        raise VLAssayError("give --model (and --base-url), or --rules for candidates made by rule")
+    # First, so that a wrong address is reported before anything is read.
+    opened = None if model is None or plan else open_model(model, base_url, key_variable=key_variable, timeout=timeout)
+    captions = read_captions(
         source,
-        out,
-        kind,
-        reading={"columns": parse_columns(column), "split": split, "limit": limit, "data_dir": data_dir},
-        with_images=images,
-        rules=lexicon if rules else None,
-        model=model,
-        endpoint={"base_url": base_url, "key_variable": key_variable, "timeout": timeout},
-        only_plan=plan,
-        options={"each": each, "seed": seed},
-        asking={"tries": tries, "concurrency": concurrency, "per_minute": requests_per_minute},
+        columns=parse_columns(column),
+        split=split,
+        limit=limit,
+        images=out / "images" if images and not plan else None,
+        data_dir=data_dir,
     )
+    kinds = kind or making.KINDS
+    if plan:
+        print_plan(making.plan(captions, kinds, each=each, tries=tries), len(captions), out)
+        return
+    if opened is None:
+        report = making.generate_by_rule(captions, out, kinds, each=each, seed=seed, lexicon=lexicon)
+    else:
+        sampling = {"each": each, "tries": tries, "seed": seed}
+        asking = {"concurrency": concurrency, "per_minute": requests_per_minute}
+        report = making.generate(captions, opened, out, kinds, **sampling, **asking)
+    print_report(report)
+    made = report.made.total()
+    advice = f"; review them with `vl-assay review {shlex.quote(str(out))}`" if made else ""
+    typer.echo(f"written to {out}: {CANDIDATES_FILE}, {making.REPORT_FILE}{advice}")
+    if made and not images and any(item.image for item in captions):
+        typer.echo("the same command with --images copies the images there, so that the review shows them")
+    unanswered = sum(own["no answer"] for own in report.rejected.values())
+    if unanswered:
+        message = (
+            f"{unanswered:,} without an answer, see the errors in {out / JOURNAL_FILE}; the same command asks again"
+        )
+        if not made:
+            raise ModelError(f"nothing was made, {message}")
+        typer.echo(message)
 
 
 @app.command("new-benchmark")

@@ -11,12 +11,12 @@ import ast
 import dataclasses
 import hashlib
 import importlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...metrics.common.errors import PredictionsError, UnknownNameError
+from ...metrics.common.errors import PredictionsError, UnknownNameError, check_known
 
 if TYPE_CHECKING:
     from ...metrics.records.predictions import Predictions
@@ -149,8 +149,7 @@ def get_card(name: str) -> str:
 def get_task(benchmark: str, task: str) -> Task:
     """The task of a benchmark that a predictions file names."""
     tasks = {known.name: known for known in get_benchmark(benchmark).tasks}
-    if task not in tasks:
-        raise UnknownNameError(f"task of {benchmark}", task, tasks)
+    check_known(f"task of {benchmark}", [task], tasks)
     return tasks[task]
 
 
@@ -219,20 +218,15 @@ def builder_modules(name: str) -> list[Path]:
     _check(name)
     found = [_BENCHMARKS / name / "builder.py"]
     for path in found:
-        found += [module for module in _relative_imports(path) if module not in found]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level and node.module:
+                module = path.parents[node.level - 1].joinpath(*node.module.split(".")).with_suffix(".py")
+                found += [module] if module not in found else []
     return found
 
 
-def _relative_imports(path: Path) -> Iterator[Path]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.level and node.module:
-            yield path.parents[node.level - 1].joinpath(*node.module.split(".")).with_suffix(".py")
-
-
 def _check(name: str) -> None:
-    known = benchmark_names()
-    if name not in known:
-        raise UnknownNameError("benchmark", name, known)
+    check_known("benchmark", [name], benchmark_names())
 
 
 def split_reference(reference: str) -> tuple[str, str | None]:

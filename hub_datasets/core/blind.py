@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ...metrics.common.errors import ScoresError
@@ -58,19 +59,14 @@ def blind_levels(task: TaskData) -> dict[str, dict[str, Any]]:
 def _rules(task_type: str) -> list[Callable[[Example], Row]]:
     """For each rule, a function from an example to its row of predictions."""
     if task_type == MatchingRow.task_type:
-        return [_matching(rule, sign) for _, rule in RULES.values() for sign in _BOTH_WAYS]
-    return [_answering(sign) for sign in _BOTH_WAYS] if task_type == VQARow.task_type else []
+        return [partial(_match, rule, sign) for _, rule in RULES.values() for sign in _BOTH_WAYS]
+    return [partial(_answer, sign) for sign in _BOTH_WAYS] if task_type == VQARow.task_type else []
 
 
-def _matching(rule: Callable[[str], float], sign: float) -> Callable[[Example], Row]:
-    def row(example: Example) -> Row:
-        scores = [sign * rule(caption) for caption in example.captions]
-        return MatchingRow(
-            **example.facts(), correct=list(range(len(example.images))), scores=[scores for _ in example.images]
-        )
-
-    return row
+def _match(rule: Callable[[str], float], sign: float, example: Example) -> Row:
+    scores, images = [sign * rule(caption) for caption in example.captions], range(len(example.images))
+    return MatchingRow(**example.facts(), correct=list(images), scores=[scores for _ in images])
 
 
-def _answering(sign: float) -> Callable[[Example], Row]:
-    return lambda example: VQARow(**example.facts(), question=example.captions[0], correct=example.answer, score=sign)
+def _answer(sign: float, example: Example) -> Row:
+    return VQARow(**example.facts(), question=example.captions[0], correct=example.answer, score=sign)

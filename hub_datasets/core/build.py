@@ -27,10 +27,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...metrics.common.errors import DataError, StorageError, UnknownNameError, VLAssayError
+from ...metrics.common.errors import DataError, StorageError, VLAssayError, check_known
 from ...metrics.common.storage import new_folder
 from ...metrics.records.predictions import file_hash
 from .benchmarks import benchmark_names, config_names, get_benchmark, get_builder, get_card, option_names
@@ -76,13 +75,8 @@ def build(
     out = Path(out)
     options = dict(sorted((options or {}).items()))
     chosen = config_names(benchmark) if configs is None else list(configs)
-    for kind, names, known in (
-        ("configuration", chosen, config_names(benchmark)),
-        ("option", options, option_names(benchmark)),
-    ):
-        for name in names:
-            if name not in known:
-                raise UnknownNameError(f"{kind} of {benchmark}", name, known)
+    check_known(f"configuration of {benchmark}", chosen, config_names(benchmark))
+    check_known(f"option of {benchmark}", options, option_names(benchmark))
     return build_with(
         get_builder(benchmark), benchmark, get_card(benchmark), out, chosen, data_dir, options, on_error=on_error
     )
@@ -164,9 +158,7 @@ def build_all(
         DataError: `data_dir` is not a folder.
     """
     known = {name: option_names(name) for name in benchmark_names()}
-    for option in options or ():
-        if not any(option in names for names in known.values()):
-            raise UnknownNameError("option", option, sorted({name for names in known.values() for name in names}))
+    check_known("option", options or (), sorted(set().union(*known.values())))
     for name, names in known.items():
         folder, sources = Path(out) / name, sources_folder(name, data_dir)
         applicable = {option: value for option, value in (options or {}).items() if option in names}
@@ -296,10 +288,18 @@ def download_config() -> Any:
 
 
 def _rewrite(source: Path, name: str, split: str, target: Path, features: Any) -> dict[str, int]:
-    """Copy one split's files without the metadata of `datasets`; return their counts."""
+    """Copy one split's files without the metadata of `datasets`; count rows, and distinct images and captions."""
+    import datasets
+
+    text = datasets.Value("string")
+    image_columns = [column for column, kind in features.items() if isinstance(kind, datasets.Image)]
+    types = (text, datasets.Sequence(text))
+    caption_columns = [column for column, kind in features.items() if "caption" in column and kind in types]
+    rows = missing = 0
+    images: set[bytes] = set()
+    captions: set[str] = set()
     files = sorted(source.glob(f"{name}-{split}.parquet")) or sorted(source.glob(f"{name}-{split}-*-of-*.parquet"))
     target.mkdir(exist_ok=True)
-    tally = _Tally(features)
     for number, file in enumerate(files):
         path = target / "part.parquet"
         with pq.ParquetFile(file) as reader:
@@ -309,47 +309,18 @@ def _rewrite(source: Path, name: str, split: str, target: Path, features: Any) -
                 for group in range(reader.num_row_groups):
                     table = reader.read_row_group(group).replace_schema_metadata(None)
                     writer.write_table(table)
-                    tally.add(table)
+                    rows += table.num_rows
+                    files_of = (image for column in image_columns for image in table[column].to_pylist())
+                    contents = [image and image["bytes"] for image in files_of]
+                    missing += contents.count(None)
+                    images.update(hashlib.sha256(content).digest() for content in contents if content is not None)
+                    values = (value for column in caption_columns for value in table[column].to_pylist())
+                    captions.update(*([value] if isinstance(value, str) else value or () for value in values))
         # The cache of `datasets` identifies a local repository by folder name, sizes and the paths in the card: without
         # a hash of the content in the path it would serve the rows of an earlier build.
         content = file_hash(path)[:16]
         path.rename(target / f"{split}-{number:05d}-of-{len(files):05d}-{content}.parquet")
-    return tally.counts()
-
-
-class _Tally:
-    """Counts rows, distinct images, missing images and distinct captions."""
-
-    def __init__(self, features: Any) -> None:
-        import datasets
-
-        self.rows = self.missing = 0
-        self.images: set[bytes] = set()
-        self.captions: set[str] = set()
-        self._image_columns = [name for name, f in features.items() if isinstance(f, datasets.Image)]
-        text = datasets.Value("string")
-        texts = (text, datasets.Sequence(text))
-        self._caption_columns = [name for name, f in features.items() if "caption" in name and f in texts]
-
-    def add(self, table: pa.Table) -> None:
-        self.rows += table.num_rows
-        for column in self._image_columns:
-            for image in table[column].to_pylist():
-                if image is None or image["bytes"] is None:
-                    self.missing += 1
-                else:
-                    self.images.add(hashlib.sha256(image["bytes"]).digest())
-        for column in self._caption_columns:
-            for value in table[column].to_pylist():
-                self.captions.update([value] if isinstance(value, str) else value or ())
-
-    def counts(self) -> dict[str, int]:
-        return {
-            "rows": self.rows,
-            "images": len(self.images),
-            "missing_images": self.missing,
-            "captions": len(self.captions),
-        }
+    return {"rows": rows, "images": len(images), "missing_images": missing, "captions": len(captions)}
 
 
 def _write_card(

@@ -128,9 +128,13 @@ class TaskData:
     def add_config(self, config: str, dataset: Any) -> None:
         """Add the rows of one configuration; its images stay on disk."""
         task = self.task
-        named = {} if self.needs_images else _filename_columns(task, dataset)
+        # The columns with the names of the images' files, by the columns of the images.
+        named = {} if self.needs_images else {column: column.replace("image", "filename") for column in task.images}
+        named = {column: name for column, name in named.items() if name in dataset.features}
         present = [column for column in task.images if column in dataset.features or column not in named]
-        columns = list(dict.fromkeys([*_text_columns(task), *named.values()]))
+        labels = [column for column in (task.category, task.tags, task.cluster) if column]
+        asked = _TYPE_COLUMNS.get(task.task_type, ())
+        columns = list(dict.fromkeys(["id", *task.captions, *labels, *asked, *named.values()]))
         lacking = [column for column in (*columns, *present) if column not in dataset.features]
         if lacking:
             raise DataError(
@@ -314,18 +318,7 @@ def _listing(data_dir: str | Path | None) -> list[tuple[str, int, int]]:
     return sorted(found)
 
 
-def _filename_columns(task: Task, dataset: Any) -> dict[str, str]:
-    """The columns with the names of the images' files, by the columns of the images."""
-    named = {column: column.replace("image", "filename") for column in task.images}
-    return {column: name for column, name in named.items() if name in dataset.features}
-
-
 _TYPE_COLUMNS = {"detection": ("phrases", "positive", "pair_id"), "vqa": ("answer",)}
-
-
-def _text_columns(task: Task) -> list[str]:
-    labels = [column for column in (task.category, task.tags, task.cluster) if column]
-    return list(dict.fromkeys(["id", *task.captions, *labels, *_TYPE_COLUMNS.get(task.task_type, ())]))
 
 
 def _captions(row: Mapping[str, Any], task: Task) -> Iterator[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...metrics.common.errors import DataError, UnknownNameError
+from ...metrics.common.errors import DataError, check_known
 from ...metrics.modules.discovery import metric_names
 from .benchmarks import benchmark_names, config_names, get_benchmark, get_builder, option_names
 from .build import BUILD_FILE, card_counts, download_config, is_missing, read_build, sources_folder
@@ -102,14 +102,16 @@ def list_metrics() -> list[MetricEntry]:
     """What each metric measures and which benchmarks it evaluates; imports no metric."""
     used: dict[str, list[str]] = {name: [] for name in metric_names()}
     for benchmark in benchmark_names():
-        for metric in dict.fromkeys(m for task in get_benchmark(benchmark).tasks for m in task.metrics):
-            if metric not in used:
-                raise UnknownNameError(f"metric of {benchmark}", metric, used)
+        metrics = dict.fromkeys(metric for task in get_benchmark(benchmark).tasks for metric in task.metrics)
+        check_known(f"metric of {benchmark}", metrics, used)
+        for metric in metrics:
             used[metric].append(benchmark)
     folder = Path(__file__).parents[2] / "metrics"
     return [
-        MetricEntry(name, _first_line(folder / name / f"{name}.py"), tuple(benchmarks))
+        # The first line of the docstring, read without importing the module.
+        MetricEntry(name, docstring.partition("\n")[0], tuple(benchmarks))
         for name, benchmarks in used.items()
+        for docstring in [ast.get_docstring(ast.parse((folder / name / f"{name}.py").read_text("utf-8"))) or ""]
     ]
 
 
@@ -247,9 +249,3 @@ def _offline() -> Iterator[None]:
         yield
     finally:
         config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = before
-
-
-def _first_line(path: Path) -> str:
-    """The first line of a module's docstring, read without importing the module."""
-    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    return docstring.partition("\n")[0]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ...metrics.common.errors import UnknownNameError
+from ...metrics.common.errors import check_known
 from ...metrics.common.storage import write_text
 from ...metrics.modules.discovery import install_metric, metric_names
 from ..core.benchmarks import benchmark_names, builder_modules, code_hash, config_names, get_benchmark, get_builder
@@ -33,10 +33,11 @@ def install(names: Iterable[str] | None = None, *, data_dir: str | Path | None =
     if names is None:
         names = [*metric_names(), *(name for name in benchmark_names() if not get_benchmark(name).source)]
     for name in names:
+        check_known("metric or benchmark", [name], [*metric_names(), *benchmark_names()])
         if name in metric_names():
             install_metric(name)
             yield f'evaluate.load("{name}")'
-        elif name in benchmark_names():
+        else:
             for config in config_names(name):
                 with data_errors(f"{name}/{config}"):
                     builder = get_builder(name)(dataset_name=name, config_name=config, hash=code_hash(name))
@@ -46,8 +47,6 @@ def install(names: Iterable[str] | None = None, *, data_dir: str | Path | None =
                     builder.config.data_dir = None if data_dir is None else str(data_dir)
                     builder.download_and_prepare(download_mode=None if data_dir is None else "force_redownload")
                 yield f'load_dataset("{name}", "{config}")'
-        else:
-            raise UnknownNameError("metric or benchmark", name, [*metric_names(), *benchmark_names()])
 
 
 def write_script(benchmark: str, out: str | Path) -> Path:

@@ -17,7 +17,7 @@ from ...metrics.common.errors import DataError, StorageError
 from ...metrics.modules.discovery import metric_names
 from ..core.benchmarks import Benchmark, get_benchmark
 from ..core.build import BUILD_FILE, read_build
-from .spaces import CARRIED, files_in, package_folder, space_files
+from .spaces import CARRIED, PACKAGE, files_in, space_files
 
 EVAL_FILE = "eval.yaml"
 LEADERBOARD = "leaderboard"
@@ -48,11 +48,6 @@ class Plan:
             (path, len(content) if isinstance(content, bytes) else content.stat().st_size)
             for path, content in self.contents.items()
         )
-
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(size for _, size in self.files)
 
 
 def plan(what: str | Path, repo: str) -> Plan:
@@ -172,9 +167,9 @@ def _folder(what: str | Path) -> Path:
     if Path(what).is_dir():
         return Path(what)
     if str(what) == LEADERBOARD:
-        return package_folder("space_app")
+        return PACKAGE / "space_app"
     if str(what) in metric_names():
-        return package_folder("metrics") / what
+        return PACKAGE / "metrics" / what
     raise DataError(
         f"there is no folder {what}; name what `vl-assay build` wrote, a Space's folder, {LEADERBOARD!r}, or a metric: "
         f"{', '.join(metric_names())}"

@@ -11,23 +11,15 @@ import re
 import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution, version
-from importlib.util import find_spec
 from pathlib import Path
 
 from ...metrics.common.errors import DataError
 
 NAME = "vl-assay"
+PACKAGE = Path(__file__).parents[2]
 CARRIED = ("vl_assay/", "vl_assay-")  # prefixes of the copied files
 _REQUIREMENTS = f"{NAME}[space]\n"
 _FOLDERS = ("metrics", "hub_datasets", "space_app")  # each imports only itself and those before it
-
-
-def package_folder(name: str) -> Path:
-    """The path of one of the package's folders, such as "metrics"."""
-    spec = find_spec(f"...{name}", __package__)
-    assert spec is not None
-    assert spec.submodule_search_locations
-    return Path(spec.submodule_search_locations[0])
 
 
 def files_in(folder: Path) -> dict[str, Path]:
@@ -64,7 +56,7 @@ def space_files(folder: Path) -> dict[str, Path | bytes]:
     package = {
         f"vl_assay/{name}/{inside}": path
         for name in _FOLDERS[: max(imported)]
-        for inside, path in files_in(package_folder(name)).items()
+        for inside, path in files_in(PACKAGE / name).items()
     }
     requirements = own["requirements.txt"].read_text(encoding="utf-8") if "requirements.txt" in own else _REQUIREMENTS
     card = own["README.md"].read_text(encoding="utf-8")

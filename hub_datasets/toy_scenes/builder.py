@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import datasets
 
 from ..core.columns import DETECTION, GROUP, columns
-from .episodes import Row
 from .render import to_png
 from .retrieval import POOL
 from .tasks import TASKS, task_rows
@@ -94,19 +93,12 @@ class ToyScenes(datasets.GeneratorBasedBuilder):
                         if value not in pictures:
                             pictures[value] = {"path": f"{name}{suffix}.png", "bytes": to_png(value)}
                         row[key] = pictures[value]
-                row_id = "/".join((name, *_kind(row)))
+                # What distinguishes the rows of one scene.
+                truth = next((row[column] for column in ("positive", "answer") if column in row), None)
+                kind = row.get("category") or ("" if truth is None else "positive" if truth else "distractor")
+                row_id = f"{name}/{kind}" if kind else name
                 row |= {"id": row_id, "pair_id": name}
                 for column in names:
                     if column.startswith("filename"):
                         row[column] = row[column.replace("filename", "image")]["path"]
                 yield row_id, {key: row[key] for key in names}
-
-
-def _kind(row: Row) -> tuple[str, ...]:
-    """The suffix of the id that distinguishes the rows of one scene."""
-    if "category" in row:
-        return (row["category"],)
-    for truth in ("positive", "answer"):
-        if truth in row:
-            return ("positive" if row[truth] else "distractor",)
-    return ()

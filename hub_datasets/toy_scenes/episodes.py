@@ -77,6 +77,14 @@ def with_phrase(statement: Statement, position: int, phrase: Phrase) -> Statemen
     return Statement((*statement.phrases[:position], phrase, *statement.phrases[position + 1 :]), statement.relation)
 
 
+def exchange_words(statement: Statement, first: int, second: int, kind: str) -> Statement:
+    """The statement with the words of a kind exchanged between the phrases at two positions, which both have one."""
+    words = [statement.phrases[position].word(kind) or "" for position in (second, first)]
+    for position, word in zip((first, second), words, strict=True):
+        statement = with_phrase(statement, position, statement.phrases[position].with_word(word))
+    return statement
+
+
 def with_absent(statement: Statement, position: int, kind: str, scene: Scene, rng: Rng) -> Statement:
     """The statement with a word of a kind in one phrase that applies to no object of the scene."""
     word = say(rng, pick(rng, absent(scene, kind)))

@@ -121,12 +121,10 @@ class Statement:
 
     def readings(self, scene: Scene) -> Iterator[tuple[Thing, ...]]:
         """The assignments of objects to the phrases that make the statement true of a scene."""
-        return (things for things in itertools.permutations(scene.things, len(self.phrases)) if self._fits(things))
-
-    def _fits(self, things: tuple[Thing, ...]) -> bool:
-        if not all(phrase.fits(thing) for phrase, thing in zip(self.phrases, things, strict=True)):
-            return False
-        return self.relation is None or holds(MEANING[self.relation], things[0], things[1])
+        for things in itertools.permutations(scene.things, len(self.phrases)):
+            fit = all(phrase.fits(thing) for phrase, thing in zip(self.phrases, things, strict=True))
+            if fit and (self.relation is None or holds(MEANING[self.relation], things[0], things[1])):
+                yield things
 
 
 def _one_of(kind: str) -> str:

@@ -35,7 +35,9 @@ def retrieval_rows(episode: Episode, rng: Rng) -> Iterator[Row]:
     while len(captions) < CAPTIONS:
         draws += 1
         statement = _statement(episode.scene, draws <= _BRIEF_DRAWS, rng)
-        if not _is_true_of_any(statement, others):
+        # Most scenes lack a shape of the caption; this test first is many times as fast.
+        shapes = {MEANING[phrase.noun] for phrase in statement.phrases}
+        if not any(shapes <= other.shapes and statement.is_true_of(other.scene) for other in others):
             captions[statement.text] = None
     yield {"image": episode.scene, "captions": list(captions), "condition": "none"}
 
@@ -52,30 +54,19 @@ def _others(episode: Episode) -> list[_Known]:
     return pool[:place] + pool[place + 1 :]
 
 
-def _is_true_of_any(statement: Statement, others: list[_Known]) -> bool:
-    # Most scenes lack a shape of the caption; this test first is many times as fast.
-    shapes = {MEANING[phrase.noun] for phrase in statement.phrases}
-    return any(shapes <= other.shapes and statement.is_true_of(other.scene) for other in others)
-
-
 def _is_distinct(scene: Scene, others: list[_Known]) -> bool:
     """Whether some caption, one that describes all objects in full, is true of the scene and of no other."""
     full = {_looks(thing) for thing in scene.things}
-    alike = [other for other in others if full <= other.looks]
+    alike = [{thing.shape: thing for thing in other.scene.things} for other in others if full <= other.looks]
     return any(
-        not any(holds(relation, *_same_looks(pair, other.scene)) for other in alike)
-        for pair in itertools.permutations(scene.things, 2)
-        for relation in _true_relations(*pair)
+        not any(holds(relation, other[a.shape], other[b.shape]) for other in alike)
+        for a, b in itertools.permutations(scene.things, 2)
+        for relation in _true_relations(a, b)
     )
 
 
 def _looks(thing: Thing) -> tuple[str, ...]:
     return (thing.shape, *(getattr(thing, kind) for kind in ATTRIBUTES))
-
-
-def _same_looks(pair: tuple[Thing, Thing], scene: Scene) -> tuple[Thing, Thing]:
-    by_shape = {thing.shape: thing for thing in scene.things}
-    return by_shape[pair[0].shape], by_shape[pair[1].shape]
 
 
 def _true_relations(a: Thing, b: Thing) -> list[str]:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .episodes import Episode, Rng, Row, describe, pick, say, with_absent, with_phrase
+from .episodes import Episode, Rng, Row, describe, exchange_words, pick, say, with_absent, with_phrase
 from .language import MEANING, Statement
 from .world import ATTRIBUTES, SIZE_RELATIONS
 
@@ -42,7 +42,9 @@ def set_rows(episode: Episode, rng: Rng) -> Iterator[Row]:
 def _statement(episode: Episode, rng: Rng) -> Statement:
     """A positive caption of two or more objects, with as many adjectives as its complexity needs."""
     things = episode.scene.things
-    kinds = _kinds(episode)
+    # No sizes with a relation of size, which would reveal the label.
+    tells_size = {episode.plan.relation, episode.plan.false_relation} & set(SIZE_RELATIONS)
+    kinds = ("texture", "colour") if tells_size else tuple(ATTRIBUTES)
     # An object and each of its attributes are an atom; the relation is one more.
     most = 1 + len(things) * (1 + len(kinds))
     atoms = pick(rng, [n for n in COMPLEXITIES if n <= most])
@@ -56,13 +58,6 @@ def _statement(episode: Episode, rng: Rng) -> Statement:
     return Statement(phrases, say(rng, episode.plan.relation))
 
 
-def _kinds(episode: Episode) -> tuple[str, ...]:
-    """The kinds of attribute that captions may name: no sizes with a relation of size, which would reveal the label."""
-    if {episode.plan.relation, episode.plan.false_relation} & set(SIZE_RELATIONS):
-        return ("texture", "colour")
-    return tuple(ATTRIBUTES)
-
-
 def _negative(way: str, statement: Statement, episode: Episode, rng: Rng) -> Statement | None:
     """A candidate of one type; None if the caption has none."""
     phrases = statement.phrases
@@ -73,14 +68,10 @@ def _negative(way: str, statement: Statement, episode: Episode, rng: Rng) -> Sta
         return replace(statement, relation=say(rng, episode.plan.false_relation))
     if way == "swap_obj":
         return replace(statement, phrases=(phrases[1], phrases[0], *phrases[2:]))
-    if way == "replace_att":
-        return _replace_attribute(statement, position, episode, rng)
-    return _swap_attributes(statement, rng)
-
-
-def _replace_attribute(statement: Statement, position: int, episode: Episode, rng: Rng) -> Statement | None:
-    """Another value of one attribute; as nouns identify objects, other objects may have it."""
-    phrase = statement.phrases[position]
+    if way == "swap_att":
+        return _swap_attributes(statement, rng)
+    # Another value of one attribute; as nouns identify objects, other objects may have it.
+    phrase = phrases[position]
     values = [value for kind in ATTRIBUTES if phrase.word(kind) for value in _other_values(kind, position, episode)]
     return with_phrase(statement, position, phrase.with_word(say(rng, pick(rng, values)))) if values else None
 
@@ -98,15 +89,11 @@ def _other_values(kind: str, position: int, episode: Episode) -> list[str]:
 def _swap_attributes(statement: Statement, rng: Rng) -> Statement | None:
     """The statement with an attribute of two phrases exchanged; None if none differs."""
     exchanges = [
-        (i, j, first, second)
+        (i, j, kind)
         for i, j in itertools.combinations(range(len(statement.phrases)), 2)
         for kind in ATTRIBUTES
         if (first := statement.phrases[i].word(kind))
         and (second := statement.phrases[j].word(kind))
         and MEANING[first] != MEANING[second]
     ]
-    if not exchanges:
-        return None
-    i, j, first, second = pick(rng, exchanges)
-    exchanged = with_phrase(statement, i, statement.phrases[i].with_word(second))
-    return with_phrase(exchanged, j, statement.phrases[j].with_word(first))
+    return exchange_words(statement, *pick(rng, exchanges)) if exchanges else None

@@ -18,6 +18,7 @@ from .episodes import (
     TaskRows,
     absent,
     describe,
+    exchange_words,
     pick,
     rng_for,
     sample_episode,
@@ -69,7 +70,7 @@ def negative(category: str, episode: Episode, rng: Rng) -> Statement:
     if category == "swap_obj":
         return replace(statement, phrases=statement.phrases[::-1])
     if category == "swap_att":
-        return _exchange_words(statement, episode.plan.contrast)
+        return exchange_words(statement, 0, 1, episode.plan.contrast)
     if category == "add_att":
         kind = pick(rng, [k for k in ("texture", "colour") if not phrase.word(k)])
         return with_absent(statement, position, kind, scene, rng)
@@ -78,14 +79,6 @@ def negative(category: str, episode: Episode, rng: Rng) -> Statement:
         added = added.with_word(say(rng, pick(rng, ATTRIBUTES[episode.plan.contrast])))
         return replace(statement, phrases=(*statement.phrases, added))
     raise ValueError(f"unknown category {category!r}; known: {', '.join(CATEGORIES)}")
-
-
-def _exchange_words(statement: Statement, kind: str) -> Statement:
-    first, second = statement.phrases
-    first_word, second_word = first.word(kind), second.word(kind)
-    if first_word is None or second_word is None:
-        raise ValueError(f"both phrases of {statement.text!r} must name a {kind} for it to be exchanged")
-    return replace(statement, phrases=(first.with_word(second_word), second.with_word(first_word)))
 
 
 def _itm(episode: Episode, rng: Rng) -> Iterator[Row]:
@@ -102,7 +95,7 @@ def _hard_positives(episode: Episode, rng: Rng) -> Iterator[Row]:
     for category in HARD_POSITIVE_CATEGORIES:
         if category == "swap":
             conjunction = replace(episode.statement, relation=None)
-            original, false = conjunction, _exchange_words(conjunction, episode.plan.contrast)
+            original, false = conjunction, exchange_words(conjunction, 0, 1, episode.plan.contrast)
             positive = replace(conjunction, phrases=conjunction.phrases[::-1])
         else:
             original, false = episode.statement, negative(category, episode, rng)

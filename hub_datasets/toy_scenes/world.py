@@ -68,19 +68,14 @@ class Scene:
 def holds(relation: str, a: Thing, b: Thing) -> bool:
     """Whether `a` stands in `relation` (one of `RELATIONS`) to `b`."""
     dx, dy = b.x - a.x, b.y - a.y
-    if relation == "left of":
-        return dx > _APART
-    if relation == "right of":
-        return -dx > _APART
-    if relation == "above":
-        return dy > _APART
-    if relation == "below":
-        return -dy > _APART
-    if relation == "inside":
-        return a.radius < b.radius and a.radius + max(abs(dx), abs(dy)) <= b.radius
-    if relation == "larger than":
-        return a.radius > b.radius
-    raise ValueError(f"unknown relation {relation!r}; known: {', '.join(RELATIONS)}")
+    return {
+        "left of": dx > _APART,
+        "right of": -dx > _APART,
+        "above": dy > _APART,
+        "below": -dy > _APART,
+        "inside": a.radius < b.radius and a.radius + max(abs(dx), abs(dy)) <= b.radius,
+        "larger than": a.radius > b.radius,
+    }[relation]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from ...hub_datasets.commands import (
     DataDir,
     Options,
     Ties,
-    check_options,
     make_report,
     parse_options,
 )
@@ -41,6 +40,11 @@ Benchmarks = Annotated[
     list[str] | None,
     typer.Argument(help="Benchmarks, parts of them (sugarcrepe/swap_obj) or dataset folders; default toy_scenes."),
 ]
+Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit of the model on the Hub.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--setting", "-s", metavar="NAME=VALUE", help="A setting of the model's family; repeatable."),
+]
 Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
 
 
@@ -57,11 +61,8 @@ class RunOptions:
         typer.Option(help="Images or texts in a batch; affects speed only. By default what suits the device.", min=1),
     ] = None
     dtype: Dtype = "float32"
-    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of the model on the Hub.")] = None
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--setting", "-s", metavar="NAME=VALUE", help="A setting of the model's family; repeatable."),
-    ] = None
+    revision: Revision = None
+    setting: Settings = None
     compile: Annotated[
         bool, typer.Option("--compile", help="Compile the model with torch.compile; pays off for large sets.")
     ] = False
@@ -146,6 +147,7 @@ def run(
     `vl-assay run openai/clip-vit-base-patch32 sugarcrepe --data-dir coco` · `vl-assay run demo-clip --plan` ·
     `torchrun --nproc_per_node 2 --no-python vl-assay run demo-clip`
     """
+    from ...metrics.evaluation import check_options
     from . import runner
 
     check_options(ties=ties, confidence=confidence)

@@ -12,6 +12,7 @@ import typer
 
 from ...hub_datasets.commands import DataDir, Options, parse_options
 from ...metrics.common.errors import UnknownNameError
+from ..engine.commands import Revision, Settings, parse_settings
 
 app = typer.Typer()
 
@@ -82,11 +83,8 @@ def finetune(
     tracker: Annotated[
         list[str] | None, typer.Option(help="tensorboard or trackio, in addition to log.jsonl; repeatable.")
     ] = None,
-    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of the model on the Hub.")] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--setting", "-s", metavar="NAME=VALUE", help="A setting of the model's family; repeatable."),
-    ] = None,
+    revision: Revision = None,
+    setting: Settings = None,
 ) -> None:
     """Fine-tune a dual encoder for composition, and write a model folder that `vl-assay run` scores.
 
@@ -103,7 +101,6 @@ def finetune(
     toy_scenes --out both`
     """
     from ...metrics.common.documents import print_tables
-    from ..engine.commands import parse_settings
     from ..engine.distributed import default_device, join
 
     default_device(0)  # raises with advice if torch is not installed

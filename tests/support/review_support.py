@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 from PIL import Image, ImageDraw
 
-from vl_assay.hub_datasets.authoring.data.candidates import Candidate, write_candidates
+from vl_assay.hub_datasets.authoring.data.candidates import Candidate
+from vl_assay.hub_datasets.authoring.data.tables import write_rows
 from vl_assay.hub_datasets.authoring.review.review import build, launch, open_review
 
 COLOURS = ("red", "blue", "green", "orange", "purple", "black")
@@ -48,7 +49,7 @@ def write_set(folder, count=30, **changes_of_first):
     candidates[0] = candidates[0]._replace(**changes_of_first)
     for number in range(count):
         draw_image(folder / "images" / f"{number}.png", number)
-    write_candidates(candidates, folder / "candidates.jsonl")
+    write_rows(candidates, folder / "candidates.jsonl")
     return candidates
 
 

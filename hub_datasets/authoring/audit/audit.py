@@ -66,12 +66,10 @@ class Audit:
 
     Attributes:
         record: all figures, as JSON takes them; its layout is in `audit`.
-        pairs: the pairs audited.
         scores: for each scorer in the record float64 of shape (n, 2), of the positive caption and of the negative.
     """
 
     record: dict[str, Any]
-    pairs: list[Pair]
     scores: dict[str, Scores]
 
 
@@ -149,7 +147,7 @@ def audit(
         record["normalised"], _ = _run_scorers(
             changed, groups, {}, confidence, seed, lambda step: progress(f"{step}, normalised")
         )
-    return Audit(record, pairs, scores)
+    return Audit(record, scores)
 
 
 def failures(record: Mapping[str, Any], max_blind_accuracy: float) -> list[str]:

@@ -41,15 +41,20 @@ def write_audit(result: Audit, folder: str | Path) -> list[Path]:
         DataError: plotly, which draws the page's figure, is not installed; nothing is written then.
         StorageError: one of them could not be written.
     """
-    folder = Path(folder)
-    contents = {
-        "audit.json": json.dumps(result.record, indent=1, ensure_ascii=False) + "\n",
-        "audit.md": to_markdown(result.record),
-        "audit.html": to_html(result),
-    }
-    for name, text in contents.items():
-        write_text(folder / name, text)
-    return [folder / name for name in contents]
+    return write_forms(Path(folder) / "audit", result.record, to_markdown(result.record), to_html(result))
+
+
+def write_forms(path: Path, record: Record, markdown: str, page: str) -> list[Path]:
+    """Write a report to files of the name `path` with ``.json``, ``.md`` and ``.html``."""
+    files = [path.with_suffix(suffix) for suffix in (".json", ".md", ".html")]
+    for file, text in zip(files, (as_json(record), markdown, page), strict=True):
+        write_text(file, text)
+    return files
+
+
+def as_json(record: Record) -> str:
+    """A record as it is written."""
+    return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
 
 def to_markdown(record: Record) -> str:
@@ -158,7 +163,7 @@ def write_card(card: Path, record: Record) -> list[Path]:
     audits = {**(read_summary(path) or {}), name: to_summary(record)}
     content = {"schema": SCHEMA, "version": VERSION, "audits": dict(sorted(audits.items()))}
     changed = []
-    for file, text in ((path, json.dumps(content, indent=1, ensure_ascii=False) + "\n"), (card, after)):
+    for file, text in ((path, as_json(content)), (card, after)):
         if not file.exists() or file.read_bytes() != text.encode():
             write_text(file, text)
             changed.append(file)
@@ -193,8 +198,7 @@ def _accuracy_table(record: Record, key: str = "scorers", title: str = "") -> do
     names = [] if len(categories) == 1 else ["highest category"] if many else categories
     rows = []
     for name, scorer in record[key].items():
-        low, high = map(percent, scorer["accuracy_interval"])
-        cells = [_label(name, scorer), f"{percent(scorer['accuracy'])} ({low}–{high})", percent(scorer["tie_rate"])]
+        cells = [_label(name, scorer), accuracy(scorer), percent(scorer["tie_rate"])]
         if many:
             highest, part = _highest(scorer)
             cells.append(f"{highest} {percent(part['accuracy'])}")
@@ -269,6 +273,12 @@ def _rounded(part: Record) -> dict[str, Any]:
     low, high = part["accuracy_interval"]
     rounded = [round(value, 4) for value in (part["accuracy"], low, high, part["tie_rate"])]
     return {"accuracy": rounded[0], "interval": rounded[1:3], "tie_rate": rounded[3], "n": part["n"]}
+
+
+def accuracy(part: Record) -> str:
+    """An accuracy with its interval, in percent."""
+    low, high = map(percent, part["accuracy_interval"])
+    return f"{percent(part['accuracy'])} ({low}–{high})"
 
 
 def _label(name: str, scorer: Record) -> str:

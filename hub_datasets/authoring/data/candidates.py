@@ -10,13 +10,11 @@ A hard positive (`is_positive`) is meant to be true of the image, a hard negativ
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ....metrics.common.errors import DataError
-from ....metrics.common.storage import write_text
 from .pairs import Pair
 from .tables import check_rows, read_rows
 
@@ -58,11 +56,6 @@ def read_candidates(path: str | Path) -> list[Candidate]:
     if found:
         check_rows(str(path), [(each.id, each.caption, each.candidate) for each in found])
     return found
-
-
-def write_candidates(candidates: Sequence[Candidate], path: str | Path) -> None:
-    """Write candidates as JSON lines, atomically; `read_candidates` reads them again."""
-    write_text(Path(path), "".join(json.dumps(each._asdict(), ensure_ascii=False) + "\n" for each in candidates))
 
 
 def to_pairs(candidates: Sequence[Candidate]) -> list[Pair]:

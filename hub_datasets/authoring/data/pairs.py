@@ -14,9 +14,7 @@ from ....metrics.common.errors import DataError
 from ....metrics.common.storage import write_text
 from ...core.benchmarks import Task, benchmark_names
 from ...core.build import BUILD_FILE
-from .tables import Table, check_rows, read_tables
-
-SUFFIXES_WRITTEN = (".jsonl", ".csv", ".json")
+from .tables import Table, check_rows, read_tables, write_rows
 
 
 class Pair(NamedTuple):
@@ -43,9 +41,7 @@ def read_pairs(
 
     Args:
         reference: a benchmark or a part of one (``"sugarcrepe"``, ``"sugarcrepe/swap_obj"``, ``"toy_scenes/itm"``), or
-            a folder that ``vl-assay build`` wrote; a file: ``.json`` (an object of rows by key, as SugarCrepe's, or a
-            list of rows), ``.jsonl``, ``.csv``, ``.tsv`` or ``.parquet``; a folder of such files; or a dataset on the
-            Hub, ``"hf://datasets/owner/name"`` or ``"hf://datasets/owner/name/config"``.
+            a folder that ``vl-assay build`` wrote; or tables of `tables.read_tables`, such as SugarCrepe's files.
         columns: the columns `positive`, `negative`, `image`, `category` and `id` of a file or Hub dataset, such as
             ``{"positive": "caption"}``; common names are found without (``tables.COLUMNS``).
         data_dir: the user's own copy of a benchmark's sources, see its card.
@@ -111,16 +107,15 @@ def write_pairs(pairs: Sequence[Pair], path: str | Path) -> None:
     """
     path = Path(path)
     if path.suffix == ".jsonl":
-        text = "".join(json.dumps(pair._asdict(), ensure_ascii=False) + "\n" for pair in pairs)
+        write_rows(pairs, path)
     elif path.suffix == ".csv":
         buffer = io.StringIO()
         csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows([Pair._fields, *pairs])
-        text = buffer.getvalue()
+        write_text(path, buffer.getvalue())
     elif path.suffix == ".json":
-        text = _sugarcrepe_layout(pairs, path)
+        write_text(path, _sugarcrepe_layout(pairs, path))
     else:
-        raise DataError(f"{path} ends in {path.suffix!r}; pairs are written as {', '.join(SUFFIXES_WRITTEN)}")
-    write_text(path, text)
+        raise DataError(f"{path} ends in {path.suffix!r}; pairs are written as .jsonl, .csv, .json")
 
 
 def _sugarcrepe_layout(pairs: Sequence[Pair], path: Path) -> str:

@@ -39,11 +39,8 @@ def read_captions(
     """The captions of a source.
 
     Args:
-        reference: a file (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, or ``.json``: a list of rows, or an object of
-            rows by key); a folder of images with ``metadata.csv``, ``metadata.jsonl`` or ``metadata.parquet``, whose
-            columns are `file_name` and `caption` or `text`; a benchmark, a part of one or a folder that ``vl-assay
-            build`` wrote, of which the positive captions are taken; or ``"hf://datasets/owner/name"``, with ``/config``
-            behind where it has several.
+        reference: a table of `tables.read_tables`; or a benchmark, a part of one or a folder that ``vl-assay build``
+            wrote, of which the positive captions are taken.
         columns: the columns `caption`, `image` and `id`, such as ``{"caption": "title"}``; common names are found
             without (``tables.COLUMNS``). A column may hold lists of captions.
         split: of a dataset on the Hub; by default ``test`` where there is one, else the first.

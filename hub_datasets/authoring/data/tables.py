@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ....metrics.common.errors import DataError, check_known
+from ....metrics.common.storage import write_text
 from ...core.benchmarks import benchmark_names
 from ...core.build import data_errors
 from ...core.image_keys import content_key
@@ -226,6 +227,11 @@ def read_rows(path: Path) -> list[Keyed]:
         if not isinstance(row, Mapping):
             raise DataError(f"{path}: row {key} is {str(row)[:40]!r}; expected an object of columns")
     return keyed
+
+
+def write_rows(rows: Iterable[Any], path: Path) -> None:
+    """Write named tuples as JSON lines, atomically; `read_rows` reads them again."""
+    write_text(path, "".join(json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in rows))
 
 
 def choose_columns(

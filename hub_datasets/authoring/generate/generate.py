@@ -39,8 +39,9 @@ from rich.progress import Progress
 
 from ....metrics.common.errors import ScoresError, check_known
 from ....metrics.common.storage import alone_in, write_text
-from ..data.candidates import CANDIDATES_FILE, Candidate, write_candidates
+from ..data.candidates import CANDIDATES_FILE, Candidate
 from ..data.sources import Captioned
+from ..data.tables import write_rows
 from ..text.perturb import caption_rng
 from .asking import JOURNAL_FILE, Asker, Question, Stopped, Usage
 from .checks import KINDS, POSITIVE_KINDS, Rejected, check, check_concept, conform, locatable, split
@@ -114,7 +115,13 @@ def plan(captions: Sequence[Captioned], kinds: Sequence[str] = KINDS, *, each: i
     _check_options(kinds, each=each, tries=tries)
     calls, prompt_tokens, completion_tokens = Counter[str](), Counter[str](), Counter[str]()
     more = 0
-    sizes = {step: _prompt_size(step) for kind in kinds for step in STEPS[kind]}
+    # Tokens of the prompts without their captions.
+    sizes = {
+        step: sum(len(each["content"]) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN for each in messages)
+        for kind in kinds
+        for step in STEPS[kind]
+        for messages in [write_messages(step, caption="", old="", new="")]
+    }
     asked: set[tuple[str, str]] = set()
     for item, kind, _ in _jobs(captions, kinds, each):
         length = len(item.caption) // _CHARACTERS_PER_TOKEN
@@ -315,8 +322,7 @@ def _write_report(
             report.made[job.kind] += 1
             report.candidates.append(outcome)
     write_text(out / REPORT_FILE, json.dumps(report.as_json(), indent=1, ensure_ascii=False) + "\n")
-    relative = [each._replace(image=_relative(each.image, out)) for each in report.candidates]
-    write_candidates(relative, out / CANDIDATES_FILE)
+    write_rows((each._replace(image=_relative(each.image, out)) for each in report.candidates), out / CANDIDATES_FILE)
     return report
 
 
@@ -343,9 +349,3 @@ def _relative(image: str, folder: Path) -> str:
     if not image or "://" in image or not Path(image).is_file():
         return image
     return Path(os.path.relpath(Path(image).resolve(), folder.resolve())).as_posix()
-
-
-def _prompt_size(step: str) -> int:
-    """Tokens of a prompt without its caption."""
-    messages = write_messages(step, caption="", old="", new="")
-    return sum(len(message["content"]) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN for message in messages)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import keyword
 import re
 import sys
 import zipfile
@@ -28,12 +27,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ....metrics.common.errors import DataError, StorageError
 from ....metrics.common.storage import new_folder, write_text
 from ...core import benchmarks
 from ...core.build import build_with, data_errors
 from ...hub.publish import EVAL_FILE, eval_yaml
-from ..audit.report import write_card
+from ..audit.report import accuracy, write_card
 from ..data.pairs import Pair, write_pairs
 from ..generate.checks import NEGATIVE_KINDS
 from ..generate.endpoint import KEY_VARIABLE
@@ -102,43 +100,19 @@ class Settings:
         return self.work / REPOSITORY
 
 
-def check_name(name: str, target: Path) -> None:
-    """Validate the name of a new benchmark and its folder.
-
-    Raises:
-        DataError: the name is not a lower-case identifier, or taken.
-        StorageError: the target has something that `write_folder` did not write.
-    """
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name) or name == "authoring":
-        raise DataError(f"{name!r} cannot name a benchmark; use small letters, digits and _, as in my_photos")
-    ours = Path(benchmarks.__file__).parents[1] / name
-    if name in benchmarks.benchmark_names() and not (ours / MADE_FILE).exists():
-        raise DataError(f"there is a benchmark {name} already; choose another name")
-    if target.exists() and not (target / MADE_FILE).is_file():
-        raise StorageError(f"{target} exists and was not written by new-benchmark; choose another name or folder")
-
-
-def write_folder(
-    settings: Settings,
-    pairs: Sequence[Pair],
-    results: Mapping[str, Any],
-    audits: tuple[Mapping[str, Any], Mapping[str, Any]],
-    refinement: Mapping[str, Any],
-) -> None:
+def write_folder(settings: Settings, pairs: Sequence[Pair], records: Mapping[str, Any]) -> None:
     """Write the benchmark's folder, all of it or nothing; an earlier one is replaced.
 
     Args:
         settings: the settings.
         pairs: its rows, at least one, kind by kind; `image` is a name in the folder of the stage of captions.
-        results: the results of the stages by name.
-        audits: the records of the audits before and after the refinement.
-        refinement: the refinement's record.
+        records: `results` of the stages by name; `before` and `after`, the audits; and the one of the `refinement`.
 
     Raises:
         DataError: an image cannot be read.
         StorageError: it cannot be written.
     """
-    context = _context(settings, pairs, results, audits, refinement)
+    context = _context(settings, pairs, records)
     with data_errors(f"the benchmark {settings.folder}"), new_folder(settings.folder) as new:
         write_pairs(pairs, new / PAIRS_FILE)
         if settings.copy_images:
@@ -149,8 +123,8 @@ def write_folder(
                     archive.writestr(zipfile.ZipInfo(name), content)
         context["pairs_sha256"] = hashlib.sha256((new / PAIRS_FILE).read_bytes()).hexdigest()
         write_text(new / "README.md", _fill("template_card.md", context))
-        write_card(new / "README.md", audits[1])
-        made = {"schema": SCHEMA, "version": VERSION, "source": context["source"], "stages": results}
+        write_card(new / "README.md", records["after"])
+        made = {"schema": SCHEMA, "version": VERSION, "source": context["source"], "stages": records["results"]}
         write_text(new / MADE_FILE, json.dumps(made, indent=1, ensure_ascii=False) + "\n")
         write_text(new / "builder.py", _fill("template_builder.py.txt", context))
         # Last, since a folder with it counts as a benchmark.
@@ -196,25 +170,18 @@ def _fill(template: str, context: Mapping[str, Any]) -> str:
         "words": lambda name: name.replace("_", " "),
         # A text from outside as one line of Markdown.
         "plain": lambda text: " ".join(text.replace("|", "\\|").replace("<", "&lt;").split()),
-        "accuracy": _accuracy,
+        "accuracy": accuracy,
         "tuple": lambda names: ", ".join(f'"{name}"' for name in names) + ("," if len(names) == 1 else ""),
         "tojson": lambda text: json.dumps(text, ensure_ascii=False),
     }
     return environment.get_template(template).render(context)
 
 
-def _context(
-    settings: Settings,
-    pairs: Sequence[Pair],
-    results: Mapping[str, Any],
-    audits: tuple[Mapping[str, Any], Mapping[str, Any]],
-    refinement: Mapping[str, Any],
-) -> dict[str, Any]:
+def _context(settings: Settings, pairs: Sequence[Pair], records: Mapping[str, Any]) -> dict[str, Any]:
     """The variables of the templates."""
     import yaml
 
-    review, made = results["review"], results["generate"]
-    before, after = audits
+    made = records["results"]["generate"]
     kinds: dict[str, list[Pair]] = {}
     for pair in pairs:
         kinds.setdefault(pair.category, []).append(pair)
@@ -223,13 +190,8 @@ def _context(
     is_ours = settings.source.partition("/")[0] in benchmarks.benchmark_names()
     # Of a file or folder only its name.
     source = path.resolve().name if not is_ours and path.exists() else settings.source
-    found = [Agreement(**row) for row in review.get("agreement", ())]
+    found = [Agreement(**row) for row in records["results"]["review"].get("agreement", ())]
     steps = dict.fromkeys(step for kind in made["made"] for step in STEPS[kind]) if made["by_model"] else ()
-    below_chance = [
-        name
-        for name, scorer in after["scorers"].items()
-        if scorer["kind"] == "probe" and scorer["accuracy_interval"][1] < 0.5
-    ]
     metadata = {
         "pretty_name": title,
         "license": settings.licence or "unknown",
@@ -239,13 +201,12 @@ def _context(
         "tags": list(_TAGS),
     }
     # The refinement's own report, one level deeper and without its title.
-    report = to_markdown(refinement, settings.name).partition("\n\n")[2].strip()
+    report = to_markdown(records["refinement"], settings.name).partition("\n\n")[2].strip()
     return {
-        "name": settings.name,
+        **records,
+        "settings": settings,
         "source": source,
         "pairs": pairs,
-        "copy_images": settings.copy_images,
-        "results": results,
         "title": title,
         "kinds": list(kinds),
         "class_name": _class_name(settings.name),
@@ -262,23 +223,17 @@ def _context(
             )
             for kind, own in kinds.items()
         ],
-        "review": review,
-        "people": len(review["annotators"]),
-        "made": made,
         "rejected": sum(map(Counter, made["rejected"].values()), Counter()),
         "prompts": ", ".join(f"`{step}.md` ({PROMPTS[step].temperature:g})" for step in steps),
         "agreement": cells(found) if found else [],
         "remarks": remarks(found),
         "refinement": re.sub("^## ", "### ", report, flags=re.MULTILINE),
-        "before": before,
-        "after": after,
-        "below_chance": below_chance,
+        "below_chance": [
+            name
+            for name, scorer in records["after"]["scorers"].items()
+            if scorer["kind"] == "probe" and scorer["accuracy_interval"][1] < 0.5
+        ],
     }
-
-
-def _accuracy(scorer: Mapping[str, Any]) -> str:
-    low, high = scorer["accuracy_interval"]
-    return f"{100 * scorer['accuracy']:.1f} ({100 * low:.1f}–{100 * high:.1f})"
 
 
 def _class_name(name: str) -> str:

@@ -22,19 +22,25 @@ remain of the kinds that add words, since each of their negatives is the longer 
 
 from __future__ import annotations
 
+import json
+import keyword
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from ....metrics.common.documents import print_tables, simple_table
-from ....metrics.common.errors import DataError, UnknownNameError, VLAssayError
+from ....metrics.common.errors import DataError, StorageError, VLAssayError, check_known
 from ....metrics.common.storage import alone_in
 from ....metrics.statistics.bootstrap import check_share
+from ...core import benchmarks
+from ..audit.audit import failures
 from ..generate.checks import NEGATIVE_KINDS, POSITIVE_KINDS
 from ..generate.rules import LEXICONS, RULE_KINDS
 from ..refine.ngrams import BLIND_SCORERS
-from .folder import REPOSITORY, Settings, check_name
-from .stages import STAGES, find_failures, read_stage_captions, stages_of
-from .workflow import Waiting, Workflow
+from .folder import MADE_FILE, REPOSITORY, Settings
+from .stages import AUDIT_FILE, STAGES, read_stage_captions, stages_of
+from .workflow import Waiting
 
 
 class Outcome(NamedTuple):
@@ -79,39 +85,39 @@ def new_benchmark(settings: Settings, say: Callable[[str], None] = print) -> Out
     if (settings.rules is None) == (settings.model is None):
         raise VLAssayError("give --rules for candidates made by rule, or --model (with --base-url), and not both")
     with alone_in(settings.work):
-        workflow = Workflow(settings.work, stages_of(settings))
-        for stage in workflow.stages:
-            why = workflow.why(stage)
-            if stage.name == "build" and (failures := find_failures(settings)):
-                return Outcome(failures=tuple(failures))
+        for stage in stages_of(settings):
+            why = stage.why()
+            if stage.name == "build":
+                audit = json.loads((settings.work / "final-audit" / AUDIT_FILE).read_text(encoding="utf-8"))
+                if found := failures(audit, settings.max_blind_accuracy):
+                    return Outcome(failures=tuple(found))
             if why:
                 say(f"{stage.name} …" + ("" if why == "new" else f" ({why})"))
                 try:
-                    workflow.run(stage)
+                    stage.run()
                 except Waiting as waiting:
                     return Outcome(waiting=str(waiting))
-            say(f"{stage.name}: {workflow.result(stage).get('summary', '')}" + ("" if why else " (was done)"))
+            say(f"{stage.name}: {stage.result().get('summary', '')}" + ("" if why else " (was done)"))
     return Outcome()
 
 
 def progress(settings: Settings) -> list[Progress]:
     """The progress of each stage; nothing is run."""
     _check(settings)
-    workflow = Workflow(settings.work, stages_of(settings))
     found, is_later = [], False
-    for stage in workflow.stages:
-        why = workflow.why(stage)
+    for stage in stages_of(settings):
+        why = stage.why()
         state = "later" if is_later else "next" if why else "done"
-        summary = workflow.result(stage).get("summary", "")
-        found.append(Progress(stage.name, state, "" if is_later or why == "new" else why, summary))
+        why_next = "" if is_later or why == "new" else why
+        found.append(Progress(stage.name, state, why_next, stage.result().get("summary", "")))
         is_later = is_later or bool(why)
     return found
 
 
 def print_progress(settings: Settings) -> None:
     """Print a table of the stages and, before a model is asked, an estimate of the requests."""
-    from ..generate.command import print_plan
     from ..generate.generate import plan
+    from ..generate.report import print_plan
 
     found = progress(settings)
     rows = [(each.stage, each.state + (f" ({each.why})" if each.why else ""), each.summary) for each in found]
@@ -126,7 +132,14 @@ def print_progress(settings: Settings) -> None:
 def _check(settings: Settings) -> None:
     if settings.name in (*STAGES, REPOSITORY):
         raise DataError(f"{settings.name!r} is a folder of the stages; choose another name")
-    check_name(settings.name, settings.folder)
+    name, folder = settings.name, settings.folder
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name) or name == "authoring":
+        raise DataError(f"{name!r} cannot name a benchmark; use small letters, digits and _, as in my_photos")
+    ours = Path(benchmarks.__file__).parents[1] / name
+    if name in benchmarks.benchmark_names() and not (ours / MADE_FILE).exists():
+        raise DataError(f"there is a benchmark {name} already; choose another name")
+    if folder.exists() and not (folder / MADE_FILE).is_file():
+        raise StorageError(f"{folder} exists and was not written by new-benchmark; choose another name or folder")
     check_share("max_blind_accuracy", settings.max_blind_accuracy)
     known = [kind for kind in RULE_KINDS if kind not in POSITIVE_KINDS] if settings.rules else list(NEGATIVE_KINDS)
     for kind in settings.kinds:
@@ -135,13 +148,9 @@ def _check(settings: Settings) -> None:
                 f"{kind} makes true captions, and a new benchmark has negatives only; make true captions with "
                 f"`vl-assay generate --kind {kind}`"
             )
-        if kind not in known:
-            raise UnknownNameError("kind of hard negatives", kind, known)
-    if settings.rules is not None and settings.rules not in LEXICONS:
-        raise UnknownNameError("lexicon", settings.rules, LEXICONS)
-    for scorer in settings.scorers:
-        if scorer not in BLIND_SCORERS:
-            raise UnknownNameError("blind scorer", scorer, BLIND_SCORERS)
+    check_known("kind of hard negatives", settings.kinds, known)
+    check_known("lexicon", [] if settings.rules is None else [settings.rules], LEXICONS)
+    check_known("blind scorer", settings.scorers, BLIND_SCORERS)
     if not settings.scorers and not settings.learned:
         raise VLAssayError("nothing to refine on; give --scorer, or --learned of at least 1")
     if settings.copy_images and settings.licence is None:

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from ....metrics.common.errors import DataError
-from ....metrics.common.storage import write_text
 from ....metrics.records.predictions import file_hash
 from ...core.benchmarks import benchmark_names, code_hash
-from ..data.candidates import CANDIDATES_FILE, Candidate, read_candidates, to_pairs, write_candidates
+from ..data.candidates import CANDIDATES_FILE, Candidate, read_candidates, to_pairs
 from ..data.pairs import Pair, read_pairs, write_pairs
 from ..data.sources import Captioned, read_captions
+from ..data.tables import read_rows, write_rows
 from ..review.decisions import JOURNAL_FILE as DECISIONS_FILE
 from .folder import IMAGES, MADE_FILE, Settings, build_repository, write_folder
 from .workflow import STAGE_FILE, Result, Stage, Waiting
@@ -41,25 +41,26 @@ def stages_of(settings: Settings) -> list[Stage]:
     }
     publishing = {name: getattr(settings, name) for name in ("name", "source", "licence", "copy_images")}
     records = [work / name / STAGE_FILE for name in STAGES[:-1]]
+    stage = partial(Stage, work)
     return [
-        Stage(
+        stage(
             "captions",
             {"source": settings.source, "content": _content_hash(settings), **reading},
             (),
             partial(do_captions, settings),
         ),
-        Stage("generate", generating | seed, (captions,), partial(do_generate, settings), keeps=True),
-        Stage(
+        stage("generate", generating | seed, (captions,), partial(do_generate, settings), keeps=True),
+        stage(
             "review",
             reviewing,
             (candidates, work / "review" / DECISIONS_FILE),
             partial(do_review, settings),
             keeps=True,
         ),
-        Stage("audit", {"name": settings.name, **seed}, (kept,), partial(do_audit, settings, kept)),
-        Stage("refine", refining, (kept,), partial(do_refine, settings)),
-        Stage("final-audit", {"name": settings.name, **seed}, (refined,), partial(do_audit, settings, refined)),
-        Stage(
+        stage("audit", {"name": settings.name, **seed}, (kept,), partial(do_audit, settings, kept)),
+        stage("refine", refining, (kept,), partial(do_refine, settings)),
+        stage("final-audit", {"name": settings.name, **seed}, (refined,), partial(do_audit, settings, refined)),
+        stage(
             "build",
             publishing | {"into": str(settings.into or "")},
             (refined, work / "audit" / AUDIT_FILE, work / "final-audit" / AUDIT_FILE, *records),
@@ -96,7 +97,7 @@ def do_captions(settings: Settings, folder: Path) -> Result:
             "needs one for each: give the column with --column image=NAME, and download images that have an address"
         )
     rows = [each._replace(image=Path(each.image).name) for each in found]
-    write_text(folder / CAPTIONS_FILE, "".join(json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in rows))
+    write_rows(rows, folder / CAPTIONS_FILE)
     number = len({row.image for row in rows})
     return {"summary": f"{len(rows):,} captions of {number:,} images"}
 
@@ -104,16 +105,15 @@ def do_captions(settings: Settings, folder: Path) -> Result:
 def read_stage_captions(settings: Settings) -> list[Captioned]:
     """The captions of the first stage, with the paths of their images."""
     folder = settings.work / "captions"
-    lines = (folder / CAPTIONS_FILE).read_text(encoding="utf-8").split("\n")
-    rows = [Captioned(**json.loads(line)) for line in lines if line]
+    rows = (Captioned(**row) for _, row in read_rows(folder / CAPTIONS_FILE))
     return [row._replace(image=str(folder / IMAGES / row.image)) for row in rows]
 
 
 def do_generate(settings: Settings, folder: Path) -> Result:
     """Make candidates of the captions, by rule or by a model."""
-    from ..generate.command import print_report
     from ..generate.endpoint import open_model
     from ..generate.generate import generate, generate_by_rule
+    from ..generate.report import print_report
 
     captions = read_stage_captions(settings)
     options: dict[str, Any] = {"each": settings.each, "seed": settings.seed}
@@ -138,7 +138,7 @@ def do_review(settings: Settings, folder: Path) -> Result:
     candidates = read_candidates(settings.work / "generate")
     # The page shows the images of one folder.
     here = [each._replace(image=Path(each.image).name) for each in candidates]
-    write_candidates(here, folder / CANDIDATES_FILE)
+    write_rows(here, folder / CANDIDATES_FILE)
     if not settings.review:
         write_pairs(to_pairs(here), folder / KEPT_FILE)
         return {"summary": "skipped", "candidates": len(here), "annotators": {}}
@@ -227,14 +227,6 @@ def do_refine(settings: Settings, folder: Path) -> Result:
     return {"summary": summary, "too_small": small}
 
 
-def find_failures(settings: Settings) -> list[str]:
-    """Why the final audit fails, a sentence each."""
-    from ..audit.audit import failures
-
-    record = json.loads((settings.work / "final-audit" / AUDIT_FILE).read_text(encoding="utf-8"))
-    return failures(record, settings.max_blind_accuracy)
-
-
 def do_build(settings: Settings, folder: Path) -> Result:
     """Write the benchmark's folder, and build its repository."""
 
@@ -242,8 +234,8 @@ def do_build(settings: Settings, folder: Path) -> Result:
         return json.loads((settings.work / path).read_text(encoding="utf-8"))
 
     pairs = read_pairs(settings.work / "refine" / PAIRS_FILE)
-    results = {name: read(f"{name}/{STAGE_FILE}")["result"] for name in STAGES[:-1]}
-    audits = read(f"audit/{AUDIT_FILE}"), read(f"final-audit/{AUDIT_FILE}")
-    write_folder(settings, pairs, results, audits, read("refine/report.json"))
+    records = {"before": read(f"audit/{AUDIT_FILE}"), "after": read(f"final-audit/{AUDIT_FILE}")}
+    records["results"] = {name: read(f"{name}/{STAGE_FILE}")["result"] for name in STAGES[:-1]}
+    write_folder(settings, pairs, records | {"refinement": read("refine/report.json")})
     build_repository(settings)
     return {"summary": f"{len(pairs):,} pairs in {settings.folder}, the repository in {settings.repository}"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,46 +27,40 @@ class Waiting(Exception):
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage.
+    """A stage of a workflow.
+
+    It is finished if its folder has ``stage.json``, which is written last, with the present settings and hashes of the
+    input files.
 
     Args:
-        name: its name and that of its folder.
+        work: the folder of the workflow.
+        name: its name and that of its folder there.
         settings: everything besides the inputs that its result depends on, JSON.
         reads: input files; a missing one is an input, too.
-        run: does the work in the folder that it is given.
-        keeps: whether `run` continues with the folder's content, such as a journal. Other stages start with an empty
+        do: does the work in the folder that it is given.
+        keeps: whether `do` continues with the folder's content, such as a journal. Other stages start with an empty
             folder, which replaces the old one when it is complete.
         writes: output files outside its folder; without one of them the stage is not finished.
     """
 
+    work: Path
     name: str
     settings: Mapping[str, Any]
     reads: tuple[Path, ...]
-    run: Callable[[Path], Result]
+    do: Callable[[Path], Result]
     keeps: bool = False
     writes: tuple[Path, ...] = ()
 
+    def result(self) -> Result:
+        """Its last result; empty if it never finished."""
+        return (self._record() or {}).get("result", {})
 
-class Workflow:
-    """Stages in their order, in folders below one folder.
-
-    A stage is finished if its folder has ``stage.json``, which is written last, with the present settings and hashes of
-    the input files.
-    """
-
-    def __init__(self, folder: Path, stages: Sequence[Stage]) -> None:
-        self.folder, self.stages = folder, stages
-
-    def result(self, stage: Stage) -> Result:
-        """The last result of a stage; empty if it never finished."""
-        return (self._record(stage) or {}).get("result", {})
-
-    def why(self, stage: Stage) -> str:
-        """Why a stage has to run: "new", or what changed; "" if it is finished."""
-        record = self._record(stage)
+    def why(self) -> str:
+        """Why it has to run: "new", or what changed; "" if it is finished."""
+        record = self._record()
         if record is None:
             return "new"
-        now = json.loads(json.dumps({"settings": dict(stage.settings), "reads": self._hashes(stage)}))
+        now = json.loads(json.dumps({"settings": dict(self.settings), "reads": self._hashes()}))
         missing = object()
         changed = [
             name
@@ -74,39 +68,39 @@ class Workflow:
             for name in now[part] | record[part]
             if now[part].get(name, missing) != record[part].get(name, missing)
         ]
-        gone = [path.name for path in stage.writes if not path.exists()]
+        gone = [path.name for path in self.writes if not path.exists()]
         reasons = (("changed", changed), ("missing", gone))
         return "; ".join(f"{what}: {', '.join(names)}" for what, names in reasons if names)
 
-    def run(self, stage: Stage) -> Result:
-        """Run a stage, and record its settings and inputs.
+    def run(self) -> Result:
+        """Run it, and record its settings and inputs.
 
         Raises:
             Waiting: it needs people first.
             StorageError: its folder has something that it did not write.
         """
-        folder = self.folder / stage.name
-        record = {"schema": SCHEMA, "version": VERSION, "settings": dict(stage.settings), "reads": self._hashes(stage)}
+        folder = self.work / self.name
+        record = {"schema": SCHEMA, "version": VERSION, "settings": dict(self.settings), "reads": self._hashes()}
 
         def run_in(place: Path) -> Result:
-            result = stage.run(place)
+            result = self.do(place)
             text = json.dumps(record | {"result": result}, indent=1, ensure_ascii=False)
             write_text(place / STAGE_FILE, text + "\n")
             return result
 
-        if stage.keeps:
+        if self.keeps:
             (folder / STAGE_FILE).unlink(missing_ok=True)
             folder.mkdir(exist_ok=True)
             return run_in(folder)
         if folder.exists() and not (folder / STAGE_FILE).is_file():
             raise StorageError(f"{folder} exists and is not a stage of this workflow; give another work folder")
-        for killed in self.folder.glob(f".{stage.name}.*"):
+        for killed in self.work.glob(f".{self.name}.*"):
             shutil.rmtree(killed, ignore_errors=True)
         with new_folder(folder) as new:
             return run_in(new)
 
-    def _record(self, stage: Stage) -> dict[str, Any] | None:
-        path = self.folder / stage.name / STAGE_FILE
+    def _record(self) -> dict[str, Any] | None:
+        path = self.work / self.name / STAGE_FILE
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -117,8 +111,7 @@ class Workflow:
             raise DataError(f"{path} has another schema or version; give another work folder")
         return record
 
-    def _hashes(self, stage: Stage) -> dict[str, str | None]:
+    def _hashes(self) -> dict[str, str | None]:
         return {
-            path.relative_to(self.folder).as_posix(): file_hash(path) if path.is_file() else None
-            for path in stage.reads
+            path.relative_to(self.work).as_posix(): file_hash(path) if path.is_file() else None for path in self.reads
         }

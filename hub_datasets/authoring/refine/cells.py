@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ....metrics.common.errors import ScoresError, UnknownNameError
+from ....metrics.common.errors import ScoresError, check_known
 from ....metrics.functional.checks import Labels, label_codes, name_rows
 from ....metrics.statistics.bootstrap import check_whole
 
@@ -108,8 +108,7 @@ def find_cells(gaps: ArrayLike, grid: int | Sequence[int] = GRID, cells: str = "
     >>> find_cells([[0.02, -0.03, 0.0, 1.0]]).tolist(), find_cells([[0.02, -0.03, 0.0, 1.0]], cells="authors").tolist()
     ([[1, -2, 0, 50]], [[1, -1, 0, 10]])
     """
-    if cells not in CELLS:
-        raise UnknownNameError("convention of cells", str(cells), CELLS)
+    check_known("convention of cells", [cells], CELLS)
     values = _check_gaps(gaps)
     grids = np.broadcast_to(np.asarray(grid), values.shape[1:]) if np.ndim(grid) == 0 else np.asarray(grid)
     if grids.shape != values.shape[1:]:
@@ -149,8 +148,7 @@ def scale_gaps(gaps: ArrayLike, how: str, *, name: str = "the scorer") -> NDArra
     >>> scale_gaps([4.0, -1.0, 0.0], "largest").tolist(), scale_gaps([4.0, -1.0, 3.0, -5.0], "rank").tolist()
     ([1.0, -0.25, 0.0], [0.75, -0.25, 0.5, -1.0])
     """
-    if how not in SCALES:
-        raise UnknownNameError("scale", str(how), SCALES)
+    check_known("scale", [how], SCALES)
     values = np.asarray(gaps, np.float64)
     if values.ndim != 1 or not np.isfinite(values).all():
         raise ScoresError(f"the gaps of {name} must be one finite number for each pair; leave out scores that are NaN")

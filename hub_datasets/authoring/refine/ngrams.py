@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ....metrics.common.errors import DataError, ScoresError, UnknownNameError
+from ....metrics.common.errors import DataError, ScoresError, check_known
 from ..audit.features import IDEOGRAPH
 from ..audit.probes import group_pairs
 from ..data.pairs import Pair
@@ -67,8 +67,7 @@ class NGramModel:
     """
 
     def __init__(self, captions: Sequence[str], *, unit: str = "word", order: int = 3) -> None:
-        if unit not in UNITS:
-            raise UnknownNameError("unit of n-grams", unit, UNITS)
+        check_known("unit of n-grams", [unit], UNITS)
         if order < 1:
             raise ScoresError(f"the order is {order}; n-grams have at least 1 unit")
         if not captions:
@@ -162,8 +161,7 @@ def blind_scores(pairs: Sequence[Pair], name: str) -> tuple[NDArray[np.float64],
         UnknownNameError: no such scorer.
         DataError: all pairs are of one image.
     """
-    if name not in BLIND_SCORERS:
-        raise UnknownNameError("blind scorer", name, BLIND_SCORERS)
+    check_known("blind scorer", [name], BLIND_SCORERS)
     unit, order = BLIND_SCORERS[name]
     positive, negative = np.empty(len(pairs)), np.empty(len(pairs))
     for inside, outside in _parts(pairs):

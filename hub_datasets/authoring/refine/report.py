@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
@@ -12,8 +11,8 @@ import numpy as np
 
 from ....metrics.common import documents
 from ....metrics.common.figures import COLOURS, as_fragment, histogram, plotly_grid
-from ....metrics.common.formatting import percent, words
-from ....metrics.common.storage import write_text
+from ....metrics.common.formatting import words
+from ..audit.report import accuracy, write_forms
 from ..data.pairs import write_pairs
 from .refine import Gaps, Refinement
 
@@ -30,16 +29,10 @@ def write_refinement(refinement: Refinement, folder: str | Path, dataset: str) -
         DataError: plotly, which draws the page's figure, is not installed; nothing is written then.
         StorageError: a file could not be written.
     """
-    folder = Path(folder)
-    contents = {
-        "report.json": json.dumps({"dataset": dataset, **refinement.record}, indent=1, ensure_ascii=False) + "\n",
-        "report.md": to_markdown(refinement.record, dataset),
-        "report.html": to_html(refinement, dataset),
-    }
-    write_pairs(refinement.kept, folder / "pairs.jsonl")
-    for name, text in contents.items():
-        write_text(folder / name, text)
-    return [folder / name for name in ("pairs.jsonl", *contents)]
+    pairs, page = Path(folder) / "pairs.jsonl", to_html(refinement, dataset)
+    write_pairs(refinement.kept, pairs)
+    record, text = {"dataset": dataset, **refinement.record}, to_markdown(refinement.record, dataset)
+    return [pairs, *write_forms(pairs.with_name("report"), record, text, page)]
 
 
 def to_markdown(record: Mapping[str, Any], dataset: str) -> str:
@@ -89,11 +82,12 @@ def _tables(record: Mapping[str, Any]) -> list[documents.Table]:
             f"construction, which says nothing of other scorers. Scorers, and how their gaps were scaled: {scales}."
         )
         found = {f"{name}, {when}": part[when] for name, part in record["scorers"].items() for when in Gaps._fields}
+        by_category = [part["per_category"] for part in found.values()]
         rows = [
-            [category, *(_accuracy(part["per_category"].get(category)) for part in found.values())]
+            [category, *(accuracy(own[category]) if category in own else "–" for own in by_category)]
             for category in record["categories"]
         ]
-        rows.append(["all", *map(_accuracy, found.values())])
+        rows.append(["all", *map(accuracy, found.values())])
         rows.append(["ties, all", *(f"{part['tie_rate']:.1%}" for part in found.values())])
         headings = ["category", *found]
         tables.append(documents.simple_table(headings, rows, title="Blind accuracy", text=text, numbers=True))
@@ -106,7 +100,7 @@ def _tables(record: Mapping[str, Any]) -> list[documents.Table]:
         )
         rows = [["pairs", *(f"{each['pairs']:,}" for each in rounds)]]
         rows += [
-            [f"{words(name)} ({role})", *(_accuracy(each["probes"][name]) for each in rounds)]
+            [f"{words(name)} ({role})", *(accuracy(each["probes"][name]) for each in rounds)]
             for key, role in (("refining", "refines"), ("watching", "watches"))
             for name in learned[key]
         ]
@@ -114,13 +108,6 @@ def _tables(record: Mapping[str, Any]) -> list[documents.Table]:
         headings = ["refinements", *map(str, range(len(rounds)))]
         tables.append(documents.simple_table(headings, rows, title="Learned probes", text=text, numbers=True))
     return tables
-
-
-def _accuracy(part: Mapping[str, Any] | None) -> str:
-    if part is None:
-        return "–"
-    low, high = part["accuracy_interval"]
-    return f"{percent(part['accuracy'])} ({percent(low)}–{percent(high)})"
 
 
 def _figure(gaps: Mapping[str, Gaps]) -> str:

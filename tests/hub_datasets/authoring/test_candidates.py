@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from review_support import draw_image
 
-from vl_assay.hub_datasets.authoring.data.candidates import Candidate, read_candidates, to_pairs, write_candidates
+from vl_assay.hub_datasets.authoring.data.candidates import Candidate, read_candidates, to_pairs
 from vl_assay.hub_datasets.authoring.data.sources import Captioned, read_captions
+from vl_assay.hub_datasets.authoring.data.tables import write_rows
 from vl_assay.metrics.common.errors import DataError
 
 ONE = Candidate(
@@ -22,7 +23,7 @@ TWO = Candidate("1/positive_swap", "", "a\u2028b and c", "c and a\u2028b", "posi
 
 
 def test_candidates_are_read_as_they_were_written(tmp_path):
-    write_candidates([ONE, TWO], tmp_path / "candidates.jsonl")
+    write_rows([ONE, TWO], tmp_path / "candidates.jsonl")
     assert read_candidates(tmp_path) == read_candidates(tmp_path / "candidates.jsonl") == [ONE, TWO]
     line = json.loads((tmp_path / "candidates.jsonl").read_text().split("\n")[0])
     assert line == ONE._asdict()
@@ -38,7 +39,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 )
 def test_any_text_survives_the_file(tmp_path_factory, candidates):
     path = tmp_path_factory.mktemp("file") / "c.jsonl"
-    write_candidates(candidates, path)
+    write_rows(candidates, path)
     assert read_candidates(path) == candidates
 
 
@@ -58,7 +59,7 @@ def test_hard_negatives_become_pairs_and_hard_positives_do_not():
     ],
 )
 def test_a_line_that_is_no_candidate_is_named(tmp_path, line, why):
-    write_candidates([TWO], tmp_path / "c.jsonl")
+    write_rows([TWO], tmp_path / "c.jsonl")
     with (tmp_path / "c.jsonl").open("a") as file:
         file.write(line + "\n")
     with pytest.raises(DataError, match=why):

@@ -21,7 +21,7 @@ from vl_assay.hub_datasets.authoring.generate.checks import NEGATIVE_KINDS
 from vl_assay.hub_datasets.authoring.pipeline.folder import Settings, load_module
 from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import STAGES, progress
 from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import new_benchmark as make
-from vl_assay.hub_datasets.authoring.pipeline.workflow import STAGE_FILE, Stage, Workflow
+from vl_assay.hub_datasets.authoring.pipeline.workflow import STAGE_FILE, Stage
 from vl_assay.hub_datasets.authoring.review.decisions import decide
 from vl_assay.hub_datasets.authoring.review.review import open_review
 from vl_assay.hub_datasets.toy_scenes.language import parse
@@ -206,14 +206,13 @@ def test_files_of_a_stage_that_was_ended_do_not_count(tmp_path, keeps):
         return {"found": found}
 
     calls = []
-    stage = Stage("one", {}, (), run, keeps=keeps)
-    workflow = Workflow(tmp_path, [stage])
+    stage = Stage(tmp_path, "one", {}, (), run, keeps=keeps)
     with pytest.raises(KeyboardInterrupt):
-        workflow.run(stage)
-    assert workflow.why(stage) == "new"
+        stage.run()
+    assert stage.why() == "new"
     assert (tmp_path / "one").exists() == keeps
-    assert workflow.run(stage) == workflow.result(stage) == {"found": ["half"] if keeps else []}
-    assert workflow.why(stage) == ""
+    assert stage.run() == stage.result() == {"found": ["half"] if keeps else []}
+    assert stage.why() == ""
 
 
 def test_captions_that_changed_are_read_anew_and_what_follows_is_made_anew(whole, tmp_path):

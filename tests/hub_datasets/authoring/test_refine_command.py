@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+import sources_toy_scenes
 from audit_support import write_blind_predictions
 from typer.testing import CliRunner
 
@@ -159,7 +160,9 @@ def test_the_command_takes_predictions_of_blind_models_and_no_others(coco, tmp_p
         raise run(*options, "--predictions", tmp_path / "few.parquet").exception
 
 
-def test_what_is_left_out_of_a_benchmark_is_noted_in_a_line(tmp_path):
+def test_what_is_left_out_of_a_benchmark_is_noted_in_a_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
+    sources_toy_scenes.shrink(monkeypatch, 10)
     found = run("toy_scenes", "--out", tmp_path / "out", "--scorer", "words")
     assert found.stderr.startswith("note: toy_scenes: left out, as they have no pairs: groups, detection, vqa\n")
 

@@ -60,7 +60,7 @@ def test_a_dataset_is_published_in_one_commit(dataset):
 def test_the_plan_has_sizes_and_needs_no_network(dataset):
     what = plan(dataset, "me/toy")
     in_folder = sum(path.stat().st_size for path in dataset.rglob("*") if path.is_file())
-    assert what.size == in_folder + len(what.contents["eval.yaml"])
+    assert sum(size for _, size in what.files) == in_folder + len(what.contents["eval.yaml"])
     assert not (dataset / "eval.yaml").exists()
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from vl_assay.hub_datasets import build
-from vl_assay.hub_datasets.authoring.data.candidates import Candidate, write_candidates
+from vl_assay.hub_datasets.authoring.data.candidates import Candidate
+from vl_assay.hub_datasets.authoring.data.tables import write_rows
 from vl_assay.hub_datasets.authoring.text.negatives import negclip_negatives
 from vl_assay.hub_datasets.toy_scenes import render
 from vl_assay.hub_datasets.toy_scenes.language import MEANING, parse, synonym
@@ -230,11 +231,11 @@ def test_files_of_candidates_belong_to_captions_and_where_these_are_shared_to_im
         candidate(2, "", shared, "true of both", is_positive=True),
         candidate(3, "unheard-of.jpg", "a dog", "a cat"),
     ]
-    write_candidates(texts, tmp_path / "candidates.jsonl")
+    write_rows(texts, tmp_path / "candidates.jsonl")
     samples = read_training_set(folder, files=[tmp_path]).samples
     assert [each.negatives for each in samples] == [(), ("false of a",), ("a cat",), ("false of b",), ()]
     assert [each.positives for each in samples] == [(), ("true of both",), (), ("true of both",), ()]
-    write_candidates([candidate(0, "", "a horse", "a cow")], tmp_path / "other" / "candidates.jsonl")
+    write_rows([candidate(0, "", "a horse", "a cow")], tmp_path / "other" / "candidates.jsonl")
     with pytest.raises(DataError, match="has candidates, but none for a caption of the training data"):
         read_training_set(folder, files=[tmp_path / "other"])
 
