@@ -28,17 +28,17 @@ def predictions_of(rows, benchmark, task, configs, model="some model"):
 
 
 def matching_predictions(benchmark, task, categories, shape, seed, n=120, tags=()):
-    """Random scores of few values, so that some tie; every seventh example lacks its image."""
-    rng = np.random.default_rng(seed)
+    """Random scores of few values, so that some tie, of the same examples; every seventh lacks its image."""
+    rng, examples = np.random.default_rng(seed), np.random.default_rng(0)
     rows = [
         MatchingRow(
             id=f"{number}",
             config=task,
             category=categories[number % len(categories)],
-            images=[f"i{rng.integers(n // 3)}" if number % 7 else "" for _ in range(shape[0])],
+            images=[f"i{examples.integers(n // 3)}" if number % 7 else "" for _ in range(shape[0])],
             correct=list(range(shape[0])),
             scores=rng.integers(0, 4, shape).astype(float).tolist() if number % 7 else None,
-            tags=[str(tag) for tag in tags if rng.random() < 0.5],
+            tags=[str(tag) for tag in tags if examples.random() < 0.5],
         )
         for number in range(n)
     ]
