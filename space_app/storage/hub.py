@@ -70,8 +70,8 @@ class HubStorage:
                 raise ValueError("expected 'owner/name'")
         except ValueError as error:
             raise StorageError(f"{name!r} cannot name repositories of the Hub: {error}") from error
-        api, requests = HfApi(endpoint=endpoint, token=token), _Requests(timeout, sleep)
-        self._repositories = {top: _Repository(api, repositories[top], requests) for top in TOP_FOLDERS}
+        api = HfApi(endpoint=endpoint, token=token)
+        self._repositories = {top: _Repository(api, repositories[top], timeout, sleep) for top in TOP_FOLDERS}
 
     def paths(self, prefix: str = "") -> list[str]:
         """See `Storage`."""
@@ -97,8 +97,8 @@ class HubStorage:
 class _Repository:
     """A dataset repository whose files never change."""
 
-    def __init__(self, api: HfApi, name: str, requests: _Requests) -> None:
-        self._api, self._name, self._requests = api, name, requests
+    def __init__(self, api: HfApi, name: str, timeout: float, sleep: Callable[[float], None]) -> None:
+        self._api, self._name, self._timeout, self._sleep = api, name, timeout, sleep
         self._listed: tuple[str | None, dict[str, str]] = (None, {})
         self._first_seen: dict[tuple[str, str], str] = {}
         self._adding = threading.Lock()  # concurrent threads of one process would only cause conflicts
@@ -113,7 +113,7 @@ class _Repository:
             tree = self._api.list_repo_tree(self._name, recursive=True, revision=head, repo_type="dataset")
             return head, {entry.path: entry.blob_id for entry in tree if _is_file(entry) and is_path(entry.path)}
 
-        self._listed = self._requests.retry(f"list {self._name}", _READ_ATTEMPTS, list_files)
+        self._listed = self._retry(f"list {self._name}", _READ_ATTEMPTS, list_files)
         return self._listed
 
     def read(self, path: str) -> bytes:
@@ -131,7 +131,7 @@ class _Repository:
             return Path(file).read_bytes()
 
         try:
-            return self._requests.retry(f"read {path} of {self._name}", _READ_ATTEMPTS, download)
+            return self._retry(f"read {path} of {self._name}", _READ_ATTEMPTS, download)
         except StorageError:
             self._listed, self._first_seen = (None, {}), {}  # the history may have been rewritten
             raise
@@ -139,7 +139,7 @@ class _Repository:
     def add(self, files: Mapping[str, bytes], message: str) -> None:
         """Commit the files that are missing, all at once."""
         with self._adding:
-            self._requests.retry(f"add to {self._name}", _ADD_ATTEMPTS, lambda: self._commit(files, message))
+            self._retry(f"add to {self._name}", _ADD_ATTEMPTS, lambda: self._commit(files, message))
 
     def _commit(self, files: Mapping[str, bytes], message: str) -> None:
         from huggingface_hub import CommitOperationAdd
@@ -178,15 +178,10 @@ class _Repository:
                 raise
             return None
 
-
-class _Requests:
-    """Retries with exponential back-off and jitter, and waits at least as long as the Hub asks for."""
-
-    def __init__(self, timeout: float, sleep: Callable[[float], None]) -> None:
-        self._timeout, self._sleep = timeout, sleep
-
-    def retry(self, task: str, attempts: int, action: Callable[[], _Result]) -> _Result:
+    def _retry(self, task: str, attempts: int, action: Callable[[], _Result]) -> _Result:
         """The result of `action`, retried while its errors are temporary.
+
+        Waits grow exponentially with jitter, and are at least as long as the Hub asks for.
 
         Raises:
             StorageError: it failed for good, too often or for too long; the message names `task`.

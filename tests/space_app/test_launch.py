@@ -66,7 +66,7 @@ def test_one_checkpoint_has_one_name_in_all_papers_and_no_other_has_it():
     names, checkpoints = {}, {}
     for table in all_tables().values():
         for row in table.rows:
-            run, name = row.run, model_of(table, row).name
+            run, name = row.run, model_of(table, row)["model"]
             if run.model:
                 checkpoint = (run.model, run.weights, *run.settings.items())
                 assert names.setdefault(checkpoint, name) == name

@@ -10,7 +10,7 @@ from space_support import ITM
 from submission_support import MemoryStorage
 
 from vl_assay.hub_datasets import report
-from vl_assay.metrics.common.errors import StorageError
+from vl_assay.metrics.common.errors import PredictionsError, StorageError
 from vl_assay.metrics.records.predictions import file_hash, read_predictions
 from vl_assay.metrics.records.results import Result
 from vl_assay.space_app.board.board import Board
@@ -157,11 +157,17 @@ def test_a_refresh_keeps_the_ties_of_the_same_predictions_and_finds_those_of_new
     assert all("copy" in models for models in asked)
 
 
-def test_unreadable_predictions_are_reported_and_affect_no_other_mark(monkeypatch):
-    catalogue = Catalogue(MemoryStorage())
-    bad = catalogue.board.recomputed(ITM)["demo-clip"]
-    content = catalogue.content
-    monkeypatch.setattr(catalogue, "content", lambda sha: b"" if sha == bad else content(sha))
+class DamagedITM(Catalogue):
+    """All files but one can be read."""
+
+    def predictions(self, sha256):
+        if sha256 == self.board.recomputed(ITM)["demo-clip"]:
+            raise PredictionsError("not a readable Parquet file")
+        return super().predictions(sha256)
+
+
+def test_unreadable_predictions_are_reported_and_affect_no_other_mark():
+    catalogue = DamagedITM(MemoryStorage())
     catalogue.warm().join()
     assert any(problem.startswith(f"the ties of {ITM.heading}: ") for problem in catalogue.problems)
     order = Column("toy_scenes", "order", "aro_itm", "accuracy")
