@@ -12,20 +12,17 @@ import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 
 from ...metrics.common.errors import ScoresError
 from ...metrics.evaluation import words
 from ...metrics.records.predictions import Predictions
 from ...metrics.records.schema import MatchingRow
+from ..board.board import Board
 from ..board.entries import Column, Entry
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-    from ..board.board import Board
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A55AFF")
 MOST = len(PALETTE)
@@ -48,8 +45,6 @@ def radar(entries: Sequence[Entry], *, dark: bool = False) -> go.Figure:
     Raises:
         ScoresError: another number of models, fewer than three categories, or entries of several scores.
     """
-    import plotly.graph_objects as go
-
     column, models, skills = _by_category(entries, fewest=2)
     if len(skills) < 3:
         raise ScoresError(f"{column.heading} has {len(skills)} categories; a radar chart needs three or more")
@@ -83,8 +78,6 @@ def bars(entries: Sequence[Entry], *, dark: bool = False) -> go.Figure:
     Raises:
         ScoresError: no model, more than five, or entries of several scores.
     """
-    import plotly.graph_objects as go
-
     column, models, skills = _by_category(entries, whole=True)
     figure = go.Figure()
     for number, (model, values) in enumerate(models.items()):
@@ -115,8 +108,6 @@ def scatter(across: Sequence[Entry], up: Sequence[Entry], *, dark: bool = False)
     Raises:
         ScoresError: no model has both, or entries of several scores.
     """
-    import plotly.graph_objects as go
-
     first, second = _one_score(across), _one_score(up)
     left, right = _by_model(across), _by_model(up)
     pairs = [(left[key], right[key]) for key in left if key in right]
@@ -174,8 +165,6 @@ def gap_histogram(predictions: Predictions, *, dark: bool = False) -> go.Figure:
     Raises:
         ScoresError: the predictions are of another type, or have no scores.
     """
-    import plotly.graph_objects as go
-
     gaps = _gaps(predictions)
     reach = float(np.abs(np.quantile(gaps, [0.005, 0.995])).max()) or 1.0
     edges = reach * np.arange(_BINS + 1) / _BINS
