@@ -102,15 +102,15 @@ def scatter(across: Sequence[Entry], up: Sequence[Entry], *, dark: bool = False)
     Only values of the same origin are paired, never a paper's value with a recomputed one; the symbol shows the origin.
 
     Args:
-        across, up: entries of one score each; the first of a model counts.
+        across, up: entries of one score each, as ``Board.entries`` returns them.
         dark: for a dark page.
 
     Raises:
         ScoresError: no model has both, or entries of several scores.
     """
     first, second = _one_score(across), _one_score(up)
-    left, right = _by_model(across), _by_model(up)
-    pairs = [(left[key], right[key]) for key in left if key in right]
+    others = {(entry.model, entry.origin): entry for entry in up}
+    pairs = [(entry, others[entry.model, entry.origin]) for entry in across if (entry.model, entry.origin) in others]
     if not pairs:
         raise ScoresError(
             f"no model has both {first.heading} and {second.heading}; choose two scores of the same models"
@@ -216,7 +216,7 @@ def _by_category(
     found: dict[tuple[str, str], dict[str, Entry]] = {}
     for entry in entries:
         if entry.category or whole:
-            found.setdefault((entry.model, entry.origin), {}).setdefault(entry.category, entry)
+            found.setdefault((entry.model, entry.origin), {})[entry.category] = entry
     names = Counter(model for model, _ in found)
     models = {model if names[model] == 1 else f"{model} ({origin})": some for (model, origin), some in found.items()}
     if not fewest <= len(models) <= MOST:
@@ -233,13 +233,6 @@ def _one_score(entries: Sequence[Entry]) -> Column:
     [column] = columns
     categories = {entry.category for entry in entries}
     return column._replace(category=categories.pop()) if len(categories) == 1 else column
-
-
-def _by_model(entries: Sequence[Entry]) -> dict[tuple[str, str], Entry]:
-    found: dict[tuple[str, str], Entry] = {}
-    for entry in entries:
-        found.setdefault((entry.model, entry.origin), entry)
-    return found
 
 
 def _errors(entries: Sequence[Entry]) -> Mapping[str, Any]:

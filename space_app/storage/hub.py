@@ -76,8 +76,8 @@ class HubStorage:
     def paths(self, prefix: str = "") -> list[str]:
         """See `Storage`."""
         tops = [top for top in TOP_FOLDERS if f"{top}/".startswith(prefix) or prefix.startswith(f"{top}/")]
-        found = [(top, path) for top in tops for path in self._repositories[top].list_head()[1]]
-        return sorted(path for top, path in found if path.startswith(prefix) and path.startswith(f"{top}/"))
+        found = (path for top in tops for path in self._repositories[top].list_head()[1] if path.startswith(f"{top}/"))
+        return sorted(path for path in found if path.startswith(prefix))
 
     def read(self, path: str) -> bytes:
         """See `Storage`."""
@@ -142,6 +142,7 @@ class _Repository:
             self._retry(f"add to {self._name}", _ADD_ATTEMPTS, lambda: self._commit(files, message))
 
     def _commit(self, files: Mapping[str, bytes], message: str) -> None:
+        """One attempt to commit the files that the head does not have."""
         from huggingface_hub import CommitOperationAdd
 
         head = self._head()
@@ -150,15 +151,6 @@ class _Repository:
             head = self._head()
         if head is None:
             raise FileNotFoundError(f"{self._name} was created, but cannot be found yet")
-        missing = self._missing(files, head)
-        if missing:
-            operations = [CommitOperationAdd(path, content) for path, content in missing.items()]
-            self._api.create_commit(
-                self._name, operations, commit_message=message, repo_type="dataset", parent_commit=head
-            )
-
-    def _missing(self, files: Mapping[str, bytes], head: str) -> dict[str, bytes]:
-        """Those of `files` that the commit `head` does not have."""
         asked = list(dict.fromkeys(each for path in files for each in (path, *folders_of(path))))
         infos = self._api.get_paths_info(self._name, asked, revision=head, repo_type="dataset")
         there = {info.path: info for info in infos}
@@ -166,7 +158,11 @@ class _Repository:
             blocked = any(_is_file(there[folder]) for folder in folders_of(path) if folder in there)
             if blocked or (path in there and not _is_same(there[path], content)):
                 raise other_content(path)
-        return {path: content for path, content in files.items() if path not in there}
+        missing = [CommitOperationAdd(path, content) for path, content in files.items() if path not in there]
+        if missing:
+            self._api.create_commit(
+                self._name, missing, commit_message=message, repo_type="dataset", parent_commit=head
+            )
 
     def _head(self) -> str | None:
         from huggingface_hub.errors import RepositoryNotFoundError
@@ -186,7 +182,14 @@ class _Repository:
         Raises:
             StorageError: it failed for good, too often or for too long; the message names `task`.
         """
+        from huggingface_hub import get_session
         from huggingface_hub.errors import HfHubHTTPError
+
+        def attempt() -> _Result:
+            hooks = get_session().event_hooks["request"]  # the session may be a new one
+            if self._set_timeout not in hooks:
+                hooks.append(self._set_timeout)
+            return action()
 
         # OSError and the error of huggingface_hub's HTTP client, which depends on its version. Uploads of large files
         # end in RuntimeError, and responses that are not the expected JSON in ValueError.
@@ -200,7 +203,7 @@ class _Repository:
             reraise=True,
         )
         try:
-            return retrying(lambda: self._with_timeout(action))
+            return retrying(attempt)
         except StorageError:
             raise
         except retryable as error:
@@ -214,16 +217,8 @@ class _Repository:
                 "trying again is safe"
             ) from error
 
-    def _with_timeout(self, action: Callable[[], _Result]) -> _Result:
-        """Run `action` with a time limit on requests that huggingface_hub makes without one, such as commits."""
-        from huggingface_hub import get_session
-
-        hooks = get_session().event_hooks["request"]
-        if self._set_timeout not in hooks:
-            hooks.append(self._set_timeout)
-        return action()
-
     def _set_timeout(self, request: Any) -> None:
+        """Limit the time of requests that huggingface_hub makes without a limit, such as commits."""
         limits = request.extensions.get("timeout", {})
         request.extensions["timeout"] = {
             kind: self._timeout if limits.get(kind) is None else limits[kind]
