@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 from urllib.parse import unquote
 
 import numpy as np
 import pandas
-from numpy.typing import NDArray
 
 from ...metrics.common.errors import UnknownNameError
 from .entries import ORIGINS, RECOMPUTED, Column, Entry
@@ -23,6 +22,16 @@ _CSV = (
     *("benchmark", "task", "metric", "score", "category", "value", "low", "high", "n"),
     *("origin", "source", "status", "predictions"),
 )
+
+
+# What the models are filtered by, see `Choice`.
+_FACTS: Mapping[str, Callable[[Entry], str]] = {
+    "families": lambda entry: entry.family or NOT_STATED,
+    "sizes": lambda entry: _size(entry.parameters),
+    "training_data": lambda entry: entry.training_data or NOT_STATED,
+    "origins": lambda entry: entry.origin,
+}
+_Key = tuple[str, str]  # model and origin
 
 
 class Choice(TypedDict, total=False):
@@ -54,34 +63,12 @@ class Board:
     """
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        self._cells: dict[Column, dict[tuple[str, str], Entry]] = {}
-        rows: dict[tuple[str, str], Entry] = {}
+        self._cells: dict[Column, dict[_Key, Entry]] = {}
+        self._rows: dict[_Key, Entry] = {}
         for entry in entries:
-            rows.setdefault((entry.model, entry.origin), entry)
-            self._cells.setdefault(entry.column, {}).setdefault((entry.model, entry.origin), entry)
-        self._keys = [*rows]
-        self._rows = pandas.DataFrame(
-            {
-                "model": [entry.model for entry in rows.values()],
-                "origin": [entry.origin for entry in rows.values()],
-                "family": [entry.family for entry in rows.values()],
-                "parameters": pandas.array([entry.parameters for entry in rows.values()], dtype="Int64"),
-                "training data": [entry.training_data for entry in rows.values()],
-                "is_reference": np.array([entry.is_reference for entry in rows.values()], dtype=bool),
-            }
-        )
-        self._values = {
-            column: np.array([100 * cells[key].value if key in cells else math.nan for key in rows])
-            for column, cells in self._cells.items()
-        }
-        # What the models are filtered by, see `Choice`.
-        self._facts: dict[str, list[str]] = {
-            "search": [entry.model.casefold() for entry in rows.values()],
-            "families": [entry.family or NOT_STATED for entry in rows.values()],
-            "sizes": [_size(entry.parameters) for entry in rows.values()],
-            "training_data": [entry.training_data or NOT_STATED for entry in rows.values()],
-            "origins": [entry.origin for entry in rows.values()],
-        }
+            key = entry.model, entry.origin
+            self._rows.setdefault(key, entry)
+            self._cells.setdefault(entry.column, {}).setdefault(key, entry)
 
     @property
     def columns(self) -> list[Column]:
@@ -94,11 +81,9 @@ class Board:
 
     def choices(self, name: str) -> list[str]:
         """The values of ``"families"``, ``"sizes"``, ``"training_data"`` or ``"origins"`` to choose from, sorted."""
-        known = {"sizes": SIZES, "origins": ORIGINS}.get(name, ())
-        found = set(self._facts[name])
-        return [value for value in known if value in found] or sorted(
-            found, key=lambda text: (text == NOT_STATED, text)
-        )
+        found = set(map(_FACTS[name], self._rows.values()))
+        known = {"sizes": SIZES, "origins": ORIGINS}.get(name, (*sorted(found - {NOT_STATED}), NOT_STATED))
+        return [value for value in known if value in found]
 
     def table(
         self,
@@ -126,16 +111,18 @@ class Board:
         Raises:
             UnknownNameError: a column that the board does not have.
         """
-        self._check([*columns, *([sort] if isinstance(sort, Column) else [])])
-        order = self._order(self._chosen(columns, choice), sort or (columns[0] if columns else "model"), descending)
-        rows = self._rows.iloc[order].reset_index(drop=True)
-        data: dict[str, Any] = {"model": rows["model"], "origin": rows["origin"]}
+        keys = self._order(self._chosen(columns, choice), sort or (columns[0] if columns else "model"), descending)
+        rows = [self._rows[key] for key in keys]
+        data: dict[str, Any] = {"model": [row.model for row in rows], "origin": [row.origin for row in rows]}
         for column in columns:
-            data[column.heading] = self._values[column][order]
+            cells = [self._cells[column].get(key) for key in keys]
+            data[column.heading] = np.array([100 * cell.value if cell else math.nan for cell in cells], dtype=float)
             if intervals:
-                cells = self._cells[column]
-                data[f"{column.heading}, interval"] = [_interval(cells.get(self._keys[number])) for number in order]
-        return pandas.DataFrame(data | {name: rows[name] for name in ("family", "parameters", "training data")})
+                data[f"{column.heading}, interval"] = [_interval(cell) for cell in cells]
+        data["family"] = [row.family for row in rows]
+        data["parameters"] = pandas.array([row.parameters for row in rows], dtype="Int64")
+        data["training data"] = [row.training_data for row in rows]
+        return pandas.DataFrame(data)
 
     def marks(
         self,
@@ -158,8 +145,7 @@ class Board:
         """
         marks = pandas.DataFrame("", index=frame.index, columns=frame.columns, dtype=object)
         keys = list(zip(frame["model"], frame["origin"], strict=True))
-        apart = {key for key, is_reference in zip(self._keys, self._rows["is_reference"], strict=True) if is_reference}
-        reference = np.array([key in apart for key in keys], dtype=bool)
+        reference = np.array([self._rows[key].is_reference for key in keys], dtype=bool)
         for column in columns:
             values = frame[column.heading].to_numpy(dtype=float, copy=True)
             values[reference] = math.nan
@@ -178,17 +164,15 @@ class Board:
 
     def recomputed(self, column: Column) -> dict[str, str]:
         """SHA-256 of the predictions of each recomputed model of a column, references aside."""
-        apart = dict(zip(self._keys, self._rows["is_reference"], strict=True))
         return {
             key[0]: entry.predictions
             for key, entry in self._cells.get(column, {}).items()
-            if key[1] == RECOMPUTED and entry.predictions and not apart[key]
+            if key[1] == RECOMPUTED and entry.predictions and not self._rows[key].is_reference
         }
 
     def entries(self, column: Column) -> list[Entry]:
         """The entries of a column, in the order of `table`."""
-        frame = self.table([column])
-        return [self._cells[column][key] for key in zip(frame["model"], frame["origin"], strict=True)]
+        return [self._cells[column][key] for key in self._order(self._chosen([column], {}), column, None)]
 
     def entry(self, column: Column, model: str, origin: str) -> Entry | None:
         """The entry behind a cell, with its source; None if the cell is empty."""
@@ -202,9 +186,8 @@ class Board:
         Raises:
             UnknownNameError: a column that the board does not have.
         """
-        self._check(columns)
-        rows = self._order(self._chosen(columns, choice), "", None)
-        found = (self._cells[column].get(self._keys[number]) for number in rows for column in columns)
+        rows = sorted(self._chosen(columns, choice), key=lambda key: self._rows[key].is_reference)
+        found = (self._cells[column].get(key) for key in rows for column in columns)
         lines = [_csv_line(entry) for entry in found if entry is not None]
         return pandas.DataFrame(lines, columns=list(_CSV), dtype=object).to_csv(index=False, lineterminator="\n")
 
@@ -213,30 +196,34 @@ class Board:
             if column not in self._cells:
                 raise UnknownNameError("column", column.heading, [known.heading for known in self.columns])
 
-    def _chosen(self, columns: Sequence[Column], choice: Choice) -> NDArray[np.bool_]:
-        """A mask of the rows that are chosen and have a value in at least one column."""
+    def _chosen(self, columns: Sequence[Column], choice: Choice) -> list[_Key]:
+        """The rows that are chosen and have a value in at least one column."""
+        self._check(columns)
         search = choice.get("search", "").strip().casefold()
-        kept = np.array([search in name for name in self._facts["search"]], dtype=bool)
-        for name in ("families", "sizes", "training_data", "origins"):
-            wanted = choice.get(name)
-            if wanted is not None:
-                found = np.array([value in wanted for value in self._facts[name]], dtype=bool)
-                kept &= found if name == "origins" else found | self._rows["is_reference"].to_numpy()
-        if columns:
-            kept &= ~np.all([np.isnan(self._values[column]) for column in columns], axis=0)
-        return kept
+        filters = [(name, fact, choice[name]) for name, fact in _FACTS.items() if choice.get(name) is not None]
+        return [
+            key
+            for key, row in self._rows.items()
+            if search in row.model.casefold()
+            and (not columns or any(key in self._cells[column] for column in columns))
+            and all(fact(row) in wanted or (row.is_reference and name != "origins") for name, fact, wanted in filters)
+        ]
 
-    def _order(self, kept: NDArray[np.bool_], sort: Column | str, descending: bool | None) -> NDArray[np.intp]:
-        """The numbers of the rows that are kept, sorted; with "" in the order of the entries, references last."""
+    def _order(self, keys: Sequence[_Key], sort: Column | str, descending: bool | None) -> list[_Key]:
+        """The rows sorted, those without a value after the others, references last."""
         if isinstance(sort, Column):
-            keys: Any = self._values[sort]
+            self._check([sort])
+            values: dict[_Key, Any] = {key: entry.value for key, entry in self._cells[sort].items()}
             descending = sort.is_higher_better if descending is None else descending
-        elif sort in ("model", "parameters", ""):
-            keys = {"model": self._facts["search"], "parameters": self._rows["parameters"]}.get(sort, 0)
+        elif sort == "model":
+            values = {key: key[0].casefold() for key in keys}
+        elif sort == "parameters":
+            values = {key: self._rows[key].parameters for key in keys if self._rows[key].parameters is not None}
         else:
             raise UnknownNameError("column to sort by", str(sort), ["model", "parameters", "a column of the board"])
-        frame = pandas.DataFrame({"key": keys, "is_reference": self._rows["is_reference"]}).loc[kept]
-        return frame.sort_values(by=["is_reference", "key"], ascending=[True, not descending]).index.to_numpy()
+        ordered = sorted((key for key in keys if key in values), key=values.__getitem__, reverse=bool(descending))
+        ordered += [key for key in keys if key not in values]
+        return sorted(ordered, key=lambda key: self._rows[key].is_reference)
 
 
 def _size(parameters: int | None) -> str:

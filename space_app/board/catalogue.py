@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from ...metrics.common.errors import StorageError, VLAssayError
 from ...metrics.records.predictions import Predictions, read_predictions
+from ...metrics.records.results import Result
 from ..storage.protocol import Storage
 from ..storage.records import results_of, submissions
 from .board import Board
@@ -52,7 +53,30 @@ class Catalogue:
         """Read the storage again; a damaged submission is reported and does not affect others."""
         with self._lock:  # otherwise an older reading could replace a newer one
             self._paths = self.storage.paths()
-            self._read()
+            homes: dict[str, str] = {}
+            entries: list[Entry] = []
+            results: list[Result] = []
+            problems: list[str] = []
+            for submission in submissions(self.storage):
+                found = list(submission.problems)
+                if submission.status == "accepted":
+                    homes |= {predictions["sha256"]: submission.id for predictions in submission.predictions}
+                    try:
+                        own = results_of(self.storage, submission.id)
+                        entries += of_results(own, model=submission.model, source=f"submission {submission.id}")
+                        results += own
+                    except VLAssayError as error:
+                        found.append(str(error))
+                problems += [f"the submission {submission.id}: {problem}" for problem in found]
+            entries += shipped(entries)
+            levels = chance_levels([*results, *shipped_results()])
+            self._homes, self.problems = homes, problems
+            board = Board([*entries, *published(), *self._more, *levels])
+            # Ties hold as long as the same predictions are compared. A copy, because a thread may be adding to it.
+            ties = self._ties.copy().items()
+            kept = {column: tied for column, tied in ties if board.recomputed(column) == self.board.recomputed(column)}
+            self.board, self._ties = board, kept
+            self.version += 1
         if self._is_warm:
             self.warm()
 
@@ -90,52 +114,19 @@ class Catalogue:
                 except VLAssayError as error:
                     self.problems.append(f"the ties of {column.heading}: {error}")
 
-    def _read(self) -> None:
-        homes: dict[str, str] = {}
-        entries: list[Entry] = []
-        problems: list[str] = []
-        levels: list[Entry] = []
-        for submission in submissions(self.storage):
-            found = list(submission.problems)
-            if submission.status == "accepted":
-                homes |= {predictions["sha256"]: submission.id for predictions in submission.predictions}
-                try:
-                    results = results_of(self.storage, submission.id)
-                    source = f"submission {submission.id}"
-                    entries += of_results(results, model=submission.model, source=source, status=submission.status)
-                    levels += chance_levels(results)
-                except VLAssayError as error:
-                    found.append(str(error))
-            problems += [f"the submission {submission.id}: {problem}" for problem in found]
-        entries += shipped(entries)
-        levels += chance_levels(shipped_results())
-        self._homes, self.problems = homes, problems
-        board = Board([*entries, *published(), *self._more, *levels])
-        # Ties hold as long as the same predictions are compared. A copy, because a thread may be adding to it.
-        ties = self._ties.copy().items()
-        kept = {column: tied for column, tied in ties if board.recomputed(column) == self.board.recomputed(column)}
-        self.board, self._ties = board, kept
-        self.version += 1
-
-    def content(self, sha256: str) -> bytes:
-        """The predictions file with this hash, of an accepted submission or shipped.
+    def predictions(self, sha256: str) -> Predictions:
+        """The predictions with this hash, of an accepted submission or shipped.
 
         Raises:
-            StorageError: there is none, or it is damaged.
+            StorageError: there are none, or they are damaged.
         """
-        if sha256 in self._homes:
-            content = self.storage.read(f"requests/{self._homes[sha256]}/{sha256}.parquet")
-            if hashlib.sha256(content).hexdigest() != sha256:
-                raise StorageError(f"the predictions file {sha256} of the submission {self._homes[sha256]} is damaged")
-            return content
-        path = shipped_predictions().get(sha256)
-        if path is None:
-            raise StorageError(f"no accepted submission has the predictions file {sha256[:50]}")
-        return path.read_bytes()
-
-    def predictions(self, sha256: str) -> Predictions:
-        """The predictions with this hash; raises as `content`."""
-        content = self.content(sha256)
+        if sha256 not in self._homes:
+            if sha256 not in shipped_predictions():
+                raise StorageError(f"no accepted submission has the predictions file {sha256[:50]}")
+            return read_predictions(shipped_predictions()[sha256])
+        content = self.storage.read(f"requests/{self._homes[sha256]}/{sha256}.parquet")
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise StorageError(f"the predictions file {sha256} of the submission {self._homes[sha256]} is damaged")
         with TemporaryDirectory(prefix="vl-assay-predictions-") as folder:
             path = Path(folder) / "predictions.parquet"
             path.write_bytes(content)

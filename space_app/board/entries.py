@@ -108,7 +108,6 @@ def of_results(
     *,
     model: Mapping[str, Any] | None = None,
     source: str = "",
-    status: str = "accepted",
 ) -> list[Entry]:
     """The entries of recomputed results: each score that tables show, over all, as macro average and by category.
 
@@ -116,19 +115,18 @@ def of_results(
         results: of one model.
         model: what its submitter typed: ``name``, ``family``, ``parameters`` and ``training_data``; empty or missing
             fields are taken from the predictions file.
-        source: the id of the submission.
-        status: of the submission.
+        source: the id of the submission, which is accepted.
 
     Returns:
         In the order of the results, without values that are missing or not finite, such as the macro average if all
         categories are rare.
     """
     typed = {key: value for key, value in (model or {}).items() if value}
-    found = []
+    found: list[Entry] = []
     for result in results:
         fields = {**result.model, **typed}
-        for values in _values(result):
-            entry = Entry(
+        found += [
+            Entry(
                 model=str(fields["name"]),
                 family=str(fields.get("family") or ""),
                 parameters=parameter_count(fields.get("parameters")),
@@ -137,11 +135,12 @@ def of_results(
                 **values,
                 origin=RECOMPUTED,
                 source=source,
-                status=status,
+                status="accepted",
                 predictions=result.predictions["sha256"],
                 is_baseline=result.model.get("is_baseline") is True,
             )
-            found.append(entry)
+            for values in _values(result)
+        ]
     return found
 
 

@@ -16,32 +16,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from ...hub_datasets.published import tables
 from ...metrics.records.results import Result, read_results
 from .entries import CHANCE, PUBLISHED, REFERENCE, Column, Entry, of_results, parameter_count
 
-HUMAN = "Human"
 SHIPPED = "shipped with VL-Assay"
 RESULTS = Path(__file__).parents[1] / "launch" / "results.json"
 
 _TRAINED = {"demo-clip": "80,000 toy scenes", "demo-owlvit": "19,200 toy scenes"}
-_REFERENCES = {"Human": HUMAN, "Human Estimate": HUMAN, "Random Chance": CHANCE, "Chance-level": CHANCE}
+_REFERENCES = {"Human": "Human", "Human Estimate": "Human", "Random Chance": CHANCE, "Chance-level": CHANCE}
 # Names that no model may have, since they stand on the leaderboard for what is none.
 RESERVED = (*dict.fromkeys([*_REFERENCES, *_REFERENCES.values()]), "Random")
 # TRICD's test set is not public, so values on it are not comparable with those computed on the validation set.
 _TEST_SET = ("tricd-3", "tricd-4", "tricd-5", "tricd-6")
-
-
-class Model(NamedTuple):
-    """How the leaderboard describes a model of the papers."""
-
-    name: str
-    family: str = ""
-    parameters: int | None = None
-    training_data: str = ""
-    is_baseline: bool = False
 
 
 def published() -> list[Entry]:
@@ -70,26 +59,23 @@ def shipped(submitted: Iterable[Entry]) -> list[Entry]:
     If one of `submitted` has the name of a shipped model but other predictions, it may be another model, so the shipped
     one's name gets an addition.
     """
-    found = [
-        entry
-        for result in shipped_results()
-        for entry in of_results(
-            [result], model={"training_data": _TRAINED.get(result.model["checkpoint"])}, source=SHIPPED
-        )
-    ]
+    found: list[Entry] = []
+    for result in shipped_results():
+        trained = {"training_data": _TRAINED.get(result.model["checkpoint"])}
+        found += of_results([result], model=trained, source=SHIPPED)
     own = {(entry.model, entry.predictions) for entry in found}
     taken = {entry.model for entry in submitted if (entry.model, entry.predictions) not in own}
     return [replace(entry, model=f"{entry.model}, {SHIPPED}") if entry.model in taken else entry for entry in found]
 
 
-def model_of(table: tables.Table, row: tables.Row) -> Model:
-    """The model behind a row of a table.
+def model_of(table: tables.Table, row: tables.Row) -> dict[str, Any]:
+    """The fields of an `Entry` that describe the model behind a row of a table.
 
     Raises:
         KeyError: ``models.csv`` does not have the row's label.
     """
     if not row.run.is_model:
-        return Model(_REFERENCES[row.label])
+        return {"model": _REFERENCES[row.label]}
     paper = table.name.rpartition("-")[0]
     keys = (f"{table.name}/{row.label}", f"{paper}/{row.name}", f"{paper}/{row.label}")
     return _models()[next((key for key in keys if key in _models()), keys[-1])]
@@ -109,12 +95,10 @@ def place_of(table: tables.Table, column: tables.Column) -> Column:
 
 
 def _entries(table: tables.Table, row: tables.Row) -> Iterator[Entry]:
-    model = model_of(table, row)._asdict()
-    model["model"] = model.pop("name")
     for column, printed in zip(table.columns, row.printed, strict=True):
         if printed != tables.NOTHING:
             yield Entry(
-                **model,
+                **model_of(table, row),
                 **place_of(table, column)._asdict(),
                 value=float(printed.partition("±")[0]) / table.unit,
                 n=column.n,
@@ -132,13 +116,12 @@ def _address(table: tables.Table, row: tables.Row, column: tables.Column) -> str
 
 
 @cache
-def _models() -> dict[str, Model]:
+def _models() -> dict[str, dict[str, Any]]:
     """The papers' models by row labels, such as ``"aro/NegCLIP"``."""
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for line in _read_csv("models.csv"):
-        size = parameter_count(line["parameters"])
-        model = Model(line["name"], line["family"], size, line["training_data"], bool(line["is_baseline"]))
-        found |= dict.fromkeys(line["labels"].split(", "), model)
+        facts = {"parameters": parameter_count(line["parameters"]), "is_baseline": bool(line["is_baseline"])}
+        found |= dict.fromkeys(line.pop("labels").split(", "), line | facts)
     return found
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import lru_cache
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -23,29 +23,27 @@ from ...metrics.statistics.paired import holm
 LEVEL = 0.05
 
 
-class Scored(NamedTuple):
+@dataclass
+class Scored:
     """The per-example scores of a metric on a predictions file.
 
-    Attributes:
+    Args:
         ids: for each example the id of its row, and the name of its part of the row, such as a phrase.
         examples: with their scores.
     """
 
-    ids: tuple[tuple[str, str], ...]
+    ids: list[tuple[str, str]]
     examples: Examples
 
+    @cached_property
+    def index(self) -> dict[tuple[str, str], int]:
+        """The place of each example by its id."""
+        return {id: place for place, id in enumerate(self.ids)}
 
-def align(first: Scored, second: Scored) -> tuple[Scored, Scored]:
-    """The examples that both have, in the order of the first."""
-    if first.ids == second.ids:
-        return first, second
-    indices = {id: index for index, id in enumerate(second.ids)}
-    shared = [(index, indices[id]) for index, id in enumerate(first.ids) if id in indices]
-    one, two = (
-        Scored(tuple(scored.ids[index] for index in chosen), scored.examples.select(chosen, with_categories=True))
-        for scored, chosen in zip((first, second), np.array(shared, dtype=np.intp).reshape(-1, 2).T, strict=True)
-    )
-    return one, two
+    def select(self, ids: list[tuple[str, str]]) -> Scored:
+        """Some of the examples, in this order."""
+        places = np.array([self.index[id] for id in ids], dtype=np.intp)
+        return Scored(ids, self.examples.select(places, with_categories=True))
 
 
 def base_score(examples: Examples, score: str) -> str:
@@ -83,15 +81,12 @@ class PairedTests:
         Returns:
             Names of models; empty if none has the score.
         """
-        found = {
-            name: self._values(predictions, metric).get((score, category))
-            for name, predictions in sorted(all_predictions.items())
-        }
-        values = {name: value for name, value in found.items() if value is not None}
+        found = {name: self._values(sha256, metric) for name, sha256 in sorted(all_predictions.items())}
+        values = {name: scores[score, category] for name, scores in found.items() if (score, category) in scores}
         if not values:
             return frozenset()
         pick = max if get_spec(metric).is_higher_better(score) else min
-        best = pick(values, key=lambda name: values[name])
+        best = pick(values, key=values.__getitem__)
         others = [name for name in values if name != best]
         permutations = self._permutations(all_predictions[best], metric, score, len(others))
         p_values = [
@@ -107,10 +102,12 @@ class PairedTests:
             PredictionsError: there are none.
         """
         one, two = self._scored(first, metric), self._scored(second, metric)
-        found = align(one, two) if one and two else None
-        if found is None or not found[0].ids:
+        if one and two and one.ids != two.ids:
+            ids = [id for id in one.ids if id in two.index]
+            one, two = one.select(ids), two.select(ids)
+        if not (one and two and one.ids):
             raise PredictionsError("the models have no example in common: each lacks the images of the other")
-        return found
+        return one, two
 
     def _read(self, name: str, metric: str) -> Scored | None:
         """The examples by the task's settings and the metric's tie policy; None without scores."""
@@ -120,7 +117,7 @@ class PairedTests:
             return None
         examples = examples_of(rows, metric, get_task(predictions.benchmark, predictions.task).metrics[metric])
         names = [""] * len(examples) if examples.names is None else examples.names
-        return Scored(tuple((rows[row].id, part) for row, part in zip(examples.rows, names, strict=True)), examples)
+        return Scored([(rows[row].id, part) for row, part in zip(examples.rows, names, strict=True)], examples)
 
     def _average(self, predictions: str, metric: str) -> dict[tuple[str, str], float]:
         """Values by score and category, which is empty for all examples."""

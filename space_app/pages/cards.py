@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 from markupsafe import Markup
@@ -21,7 +21,7 @@ from ..board.board import Board
 from ..board.catalogue import Catalogue
 from ..board.entries import CHANCE, Column, card_title
 from .common import note, table
-from .pictures import NOT_SHOWN, may_show, pictures_html
+from .pictures import examples_table, pictures_html
 
 if TYPE_CHECKING:
     from ...hub_datasets import Example, Task
@@ -105,32 +105,25 @@ def audit_html(name: str) -> Markup:
 def examples_html(name: str) -> Markup:
     """The first examples of each task that is scored by default, or a message if the data are not on this server."""
     try:
-        lines = [line for task in _tasks(name) for line in _preview(name, task.name).lines]
+        lines = [line for task in _tasks(name) for line in _preview(name, task.name)[0]]
     except (VLAssayError, OSError) as error:
         return note(f"Its examples are not on this server: {str(error)[:300]}")
-    heads = ["example", *(["image"] if may_show(name) else []), "task", "category", "captions, the positive one first"]
-    return table(heads, lines, title="Examples", note="" if may_show(name) else NOT_SHOWN)
-
-
-class _Preview(NamedTuple):
-    """Table lines of a task's first examples, and the chance levels of its metrics."""
-
-    lines: list[tuple[str, list[Any]]]
-    chance: dict[str, Mapping[str, float]]
+    return examples_table(name, ["task", "category", "captions, the positive one first"], lines, "Examples")
 
 
 @lru_cache(maxsize=128)
-def _preview(name: str, task: str) -> _Preview:
+def _preview(name: str, task: str) -> tuple[list[tuple[str, Markup, list[Any]]], dict[str, Mapping[str, float]]]:
+    """Lines of `examples_table` with a task's first examples, and the chance levels of its metrics."""
     [data] = load_examples(f"{name}/{task}", needs_images=False)
     chance = {}
     if data.task.task_type == MatchingRow.task_type:
         rows = [_constant(example) for example in data.examples]
         chance = {metric: examples_of(rows, metric, how).chance for metric, how in data.task.metrics.items()}
-    lines = []
-    for example in data.examples[:_MOST_EXAMPLES]:
-        image = [pictures_html(data, example)] if may_show(name) else []
-        lines.append((example.id, [*image, task, example.category, list(example.captions[:_MOST_CAPTIONS])]))
-    return _Preview(lines, chance)
+    lines = [
+        (example.id, pictures_html(data, example), [task, example.category, list(example.captions[:_MOST_CAPTIONS])])
+        for example in data.examples[:_MOST_EXAMPLES]
+    ]
+    return lines, chance
 
 
 def _constant(example: Example) -> MatchingRow:
@@ -157,6 +150,6 @@ def chance_levels(name: str) -> Iterator[tuple[Column, float]]:
             levels = {score.name: score.chance for score in spec.scores if score.chance is not None}
             if task.task_type == "matching" and not levels:
                 with suppress(VLAssayError, OSError):
-                    levels = dict(_preview(name, task.name).chance[metric])
+                    levels = dict(_preview(name, task.name)[1][metric])
             for score in spec.table_scores([*levels]):
                 yield Column(name, task.name, metric, score), levels[score]

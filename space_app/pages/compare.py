@@ -19,7 +19,7 @@ from ..board.entries import RECOMPUTED, Column, Entry
 from ..board.paired import base_score
 from ..submissions.uploads import expected
 from .common import QUIET, OnOpen, columns_of, figure, note, table
-from .pictures import NOT_SHOWN, may_show, pictures_html
+from .pictures import examples_table, pictures_html
 from .plots import bars, radar
 
 _MOST_EXAMPLES = 20
@@ -42,10 +42,8 @@ def compare_tab(catalogue: Catalogue) -> OnOpen:
         return gr.update(choices=[column.heading for column in catalogue.board.columns])
 
     def on_score(heading: str | None) -> Any:
-        labels = [
-            label for column in columns_of(catalogue.board, [heading]) for label in models_with(catalogue, column)
-        ]
-        return gr.update(choices=labels, value=[])
+        columns = columns_of(catalogue.board, [heading])
+        return gr.update(choices=[label for column in columns for label in models_with(catalogue, column)], value=[])
 
     def on_models(heading: str | None, labels: Sequence[str] | None, request: gr.Request) -> list[Any]:
         column = next(iter(columns_of(catalogue.board, [heading])), None)
@@ -114,23 +112,17 @@ def disagreements_html(catalogue: Catalogue, column: Column, chosen: Sequence[En
         return note("They agree on every example.")
     known = {example.id: example for example in data.examples}
     rows = [{row.id: row for row in predictions.rows} for predictions in (first, second)]
-    is_shown, lines = may_show(column.benchmark), []
+    lines = []
     for number in differ[:_MOST_EXAMPLES]:
         id, part = pair[0].ids[number]
         if id in known:
-            predicted = [
-                _predicted(by_id[id], float(scores[number])) for by_id, scores in zip(rows, values, strict=True)
-            ]
+            both = zip(rows, values, strict=True)
+            predicted = [_predicted(by_id[id], float(scores[number])) for by_id, scores in both]
             label = f"{id}, {part}" if part else id
-            image = [pictures_html(data, known[id])] if is_shown else []
-            lines.append((label, [*image, list(known[id].captions), *predicted]))
+            lines.append((label, pictures_html(data, known[id]), [list(known[id].captions), *predicted]))
     first_ones = f", the first {_MOST_EXAMPLES}" if len(differ) > _MOST_EXAMPLES else ""
-    return table(
-        ["example", *(["image"] if is_shown else []), "captions or question", *(entry.model for entry in models)],
-        lines,
-        title=f"{len(differ):,} of {counted.sum():,} examples on which they disagree{first_ones}",
-        note="" if is_shown else NOT_SHOWN,
-    )
+    title = f"{len(differ):,} of {counted.sum():,} examples on which they disagree{first_ones}"
+    return examples_table(column.benchmark, ["captions or question", *(entry.model for entry in models)], lines, title)
 
 
 def _recomputed(chosen: Sequence[Entry]) -> list[Entry]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -128,7 +128,7 @@ def opening_headings(board: Board, most: int = FIRST_COLUMNS) -> list[str]:
     first: dict[tuple[str, str], Column] = {}
     for column in sorted(board.columns, key=lambda column: not column.score.startswith("macro_")):
         first.setdefault((column.benchmark, column.task), column)
-    filled = sorted(first.values(), key=lambda column: -len(board.table([column])))
+    filled = sorted(first.values(), key=lambda column: -len(board.entries(column)))
     shown, others = filled[:most], filled[most:]
     if not any(map(board.recomputed, shown)):
         shown[-1:] = [column for column in others if board.recomputed(column)][:1] or shown[-1:]
@@ -160,35 +160,20 @@ def board_html(
         order = "descending" if column.is_higher_better else "ascending"
         heads.append((str(number), column.heading, order if column == sort else ""))
     heads.append(("parameters", "parameters", "ascending" if sort == "parameters" else ""))
-    lines = [
-        {
-            "model": row["model"],
-            "is_published": row["origin"] == PUBLISHED,
-            "is_reference": mark["model"] == APART,
-            "cells": list(_cells(board, row, mark, columns)),
-            "facts": [
-                "" if pandas.isna(row["parameters"]) else f"{row['parameters'] / 1e6:,.0f} M",
-                row["family"],
-                row["training data"],
-            ],
-        }
-        for row, mark in zip(shown.to_dict("records"), marks, strict=False)
-    ]
+    lines = []
+    for row, mark in zip(shown.to_dict("records"), marks, strict=False):
+        cells = []
+        for column in columns:
+            entry = board.entry(column, row["model"], row["origin"])
+            cell = {"value": f"{row[column.heading]:.1f}", "mark": mark[column.heading]}
+            cell["interval"] = row.get(f"{column.heading}, interval", "")
+            cells.append(entry and cell | {"source": entry.source})
+        size = "" if pandas.isna(row["parameters"]) else f"{row['parameters'] / 1e6:,.0f} M"
+        kind = {"is_published": row["origin"] == PUBLISHED, "is_reference": mark["model"] == APART}
+        facts = [size, row["family"], row["training data"]]
+        lines.append({"model": row["model"], **kind, "cells": cells, "facts": facts})
     heads += [("", "family", ""), ("", "training data", "")]
     return render("board.html", heads=heads, lines=lines, left=len(frame) - len(shown))
-
-
-def _cells(board: Board, row: dict[Any, Any], mark: dict[Any, Any], columns: Sequence[Column]) -> Iterable[Any]:
-    """Value, mark, source and interval of each score; None if there is no value."""
-    for column in columns:
-        entry = board.entry(column, row["model"], row["origin"])
-        interval = row.get(f"{column.heading}, interval", "")
-        yield entry and {
-            "value": f"{row[column.heading]:.1f}",
-            "mark": mark[column.heading],
-            "source": entry.source,
-            "interval": interval,
-        }
 
 
 def _choice(search: str, chosen: Sequence[Sequence[str] | None]) -> Choice:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -13,11 +15,11 @@ from ...hub_datasets import get_benchmark
 from ...hub_datasets.core.image_keys import MISSING
 from ...hub_datasets.core.images import DECODING_ERRORS, decode
 from ...metrics.common.errors import VLAssayError
+from .common import table
 
 if TYPE_CHECKING:
     from ...hub_datasets import Example, TaskData
 
-NOT_SHOWN = "Its images are photographs of others, whose licences do not allow a leaderboard to show them."
 _SIDE = 128
 
 
@@ -30,16 +32,27 @@ def pictures_html(data: TaskData, example: Example) -> Markup:
     """The images of an example in at most 128 × 128 pixels; without those that are missing or may not be shown."""
     if not may_show(data.benchmark):
         return Markup("")
-    uris = (_data_uri(data, key) for key in example.images if key != MISSING)
-    image = Markup('<img src="{}" alt="{}" width="64">')
-    return Markup("").join(image.format(uri, f"image of {example.id}") for uri in uris if uri)
+    image, shown = Markup('<img src="{}" alt="{}" width="64">'), Markup("")
+    for key in example.images:
+        if key != MISSING:
+            with suppress(VLAssayError, *DECODING_ERRORS):
+                shown += image.format(_thumbnail(data.image_bytes(key)), f"image of {example.id}")
+    return shown
 
 
-def _data_uri(data: TaskData, key: str) -> str:
-    try:
-        return _thumbnail(data.image_bytes(key))
-    except (VLAssayError, *DECODING_ERRORS):
-        return ""
+def examples_table(
+    benchmark: str, heads: Sequence[str], lines: Iterable[tuple[str, Markup, Sequence[Any]]], title: str
+) -> Markup:
+    """A table of examples: their name, their images, or a note that these may not be shown, and further cells."""
+    is_shown = may_show(benchmark)
+    return table(
+        ["example", *["image"] * is_shown, *heads],
+        [(name, [*[images] * is_shown, *cells]) for name, images, cells in lines],
+        title=title,
+        note=""
+        if is_shown
+        else "Its images are photographs of others, whose licences do not allow a leaderboard to show them.",
+    )
 
 
 @lru_cache(maxsize=512)

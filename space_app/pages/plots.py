@@ -12,20 +12,17 @@ import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 
 from ...metrics.common.errors import ScoresError
 from ...metrics.evaluation import words
 from ...metrics.records.predictions import Predictions
 from ...metrics.records.schema import MatchingRow
+from ..board.board import Board
 from ..board.entries import Column, Entry
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-    from ..board.board import Board
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A55AFF")
 MOST = len(PALETTE)
@@ -48,8 +45,6 @@ def radar(entries: Sequence[Entry], *, dark: bool = False) -> go.Figure:
     Raises:
         ScoresError: another number of models, fewer than three categories, or entries of several scores.
     """
-    import plotly.graph_objects as go
-
     column, models, skills = _by_category(entries, fewest=2)
     if len(skills) < 3:
         raise ScoresError(f"{column.heading} has {len(skills)} categories; a radar chart needs three or more")
@@ -83,8 +78,6 @@ def bars(entries: Sequence[Entry], *, dark: bool = False) -> go.Figure:
     Raises:
         ScoresError: no model, more than five, or entries of several scores.
     """
-    import plotly.graph_objects as go
-
     column, models, skills = _by_category(entries, whole=True)
     figure = go.Figure()
     for number, (model, values) in enumerate(models.items()):
@@ -109,17 +102,15 @@ def scatter(across: Sequence[Entry], up: Sequence[Entry], *, dark: bool = False)
     Only values of the same origin are paired, never a paper's value with a recomputed one; the symbol shows the origin.
 
     Args:
-        across, up: entries of one score each; the first of a model counts.
+        across, up: entries of one score each, as ``Board.entries`` returns them.
         dark: for a dark page.
 
     Raises:
         ScoresError: no model has both, or entries of several scores.
     """
-    import plotly.graph_objects as go
-
     first, second = _one_score(across), _one_score(up)
-    left, right = _by_model(across), _by_model(up)
-    pairs = [(left[key], right[key]) for key in left if key in right]
+    others = {(entry.model, entry.origin): entry for entry in up}
+    pairs = [(entry, others[entry.model, entry.origin]) for entry in across if (entry.model, entry.origin) in others]
     if not pairs:
         raise ScoresError(
             f"no model has both {first.heading} and {second.heading}; choose two scores of the same models"
@@ -174,8 +165,6 @@ def gap_histogram(predictions: Predictions, *, dark: bool = False) -> go.Figure:
     Raises:
         ScoresError: the predictions are of another type, or have no scores.
     """
-    import plotly.graph_objects as go
-
     gaps = _gaps(predictions)
     reach = float(np.abs(np.quantile(gaps, [0.005, 0.995])).max()) or 1.0
     edges = reach * np.arange(_BINS + 1) / _BINS
@@ -227,7 +216,7 @@ def _by_category(
     found: dict[tuple[str, str], dict[str, Entry]] = {}
     for entry in entries:
         if entry.category or whole:
-            found.setdefault((entry.model, entry.origin), {}).setdefault(entry.category, entry)
+            found.setdefault((entry.model, entry.origin), {})[entry.category] = entry
     names = Counter(model for model, _ in found)
     models = {model if names[model] == 1 else f"{model} ({origin})": some for (model, origin), some in found.items()}
     if not fewest <= len(models) <= MOST:
@@ -244,13 +233,6 @@ def _one_score(entries: Sequence[Entry]) -> Column:
     [column] = columns
     categories = {entry.category for entry in entries}
     return column._replace(category=categories.pop()) if len(categories) == 1 else column
-
-
-def _by_model(entries: Sequence[Entry]) -> dict[tuple[str, str], Entry]:
-    found: dict[tuple[str, str], Entry] = {}
-    for entry in entries:
-        found.setdefault((entry.model, entry.origin), entry)
-    return found
 
 
 def _errors(entries: Sequence[Entry]) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from ...metrics.common.errors import StorageError
 from ...metrics.common.storage import sync_folder, write_atomically, write_text
-from .protocol import TOP_FOLDERS, check_addition, check_path, folders_of, is_folder, is_path, other_content
+from .protocol import TOP_FOLDERS, check_addition, check_path, folders_of, is_path, other_content
 
 
 class FolderStorage:
@@ -36,10 +36,15 @@ class FolderStorage:
     def paths(self, prefix: str = "") -> list[str]:
         """See `Storage`."""
         folder = prefix.rpartition("/")[0]
-        if folder and not is_folder(folder):
+        if folder and not is_path(f"{folder}/file"):
             return []
         with self._locked(to_read=True):
-            found = [path for top in ([folder] if folder else TOP_FOLDERS) for path in self._files_below(top)]
+            found = [
+                (Path(current).relative_to(self.folder) / name).as_posix()
+                for top in ([folder] if folder else TOP_FOLDERS)
+                for current, _, names in os.walk(self.folder / top, onerror=_raise_unless_missing)
+                for name in names
+            ]
         return sorted(path for path in found if path.startswith(prefix) and is_path(path))
 
     def read(self, path: str) -> bytes:
@@ -92,10 +97,6 @@ class FolderStorage:
                 f"{self.folder} cannot be used as storage: {error.strerror or error}. What was stored is intact: free "
                 "some space, allow writing or name another folder, and try again"
             ) from error
-
-    def _files_below(self, folder: str) -> Iterator[str]:
-        for current, _, names in os.walk(self.folder / folder, onerror=_raise_unless_missing):
-            yield from ((Path(current).relative_to(self.folder) / name).as_posix() for name in names)
 
     def _has(self, path: str, content: bytes) -> bool:
         file = self.folder / path

@@ -70,14 +70,14 @@ class HubStorage:
                 raise ValueError("expected 'owner/name'")
         except ValueError as error:
             raise StorageError(f"{name!r} cannot name repositories of the Hub: {error}") from error
-        api, requests = HfApi(endpoint=endpoint, token=token), _Requests(timeout, sleep)
-        self._repositories = {top: _Repository(api, repositories[top], requests) for top in TOP_FOLDERS}
+        api = HfApi(endpoint=endpoint, token=token)
+        self._repositories = {top: _Repository(api, repositories[top], timeout, sleep) for top in TOP_FOLDERS}
 
     def paths(self, prefix: str = "") -> list[str]:
         """See `Storage`."""
         tops = [top for top in TOP_FOLDERS if f"{top}/".startswith(prefix) or prefix.startswith(f"{top}/")]
-        found = [(top, path) for top in tops for path in self._repositories[top].list_head()[1]]
-        return sorted(path for top, path in found if path.startswith(prefix) and path.startswith(f"{top}/"))
+        found = (path for top in tops for path in self._repositories[top].list_head()[1] if path.startswith(f"{top}/"))
+        return sorted(path for path in found if path.startswith(prefix))
 
     def read(self, path: str) -> bytes:
         """See `Storage`."""
@@ -97,8 +97,8 @@ class HubStorage:
 class _Repository:
     """A dataset repository whose files never change."""
 
-    def __init__(self, api: HfApi, name: str, requests: _Requests) -> None:
-        self._api, self._name, self._requests = api, name, requests
+    def __init__(self, api: HfApi, name: str, timeout: float, sleep: Callable[[float], None]) -> None:
+        self._api, self._name, self._timeout, self._sleep = api, name, timeout, sleep
         self._listed: tuple[str | None, dict[str, str]] = (None, {})
         self._first_seen: dict[tuple[str, str], str] = {}
         self._adding = threading.Lock()  # concurrent threads of one process would only cause conflicts
@@ -113,7 +113,7 @@ class _Repository:
             tree = self._api.list_repo_tree(self._name, recursive=True, revision=head, repo_type="dataset")
             return head, {entry.path: entry.blob_id for entry in tree if _is_file(entry) and is_path(entry.path)}
 
-        self._listed = self._requests.retry(f"list {self._name}", _READ_ATTEMPTS, list_files)
+        self._listed = self._retry(f"list {self._name}", _READ_ATTEMPTS, list_files)
         return self._listed
 
     def read(self, path: str) -> bytes:
@@ -131,7 +131,7 @@ class _Repository:
             return Path(file).read_bytes()
 
         try:
-            return self._requests.retry(f"read {path} of {self._name}", _READ_ATTEMPTS, download)
+            return self._retry(f"read {path} of {self._name}", _READ_ATTEMPTS, download)
         except StorageError:
             self._listed, self._first_seen = (None, {}), {}  # the history may have been rewritten
             raise
@@ -139,9 +139,10 @@ class _Repository:
     def add(self, files: Mapping[str, bytes], message: str) -> None:
         """Commit the files that are missing, all at once."""
         with self._adding:
-            self._requests.retry(f"add to {self._name}", _ADD_ATTEMPTS, lambda: self._commit(files, message))
+            self._retry(f"add to {self._name}", _ADD_ATTEMPTS, lambda: self._commit(files, message))
 
     def _commit(self, files: Mapping[str, bytes], message: str) -> None:
+        """One attempt to commit the files that the head does not have."""
         from huggingface_hub import CommitOperationAdd
 
         head = self._head()
@@ -150,15 +151,6 @@ class _Repository:
             head = self._head()
         if head is None:
             raise FileNotFoundError(f"{self._name} was created, but cannot be found yet")
-        missing = self._missing(files, head)
-        if missing:
-            operations = [CommitOperationAdd(path, content) for path, content in missing.items()]
-            self._api.create_commit(
-                self._name, operations, commit_message=message, repo_type="dataset", parent_commit=head
-            )
-
-    def _missing(self, files: Mapping[str, bytes], head: str) -> dict[str, bytes]:
-        """Those of `files` that the commit `head` does not have."""
         asked = list(dict.fromkeys(each for path in files for each in (path, *folders_of(path))))
         infos = self._api.get_paths_info(self._name, asked, revision=head, repo_type="dataset")
         there = {info.path: info for info in infos}
@@ -166,7 +158,11 @@ class _Repository:
             blocked = any(_is_file(there[folder]) for folder in folders_of(path) if folder in there)
             if blocked or (path in there and not _is_same(there[path], content)):
                 raise other_content(path)
-        return {path: content for path, content in files.items() if path not in there}
+        missing = [CommitOperationAdd(path, content) for path, content in files.items() if path not in there]
+        if missing:
+            self._api.create_commit(
+                self._name, missing, commit_message=message, repo_type="dataset", parent_commit=head
+            )
 
     def _head(self) -> str | None:
         from huggingface_hub.errors import RepositoryNotFoundError
@@ -178,20 +174,22 @@ class _Repository:
                 raise
             return None
 
-
-class _Requests:
-    """Retries with exponential back-off and jitter, and waits at least as long as the Hub asks for."""
-
-    def __init__(self, timeout: float, sleep: Callable[[float], None]) -> None:
-        self._timeout, self._sleep = timeout, sleep
-
-    def retry(self, task: str, attempts: int, action: Callable[[], _Result]) -> _Result:
+    def _retry(self, task: str, attempts: int, action: Callable[[], _Result]) -> _Result:
         """The result of `action`, retried while its errors are temporary.
+
+        Waits grow exponentially with jitter, and are at least as long as the Hub asks for.
 
         Raises:
             StorageError: it failed for good, too often or for too long; the message names `task`.
         """
+        from huggingface_hub import get_session
         from huggingface_hub.errors import HfHubHTTPError
+
+        def attempt() -> _Result:
+            hooks = get_session().event_hooks["request"]  # the session may be a new one
+            if self._set_timeout not in hooks:
+                hooks.append(self._set_timeout)
+            return action()
 
         # OSError and the error of huggingface_hub's HTTP client, which depends on its version. Uploads of large files
         # end in RuntimeError, and responses that are not the expected JSON in ValueError.
@@ -205,7 +203,7 @@ class _Requests:
             reraise=True,
         )
         try:
-            return retrying(lambda: self._with_timeout(action))
+            return retrying(attempt)
         except StorageError:
             raise
         except retryable as error:
@@ -219,16 +217,8 @@ class _Requests:
                 "trying again is safe"
             ) from error
 
-    def _with_timeout(self, action: Callable[[], _Result]) -> _Result:
-        """Run `action` with a time limit on requests that huggingface_hub makes without one, such as commits."""
-        from huggingface_hub import get_session
-
-        hooks = get_session().event_hooks["request"]
-        if self._set_timeout not in hooks:
-            hooks.append(self._set_timeout)
-        return action()
-
     def _set_timeout(self, request: Any) -> None:
+        """Limit the time of requests that huggingface_hub makes without a limit, such as commits."""
         limits = request.extensions.get("timeout", {})
         request.extensions["timeout"] = {
             kind: self._timeout if limits.get(kind) is None else limits[kind]

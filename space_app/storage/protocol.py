@@ -11,10 +11,7 @@ from ...metrics.common.errors import StorageError
 
 TOP_FOLDERS = ("requests", "results")
 MAX_PATH_LENGTH = 200
-_TOP = f"(?:{'|'.join(TOP_FOLDERS)})"
-_PART = "/[A-Za-z0-9_-][A-Za-z0-9._-]*"
-_FOLDER = re.compile(f"{_TOP}(?:{_PART})*")
-_FILE = re.compile(f"{_TOP}(?:{_PART})+")
+_FILE = re.compile(f"(?:{'|'.join(TOP_FOLDERS)})(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)+")
 
 
 class Storage(Protocol):
@@ -53,11 +50,6 @@ class Storage(Protocol):
 def is_path(path: str) -> bool:
     """Whether a file may be stored at `path`."""
     return len(path) <= MAX_PATH_LENGTH and _FILE.fullmatch(path) is not None
-
-
-def is_folder(path: str) -> bool:
-    """Whether stored files may lie in the folder `path`."""
-    return _FOLDER.fullmatch(path) is not None
 
 
 def check_path(path: str) -> None:

@@ -5,13 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
+import time
 
 import pytest
+from space_support import many_models
+from submission_support import MemoryStorage
 
 from vl_assay.metrics.common.errors import UnknownNameError
 from vl_assay.space_app.board.board import APART, BEST, NOT_STATED, SIZES, TIE, Board
+from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.entries import Column, Entry
 from vl_assay.space_app.board.launch import published
+from vl_assay.space_app.pages.common import columns_of
+from vl_assay.space_app.pages.leaderboard import ROWS_AT_ONCE, board_html, opening_headings
 
 ITM = Column("sugarcrepe", "itm", "sugarcrepe_itm", "accuracy")
 BRITTLE = Column("hard_positives", "swap", "brittleness", "brittleness")
@@ -30,15 +37,7 @@ def names(frame):
 def test_a_table_has_the_model_first_its_scores_in_per_cent_and_gaps_where_nothing_is_known():
     board = Board([entry("a", 0.25), entry("b", 0.75), entry("b", 0.1, BRITTLE)])
     frame = board.table([ITM, BRITTLE])
-    assert list(frame.columns) == [
-        "model",
-        "origin",
-        ITM.heading,
-        BRITTLE.heading,
-        "family",
-        "parameters",
-        "training data",
-    ]
+    assert [*frame] == ["model", "origin", ITM.heading, BRITTLE.heading, "family", "parameters", "training data"]
     assert (names(frame), frame[ITM.heading].tolist()) == (["b", "a"], [75, 25])
     assert frame[BRITTLE.heading][0] == 10
     assert math.isnan(frame[BRITTLE.heading][1])
@@ -97,38 +96,31 @@ def test_filters_choose_by_name_family_size_data_and_origin():
     assert board.choices("origins") == ["recomputed", "published"]
 
 
-def test_what_a_paper_prints_and_what_was_recomputed_of_a_model_are_two_rows():
-    frame = Board([entry("a", 0.5), entry("a", 0.6, origin="published")]).table([ITM])
-    assert list(zip(frame["model"], frame["origin"], frame[ITM.heading], strict=True)) == [
-        ("a", "published", 60), ("a", "recomputed", 50),
-    ]  # fmt: skip
-
-
-def test_a_later_submission_under_the_name_of_another_changes_nothing_of_it():
-    board = Board(
-        [entry("a", 0.5, family=""), entry("a", 0.9, source="other", is_baseline=True), entry("a", 0.2, BRITTLE)]
-    )
+def test_a_later_submission_under_a_name_changes_nothing_and_what_a_paper_prints_is_another_row():
+    first, later = entry("a", 0.5, family=""), entry("a", 0.9, source="other", is_baseline=True)
+    board = Board([first, later, entry("a", 0.2, BRITTLE)])
     frame = board.table([ITM, BRITTLE])
     assert frame[[ITM.heading, BRITTLE.heading, "family"]].to_numpy().tolist() == [[50, 20, ""]]
     assert board.marks(frame, [ITM])[ITM.heading].tolist() == [BEST]
     assert board.entry(ITM, "a", "recomputed").source == "id"
     assert board.entry(ITM, "a", "published") is None
+    frame = Board([first, entry("a", 0.6, origin="published")]).table([ITM])
+    assert frame[["origin", ITM.heading]].to_numpy().tolist() == [["published", 60], ["recomputed", 50]]
 
 
-def test_all_of_equal_best_are_marked_and_ties_only_beside_a_recomputed_best():
-    board = Board([entry("a", 0.5), entry("b", 0.5), entry("c", 0.4), entry("d", 0.3)])
-    frame = board.table([ITM])
-    assert board.marks(frame, [ITM], {ITM: {"a", "c"}})[ITM.heading].tolist() == [BEST, BEST, TIE, ""]
-    with_paper = Board([entry("a", 0.5), entry("c", 0.4), entry("p", 0.9, origin="published")])
-    marks = with_paper.marks(with_paper.table([ITM]), [ITM], {ITM: {"a", "c"}})
-    assert marks[ITM.heading].tolist() == [BEST, "", ""]
-
-
-def test_ties_with_a_best_that_is_filtered_out_are_not_marked():
-    ties = {ITM: {"best", "x1", "x2"}}  # x1 and x2 were compared with the best, not with each other
-    board = Board([entry("best", 0.5), entry("x1", 0.45), entry("x2", 0.4)])
-    assert board.marks(board.table([ITM]), [ITM], ties)[ITM.heading].tolist() == [BEST, TIE, TIE]
-    assert board.marks(board.table([ITM], search="x"), [ITM], ties)[ITM.heading].tolist() == [BEST, ""]
+@pytest.mark.parametrize(
+    ("more", "search", "expected"),
+    [
+        ([], "", [BEST, BEST, TIE, ""]),
+        ([entry("p", 0.9, origin="published")], "", [BEST, "", "", "", ""]),
+        ([entry("best", 0.6)], "", [BEST, TIE, "", TIE, ""]),
+        ([entry("best", 0.6)], "x", [BEST, "", ""]),  # they were compared with the best, not with each other
+    ],
+)
+def test_all_of_equal_best_are_marked_and_ties_only_beside_a_recomputed_best_that_is_shown(more, search, expected):
+    board = Board([entry("x1", 0.5), entry("b", 0.5), entry("x2", 0.4), entry("x3", 0.3), *more])
+    marks = board.marks(board.table([ITM], search=search), [ITM], {ITM: {"best", "x1", "x2"}})
+    assert marks[ITM.heading].tolist() == expected
 
 
 def test_the_metric_says_which_way_a_score_goes_and_what_no_metric_computes_goes_up():
@@ -149,9 +141,7 @@ def test_columns_are_whole_tasks_and_categories_are_asked_for():
     assert board.columns == [ITM, BRITTLE]
     assert board.categories(ITM) == [swap]
     assert swap.heading == "SugarCrepe itm · accuracy · swap obj"
-    with pytest.raises(
-        UnknownNameError, match=r"unknown column 'SugarCrepe unrefined · accuracy'; known: SugarCrepe itm"
-    ):
+    with pytest.raises(UnknownNameError, match="column 'SugarCrepe unrefined · accuracy'; known: SugarCrepe itm"):
         board.table([ITM._replace(task="unrefined")])
     with pytest.raises(UnknownNameError, match="unknown column to sort by 'family'; known: model, parameters"):
         board.table([ITM], sort="family")
@@ -195,3 +185,19 @@ def test_the_board_names_the_predictions_to_compare():
     )
     assert board.recomputed(ITM) == {"a": "predictions of a"}
     assert board.recomputed(BRITTLE) == {}
+
+
+def test_the_page_of_a_thousand_models_draws_the_first_rows_and_says_how_many_more():
+    catalogue = Catalogue(MemoryStorage(), many_models(1000, 12))
+    columns = columns_of(catalogue.board, opening_headings(catalogue.board))
+    start = time.perf_counter()
+    html, rows = board_html(catalogue, columns), len(catalogue.board.table(columns))
+    assert time.perf_counter() - start < 2
+    assert rows > 1000
+    assert html.count('<th scope="row"') == ROWS_AT_ONCE
+    assert f"{rows - ROWS_AT_ONCE:,} more rows: narrow the choice, or show all rows" in html
+    assert len(html) < 150_000
+    found = board_html(catalogue, columns, search="model 99", origins=["recomputed"])
+    shown = re.findall(r'<th scope="row" title="(.*?)">', found)
+    assert sorted(shown) == sorted(f"model {number}" for number in (99, *range(990, 1000)))
+    assert "more rows" not in found

@@ -42,7 +42,9 @@ def names(page):
     return [text.split(" †")[0] for text in page.locator(f"{ROWS} th").all_inner_texts()]
 
 
-def wait_for_rows(page, condition):
+def search(page, text, condition):
+    """Search for a model, until the rows meet the condition."""
+    page.locator("#search textarea, #search input").first.fill(text)
     page.wait_for_function(f"(() => {{ const rows = document.querySelectorAll('{ROWS}'); return {condition}; }})()")
 
 
@@ -81,8 +83,7 @@ def test_the_board_can_be_searched_and_sorted_and_fits_the_window(visit, width, 
     references = ("Human", "Chance", "Vera", "Grammar model", "mock:")
     models = [name for name in ordered if not name.startswith(references)]
     assert models == sorted(models, key=str.casefold)
-    page.locator("#search textarea, #search input").first.fill("negclip")
-    wait_for_rows(page, f"rows.length < {len(opened)}")
+    search(page, "negclip", f"rows.length < {len(opened)}")
     assert all("NegCLIP" in name for name in names(page) if name not in ("Human", "Chance"))
 
 
@@ -92,8 +93,7 @@ def test_good_predictions_are_received_and_their_row_appears(visit, toy):
     assert "Received as" in text
     assert "accepted" in text
     open_tab(page, "Leaderboard")
-    page.locator("#search textarea, #search input").first.fill("mock:shuffled")
-    wait_for_rows(page, "[...rows].some(row => row.innerText.includes('mock:shuffled'))")
+    search(page, "mock:shuffled", "[...rows].some(row => row.innerText.includes('mock:shuffled'))")
 
 
 def test_bad_predictions_are_answered_with_what_is_wrong(visit, toy, tmp_path):
@@ -124,8 +124,7 @@ def test_no_markup_of_a_submission_becomes_part_of_the_page(visit, toy, tmp_path
     text = submit(page, path)
     assert name in text
     open_tab(page, "Leaderboard")
-    page.locator("#search textarea, #search input").first.fill("<img")
-    wait_for_rows(page, "[...rows].some(row => row.innerText.includes('<script>'))")
+    search(page, "<img", "[...rows].some(row => row.innerText.includes('<script>'))")
     assert page.locator(".assay-board img, .assay-board script, #receipt img, #receipt script").count() == 0
 
 
@@ -179,8 +178,7 @@ def test_scores_are_drawn_against_each_other_and_gaps_as_they_spread(visit, spac
 
 def test_the_table_is_downloaded_as_it_is_filtered(visit):
     page = visit()
-    page.locator("#search textarea, #search input").first.fill("negclip")
-    wait_for_rows(page, "rows.length < 10")
+    search(page, "negclip", "rows.length < 10")
     page.wait_for_function("document.querySelector('#download')")
     page.wait_for_timeout(1000)  # the file follows the table
     with page.expect_download() as download:

@@ -72,11 +72,7 @@ def test_a_hub_that_does_not_answer_is_not_waited_for_longer_than_the_timeout():
 
 def test_a_commit_that_comes_after_its_repetition_is_refused_by_the_hub():
     with HubStandIn(faults={"late": 1}, stall=1) as hub:
-
-        def sleep(seconds):
-            hub.faults = {}
-
-        storage_of(hub, sleep=sleep, timeout=0.2).add(TWO, "a")
+        storage_of(hub, sleep=lambda seconds: hub.faults.clear(), timeout=0.2).add(TWO, "a")
         for _ in range(500):
             if hub.seen["overtaken"]:
                 break
@@ -89,11 +85,7 @@ def test_a_commit_that_comes_after_its_repetition_is_refused_by_the_hub():
 def test_a_refusal_that_passes_is_tried_again(status):
     with HubStandIn(faults={"conflict": 1}) as hub:
         hub.choose = lambda values: status
-
-        def sleep(seconds):
-            hub.faults = {}
-
-        storage_of(hub, sleep=sleep).add(TWO, "a")
+        storage_of(hub, sleep=lambda seconds: hub.faults.clear()).add(TWO, "a")
         assert hub.added(REQUESTS) == dict.fromkeys(TWO, 1)
 
 
@@ -179,8 +171,8 @@ def test_fifty_additions_at_once_through_a_hostile_hub_are_all_there_exactly_onc
         }
         for number in range(50)
     ]
-    with HubStandIn(seed, HOSTILE, stall=0.5) as hub:
-        storages = [storage_of(hub, timeout=0.25) for _ in range(3)]  # as three processes would have them
+    with HubStandIn(seed, HOSTILE, stall=0.3) as hub:
+        storages = [storage_of(hub, timeout=0.15) for _ in range(3)]  # as three processes would have them
 
         def add(number):
             while True:

@@ -10,25 +10,19 @@ from space_support import ITM
 from submission_support import MemoryStorage
 
 from vl_assay.hub_datasets import report
-from vl_assay.metrics.common.errors import StorageError
+from vl_assay.metrics.common.errors import PredictionsError, StorageError
 from vl_assay.metrics.records.predictions import file_hash, read_predictions
-from vl_assay.metrics.records.results import Result
 from vl_assay.space_app.board.board import Board
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.entries import Column, of_results
-from vl_assay.space_app.board.launch import (
-    RESULTS,
-    SHIPPED,
-    shipped,
-    shipped_predictions,
-    shipped_results,
-)
+from vl_assay.space_app.board.launch import RESULTS, SHIPPED, shipped, shipped_predictions, shipped_results
 from vl_assay.space_app.pages.compare import differences_html
 from vl_assay.space_app.submissions.copies import copied_from_shipped, scores_hash, sketch
 from vl_assay.space_app.submissions.submissions import OPTIONS
 from vl_assay.space_app.submissions.uploads import check_upload
 
 AGAIN = "make the folder anew: python tests/make_launch_predictions.py"
+ORDER = Column("toy_scenes", "order", "aro_itm", "accuracy")
 MODELS = {"demo-clip", "demo-owlvit (max_boxes=10)", "mock:bag-of-words", "mock:constant"}
 
 
@@ -66,28 +60,18 @@ def test_an_empty_leaderboard_has_the_demo_models_and_references_on_toy_scenes(c
     board = catalogue.board
     columns = [column for column in board.columns if column.benchmark == "toy_scenes"]
     assert {column.task for column in columns} == {"itm", "hard_positives", "order", "groups", "detection", "vqa"}
-    frame = board.table(columns)
-    assert set(frame["model"]) == MODELS | {"Chance"}
+    assert set(board.table(columns)["model"]) == MODELS | {"Chance"}
     found = {}
     for result in shipped_results():
-        name = result.model["name"]
-        found |= {(Column(*place(result), score), name): value for score, value in result.scores.items()}
-    shown = [(column, entry) for column in columns for entry in entries(board, column)]
-    for column, entry in shown:
-        assert entry.value == found[column, entry.model]
+        place = (result.benchmark["name"], result.benchmark["task"], result.metric)
+        found |= {(Column(*place, score), result.model["name"]): value for score, value in result.scores.items()}
+    shown = [entry for column in columns for entry in board.entries(column) if entry.model in MODELS]
+    for entry in shown:
+        assert entry.value == found[entry.column, entry.model]
         assert (entry.origin, entry.source, entry.status) == ("recomputed", SHIPPED, "accepted")
         assert entry.is_reference is entry.model.startswith("mock:")
     assert board.entry(ITM, "demo-clip", "recomputed").training_data == "80,000 toy scenes"
     assert len(shown) > 60
-
-
-def place(result: Result):
-    return result.benchmark["name"], result.benchmark["task"], result.metric
-
-
-def entries(board, column):
-    found = (board.entry(column, model, "recomputed") for model in MODELS)
-    return [entry for entry in found if entry]
 
 
 def test_their_predictions_are_found_and_compared(catalogue):
@@ -151,28 +135,29 @@ def test_a_refresh_keeps_the_ties_of_the_same_predictions_and_finds_those_of_new
     added += submitted("demo-clip.toy_scenes.itm.parquet", name="copy")
     catalogue.refresh()
     catalogue.warm().join()  # searches come one after the other
-    order = Column("toy_scenes", "order", "aro_itm", "accuracy")
-    assert catalogue.ties([ITM, order]) == {ITM: {"demo-clip", "copy"}, order: {"demo-clip"}}
+    assert catalogue.ties([ITM, ORDER]) == {ITM: {"demo-clip", "copy"}, ORDER: {"demo-clip"}}
     assert asked
     assert all("copy" in models for models in asked)
 
 
-def test_unreadable_predictions_are_reported_and_affect_no_other_mark(monkeypatch):
-    catalogue = Catalogue(MemoryStorage())
-    bad = catalogue.board.recomputed(ITM)["demo-clip"]
-    content = catalogue.content
-    monkeypatch.setattr(catalogue, "content", lambda sha: b"" if sha == bad else content(sha))
+class DamagedITM(Catalogue):
+    """All files but one can be read."""
+
+    def predictions(self, sha256):
+        if sha256 == self.board.recomputed(ITM)["demo-clip"]:
+            raise PredictionsError("not a readable Parquet file")
+        return super().predictions(sha256)
+
+
+def test_unreadable_predictions_are_reported_and_affect_no_other_mark():
+    catalogue = DamagedITM(MemoryStorage())
     catalogue.warm().join()
     assert any(problem.startswith(f"the ties of {ITM.heading}: ") for problem in catalogue.problems)
-    order = Column("toy_scenes", "order", "aro_itm", "accuracy")
-    assert catalogue.ties([ITM, order]) == {ITM: frozenset(), order: {"demo-clip"}}
+    assert catalogue.ties([ITM, ORDER]) == {ITM: frozenset(), ORDER: {"demo-clip"}}
 
 
 def test_a_copy_of_shipped_predictions_under_another_name_is_told_even_with_other_rounding():
-    [path] = [
-        path for path in shipped_predictions().values() if "demo-clip" in str(path) and path.stem.endswith(".itm")
-    ]
-    own = read_predictions(path)
+    own = read_predictions(RESULTS.with_name("demo-clip.toy_scenes.itm.parquet"))
     for row in own.rows:
         row.scores[0][0] += 2.3e-7
     copy = {"benchmark": "toy_scenes", "task": "itm", "scores": scores_hash(own), "sketch": sketch(own)}

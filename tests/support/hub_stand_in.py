@@ -172,7 +172,7 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(self.hub.stall)
         with self.hub.lock:
             pages = self.hub.pages if kind == "info" else []
-            answer = (200, pages.pop()) if pages else getattr(self, kind)(*parts)
+            answer = (200, pages.pop()) if pages else self.create() if kind == "create" else self.find(kind, *parts)
         if fault == "stalled":
             time.sleep(self.hub.stall)
         if fault in ("lost", "stalled", "late"):
@@ -192,12 +192,14 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(content)
 
-    def find(self, name, revision="main"):
-        """The commit, or None and the answer that there is none."""
+    def find(self, kind, name, revision="main", *path):
+        """The answer of the method of that name to a commit, or that there is none."""
         if name not in self.hub.repositories:
-            return None, (404, {"error": "Repository not found"}, {"X-Error-Code": "RepoNotFound"})
+            return 404, {"error": "Repository not found"}, {"X-Error-Code": "RepoNotFound"}
         commit = self.hub.repositories[name].at(revision)
-        return commit, (404, {"error": f"Invalid rev id: {revision}"}, {"X-Error-Code": "RevisionNotFound"})
+        if commit is None:
+            return 404, {"error": f"Invalid rev id: {revision}"}, {"X-Error-Code": "RevisionNotFound"}
+        return getattr(self, kind)(name, commit, *path)
 
     def create(self):
         asked = json.loads(self.body)
@@ -209,37 +211,24 @@ class _Handler(BaseHTTPRequestHandler):
         self.hub.repositories[name].commit("initial commit", {".gitattributes": b"*.parquet filter=lfs\n"})
         return 200, url
 
-    def info(self, name):
-        commit, missing = self.find(name)
-        return (200, {"id": name, "_id": "0", "sha": commit.sha}) if commit else missing
+    def info(self, name, commit):
+        return 200, {"id": name, "_id": "0", "sha": commit.sha}
 
-    def tree(self, name, revision):
-        commit, missing = self.find(name, revision)
-        if commit is None:
-            return missing
+    def tree(self, name, commit):
         entries, start = describe_tree(commit.files), int(self.query.get("cursor", ["0"])[0])
         following = f"{self.hub.url}{urlsplit(self.path).path}?recursive=True&cursor={start + PAGE}"
         link = {"Link": f'<{following}>; rel="next"'} if start + PAGE < len(entries) else {}
         return 200, entries[start : start + PAGE], link
 
-    def paths_info(self, name, revision):
-        commit, missing = self.find(name, revision)
-        if commit is None:
-            return missing
+    def paths_info(self, name, commit):
         asked = parse_qs(self.body.decode()).get("paths", [])
         return 200, [entry for entry in describe_tree(commit.files) if entry["path"] in asked]
 
-    def preupload(self, name, revision):
-        commit, missing = self.find(name, revision)
-        if commit is None:
-            return missing
+    def preupload(self, name, commit):
         paths = [file["path"] for file in json.loads(self.body)["files"]]
         return 200, {"files": [{"path": path, "uploadMode": "regular", "shouldIgnore": False} for path in paths]}
 
-    def commit(self, name, revision):
-        commit, missing = self.find(name, revision)
-        if commit is None:
-            return missing
+    def commit(self, name, commit):
         header, *operations = (json.loads(line) for line in self.body.splitlines())
         assert header["key"] == "header"
         assert {operation["key"] for operation in operations} == {"file"}
@@ -251,10 +240,7 @@ class _Handler(BaseHTTPRequestHandler):
         url = f"{self.hub.url}/datasets/{name}/commit/{made.sha}"
         return 200, {"success": True, "commitOid": made.sha, "commitUrl": url}
 
-    def resolve(self, name, revision, path):
-        commit, missing = self.find(name, revision)
-        if commit is None:
-            return missing
+    def resolve(self, name, commit, path):
         headers = {"X-Repo-Commit": commit.sha}
         if path not in commit.files:
             return 404, {"error": "Entry not found"}, headers | {"X-Error-Code": "EntryNotFound"}
