@@ -75,6 +75,13 @@ def install_metric(name: str) -> Path:
     return target
 
 
+def citation(name: str) -> str:
+    """The BibTeX on the card of a metric, its first such block; empty without a card in this package."""
+    card = _METRICS / name / "README.md"
+    found = card.is_file() and re.search(r"^```bibtex\n(.*?)^```$", card.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    return found[1] if found else ""
+
+
 def describe(function: MetricFunction) -> str:
     """Arguments, results, errors and source of a metric, from the docstring of its function.
 

@@ -18,7 +18,7 @@ from ..contract.aggregate import option_names
 from ..contract.spec import MetricFunction, MetricSpec
 from ..functional.boxes import check_keys
 from ..functional.checks import check_real
-from .discovery import column_names, describe
+from .discovery import citation, column_names, describe
 
 if TYPE_CHECKING:
     from evaluate import EvaluationModule
@@ -40,12 +40,10 @@ class MetricModule(EvaluationModule):
 
     Attributes:
         spec: the metric's specification. Its function takes the columns of the features, in their order, and options.
-        bibtex: how to cite it.
         papers, code: addresses of the papers and of their code.
     """
 
     spec: MetricSpec
-    bibtex: str = ""
     papers: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
 
@@ -60,7 +58,7 @@ class MetricModule(EvaluationModule):
         return info(
             description=inspect.cleandoc(sys.modules[kind.__module__].__doc__ or ""),
             inputs_description=_with_arguments(inspect.cleandoc(kind.__doc__ or ""), describe(self.function)),
-            citation=kind.bibtex,
+            citation=citation(kind.__module__.rpartition(".")[2]),
             features=_features(self.spec),
             reference_urls=list(kind.papers),
             codebase_urls=list(kind.code),
