@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...metrics.common.errors import PredictionsError, UnknownNameError
+from ...metrics.common.errors import PredictionsError, UnknownNameError, check_known
 
 if TYPE_CHECKING:
     from ...metrics.records.predictions import Predictions
@@ -149,8 +149,7 @@ def get_card(name: str) -> str:
 def get_task(benchmark: str, task: str) -> Task:
     """The task of a benchmark that a predictions file names."""
     tasks = {known.name: known for known in get_benchmark(benchmark).tasks}
-    if task not in tasks:
-        raise UnknownNameError(f"task of {benchmark}", task, tasks)
+    check_known(f"task of {benchmark}", [task], tasks)
     return tasks[task]
 
 
@@ -230,9 +229,7 @@ def _relative_imports(path: Path) -> Iterator[Path]:
 
 
 def _check(name: str) -> None:
-    known = benchmark_names()
-    if name not in known:
-        raise UnknownNameError("benchmark", name, known)
+    check_known("benchmark", [name], benchmark_names())
 
 
 def split_reference(reference: str) -> tuple[str, str | None]:

@@ -30,7 +30,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...metrics.common.errors import DataError, StorageError, UnknownNameError, VLAssayError
+from ...metrics.common.errors import DataError, StorageError, UnknownNameError, VLAssayError, check_known
 from ...metrics.common.storage import new_folder
 from ...metrics.records.predictions import file_hash
 from .benchmarks import benchmark_names, config_names, get_benchmark, get_builder, get_card, option_names
@@ -76,13 +76,8 @@ def build(
     out = Path(out)
     options = dict(sorted((options or {}).items()))
     chosen = config_names(benchmark) if configs is None else list(configs)
-    for kind, names, known in (
-        ("configuration", chosen, config_names(benchmark)),
-        ("option", options, option_names(benchmark)),
-    ):
-        for name in names:
-            if name not in known:
-                raise UnknownNameError(f"{kind} of {benchmark}", name, known)
+    check_known(f"configuration of {benchmark}", chosen, config_names(benchmark))
+    check_known(f"option of {benchmark}", options, option_names(benchmark))
     return build_with(
         get_builder(benchmark), benchmark, get_card(benchmark), out, chosen, data_dir, options, on_error=on_error
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...metrics.common.errors import DataError, UnknownNameError
+from ...metrics.common.errors import DataError, check_known
 from ...metrics.modules.discovery import metric_names
 from .benchmarks import benchmark_names, config_names, get_benchmark, get_builder, option_names
 from .build import BUILD_FILE, card_counts, download_config, is_missing, read_build, sources_folder
@@ -103,8 +103,7 @@ def list_metrics() -> list[MetricEntry]:
     used: dict[str, list[str]] = {name: [] for name in metric_names()}
     for benchmark in benchmark_names():
         for metric in dict.fromkeys(m for task in get_benchmark(benchmark).tasks for m in task.metrics):
-            if metric not in used:
-                raise UnknownNameError(f"metric of {benchmark}", metric, used)
+            check_known(f"metric of {benchmark}", [metric], used)
             used[metric].append(benchmark)
     folder = Path(__file__).parents[2] / "metrics"
     return [

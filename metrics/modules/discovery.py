@@ -14,7 +14,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..common.errors import UnknownNameError
+from ..common.errors import check_known
 from ..contract.aggregate import option_names
 from ..contract.spec import MetricFunction, MetricSpec
 
@@ -121,5 +121,4 @@ def column_names(function: MetricFunction) -> list[str]:
 
 
 def _check(name: str) -> None:
-    if name not in metric_names():
-        raise UnknownNameError("metric", name, metric_names())
+    check_known("metric", [name], metric_names())

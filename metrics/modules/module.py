@@ -13,7 +13,7 @@ import evaluate
 import numpy as np
 from datasets.features.features import cast_to_python_objects
 
-from ..common.errors import ScoresError, UnknownNameError, VLAssayError
+from ..common.errors import ScoresError, VLAssayError, check_known
 from ..contract.aggregate import option_names
 from ..contract.spec import MetricFunction, MetricSpec
 from ..functional.boxes import check_keys
@@ -67,9 +67,7 @@ class MetricModule(EvaluationModule):
     def compute(self, **arguments: Any) -> dict[str, Any] | None:
         """Compute the metric; the arguments are the columns of the features and the options of `function`."""
         known = [*self._feature_names(), *option_names(self.function)]
-        for name in arguments:
-            if name not in known and name not in ("predictions", "references"):
-                raise UnknownNameError("option", name, known)
+        check_known("option", (name for name in arguments if name not in ("predictions", "references")), known)
         if self.writer is not None:
             return super().compute(**arguments)
         batch = {name: _listed(arguments.pop(name, None), name) for name in self._feature_names()}
@@ -88,9 +86,7 @@ class MetricModule(EvaluationModule):
     def add_batch(self, **batch: Any) -> None:
         """Add examples; a rejected batch leaves nothing behind."""
         names = self._feature_names()
-        for name, column in batch.items():
-            if name not in names and column is not None:
-                raise UnknownNameError("input", name, names)
+        check_known("input", (name for name, column in batch.items() if column is not None), names)
         batch = {name: _listed(batch.get(name), name) for name in names}
         is_first = self.writer is None
         try:

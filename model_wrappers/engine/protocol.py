@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from PIL import Image
 
-from ...metrics.common.errors import UnknownNameError
+from ...metrics.common.errors import UnknownNameError, check_known
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,7 @@ def choose(family: str, options: LoadOptions, known: Mapping[str, Sequence[str]]
     Raises:
         UnknownNameError: a setting or value that does not exist.
     """
-    for name in options.settings:
-        if name not in known:
-            raise UnknownNameError(f"setting of {family}", name, known)
+    check_known(f"setting of {family}", options.settings, known)
     chosen = {}
     for name, values in known.items():
         value = options.settings.get(name, values[0])

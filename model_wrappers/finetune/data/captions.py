@@ -24,7 +24,7 @@ from ....hub_datasets.core.image_keys import MISSING, image_keys
 from ....hub_datasets.toy_scenes import render
 from ....hub_datasets.toy_scenes.tasks import task_rows
 from ....hub_datasets.toy_scenes.world import Scene
-from ....metrics.common.errors import DataError, UnknownNameError
+from ....metrics.common.errors import DataError, check_known
 
 TOY = "toy_scenes"
 # Its parts whose captions are all true of one image.
@@ -158,14 +158,9 @@ def _toy_rows(
 ) -> tuple[list[Sample], Images]:
     from ....hub_datasets.toy_scenes.builder import SIZES, ToyScenesConfig
 
-    for kind, given, known in (
-        (f"part of {TOY} to train on", [part], _TOY_PARTS),
-        (f"split of {TOY}", [split], ("train", *SIZES)),
-        (f"option of {TOY}", options, option_names(TOY)),
-    ):
-        for each in given:
-            if each not in known:
-                raise UnknownNameError(kind, each, known)
+    check_known(f"part of {TOY} to train on", [part], _TOY_PARTS)
+    check_known(f"split of {TOY}", [split], ("train", *SIZES))
+    check_known(f"option of {TOY}", options, option_names(TOY))
     values = {"seed": 0, "train_scenes": ToyScenesConfig.train_scenes, **options}
     for name, value in values.items():
         if not isinstance(value, int) or value < 0:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....hub_datasets.authoring.data.tables import check_unicode
-from ....metrics.common.errors import DataError, ScoresError, UnknownNameError
+from ....metrics.common.errors import DataError, ScoresError, check_known
 from ...engine.plan import DECODING_ERRORS, decode
 from .captions import Images, Sample, read_source
 from .hard_negatives import NEGATIVE_KINDS, POSITIVE_KINDS, add_hard_captions
@@ -134,10 +134,8 @@ def read_training_set(
         DataError: an empty source, a missing column, image or split, a cell that is not text, or scenes for images
             that are not of toy_scenes.
     """
-    for what, kinds, known in (("negatives", negatives, NEGATIVE_KINDS), ("positives", positives, POSITIVE_KINDS)):
-        for kind in kinds:
-            if kind not in known:
-                raise UnknownNameError(f"kind of {what}", kind, known)
+    check_known("kind of negatives", negatives, NEGATIVE_KINDS)
+    check_known("kind of positives", positives, POSITIVE_KINDS)
     if limit is not None and limit < 1:
         raise ScoresError(f"limit is {limit}; it must be at least 1, or None for all")
     samples, images = read_source(str(reference), columns or {}, split, limit, data_dir, options or {})
