@@ -55,9 +55,10 @@ class MetricModule(EvaluationModule):
     def _info(self) -> evaluate.EvaluationModuleInfo:
         kind = type(self)
         info = evaluate.ComparisonInfo if isinstance(self, evaluate.Comparison) else evaluate.MetricInfo
+        summary, _, examples = inspect.cleandoc(kind.__doc__ or "").partition("\n\nExamples:\n")
         return info(
             description=inspect.cleandoc(sys.modules[kind.__module__].__doc__ or ""),
-            inputs_description=_with_arguments(inspect.cleandoc(kind.__doc__ or ""), describe(self.function)),
+            inputs_description=f"{summary}\n\n{describe(self.function)}\n\nExamples:\n{examples}",
             citation=citation(kind.__module__.rpartition(".")[2]),
             features=_features(self.spec),
             reference_urls=list(kind.papers),
@@ -143,12 +144,6 @@ class MetricModule(EvaluationModule):
     def _compute(self, **inputs: Any) -> dict[str, Any]:
         columns = [inputs.pop(name) for name in self._feature_names()]
         return self.function(*columns, **inputs)
-
-
-def _with_arguments(docstring: str, arguments: str) -> str:
-    """The docstring of a class with what it leaves to the function's, before its examples."""
-    summary, _, examples = docstring.partition("\n\nExamples:\n")
-    return f"{summary}\n\n{arguments}\n\nExamples:\n{examples}"
 
 
 def _features(spec: MetricSpec) -> datasets.Features | list[datasets.Features]:
