@@ -207,7 +207,7 @@ def _cell(number: int, name: str, kind: str, text: str) -> Any:
         value = json.loads(text or "[]") if kind == "list" else float(text)
     if kind == "list" and not isinstance(value, list):
         raise ScoresError(f"row {number}: the {name} are {text!r}; fill in a list, such as [1, 2], or nothing")
-    if kind == "number" and (value is None or not math.isfinite(value)):
+    if kind == "number" and not (isinstance(value, float) and math.isfinite(value)):
         raise ScoresError(f"row {number}: the {name} is {text!r}; fill in a finite number")
     return value
 
