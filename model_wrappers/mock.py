@@ -25,7 +25,7 @@ from PIL import Image
 from ..hub_datasets.toy_scenes.language import applies, parse
 from ..hub_datasets.toy_scenes.render import box, read_scene
 from ..hub_datasets.toy_scenes.world import Scene
-from ..metrics.common.errors import ModelError, UnknownNameError
+from ..metrics.common.errors import ModelError, check_known
 from .engine.protocol import Detections, LoadOptions, ModelInfo, PhraseQuery
 
 MODEL_TYPES = ()
@@ -178,8 +178,7 @@ class Mock:
 
 def load(checkpoint: str, options: LoadOptions) -> Mock:
     """The mock of that name."""
-    if checkpoint not in _MOCKS:
-        raise UnknownNameError("mock", checkpoint, _MOCKS)
+    check_known("mock", [checkpoint], _MOCKS)
     return Mock(checkpoint, _MOCKS[checkpoint])
 
 

@@ -92,27 +92,9 @@ def toy(tmp_path_factory):
 @pytest.fixture(scope="session")
 def tiny_clip(tmp_path_factory):
     """The folder of a small CLIP checkpoint with random weights, as a user would have one."""
-    import torch
-    from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel
+    from tiny_models.dual_encoders import tiny_clip
 
-    from vl_assay.model_wrappers.demo_clip.train import build_tokenizer
-
-    torch.manual_seed(0)
-    tokenizer = build_tokenizer()
-    tower = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
-    text = {"vocab_size": len(tokenizer), "max_position_embeddings": 32, "eos_token_id": tokenizer.eos_token_id}
-    vision = {"image_size": 32, "patch_size": 8}
-    config = CLIPConfig(text_config=tower | text, vision_config=tower | vision, projection_dim=16)
-    folder = tmp_path_factory.mktemp("checkpoints") / "tiny-clip"
-    # Weights of ordinary size: with the default ones of 0.02 all captions would look alike to so small a model.
-    model = CLIPModel(config)
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.2) if parameter.ndim > 1 else None
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    size = {"height": 32, "width": 32}
-    CLIPImageProcessor(size={"shortest_edge": 32}, crop_size=size).save_pretrained(folder)
-    return folder
+    return tiny_clip(tmp_path_factory.mktemp("checkpoints") / "tiny-clip")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
@@ -10,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from console import invoke
 
 from vl_assay.hub_datasets import benchmark_names
 from vl_assay.metrics.common.command_line import build_app, main
@@ -47,17 +46,6 @@ def workplace(tmp_path_factory):
     return folder
 
 
-def invoke(command, folder):
-    """Run a command line as the console would, in `folder`: exit code and all that it printed."""
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        result = CliRunner().invoke(build_app(), shlex.split(command)[1:], env={"COLUMNS": "120"})
-    finally:
-        os.chdir(before)
-    return result.exit_code, result.output, result.exception
-
-
 DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "guide.md")
 DOCUMENTED = list(dict(command for path in DOCUMENTS for command in commands(path)).items())
 
@@ -69,18 +57,18 @@ def test_documented_commands_were_found():
 
 @pytest.mark.parametrize(("command", "comment"), DOCUMENTED, ids=[command for command, _ in DOCUMENTED])
 def test_documented_commands_run(command, comment, workplace):
-    code, output, error = invoke(command, workplace)
+    result = invoke(*shlex.split(command)[1:], folder=workplace)
     if comment.startswith("network"):
-        assert isinstance(error, VLAssayError)
-        assert re.search(r"Hub|download|reach|connect|open_clip", str(error))
+        assert isinstance(result.exception, VLAssayError)
+        assert re.search(r"Hub|download|reach|connect|open_clip", str(result.exception))
     else:
-        assert code == 0, (output, error)
-        assert output.strip()
+        assert result.exit_code == 0, (result.output, result.exception)
+        assert result.output.strip()
 
 
 def test_bare_names_work_from_any_folder_after_install(workplace, tmp_path):
     # What the README's command has installed is not built again.
-    _, installed, _ = invoke("vl-assay install", workplace)
+    installed = invoke("install", folder=workplace).output
     assert 'evaluate.load("sugarcrepe_itm")' in installed
     assert 'load_dataset("toy_scenes", "itm")' in installed
     code = (
@@ -96,9 +84,9 @@ def test_bare_names_work_from_any_folder_after_install(workplace, tmp_path):
 def demo_output(tmp_path_factory):
     """What `vl-assay run` prints, and the folder where it ran."""
     folder = tmp_path_factory.mktemp("demo")
-    code, output, _ = invoke("vl-assay run", folder)
-    assert code == 0
-    return output, folder
+    result = invoke("run", folder=folder)
+    assert result.exit_code == 0
+    return result.output, folder
 
 
 def test_the_output_in_the_readme_is_the_real_one(demo_output):
@@ -135,7 +123,7 @@ DETECTOR_SCORES = {
 def test_the_scores_on_the_detectors_card_are_those_of_its_run(workplace):
     results = workplace / "vl-assay-results" / "demo-owlvit" / "results.json"
     if not results.exists():  # this test alone: else the README's command has run
-        assert invoke("vl-assay run demo-owlvit", workplace)[0] == 0
+        assert invoke("run", "demo-owlvit", folder=workplace).exit_code == 0
     scores = {result.metric: result.scores for result in read_results(results)}
     card = (ROOT / "model_wrappers" / "demo_owlvit" / "README.md").read_text(encoding="utf-8")
     shown = dict(re.findall(r"^\| ([\w@ ]+) \| (\d.*) \|$", card, flags=re.M))
@@ -181,8 +169,7 @@ def test_places_in_the_architecture_exist():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_teaches_with_examples_that_exist(name):
-    code, _, _ = invoke(f"vl-assay {name} --help", ROOT)
-    assert code == 0
+    assert invoke(name, "--help").exit_code == 0
     [callback] = [
         c.callback
         for g in build_app().registered_groups
@@ -193,7 +180,7 @@ def test_help_teaches_with_examples_that_exist(name):
     assert examples or name == "list"
     for example in examples:
         command, *words = shlex.split(example)
-        _, help_text, _ = invoke(f"vl-assay {command} --help", ROOT)
+        help_text = invoke(command, "--help").output
         assert all(word.partition("=")[0] in help_text for word in words if word.startswith("-"))
 
 
@@ -211,7 +198,7 @@ def test_commands_are_exactly_those_that_are_documented():
 def test_options_in_the_cards_exist(name):
     for command, _ in commands(ROOT / "hub_datasets" / name / "README.md"):
         words = shlex.split(command)
-        _, output, _ = invoke(f"vl-assay {words[1]} --help", ROOT)
+        output = invoke(words[1], "--help").output
         assert all(word.partition("=")[0] in output for word in words if word.startswith("--"))
 
 
@@ -260,9 +247,9 @@ def test_a_process_of_its_own_prints_the_error_and_no_traceback(tmp_path):
 
 
 def test_ties_count_as_asked_and_the_constant_scorer_wins_nothing(tmp_path):
-    invoke("vl-assay predict mock:constant toy_scenes --out .", tmp_path)
+    invoke("predict", "mock:constant", "toy_scenes", "--out", ".", folder=tmp_path)
     for ties, expected in (("wrong", "0.0 %"), ("half", "50.0 %"), ("right", "100.0 %")):
-        _, output, _ = invoke(f"vl-assay report toy_scenes.itm.parquet --ties {ties}", tmp_path)
+        output = invoke("report", "toy_scenes.itm.parquet", "--ties", ties, folder=tmp_path).output
         [line] = [line for line in output.splitlines() if "micro average" in line]
         assert line.split("│")[2].strip() == expected
         assert "100.0 %" in line.split("│")[5]

@@ -6,19 +6,14 @@ import json
 import socket
 
 import pytest
-from typer.testing import CliRunner
+from console import invoke
 
 from vl_assay.hub_datasets.authoring.data.tables import read_rows
 from vl_assay.hub_datasets.authoring.review.pictures import Pictures
-from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError, ModelError, StorageError, SubmissionError, VLAssayError
 from vl_assay.metrics.common.serving import check_address
 
 PAIRS = "image,positive,negative\n" + "".join(f"{n}.jpg,a cat on mat {n},a mat on cat {n}\n" for n in range(8))
-
-
-def run(*words: object):
-    return CliRunner().invoke(build_app(), [str(word) for word in words])
 
 
 @pytest.mark.parametrize(
@@ -37,16 +32,16 @@ def test_a_byte_order_mark_and_windows_line_ends_are_no_part_of_a_caption(tmp_pa
 @pytest.mark.parametrize("content", ["", "positive,negative\n"])
 def test_a_table_without_rows_is_not_asked_for_its_columns(tmp_path, content):
     (tmp_path / "a.csv").write_text(content)
-    assert "a.csv has no row" in str(run("audit", tmp_path / "a.csv", "--out", tmp_path / "out").exception)
+    assert "a.csv has no row" in str(invoke("audit", tmp_path / "a.csv", "--out", tmp_path / "out").exception)
 
 
 def test_an_audit_that_could_not_be_written_is_not_begun(tmp_path, monkeypatch):
     (tmp_path / "pairs.csv").write_text(PAIRS)
     monkeypatch.setattr("vl_assay.hub_datasets.authoring.audit.audit.audit", lambda *_, **__: pytest.fail("begun"))
-    inside = run("audit", tmp_path / "pairs.csv", "--out", tmp_path / "pairs.csv" / "report").exception
+    inside = invoke("audit", tmp_path / "pairs.csv", "--out", tmp_path / "pairs.csv" / "report").exception
     assert isinstance(inside, StorageError)
     assert "give another --out" in str(inside)
-    card = run("audit", tmp_path / "pairs.csv", "--out", tmp_path / "new", "--card", tmp_path / "no.md").exception
+    card = invoke("audit", tmp_path / "pairs.csv", "--out", tmp_path / "new", "--card", tmp_path / "no.md").exception
     assert isinstance(card, DataError)
     assert "no.md is not a file" in str(card)
     assert not (tmp_path / "new").exists()
@@ -56,7 +51,7 @@ def test_a_run_without_any_answer_fails_and_does_not_ask_for_judgement(tmp_path,
     monkeypatch.setattr("vl_assay.hub_datasets.authoring.generate.asking.FIRST_WAIT", 0.001)
     (tmp_path / "a.csv").write_text("caption\na dog on a cat\n")
     words = ("--model", "m", "--base-url", "http://127.0.0.1:9", "--kind", "swap_obj", "--timeout", 1)
-    result = run("generate", tmp_path / "a.csv", *words, "--out", tmp_path / "made")
+    result = invoke("generate", tmp_path / "a.csv", *words, "--out", tmp_path / "made")
     assert isinstance(result.exception, ModelError)
     assert "nothing was made, 1 without an answer" in str(result.exception)
     assert "vl-assay review" not in result.output
@@ -66,7 +61,7 @@ def test_a_run_without_any_answer_fails_and_does_not_ask_for_judgement(tmp_path,
 def test_images_that_the_review_would_not_show_are_spoken_of_and_its_command_can_be_copied(tmp_path):
     (tmp_path / "a.csv").write_text("caption,image\na red dog chases a black cat,a.png\n")
     (tmp_path / "a.png").touch()
-    result = run("generate", tmp_path / "a.csv", "--rules", "--kind", "swap_obj", "--out", tmp_path / "my judges")
+    result = invoke("generate", tmp_path / "a.csv", "--rules", "--kind", "swap_obj", "--out", tmp_path / "my judges")
     assert "the same command with --images" in result.output
     assert f"vl-assay review '{tmp_path / 'my judges'}'" in result.output.replace("\n", "")
     with pytest.raises(DataError, match=r"outside .* --images, or copy them"):
@@ -81,7 +76,7 @@ def test_an_address_that_cannot_be_served_is_told_before_the_page_is_announced(t
     (tmp_path / "candidates.jsonl").write_text(json.dumps(one | {"source": "rules"}) + "\n")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         for port in (taken.getsockname()[1], 99_999, -1):
-            result = run(*(word.format(folder=tmp_path) for word in command), "--port", port)
+            result = invoke(*(word.format(folder=tmp_path) for word in command), "--port", port)
             assert isinstance(result.exception, VLAssayError)
             assert f"nothing can be served at 127.0.0.1:{port}" in str(result.exception)
             assert "Ctrl-C" not in result.output
@@ -97,9 +92,8 @@ def test_a_free_address_can_be_served():
 
 
 def test_a_decision_without_a_status_says_which_there_are(tmp_path):
-    error = run("moderate", "0123456789abcdef", "--storage", tmp_path / "s").exception
+    error = invoke("moderate", "0123456789abcdef", "--storage", tmp_path / "s").exception
     assert isinstance(error, SubmissionError)
     assert "add accepted, flagged or withdrawn" in str(error)
-    assert (
-        f"no submission waits for a decision in {tmp_path / 's'}" in run("moderate", "--storage", tmp_path / "s").output
-    )
+    waiting = invoke("moderate", "--storage", tmp_path / "s").output
+    assert f"no submission waits for a decision in {tmp_path / 's'}" in waiting

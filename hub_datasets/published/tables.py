@@ -26,7 +26,7 @@ from pathlib import Path
 
 import yaml
 
-from ...metrics.common.errors import UnknownNameError
+from ...metrics.common.errors import check_known
 
 NOTHING = "-"  # a cell without a value
 _FOLDER = Path(__file__).parent
@@ -175,8 +175,7 @@ def get_table(name: str) -> Table:
     Raises:
         UnknownNameError: there is none; the message lists the known ones.
     """
-    if name not in all_tables():
-        raise UnknownNameError("table", name, all_tables())
+    check_known("table", [name], all_tables())
     return all_tables()[name]
 
 

@@ -3,7 +3,6 @@
 import evaluate
 
 from vl_assay.metrics.aro_itm.spec import SPEC
-from vl_assay.metrics.modules.citations import ARO
 from vl_assay.metrics.modules.module import MetricModule
 
 
@@ -25,6 +24,5 @@ class AROITM(MetricModule, evaluate.Metric):
     """
 
     spec = SPEC
-    bibtex = ARO
     papers = ("https://arxiv.org/abs/2210.01936",)
     code = ("https://github.com/mertyg/vision-language-models-are-bows",)

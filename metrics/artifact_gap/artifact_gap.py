@@ -3,7 +3,6 @@
 import evaluate
 
 from vl_assay.metrics.artifact_gap.spec import SPEC
-from vl_assay.metrics.modules.citations import SUGARCREPE
 from vl_assay.metrics.modules.module import MetricModule
 
 
@@ -19,6 +18,5 @@ class ArtifactGap(MetricModule, evaluate.Metric):
     """
 
     spec = SPEC
-    bibtex = SUGARCREPE
     papers = ("https://arxiv.org/abs/2306.14610",)
     code = ("https://github.com/RAIVNLab/sugar-crepe",)

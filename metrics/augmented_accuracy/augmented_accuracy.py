@@ -3,7 +3,6 @@
 import evaluate
 
 from vl_assay.metrics.augmented_accuracy.spec import SPEC
-from vl_assay.metrics.modules.citations import HARD_POSITIVES
 from vl_assay.metrics.modules.module import MetricModule
 
 
@@ -19,6 +18,5 @@ class AugmentedAccuracy(MetricModule, evaluate.Metric):
     """
 
     spec = SPEC
-    bibtex = HARD_POSITIVES
     papers = ("https://arxiv.org/abs/2409.17958",)
     code = ("https://github.com/amitakamath/hard_positives",)

@@ -3,7 +3,6 @@
 import evaluate
 
 from vl_assay.metrics.cpd_ap.spec import SPEC
-from vl_assay.metrics.modules.citations import TRICD
 from vl_assay.metrics.modules.module import MetricModule
 
 
@@ -28,6 +27,5 @@ class CPDAP(MetricModule, evaluate.Metric):
     """
 
     spec = SPEC
-    bibtex = TRICD
     papers = ("https://ashkamath.github.io/TRICD/",)
     code = ("https://github.com/ashkamath/TRICD",)

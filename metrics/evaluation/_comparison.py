@@ -21,7 +21,7 @@ from ..common.storage import write_text
 from ..contract.spec import Examples
 from ..modules.discovery import get_spec
 from ..records.predictions import Predictions, file_hash, prediction_files, read_predictions
-from ..records.results import code_version
+from ..records.results import to_json
 from ..records.schema import DetectionRow, Row
 from ..statistics.differences import differences
 from ..statistics.paired import PERMUTATIONS, POWER, Resampling, holm
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
-SCHEMA = "vl-assay/comparison"
 VERSION = 2
 
 _COMPACT = ("first, %", "second, %", "difference", "p", "p (Holm)")
@@ -201,18 +200,9 @@ class Comparison:
 
     def to_json(self) -> str:
         """The comparison as JSON: `schema`, `version`, `code`, `verdict`, and the fields of `Comparison`."""
-        document = {
-            "schema": SCHEMA,
-            "version": VERSION,
-            "code": code_version(),
-            "verdict": self.verdict,
-            "verdicts": self.verdicts,
-            "models": self.models,
-            "files": self.files,
-            "options": self.options,
-            "differences": [asdict(each) for each in self.differences],
-        }
-        return json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n"
+        names = ("verdict", "verdicts", "models", "files", "options")
+        differences = [asdict(each) for each in self.differences]
+        return to_json("comparison", VERSION, differences=differences, **{name: getattr(self, name) for name in names})
 
     def to_markdown(self) -> str:
         """The verdicts, and a table for each score, as Markdown."""
@@ -479,10 +469,9 @@ def _sentence(difference: Difference, p: float, confidence: float) -> str:
     result = difference.result
     first, second = difference.models
     winner = _winner(difference, p, confidence)
+    verdict = f"{winner} is better than {second if winner == first else first}"
     if winner is None:
         verdict = f"No evidence of a difference between {first} and {second}"
-    else:
-        verdict = f"{winner} is better than {second if winner == first else first}"
     bounds = result["difference_interval"]
     interval_ = f", {100 * confidence:g} % [{', '.join(points(bound) for bound in bounds)}]" if bounds else ""
     lower = "" if difference.higher_is_better else " (lower is better)"

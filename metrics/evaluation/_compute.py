@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..common.errors import PredictionsError, UnknownNameError
+from ..common.errors import PredictionsError, check_known
 from ..contract.aggregate import RESAMPLES, aggregate, option_names
 from ..contract.spec import Examples, MetricSpec
 from ..modules.discovery import get_spec, metric_names
@@ -92,13 +92,11 @@ def check_options(**options: Any) -> None:
         UnknownNameError: an option that does not exist, or a tie policy that no metric knows.
         ScoresError: a value outside its range.
     """
-    for name in options:
-        if name not in DEFAULTS:
-            raise UnknownNameError("option of evaluation", name, DEFAULTS)
+    check_known("option of evaluation", options, DEFAULTS)
     chosen: dict[str, Any] = {**DEFAULTS, **options}
     policies = dict.fromkeys(policy for name in metric_names() for policy in get_spec(name).tie_policies)
-    if chosen["ties"] is not None and chosen["ties"] not in policies:
-        raise UnknownNameError("tie policy", str(chosen["ties"]), policies)
+    if chosen["ties"] is not None:
+        check_known("tie policy", [str(chosen["ties"])], policies)
     resamples = RESAMPLES if chosen["resamples"] is None else chosen["resamples"]
     check_resampling(chosen["confidence"], resamples, chosen["seed"])
 

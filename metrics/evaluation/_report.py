@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -13,7 +12,7 @@ from ..common.documents import Table, print_tables, to_html, to_latex, to_markdo
 from ..common.figures import as_png
 from ..common.storage import write_atomically, write_text
 from ..records.predictions import Predictions, file_hash, read_predictions
-from ..records.results import Result, code_version, write_results
+from ..records.results import Result, to_json, write_results
 from ..records.schema import Row
 from . import _tables
 from ._compute import Declared, compute, declared_metrics, examples_of, scored_rows
@@ -183,11 +182,11 @@ class Report(Sequence[Result]):
     def _optional_files(self) -> dict[str, Callable[[], bytes | None]]:
         """Functions that make the content of a file, None if the report has none."""
         diagnoses = self.diagnoses
+        seeds = [asdict(each) for each in self.seeds]
+        diagnosed = [{"about": name, **asdict(each)} for name, each in diagnoses.items()]
         return {
-            "seeds.json": lambda: _json("seeds", list(map(asdict, self.seeds))),
-            "diagnosis.json": lambda: _json(
-                "diagnosis", [{"about": name, **asdict(each)} for name, each in diagnoses.items()]
-            ),
+            "seeds.json": lambda: to_json("seeds", 1, seeds=seeds).encode() if seeds else None,
+            "diagnosis.json": lambda: to_json("diagnosis", 1, diagnosis=diagnosed).encode() if diagnosed else None,
             "profile.png": lambda: as_png(plot(self.results)) if self.results else None,
             "profile.html": lambda: plot_html(self.results) if self.results else None,
             "diagnosis.png": lambda: as_png(plot_curves(diagnoses)) if diagnoses else None,
@@ -279,14 +278,6 @@ def report(
     paths = [Path(path) for path in ([predictions] if isinstance(predictions, str | Path) else predictions)]
     results = compute(paths, metrics=metrics, **options)
     return Report(results, paths, metrics, options.get("ties"), captions)
-
-
-def _json(kind: str, found: list[dict[str, Any]]) -> bytes | None:
-    """The content of a JSON file; None for an empty list."""
-    if not found:
-        return None
-    document = {"schema": f"vl-assay/{kind}", "version": 1, "code": code_version(), kind: found}
-    return (json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
 def _about(predictions: Predictions) -> dict[str, str]:

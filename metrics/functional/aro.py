@@ -10,7 +10,7 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..common.errors import ScoresError, UnknownNameError
+from ..common.errors import ScoresError, check_known
 from ..contract.aggregate import metric_function
 from ..contract.spec import Described, Examples, make_examples
 from .checks import Labels, as_list, cluster_codes, label_codes
@@ -112,8 +112,7 @@ def aro_accuracy(
     >>> result["macro_accuracy"], result["n"], result["n_symmetric"]
     (0.75, 3, 1)
     """
-    if task not in tuple(MIN_COUNTS):
-        raise UnknownNameError("ARO task", task, MIN_COUNTS)
+    check_known("ARO task", [task], tuple(MIN_COUNTS))
     least = MIN_COUNTS[task] if min_count is None else min_count
     if not isinstance(least, int | np.integer) or least < 1:
         raise ScoresError(f"min_count is {least!r}; it must be a whole number of at least 1")

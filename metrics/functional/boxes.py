@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..common.errors import ScoresError, UnknownNameError
+from ..common.errors import ScoresError, check_known
 from .checks import name_rows, refuse
 
 FORMATS = ("xyxy", "xywh")
@@ -147,9 +147,7 @@ def _formats(box_format: BoxFormat) -> dict[str, str]:
             f"box_format is {box_format!r}; pass 'xyxy' or 'xywh', or a mapping that gives one of them to each "
             "of 'predictions' and 'references'"
         )
-    for name in box_format.values():
-        if name not in FORMATS:
-            raise UnknownNameError("box format", str(name), FORMATS)
+    check_known("box format", map(str, box_format.values()), FORMATS)
     return dict(box_format)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..common.errors import ScoresError, UnknownNameError
+from ..common.errors import ScoresError, check_known
 
 TIES = ("wrong", "half", "right")
 Labels = Sequence[Any] | NDArray[Any]
@@ -23,8 +23,7 @@ NOT_FINITE = (
 
 def check_ties(ties: str) -> str:
     """Return a tie policy; an `UnknownNameError` names the known ones, `TIES`."""
-    if not isinstance(ties, str) or ties not in TIES:
-        raise UnknownNameError("tie policy", str(ties), TIES)
+    check_known("tie policy", [str(ties)], TIES)
     return ties
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..common.errors import ScoresError, UnknownNameError
+from ..common.errors import ScoresError, check_known
 from .boxes import Detections, Truths, box_iou
 
 TIES = ("wrong", "coco")
@@ -84,8 +84,7 @@ def match(detections: Detections, truths: Truths, max_boxes: int = 100, ties: st
     """
     if not isinstance(max_boxes, int | np.integer) or max_boxes < 1:
         raise ScoresError(f"max_boxes is {max_boxes!r}; it must be a whole number of at least 1, such as COCO's 100")
-    if ties not in TIES:
-        raise UnknownNameError("tie policy", str(ties), TIES)
+    check_known("tie policy", [str(ties)], TIES)
     if ties == "wrong" and _has_ties(detections):
         order = _worst_first(detections, truths)
         parts: list[Any] = [part[order] for part in detections[:4]]
@@ -171,8 +170,7 @@ def average_precisions(
     >>> [average_precisions(match(*sides, ties=ties), ties=ties)[0].item() for ties in ("wrong", "coco")]
     [0.5, 1.0]
     """
-    if ties not in TIES:
-        raise UnknownNameError("tie policy", ties, TIES)
+    check_known("tie policy", [ties], TIES)
     if row_weights is None:
         weights = np.ones(len(matched.truths_per_row))
         seen = np.arange(1.0, len(matched.rows) + 1)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from ..common.errors import ScoresError, UnknownNameError
+from ..common.errors import ScoresError, check_known
 from ..contract.aggregate import metric_function
 from ..contract.estimators import OfValues, mean, median
 from ..contract.spec import Described, Examples, make_examples
@@ -137,8 +137,7 @@ def retrieval_recall(
     >>> own["recall_at_1"], round(own["chance_recall_at_1"], 4)  # (1/2 + 1/3) / 2
     (0.5, 0.4167)
     """
-    if pool not in POOLS:
-        raise UnknownNameError("pool of candidates", pool, POOLS)
+    check_known("pool of candidates", [pool], POOLS)
     depths = check_depths(ks)
     check_ties(ties)
     unused = {"own": {"conditions": conditions, "seeds": seeds}, "shared": {"categories": labels.get("categories")}}

@@ -3,7 +3,6 @@
 import evaluate
 
 from vl_assay.metrics.grounding_recall.spec import SPEC
-from vl_assay.metrics.modules.citations import TRICD
 from vl_assay.metrics.modules.module import MetricModule
 
 
@@ -22,6 +21,5 @@ class GroundingRecall(MetricModule, evaluate.Metric):
     """
 
     spec = SPEC
-    bibtex = TRICD
     papers = ("https://ashkamath.github.io/TRICD/",)
     code = ("https://github.com/ashkamath/TRICD",)

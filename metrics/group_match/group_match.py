@@ -3,7 +3,6 @@
 import evaluate
 
 from vl_assay.metrics.group_match.spec import SPEC
-from vl_assay.metrics.modules.citations import COLA, WINOGROUND
 from vl_assay.metrics.modules.module import MetricModule
 
 
@@ -19,6 +18,5 @@ class GroupMatch(MetricModule, evaluate.Metric):
     """
 
     spec = SPEC
-    bibtex = WINOGROUND + "\n" + COLA
     papers = ("https://arxiv.org/abs/2204.03162", "https://arxiv.org/abs/2305.03689")
     code = ("https://huggingface.co/datasets/facebook/winoground", "https://github.com/arijitray1993/COLA")

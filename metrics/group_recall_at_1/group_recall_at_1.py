@@ -3,7 +3,6 @@
 import evaluate
 
 from vl_assay.metrics.group_recall_at_1.spec import SPEC
-from vl_assay.metrics.modules.citations import TRICD
 from vl_assay.metrics.modules.module import MetricModule
 
 
@@ -28,6 +27,5 @@ class GroupRecallAt1(MetricModule, evaluate.Metric):
     """
 
     spec = SPEC
-    bibtex = TRICD
     papers = ("https://ashkamath.github.io/TRICD/",)
     code = ("https://github.com/ashkamath/TRICD",)

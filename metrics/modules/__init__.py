@@ -1,1 +1,1 @@
-"""`evaluate` modules: discovery, inputs, citations and the page of a Space."""
+"""`evaluate` modules: discovery, inputs and the page of a Space."""

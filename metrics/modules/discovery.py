@@ -14,7 +14,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..common.errors import UnknownNameError
+from ..common.errors import check_known
 from ..contract.aggregate import option_names
 from ..contract.spec import MetricFunction, MetricSpec
 
@@ -75,6 +75,13 @@ def install_metric(name: str) -> Path:
     return target
 
 
+def citation(name: str) -> str:
+    """The BibTeX on the card of a metric, its first such block; empty without a card in this package."""
+    card = _METRICS / name / "README.md"
+    found = card.is_file() and re.search(r"^```bibtex\n(.*?)^```$", card.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    return found[1] if found else ""
+
+
 def describe(function: MetricFunction) -> str:
     """Arguments, results, errors and source of a metric, from the docstring of its function.
 
@@ -114,5 +121,4 @@ def column_names(function: MetricFunction) -> list[str]:
 
 
 def _check(name: str) -> None:
-    if name not in metric_names():
-        raise UnknownNameError("metric", name, metric_names())
+    check_known("metric", [name], metric_names())

@@ -13,12 +13,12 @@ import evaluate
 import numpy as np
 from datasets.features.features import cast_to_python_objects
 
-from ..common.errors import ScoresError, UnknownNameError, VLAssayError
+from ..common.errors import ScoresError, VLAssayError, check_known
 from ..contract.aggregate import option_names
 from ..contract.spec import MetricFunction, MetricSpec
 from ..functional.boxes import check_keys
 from ..functional.checks import check_real
-from .discovery import column_names, describe
+from .discovery import citation, column_names, describe
 
 if TYPE_CHECKING:
     from evaluate import EvaluationModule
@@ -40,12 +40,10 @@ class MetricModule(EvaluationModule):
 
     Attributes:
         spec: the metric's specification. Its function takes the columns of the features, in their order, and options.
-        bibtex: how to cite it.
         papers, code: addresses of the papers and of their code.
     """
 
     spec: MetricSpec
-    bibtex: str = ""
     papers: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
 
@@ -57,10 +55,11 @@ class MetricModule(EvaluationModule):
     def _info(self) -> evaluate.EvaluationModuleInfo:
         kind = type(self)
         info = evaluate.ComparisonInfo if isinstance(self, evaluate.Comparison) else evaluate.MetricInfo
+        summary, _, examples = inspect.cleandoc(kind.__doc__ or "").partition("\n\nExamples:\n")
         return info(
             description=inspect.cleandoc(sys.modules[kind.__module__].__doc__ or ""),
-            inputs_description=_with_arguments(inspect.cleandoc(kind.__doc__ or ""), describe(self.function)),
-            citation=kind.bibtex,
+            inputs_description=f"{summary}\n\n{describe(self.function)}\n\nExamples:\n{examples}",
+            citation=citation(kind.__module__.rpartition(".")[2]),
             features=_features(self.spec),
             reference_urls=list(kind.papers),
             codebase_urls=list(kind.code),
@@ -69,9 +68,7 @@ class MetricModule(EvaluationModule):
     def compute(self, **arguments: Any) -> dict[str, Any] | None:
         """Compute the metric; the arguments are the columns of the features and the options of `function`."""
         known = [*self._feature_names(), *option_names(self.function)]
-        for name in arguments:
-            if name not in known and name not in ("predictions", "references"):
-                raise UnknownNameError("option", name, known)
+        check_known("option", (name for name in arguments if name not in ("predictions", "references")), known)
         if self.writer is not None:
             return super().compute(**arguments)
         batch = {name: _listed(arguments.pop(name, None), name) for name in self._feature_names()}
@@ -90,9 +87,7 @@ class MetricModule(EvaluationModule):
     def add_batch(self, **batch: Any) -> None:
         """Add examples; a rejected batch leaves nothing behind."""
         names = self._feature_names()
-        for name, column in batch.items():
-            if name not in names and column is not None:
-                raise UnknownNameError("input", name, names)
+        check_known("input", (name for name, column in batch.items() if column is not None), names)
         batch = {name: _listed(batch.get(name), name) for name in names}
         is_first = self.writer is None
         try:
@@ -149,12 +144,6 @@ class MetricModule(EvaluationModule):
     def _compute(self, **inputs: Any) -> dict[str, Any]:
         columns = [inputs.pop(name) for name in self._feature_names()]
         return self.function(*columns, **inputs)
-
-
-def _with_arguments(docstring: str, arguments: str) -> str:
-    """The docstring of a class with what it leaves to the function's, before its examples."""
-    summary, _, examples = docstring.partition("\n\nExamples:\n")
-    return f"{summary}\n\n{arguments}\n\nExamples:\n{examples}"
 
 
 def _features(spec: MetricSpec) -> datasets.Features | list[datasets.Features]:

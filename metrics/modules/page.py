@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -107,7 +108,8 @@ class Page:
             ScoresError: no rows, or a cell that is not of its column's kind; the message names the row, counted from 1
                 as on the page. Also the errors of the metric.
         """
-        cells = {number: self._parse(number, row) for number, row in _filled(rows)}
+        texts = [["" if cell is None else str(cell).strip() for cell in row] for row in rows]
+        cells = {number: self._parse(number, row) for number, row in enumerate(texts, start=1) if any(row)}
         if not cells:
             raise ScoresError("the table is empty; fill in at least one row")
         unused = self._empty_labels(cells)
@@ -195,34 +197,18 @@ def read_card(folder: Path) -> tuple[str, str]:
     return next(line.removeprefix("title: ") for line in front.splitlines() if line.startswith("title: ")), text
 
 
-def _filled(rows: Sequence[Sequence[Any]]) -> list[tuple[int, list[str]]]:
-    texts = [["" if cell is None else str(cell).strip() for cell in row] for row in rows]
-    return [(number, row) for number, row in enumerate(texts, start=1) if any(row)]
-
-
 def _cell(number: int, name: str, kind: str, text: str) -> Any:
     if kind == "text" and not text:
         raise ScoresError(f"row {number} has no {name}; fill it in")
     if kind in ("label", "text"):
         return text
-    if kind == "list":
-        return _json_list(number, name, text)
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise ScoresError(f"row {number}: the {name} is {text!r}; fill in a finite number")
-    return value
-
-
-def _json_list(number: int, name: str, text: str) -> list[Any]:
-    try:
-        value = json.loads(text or "[]")
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, list):
+    value: Any = None
+    with suppress(ValueError, RecursionError):
+        value = json.loads(text or "[]") if kind == "list" else float(text)
+    if kind == "list" and not isinstance(value, list):
         raise ScoresError(f"row {number}: the {name} are {text!r}; fill in a list, such as [1, 2], or nothing")
+    if kind == "number" and not (isinstance(value, float) and math.isfinite(value)):
+        raise ScoresError(f"row {number}: the {name} is {text!r}; fill in a finite number")
     return value
 
 

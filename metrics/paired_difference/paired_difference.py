@@ -8,7 +8,6 @@ import datasets
 import evaluate
 
 from vl_assay.metrics.functional.comparison import are_scores, check_not_text
-from vl_assay.metrics.modules.citations import MCNEMAR, MILLER
 from vl_assay.metrics.modules.module import MetricModule
 from vl_assay.metrics.paired_difference.spec import SPEC
 
@@ -31,7 +30,6 @@ class PairedDifference(MetricModule, evaluate.Comparison):
     """
 
     spec = SPEC
-    bibtex = MILLER + "\n" + MCNEMAR
     papers = ("https://arxiv.org/abs/2411.00640",)
 
     def has_indices(self, batch: dict[str, Any]) -> bool:

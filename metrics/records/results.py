@@ -72,14 +72,14 @@ class Result:
 
 def write_results(path: str | Path, results: list[Result]) -> None:
     """Write results atomically, as JSON."""
-    document = {
-        "schema": SCHEMA,
-        "version": VERSION,
-        "code": code_version(),
-        "results": [asdict(result) for result in results],
-    }
+    write_text(Path(path), to_json("results", VERSION, results=[asdict(result) for result in results]))
+
+
+def to_json(kind: str, version: int, **content: Any) -> str:
+    """A JSON document of a schema of VL-Assay, with the version of the code that made it and a hash of itself."""
+    document = {"schema": f"vl-assay/{kind}", "version": version, "code": code_version(), **content}
     document["sha256"] = json_hash(document)
-    write_text(Path(path), json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n")
+    return json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 
 def read_results(path: str | Path) -> list[Result]:

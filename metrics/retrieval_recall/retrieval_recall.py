@@ -2,7 +2,6 @@
 
 import evaluate
 
-from vl_assay.metrics.modules.citations import ARO, CREPE
 from vl_assay.metrics.modules.module import MetricModule
 from vl_assay.metrics.retrieval_recall.spec import SPEC
 
@@ -24,6 +23,5 @@ class RetrievalRecall(MetricModule, evaluate.Metric):
     """
 
     spec = SPEC
-    bibtex = ARO + "\n" + CREPE
     papers = ("https://arxiv.org/abs/2210.01936", "https://arxiv.org/abs/2212.07796")
     code = ("https://github.com/mertyg/vision-language-models-are-bows", "https://github.com/RAIVNLab/CREPE")

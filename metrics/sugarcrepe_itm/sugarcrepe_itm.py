@@ -2,7 +2,6 @@
 
 import evaluate
 
-from vl_assay.metrics.modules.citations import SUGARCREPE
 from vl_assay.metrics.modules.module import MetricModule
 from vl_assay.metrics.sugarcrepe_itm.spec import SPEC
 
@@ -25,6 +24,5 @@ class SugarCrepeITM(MetricModule, evaluate.Metric):
     """
 
     spec = SPEC
-    bibtex = SUGARCREPE
     papers = ("https://arxiv.org/abs/2306.14610",)
     code = ("https://github.com/RAIVNLab/sugar-crepe",)

@@ -7,7 +7,6 @@ from typing import Any
 import datasets
 import evaluate
 
-from vl_assay.metrics.modules.citations import TRICD
 from vl_assay.metrics.modules.module import MetricModule
 from vl_assay.metrics.yes_no_f1.spec import SPEC
 
@@ -26,7 +25,6 @@ class YesNoF1(MetricModule, evaluate.Metric):
     """
 
     spec = SPEC
-    bibtex = TRICD
     papers = ("https://ashkamath.github.io/TRICD/",)
     code = ("https://github.com/ashkamath/TRICD",)
 

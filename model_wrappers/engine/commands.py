@@ -20,7 +20,7 @@ from ...hub_datasets.commands import (
     make_report,
     parse_options,
 )
-from ...metrics.common.errors import VLAssayError
+from ...metrics.common.errors import ModelError, VLAssayError, check_known
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -196,21 +196,19 @@ def list_(
     from rich.console import Console
 
     from ...hub_datasets.core import listing
-    from ...metrics.common.errors import UnknownNameError
 
     kinds = {
         "benchmarks": (lambda: listing.list_benchmarks(data_dir=data_dir), _print_benchmarks),
         "metrics": (listing.list_metrics, lambda entries, console: console.print(listing.metric_table(entries))),
         "models": (_families, _print_families),
     }
-    if what is not None and what not in kinds:
-        raise UnknownNameError("thing to list", what, kinds)
-    chosen = kinds if what is None else {what: kinds[what]}
+    chosen = list(kinds) if what is None else [what]
+    check_known("thing to list", chosen, kinds)
     if json_:
-        content = {kind: listing.as_json(entries()) for kind, (entries, _) in chosen.items()}
+        content = {kind: listing.as_json(kinds[kind][0]()) for kind in chosen}
         typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
         return
-    for entries, show in chosen.values():
+    for entries, show in (kinds[kind] for kind in chosen):
         show(entries(), Console(highlight=False))
 
 
@@ -237,7 +235,6 @@ class _FamilyEntry:
 
 
 def _families() -> Iterator[_FamilyEntry]:
-    from ...metrics.common.errors import ModelError
     from .families import demo_names, family_names, get_family
 
     yield _FamilyEntry("demo", demo_names())

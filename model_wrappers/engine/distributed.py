@@ -75,6 +75,7 @@ def join() -> Processes:
         return Processes()
     import torch
     from accelerate import PartialState
+    from torch.distributed import TCPStore  # pyright: ignore[reportPrivateImportUsage]
 
     # One process may download or build for hours while the others wait for it.
     state = PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=1))
@@ -84,7 +85,7 @@ def join() -> Processes:
             "on a CPU start them with: torchrun --nproc_per_node N --no-python vl-assay run …"
         )
 
-    store = torch.distributed.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+    store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
     stop = watch(store, state.process_index, world, _give_up)
 
     def leave() -> None:

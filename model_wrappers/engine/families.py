@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ...metrics.common.errors import ModelError, UnknownNameError
+from ...metrics.common.errors import ModelError, check_known
 from .protocol import LoadOptions, Model
 from .results import PredictionsSource
 
@@ -24,8 +24,7 @@ def family_names() -> list[str]:
 
 def get_family(name: str) -> Any:
     """The module of a family; `UnknownNameError` lists the known ones, `ModelError` names a missing library."""
-    if name not in family_names():
-        raise UnknownNameError("model family", name, family_names())
+    check_known("model family", [name], family_names())
     try:
         home = f"{name}.family" if (_FAMILIES / name).is_dir() else name
         family = importlib.import_module(f"{_PACKAGE}.{home}")

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ...hub_datasets.commands import DataDir, Options, parse_options
-from ...metrics.common.errors import UnknownNameError
+from ...metrics.common.errors import check_known
 from ..engine.commands import Revision, Settings, parse_settings
 
 app = typer.Typer()
@@ -166,8 +166,7 @@ def study(
     from ...metrics.common.documents import print_tables
     from ..engine.distributed import available_cpus, default_device
 
-    if name != "hard-positives":
-        raise UnknownNameError("study", name, ["hard-positives"])
+    check_known("study", [name], ["hard-positives"])
     device = default_device(0)  # raises with advice if torch is not installed
     from .study import variants
     from .study.report import report_parts

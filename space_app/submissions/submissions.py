@@ -23,6 +23,7 @@ from ...metrics.common.errors import (
     SubmissionError,
     UnknownNameError,
     VLAssayError,
+    check_known,
 )
 from ...metrics.common.storage import json_hash
 from ...metrics.records.predictions import Predictions
@@ -193,8 +194,7 @@ def review(
         StorageError: it could not be stored.
     """
     earlier = get_submission(storage, id).reviews
-    if status not in REVIEW_STATUSES:
-        raise UnknownNameError("status of a review", status, REVIEW_STATUSES)
+    check_known("status of a review", [status], REVIEW_STATUSES)
     by = check_text(by, "the reviewer's name")
     if not by:
         raise SubmissionError("a review needs the name of the reviewer; give it, on the command line with --by")

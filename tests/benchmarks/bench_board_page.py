@@ -9,17 +9,14 @@ first table, 300 ms for a filter.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-
+from harness import read_options
 from rich.console import Console
 from rich.table import Table
 from space_support import many_models, served
@@ -63,11 +60,7 @@ def measure(page: Any, address: str) -> dict[str, float]:
 
 def main() -> int:
     """Measure and print; the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", type=int, default=1000)
-    parser.add_argument("--tasks", type=int, default=12)
-    parser.add_argument("--visits", type=int, default=7)
-    arguments = parser.parse_args()
+    arguments = read_options(__doc__, models=1000, tasks=12, visits=7)
     from playwright.sync_api import sync_playwright
 
     models = many_models(arguments.models, arguments.tasks)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from timing import least_seconds
+from harness import least_seconds
 
 from vl_assay.metrics.contract.aggregate import aggregate
 from vl_assay.metrics.contract.spec import Examples

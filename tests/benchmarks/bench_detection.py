@@ -11,11 +11,10 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from harness import least_seconds
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
@@ -35,11 +34,8 @@ def make_dataset() -> Dataset:
     for row in range(ROWS):
         phrases = 2 * row + np.arange(1 + (rng.random() < 0.9))
         truths = 1 + rng.poisson(3.5)
-        corners, sizes, owners = (
-            rng.random((truths, 2)) * 400,
-            20 + rng.random((truths, 2)) * 200,
-            rng.choice(phrases, truths),
-        )
+        corners, sizes = rng.random((truths, 2)) * 400, 20 + rng.random((truths, 2)) * 200
+        owners = rng.choice(phrases, truths)
         near = rng.integers(0, truths, BOXES)
         noise = rng.normal(0, 1, (BOXES, 4)) * rng.choice([3, 20, 150], (BOXES, 1))
         found = np.hstack([corners, corners + sizes])[near] + noise
@@ -88,23 +84,14 @@ def vl_assay_ap(predictions: list[dict[str, Any]], references: list[dict[str, An
     return float(average_precisions(match(*read_boxes(predictions, references))).mean())
 
 
-def measure(function: Callable[..., float], data: Dataset, repeats: int = 2) -> tuple[float, float]:
-    """The least time in seconds, which other processes disturb least, and the AP."""
-    times, ap = [], float("nan")
-    for _ in range(repeats):
-        start = time.perf_counter()
-        ap = function(*data)
-        times.append(time.perf_counter() - start)
-    return min(times), ap
-
-
 def main() -> int:
     """Measure and print; the exit status."""
     data = make_dataset()
-    seconds, ap = measure(vl_assay_ap, data, repeats=3)
-    tool, tool_ap = measure(pycocotools_ap, data)
+    ap, tool_ap = vl_assay_ap(*data), pycocotools_ap(*data)
+    seconds = least_seconds(lambda: vl_assay_ap(*data))
+    tool = least_seconds(lambda: pycocotools_ap(*data), repeats=1)
     matched, weights = match(*read_boxes(*data)), np.random.default_rng(0).poisson(1, ROWS)
-    resample, _ = measure(lambda *_: average_precisions(matched, weights).mean(), data, repeats=20)
+    resample = least_seconds(lambda: average_precisions(matched, weights), repeats=20)
     print(f"{ROWS:,} rows of {BOXES} boxes: {seconds:.2f} s to AP {ap:.6f}; a resample more: {resample * 1e3:.1f} ms")
     print(f"pycocotools: {tool:.1f} s to AP {tool_ap:.6f}, {tool / seconds:.0f} times as long")
     return 0 if abs(ap - tool_ap) < 1e-9 and seconds < GOAL and tool / seconds >= RATIO else 1

@@ -1,34 +1,30 @@
 """Speed and memory of fine-tuning with a ViT-B/32 CLIP of random weights.
 
-    python tests/benchmarks/bench_finetune.py [--batch 32] [--rounds 3] [--cpu-time] [--large 1024]
+    python tests/benchmarks/bench_finetune.py [--batch 32] [--rounds 3] [--steps 4] [--cpu-time] [--large 1024]
 
 Speed: the share of a training step that the bare forward and backward of the model's own `CLIPModel` would take on the
 same batch, inputs ready; a step opens and prepares images of 640 × 480 pixels, steps the optimiser and logs. Both take
-turns, in rounds of some steps, and the median of each counts. Also captions a second, and with `--peak` (TFLOP/s) the
+turns, in rounds of `--steps`, and the median of each counts. Also captions a second, and with `--peak` (TFLOP/s) the
 share of the device's arithmetic that is used (MFU). Memory: the peak of a process that takes one step on a batch of
 `--large` captions by cached gradients. Exits with 1 when a goal is missed: a share of 85 %, and 6 GB.
 """
 
 from __future__ import annotations
 
-import argparse
 import io
 import multiprocessing
-import os
 import resource
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-
 import numpy as np
 import torch
 from bench_runner import make_checkpoint
+from harness import read_options, workplace
 from PIL import Image
 from rich.console import Console
 from torch.utils.flop_counter import FlopCounterMode
@@ -125,19 +121,12 @@ def measure_memory(folder: Path, size: int, out: Path) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--precision", default="float32")
-    parser.add_argument("--large", type=int, default=1024, help="0 to leave it out")
-    parser.add_argument("--peak", type=float, help="TFLOP/s of the device in that precision")
-    parser.add_argument("--steps", type=int, default=4, help="of a round")
-    parser.add_argument("--cpu-time", action="store_true", help="CPU seconds, on a machine that others use as well")
-    options = parser.parse_args()
+    options = read_options(
+        __doc__, batch=32, rounds=3, steps=4, precision="float32", large=1024, peak=0.0, cpu_time=False
+    )
     clock = time.process_time if options.cpu_time else time.perf_counter
     console, missed = Console(), False
-    with tempfile.TemporaryDirectory() as place:
-        out = Path(place)
+    with workplace() as out:
         folder = make_checkpoint([s.caption for s in make_training_set(500).samples], out / "model")
         if options.rounds:
             bare, trained, flops = measure_speed(

@@ -12,22 +12,17 @@ Of the rounds, which take turns, the quickest of each counts. Exits with 1 when 
 
 from __future__ import annotations
 
-import argparse
-import os
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
-
 import numpy as np
 import torch
-from bench_runner import Runner, bare_forwards, check_goals, lay_out, make_checkpoint, read_pairs
+from bench_runner import Runner, bare_forwards, lay_out, make_checkpoint, read_pairs, texts_of
+from harness import check_goals, read_options, workplace
 from PIL import Image
 from transformers import AutoTokenizer, BertTokenizer, BlipConfig, BlipForImageTextRetrieval, BlipImageProcessor
 
@@ -94,18 +89,10 @@ def bare_blip(model: Any, pairs: list, images: Path) -> float:
 
 def main() -> int:
     """Measure and print; the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sugarcrepe", type=Path, required=True)
-    parser.add_argument("--pairs", type=int, default=48, help="for BLIP")
-    parser.add_argument("--dual-pairs", type=int, default=300, help="for CLIP")
-    parser.add_argument("--rounds", type=int, default=2)
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
-        work = Path(temporary)
-        os.environ["VL_ASSAY_CACHE"] = str(work / "cache")
+    arguments = read_options(__doc__, sugarcrepe=Path, pairs=48, dual_pairs=300, rounds=2)
+    with workplace() as work:
         pairs, dual_pairs = (read_pairs(arguments.sugarcrepe, n) for n in (arguments.pairs, arguments.dual_pairs))
-        every_pair = read_pairs(arguments.sugarcrepe, sys.maxsize)
-        texts = [record[key] for _, record in every_pair for key in ("caption", "negative_caption")]
+        texts = texts_of(read_pairs(arguments.sugarcrepe, sys.maxsize))
         blip = load_model(str(make_blip(texts, work / "blip")))
         clip = load_model(str(make_checkpoint(texts, work / "vit-b-32")))
         folder, dual_folder = lay_out(pairs, work / "fused"), lay_out(dual_pairs, work / "dual")

@@ -17,20 +17,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import subprocess
 import sys
-import tempfile
 import threading
 import tracemalloc
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
-
 import numpy as np
+from harness import workplace
 
 RATIO, MEGABYTES = 1.15, 60.0
 # Files that hold less than so many megabytes are not shown.
@@ -52,28 +48,6 @@ def lay_out(count: int, folder: Path) -> Path:
         negative = caption.replace("cat", "box").replace("dog", "cat")
         records[str(number)] = {"filename": name, "caption": caption, "negative_caption": negative}
     (folder / "data" / "swap_obj.json").write_text(json.dumps(records), encoding="utf-8")
-    return folder
-
-
-def make_checkpoint(folder: Path) -> Path:
-    """A CLIP of two small layers with random weights of ordinary size, so that few pairs nearly tie."""
-    import torch
-    from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel
-
-    from vl_assay.model_wrappers.demo_clip.train import build_tokenizer
-
-    torch.manual_seed(0)
-    tokenizer = build_tokenizer()
-    tower = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
-    text = {"vocab_size": len(tokenizer), "max_position_embeddings": 77, "eos_token_id": tokenizer.eos_token_id}
-    vision = tower | {"image_size": 32, "patch_size": 8}
-    model = CLIPModel(CLIPConfig(text_config=tower | text, vision_config=vision, projection_dim=16))
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.2) if parameter.ndim > 1 else None
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    size = {"height": 32, "width": 32}
-    CLIPImageProcessor(size={"shortest_edge": 32}, crop_size=size).save_pretrained(folder)
     return folder
 
 
@@ -164,12 +138,11 @@ def main() -> int:
         return 0
     from rich.console import Console
     from rich.table import Table
+    from tiny_models.dual_encoders import tiny_clip
 
     found = []
-    with tempfile.TemporaryDirectory() as temporary:
-        work = Path(temporary)
-        os.environ["VL_ASSAY_CACHE"] = str(work / "cache")
-        model = make_checkpoint(work / "tiny-clip")
+    with workplace() as work:
+        model = tiny_clip(work / "tiny-clip", positions=77)
         for count in arguments.images:
             data = lay_out(count, work / f"coco-{count}")
             measure("build", data, work / f"built-{count}", model)

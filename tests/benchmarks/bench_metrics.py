@@ -10,15 +10,11 @@ from __future__ import annotations
 
 import sys
 import tracemalloc
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-
+from harness import least_seconds  # and the way to the tests' support
 from metric_cases import CASES
-from timing import least_seconds
 
 from vl_assay.metrics.modules.discovery import load_metric
 

@@ -26,24 +26,21 @@ Ratios are to our times in float32. Exits with 1 when the one of the seconds mis
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import gzip
 import io
 import json
-import os
 import resource
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+from harness import read_options, workplace
 
+# isort: split
 import datasets
 import mteb
 import open_clip
@@ -235,14 +232,8 @@ def report(best: dict[str, Times], count: int, images: int) -> bool:
 
 def main() -> int:
     """Measure and print; the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sugarcrepe", type=Path, required=True)
-    parser.add_argument("--pairs", type=int, default=300)
-    parser.add_argument("--rounds", type=int, default=3)
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
-        work = Path(temporary)
-        os.environ["VL_ASSAY_CACHE"] = str(work / "cache")
+    arguments = read_options(__doc__, sugarcrepe=Path, pairs=300, rounds=3)
+    with workplace() as work:
         pairs = read_pairs(arguments.sugarcrepe, arguments.pairs)
         folder = lay_out(pairs, work / "coco")
         images = folder / "val2017"

@@ -9,10 +9,9 @@ minutes or more, which leaves a second core unused.
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
 
 import numpy as np
+from harness import seconds_of
 
 from vl_assay.hub_datasets.authoring.text.negatives import crepe_negations, negclip_negatives
 from vl_assay.hub_datasets.authoring.text.perturb import SHUFFLES, TEXT_SHUFFLES, perturb
@@ -40,19 +39,13 @@ def make_captions() -> list[str]:
     return captions
 
 
-def time_of(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 def main() -> int:
     captions = make_captions()
     print(f"{CAPTIONS:,} captions of {np.mean([len(text.split()) for text in captions]):.1f} words")
     taggers = dict.fromkeys(tagger_name(name).split()[0] for name in ("plain", "auto"))
     seconds = 0.0
     for tagger in taggers:
-        seconds = time_of(lambda tagger=tagger: perturb(captions, SHUFFLES, tagger=tagger))
+        seconds = seconds_of(lambda tagger=tagger: perturb(captions, SHUFFLES, tagger=tagger))
         print(f"{tagger_name(tagger)}: the four perturbations {seconds:.1f} s; allowed {GOAL:.0f} s")
         if seconds >= GOAL:
             return 1
@@ -62,7 +55,7 @@ def main() -> int:
         "NegCLIP's negatives": lambda: negclip_negatives(captions, tagger="plain"),
         "CREPE's negations": lambda: crepe_negations(captions, tagger="plain"),
     }.items():
-        print(f"  {what}: {time_of(work):.1f} s")
+        print(f"  {what}: {seconds_of(work):.1f} s")
     return 0
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from timing import least_seconds
+from harness import least_seconds
 
 from vl_assay.hub_datasets.authoring.data.pairs import Pair
 from vl_assay.hub_datasets.authoring.refine.cells import CELLS, balance
@@ -19,7 +19,7 @@ from vl_assay.hub_datasets.authoring.refine.ngrams import BLIND_SCORERS, blind_s
 
 PAIRS, GOAL, TIME_RATIO = 1_000_000, 10.0, 3.0
 CAPTIONS = 35_000
-WORDS = (
+WORDS = [
     "a",
     "the",
     "red",
@@ -35,7 +35,7 @@ WORDS = (
     "near",
     "holds",
     "eats",
-)
+]
 
 
 def time_to_choose(n: int, cells: str, columns: int = 2) -> float:

@@ -9,25 +9,17 @@ as in the whole release (4.8). Exits with 1 when a ratio misses its goal.
 
 from __future__ import annotations
 
-import argparse
 import json
-import operator
-import os
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
-
 import numpy as np
 import torch
+from harness import check_goals, read_options, workplace
 from PIL import Image
-from rich.console import Console
-from rich.table import Table
 from tokenizers.implementations import CharBPETokenizer
 from transformers import AutoTokenizer, CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPTokenizer
 
@@ -45,6 +37,11 @@ def read_pairs(folder: Path, count: int) -> list[tuple[str, dict[str, str]]]:
         records = json.loads((folder / f"{category}.json").read_text(encoding="utf-8"))
         pairs += [(category, record) for record in records.values()]
     return sorted(pairs, key=lambda pair: pair[1]["filename"])[:count]
+
+
+def texts_of(pairs: list[tuple[str, dict[str, str]]]) -> list[str]:
+    """The captions of the pairs."""
+    return [record[key] for _, record in pairs for key in ("caption", "negative_caption")]
 
 
 def half_of_each_image(pairs: list[tuple[str, dict[str, str]]]) -> list[tuple[str, dict[str, str]]]:
@@ -81,11 +78,8 @@ def make_checkpoint(texts: list[str], folder: Path) -> Path:
     vocabulary = {**saved["vocab"], **{token: len(saved["vocab"]) + i for i, token in enumerate(special)}}
     tokenizer = CLIPTokenizer(vocab=vocabulary, merges=[tuple(m) for m in saved["merges"]], model_max_length=CONTEXT)
     torch.manual_seed(0)
-    text = {
-        "vocab_size": len(vocabulary),
-        "eos_token_id": vocabulary[special[1]],
-        "bos_token_id": vocabulary[special[0]],
-    }
+    start, end = map(vocabulary.get, special)
+    text = {"vocab_size": len(vocabulary), "eos_token_id": end, "bos_token_id": start}
     CLIPModel(CLIPConfig(text_config=text)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     CLIPImageProcessor().save_pretrained(folder)
@@ -111,7 +105,7 @@ def authors_loop(model, checkpoint: Path, pairs, images: Path) -> float:
 def bare_forwards(model, pairs, images: Path, batch_size: int) -> float:
     """Seconds of the forwards alone over the different images and captions, batched, inputs ready in memory."""
     pixels = [model.prepare_image(Image.open(images / name)) for name in sorted({r["filename"] for _, r in pairs})]
-    captions = sorted({record[key] for _, record in pairs for key in ("caption", "negative_caption")})
+    captions = sorted(set(texts_of(pairs)))
     tokens = sorted(model.prepare_captions(captions), key=len)
     start = time.perf_counter()
     for encode, items in ((model.encode_images, pixels), (model.encode_captions, tokens)):
@@ -145,30 +139,14 @@ class Runner:
         return seconds
 
 
-def check_goals(title: str, goals: list[tuple[str, float, str, float]]) -> int:
-    """Print a table of (ratio, measured, sign, goal); the exit status."""
-    table = Table("ratio", "measured", "goal", title=title)
-    for name, value, sign, goal in goals:
-        table.add_row(name, f"{value:.2g}" if value < 0.01 else f"{value:.2f}", f"{sign} {goal:g}")
-    Console(width=120).print(table)
-    met = {">=": operator.ge, "<=": operator.le, "<": operator.lt}
-    return 0 if all(met[sign](value, goal) for _, value, sign, goal in goals) else 1
-
-
 def main() -> int:
     """Measure and print; the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sugarcrepe", type=Path, required=True)
-    parser.add_argument("--pairs", type=int, default=300)
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
-        work = Path(temporary)
-        os.environ["VL_ASSAY_CACHE"] = str(work / "cache")
+    arguments = read_options(__doc__, sugarcrepe=Path, pairs=300)
+    with workplace() as work:
         pairs = read_pairs(arguments.sugarcrepe, arguments.pairs)
         half = half_of_each_image(pairs)
         folder, half_folder = lay_out(pairs, work / "all"), lay_out(half, work / "half")
-        texts = [record[key] for _, record in pairs for key in ("caption", "negative_caption")]
-        checkpoint = make_checkpoint(texts, work / "vit-b-32")
+        checkpoint = make_checkpoint(texts_of(pairs), work / "vit-b-32")
         model = load_model(str(checkpoint))
         images = folder / "val2017"
         bare_forwards(model, pairs[:20], images, 32)

@@ -12,18 +12,14 @@ A process decodes images in threads beside the one that computes, so one process
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
-
-from bench_runner import lay_out, make_checkpoint, read_pairs
+from bench_runner import lay_out, make_checkpoint, read_pairs, texts_of
+from harness import read_options, workplace
 from rich.console import Console
 from rich.table import Table
 
@@ -52,19 +48,12 @@ def run(processes: int, benchmarks: list[str], checkpoint: Path, folder: Path, o
 
 def main() -> int:
     """Measure and print; the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sugarcrepe", type=Path, required=True)
-    parser.add_argument("--pairs", type=int, default=2400)
-    parser.add_argument("--rounds", type=int, default=1)
-    arguments = parser.parse_args()
+    arguments = read_options(__doc__, sugarcrepe=Path, pairs=2400, rounds=1)
     best: dict[int, dict[str, Any]] = {}
-    with tempfile.TemporaryDirectory() as temporary:
-        work = Path(temporary)
-        os.environ["VL_ASSAY_CACHE"] = str(work / "cache")
+    with workplace() as work:
         pairs = read_pairs(arguments.sugarcrepe, arguments.pairs)
         folder = lay_out(pairs, work / "coco")
-        texts = [record[key] for _, record in pairs for key in ("caption", "negative_caption")]
-        checkpoint = make_checkpoint(texts, work / "vit-b-32")
+        checkpoint = make_checkpoint(texts_of(pairs), work / "vit-b-32")
         benchmarks = [f"sugarcrepe/{category}" for category in sorted({category for category, _ in pairs})]
         options = {"verify": False}
         predict("mock:constant", benchmarks, out=work / "warm", data_dir=folder, options=options, progress=False)

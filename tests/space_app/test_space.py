@@ -13,12 +13,11 @@ from contextlib import suppress
 from urllib.request import urlopen
 
 import pytest
+from console import invoke
 from space_support import ITM, TYPED, VQA, one_reading_of_certificates  # noqa: F401 (a fixture)
 from submission_support import changed, model_predictions
-from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import report
-from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import PredictionsError, StorageError
 from vl_assay.space_app.pages import compare
 from vl_assay.space_app.storage.records import submissions
@@ -28,13 +27,9 @@ from vl_assay.space_app.submissions.submissions import OPTIONS, review
 pytestmark = pytest.mark.usefixtures("one_reading_of_certificates")
 
 
-def command(*arguments):
-    return CliRunner().invoke(build_app(), list(map(str, arguments)))
-
-
 def test_predictions_that_are_submitted_are_shown_with_the_figures_of_a_report(space, toy):
     paths = [toy.path(task, "shuffled") for task in ("vqa", "groups")]
-    result = command("submit", *paths, "--to", space.address, "--name", "Mock shuffled", "--json")
+    result = invoke("submit", *paths, "--to", space.address, "--name", "Mock shuffled", "--json")
     assert result.exit_code == 0, result.output
     receipt = json.loads(result.stdout)
     assert receipt["status"] == "accepted"
@@ -62,7 +57,7 @@ def test_bad_predictions_are_refused_with_a_reason_and_not_stored(space, toy, tm
     assert space.storage.paths() == []
     with pytest.raises(StorageError, match=r"http://127\.0\.0\.1:9 did not take the predictions .* safe"):
         send("http://127.0.0.1:9", [path], TYPED)
-    result = command("submit", tmp_path / "nowhere.parquet")
+    result = invoke("submit", tmp_path / "nowhere.parquet")
     assert "nowhere.parquet is not a file" in str(result.exception)
 
 
@@ -92,20 +87,20 @@ def test_fifty_submissions_at_the_same_time_are_all_stored_and_shown(space, toy,
 
 
 def test_a_flagged_submission_is_shown_when_a_maintainer_accepts_it(space, toy):
-    result = command("submit", toy.path("vqa", "constant"), "--to", space.address, "--name", "A constant")
+    result = invoke("submit", toy.path("vqa", "constant"), "--to", space.address, "--name", "A constant")
     assert "a maintainer will review this first" in result.output
     [found] = submissions(space.storage)
     assert found.status == "flagged"
     assert space.catalogue.board.entry(VQA, found.model["name"], "recomputed") is None
-    listed = command("moderate", "--storage", space.folder)
+    listed = invoke("moderate", "--storage", space.folder)
     assert found.id in listed.output
-    decided = command(
+    decided = invoke(
         "moderate", found.id, "accepted", "--by", "me", "--reason", "a baseline", "--storage", space.folder
     )
     assert f"{found.id} is accepted" in decided.output
     space.catalogue.update()
     assert space.catalogue.board.entry(VQA, found.model["name"], "recomputed") is not None
-    assert "no submission waits" in command("moderate", "--storage", space.folder).output
+    assert "no submission waits" in invoke("moderate", "--storage", space.folder).output
 
 
 def test_two_models_are_compared_on_the_same_examples(space, toy):

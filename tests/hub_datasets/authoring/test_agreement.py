@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from console import invoke
 from review_support import write_set
-from typer.testing import CliRunner
 
 from vl_assay.hub_datasets.authoring.review.agreement import agreement, cells, remarks, report
 from vl_assay.hub_datasets.authoring.review.decisions import DECISIONS
 from vl_assay.hub_datasets.authoring.review.journal import Entry
 from vl_assay.hub_datasets.authoring.review.review import open_review
-from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.documents import to_html
 
 
@@ -97,8 +96,7 @@ def test_the_command_prints_the_summary_and_exports(tmp_path):
     for who, decisions in (("ana", "keep keep not_fluent keep"), ("ben", "keep keep not_fluent nonsensical")):
         for each, decision in zip(candidates, decisions.split(), strict=True):
             desk.decide({"annotator": who, "id": each.id, "decision": decision})
-    command = ["review", str(tmp_path), "--summary", "--export", str(tmp_path / "judged.jsonl")]
-    result = CliRunner().invoke(build_app(), command, env={"COLUMNS": "160"})
+    result = invoke("review", tmp_path, "--summary", "--export", tmp_path / "judged.jsonl", width=160)
     assert result.exit_code == 0, result.output
     # keep or not: p_o = 3/4, p_e = 3/4 · 2/4 + 1/4 · 2/4 = 1/2, κ = 0.5
     assert "0.500" in result.output

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
 from audit_support import clean_pairs, leaking_pairs, write_blind_predictions
-from typer.testing import CliRunner
+from console import invoke
 
 from vl_assay import hub_datasets
 from vl_assay.hub_datasets import benchmark_names
@@ -26,7 +25,6 @@ from vl_assay.hub_datasets.authoring.audit.probes import FOLDS, PROBES
 from vl_assay.hub_datasets.authoring.audit.report import to_markdown, to_summary, write_audit, write_card
 from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs, write_pairs
 from vl_assay.hub_datasets.core.audits import read_audit, read_summary
-from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError, PredictionsError, ScoresError, VLAssayError
 from vl_assay.metrics.records.predictions import Predictions, read_predictions, write_predictions
 from vl_assay.metrics.records.schema import MatchingRow
@@ -37,13 +35,6 @@ CARDS = Path(hub_datasets.__file__).parent
 @pytest.fixture(scope="module")
 def leaking():
     return audit(leaking_pairs("formatting", 200, 0.6, seed=0), "made/up", normalised=True)
-
-
-@pytest.fixture
-def invoke(tmp_path, monkeypatch):
-    """A function that runs a command in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    return lambda command: CliRunner().invoke(build_app(), shlex.split(command), env={"COLUMNS": "120"})
 
 
 def test_the_record_is_json_and_has_every_rule_and_probe(leaking):
@@ -178,9 +169,10 @@ def test_all_pairs_fail_by_their_accuracy_and_categories_by_the_lower_end(whole,
     assert all(sentence.startswith("the probe 'words' is right without the image in ") for sentence in found)
 
 
-def test_the_command_writes_its_files_and_leaves_with_1_naming_the_probe(invoke, tmp_path):
+def test_the_command_writes_its_files_and_leaves_with_1_naming_the_probe(tmp_path):
     write_pairs(leaking_pairs("formatting", 120, 0.8, seed=0), tmp_path / "leaky.csv")
-    result = invoke("audit leaky.csv --out report --normalise --max-blind-accuracy 0.55")
+    command = "audit leaky.csv --out report --normalise --max-blind-accuracy 0.55"
+    result = invoke(*command.split(), folder=tmp_path)
     assert result.exit_code == 1
     assert "fails: the probe 'formatting' is right without the image in " in result.output.replace("\n", " ")
     assert "'full stop at the end'; 55.0% is allowed" in result.output.replace("\n", " ")
@@ -188,10 +180,11 @@ def test_the_command_writes_its_files_and_leaves_with_1_naming_the_probe(invoke,
     assert json.loads((tmp_path / "report" / "audit.json").read_text("utf-8"))["dataset"] == "leaky.csv"
 
 
-def test_the_command_passes_a_clean_set_with_columns_named(invoke, tmp_path):
+def test_the_command_passes_a_clean_set_with_columns_named(tmp_path):
     rows = [{"yes": pair.positive, "no": pair.negative} for pair in clean_pairs(300, 5)]
     (tmp_path / "clean.json").write_text(json.dumps(rows))
-    result = invoke("audit clean.json --column positive=yes --column negative=no --max-blind-accuracy 0.6")
+    command = "audit clean.json --column positive=yes --column negative=no --max-blind-accuracy 0.6"
+    result = invoke(*command.split(), folder=tmp_path)
     assert result.exit_code == 0, result.output
     assert (tmp_path / "vl-assay-results" / "audit" / "clean.json" / "audit.json").is_file()
 

@@ -12,11 +12,10 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from console import invoke
 from language_model_stand_in import LanguageModelStandIn, Reply, answer_well, read_request
 from support import command, finish
-from typer.testing import CliRunner
 
-from vl_assay.hub_datasets.authoring.commands import app
 from vl_assay.hub_datasets.authoring.data.candidates import read_candidates
 from vl_assay.hub_datasets.authoring.data.sources import Captioned, read_captions
 from vl_assay.hub_datasets.authoring.generate.asking import Asker, Question, Stopped
@@ -344,12 +343,12 @@ def test_the_command_plans_generates_and_says_what_is_missing(tmp_path):
     arguments = ["generate", str(source), "--out", str(tmp_path / "out"), "--kind", "swap_obj"]
     with LanguageModelStandIn() as server:
         model = ["--model", "stand-in", "--base-url", server.url]
-        planned = CliRunner().invoke(app, [*arguments, *model, "--plan"])
+        planned = invoke(*arguments, *model, "--plan")
         assert "Nothing was asked" in " ".join(planned.output.split())
         assert server.requests == []
         assert not (tmp_path / "out").exists()
-        done = CliRunner().invoke(app, [*arguments, *model, "--limit", "2"], catch_exceptions=False)
+        done = invoke(*arguments, *model, "--limit", "2")
     assert "written to" in done.output
     assert [each.id for each in read_candidates(tmp_path / "out")] == ["0/swap_obj", "1/swap_obj"]
     for wrong, why in (([], "give --model"), (["--rules", "--plan"], "leave out"), (["--model", "m"], "--base-url")):
-        assert why in str(CliRunner().invoke(app, [*arguments, *wrong]).exception)
+        assert why in str(invoke(*arguments, *wrong).exception)

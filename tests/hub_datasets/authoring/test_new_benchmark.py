@@ -9,10 +9,10 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from console import invoke
 from language_model_stand_in import LanguageModelStandIn
 from new_benchmark_support import photos, quick
 from PIL import Image
-from typer.testing import CliRunner
 
 from vl_assay.hub_datasets.authoring.audit.audit import audit, failures
 from vl_assay.hub_datasets.authoring.audit.report import to_summary
@@ -26,7 +26,6 @@ from vl_assay.hub_datasets.authoring.review.decisions import decide
 from vl_assay.hub_datasets.authoring.review.review import open_review
 from vl_assay.hub_datasets.toy_scenes.language import parse
 from vl_assay.hub_datasets.toy_scenes.world import Scene
-from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameError, VLAssayError
 
 
@@ -58,10 +57,6 @@ def states(settings):
 
 def content(folder):
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.name != STAGE_FILE}
-
-
-def run(*arguments):
-    return CliRunner().invoke(build_app(), ["new-benchmark", *map(str, arguments)], env={"COLUMNS": "200"})
 
 
 @pytest.fixture(scope="module")
@@ -232,12 +227,12 @@ def test_captions_that_changed_are_read_anew_and_what_follows_is_made_anew(whole
 def test_a_benchmark_that_captions_give_away_is_not_built_and_the_command_fails(source, tmp_path):
     arguments = ["told", source, "--work", tmp_path / "work", "--rules", "--no-review", "--kind", "replace_obj"]
     arguments += ["--learned", "0", "--scorer", "characters", "--grid", "2"]
-    result = run(*arguments, "--max-blind-accuracy", "0.55")
+    result = invoke("new-benchmark", *arguments, "--max-blind-accuracy", "0.55")
     assert result.exit_code == 1
     assert re.search(r"fails: .* is right without the image in .*55\.0% is allowed", result.stderr)
     assert "nothing was built; leave out a kind with --kind" in result.stderr
     assert not (tmp_path / "work" / "told").exists()
-    lenient = run(*arguments, "--max-blind-accuracy", "0.999")
+    lenient = invoke("new-benchmark", *arguments, "--max-blind-accuracy", "0.999")
     assert lenient.exit_code == 0, lenient.output
     assert "final-audit: " in lenient.stdout.split("build …")[0].splitlines()[-1]
     assert lenient.stdout.count("(was done)") == 6
@@ -247,14 +242,14 @@ def test_a_benchmark_that_captions_give_away_is_not_built_and_the_command_fails(
 def test_the_plan_shows_what_is_done_and_what_a_model_would_be_asked_and_does_nothing(source, tmp_path):
     work = tmp_path / "work"
     arguments = ["asked", source, "--work", work, "--kind", "swap_att", "--model", "m", "--base-url"]
-    first = run(*arguments, "http://127.0.0.1:9/v1", "--plan")
+    first = invoke("new-benchmark", *arguments, "http://127.0.0.1:9/v1", "--plan")
     assert first.exit_code == 0
     assert re.search(r"captions +│ next .*build +│ later", first.stdout, re.DOTALL)
     assert not work.exists()
-    rested = run("told", source, "--work", work, "--rules", "--kind", "swap_att")
+    rested = invoke("new-benchmark", "told", source, "--work", work, "--rules", "--kind", "swap_att")
     assert rested.exit_code == 0
     assert f"vl-assay review {work}/review --images {work}/captions/images\n" in rested.stdout
-    second = run(*arguments, "http://127.0.0.1:9/v1", "--plan")
+    second = invoke("new-benchmark", *arguments, "http://127.0.0.1:9/v1", "--plan")
     assert re.search(r"captions +│ done .* 120 captions of 120 images", second.stdout)
     assert re.search(r"generate +│ next \(changed: rules, model\)", second.stdout)
     assert re.search(r"swap_att +│ +1\d\d │", second.stdout)

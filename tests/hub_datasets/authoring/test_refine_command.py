@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 import sources_toy_scenes
 from audit_support import write_blind_predictions
-from typer.testing import CliRunner
+from console import invoke
 
 from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs, write_pairs
 from vl_assay.hub_datasets.authoring.refine.refine import REFINING, WATCHING, BlindScores, refine
 from vl_assay.hub_datasets.authoring.refine.report import to_markdown, write_refinement
-from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError, VLAssayError
 
 WORDS = [f"{first}{second}" for first in ("ba", "lo", "mi", "tu", "se") for second in ("na", "ro", "ti", "ku", "pe")]
@@ -38,10 +37,6 @@ def learned():
     pairs = make_pairs()
     noise = np.random.default_rng(1).normal(0.1, 0.3, len(pairs)).clip(-1, 1)
     return pairs, refine(pairs, [BlindScores("noise", noise, np.zeros(len(pairs)))], learned=3, grid=10)
-
-
-def run(*arguments):
-    return CliRunner().invoke(build_app(), ["refine", *map(str, arguments)], env={"COLUMNS": "200"})
 
 
 def test_rounds_end_when_probes_that_never_refined_find_no_more(learned):
@@ -134,7 +129,7 @@ def test_a_category_of_which_nothing_is_kept_is_reported():
 
 def test_the_command_refines_a_file_on_language_models_and_says_so(tmp_path):
     write_pairs(make_pairs(200), tmp_path / "mine.jsonl")
-    found = run(tmp_path / "mine.jsonl", "--out", tmp_path / "out", "--seed", 5, "--cells", "authors")
+    found = invoke("refine", tmp_path / "mine.jsonl", "--out", tmp_path / "out", "--seed", 5, "--cells", "authors")
     assert found.exit_code == 0, found.output
     record = json.loads((tmp_path / "out" / "report.json").read_text())
     assert list(record["scorers"]) == ["words", "characters"]
@@ -149,21 +144,21 @@ def test_the_command_takes_predictions_of_blind_models_and_no_others(coco, tmp_p
     pairs = read_pairs("sugarcrepe/swap_obj", data_dir=folder, options={"verify": False})
     for name, family, rows in (("vera", "vera", pairs), ("clip", "clip", pairs), ("few", "vera", pairs[1:])):
         write_blind_predictions(tmp_path / f"{name}.parquet", rows, f"{family}:test", family)
-    found = run(*options, "--predictions", tmp_path / "vera.parquet")
+    found = invoke("refine", *options, "--predictions", tmp_path / "vera.parquet")
     assert found.exit_code == 0, found.output
     figures = json.loads((out / "report.json").read_text())["scorers"]
     assert {name: part["scale"] for name, part in figures.items()} == {"vera:test": "none"}
     assert figures["vera:test"]["after"]["accuracy"] == 0.5
     with pytest.raises(VLAssayError, match="sees the image"):
-        raise run(*options, "--predictions", tmp_path / "clip.parquet").exception
+        raise invoke("refine", *options, "--predictions", tmp_path / "clip.parquet").exception
     with pytest.raises(VLAssayError, match="no scores for"):
-        raise run(*options, "--predictions", tmp_path / "few.parquet").exception
+        raise invoke("refine", *options, "--predictions", tmp_path / "few.parquet").exception
 
 
 def test_what_is_left_out_of_a_benchmark_is_noted_in_a_line(tmp_path, monkeypatch):
     monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
     sources_toy_scenes.shrink(monkeypatch, 10)
-    found = run("toy_scenes", "--out", tmp_path / "out", "--scorer", "words")
+    found = invoke("refine", "toy_scenes", "--out", tmp_path / "out", "--scorer", "words")
     assert found.stderr.startswith("note: toy_scenes: left out, as they have no pairs: groups, detection, vqa\n")
 
 
@@ -172,7 +167,6 @@ def test_what_is_left_out_of_a_benchmark_is_noted_in_a_line(tmp_path, monkeypatc
 def test_results_do_not_take_the_place_of_the_dataset(dataset, command, tmp_path):
     write_pairs(make_pairs(20), tmp_path / "pairs.jsonl")
     before = (tmp_path / "pairs.jsonl").read_bytes()
-    arguments = [command, str(tmp_path / dataset), "--out", str(tmp_path)]
     with pytest.raises(VLAssayError, match="give another --out"):
-        raise CliRunner().invoke(build_app(), arguments).exception
+        raise invoke(command, tmp_path / dataset, "--out", tmp_path).exception
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [before]

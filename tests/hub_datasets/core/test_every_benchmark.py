@@ -24,7 +24,7 @@ from vl_assay.hub_datasets import benchmark_names, build, get_benchmark, load_ex
 from vl_assay.hub_datasets.core.benchmarks import builder_modules, config_names, get_builder, get_card, option_names
 from vl_assay.hub_datasets.hub.install import write_script
 from vl_assay.metrics.common.errors import DataError
-from vl_assay.metrics.modules import citations
+from vl_assay.metrics.modules.discovery import citation, metric_names
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import score
 
@@ -383,8 +383,7 @@ def test_the_card_has_a_licence_and_leaves_configurations_to_the_build(name):
     assert not {"configs", "dataset_info"} & set(metadata)
 
 
-@pytest.mark.parametrize("citation", [value for name, value in vars(citations).items() if name.isupper()])
-def test_cards_cite_a_paper_as_the_metrics_do(citation):
+def test_cards_of_benchmarks_and_metrics_cite_a_paper_alike():
     def entries(text):
         """Titles, authors and years by key, without braces, line ends and capitals."""
         return {
@@ -395,10 +394,10 @@ def test_cards_cite_a_paper_as_the_metrics_do(citation):
             for key, fields in re.findall(r"^@\w+\{(.+?),\n(.*?)^\}$", text, re.DOTALL | re.MULTILINE)
         }
 
-    cited = entries(citation)
-    for name in NAMES:
-        card = entries(get_card(name))
-        assert {key: card[key] for key in cited if key in card} == {key: cited[key] for key in cited if key in card}
+    cited = {}
+    for text in (*map(citation, metric_names()), *map(get_card, NAMES)):
+        for key, entry in entries(text).items():
+            assert cited.setdefault(key, entry) == entry, key
 
 
 @EVERY

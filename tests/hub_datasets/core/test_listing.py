@@ -9,7 +9,7 @@ import shutil
 import socket
 
 import pytest
-from typer.testing import CliRunner
+from console import invoke
 
 from vl_assay.hub_datasets import Benchmark, Task, benchmark_names, build, get_benchmark
 from vl_assay.hub_datasets.core import listing as listing
@@ -17,7 +17,6 @@ from vl_assay.hub_datasets.core.benchmarks import config_names
 from vl_assay.hub_datasets.core.build import build_all, read_build, sources_folder
 from vl_assay.hub_datasets.core.examples import cached_build
 from vl_assay.hub_datasets.core.listing import DAMAGED, DOWNLOADED, MADE, MISSING, OWN, READY, TO_DOWNLOAD
-from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import StorageError, UnknownNameError
 from vl_assay.metrics.modules.discovery import metric_names
 
@@ -29,11 +28,6 @@ def entry(name, **options):
 
 def states(found):
     return {config.name: config.state for config in found.configs}
-
-
-def run(*arguments):
-    result = CliRunner().invoke(build_app(), list(arguments), env={"COLUMNS": "120"})
-    return result.exit_code, result.output, result.exception
 
 
 @pytest.fixture
@@ -132,9 +126,9 @@ def test_metrics_come_with_a_sentence_and_what_they_judge():
 
 
 def test_json_holds_what_the_tables_show():
-    code, output, _ = run("list", "benchmarks", "--json")
-    content = json.loads(output)
-    assert code == 0
+    listed = invoke("list", "benchmarks", "--json")
+    content = json.loads(listed.output)
+    assert listed.exit_code == 0
     assert list(content) == ["benchmarks"]
     assert [benchmark["name"] for benchmark in content["benchmarks"]] == benchmark_names()
     [toy] = [benchmark for benchmark in content["benchmarks"] if benchmark["name"] == "toy_scenes"]
@@ -142,15 +136,15 @@ def test_json_holds_what_the_tables_show():
         "name": "itm", "tasks": ["itm"], "metrics": ["sugarcrepe_itm"], "by_default": True, "rows": 7000,
         "images": 1000, "built": toy["configs"][0]["built"], "origin": MADE, "state": READY, "problem": "",
     }  # fmt: skip
-    assert list(json.loads(run("list", "metrics", "--json")[1])) == ["metrics"]
+    assert list(json.loads(invoke("list", "metrics", "--json").output)) == ["metrics"]
 
 
 def test_the_list_shows_sizes_sources_and_what_is_missing():
-    _, output, _ = run("list", "benchmarks")
+    output = invoke("list", "benchmarks").output
     assert re.search(r"^sugarcrepe – downloaded: github\.com/RAIVNLab", output, re.M)
     assert re.search(r"swap_obj +│ +\d+ │ +\d+ │ sugarcrepe_itm +│ to be downloaded", output)
     assert re.search(r"^missing: The sources have to be your own copy, .* Get TRICD_grounding", output, re.M)
-    _, output, _ = run("list", "metrics")
+    output = invoke("list", "metrics").output
     assert "sugarcrepe_itm" in output
     assert "RAIVNLab" not in output
 
@@ -201,14 +195,14 @@ def test_all_that_can_be_built_is_and_the_rest_is_told(sources, tmp_path):
 
 def test_missing_sources_leave_the_exit_code_alone(sources, tmp_path):
     arguments = ["--out", str(tmp_path / "all"), "--data-dir", str(sources), "-o", "verify=false"]
-    code, output, error = run("build", "--all", *arguments)
-    assert (code, error) == (0, None)
-    assert "1 of 3 benchmarks are whole, 1 in part" in output
-    table = " ".join(re.sub("[│┃]", " ", output[output.index("Not built") :]).split())
+    result = invoke("build", "--all", *arguments)
+    assert (result.exit_code, result.exception) == (0, None)
+    assert "1 of 3 benchmarks are whole, 1 in part" in result.output
+    table = " ".join(re.sub("[│┃]", " ", result.output[result.output.index("Not built") :]).split())
     assert "unrefined_swap_obj" in table
     assert "TRICD_grounding_val.json" in table
     assert "github.com/ashkamath/TRICD" in table
-    assert run("build", "tricd", *arguments)[0] == 1
+    assert invoke("build", "tricd", *arguments).exit_code == 1
 
 
 def test_damaged_sources_and_unforeseen_errors_stop_nothing_else_and_make_the_exit_code_1(
@@ -219,11 +213,11 @@ def test_damaged_sources_and_unforeseen_errors_stop_nothing_else_and_make_the_ex
     (sources / "cola" / "data" / "COLA_multiobjects_matching_benchmark.json").write_text("[[")
     monkeypatch.setattr(TRICD, "_split_generators", lambda *_: {}["unforeseen"])
     arguments = ["--out", str(tmp_path / "all"), "--data-dir", str(sources), "-o", "verify=false"]
-    code, output, _ = run("build", "--all", *arguments)
-    assert code == 1
-    assert "damaged: " in output
-    assert "unforeseen" in output
-    assert "0 of 3 benchmarks are whole, 1 in part" in output
+    result = invoke("build", "--all", *arguments)
+    assert result.exit_code == 1
+    assert "damaged: " in result.output
+    assert "unforeseen" in result.output
+    assert "0 of 3 benchmarks are whole, 1 in part" in result.output
     assert (tmp_path / "all" / "sugarcrepe" / "build.json").is_file()
 
 

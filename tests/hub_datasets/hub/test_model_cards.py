@@ -7,15 +7,14 @@ import re
 
 import pytest
 import yaml
+from console import invoke
 from huggingface_hub import DatasetCard, ModelCard, parse_eval_result_entries
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import build, report, write_model_card
 from vl_assay.hub_datasets.hub.model_cards import eval_result_entries, eval_results
 from vl_assay.hub_datasets.hub.publish import eval_yaml
-from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.records.predictions import Predictions, file_hash, write_predictions
 from vl_assay.metrics.records.results import Result, code_version
@@ -333,7 +332,7 @@ def test_the_command_writes_the_card_next_to_the_report(predictions, tmp_path, m
     path = "model/README.md"
     command = ["report", str(predictions / "sugarcrepe.parquet"), "--out", "out", "--model-card", path]
     for outcome in ("README.md, vl-assay-sugarcrepe.yaml", "nothing to change"):
-        result = CliRunner().invoke(build_app(), [*command, "--dataset-owner", "me"])
+        result = invoke(*command, "--dataset-owner", "me")
         assert result.exit_code == 0
         assert f"model card {path}: {outcome}" in result.output
     assert entries_of(path) == eval_results(report(predictions / "sugarcrepe.parquet"), "me")

@@ -8,14 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from console import invoke
 from huggingface_hub import DatasetCard, DatasetCardData
-from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import benchmark_names, build, get_benchmark
 from vl_assay.hub_datasets.core.benchmarks import config_names, get_card
 from vl_assay.hub_datasets.core.build import read_build
 from vl_assay.hub_datasets.hub.publish import eval_yaml, plan, publish
-from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError, StorageError
 
 
@@ -65,7 +64,7 @@ def test_the_plan_has_sizes_and_needs_no_network(dataset):
 
 
 def test_the_dry_run_shows_all_files_and_uploads_none(dataset):
-    result = CliRunner().invoke(build_app(), ["publish", str(dataset), "me/toy", "--dry-run"])
+    result = invoke("publish", dataset, "me/toy", "--dry-run")
     assert result.exit_code == 0
     shown = [line.split(maxsplit=1) for line in result.output.splitlines()]
     assert [(path, int(size.replace(",", ""))) for size, path in shown[:-1]] == list(plan(dataset, "me/toy").files)

@@ -14,14 +14,13 @@ from urllib.request import urlopen
 
 import pytest
 import yaml
+from console import invoke
 from gradio_client import Client, handle_file
 from packaging.requirements import Requirement
 from test_publishing import Hub
-from typer.testing import CliRunner
 
 from vl_assay.hub_datasets.hub import spaces
 from vl_assay.hub_datasets.hub.publish import plan, publish
-from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.modules.discovery import metric_names
 
@@ -132,7 +131,7 @@ def test_a_space_is_published_in_one_commit_that_removes_an_earlier_package():
 
 
 def test_the_dry_run_shows_the_versions():
-    result = CliRunner().invoke(build_app(), ["publish", "leaderboard", "me/x", "--dry-run"])
+    result = invoke("publish", "leaderboard", "me/x", "--dry-run")
     assert result.exit_code == 0
     assert f"gradio[oauth]=={version('gradio')}" in result.output.splitlines()[-1]
     assert "vl_assay/space_app/app.py" in result.output

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from console import invoke
 
 from vl_assay.hub_datasets.toy_scenes.episodes import sample_episode
 from vl_assay.hub_datasets.toy_scenes.language import parse
-from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError, ModelError, ScoresError, UnknownNameError
 from vl_assay.metrics.functional.hard_positives import augmented_accuracy, brittleness
 from vl_assay.model_wrappers import load_model
@@ -43,10 +42,9 @@ NAMES = [variant.name for variant in VARIANTS]
 def tiny(tmp_path_factory):
     """A study far too small to find anything: its folder, what the command printed, and its scores."""
     out = tmp_path_factory.mktemp("study")
-    arguments = ["study", "hard-positives", "--quick", "--jobs", "1", "--out", str(out)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(variants, "QUICK", TINY)  # as it is it takes minutes, and is run by .ci/run
-        printed = CliRunner().invoke(build_app(), arguments, env={"COLUMNS": "160"})
+        printed = invoke("study", "hard-positives", "--quick", "--jobs", "1", "--out", out, width=160)
     assert printed.exit_code == 0, printed.exception
     return out, printed.output, run_study(out, TINY, progress=False)
 
@@ -299,7 +297,7 @@ def test_the_numbers_of_the_page_and_the_guide_are_in_its_tables():
 
 
 def test_the_command_refuses_an_unknown_study(tmp_path):
-    result = CliRunner().invoke(build_app(), ["study", "scaling", "--out", str(tmp_path)])
+    result = invoke("study", "scaling", "--out", tmp_path)
     assert isinstance(result.exception, UnknownNameError)
     assert "hard-positives" in str(result.exception)
     with pytest.raises(ScoresError, match="scenes is 1001"):

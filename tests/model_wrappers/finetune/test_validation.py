@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from console import invoke
 from finetune_support import COLOURS, furthest, keep_states, read_log, same_bits, short, train, weights
 from PIL import Image
-from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import report
-from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError, ModelError, UnknownNameError, VLAssayError
 from vl_assay.model_wrappers import load_model, score
 from vl_assay.model_wrappers.engine.distributed import Processes
@@ -235,13 +234,13 @@ def test_the_command_trains_and_says_how_to_score(tiny_clip, labelled, tmp_path)
     out = tmp_path / "toy-hn"
     arguments = ["finetune", str(tiny_clip), "toy_scenes", "--out", str(out), "--recipe", "hn", "--limit", "20"]
     arguments += ["--set", "negatives=scene:swap", "--set", "epochs=1", "--set", "batch_size=10"]
-    result = CliRunner().invoke(build_app(), [*arguments, "--recognise", str(labelled)], env={"COLUMNS": "120"})
+    result = invoke(*arguments, "--recognise", labelled)
     assert result.exit_code == 0, result.exception
     assert "recognition/accuracy" in result.output
     assert f"vl-assay run {out}" in result.output.replace("\n", " ")
     assert len(weights(out)) > 10
-    twice = CliRunner().invoke(build_app(), [*arguments, "--set", "epochs=2"])
+    twice = invoke(*arguments, "--set", "epochs=2")
     assert "epochs is given twice, as '1' and '2'" in str(twice.exception)
-    again = CliRunner().invoke(build_app(), [*arguments, "--set", "seed=2", "--recognise", str(labelled)])
+    again = invoke(*arguments, "--set", "seed=2", "--recognise", labelled)
     assert "holds a run with another recipe.seed" in str(again.exception)
     assert {stat.S_IMODE(file.stat().st_mode) for file in out.iterdir() if file.is_file()} == {0o644}

@@ -11,16 +11,15 @@ import json
 
 import numpy as np
 import pytest
+from console import invoke
 from hypothesis import example as for_example
 from hypothesis import given
 from hypothesis import strategies as st
 from support import UNVERIFIED, run_quietly
-from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import build, load_examples, report
 from vl_assay.hub_datasets.core.benchmarks import Task
 from vl_assay.hub_datasets.core.examples import MISSING, Example, Phrase, TaskData
-from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import ModelError, VLAssayError
 from vl_assay.metrics.records.predictions import file_hash, read_predictions
 from vl_assay.model_wrappers import LoadOptions, load_model, plan, predict
@@ -318,7 +317,7 @@ def test_the_command_line_judges_a_file(sources, tmp_path, monkeypatch):
     ids = swap_obj(sources)
     (tmp_path / "people.csv").write_text(table([{"id": i, "answer": n % 2 + 1} for n, i in enumerate(ids)]))
     arguments = ["run", "precomputed:people.csv", "sugarcrepe/swap_obj", "--data-dir", str(sources("sugarcrepe"))]
-    result = CliRunner().invoke(build_app(), [*arguments, "-o", "verify=false", "-s", "count_from=1"])
+    result = invoke(*arguments, "-o", "verify=false", "-s", "count_from=1")
     assert result.exit_code == 0, result.output
     assert "people on sugarcrepe" in result.output
     assert "50.0 %" in result.output

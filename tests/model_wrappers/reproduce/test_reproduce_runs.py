@@ -11,13 +11,12 @@ import sources_aro
 import sources_hard_positives
 import sources_sugarcrepe
 import sources_tricd
+from console import invoke
 from test_reproduce import cells_of
 from tiny_models import tiny_blip, tiny_owlvit
-from typer.testing import CliRunner
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.published.tables import all_tables
-from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers.reproduce import reproduce as module
@@ -144,32 +143,33 @@ def test_answers_from_elsewhere_fill_a_row(tmp_path):
     assert found == [1, 0, 1, pytest.approx(2 / 3)]
 
 
-def invoke(*arguments):
-    result = CliRunner().invoke(build_app(), ["reproduce", *map(str, arguments)], env={"COLUMNS": "120"})
-    return result.exit_code, result.output, result.exception
-
-
 def test_the_command_lists_the_tables():
-    code, output, _ = invoke()
-    assert code == 0
-    assert all(name in output for name in all_tables())
-    code, output, _ = invoke("--json")
-    assert json.loads(output)["tricd-3"]["predictions"] == ["MDETR", "GLIP-T", "GLIP-L", "FIBER", "DETIC"]
+    listed = invoke("reproduce")
+    assert listed.exit_code == 0
+    assert all(name in listed.output for name in all_tables())
+    tables = json.loads(invoke("reproduce", "--json").output)
+    assert tables["tricd-3"]["predictions"] == [
+        "MDETR",
+        "GLIP-T",
+        "GLIP-L",
+        "FIBER",
+        "DETIC",
+    ]
 
 
 def test_the_command_compares_and_prints(tiny_clip, tmp_path):
     sources_sugarcrepe.make(tmp_path / "coco")
     arguments = ["sugarcrepe-6", "--models", "RN50", "--models", "RN101", "--use", f"RN50={tiny_clip}"]
     arguments += ["--use", "RN101=no-such-model", "--data-dir", tmp_path / "coco", "-o", "verify=false"]
-    code, output, _ = invoke(*arguments, "--out", tmp_path / "out")
-    assert code == 1  # one of the two models failed
-    assert "published values lie inside our intervals (95 %, over images)" in output
-    assert re.search(r"Failed\n- RN101: unknown model 'no-such-model'", output)
-    assert "REPLACE Attribute" in output
-    code, output, _ = invoke("sugarcrepe-6", "--predictions", tmp_path / "out", "--json")
-    assert code == 0
-    document = json.loads(output)
+    compared = invoke("reproduce", *arguments, "--out", tmp_path / "out")
+    assert compared.exit_code == 1  # one of the two models failed
+    assert "published values lie inside our intervals (95 %, over images)" in compared.output
+    assert re.search(r"Failed\n- RN101: unknown model 'no-such-model'", compared.output)
+    assert "REPLACE Attribute" in compared.output
+    again = invoke("reproduce", "sugarcrepe-6", "--predictions", tmp_path / "out", "--json")
+    assert again.exit_code == 0
+    document = json.loads(again.output)
     assert document["schema"] == "vl-assay/reproduction"
     assert document == json.loads((tmp_path / "out" / "sugarcrepe-6.json").read_text())
-    _, _, error = invoke("sugarcrepe-6", "--use", "RN50")
+    error = invoke("reproduce", "sugarcrepe-6", "--use", "RN50").exception
     assert "--use 'RN50' names no model for a row; write LABEL=MODEL" in str(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import transformers
 
-from .parts import TOWER, bert_words, gemma_words, save_tiny, xlmr_words
+from .parts import TOWER, bert_words, gemma_words, save_parts, save_tiny, xlmr_words
 
 SIZE = {"height": 32, "width": 32}
 SIGLIP_TEXT = {"max_position_embeddings": 20, "projection_size": 32}
@@ -18,6 +18,27 @@ def _save_dual(folder, prefix, tokenizer, processor, text, vision=None, **option
         **options,
     )
     return save_tiny(folder, getattr(transformers, f"{prefix}Model")(config), tokenizer, processor)
+
+
+def tiny_clip(folder, positions=32):
+    """A `CLIPModel` with the demo model's tokenizer and weights of ordinary size: few pairs nearly tie."""
+    import torch
+
+    from vl_assay.model_wrappers.demo_clip.train import build_tokenizer
+
+    torch.manual_seed(0)
+    tokenizer = build_tokenizer()
+    text = {"max_position_embeddings": positions, "eos_token_id": tokenizer.eos_token_id}
+    config = transformers.CLIPConfig(
+        text_config=TOWER | text | {"vocab_size": len(tokenizer)},
+        vision_config=TOWER | {"image_size": 32, "patch_size": 8},
+        projection_dim=16,
+    )
+    model = transformers.CLIPModel(config)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.2) if parameter.ndim > 1 else None
+    processor = transformers.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size=SIZE)
+    return save_parts(folder, model, tokenizer, processor)
 
 
 def tiny_metaclip_2(folder, **text):
