@@ -8,6 +8,9 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+import time
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from .prompts import Messages
 
 KEY_VARIABLE = "VL_ASSAY_API_KEY"
+# Of an answer; thousands of tokens have some kilobytes.
+MOST_BYTES = 16 << 20
 LOCAL = "local:"
 _RETRIED_STATUSES = (408, 409, 425, 429)
 _REFUSED_STATUSES = (400, 413, 422)
@@ -105,6 +110,8 @@ class Endpoint:
             base_url=address if urlsplit(address).path else f"{address}/v1",
             timeout=timeout,
             max_retries=0,  # `Asker` retries, any model
+            default_headers={"Accept-Encoding": "identity"},
+            http_client=_bounded_client(timeout),
         )
 
     def complete(self, messages: Messages, temperature: float, max_tokens: int, seed: int | None = None) -> Completion:
@@ -153,6 +160,40 @@ class Endpoint:
     def _redacted(self, text: str) -> str:
         text = " ".join(text.split())
         return (text.replace(self._key, "***") if self._key else text)[:400]
+
+
+def _bounded_client(seconds: float) -> Any:
+    """An HTTP client that gives up answers of more than `MOST_BYTES`, or that take four times `seconds`.
+
+    The client's own limit is for each read, so that a byte now and then would hold it for ever.
+    """
+    from openai import DefaultHttpxClient
+
+    # httpx or httpx2, by the version of openai.
+    http: Any = import_module(DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])
+
+    class Bounded(http.SyncByteStream):
+        def __init__(self, stream: Any) -> None:
+            self._stream, self._end = stream, time.monotonic() + 4 * seconds
+
+        def __iter__(self) -> Iterator[bytes]:
+            size = 0
+            for chunk in self._stream:
+                size += len(chunk)
+                if size > MOST_BYTES or time.monotonic() > self._end:
+                    raise http.ReadError(
+                        f"the answer has more than {MOST_BYTES:,} bytes or takes longer than {4 * seconds:g} seconds"
+                    )
+                yield chunk
+
+        def close(self) -> None:
+            self._stream.close()
+
+    def bound(response: Any) -> None:
+        response.headers.pop("content-encoding", None)  # none was asked for; a small one may become a huge one
+        response.stream = Bounded(response.stream)
+
+    return DefaultHttpxClient(timeout=seconds, event_hooks={"response": [bound]})
 
 
 class LocalModel:

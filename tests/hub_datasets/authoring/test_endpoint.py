@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
+import threading
+import time
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from language_model_stand_in import LanguageModelStandIn, Reply
@@ -182,3 +187,39 @@ def test_a_tiny_real_model_goes_through_all_of_it_by_itself_and_behind_a_server(
     assert report.usage.calls == 2 * 7
     assert report.usage.prompt_tokens > 14 * 200
     assert 0 < report.usage.completion_tokens <= 14 * 6
+
+
+@pytest.mark.parametrize("kind", ["huge", "compressed", "slow"])
+def test_an_answer_without_an_end_is_given_up(kind):
+    """A server that sends 200 MB, a small file that becomes a huge one, or a byte now and then."""
+    compressed = gzip.compress(b" " * (64 << 20))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            if kind == "compressed":
+                self.send_header("Content-Encoding", "gzip")
+            self.end_headers()
+            with suppress(OSError):
+                if kind == "compressed":
+                    self.wfile.write(compressed)
+                for _ in range(200 if kind != "compressed" else 0):
+                    self.wfile.write(b" " * (1 if kind == "slow" else 1 << 20))
+                    time.sleep(0.1 if kind == "slow" else 0)
+
+        def log_message(self, *arguments):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    start = time.monotonic()
+    try:
+        with pytest.raises(Unanswered) as caught:
+            Endpoint("m", f"http://127.0.0.1:{server.server_port}", timeout=0.5).complete(ASKED, 0, 10)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert time.monotonic() - start < 10
+    expected = "not a chat completion" if kind == "compressed" else "more than 16,777,216 bytes or takes longer than 2"
+    assert expected in str(caught.value)
