@@ -139,6 +139,26 @@ def test_weights_missing_misshapen_or_strange_are_an_error_that_lists_them(name,
             load(name, folder)
 
 
+class Evil:
+    def __reduce__(self):
+        return Path.touch, (Path("unpickled"),)
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_a_folder_runs_no_code_by_a_pickle_nor_by_a_module_of_its_own(name, folders, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = shutil.copytree(folders[name], tmp_path / "evil")
+    (folder / "evil.py").write_text("from pathlib import Path\nPath('imported').touch()\n")
+    config = json.loads((folder / "config.json").read_text())
+    remote = dict.fromkeys(("AutoConfig", "AutoModel", "AutoTokenizer", "AutoProcessor"), "evil.Evil")
+    (folder / "config.json").write_text(json.dumps(config | {"auto_map": remote}))
+    (folder / "model.safetensors").unlink()
+    torch.save({"evil": Evil()}, folder / "pytorch_model.bin")
+    with pytest.raises(ModelError):
+        load(name, folder)
+    assert not {path.name for path in tmp_path.iterdir()} & {"unpickled", "imported"}
+
+
 @pytest.mark.parametrize(("name", "settings"), CASES)
 def test_the_dtype_is_the_one_asked_for_whatever_the_file_holds(name, settings, folders, images, tmp_path):
     folder = tmp_path / "half"
