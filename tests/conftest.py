@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -34,6 +35,10 @@ os.environ.update(
     TOKENIZERS_PARALLELISM="false",
 )
 
+# Imports leave millions of objects that no test frees; each full collection would visit all of them again. So none
+# takes place while the tests are collected, and what is there then is left out of those that follow.
+gc.disable()
+
 settings.register_profile("vl_assay", deadline=None, derandomize=True)
 settings.load_profile("vl_assay")
 
@@ -50,6 +55,12 @@ _LONGEST = (
 def pytest_collection_modifyitems(items):
     rank = {name: place for place, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
+
+
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure():
