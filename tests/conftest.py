@@ -39,6 +39,14 @@ os.environ.update(
 # takes place while the tests are collected, and what is there then is left out of those that follow.
 gc.disable()
 
+# The datasets that are built for scoring, which nothing changes, are shared: a process of pytest-xdist finds here what
+# another has built. They are in the folder of the first process, which goes last.
+_BUILT = Path(os.environ.setdefault("VL_ASSAY_TESTS_HOME", _HF_HOME), "vl_assay", "datasets")
+_BUILT.mkdir(parents=True, exist_ok=True)
+if not _BUILT.is_relative_to(_HF_HOME):
+    Path(_HF_HOME, "vl_assay").mkdir()
+    Path(_HF_HOME, "vl_assay", "datasets").symlink_to(_BUILT)
+
 settings.register_profile("vl_assay", deadline=None, derandomize=True)
 settings.load_profile("vl_assay")
 
