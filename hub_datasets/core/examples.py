@@ -162,8 +162,8 @@ class TaskData:
             self.examples.append(example)
             if MISSING in keys:
                 self.missing.append(example.id)
-            line = [*astuple(replace(example, images=())), names]
-            self._digest.update(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+            line = [*vars(replace(example, images=())).values(), names]
+            self._digest.update(json.dumps(line, ensure_ascii=False, default=astuple).encode() + b"\n")
 
 
 def load_examples(
