@@ -53,10 +53,12 @@ settings.load_profile("vl_assay")
 
 # The files that take longest come first: begun last, one of them would keep a single process busy at the end.
 _LONGEST = (
-    *("test_commands", "test_browser", "test_runner", "test_toy_scenes_baselines", "test_review_page", "test_study"),
-    *("test_publishing_spaces", "test_audit", "test_space", "test_launch_predictions", "test_hub_storage"),
-    *("test_space_killed", "test_resume", "test_finetune_resume", "test_toy_scenes_blind", "test_generate"),
-    *("test_new_benchmark", "test_released_data", "test_contributing", "test_every_benchmark"),
+    *("test_commands", "test_every_benchmark", "test_every_family", "test_new_benchmark", "test_browser"),
+    *("test_hostile_visitors", "test_study", "test_space", "test_submissions", "test_metric_folders"),
+    *("test_review_page", "test_pairs", "test_finetune", "test_runner", "test_hub_storage", "test_space_killed"),
+    *("test_contributing", "test_audit", "test_login", "test_generate", "test_publishing_spaces", "test_every_metric"),
+    *("test_finetune_resume", "test_storage", "test_released_data", "test_toy_scenes_blind", "test_refine"),
+    *("test_launch_predictions", "test_uploads", "test_toy_scenes_baselines", "test_resume"),
 )
 
 
