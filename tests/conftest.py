@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -33,6 +35,21 @@ os.environ.update(
     OMP_NUM_THREADS="1",
     TOKENIZERS_PARALLELISM="false",
 )
+# Tests start many processes, each of which would otherwise compile the package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# Imports leave millions of objects that no test frees; each full collection would visit all of them again. So none
+# takes place while the tests are collected, and what is there then is left out of those that follow.
+gc.disable()
+
+# The datasets that are built for scoring, which nothing changes, are shared: a process of pytest-xdist finds here what
+# another has built. They are in the folder of the first process, which goes last.
+_BUILT = Path(os.environ.setdefault("VL_ASSAY_TESTS_HOME", _HF_HOME), "vl_assay", "datasets")
+_BUILT.mkdir(parents=True, exist_ok=True)
+if not _BUILT.is_relative_to(_HF_HOME):
+    Path(_HF_HOME, "vl_assay").mkdir()
+    Path(_HF_HOME, "vl_assay", "datasets").symlink_to(_BUILT)
 
 settings.register_profile("vl_assay", deadline=None, derandomize=True)
 settings.load_profile("vl_assay")
@@ -40,16 +57,24 @@ settings.load_profile("vl_assay")
 
 # The files that take longest come first: begun last, one of them would keep a single process busy at the end.
 _LONGEST = (
-    *("test_commands", "test_browser", "test_runner", "test_toy_scenes_baselines", "test_review_page", "test_study"),
-    *("test_publishing_spaces", "test_audit", "test_space", "test_launch_predictions", "test_hub_storage"),
-    *("test_space_killed", "test_resume", "test_finetune_resume", "test_toy_scenes_blind", "test_generate"),
-    *("test_new_benchmark", "test_released_data", "test_contributing", "test_every_benchmark"),
+    *("test_commands", "test_every_benchmark", "test_every_family", "test_new_benchmark", "test_browser"),
+    *("test_hostile_visitors", "test_study", "test_space", "test_submissions", "test_metric_folders"),
+    *("test_review_page", "test_pairs", "test_finetune", "test_runner", "test_hub_storage", "test_space_killed"),
+    *("test_contributing", "test_audit", "test_login", "test_generate", "test_publishing_spaces", "test_every_metric"),
+    *("test_finetune_resume", "test_storage", "test_released_data", "test_toy_scenes_blind", "test_refine"),
+    *("test_launch_predictions", "test_uploads", "test_toy_scenes_baselines", "test_resume"),
 )
 
 
 def pytest_collection_modifyitems(items):
     rank = {name: place for place, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
+
+
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure():

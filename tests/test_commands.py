@@ -247,7 +247,7 @@ def test_a_process_of_its_own_prints_the_error_and_no_traceback(tmp_path):
 
 
 def test_ties_count_as_asked_and_the_constant_scorer_wins_nothing(tmp_path):
-    invoke("predict", "mock:constant", "toy_scenes", "--out", ".", folder=tmp_path)
+    invoke("predict", "mock:constant", "toy_scenes/itm", "--out", ".", folder=tmp_path)
     for ties, expected in (("wrong", "0.0 %"), ("half", "50.0 %"), ("right", "100.0 %")):
         output = invoke("report", "toy_scenes.itm.parquet", "--ties", ties, folder=tmp_path).output
         [line] = [line for line in output.splitlines() if "micro average" in line]

@@ -11,7 +11,7 @@ from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...metrics.common.errors import DataError, VLAssayError
+from ...metrics.common.errors import DataError
 from .benchmarks import (
     TASK_TYPES,
     Task,
@@ -166,8 +166,8 @@ class TaskData:
             self.examples.append(example)
             if MISSING in keys:
                 self.missing.append(example.id)
-            line = [*astuple(replace(example, images=())), names]
-            self._digest.update(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+            line = [*vars(replace(example, images=())).values(), names]
+            self._digest.update(json.dumps(line, ensure_ascii=False, default=astuple).encode() + b"\n")
 
 
 def load_examples(
@@ -239,17 +239,19 @@ def cached_build(name: str, config: str, data_dir: str | Path | None, options: M
     """The repository of one configuration in the user's cache, built if it is not there.
 
     Its key has the builder's code, the options and the files of `data_dir` (name, size, time), so that a changed source
-    is built again.
+    is built again. Of several processes one builds it, and the others wait.
     """
+    from huggingface_hub.utils import WeakFileLock
+
     key = [code_hash(name), config, dict(sorted(options.items())), _listing(data_dir)]
     digest = hashlib.sha256(json.dumps(key, default=str).encode()).hexdigest()[:16]
     folder = cache_folder() / "datasets" / name / f"{config}-{digest}"
     if not folder.exists():
-        try:
-            build(name, folder, configs=[config], data_dir=data_dir, options=options)
-        except VLAssayError:
-            if not folder.exists():  # otherwise another process has built it meanwhile
-                raise
+        with data_errors(f"the dataset {folder}"):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with WeakFileLock(folder.with_name(f".{folder.name}.lock")):
+                if not folder.exists():  # otherwise another process has built it meanwhile
+                    build(name, folder, configs=[config], data_dir=data_dir, options=options)
     return folder
 
 

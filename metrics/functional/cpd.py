@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Unpack
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..contract.estimators import Estimator
 from ..contract.spec import Described, Examples, make_examples
 from .boxes import RELEASED_FORMATS, BoxFormat, read_boxes
 from .checks import as_float64, refuse
-from .detection import Matched, average_precisions, match, renumbered, select_rows, stacked, tie_rate
+from .detection import Hits, Matched, average_precisions, hits_of, match, renumbered, select_rows, stacked, tie_rate
 
 Rows = Iterable[Mapping[str, Any]]
 
@@ -106,8 +107,12 @@ class AveragePrecision(Estimator):
 
     def __call__(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """See `Estimator`."""
-        by_threshold = average_precisions(self.matched, weights, self.ties)
+        by_threshold = average_precisions(self.matched, weights, self.ties, self._hits)
         return np.array([by_threshold.mean(), by_threshold[0], by_threshold[5]][: len(self.names)])
+
+    @cached_property
+    def _hits(self) -> list[Hits]:
+        return hits_of(self.matched, self.ties)
 
     def select(self, numbers: NDArray[np.intp]) -> AveragePrecision:
         """See `Estimator`."""

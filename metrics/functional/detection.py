@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from .boxes import Detections, Truths, box_iou
 TIES = ("wrong", "coco")
 IOU_THRESHOLDS = tuple(np.linspace(0.5, 0.95, 10).tolist())
 RECALL_POINTS = tuple(np.linspace(0, 1, 101).tolist())
+_RECALLS = np.array(RECALL_POINTS)
 
 # Pairs of a box and a truth compared at once: 2**18 pairs need some 50 MB.
 _PAIRS_PER_CHUNK = 2**18
@@ -36,6 +38,13 @@ class Matched(NamedTuple):
     matched: NDArray[np.bool_]
     block_ends: NDArray[np.intp]
     truths_per_row: NDArray[np.int64]
+
+
+class Hits(NamedTuple):
+    """The matches at one IoU threshold, by descending score: their rows, and the places up to which boxes count."""
+
+    rows: NDArray[np.intp]
+    ends: NDArray[np.intp]
 
 
 class _Pairs(NamedTuple):
@@ -137,8 +146,19 @@ def _taken(matched: Matched, boxes: NDArray[np.intp]) -> Matched:
     return Matched(kept, rows, scores, matched.matched[:, boxes], _block_ends(scores), matched.truths_per_row)
 
 
+def hits_of(matched: Matched, ties: str = "wrong") -> list[Hits]:
+    """The matches at each IoU threshold, for `average_precisions`; `UnknownNameError` for an unknown tie policy."""
+    check_known("tie policy", [ties], TIES)
+    ends = matched.block_ends if ties == "wrong" else np.arange(len(matched.rows))
+    places = map(np.flatnonzero, matched.matched)
+    return [Hits(matched.rows[hits], ends[hits]) for hits in places]
+
+
 def average_precisions(
-    matched: Matched, row_weights: ArrayLike | None = None, ties: str = "wrong"
+    matched: Matched,
+    row_weights: ArrayLike | None = None,
+    ties: str = "wrong",
+    hits: Sequence[Hits] | None = None,
 ) -> NDArray[np.float64]:
     """Average precision at each IoU threshold, from one precision-recall curve over all rows and phrases.
 
@@ -154,6 +174,7 @@ def average_precisions(
             threshold on the score could separate them: the same curve as with all misses first, independent of the
             order of rows. With ``"coco"`` the order of rows decides, then that within the row, as in pycocotools; a
             weight then repeats each box on the spot.
+        hits: what ``hits_of`` returned for the same boxes and ties, so that many weightings share it.
 
     Returns:
         Array of shape (10,), in [0, 1]; higher is better. NaN throughout if no row with a ground-truth box has
@@ -170,7 +191,8 @@ def average_precisions(
     >>> [average_precisions(match(*sides, ties=ties), ties=ties)[0].item() for ties in ("wrong", "coco")]
     [0.5, 1.0]
     """
-    check_known("tie policy", [ties], TIES)
+    if hits is None:
+        hits = hits_of(matched, ties)
     if row_weights is None:
         weights = np.ones(len(matched.truths_per_row))
         seen = np.arange(1.0, len(matched.rows) + 1)
@@ -180,16 +202,14 @@ def average_precisions(
     positives = weights @ matched.truths_per_row
     if not positives:
         return np.full(len(IOU_THRESHOLDS), np.nan)
-    ends = matched.block_ends if ties == "wrong" else np.arange(len(matched.rows))
     result = np.zeros(len(IOU_THRESHOLDS))
-    for place, flags in enumerate(matched.matched):
-        hits = np.flatnonzero(flags)
+    for place, (rows, ends) in enumerate(hits):
         # Precision peaks at matches, so the curve is needed only there; within a block of equal scores it
         # then rises to its value at the block's end, which the envelope carries back over the block.
-        true = weights[matched.rows[hits]].cumsum()
-        precision = true / np.maximum(seen[ends[hits]], 1)
+        true = weights[rows].cumsum()
+        precision = true / np.maximum(seen[ends], 1)
         envelope = np.append(np.maximum.accumulate(precision[::-1])[::-1], 0)
-        result[place] = envelope[np.searchsorted(true / positives, RECALL_POINTS)].mean()
+        result[place] = envelope[(true / positives).searchsorted(_RECALLS)].mean()
     return result
 
 

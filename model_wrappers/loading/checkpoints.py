@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -198,6 +199,11 @@ def loading_errors(checkpoint: str, family: str) -> Iterator[None]:
         yield
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         raise ModelError(f"cannot load {checkpoint} as {family}: {error}") from error
+    except UnpicklingError as error:  # torch's message says how to run the code after all
+        raise ModelError(
+            f"cannot load {checkpoint} as {family}: its weights are a pickle that would run code; save them as "
+            "safetensors"
+        ) from error
 
 
 def image_preprocessing(processor: Any) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import datasets
 import pyarrow.parquet as pq
@@ -146,6 +148,22 @@ def test_what_was_built_by_other_code_is_built_anew(coco, monkeypatch):
     assert cached_build("sugarcrepe", "swap_obj", folder, UNVERIFIED) == first
     monkeypatch.setattr("vl_assay.hub_datasets.core.examples.code_hash", lambda name: f"another {name}")
     assert cached_build("sugarcrepe", "swap_obj", folder, UNVERIFIED) != first
+
+
+def test_one_of_several_processes_builds_and_the_others_wait(coco, monkeypatch):
+    folder, builds, both = coco(rows=4, images=2), [], threading.Barrier(2)
+
+    def counted(*arguments, **options):
+        builds.append(build(*arguments, **options))
+
+    def ask(_):
+        both.wait()
+        return cached_build("sugarcrepe", "swap_obj", folder, UNVERIFIED)
+
+    monkeypatch.setattr("vl_assay.hub_datasets.core.examples.build", counted)
+    with ThreadPoolExecutor(2) as pool:  # the lock is of the file, for threads as for processes
+        assert [*pool.map(ask, range(2))] == builds * 2
+    assert len(builds) == 1
 
 
 def test_rows_are_written_in_groups_small_enough_for_memory(coco, tmp_path):
