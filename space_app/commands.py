@@ -64,6 +64,7 @@ def submit(
 
     Example: `vl-assay submit vl-assay-results/demo-clip/*.parquet --training-data "rendered scenes"`.
     """
+    from ..metrics.common.command_line import printable
     from .submissions.client import send
 
     model = {"name": name, "family": family, "parameters": parameters, "training_data": training_data, "link": link}
@@ -71,9 +72,9 @@ def submit(
     if json_output:
         typer.echo(json.dumps(receipt, indent=1, sort_keys=True))
         return
-    typer.echo(f"received as {receipt['id']}, {receipt['time'][:19]} UTC: {receipt['status']}")
+    typer.echo(printable(f"received as {receipt['id']}, {receipt['time'][:19]} UTC: {receipt['status']}"))
     for flag in receipt["flags"]:
-        typer.echo(f"a maintainer will review this first: {flag}")
+        typer.echo(printable(f"a maintainer will review this first: {flag}"))
 
 
 @app.command()

@@ -10,6 +10,7 @@ from console import invoke
 
 from vl_assay.hub_datasets.authoring.data.tables import read_rows
 from vl_assay.hub_datasets.authoring.review.pictures import Pictures
+from vl_assay.metrics.common.command_line import main
 from vl_assay.metrics.common.errors import DataError, ModelError, StorageError, SubmissionError, VLAssayError
 from vl_assay.metrics.common.serving import check_address
 
@@ -97,3 +98,12 @@ def test_a_decision_without_a_status_says_which_there_are(tmp_path):
     assert "add accepted, flagged or withdrawn" in str(error)
     waiting = invoke("moderate", "--storage", tmp_path / "s").output
     assert f"no submission waits for a decision in {tmp_path / 's'}" in waiting
+
+
+def test_what_others_have_named_commands_no_terminal(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["vl-assay", "report", "a\x1b]0;owned\x07\x1b[2J.parquet"])
+    with pytest.raises(SystemExit):
+        main()
+    told = capsys.readouterr().err
+    assert "a ]0;owned  [2J.parquet" in told
+    assert "\x1b" not in told

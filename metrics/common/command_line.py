@@ -44,7 +44,7 @@ def main() -> None:
         build_app()()
     except VLAssayError as error:
         if os.environ.get("RANK", "0") == "0":  # of several processes only one prints
-            print(f"error: {error}", file=sys.stderr)
+            print(f"error: {printable(str(error))}", file=sys.stderr)
         sys.exit(1)
     except SystemExit as leaving:
         if leaving.code == _INTERRUPTED:
@@ -56,6 +56,15 @@ def main() -> None:
             sys.stderr.flush()
             os._exit(0)
         raise
+
+
+def printable(text: str) -> str:
+    """A text of others, such as a server's answer, without signs that command a terminal.
+
+    >>> printable("done\\x1b[2J\\nnext")
+    'done [2J\\nnext'
+    """
+    return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
 
 
 if __name__ == "__main__":

@@ -175,8 +175,8 @@ def to_markdown(parts: Sequence[Part], title: str = "", level: int = 3) -> str:
 
 
 def in_a_line(text: str) -> str:
-    """Text for Markdown that stays within its line and table cell, and opens no HTML tag."""
-    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text.replace("|", "\\|").replace("\n", " "))
+    """Text for Markdown that stays within its line and table cell, and opens no HTML tag, link or image."""
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text.replace("|", "\\|").replace("](", "]\\(").replace("\n", " "))
 
 
 def to_latex(tables: Sequence[Table]) -> str:

@@ -27,6 +27,14 @@ NUMBERS = simple_table(
 )
 
 
+@pytest.mark.parametrize("name", ["![x](http://tracker.example/a.png)", "[free](javascript:alert(1))", "<img src=x>"])
+def test_a_name_in_markdown_loads_and_links_nothing(name):
+    table = simple_table(["model"], [[name, ""]], title=name)
+    for text in (to_markdown([table]), to_markdown([table], title=name)):
+        assert "](" not in text
+        assert "<img" not in text
+
+
 def test_markdown_keeps_cells_in_their_row_and_opens_no_tag():
     assert to_markdown([NUMBERS, "- a list"], "A title") == (
         "## A title\n\n### Without &lt;the> image\n\n100 % of pairs.\n\n"

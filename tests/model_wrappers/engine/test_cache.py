@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import resource
+import signal
 import threading
 
 import numpy as np
@@ -179,3 +181,17 @@ def test_a_second_run_encodes_nothing_and_gives_the_same_scores(coco, tmp_path):
     assert (second.images, second.captions) == (0, 0)
     run_quietly(without, folder, tmp_path / "c")
     assert without.images == first.images
+
+
+def test_a_full_disk_costs_the_cache_and_not_the_run(tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        embed(tmp_path, keys_of(3), 1)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))  # the description of the model fits, a shard not
+        assert embed(tmp_path, keys_of(100, start=100), 2).count == 100
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert embed(tmp_path, keys_of(3), 3).count == 0
+    assert embed(tmp_path, keys_of(100, start=100), 4).count == 100
