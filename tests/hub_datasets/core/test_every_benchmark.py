@@ -355,7 +355,7 @@ def test_the_script_runs_from_its_own_folder_and_gives_the_same_rows(small, tmp_
     finally:
         sys.path.remove(str(tmp_path.parent))
     named = re.findall(r"^from \.(\w+) import", script.read_text(encoding="utf-8"), flags=re.M)
-    assert {f"{module}.py" for module in named} | {"builder.py"} == {path.name for path in script.parent.iterdir()}
+    assert {f"{module}.py" for module in named} | {"builder.py"} == {path.name for path in script.parent.glob("*.py")}
     options = small.options | ({"data_dir": str(small.data_dir)} if small.data_dir else {})
     made = namespace["Builder"](config_name=small.config, cache_dir=str(tmp_path / "cache"), **options)
     rows = made.as_streaming_dataset(split=small.split)

@@ -352,7 +352,7 @@ def test_the_command_prints_tables_or_json_and_writes_both_files(tmp_path, monke
         path.stem: [{"file": path.name, "sha256": file_hash(path)}] for path in map(Path, ("a.parquet", "b.parquet"))
     }
     public = {field.name for field in dataclasses.fields(Comparison)} - {"sides"}
-    assert set(document) == {"schema", "version", "code", "verdict", "verdicts", *public}
+    assert set(document) == {"schema", "version", "code", "sha256", "verdict", "verdicts", *public}
     assert (tmp_path / "both" / "comparison.md").read_text() == compare(*paths, ties="half").to_markdown()
     assert run("vl-assay compare a.parquet b.parquet --out both --ties half --json", monkeypatch) == 0
     captured = capsys.readouterr()

@@ -159,7 +159,7 @@ def test_a_damaged_dataset_is_named(coco, tmp_path):
     repository = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj"], data_dir=coco(rows=25), options=UNVERIFIED)
     [parquet] = repository.rglob("*.parquet")
     parquet.write_bytes(parquet.read_bytes()[:1000])
-    with pytest.raises(DataError, match=r"sc cannot be read; remove it"):
+    with pytest.raises(DataError, match=r"parquet was changed since it was built; build the dataset again"):
         predict("mock:constant", str(repository), out=tmp_path / "out", progress=False)
 
 
