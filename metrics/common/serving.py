@@ -50,7 +50,7 @@ class TokenGuard:
     ) -> None:
         """Handle a request."""
         # gradio itself asks for the latter before the page can be opened.
-        if scope["type"] not in ("http", "websocket") or scope["path"].endswith("/startup-events"):
+        if scope["type"] not in ("http", "websocket") or scope["path"] == "/gradio_api/startup-events":
             return await self._app(scope, receive, send)
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get("host", "")

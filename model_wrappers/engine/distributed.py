@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from ...metrics.common.command_line import LEAVING
 from ...metrics.common.errors import ModelError, VLAssayError
 
 # Seconds after which a process that says nothing is given up.
@@ -87,6 +88,7 @@ def join() -> Processes:
 
     store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
     stop = watch(store, state.process_index, world, _give_up)
+    LEAVING.append(stop)
 
     def leave() -> None:
         stop()
@@ -119,19 +121,21 @@ def watch(
     ended = threading.Event()
 
     def tell(message: str) -> None:
-        with suppress(RuntimeError):  # the store is gone with the process that started it
-            store.set(f"vl-assay/{rank}", message)
+        store.set(f"vl-assay/{rank}", message)
 
     def run() -> None:
+        with suppress(RuntimeError):  # the store is gone with the process that started it, and nothing can be told
+            listen()
+
+    def listen() -> None:
         heard = {other: ("", time.monotonic()) for other in range(world) if other != rank}
         for beat in itertools.count():
             tell(str(beat))
             for other in heard:
-                with suppress(RuntimeError):
-                    if store.check([f"vl-assay/{other}"]):
-                        now = store.get(f"vl-assay/{other}").decode()
-                        if now != heard[other][0]:
-                            heard[other] = now, time.monotonic()
+                if store.check([f"vl-assay/{other}"]):
+                    now = store.get(f"vl-assay/{other}").decode()
+                    if now != heard[other][0]:
+                        heard[other] = now, time.monotonic()
                 message, since = heard[other]
                 if message != "ended" and time.monotonic() - since > silence:
                     return on_silence(other)

@@ -42,7 +42,8 @@ class Catalogue:
         self.version = 0
         self._paths: list[str] = []
         self._more = more
-        self._lock = threading.Lock()
+        self._lock, self._starting = threading.Lock(), threading.Lock()
+        self._looking: threading.Thread | None = None
         self._homes: dict[str, str] = {}
         self._ties: dict[Column, frozenset[str]] = {}
         self._warming = threading.Lock()
@@ -80,13 +81,20 @@ class Catalogue:
         if self._is_warm:
             self.warm()
 
-    def update(self) -> None:
+    def update(self, wait: float = 5.0) -> None:
         """`refresh` if files were added to the storage since, by whichever process; stored files never change.
 
-        Returns at once while another thread is reading. A storage that cannot be reached leaves the board as it is.
+        All who call it at a time share one look, for which nobody waits longer than `wait` seconds: a storage that
+        cannot be reached leaves the board as it is, and its retries take minutes.
         """
-        if self._lock.locked():
-            return
+        with self._starting:
+            if self._looking is None or not self._looking.is_alive():
+                self._looking = threading.Thread(target=self._look, daemon=True)
+                self._looking.start()
+            looking = self._looking
+        looking.join(wait)
+
+    def _look(self) -> None:
         try:
             if self.storage.paths() != self._paths:
                 self.refresh()

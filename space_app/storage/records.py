@@ -152,11 +152,8 @@ def _record(storage: Storage, id: str) -> Record:
     path = record_path(id)
     try:
         record = _load(storage, path)
-        own = json_hash(record)  # records of earlier versions have none
         if record["version"] == 1:
             record = {**record, "version": VERSION, "predictions": record["sheets"]}
-        if record.get("sha256", own) != own:
-            raise ValueError("changed since it was written")
         if (record["schema"], record["version"], record["id"]) != (SCHEMA, VERSION, id):
             raise ValueError(f"schema {record['schema']!r}, version {record['version']!r}, id {record['id']!r}")
         texts = [record["user"], record["time"], record["model"]["name"], *record["flags"]]
@@ -224,8 +221,10 @@ def _load(storage: Storage, path: str) -> Any:
     known = _known.setdefault(storage, {})
     if path not in known:
         content = storage.read(path)
-        named = _REVIEW.search(path)
-        if named and named[1] != hashlib.sha256(content).hexdigest()[:8]:
+        document, named = json.loads(content), _REVIEW.search(path)
+        is_changed = named and named[1] != hashlib.sha256(content).hexdigest()[:8]
+        # Records of earlier versions have no hash.
+        if is_changed or ("sha256" in document and document["sha256"] != json_hash(document)):
             raise ValueError("changed since it was written")
-        known[path] = json.loads(content)
+        known[path] = document
     return known[path]

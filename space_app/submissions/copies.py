@@ -61,20 +61,22 @@ def find_copied(described: Mapping[str, Any], sources: Iterable[Source]) -> Iter
 
 
 @cache
-def shipped_sources() -> tuple[tuple[str, Source], ...]:
-    """Names of the shipped models, each with its predictions of a task."""
-    paths = shipped_predictions()
-    found = []
+def shipped_sources(benchmark: str, task: str) -> dict[str, Source]:
+    """The predictions of a task that ship with this package, by the names of their models."""
+    paths, found = shipped_predictions(), {}
     for result in shipped_results():
-        name, predictions = result.model["name"], read_predictions(paths[result.predictions["sha256"]])
-        place = (predictions.benchmark, predictions.task)
-        found.append((name, Source(f"{name}, {SHIPPED}", *place, scores_hash(predictions), sketch(predictions))))
-    return tuple(dict.fromkeys(found))
+        name = result.model["name"]
+        if (result.benchmark["name"], result.benchmark["task"]) == (benchmark, task) and name not in found:
+            predictions = read_predictions(paths[result.predictions["sha256"]])
+            own = scores_hash(predictions), sketch(predictions)
+            found[name] = Source(f"{name}, {SHIPPED}", benchmark, task, *own)
+    return found
 
 
 def copied_from_shipped(described: Mapping[str, Any], name: str) -> Iterator[str]:
     """As `find_copied`, for the models that ship with this package under another name than `name`."""
-    return find_copied(described, [source for own, source in shipped_sources() if not is_same_name(own, name)])
+    shipped = shipped_sources(described["benchmark"], described["task"])
+    return find_copied(described, [source for own, source in shipped.items() if not is_same_name(own, name)])
 
 
 def scores_hash(predictions: Predictions) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+from functools import cache
 from types import SimpleNamespace
 
 import pytest
@@ -26,3 +28,9 @@ def online(monkeypatch, tmp_path):
     monkeypatch.setattr(_http, "time", SimpleNamespace(sleep=lambda seconds: None))
     yield
     close_session()
+
+
+@pytest.fixture
+def one_reading_of_certificates(monkeypatch):
+    """gradio's client reads all certificates for each request, which takes most of its time."""
+    monkeypatch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))

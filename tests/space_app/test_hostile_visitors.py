@@ -17,7 +17,7 @@ import pytest
 import uvicorn
 from gradio_client import Client, handle_file
 from login_support import TYPED, call, cookie, on_a_space
-from space_support import VQA, one_reading_of_certificates, served  # noqa: F401 (a fixture)
+from space_support import VQA, served
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 import pytest
 from console import invoke
-from space_support import ITM, TYPED, VQA, one_reading_of_certificates  # noqa: F401 (a fixture)
+from space_support import ITM, TYPED, VQA
 from submission_support import changed, model_predictions
 
 from vl_assay.hub_datasets import report

@@ -17,7 +17,7 @@ from functools import partial
 from urllib.request import urlopen
 
 import pytest
-from space_support import TYPED, VQA, one_reading_of_certificates  # noqa: F401 (a fixture)
+from space_support import TYPED, VQA
 from submission_support import model_predictions
 
 from vl_assay.metrics.common.errors import StorageError

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ssl
 from contextlib import contextmanager
-from functools import cache
 from typing import NamedTuple
 
 import gradio as gr
-import pytest
 
 from vl_assay.hub_datasets.core.benchmarks import benchmark_names, get_benchmark
 from vl_assay.space_app import app
@@ -41,12 +38,6 @@ def served(folder, more=(), **options):
         yield Served(address.rstrip("/"), str(folder), storage, catalogue, blocks)
     finally:
         blocks.close(verbose=False)
-
-
-@pytest.fixture
-def one_reading_of_certificates(monkeypatch):
-    """gradio's client reads all certificates for each request, which takes most of its time."""
-    monkeypatch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
 
 
 def many_models(models, tasks):

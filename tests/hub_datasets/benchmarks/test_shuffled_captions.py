@@ -156,7 +156,7 @@ def test_memory_does_not_grow_with_the_number_of_images(small):
             (small.folder / path).write_bytes(bytes(100_000))
         sources_retrieval.write(small.folder / FILE, entries)
         builder = small.builder()
-        [split] = builder._split_generators(None)  # type: ignore[arg-type]  (nothing is downloaded)
+        [split] = builder._split_generators(None)  # without a download manager: nothing is downloaded
         tracemalloc.start()
         try:
             rows = builder._generate_examples(**split.gen_kwargs)
