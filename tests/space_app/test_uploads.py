@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sources_vl_checklist
-from submission_support import changed, version_1
+from submission_support import changed, parquet, version_1
 
 from vl_assay.hub_datasets import get_benchmark, load_examples
 from vl_assay.metrics.common.errors import PredictionsError, VLAssayError
@@ -283,3 +283,14 @@ def test_links_and_texts_are_taken_without_blanks_around_them():
     for text in ("a\tb", "x" * 201, None, "\ud800"):
         with pytest.raises(PredictionsError, match=r"a name is .*; give at most 200 printable"):
             check_text(text, "a name")
+
+
+def test_a_file_of_many_row_groups_or_with_a_huge_footer_is_refused_before_it_is_parsed(toy):
+    good = toy.predictions("vqa", "shuffled")
+    table = pq.read_table(io.BytesIO(good))
+    many = parquet(pa.concat_tables([table] * 13).replace_schema_metadata(table.schema.metadata), row_group_size=1)
+    with pytest.raises(PredictionsError, match=r"has 1,040 row groups; expected at most 1,000"):
+        check_upload(many)
+    footer = int.to_bytes((16 << 20) + 1, 4, "little")
+    with pytest.raises(PredictionsError, match=r"has a footer of 16,777,217 bytes; expected at most 16,777,216"):
+        check_upload(good[:-8] + footer + b"PAR1")
