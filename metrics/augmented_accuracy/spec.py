@@ -12,4 +12,5 @@ SPEC = MetricSpec(
         ScoreSpec("gap", higher_is_better=False, chance=1 / 6),
     ),
     main_score="augmented_accuracy",
+    positive_captions=2,
 )

@@ -12,4 +12,5 @@ SPEC = MetricSpec(
     ),
     # A tie is not brittle by the paper's strict inequalities.
     ties="right",
+    positive_captions=2,
 )
