@@ -75,7 +75,7 @@ def associations(
     ([1.0], [0.5], [0.295])
     """
     check_share("confidence", confidence)
-    matrix = csr_array(features, dtype=np.float64)
+    matrix: Any = csr_array(features, dtype=np.float64)
     codes = np.unique(clusters, return_inverse=True)[1]
     groups = np.zeros(len(codes), dtype=np.intp) if strata is None else np.unique(strata, return_inverse=True)[1]
     means = (np.bincount(groups, errors) / np.bincount(groups))[groups]

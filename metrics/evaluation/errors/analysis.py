@@ -17,7 +17,7 @@ from ...common.errors import PredictionsError, check_known
 from ...common.formatting import distinct_labels
 from ...common.storage import write_text
 from ...records.predictions import Predictions, prediction_files, read_predictions
-from .._compute import RESAMPLES, Declared, check_options, declared_metrics
+from .._compute import Declared, check_options, declared_metrics
 from .features import split_captions
 from .outcomes import EVERY, ExampleData, TaskErrors, task_errors
 from .page import MOST_EXAMPLES, page_html
@@ -25,6 +25,9 @@ from .summary import Summary, summarize
 
 if TYPE_CHECKING:
     import pandas
+
+# Enough for the two digits that are shown; a report's numbers have five times as many.
+RESAMPLES = 2_000
 
 
 @dataclass(frozen=True, repr=False)

@@ -153,9 +153,9 @@ def _verdicts(task: TaskErrors, number: int) -> list[Verdict]:
         outcome = model.outcome(number)
         margin, detail = model.margins[number], []
         if outcome and not np.isnan(margin):
-            detail.append(f"margin {margin:+.3g}")
+            detail.append(f"margin {margin:+.3g}" if margin else "margin 0")
         if outcome:
-            detail.append(f"more confident than {100 * model.confidence[number]:.0f} % of its decisions")
+            detail.append(f"more confident than {int(100 * model.confidence[number])} % of its decisions")
         found.append(Verdict(letter, model.label, outcome or "no prediction", ", ".join(detail)))
     return found
 

@@ -27,6 +27,7 @@ Flags = NDArray[np.bool_]
 ANY, ALL, DISAGREE, NONE, EVERY = "any", "all", "disagree", "none", "every"
 FILTERS = (ANY, ALL, DISAGREE, NONE, EVERY)
 _IOU = 0.5
+_LEAST_SEVERITY = 0.001
 _MOST_DISTRACTORS = 3
 
 
@@ -73,8 +74,8 @@ class Outcomes:
         losses: what each example lacks of the best value of the score, in [0, 1]; above 0 is an error.
         tied: whether a tie decides.
         margins: by how much the worst positive outscores the best negative, on the model's own scale.
-        confidence: the rank of each decision among those of the model, in [0, 1]: of the absolute margin, for boxes of
-            the score of the most confident one. Scores of models have no common unit.
+        confidence: the share of the model's decisions that are less confident, in [0, 1): by the absolute margin, for
+            boxes by the score of the most confident one. Scores of models have no common unit, but ranks compare.
     """
 
     label: str
@@ -91,8 +92,9 @@ class Outcomes:
 
     @cached_property
     def severity(self) -> Floats:
-        """The confidence of errors, and minus that of all else, so that confident errors are highest."""
-        return np.where(np.isnan(self.losses), np.nan, np.where(self.errs, self.confidence, -self.confidence))
+        """Above 0 for errors and below for all else, the more the more confident; NaN without prediction."""
+        sizes = self.confidence + _LEAST_SEVERITY
+        return np.where(np.isnan(self.losses), np.nan, np.where(self.errs, sizes, -sizes))
 
     def outcome(self, number: int) -> str:
         """``"right"``, ``"wrong"``, ``"tie"``, ``"no answer"``, or ``""`` without prediction."""
@@ -231,7 +233,13 @@ class TaskErrors:
         """The examples of some categories or tags; confidence stays that among all examples."""
         kept = [place for place, names in enumerate(self.categories) if not set(categories).isdisjoint(names)]
         models = [
-            Outcomes(each.label, each.rows, *(a[kept] for a in (each.losses, each.tied, each.margins, each.confidence)))
+            replace(
+                each,
+                losses=each.losses[kept],
+                tied=each.tied[kept],
+                margins=each.margins[kept],
+                confidence=each.confidence[kept],
+            )
             for each in self.models
         ]
         keys, rows = [self.keys[place] for place in kept], [self.rows[place] for place in kept]
@@ -309,7 +317,7 @@ def top_boxes(row: DetectionRow, positive: DetectionRow, number: int) -> list[To
     if boxes and truth:
         pairs = np.repeat(boxes, len(truth), axis=0), np.tile(truth, (len(boxes), 1))
         rights = (box_iou(*pairs).reshape(len(boxes), -1) >= _IOU).any(axis=1)
-    found = list(map(TopBox, boxes, scores, rights.tolist()))
+    found = list(map(TopBox, boxes, scores, map(bool, rights)))
     return sorted(found, key=lambda box: -box.score)
 
 
@@ -374,9 +382,9 @@ def _outcomes(
 
 
 def _ranks(values: Floats) -> Floats:
-    """The share of values below each, in [0, 1]; of equal ones half."""
+    """The share of values below each, in [0, 1)."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return ((counts.cumsum() - counts / 2) / len(values))[inverse]
+    return ((counts.cumsum() - counts) / len(values))[inverse]
 
 
 def _decision(
@@ -406,13 +414,13 @@ def _phrase_decision(row: DetectionRow, part: str, distractors: Sequence[Detecti
 
 
 def _matching_margin(row: MatchingRow, positives: int) -> float:
-    scores = np.array(row.scores)
-    if len(scores) > 1:  # each image against the other captions, and each caption against the other images
-        right = np.diag(scores)
-        others = scores[: len(right), : len(right)] + np.diag(np.full(len(right), -np.inf))
-        return float(min((right - others.max(axis=1)).min(), (right - others.max(axis=0)).min()))
-    rights = row.correct if positives == 1 else list(range(positives))
-    return float(scores[0, rights].min() - np.delete(scores[0], rights).max(initial=-np.inf))
+    table = row.scores or []
+    if len(table) > 1:  # each image against the other captions, and each caption against the other images
+        pairs = [(i, j) for i in range(len(table)) for j in range(len(table)) if i != j]
+        return min(min(table[i][i], table[j][j]) - table[i][j] for i, j in pairs)
+    [scores] = table
+    rights = row.correct if positives == 1 else range(positives)
+    return min(scores[n] for n in rights) - max(scores[n] for n in range(len(scores)) if n not in rights)
 
 
 def _retrieval_margin(row: RetrievalRow, positives: int) -> float:

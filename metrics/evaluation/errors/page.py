@@ -104,8 +104,7 @@ def _task_data(task: TaskErrors, numbers: np.ndarray[Any, Any], pictures: Mappin
 
 def _thousandths(severity: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Whole numbers for the script: above 0 an error, below 0 none, 0 without prediction."""
-    sizes = np.sign(severity) * (1 + np.round(999 * np.abs(severity)))
-    return np.nan_to_num(sizes).astype(int)
+    return np.nan_to_num(np.round(1000 * severity)).astype(int)
 
 
 def _json(value: Any) -> str:
