@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import gradio as gr
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from ...metrics import common as metrics_common
 from ...metrics.common.errors import ScoresError
 from ..board.board import Board
 from ..board.entries import Column
@@ -27,7 +29,8 @@ _ENVIRONMENT = Environment(
     lstrip_blocks=True,
     undefined=StrictUndefined,
 )
-CSS = (_TEMPLATES / "style.css").read_text(encoding="utf-8")
+_TOKENS = files(metrics_common).joinpath("tokens.css").read_text(encoding="utf-8")
+CSS = _TOKENS + (_TEMPLATES / "style.css").read_text(encoding="utf-8")
 
 
 def render(template: str, **values: Any) -> Markup:

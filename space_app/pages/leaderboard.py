@@ -16,6 +16,7 @@ from ...metrics.common.storage import write_text
 from ..board.board import APART, Board, Choice
 from ..board.catalogue import Catalogue
 from ..board.entries import PUBLISHED, Column
+from .address import View
 from .common import QUIET, columns_of, render
 
 # As many rows as a browser lays out at once.
@@ -36,7 +37,8 @@ class Leaderboard:
 
     Attributes:
         inputs: what the table depends on.
-        outputs: what `open` and `add` update.
+        outputs: what `add` updates.
+        opened: what `open` updates.
     """
 
     def __init__(self, catalogue: Catalogue, first_columns: int = FIRST_COLUMNS) -> None:
@@ -62,20 +64,29 @@ class Leaderboard:
         sort = gr.State("")
         watched = [self._scores, self._search, *self._filters, intervals, every]
         self.inputs = [*watched, sort]
+        filters = dict(zip(_FILTERS, self._filters, strict=True))
+        self._view = View("leaderboard", search=self._search, **filters, intervals=intervals, all_rows=every)
         self._table = gr.HTML(js_on_load=_SORT_JS, elem_id="board")
         # The file is written when a choice changes, because a click downloads what exists.
         gr.DownloadButton("Download as CSV", value=self._write_csv, inputs=self.inputs, size="sm", elem_id="download")
         self.outputs = [self._scores, *self._filters, self._table]
+        self.opened = [*watched, self._table]
         gr.on([component.change for component in watched], self._draw, self.inputs, self._table, **QUIET)
         seen = gr.State(catalogue.version)
         gr.Timer(SECONDS).tick(self._tick, [seen, *self.inputs], [seen, *self.outputs], **QUIET)
         self._table.click(self._click, self.inputs, [self._table, sort], **QUIET)
 
-    def open(self) -> list[Any]:
-        """Updates for a page that was just opened."""
+    def open(self, request: gr.Request) -> list[Any]:
+        """Updates for a page that was just opened at an address."""
         self._catalogue.update()
-        headings = opening_headings(self._catalogue.board, self._first_columns)
-        return self._show(headings, "", *[None] * len(_FILTERS), False, False, "")
+        board, asked = self._catalogue.board, self._view.read(request)
+        headings = opening_headings(board, self._first_columns)
+        search, flags = asked.text("search"), [asked.flag("intervals"), asked.flag("all_rows")]
+        chosen = {name: asked.many(name, board.choices(name)) for name in _FILTERS}
+        table = self._draw(headings, search, *chosen.values(), *flags, "")
+        scores = gr.update(choices=[column.heading for column in board.columns], value=headings)
+        filters = [gr.update(choices=board.choices(name), value=values) for name, values in chosen.items()]
+        return [scores, search, *filters, *flags, table]
 
     def add(self, tasks: Sequence[Sequence[str]], scores: Sequence[str], *rest: Any) -> list[Any]:
         """Updates that add a score of each of these tasks (benchmark, task) to the scores shown."""
