@@ -1,4 +1,4 @@
-"""The commands that need no model: build, install, publish, report, compare."""
+"""The commands that need no model: build, install, publish, report, errors, compare."""
 
 from __future__ import annotations
 
@@ -232,6 +232,55 @@ def report(
 
         changed = write_model_card(model_card, results, dataset_owner=dataset_owner)
         typer.echo(f"model card {model_card}: {', '.join(file.name for file in changed) or 'nothing to change'}")
+
+
+@app.command()
+def errors(
+    predictions: Annotated[
+        list[Path],
+        typer.Argument(metavar="PREDICTIONS...", help="Files or folders of predictions, of one or several models."),
+    ],
+    out: Annotated[Path | None, typer.Option(help="The page; by default errors.html in the first folder.")] = None,
+    category: Annotated[
+        list[str] | None, typer.Option("--category", "-c", help="Only this category or tag; repeatable.")
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="The metric that decides on errors, of those that evaluate the predictions.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many examples of each task the page holds.")] = 10_000,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Your own copy of the sources, or a folder that `vl-assay build` wrote.")
+    ] = None,
+    no_images: Annotated[bool, typer.Option("--no-images", help="Show captions only.")] = False,
+    ties: Ties = None,
+    confidence: Confidence = 0.95,
+) -> None:
+    """Look at what one or more models get wrong: a summary, and a page with the examples.
+
+    The page is one file that needs no network: images, captions with the words that differ, the scores and the margin
+    of each model, the most confident errors first, with filters by category, model and text. Above it: which words,
+    categories and lengths go with errors, and where models agree. Images are shown if they are generated, were
+    downloaded before, or are in `--data-dir`.
+
+    Examples: `vl-assay errors vl-assay-results/demo-clip` ·
+    `vl-assay errors a/toy_scenes.itm.parquet b/toy_scenes.itm.parquet --category swap_obj --out swaps.html` ·
+    `vl-assay errors a/sugarcrepe.itm.parquet --data-dir coco`
+    """
+    from .core.evaluation import errors as find_errors
+
+    found = find_errors(
+        *predictions,
+        data_dir=data_dir,
+        images=not no_images,
+        category=category or (),
+        metric=metric,
+        ties=ties,
+        confidence=confidence,
+    )
+    found.print()
+    first = predictions[0]
+    page = found.write(out or (first if first.is_dir() else first.parent) / "errors.html", limit=limit)
+    typer.echo(f"written to {page} ({page.stat().st_size / 1e6:.1f} MB): open it in a browser")
 
 
 @app.command()

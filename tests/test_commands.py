@@ -18,7 +18,19 @@ from vl_assay.metrics.records.results import read_results
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = (
-    *("audit", "build", "cache", "compare", "finetune", "generate", "install", "leaderboard", "list", "moderate"),
+    *(
+        "audit",
+        "build",
+        "cache",
+        "compare",
+        "errors",
+        "finetune",
+        "generate",
+        "install",
+        "leaderboard",
+        "list",
+        "moderate",
+    ),
     *("new-benchmark", "predict", "publish", "refine", "report", "reproduce", "review", "run", "score", "study"),
     "submit",
 )

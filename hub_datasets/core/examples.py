@@ -243,9 +243,7 @@ def cached_build(name: str, config: str, data_dir: str | Path | None, options: M
     """
     from huggingface_hub.utils import WeakFileLock
 
-    key = [code_hash(name), config, dict(sorted(options.items())), _listing(data_dir)]
-    digest = hashlib.sha256(json.dumps(key, default=str).encode()).hexdigest()[:16]
-    folder = cache_folder() / "datasets" / name / f"{config}-{digest}"
+    folder = build_folder(name, config, data_dir, options)
     if not folder.exists():
         with data_errors(f"the dataset {folder}"):
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -253,6 +251,25 @@ def cached_build(name: str, config: str, data_dir: str | Path | None, options: M
                 if not folder.exists():  # otherwise another process has built it meanwhile
                     build(name, folder, configs=[config], data_dir=data_dir, options=options)
     return folder
+
+
+def changed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of `TaskData.options` that are not what a build for scoring has by default."""
+    default = _effective_options(name, get_benchmark(name).scoring_options)
+    return {key: value for key, value in options.items() if key not in default or default[key] != value}
+
+
+def is_cached(name: str, configs: Collection[str], options: Mapping[str, Any]) -> bool:
+    """Whether the downloaded data of some configurations, with their images, were built for scoring before."""
+    used = _build_options(name, options, True)
+    return all(build_folder(name, config, None, used).exists() for config in configs)
+
+
+def build_folder(name: str, config: str, data_dir: str | Path | None, options: Mapping[str, Any]) -> Path:
+    """Where `cached_build` keeps a configuration."""
+    key = [code_hash(name), config, dict(sorted(options.items())), _listing(data_dir)]
+    digest = hashlib.sha256(json.dumps(key, default=str).encode()).hexdigest()[:16]
+    return cache_folder() / "datasets" / name / f"{config}-{digest}"
 
 
 def cache_folder() -> Path:
