@@ -19,6 +19,8 @@ MIN_RESAMPLES = 100
 
 # 2**20 draws of 8 bytes: one chunk and its float copy stay near 16 MB.
 _DRAWS_PER_CHUNK = 2**20
+# Look-ups are several times faster where a chunk fits a processor's cache: this part of the draws at a time.
+_CACHE_SHARE = 16
 _KINDS_WORTH_COUNTING = 8
 
 # Means closer than this, relative to the largest value, differ by rounding only.
@@ -169,8 +171,8 @@ def mean_interval(
     generator = np.random.default_rng(seed)
     clusters = len(totals)
     means = []
-    for n in chunks(resamples, clusters):
-        drawn = totals[generator.integers(clusters, size=(n, clusters), dtype=np.int32)].sum(axis=1)
+    for n in chunks(resamples, _CACHE_SHARE * clusters):
+        drawn = totals.take(generator.integers(clusters, size=(n, clusters), dtype=np.int32)).sum(axis=1)
         means.append(drawn.real / drawn.imag)
     low, high = percentile_interval(np.concatenate(means), confidence)
     return float(np.ldexp(low, exponent)), float(np.ldexp(high, exponent))
