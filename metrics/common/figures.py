@@ -36,7 +36,7 @@ def colours(names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def dark() -> dict[str, str]:
+def dark() -> dict[Any, str]:
     """Settings of matplotlib with which a figure is drawn for a dark page, for ``matplotlib.rc_context``."""
     inks = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "lines.color")
     return {**dict.fromkeys(inks, _DARK_INK), "figure.facecolor": _DARK_PAGE, "axes.facecolor": _DARK_PAGE}

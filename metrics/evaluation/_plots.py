@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 # With more names than this they are rotated.
 _MOST_LEVEL_NAMES = 12
 _WIDEST = 40.0
+_LEGEND_COLUMNS = 6
 
 
 class Bar(NamedTuple):
@@ -115,17 +116,21 @@ def _plot(results: Sequence[Result]) -> Figure:
     sizes = [_size(panel) for panel in shown]
     width = max((width for width, _ in sizes), default=7.0)
     heights = [max(height for _, height in sizes[row * columns : (row + 1) * columns]) for row in range(rows)]
-    figure = Figure(figsize=(columns * width, sum(heights) + 0.4), layout="constrained")
-    every = figure.subplots(rows, columns, squeeze=False, height_ratios=heights).ravel()
-    for unused in every[len(shown) :]:
-        unused.remove()
-    for axes, panel in zip(every, shown, strict=False):
+    strip = 0.2 + 0.25 * -(-(len(colour) + 2) // _LEGEND_COLUMNS)
+    # Places by the inch: matplotlib's own layouts draw every label once more to measure it.
+    whole = (columns * width, sum(heights) + strip)
+    figure = Figure(figsize=whole)
+    for number, panel in enumerate(shown):
+        row, column = divmod(number, columns)
+        below = _room_for_names(panel)
+        box = (column * width + 0.8, strip + sum(heights[row + 1 :]) + below, width - 1, heights[row] - below - 0.4)
+        axes = figure.add_axes(tuple(part / whole[index % 2] for index, part in enumerate(box)))
         _draw(axes, panel, colour)
     levels = dict.fromkeys(name for panel in shown for name in panel.levels)
     handles = [Patch(color=value, label=name) for name, value in colour.items()]
     ink = rcParams["text.color"]
     handles += [Line2D([], [], color=ink, linewidth=1, ls=_dash(name), label=name) for name in levels]
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 6), frameon=False)
+    figure.legend(handles=handles, loc="lower center", ncols=min(len(handles), _LEGEND_COLUMNS), frameon=False)
     return figure
 
 
@@ -250,10 +255,8 @@ def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
         axes.bar(x, values, width * 0.9, yerr=errors, capsize=3, ecolor=ink, color=colour[series.model])
     for name, level in panel.levels.items():
         axes.axhline(level, color=ink, linewidth=1, linestyle=_dash(name))
-    upright = len(names) > _MOST_LEVEL_NAMES
-    broken = names if upright or not panel.by_category else [re.sub("[ _]", "\n", name) for name in names]
-    axes.set_xticks(range(len(names)), broken)
-    axes.tick_params(axis="x", rotation=90 if upright else 0)
+    axes.set_xticks(range(len(names)), _names(panel))
+    axes.tick_params(axis="x", rotation=90 if len(names) > _MOST_LEVEL_NAMES else 0)
     # A single bar does not fill its panel.
     axes.set(xlim=(-0.6, max(len(names), 4) - 0.4), ylabel=panel.axis, title=panel.title)
     if panel.is_percent:
@@ -266,7 +269,22 @@ def _size(panel: Panel) -> tuple[float, float]:
     names = panel.names
     if len(names) <= _MOST_LEVEL_NAMES:
         return max(7.0, 1.1 * len(names) + 2), 4.2
-    return min(max(7.0, 0.3 * len(names) + 2), _WIDEST), 4.2 + 0.06 * max(map(len, names))
+    return min(max(7.0, 0.3 * len(names) + 2), _WIDEST), 3.6 + _room_for_names(panel)
+
+
+def _names(panel: Panel) -> list[str]:
+    """The names of a panel's bars, those of few categories with their words below each other."""
+    if len(panel.names) > _MOST_LEVEL_NAMES or not panel.by_category:
+        return panel.names
+    return [re.sub("[ _]", "\n", name) for name in panel.names]
+
+
+def _room_for_names(panel: Panel) -> float:
+    """The height below a panel, in inches."""
+    names = _names(panel)
+    if len(names) > _MOST_LEVEL_NAMES:
+        return 0.25 + 0.085 * max(map(len, names))
+    return 0.25 + 0.17 * max(name.count("\n") + 1 for name in names)
 
 
 def _dash(level: str) -> str:
