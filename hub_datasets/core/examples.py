@@ -26,8 +26,8 @@ from .build import build, built_files, data_errors, existing_folder, read_build
 from .image_keys import MISSING, NO_IMAGE, ImageKey, content_key, image_keys
 
 _WRITTEN_HERE = {
-    *("results.json", "report.md", "report.tex", "profile.png", "profile.html", "build.json"),
-    *("seeds.json", "diagnosis.json", "diagnosis.png"),
+    *("results.json", "report.md", "report.tex", "seeds.json", "diagnosis.json", "diagnosis.png", "build.json"),
+    *("profile.png", "profile-dark.png", "profile.svg", "profile.pdf", "profile.html"),
 }
 
 
