@@ -18,7 +18,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,9 +32,8 @@ from ...metrics.common.errors import DataError, StorageError, VLAssayError, chec
 from ...metrics.common.storage import new_folder
 from ...metrics.records.predictions import file_hash
 from .benchmarks import benchmark_names, config_names, get_benchmark, get_builder, get_card, option_names
+from .repository import BUILD_FILE, BUILD_SCHEMA
 
-BUILD_FILE = "build.json"
-_BUILD_SCHEMA = "vl-assay/build"
 # Rows with an image of some 100 kB each: row groups of about 10 MB, so memory stays flat.
 _ROWS_PER_GROUP = 100
 _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG}
@@ -109,7 +107,7 @@ def build_with(
         if configs and not infos:
             raise DataError(f"no configuration of {benchmark} could be built")
         _write_card(card, getattr(builder, "DEFAULT_CONFIG_NAME", None), new, infos, counts)
-        record = {"schema": _BUILD_SCHEMA, "version": 1, "benchmark": benchmark, "options": options, "configs": counts}
+        record = {"schema": BUILD_SCHEMA, "version": 1, "benchmark": benchmark, "options": options, "configs": counts}
         (new / BUILD_FILE).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return out
 
@@ -202,24 +200,6 @@ def is_missing(error: BaseException) -> bool:
     while isinstance(error, DataError | DatasetGenerationError) and error.__cause__ is not None:
         error = error.__cause__
     return isinstance(error, FileNotFoundError | ConnectionError | PermissionError)
-
-
-def read_build(folder: str | Path) -> dict[str, Any]:
-    """The record of a build: benchmark, options, and the counts of rows, images and captions of each split.
-
-    Raises:
-        DataError: the folder was not written by `build`.
-    """
-    path = Path(folder) / BUILD_FILE
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DataError(f"{folder} has no {BUILD_FILE}: not a dataset that `vl-assay build` wrote") from None
-    except ValueError as error:
-        raise DataError(f"{path} is damaged ({error}); build the dataset again") from error
-    if not isinstance(record, dict) or record.get("schema") != _BUILD_SCHEMA or record.get("version") != 1:
-        raise DataError(f"{path} is of another version; build the dataset again")
-    return record
 
 
 def built_files(folder: Path, config: str, split: str) -> list[Path]:
@@ -355,13 +335,6 @@ def _with_counts(card: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]
             images = f"{n['images']:,}" + (f" ({n['missing_images']:,} missing)" if n["missing_images"] else "")
             rows.append(f"| {config} | {split} | {n['rows']:,} | {images} | {n['captions']:,} |")
     return card[: start + len(_COUNTS[0])] + "\n" + "\n".join(rows) + "\n" + card[end:]
-
-
-def card_counts(benchmark: str) -> dict[tuple[str, str], tuple[int | None, int | None]]:
-    """Rows and images by configuration and split from the table of a benchmark's card; None for a dash."""
-    lines = re.findall(r"^\| (\w+) \| (\w+) \| ([\d,]+|–) \| ([\d,]+|–)", get_card(benchmark), re.MULTILINE)
-    numbers = [[None if cell == "–" else int(cell.replace(",", "")) for cell in cells] for _, _, *cells in lines]
-    return {(line[0], line[1]): (rows, images) for line, (rows, images) in zip(lines, numbers, strict=True)}
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
@@ -22,8 +21,9 @@ from .benchmarks import (
     option_names,
     split_reference,
 )
-from .build import build, built_files, data_errors, existing_folder, read_build
+from .build import build, built_files, data_errors, existing_folder
 from .image_keys import MISSING, NO_IMAGE, ImageKey, content_key, image_keys
+from .repository import cache_folder, read_build
 
 _WRITTEN_HERE = {
     *("results.json", "report.md", "report.tex", "profile.png", "profile.html", "build.json"),
@@ -253,13 +253,6 @@ def cached_build(name: str, config: str, data_dir: str | Path | None, options: M
                 if not folder.exists():  # otherwise another process has built it meanwhile
                     build(name, folder, configs=[config], data_dir=data_dir, options=options)
     return folder
-
-
-def cache_folder() -> Path:
-    """Where built datasets are kept: ``VL_ASSAY_CACHE``, by default ``vl_assay`` in the Hugging Face home."""
-    from huggingface_hub.constants import HF_HOME
-
-    return Path(os.environ.get("VL_ASSAY_CACHE", Path(HF_HOME) / "vl_assay")).expanduser()
 
 
 def _keys_folder() -> Path:

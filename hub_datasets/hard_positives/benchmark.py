@@ -31,5 +31,6 @@ BENCHMARK = Benchmark(
         _task("swap_clean", _clean(_SWAP)),
         _task("replace_kinds", _REPLACE, category="category"),
     ),
+    summary="changed captions that stay true",
     source="--data-dir: a clone of github.com/amitakamath/hard_positives with Visual Genome's images (15 GB)",
 )

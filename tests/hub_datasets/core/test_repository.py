@@ -15,8 +15,8 @@ import sources_toy_scenes
 from support import UNVERIFIED
 
 from vl_assay.hub_datasets import build, load_examples
-from vl_assay.hub_datasets.core.build import read_build
 from vl_assay.hub_datasets.core.examples import cached_build
+from vl_assay.hub_datasets.core.repository import read_build
 from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameError
 
 SMALL, CONFIGS = {"train_scenes": 3}, ["detection", "groups"]
