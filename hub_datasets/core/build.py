@@ -5,7 +5,8 @@ README.md                                        the card: its YAML has the colu
                                                  between `<!-- counts -->` marks the counts of each split
 build.json                                       {"schema": "vl-assay/build", "version": 1, "benchmark": …,
                                                  "options": {…}, "configs": {config: {split: {"rows": …,
-                                                 "images": …, "missing_images": …, "captions": …}}}}
+                                                 "images": …, "missing_images": …, "captions": …}}},
+                                                 "code": hash of the code that made the rows}
 <config>/<split>-00000-of-00001-<hash>.parquet   the rows, with the bytes of the images' files
 ```
 
@@ -20,7 +21,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,7 @@ import pyarrow.parquet as pq
 from ...metrics.common.errors import DataError, StorageError, VLAssayError, check_known
 from ...metrics.common.storage import new_folder
 from ...metrics.records.predictions import file_hash
-from .benchmarks import benchmark_names, config_names, get_benchmark, get_builder, get_card, option_names
+from .benchmarks import benchmark_names, code_hash, config_names, get_benchmark, get_builder, get_card, option_names
 from .repository import BUILD_FILE, BUILD_SCHEMA
 
 # Rows with an image of some 100 kB each: row groups of about 10 MB, so memory stays flat.
@@ -47,6 +48,7 @@ def build(
     configs: Iterable[str] | None = None,
     data_dir: str | Path | None = None,
     options: Mapping[str, Any] | None = None,
+    splits: Collection[str] | None = None,
     on_error: Callable[[str, Exception], None] | None = None,
 ) -> Path:
     """Build a benchmark's dataset repository, ready for ``load_dataset(out, config)`` and for the Hub.
@@ -59,6 +61,7 @@ def build(
         configs: configurations to build; None for all.
         data_dir: the user's own copy of the sources; None to download them, if the benchmark needs any.
         options: fields of the builder's configuration, such as ``{"with_images": False}``.
+        splits: splits to build; None for all.
         on_error: called with the name and the error of each configuration that cannot be built, which is left out.
             Without it the first error is raised; if nothing could be built, an error is raised in any case.
 
@@ -76,8 +79,9 @@ def build(
     check_known(f"configuration of {benchmark}", chosen, config_names(benchmark))
     check_known(f"option of {benchmark}", options, option_names(benchmark))
     return build_with(
-        get_builder(benchmark), benchmark, get_card(benchmark), out, chosen, data_dir, options, on_error=on_error
-    )
+        get_builder(benchmark), benchmark, get_card(benchmark), out, chosen, data_dir, options,
+        splits=splits, code=code_hash(benchmark), on_error=on_error,
+    )  # fmt: skip
 
 
 def build_with(
@@ -89,16 +93,23 @@ def build_with(
     data_dir: str | Path | None,
     options: Mapping[str, Any],
     *,
+    splits: Collection[str] | None = None,
+    code: str = "",
     on_error: Callable[[str, Exception], None] | None = None,
 ) -> Path:
-    """`build`, with the builder class and the card of any benchmark, also one that is not in this package."""
+    """`build`, with the builder class and the card of any benchmark, also one that is not in this package.
+
+    `code` is the hash of its code, for the record.
+    """
     _refuse_to_overwrite(out)
     with data_errors(f"the dataset {out}"), new_folder(out) as new:
         infos, counts = {}, {}
         for config in configs:
             try:
                 with data_errors(f"{benchmark}/{config}"):
-                    infos[config], counts[config] = _build_config(builder, benchmark, config, new, data_dir, options)
+                    infos[config], counts[config] = _build_config(
+                        builder, benchmark, config, new, data_dir, options, splits
+                    )
             except Exception as error:
                 if on_error is None:
                     raise
@@ -108,6 +119,7 @@ def build_with(
             raise DataError(f"no configuration of {benchmark} could be built")
         _write_card(card, getattr(builder, "DEFAULT_CONFIG_NAME", None), new, infos, counts)
         record = {"schema": BUILD_SCHEMA, "version": 1, "benchmark": benchmark, "options": options, "configs": counts}
+        record |= {"code": code} if code else {}
         (new / BUILD_FILE).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return out
 
@@ -233,6 +245,7 @@ def _build_config(
     new: Path,
     data_dir: str | Path | None,
     options: Mapping[str, Any],
+    splits: Collection[str] | None,
 ) -> tuple[Any, dict[str, Any]]:
     work = Path(tempfile.mkdtemp(prefix=".work-", dir=new))
     try:
@@ -244,6 +257,9 @@ def _build_config(
             writer_batch_size=_ROWS_PER_GROUP,
             **options,
         )
+        if splits is not None:
+            every = builder._split_generators
+            builder._split_generators = lambda *given: [split for split in every(*given) if split.name in splits]
         builder.download_and_prepare(str(work / "parquet"), file_format="parquet", download_config=download_config())
         counts = {
             split: _rewrite(work / "parquet", benchmark, split, new / config, builder.info.features)

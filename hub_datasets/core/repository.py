@@ -22,6 +22,12 @@ def cache_folder() -> Path:
     return Path(os.environ.get("VL_ASSAY_CACHE", Path(HF_HOME) / "vl_assay")).expanduser()
 
 
+def shipped_build(benchmark: str) -> Path | None:
+    """The repository that comes with the package, for a first run that builds nothing; None if there is none."""
+    folder = Path(__file__).parents[1] / benchmark / "built"
+    return folder if (folder / BUILD_FILE).is_file() else None
+
+
 def read_build(folder: str | Path) -> dict[str, Any]:
     """The record of a build: benchmark, options, and the counts of rows, images and captions of each split.
 

@@ -142,6 +142,11 @@ def test_a_benchmark_with_sources_of_the_users_own_gets_its_bare_name_too(coco, 
     assert builder.SugarCrepe(config_name="swap_obj").config.data_dir is None
 
 
+def test_only_the_splits_that_were_asked_for_are_built(tmp_path):
+    out = build("toy_scenes", tmp_path / "out", configs=["retrieval"], splits=["validation"])
+    assert list(read_build(out)["configs"]["retrieval"]) == ["validation"]
+
+
 def test_what_was_built_by_other_code_is_built_anew(coco, monkeypatch):
     folder = coco(rows=4, images=2)
     first = cached_build("sugarcrepe", "swap_obj", folder, UNVERIFIED)
