@@ -104,7 +104,7 @@ def _print_build(folder: Path) -> None:
     """Print the contents of a repository and how to open it."""
     from rich.console import Console
 
-    from .core.build import read_build
+    from .core.repository import read_build
 
     record = read_build(folder)
     console = Console(highlight=False)
