@@ -21,7 +21,8 @@ from vl_assay.space_app.pages.cards import benchmarks_tab
 from vl_assay.space_app.pages.common import CSS, QUIET
 from vl_assay.space_app.pages.compare import compare_tab
 from vl_assay.space_app.pages.insights import insights_tab
-from vl_assay.space_app.pages.leaderboard import FIRST_COLUMNS, Leaderboard
+from vl_assay.space_app.pages.leaderboard import Leaderboard
+from vl_assay.space_app.pages.model import model_tab
 from vl_assay.space_app.pages.submit import submit_tab
 from vl_assay.space_app.storage import open_storage
 from vl_assay.space_app.storage.protocol import Storage
@@ -31,8 +32,8 @@ from vl_assay.space_app.submissions.uploads import most_bytes, upload_limit
 
 TITLE = "VL-Assay: compositional understanding of vision-language models"
 INTRODUCTION = """# VL-Assay
-Does a model know who does what to whom, and which colour belongs to which object? Every number here is computed from
-raw predictions, or names the table of the paper that prints it."""
+What vision-language models understand of composition: who does what to whom, and which colour belongs to which object.
+Every number is recomputed from raw predictions, or names the table of the paper that prints it."""
 # The theme's own file of weight 600 has only a few letters.
 _FONTS = [LocalFont("Source Sans Pro", weights=(400, 700)), Font("system-ui"), Font("sans-serif")]
 
@@ -40,15 +41,17 @@ _FONTS = [LocalFont("Source Sans Pro", weights=(400, 700)), Font("system-ui"), F
 _HEAD = f"<style>{CSS}</style><script>{SCRIPT}</script>"
 
 
-def build(catalogue: Catalogue, first_columns: int = FIRST_COLUMNS) -> gr.Blocks:
-    """The pages over a catalogue; the leaderboard opens with at most `first_columns` scores."""
+def build(catalogue: Catalogue) -> gr.Blocks:
+    """The pages over a catalogue."""
     # What was uploaded and never sent is deleted after an hour.
     with gr.Blocks(title=TITLE, analytics_enabled=False, delete_cache=(600, 3600)) as blocks:
         gr.Markdown(INTRODUCTION)
         with gr.Tabs(overflow_behavior="wrap") as tabs:
             each = {}
             with _tab("Leaderboard", each):
-                page = Leaderboard(catalogue, first_columns)
+                page = Leaderboard(catalogue)
+            with _tab("Model", each):
+                model, on_open_model = model_tab(catalogue)
             with _tab("Compare", each):
                 on_open_compare = compare_tab(catalogue)
             with _tab("Benchmarks", each):
@@ -57,9 +60,10 @@ def build(catalogue: Catalogue, first_columns: int = FIRST_COLUMNS) -> gr.Blocks
                 on_open_insights = insights_tab(catalogue)
             with _tab("Submit", each):
                 on_open_submit = submit_tab(catalogue, page)
+        page.follow(model, tabs)
         follow_tabs(blocks, tabs, each)
         blocks.load(page.open, outputs=page.opened, **QUIET)
-        for on_open in (on_open_compare, on_open_benchmarks, on_open_insights, on_open_submit):
+        for on_open in (on_open_model, on_open_compare, on_open_benchmarks, on_open_insights, on_open_submit):
             if on_open:
                 blocks.load(*on_open, **QUIET)
     catalogue.warm()

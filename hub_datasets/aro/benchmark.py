@@ -41,4 +41,9 @@ BENCHMARK = Benchmark(
         "tasks COCO val2014 (6 GB) or Flickr30k's images"
     ),
     imports=("authoring/text",),
+    main_scores=(
+        ("relation", "aro_itm", "macro_accuracy"),
+        ("attribution", "aro_itm", "macro_accuracy"),
+        ("coco_order", "aro_itm", "accuracy"),
+    ),
 )

@@ -92,13 +92,18 @@ class PairedTests:
             return frozenset()
         pick = max if get_spec(metric).is_higher_better(score) else min
         best = pick(values, key=values.__getitem__)
-        others = [name for name in values if name != best]
-        permutations = self._permutations(all_predictions[best], metric, score, len(others))
+        others = {name: all_predictions[name] for name in values if name != best}
+        return frozenset({best}) | self.alike(all_predictions[best], others, metric, score, category)
+
+    def alike(
+        self, predictions: str, others: Mapping[str, str], metric: str, score: str, category: str = ""
+    ) -> frozenset[str]:
+        """Which other models do not differ significantly from one; the tests and arguments are those of `shared`."""
+        permutations = self._permutations(predictions, metric, score, len(others))
         p_values = [
-            self._p_value(all_predictions[best], all_predictions[each], metric, score, category, permutations)
-            for each in others
+            self._p_value(predictions, other, metric, score, category, permutations) for other in others.values()
         ]
-        return frozenset({best, *(name for name, p in zip(others, holm(p_values), strict=True) if p > LEVEL)})
+        return frozenset(name for name, p in zip(others, holm(p_values), strict=True) if p > LEVEL)
 
     def pair(self, first: str, second: str, metric: str) -> tuple[Scored, Scored]:
         """The examples that two predictions files share.

@@ -8,8 +8,8 @@ A page names its choices once, and reads back what an address asks for when it o
         asked = view.read(request)
         chosen = asked.many("models", known)
 
-The browser writes the address by itself (``templates/address.js``): no event reaches the server, unchanged choices are
-left out, and only a change of tab adds an entry to the browser's history.
+The browser writes the address by itself (``templates/address.js``): no event reaches the server, choices that are empty
+or as in the component's `value` are left out, and only a change of tab adds an entry to the browser's history.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ class View:
 
     def __init__(self, tab: str, **fields: Field) -> None:
         self._tab, self._names = tab, [*fields]
-        call = f"(...values) => assay.record({json.dumps(tab)}, {json.dumps(self._names)}, values)"
+        start = [field.value if isinstance(field.value, str) else None for field in fields.values()]
+        call = f"(...values) => assay.record({json.dumps(tab)}, {json.dumps(self._names)}, values, {json.dumps(start)})"
         gr.on([field.change for field in fields.values()], None, [*fields.values()], js=call, **QUIET)
 
     def read(self, request: gr.Request) -> Asked:

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from ...hub_datasets import benchmark_names, get_benchmark, load_examples
 from ...hub_datasets.core.audits import read_audit
-from ...hub_datasets.core.benchmarks import get_builder, get_card, get_task
+from ...hub_datasets.core.benchmarks import get_builder, get_card, get_task, main_scores
 from ...hub_datasets.core.build import card_counts
 from ...hub_datasets.core.images import DECODING_ERRORS
 from ...metrics.common.errors import VLAssayError
@@ -26,6 +26,7 @@ from ...metrics.records.schema import MatchingRow
 from ..board.board import Board
 from ..board.catalogue import Catalogue
 from ..board.entries import CHANCE, PUBLISHED, Column, Entry, card_title
+from ..board.views import main_places
 from .address import View
 from .common import QUIET, OnOpen, note, render, table
 from .pictures import examples_table, picture_html, pictures_html
@@ -54,7 +55,7 @@ def benchmarks_tab(catalogue: Catalogue) -> OnOpen:
     view = View("benchmarks", benchmark=chosen)
     shown = [grid, details, essentials, rest, levels]
 
-    def show(name: str | None) -> list[Any]:
+    def on_benchmark(name: str | None) -> list[Any]:
         if not name:
             return [gr.update(value=grid_html(catalogue.board), visible=True), gr.update(visible=False), "", "", ""]
         facts = references_html(catalogue.board, name) + audit_html(name)
@@ -62,16 +63,16 @@ def benchmarks_tab(catalogue: Catalogue) -> OnOpen:
 
     def on_open(request: gr.Request) -> list[Any]:
         name = view.read(request).one("benchmark", names) or ""
-        return [name, *show(name)]
+        return [name, *on_benchmark(name)]
 
     def on_click(event: gr.EventData) -> list[Any]:
         name = str(event._data.get("benchmark", ""))
-        return [name, *show(name)] if name in names else [gr.skip()] * (1 + len(shown))
+        return [name, *on_benchmark(name)] if name in names else [gr.skip()] * (1 + len(shown))
 
     def on_choice(name: str | None) -> str:
         return examples_html(name) if name else ""
 
-    chosen.input(show, chosen, shown, **QUIET)
+    chosen.input(on_benchmark, chosen, shown, **QUIET)
     grid.click(on_click, None, [chosen, *shown], **QUIET)
     # Its data may have to be rendered or downloaded first.
     chosen.change(on_choice, chosen, examples, api_visibility="private")
@@ -106,7 +107,7 @@ def _summary(board: Board, name: str) -> dict[str, Any]:
     counts = [card_counts(name).get((config, get_benchmark(name).split)) for t in _tasks(name) for config in t.configs]
     rows = [count[0] for count in counts if count and count[0] is not None]
     found = board.entries(column) if column in board.columns else []
-    chance = next((entry.value for entry in found if entry.model == CHANCE), None)
+    chance = board.chance(column) if column else None
     if chance is None and column:
         chance = {_whole(each): level for each, level in chance_levels(name)}.get(_whole(column))
     blind = [entry for entry in found if entry.is_baseline and entry.origin == PUBLISHED]
@@ -132,16 +133,12 @@ def _shown(entry: Entry) -> str:
 
 
 def _main_column(board: Board, name: str) -> Column | None:
-    """The main score of the task that most models have, else of the first task; None for scores of any cut-off."""
-    columns = [column for column in board.columns if column.benchmark == name]
-    main = [column for column in columns if get_spec(column.metric).main_score in (column.score, _whole(column).score)]
-    models = {column: sum(not entry.is_reference for entry in board.entries(column)) for column in main or columns}
-    if models:
-        return max(models, key=models.__getitem__)
-    task = _tasks(name)[0]
-    metric = next(iter(task.metrics))
-    score = get_spec(metric).main_score
-    return None if score.endswith("*") else Column(name, task.name, metric, score)
+    """The main score that most models have, else the first one; None for scores of any cut-off."""
+    found = [place.column for place in main_places(board) if place.column.benchmark == name]
+    if found:
+        return max(found, key=board.count)
+    task, metric, score = main_scores(name)[0]
+    return None if score.endswith("*") else Column(name, task, metric, score)
 
 
 def _example(name: str) -> tuple[list[tuple[str, str]], Markup]:
@@ -157,7 +154,7 @@ def _example(name: str) -> tuple[list[tuple[str, str]], Markup]:
     if not captions:
         printed = get_card(name).partition("\n## A row\n")[2].partition("```python\n")[2].partition("```")[0]
         found = [re.findall(r"'(\w*caption\w*|\w*negatives?)': \[?'([^'\n]+)'", row) for row in printed.split("\n>>> ")]
-        captions = max(found, key=lambda some: len(some) > 1)
+        captions = max(found, key=lambda some: min(len(some), 2))
     return [(_truth(key), text) for key, text in captions if text != "..."], picture
 
 

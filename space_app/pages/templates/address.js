@@ -44,12 +44,12 @@ window.assay = (() => {
       tab = name;
       write(true);
     },
-    // When a choice changed: empty ones are left out.
-    record: (name, fields, values) => {
+    // When a choice changed: those that are empty, or as they were at the start, are left out.
+    record: (name, fields, values, start) => {
       const query = new URLSearchParams();
       fields.forEach((field, place) => {
         for (const value of [values[place]].flat())
-          if (value !== null && value !== undefined && value !== '' && value !== false) query.append(field, value);
+          if (![null, undefined, '', false, start[place]].includes(value)) query.append(field, value);
       });
       views[name] = query;
       if (name === tab) write(false);
