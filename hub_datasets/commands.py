@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..metrics.common.errors import VLAssayError
+from ..metrics.common.errors import VLAssayError, check_known
 
 if TYPE_CHECKING:
     from ..metrics.evaluation import Report
@@ -104,7 +104,7 @@ def _print_build(folder: Path) -> None:
     """Print the contents of a repository and how to open it."""
     from rich.console import Console
 
-    from .core.build import read_build
+    from .core.repository import read_build
 
     record = read_build(folder)
     console = Console(highlight=False)
@@ -206,6 +206,12 @@ def report(
     out: Annotated[Path | None, typer.Option(help="Folder of the report; by default that of the first file.")] = None,
     ties: Ties = None,
     confidence: Confidence = 0.95,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A form of the profile, repeatable: png, html, dark (PNG), svg or pdf; by default png and html."
+        ),
+    ] = None,
     model_card: Annotated[
         Path | None,
         typer.Option(help="A model's README.md: results go to its `model-index`, and to `.eval_results` beside it."),
@@ -216,17 +222,18 @@ def report(
 ) -> None:
     """Print and write the results of predictions: tables, plots, JSON, Markdown, LaTeX, and a model's card.
 
-    The rest of the card is kept, and the same command again changes nothing.
+    report.tex and report.md have the models as rows, the best in bold and † those that cannot be told from it. The rest
+    of the card is kept, and the same command again changes nothing.
 
     Examples: `vl-assay report vl-assay-results/demo-clip/toy_scenes.itm.parquet` ·
     `vl-assay report vl-assay-results/demo-clip` ·
-    `vl-assay report a/sugarcrepe.itm.parquet b/sugarcrepe.itm.parquet --out both --ties half` ·
+    `vl-assay report a/sugarcrepe.itm.parquet b/sugarcrepe.itm.parquet --out both --figure pdf --figure dark` ·
     `vl-assay report a/sugarcrepe.itm.parquet --model-card my-model/README.md`
     """
     from ..metrics.records.predictions import prediction_files
 
     files = prediction_files(*predictions)
-    results = make_report(files, out or files[0].parent, ties=ties, confidence=confidence)
+    results = make_report(files, out or files[0].parent, figures=figure, ties=ties, confidence=confidence)
     if model_card is not None:
         from .hub.model_cards import write_model_card
 
@@ -316,23 +323,34 @@ def compare(
         typer.echo(f"written to {out}: {', '.join(file.name for file in files)}", err=json)
 
 
-def make_report(predictions: Sequence[Path], out: Path, *, new: Sequence[Path] = (), **options: Any) -> Report:
+def make_report(
+    predictions: Sequence[Path],
+    out: Path,
+    *,
+    new: Sequence[Path] = (),
+    figures: Sequence[str] | None = None,
+    **options: Any,
+) -> Report:
     """Evaluate predictions, print the tables, write the report's files, and return the results.
 
     Args:
         predictions: all files that the report covers.
         out: the folder of the report.
         new: those of them that were just written, to be listed with the report's files.
+        figures: the forms of the profile; see `Report.write`.
         options: `ties` and `confidence`.
     """
+    from ..metrics.evaluation import DEFAULT_FIGURES, FIGURES
     from .core.evaluation import report as evaluate
 
+    figures = figures or DEFAULT_FIGURES
+    check_known("figure", figures, FIGURES)
     results = evaluate(predictions, **options)
     results.print()
-    files = results.write(out)
+    files = results.write(out, figures)
     typer.echo(f"written to {out}: {', '.join(file.name for file in [*new, *files])}")
-    if not any(file.suffix == ".png" for file in files):
-        typer.echo("no plots: they need matplotlib and plotly, pip install 'vl-assay[plots]'")
+    if not {FIGURES[kind] for kind in figures} <= {file.name for file in files}:
+        typer.echo("some figures are missing: they need matplotlib, pip install 'vl-assay[plots]'")
     return results
 
 

@@ -16,11 +16,13 @@ from gradio.themes.utils.fonts import Font, LocalFont
 from starlette.middleware import Middleware
 
 from vl_assay.space_app.board.catalogue import Catalogue
+from vl_assay.space_app.pages.address import SCRIPT, follow_tabs
 from vl_assay.space_app.pages.cards import benchmarks_tab
 from vl_assay.space_app.pages.common import CSS, QUIET
 from vl_assay.space_app.pages.compare import compare_tab
 from vl_assay.space_app.pages.insights import insights_tab
-from vl_assay.space_app.pages.leaderboard import FIRST_COLUMNS, Leaderboard
+from vl_assay.space_app.pages.leaderboard import Leaderboard
+from vl_assay.space_app.pages.model import model_tab
 from vl_assay.space_app.pages.submit import submit_tab
 from vl_assay.space_app.storage import open_storage
 from vl_assay.space_app.storage.protocol import Storage
@@ -30,34 +32,49 @@ from vl_assay.space_app.submissions.uploads import most_bytes, upload_limit
 
 TITLE = "VL-Assay: compositional understanding of vision-language models"
 INTRODUCTION = """# VL-Assay
-Does a model know who does what to whom, and which colour belongs to which object? Every number here is computed from
-raw predictions, or names the table of the paper that prints it."""
+What vision-language models understand of composition: who does what to whom, and which colour belongs to which object.
+Every number is recomputed from raw predictions, or names the table of the paper that prints it."""
 # The theme's own file of weight 600 has only a few letters.
 _FONTS = [LocalFont("Source Sans Pro", weights=(400, 700)), Font("system-ui"), Font("sans-serif")]
 
+# In the head, because gradio would put its own container before every selector of ``css``.
+_HEAD = f"<style>{CSS}</style><script>{SCRIPT}</script>"
 
-def build(catalogue: Catalogue, first_columns: int = FIRST_COLUMNS) -> gr.Blocks:
-    """The pages over a catalogue; the leaderboard opens with at most `first_columns` scores."""
+
+def build(catalogue: Catalogue) -> gr.Blocks:
+    """The pages over a catalogue."""
     # What was uploaded and never sent is deleted after an hour.
     with gr.Blocks(title=TITLE, analytics_enabled=False, delete_cache=(600, 3600)) as blocks:
         gr.Markdown(INTRODUCTION)
-        with gr.Tabs(overflow_behavior="wrap"):
-            with gr.Tab("Leaderboard", id="leaderboard"):
-                page = Leaderboard(catalogue, first_columns)
-            with gr.Tab("Compare", id="compare"):
+        with gr.Tabs(overflow_behavior="wrap") as tabs:
+            each = {}
+            with _tab("Leaderboard", each):
+                page = Leaderboard(catalogue)
+            with _tab("Model", each):
+                model, on_open_model = model_tab(catalogue)
+            with _tab("Compare", each):
                 on_open_compare = compare_tab(catalogue)
-            with gr.Tab("Benchmarks", id="benchmarks"):
-                benchmarks_tab(catalogue)
-            with gr.Tab("Insights", id="insights") as insights:
-                insights_tab(catalogue, insights)
-            with gr.Tab("Submit", id="submit"):
+            with _tab("Benchmarks", each):
+                on_open_benchmarks = benchmarks_tab(catalogue)
+            with _tab("Insights", each):
+                on_open_insights = insights_tab(catalogue)
+            with _tab("Submit", each):
                 on_open_submit = submit_tab(catalogue, page)
-        blocks.load(page.open, outputs=page.outputs, **QUIET)
-        blocks.load(*on_open_compare, **QUIET)
-        if on_open_submit:
-            blocks.load(*on_open_submit, **QUIET)
+        page.follow(model, tabs)
+        follow_tabs(blocks, tabs, each)
+        blocks.load(page.open, outputs=page.opened, **QUIET)
+        for on_open in (on_open_model, on_open_compare, on_open_benchmarks, on_open_insights, on_open_submit):
+            if on_open:
+                blocks.load(*on_open, **QUIET)
     catalogue.warm()
     return blocks
+
+
+def _tab(label: str, each: dict[str, gr.Tab]) -> gr.Tab:
+    """A tab, noted by its id, which is its label in small letters and names it in addresses."""
+    name = label.casefold()
+    each[name] = gr.Tab(label, id=name, elem_id=f"tab-{name}")
+    return each[name]
 
 
 def launch(blocks: gr.Blocks, **options: Any) -> Any:
@@ -67,7 +84,7 @@ def launch(blocks: gr.Blocks, **options: Any) -> Any:
         "max_file_size": upload_limit(),
         "app_kwargs": {"middleware": [Middleware(UploadLimit, size=most_bytes())]},
     }
-    return blocks.launch(css=CSS, theme=Default(font=_FONTS), footer_links=["api"], **limits, **options)
+    return blocks.launch(head=_HEAD, theme=Default(font=_FONTS), footer_links=["api"], **limits, **options)
 
 
 def _raise_file_limit() -> None:

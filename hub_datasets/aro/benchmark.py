@@ -36,9 +36,15 @@ BENCHMARK = Benchmark(
         _order("coco_order"),
         _order("flickr30k_order"),
     ),
+    summary="relations, attributes, word order",
     source=(
         "as --data-dir: the authors' release on Google Drive (1 GB with images; the card says how); for the order "
         "tasks COCO val2014 (6 GB) or Flickr30k's images"
     ),
     imports=("authoring/text",),
+    main_scores=(
+        ("relation", "aro_itm", "macro_accuracy"),
+        ("attribution", "aro_itm", "macro_accuracy"),
+        ("coco_order", "aro_itm", "accuracy"),
+    ),
 )

@@ -81,16 +81,21 @@ class Benchmark:
         tasks: the ways to score it.
         split: the split that is scored.
         scoring_options: fields of the builder's configuration that a build for scoring sets.
+        summary: what it tests, in a few words, for `vl-assay list`.
         source: where a user without a local copy gets the data from; empty if the data are generated.
         imports: folders of ``hub_datasets`` from which the builder imports only when it runs, such as
             ``"authoring/text"``: their code, too, determines the rows.
+        main_scores: what its paper argues for, in the order in which the leaderboard opens: task, metric, and the key
+            of the score in results. See `main_scores` for the default.
     """
 
     tasks: tuple[Task, ...]
     split: str = "test"
     scoring_options: Mapping[str, Any] = field(default_factory=dict)
+    summary: str = ""
     source: str = ""
     imports: tuple[str, ...] = ()
+    main_scores: tuple[tuple[str, str, str], ...] = ()
 
     def select(self, name: str, part: str | None, task_types: Collection[str] = TASK_TYPES) -> Chosen:
         """The tasks and configurations that `part` (a task, a configuration, or None for the default) names.
@@ -140,6 +145,16 @@ def get_builder(name: str) -> type[Any]:
     )
 
 
+def is_downloaded(name: str) -> bool:
+    """Whether a builder downloads its sources: its constant ``IS_DOWNLOADED``, read without importing `datasets`."""
+    _check(name)
+    text = (_BENCHMARKS / name / "builder.py").read_text(encoding="utf-8")
+    return any(
+        isinstance(node, ast.Assign) and ast.unparse(node) == "IS_DOWNLOADED = True"
+        for node in ast.walk(ast.parse(text))
+    )
+
+
 def get_card(name: str) -> str:
     """The text of a benchmark's card, ``README.md``."""
     _check(name)
@@ -170,6 +185,19 @@ def metrics_of(predictions: Predictions) -> Mapping[str, Mapping[str, Any]]:
             f"{predictions.benchmark} is of the type {task.task_type}"
         )
     return task.metrics
+
+
+def main_scores(benchmark: str) -> tuple[tuple[str, str, str], ...]:
+    """The task, metric and score of each main score of a benchmark, see `Benchmark`.
+
+    By default the main score of the first metric of the first task. It may be a pattern such as ``recall_at_*``.
+    """
+    from ...metrics.modules.discovery import get_spec
+
+    found = get_benchmark(benchmark)
+    task = found.tasks[0]
+    metric = next(iter(task.metrics))
+    return found.main_scores or ((task.name, metric, get_spec(metric).main_score),)
 
 
 def is_higher_better(benchmark: str, part: str, score: str) -> bool:

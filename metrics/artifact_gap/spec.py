@@ -8,7 +8,7 @@ SPEC = MetricSpec(
     "text",
     # Of a benchmark, not of a model: the higher, the more do captions give away.
     (
-        ScoreSpec("accuracy", higher_is_better=False, chance=1 / 2),
-        ScoreSpec("auc", higher_is_better=False, chance=1 / 2),
+        ScoreSpec("accuracy", False, 1 / 2, meaning="How often captions alone give the positive one away."),
+        ScoreSpec("auc", False, 1 / 2, meaning="How well captions alone rank positive ones above negatives."),
     ),
 )

@@ -7,8 +7,10 @@ SPEC = MetricSpec(
     brittleness,
     "matching",
     (
-        ScoreSpec("brittleness", higher_is_better=False, chance=1 / 3),
-        ScoreSpec("both_wrong", higher_is_better=False, chance=1 / 3),
+        ScoreSpec(
+            "brittleness", False, 1 / 3, meaning="How often only one of two true captions outscores the negative."
+        ),
+        ScoreSpec("both_wrong", False, 1 / 3, meaning="How often neither of two true captions outscores the negative."),
     ),
     # A tie is not brittle by the paper's strict inequalities.
     ties="right",

@@ -42,12 +42,14 @@ class ScoreSpec:
         chance: the score of random predictions, in [0, 1]; None where it is unknown or depends on the inputs: see
             `Examples.chance`.
         in_tables: whether tables and the leaderboard show it.
+        meaning: what it is, in one line for readers of a table.
     """
 
     name: str
     higher_is_better: bool = True
     chance: float | None = None
     in_tables: bool = True
+    meaning: str = ""
 
     def is_of(self, name: str) -> bool:
         """Whether a result's key is this score."""

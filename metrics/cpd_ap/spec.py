@@ -7,7 +7,14 @@ from ..functional.detection import TIES
 SPEC = MetricSpec(
     cpd_ap,
     "detection",
-    (ScoreSpec("ap"), ScoreSpec("ap50"), ScoreSpec("ap75", in_tables=False), ScoreSpec("ap_positives")),
+    (
+        ScoreSpec(
+            "ap", meaning="Average precision of boxes for phrases, with captions that are false; IoU 0.5 to 0.95."
+        ),
+        ScoreSpec("ap50", meaning="The same at IoU 0.5."),
+        ScoreSpec("ap75", in_tables=False, meaning="The same at IoU 0.75."),
+        ScoreSpec("ap_positives", meaning="The same with true captions only."),
+    ),
     tie_policies=TIES,
     label="CPD",
 )

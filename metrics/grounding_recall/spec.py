@@ -3,4 +3,9 @@
 from ..contract.spec import MetricSpec, ScoreSpec
 from ..functional.grounding import grounding_recall
 
-SPEC = MetricSpec(grounding_recall, "detection", (ScoreSpec("recall_at_*"),), label="grounding")
+SPEC = MetricSpec(
+    grounding_recall,
+    "detection",
+    (ScoreSpec("recall_at_*", meaning="How often one of the k best boxes of a phrase is right."),),
+    label="grounding",
+)

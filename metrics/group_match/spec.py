@@ -7,9 +7,9 @@ SPEC = MetricSpec(
     group_match,
     "groups",
     (
-        ScoreSpec("text_score", chance=1 / 4),
-        ScoreSpec("image_score", chance=1 / 4),
-        ScoreSpec("group_score", chance=1 / 6),
+        ScoreSpec("text_score", chance=1 / 4, meaning="How often both images prefer their own caption."),
+        ScoreSpec("image_score", chance=1 / 4, meaning="How often both captions prefer their own image."),
+        ScoreSpec("group_score", chance=1 / 6, meaning="How often all of that is right in a group."),
     ),
     main_score="group_score",
 )

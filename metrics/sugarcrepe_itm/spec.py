@@ -3,4 +3,8 @@
 from ..contract.spec import MetricSpec, ScoreSpec
 from ..functional.matching import sugarcrepe_accuracy
 
-SPEC = MetricSpec(sugarcrepe_accuracy, "matching", (ScoreSpec("accuracy"),))
+SPEC = MetricSpec(
+    sugarcrepe_accuracy,
+    "matching",
+    (ScoreSpec("accuracy", meaning="How often the positive caption scores higher than every negative."),),
+)

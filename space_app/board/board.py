@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypedDict, Unpack
 from urllib.parse import unquote
 
@@ -12,7 +13,7 @@ import numpy as np
 import pandas
 
 from ...metrics.common.errors import UnknownNameError
-from .entries import ORIGINS, RECOMPUTED, Column, Entry
+from .entries import CHANCE, ORIGINS, RECOMPUTED, REFERENCE, Column, Entry
 
 BEST, TIE, APART = "best", "tie", "reference"
 NOT_STATED = "not stated"
@@ -42,6 +43,7 @@ class Choice(TypedDict, total=False):
         families, training_data: as in the entries; `NOT_STATED` for models without.
         sizes: of `SIZES`.
         origins: of ``entries.ORIGINS``.
+        with_empty: also rows without a value in any of the columns.
     """
 
     search: str
@@ -49,6 +51,7 @@ class Choice(TypedDict, total=False):
     sizes: Collection[str] | None
     training_data: Collection[str] | None
     origins: Collection[str] | None
+    with_empty: bool
 
 
 class Board:
@@ -69,15 +72,20 @@ class Board:
             key = entry.model, entry.origin
             self._rows.setdefault(key, entry)
             self._cells.setdefault(entry.column, {}).setdefault(key, entry)
+        self._parts: dict[tuple[str, ...], list[Column]] = {}
+        for column in self._cells:
+            if column.category:
+                self._parts.setdefault(column[:4], []).append(column)
 
-    @property
+    @cached_property
     def columns(self) -> list[Column]:
         """All scores over whole tasks, in the order of the entries."""
         return [column for column in self._cells if not column.category]
 
     def categories(self, column: Column) -> list[Column]:
-        """The columns of the categories of a score."""
-        return [other for other in self._cells if other[:4] == column[:4] and other.category]
+        """The columns of the categories of a score, or of the score that it is the macro average of."""
+        own = self._parts.get(column[:4], [])
+        return own or self._parts.get(_micro(column)[:4], [])
 
     def choices(self, name: str) -> list[str]:
         """The values of ``"families"``, ``"sizes"``, ``"training_data"`` or ``"origins"`` to choose from, sorted."""
@@ -162,6 +170,47 @@ class Board:
         marks.loc[reference, :] = APART
         return marks
 
+    def ranks(self, column: Column, tied: Collection[str] = ()) -> dict[tuple[str, str], tuple[int, int]]:
+        """The best and the worst rank that each model may have in a column, by model and origin; references have none.
+
+        One model is better than another for certain if their intervals do not overlap. A value without an interval,
+        as papers print them, is taken as it is.
+
+        Args:
+            column: which score.
+            tied: recomputed models that do not differ significantly from the best one, see `marks`; they may be as
+                good as that.
+        """
+        found = {key: entry for key, entry in self._cells.get(column, {}).items() if not self._rows[key].is_reference}
+        sign = 1 if column.is_higher_better else -1
+        bounds = [sorted(sign * bound for bound in entry.interval or (entry.value,) * 2) for entry in found.values()]
+        low, high = np.array(bounds, dtype=float).reshape(-1, 2).T
+        best = 1 + len(low) - np.searchsorted(np.sort(low), high, side="right")
+        worst = len(low) - np.searchsorted(np.sort(high), low, side="left")
+        tops = [rank for key, rank in zip(found, best.tolist(), strict=True) if key[1] == RECOMPUTED and key[0] in tied]
+        return {
+            key: (min(rank, *tops) if key[1] == RECOMPUTED and key[0] in tied else rank, last)
+            for key, rank, last in zip(found, best.tolist(), worst.tolist(), strict=True)
+        }
+
+    def count(self, column: Column) -> int:
+        """The number of rows that have a value in a column, references aside."""
+        return sum(not self._rows[key].is_reference for key in self._cells.get(column, ()))
+
+    def models(self, origin: str | None = None) -> list[str]:
+        """The names of all models, or of those with rows of an origin, in the order of the entries."""
+        rows = self._rows.items()
+        return list(dict.fromkeys(key[0] for key, row in rows if not row.is_reference and origin in (None, row.origin)))
+
+    def of_model(self, model: str) -> list[Entry]:
+        """The entries of a model, categories included, in the order of the board."""
+        return [entry for cells in self._cells.values() for key, entry in cells.items() if key[0] == model]
+
+    def chance(self, column: Column) -> float | None:
+        """The chance level of a column: the board's own, or what the metric declares."""
+        entry = self.entry(column, CHANCE, REFERENCE) or self.entry(_micro(column), CHANCE, REFERENCE)
+        return entry.value if entry else column.chance
+
     def recomputed(self, column: Column) -> dict[str, str]:
         """SHA-256 of the predictions of each recomputed model of a column, references aside."""
         return {
@@ -188,7 +237,12 @@ class Board:
         """
         rows = sorted(self._chosen(columns, choice), key=lambda key: self._rows[key].is_reference)
         found = (self._cells[column].get(key) for key in rows for column in columns)
-        lines = [_csv_line(entry) for entry in found if entry is not None]
+        return self.csv_of(entry for entry in found if entry is not None)
+
+    @staticmethod
+    def csv_of(entries: Iterable[Entry]) -> str:
+        """Entries as CSV, see `csv`."""
+        lines = [_csv_line(entry) for entry in entries]
         return pandas.DataFrame(lines, columns=list(_CSV), dtype=object).to_csv(index=False, lineterminator="\n")
 
     def _check(self, columns: Iterable[Column]) -> None:
@@ -200,12 +254,13 @@ class Board:
         """The rows that are chosen and have a value in at least one column."""
         self._check(columns)
         search = choice.get("search", "").strip().casefold()
+        is_empty_shown = choice.get("with_empty", False)
         filters = [(name, fact, choice[name]) for name, fact in _FACTS.items() if choice.get(name) is not None]
         return [
             key
             for key, row in self._rows.items()
             if search in row.model.casefold()
-            and (not columns or any(key in self._cells[column] for column in columns))
+            and (not columns or is_empty_shown or any(key in self._cells[column] for column in columns))
             and all(fact(row) in wanted or (row.is_reference and name != "origins") for name, fact, wanted in filters)
         ]
 
@@ -224,6 +279,11 @@ class Board:
         ordered = sorted((key for key in keys if key in values), key=values.__getitem__, reverse=bool(descending))
         ordered += [key for key in keys if key not in values]
         return sorted(ordered, key=lambda key: self._rows[key].is_reference)
+
+
+def _micro(column: Column) -> Column:
+    """The score over all examples of which a column may be the macro average."""
+    return column._replace(score=column.score.removeprefix("macro_"), category="")
 
 
 def _size(parameters: int | None) -> str:

@@ -1,10 +1,11 @@
-"""The board over a storage: accepted submissions, shipped predictions and the papers' values."""
+"""The board over a storage: accepted submissions, shipped predictions, the papers' values and imported tables."""
 
 from __future__ import annotations
 
 import hashlib
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,11 +13,20 @@ from ...metrics.common.errors import StorageError, VLAssayError
 from ...metrics.records.predictions import Predictions, read_predictions
 from ...metrics.records.results import Result
 from ..storage.protocol import Storage
-from ..storage.records import results_of, submissions
+from ..storage.records import Submission, results_of, submissions
 from .board import Board
-from .entries import Column, Entry, chance_levels, of_results
+from .entries import RECOMPUTED, Column, Entry, chance_levels, of_results
+from .imports import imported_entries
 from .launch import published, shipped, shipped_predictions, shipped_results
 from .paired import PairedTests
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where recomputed scores come from: the result, and the submission, None if VL-Assay ships the predictions."""
+
+    result: Result
+    submission: Submission | None
 
 
 class Catalogue:
@@ -32,6 +42,7 @@ class Catalogue:
         board: the models and scores of accepted submissions, shipped predictions and papers.
         problems: messages on what could not be read.
         version: the number of times that the storage was read.
+        latest: the time of the newest accepted submission, ISO 8601 in UTC; empty if there is none.
     """
 
     def __init__(self, storage: Storage, more: Iterable[Entry] = ()) -> None:
@@ -40,11 +51,12 @@ class Catalogue:
         self.board = Board([])
         self.problems: list[str] = []
         self.version = 0
+        self.latest = ""
         self._paths: list[str] = []
         self._more = more
         self._lock, self._starting = threading.Lock(), threading.Lock()
         self._looking: threading.Thread | None = None
-        self._homes: dict[str, str] = {}
+        self._provenance: dict[str, Provenance] = {}
         self._ties: dict[Column, frozenset[str]] = {}
         self._warming = threading.Lock()
         self._is_warm = False
@@ -54,25 +66,28 @@ class Catalogue:
         """Read the storage again; a damaged submission is reported and does not affect others."""
         with self._lock:  # otherwise an older reading could replace a newer one
             self._paths = self.storage.paths()
-            homes: dict[str, str] = {}
+            provenance = {result.predictions["sha256"]: Provenance(result, None) for result in shipped_results()}
+            latest = ""
             entries: list[Entry] = []
             results: list[Result] = []
             problems: list[str] = []
             for submission in submissions(self.storage):
                 found = list(submission.problems)
                 if submission.status == "accepted":
-                    homes |= {predictions["sha256"]: submission.id for predictions in submission.predictions}
+                    latest = max(latest, submission.time)
                     try:
                         own = results_of(self.storage, submission.id)
                         entries += of_results(own, model=submission.model, source=f"submission {submission.id}")
                         results += own
+                        provenance |= {each.predictions["sha256"]: Provenance(each, submission) for each in own}
                     except VLAssayError as error:
                         found.append(str(error))
                 problems += [f"the submission {submission.id}: {problem}" for problem in found]
             entries += shipped(entries)
+            imported, damaged = imported_entries(self.storage)
             levels = chance_levels([*results, *shipped_results()])
-            self._homes, self.problems = homes, problems
-            board = Board([*entries, *published(), *self._more, *levels])
+            self._provenance, self.problems, self.latest = provenance, [*problems, *damaged], latest
+            board = Board([*entries, *published(), *imported, *self._more, *levels])
             # Ties hold as long as the same predictions are compared. A copy, because a thread may be adding to it.
             ties = self._ties.copy().items()
             kept = {column: tied for column, tied in ties if board.recomputed(column) == self.board.recomputed(column)}
@@ -128,17 +143,43 @@ class Catalogue:
         Raises:
             StorageError: there are none, or they are damaged.
         """
-        if sha256 not in self._homes:
+        submission = self._provenance[sha256].submission if sha256 in self._provenance else None
+        if submission is None:
             if sha256 not in shipped_predictions():
                 raise StorageError(f"no accepted submission has the predictions file {sha256[:50]}")
             return read_predictions(shipped_predictions()[sha256])
-        content = self.storage.read(f"requests/{self._homes[sha256]}/{sha256}.parquet")
+        content = self.storage.read(f"requests/{submission.id}/{sha256}.parquet")
         if hashlib.sha256(content).hexdigest() != sha256:
-            raise StorageError(f"the predictions file {sha256} of the submission {self._homes[sha256]} is damaged")
+            raise StorageError(f"the predictions file {sha256} of the submission {submission.id} is damaged")
         with TemporaryDirectory(prefix="vl-assay-predictions-") as folder:
             path = Path(folder) / "predictions.parquet"
             path.write_bytes(content)
             return read_predictions(path)
+
+    def provenance(self, sha256: str) -> Provenance | None:
+        """Where the scores of a predictions file come from; None for an unknown one."""
+        return self._provenance.get(sha256)
+
+    def alike(self, column: Column, model: str, most: int = 10) -> tuple[list[str], list[str]]:
+        """With which recomputed models of a column one was compared, and which of them do not differ significantly.
+
+        Args:
+            column: which score.
+            model: a recomputed model that has it.
+            most: compare with so many models at most, those with the nearest values.
+
+        Raises:
+            VLAssayError: predictions cannot be read.
+        """
+        board = self.board
+        predictions = board.recomputed(column)
+        own = predictions.pop(model)
+        values = {entry.model: entry.value for entry in board.entries(column) if entry.model in predictions}
+        middle = {entry.model: entry.value for entry in board.entries(column) if entry.origin == RECOMPUTED}[model]
+        near = sorted(values, key=lambda name: abs(values[name] - middle))[:most]
+        others = {name: predictions[name] for name in near}
+        found = self.paired.alike(own, others, column.metric, column.score, column.category) if others else frozenset()
+        return near, [name for name in near if name in found]
 
     def ties(self, columns: Iterable[Column]) -> Mapping[Column, frozenset[str]]:
         """For each column the models that do not differ significantly from the best, as far as `warm` has come."""

@@ -37,9 +37,29 @@ class Column(NamedTuple):
     @property
     def heading(self) -> str:
         """A readable name, such as "SugarCrepe itm · macro accuracy"; an arrow follows if lower is better."""
-        names = [f"{_title(self.benchmark)} {words(self.task)}".strip(), _score_name(self.metric, self.score)]
-        arrow = "" if self.is_higher_better else " ↓"
-        return " · ".join([*names, *([words(self.category)] if self.category else [])]) + arrow
+        names = [f"{benchmark_title(self.benchmark)} {words(self.task)}".strip(), self.score_name, words(self.category)]
+        return " · ".join(filter(None, names)) + ("" if self.is_higher_better else " ↓")
+
+    @property
+    def score_name(self) -> str:
+        """The score in words, after the metric's label if it has one, such as "CPD AP"."""
+        return _score_name(self.metric, self.score)
+
+    @property
+    def meaning(self) -> str:
+        """What the score is, in one line; empty if no metric here says it."""
+        spec = _spec(self.metric)
+        found = spec.score(self.score) if spec else None
+        text = found.meaning if found else ""
+        is_macro = found is not None and self.score.startswith("macro_") and not found.is_of(self.score)
+        return f"Mean over categories: {text[:1].lower()}{text[1:]}" if is_macro and text else text
+
+    @property
+    def chance(self) -> float | None:
+        """The chance level that the metric declares."""
+        spec = _spec(self.metric)
+        found = spec.score(self.score) if spec else None
+        return found.chance if found else None
 
     @property
     def is_higher_better(self) -> bool:
@@ -207,7 +227,7 @@ def _spec(metric: str) -> MetricSpec | None:
 
 
 @cache
-def _title(benchmark: str) -> str:
+def benchmark_title(benchmark: str) -> str:
     """The title of the benchmark's card if that is short, else the benchmark's name."""
     title = card_title(benchmark) if benchmark in benchmark_names() else benchmark
     return title if len(title) <= 20 or title == benchmark else words(benchmark).capitalize()

@@ -1,30 +1,35 @@
-"""The Leaderboard page: the table of models and scores, its filters and its download."""
+"""The Leaderboard page: models and their scores, what they are ranked by, filters and the download."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
+from urllib.parse import urlencode
 
 import gradio as gr
 import pandas
 from markupsafe import Markup
 
 from ...metrics.common.storage import write_text
-from ..board.board import APART, Board, Choice
+from ...metrics.evaluation import interval, percent
+from ..board.board import APART, Choice
 from ..board.catalogue import Catalogue
-from ..board.entries import PUBLISHED, Column
+from ..board.entries import ORIGINS, PUBLISHED, RECOMPUTED, Column, Entry
+from ..board.views import OVERVIEW, Place, places, view, view_names
+from .address import View
 from .common import QUIET, columns_of, render
 
 # As many rows as a browser lays out at once.
 ROWS_AT_ONCE = 100
-FIRST_COLUMNS = 8
 # An open page looks so often for new submissions and reviews, those of other servers among them.
 SECONDS = 60
+MODEL, PARAMETERS = "Model", "Parameters"
 _FILTERS = {"families": "Family", "sizes": "Size", "training_data": "Training data", "origins": "Origin"}
-_SORT_JS = Path(__file__).with_name("templates").joinpath("sort.js").read_text(encoding="utf-8")
+_TABLE_JS = Path(__file__).with_name("templates").joinpath("board.js").read_text(encoding="utf-8")
 
 
 class Leaderboard:
@@ -32,60 +37,118 @@ class Leaderboard:
 
     Args:
         catalogue: what to show.
-        first_columns: the most scores that the page opens with.
 
     Attributes:
         inputs: what the table depends on.
-        outputs: what `open` and `add` update.
+        outputs: what `add` updates.
+        opened: what `open` updates.
     """
 
-    def __init__(self, catalogue: Catalogue, first_columns: int = FIRST_COLUMNS) -> None:
-        self._catalogue, self._first_columns = catalogue, first_columns
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
         board = catalogue.board
-        self._search = gr.Textbox(label="Search", placeholder="part of a model's name", elem_id="search")
-        with gr.Accordion("Scores and filters", open=False, elem_id="choices"):
-            self._scores = gr.Dropdown(
-                [column.heading for column in board.columns],
-                value=opening_headings(board, first_columns),
-                multiselect=True,
-                label="Scores",
-                elem_id="scores",
+        self._facts = gr.HTML(facts_html(catalogue), elem_id="facts")
+        self._view = gr.Radio(
+            view_names(board), value=OVERVIEW, label="Scores of", show_label=False, container=False, elem_id="view"
+        )
+        with gr.Row(elem_id="tools"):
+            self._search = gr.Textbox(
+                label="Search", placeholder="part of a model's name", elem_id="search", min_width=280
             )
+            self._sort = gr.Dropdown(_sorts(view(board, OVERVIEW)), label="Ranked by", elem_id="sort", min_width=280)
+        with gr.Accordion("Filters and scores", open=False, elem_id="choices"):
             with gr.Row():
                 self._filters = [
                     gr.Dropdown(board.choices(name), multiselect=True, label=label, elem_id=name, min_width=140)
                     for name, label in _FILTERS.items()
                 ]
+            self._scores = gr.Dropdown(
+                [column.heading for column in board.columns],
+                multiselect=True,
+                label="Scores of your choice",
+                info="in place of those above",
+                elem_id="scores",
+            )
             with gr.Row():
-                intervals = gr.Checkbox(label="Intervals", elem_id="intervals")
-                every = gr.Checkbox(label="All rows", elem_id="all-rows")
-        sort = gr.State("")
-        watched = [self._scores, self._search, *self._filters, intervals, every]
-        self.inputs = [*watched, sort]
-        self._table = gr.HTML(js_on_load=_SORT_JS, elem_id="board")
+                intervals = gr.Checkbox(label="Intervals in numbers", elem_id="intervals")
+                every = gr.Checkbox(label="All rows, also without these scores", elem_id="all-rows")
+        choices = [self._scores, self._search, *self._filters, intervals, every]
+        self.inputs = [self._view, *choices, self._sort]
+        self._table = gr.HTML(js_on_load=_TABLE_JS, elem_id="board")
         # The file is written when a choice changes, because a click downloads what exists.
         gr.DownloadButton("Download as CSV", value=self._write_csv, inputs=self.inputs, size="sm", elem_id="download")
-        self.outputs = [self._scores, *self._filters, self._table]
-        gr.on([component.change for component in watched], self._draw, self.inputs, self._table, **QUIET)
+        self.outputs = [self._view, self._scores, *self._filters, self._sort, self._table, self._facts]
+        self.opened = [*self.inputs, self._table, self._facts]
+        self._address = View("leaderboard", **dict(zip(_NAMES, self.inputs, strict=True)))
+        changed: list[Any] = [self._view, self._scores]
+        gr.on([each.change for each in changed], self._resort, self.inputs, [self._sort, self._table], **QUIET)
+        redrawn = [*(component.change for component in choices[1:]), self._sort.input]
+        gr.on(redrawn, self._draw, self.inputs, self._table, **QUIET)
         seen = gr.State(catalogue.version)
         gr.Timer(SECONDS).tick(self._tick, [seen, *self.inputs], [seen, *self.outputs], **QUIET)
-        self._table.click(self._click, self.inputs, [self._table, sort], **QUIET)
+        self._table.click(self._click, self.inputs, [self._sort, self._table], **QUIET)
 
-    def open(self) -> list[Any]:
-        """Updates for a page that was just opened."""
+    def follow(self, model: gr.Dropdown, tabs: gr.Tabs) -> None:
+        """Let a click on a model's name open its page: `model` names it, in the tab "model" of `tabs`."""
+
+        def on_select(event: gr.EventData) -> tuple[Any, Any]:
+            name = str(event._data.get("model", ""))
+            known = self._catalogue.board.models()
+            if name not in known:
+                return gr.skip(), gr.skip()
+            return gr.update(choices=known, value=name), gr.update(selected="model")
+
+        self._table.select(on_select, None, [model, tabs], **QUIET)
+
+    def open(self, request: gr.Request) -> list[Any]:
+        """Updates for a page that was just opened at an address."""
         self._catalogue.update()
-        headings = opening_headings(self._catalogue.board, self._first_columns)
-        return self._show(headings, "", *[None] * len(_FILTERS), False, False, "")
+        board, asked = self._catalogue.board, self._address.read(request)
+        shown = asked.one("view", view_names(board)) or OVERVIEW
+        scores = asked.many("scores", {column.heading for column in board.columns}, most=50)
+        filters = [asked.many(name, board.choices(name)) for name in _FILTERS]
+        flags = [asked.flag("intervals"), asked.flag("all_rows")]
+        sort = asked.one("sort", _sorts(self._places(shown, scores)))
+        values = [shown, scores, asked.text("search"), *filters, *flags, sort]
+        return [*self._updates(*values), *self._drawn(*values)]
 
-    def add(self, tasks: Sequence[Sequence[str]], scores: Sequence[str], *rest: Any) -> list[Any]:
+    def add(self, tasks: Sequence[Sequence[str]], shown: str, scores: Sequence[str], *rest: Any) -> list[Any]:
         """Updates that add a score of each of these tasks (benchmark, task) to the scores shown."""
         board = self._catalogue.board
-        chosen = [column.heading for column in columns_of(board, scores)]
-        for task in tasks:
-            of_task = [column.heading for column in board.columns if [column.benchmark, column.task] == list(task)]
-            if of_task and not set(of_task) & set(chosen):
-                chosen.append(of_task[0])
-        return self._show(chosen, *rest)
+        columns = [place.column for place in self._places(shown, scores)]
+        missing = [
+            next((column for column in board.columns if [column.benchmark, column.task] == list(task)), None)
+            for task in tasks
+            if not any([column.benchmark, column.task] == list(task) for column in columns)
+        ]
+        if any(missing):
+            scores = [column.heading for column in [*columns, *missing] if column is not None]
+        values = [shown, scores, *rest]
+        updates = dict(zip(self.inputs, self._updates(*values), strict=True))
+        return [*(updates[each] for each in self.outputs[:-2]), *self._drawn(*values)]
+
+    def _updates(self, shown: str, scores: Sequence[str] | None, search: str, *rest: Any) -> list[Any]:
+        """For each of `inputs` its choices, as they are now, and its value."""
+        board = self._catalogue.board
+        *filters, intervals, every, sort = rest
+        return [
+            gr.update(choices=view_names(board), value=shown),
+            gr.update(choices=[column.heading for column in board.columns], value=scores or []),
+            search,
+            *(
+                gr.update(choices=board.choices(name), value=value)
+                for name, value in zip(_FILTERS, filters, strict=True)
+            ),
+            *(intervals, every),
+            self._sort_update(shown, scores, sort),
+        ]
+
+    def _sort_update(self, shown: str, scores: Sequence[str] | None, sort: str | None) -> Any:
+        known = _sorts(self._places(shown, scores))
+        return gr.update(choices=known, value=sort if sort in known else known[0])
+
+    def _drawn(self, *values: Any) -> list[Any]:
+        return [self._draw(*values), facts_html(self._catalogue)]
 
     def _tick(self, seen: int, *values: Any) -> list[Any]:
         """Updates for a page that has been open for a while, with the number of the reading that it then shows."""
@@ -93,87 +156,187 @@ class Leaderboard:
         now = self._catalogue.version
         return [gr.skip()] * (1 + len(self.outputs)) if now == seen else [now, *self.add([], *values)]
 
-    def _show(self, chosen: list[str], *rest: Any) -> list[Any]:
-        board = self._catalogue.board
-        choices = [gr.update(choices=board.choices(name)) for name in _FILTERS]
-        scores = gr.update(choices=[column.heading for column in board.columns], value=chosen)
-        return [scores, *choices, self._draw(chosen, *rest)]
-
-    def _draw(self, scores: Sequence[str], search: str, *rest: Any) -> str:
-        *chosen, intervals, every, key = rest
-        columns = columns_of(self._catalogue.board, scores or ())
-        sort: Column | str | None = columns[0] if columns else "model"
-        if key in ("model", "parameters"):
-            sort = key
-        elif key.isdecimal() and int(key) < len(columns):
-            sort = columns[int(key)]
-        most = None if every else ROWS_AT_ONCE
-        return board_html(self._catalogue, columns, sort, intervals=intervals, most=most, **_choice(search, chosen))
+    def _resort(self, shown: str, scores: Sequence[str] | None, *rest: Any) -> tuple[Any, str]:
+        return self._sort_update(shown, scores, rest[-1]), self._draw(shown, scores, *rest)
 
     def _click(self, event: gr.EventData, *values: Any) -> tuple[str, str]:
-        key = str(event._data.get("column", ""))
-        return self._draw(*values[:-1], key), key
+        sort = str(event._data.get("column", ""))
+        return sort, self._draw(*values[:-1], sort)
 
-    def _write_csv(self, scores: Sequence[str], search: str, *rest: Any) -> str:
+    def _places(self, shown: str, scores: Sequence[str] | None) -> list[Place]:
         board = self._catalogue.board
-        text = board.csv(columns_of(board, scores or ()), **_choice(search, rest[: len(_FILTERS)]))
-        # Named by its content, so that the files of many visits do not pile up.
-        path = Path(gettempdir()) / f"vl-assay-{hashlib.sha256(text.encode()).hexdigest()[:16]}.csv"
-        write_text(path, text)
-        return str(path)
+        return places(columns_of(board, scores)) if scores else view(board, shown)
+
+    def _draw(self, shown: str, scores: Sequence[str] | None, search: str, *rest: Any) -> str:
+        *chosen, intervals, every, sort = rest
+        most = None if every else ROWS_AT_ONCE
+        options: Any = {"intervals": bool(intervals), "most": most, "with_empty": bool(every)}
+        return board_html(self._catalogue, self._places(shown, scores), sort, **options, **_choice(search, chosen))
+
+    def _write_csv(self, shown: str, scores: Sequence[str] | None, search: str, *rest: Any) -> str:
+        columns = [place.column for place in self._places(shown, scores)]
+        text = self._catalogue.board.csv(columns, **_choice(search, rest[: len(_FILTERS)]))
+        return csv_file(text)
 
 
-def opening_headings(board: Board, most: int = FIRST_COLUMNS) -> list[str]:
-    """The scores that the page opens with: one per task, those of the most models first, at least one recomputed."""
-    first: dict[tuple[str, str], Column] = {}
-    for column in sorted(board.columns, key=lambda column: not column.score.startswith("macro_")):
-        first.setdefault((column.benchmark, column.task), column)
-    filled = sorted(first.values(), key=lambda column: -len(board.entries(column)))
-    shown, others = filled[:most], filled[most:]
-    if not any(map(board.recomputed, shown)):
-        shown[-1:] = [column for column in others if board.recomputed(column)][:1] or shown[-1:]
-    return [column.heading for column in shown]
+# The names of `Leaderboard.inputs` in an address.
+_NAMES = ("view", "scores", "search", *_FILTERS, "intervals", "all_rows", "sort")
+
+
+def csv_file(text: str) -> str:
+    """The path of a file with this text, to be downloaded."""
+    # Named by its content, so that the files of many visits do not pile up.
+    path = Path(gettempdir()) / f"vl-assay-{hashlib.sha256(text.encode()).hexdigest()[:16]}.csv"
+    write_text(path, text)
+    return str(path)
+
+
+def facts_html(catalogue: Catalogue) -> Markup:
+    """How much the leaderboard holds, and when something was last submitted."""
+    board = catalogue.board
+    facts = {
+        "models": f"{len(board.models()):,}",
+        "benchmarks": str(len({column.benchmark for column in board.columns})),
+        "recomputed": f"{len(board.models(RECOMPUTED)):,}",
+        "last submission": ago(catalogue.latest) if catalogue.latest else "none yet",
+    }
+    return render("facts.html", facts=facts)
+
+
+def ago(time: str, now: datetime | None = None) -> str:
+    """How many days ago a time was, such as "2 days ago".
+
+    >>> ago("2026-01-01T12:00:00+00:00", datetime(2026, 1, 3, tzinfo=UTC))
+    '2 days ago'
+    """
+    days = ((now or datetime.now(UTC)).date() - datetime.fromisoformat(time).astimezone(UTC).date()).days
+    return "today" if days <= 0 else "yesterday" if days == 1 else f"{days:,} days ago"
 
 
 def board_html(
     catalogue: Catalogue,
-    columns: Sequence[Column],
-    sort: Column | str | None = None,
+    shown: Sequence[Place],
+    sort: str | None = None,
     *,
     intervals: bool = False,
     most: int | None = ROWS_AT_ONCE,
     **choice: Any,
 ) -> Markup:
-    """The table of ``Board.table`` as HTML, with marks, sources and a legend.
+    """The table of ``Board.table`` as HTML, and the same as a list of one score for narrow windows.
 
     Args:
         catalogue: what to show.
-        columns, sort, intervals, choice: as for ``Board.table``.
+        shown: the columns and their headings.
+        sort: what to rank by: the heading of one of the columns, by default the first, `MODEL` or `PARAMETERS`.
+        intervals: write the intervals below the scores.
         most: the most rows to show; None for all.
+        choice: as for ``Board.table``.
     """
     board = catalogue.board
-    frame = board.table(columns, intervals=intervals, sort=sort, **choice)
-    marks = board.marks(frame, columns, catalogue.ties(columns)).to_dict("records")
-    shown = frame if most is None else frame.head(most)
-    heads = [("model", "model", "ascending" if sort == "model" else "")]
-    for number, column in enumerate(columns):
-        order = "descending" if column.is_higher_better else "ascending"
-        heads.append((str(number), column.heading, order if column == sort else ""))
-    heads.append(("parameters", "parameters", "ascending" if sort == "parameters" else ""))
+    columns = [place.column for place in shown]
+    by_heading: dict[str | None, Column] = {column.heading: column for column in columns}
+    ranked = by_heading.get(sort, columns[0] if columns else None)
+    key = {MODEL: "model", PARAMETERS: "parameters"}.get(sort or "", ranked)
+    ties = catalogue.ties(columns)
+    frame = board.table(columns, sort=key, **choice)
+    marks = board.marks(frame, columns, ties).to_dict("records")
+    ranks = board.ranks(ranked, ties[ranked]) if ranked else {}
+    chance = {column: board.chance(column) for column in columns}
+    rows = frame if most is None else frame.head(most)
     lines = []
-    for row, mark in zip(shown.to_dict("records"), marks, strict=False):
-        cells = []
-        for column in columns:
-            entry = board.entry(column, row["model"], row["origin"])
-            cell = {"value": f"{row[column.heading]:.1f}", "mark": mark[column.heading]}
-            cell["interval"] = row.get(f"{column.heading}, interval", "")
-            cells.append(entry and cell | {"source": entry.source})
-        size = "" if pandas.isna(row["parameters"]) else f"{row['parameters'] / 1e6:,.0f} M"
-        kind = {"is_published": row["origin"] == PUBLISHED, "is_reference": mark["model"] == APART}
-        facts = [size, row["family"], row["training data"]]
-        lines.append({"model": row["model"], **kind, "cells": cells, "facts": facts})
-    heads += [("", "family", ""), ("", "training data", "")]
-    return render("board.html", heads=heads, lines=lines, left=len(frame) - len(shown))
+    for row, mark in zip(rows.to_dict("records"), marks, strict=False):
+        entries = [board.entry(column, row["model"], row["origin"]) for column in columns]
+        cells = [
+            entry and cell(entry, mark[entry.column.heading], chance[entry.column], intervals) for entry in entries
+        ]
+        lines.append(_line(row, cells, mark["model"] == APART, ranks.get((row["model"], row["origin"]))))
+    heads = [_head(place, chance[place.column], place.column == key) for place in shown]
+    left_out = len(board.table(columns, **(choice | {"with_empty": True}))) - len(frame)
+    return render(
+        "board.html",
+        heads=heads,
+        groups=_groups(shown),
+        lines=lines,
+        left=len(frame) - len(rows),
+        left_out=left_out,
+        sort=sort if key in ("model", "parameters") else "",
+        place=columns.index(ranked) if ranked else None,
+        names=(MODEL, PARAMETERS),
+        ranked=ranked.heading if ranked else "",
+        origins=ORIGINS,
+    )
+
+
+def cell(entry: Entry, mark: str = "", chance: float | None = None, with_interval: bool = False) -> dict[str, Any]:
+    """What a cell shows: value, mark, source, and a bar of its interval on the scale from 0 to 100."""
+    low, high = entry.interval or (entry.value, entry.value)
+    return {
+        "value": percent(entry.value),
+        "mark": mark,
+        "source": entry.source,
+        "low": percent(low),
+        "width": percent(high - low) if entry.interval else "",
+        "chance": None if chance is None else percent(chance),
+        "is_lower_better": not entry.column.is_higher_better,
+        "interval": interval(entry.interval) if entry.interval and with_interval else "",
+        "title": f"95 % interval {interval(entry.interval)}; {entry.source}" if entry.interval else entry.source,
+    }
+
+
+def _line(
+    row: Mapping[str, Any], cells: Sequence[dict[str, Any] | None], is_reference: bool, rank: tuple[int, int] | None
+) -> dict[str, Any]:
+    size = "" if pandas.isna(row["parameters"]) else size_text(int(row["parameters"]))
+    return {
+        "model": row["model"],
+        "address": f"?{urlencode({'tab': 'model', 'model': row['model']})}",
+        "origin": row["origin"],
+        "is_published": row["origin"] == PUBLISHED,
+        "is_reference": is_reference,
+        "rank": "" if rank is None else "–".join(map(str, dict.fromkeys(rank))),
+        "coverage": sum(each is not None for each in cells),
+        "cells": cells,
+        "size": size,
+        "facts": " · ".join(filter(None, (row["family"], row["training data"]))),
+    }
+
+
+def size_text(parameters: int) -> str:
+    """A number of parameters, such as "151 M" or "1.4 B".
+
+    >>> size_text(151_277_313), size_text(1_367_000_000)
+    ('151 M', '1.4 B')
+    """
+    return f"{parameters / 1e9:.1f} B" if parameters >= 1e9 else f"{parameters / 1e6:,.0f} M"
+
+
+def _head(place: Place, chance: float | None, is_sorted: bool) -> dict[str, Any]:
+    column = place.column
+    arrow = "" if column.is_higher_better else " ↓"
+    level = "" if chance is None else f"chance {percent(chance, 0)}"
+    return {
+        "key": column.heading,
+        "text": f"{column.score_name[:1].upper()}{column.score_name[1:]}{arrow}",
+        "small": " · ".join(filter(None, (place.part, level))),
+        "order": ("descending" if column.is_higher_better else "ascending") if is_sorted else "",
+        "meaning": column.meaning or f"{column.score_name}, as a paper prints it.",
+        "direction": "Higher is better." if column.is_higher_better else "Lower is better.",
+    }
+
+
+def _groups(shown: Sequence[Place]) -> list[tuple[str, int]]:
+    """The headings above the columns' own, with the number of columns of each."""
+    found: list[tuple[str, int]] = []
+    for place in shown:
+        if found and found[-1][0] == place.group:
+            found[-1] = (place.group, found[-1][1] + 1)
+        else:
+            found.append((place.group, 1))
+    return found
+
+
+def _sorts(shown: Sequence[Place]) -> list[str]:
+    return [*(place.column.heading for place in shown), MODEL, PARAMETERS]
 
 
 def _choice(search: str, chosen: Sequence[Sequence[str] | None]) -> Choice:

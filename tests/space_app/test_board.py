@@ -17,8 +17,8 @@ from vl_assay.space_app.board.board import APART, BEST, NOT_STATED, SIZES, TIE, 
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.entries import Column, Entry
 from vl_assay.space_app.board.launch import published
-from vl_assay.space_app.pages.common import columns_of
-from vl_assay.space_app.pages.leaderboard import ROWS_AT_ONCE, board_html, opening_headings
+from vl_assay.space_app.board.views import OVERVIEW, places, view
+from vl_assay.space_app.pages.leaderboard import ROWS_AT_ONCE, board_html
 
 ITM = Column("sugarcrepe", "itm", "sugarcrepe_itm", "accuracy")
 BRITTLE = Column("hard_positives", "swap", "brittleness", "brittleness")
@@ -189,15 +189,50 @@ def test_the_board_names_the_predictions_to_compare():
 
 def test_the_page_of_a_thousand_models_draws_the_first_rows_and_says_how_many_more():
     catalogue = Catalogue(MemoryStorage(), many_models(1000, 12))
-    columns = columns_of(catalogue.board, opening_headings(catalogue.board))
     start = time.perf_counter()
-    html, rows = board_html(catalogue, columns), len(catalogue.board.table(columns))
+    shown = view(catalogue.board, OVERVIEW)
+    html, rows = board_html(catalogue, shown), len(catalogue.board.table([place.column for place in shown]))
     assert time.perf_counter() - start < 2
     assert rows > 1000
     assert html.count('<th scope="row"') == ROWS_AT_ONCE
     assert f"{rows - ROWS_AT_ONCE:,} more rows: narrow the choice, or show all rows" in html
-    assert len(html) < 150_000
-    found = board_html(catalogue, columns, search="model 99", origins=["recomputed"])
-    shown = re.findall(r'<th scope="row" title="(.*?)">', found)
-    assert sorted(shown) == sorted(f"model {number}" for number in (99, *range(990, 1000)))
+    assert len(html) < 400_000
+    found = board_html(catalogue, shown, search="model 99", origins=["recomputed"])
+    table, cards = found.split("<ol")
+    for part in (table, cards):  # the same models in wide and in narrow windows
+        named = re.findall(r'data-model="(.*?)"', part)
+        assert sorted(named) == sorted(f"model {number}" for number in (99, *range(990, 1000)))
     assert "more rows" not in found
+
+
+def test_a_rank_is_the_range_where_intervals_overlap_and_ties_share_the_first():
+    spans = {"a": (0.8, 0.9), "b": (0.7, 0.85), "c": (0.5, 0.6), "d": (0.1, 0.2)}
+    entries = [entry(name, sum(span) / 2, interval=span) for name, span in spans.items()]
+    printed, person = entry("paper", 0.65, origin="published"), entry("Human", 1.0, origin="reference")
+    board = Board([*entries, printed, person])
+    key = "recomputed"
+    assert board.ranks(ITM) == {
+        ("a", key): (1, 2), ("b", key): (1, 2), ("paper", "published"): (3, 3), ("c", key): (4, 4), ("d", key): (5, 5),
+    }  # fmt: skip
+    assert board.ranks(ITM, {"a", "c"})["c", key] == (1, 4)
+    low = Board([entry("a", 0.1, BRITTLE), entry("b", 0.2, BRITTLE)])
+    assert low.ranks(BRITTLE) == {("a", key): (1, 1), ("b", key): (2, 2)}
+    assert board.ranks(BRITTLE) == {}
+
+
+def test_a_page_says_what_each_row_and_column_is():
+    spans = {"a": (0.8, 0.9), "b": (0.7, 0.85)}
+    entries = [entry(name, sum(span) / 2, interval=span) for name, span in spans.items()]
+    entries += [entry("<b>paper</b>", 0.6, BRITTLE, origin="published"), entry("a", 0.2, BRITTLE)]
+    catalogue = Catalogue(MemoryStorage(), [*entries, entry("nothing", column=ITM._replace(task="unrefined"))])
+    html = board_html(catalogue, places([ITM, BRITTLE]), ITM.heading, search="")
+    assert re.findall(r'<td class="rank">(.*?)</td>', html)[:3] == ["1–2", "1–2", ""]
+    assert re.findall(r"(\d of 2)</td>", html)[:2] == ["2 of 2", "1 of 2"]
+    assert "&lt;b&gt;paper&lt;/b&gt;" in html
+    assert "<b>paper" not in html
+    assert '<i style="left:80.0%;width:10.0%"></i>' in html
+    assert '<b style="left:60.0%"></b><u style="left:33.3%"></u>' in html
+    assert "rows without any of these scores are hidden" in html
+    assert 'data-model="nothing"' not in html
+    assert 'data-model="nothing"' in board_html(catalogue, places([ITM, BRITTLE]), most=None, with_empty=True)
+    assert "How often only one of two true captions outscores the negative. Lower is better." in html

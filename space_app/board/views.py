@@ -1,0 +1,166 @@
+"""Which scores are shown together: the overview, those of a benchmark, or those of a skill over all benchmarks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ...hub_datasets.core.benchmarks import benchmark_names, get_benchmark, main_scores
+from ...metrics.evaluation import words
+from ...metrics.modules.discovery import get_spec
+from .board import Board
+from .entries import Column, benchmark_title
+
+OVERVIEW, BY_SKILL, OTHER = "Overview", "By skill", "Other"
+# As many columns as can be read; all others can be chosen.
+MOST_COLUMNS = 14
+_MOST_PER_SKILL = 4
+# A column of the overview has at least one fifth of the models of its fullest column.
+_SHARE_OF_MODELS = 5
+# Words in the names of tasks and categories, by the skill that they ask for.
+_SKILLS: Mapping[str, frozenset[str]] = {
+    "Attributes": frozenset(("att", "attribute", "attributes", "attribution", "color", "colour", "material", "state")),
+    "Relations": frozenset(("rel", "relation", "relations", "spatial", "verb")),
+    "Objects": frozenset(("obj", "object", "objects")),
+    "Word order": frozenset(("order", "shuffle")),
+}
+
+
+class Place(NamedTuple):
+    """A column in a view: the heading of its group, and what its own heading adds to the name of the score."""
+
+    column: Column
+    group: str
+    part: str
+
+
+def view_names(board: Board) -> list[str]:
+    """The views that have values: the overview, the benchmarks with the most models first, the skills, all other."""
+    known = [benchmark for benchmark in _by_models(board) if benchmark in benchmark_names()]
+    others = [OTHER] if len(known) < len(_by_models(board)) else []
+    skills = [BY_SKILL] if _of_skills(board, None) else []
+    return [OVERVIEW, *map(benchmark_title, known), *skills, *others]
+
+
+def view(board: Board, name: str, most: int | None = MOST_COLUMNS) -> list[Place]:
+    """The columns of a view; those of the overview for an unknown name.
+
+    Args:
+        board: what there is.
+        name: one of `view_names`.
+        most: so many columns at most, and only some per skill; None for all of the skills.
+    """
+    if name == BY_SKILL:
+        return _of_skills(board, most and _MOST_PER_SKILL)
+    if name == OTHER:
+        found = [column for column in board.columns if column.benchmark not in benchmark_names()]
+        return places(sorted(found, key=lambda column: -board.count(column))[:MOST_COLUMNS])
+    benchmark = next((each for each in benchmark_names() if benchmark_title(each) == name), None)
+    if benchmark is None:
+        return _overview(board)[:most]
+    return _of_benchmark(board, benchmark)
+
+
+def main_places(board: Board) -> list[Place]:
+    """The main scores of all benchmarks, those with the most models first."""
+    mains = _mains(board)
+    return places(column for each in _by_models(board) for column in mains.get(each, ()))
+
+
+def _overview(board: Board) -> list[Place]:
+    """The main scores that many models have, or that were recomputed: a table of gaps says little."""
+    found = main_places(board)
+    fewest = max((board.count(place.column) for place in found), default=0) / _SHARE_OF_MODELS
+    return [place for place in found if board.count(place.column) >= fewest or board.recomputed(place.column)]
+
+
+def places(columns: Iterable[Column]) -> list[Place]:
+    """Columns grouped by their benchmarks, in the order of the first of each."""
+    groups: dict[str, list[Place]] = {}
+    for column in columns:
+        part = ", ".join(filter(None, (_task_name(column), words(column.category))))
+        groups.setdefault(column.benchmark, []).append(Place(column, benchmark_title(column.benchmark), part))
+    return [place for group in groups.values() for place in group]
+
+
+def _by_models(board: Board) -> list[str]:
+    """The benchmarks with values, those with the most rows in one column first."""
+    most: dict[str, int] = {}
+    for column in board.columns:
+        most[column.benchmark] = max(most.get(column.benchmark, 0), board.count(column))
+    return sorted(most, key=lambda benchmark: -most[benchmark])
+
+
+def _mains(board: Board) -> dict[str, list[Column]]:
+    """The board's columns of the main scores of each benchmark; of a pattern, the first that matches."""
+    columns = board.columns
+    found: dict[str, list[Column]] = {}
+    for benchmark in benchmark_names():
+        for task, metric, score in main_scores(benchmark):
+            spec = get_spec(metric).score(score)
+            own = [column for column in columns if column[:3] == (benchmark, task, metric)]
+            exact = [column for column in own if column.score == score]
+            matching = [column for column in own if spec is not None and spec.is_of(column.score)]
+            found.setdefault(benchmark, []).extend((exact or matching)[:1])
+    return found
+
+
+def _of_benchmark(board: Board, benchmark: str) -> list[Place]:
+    """The main scores and their categories, where these are few; then all other scores over whole tasks."""
+    own = [column for column in board.columns if column.benchmark == benchmark]
+    mains = _mains(board)[benchmark]
+    parts = [part for column in mains for part in _few(board.categories(column), MOST_COLUMNS - len(mains))]
+    shown = [*mains, *_few(parts, MOST_COLUMNS - len(mains))]
+    # A mean over categories says little beside the score itself, unless that is what the paper prints.
+    macros = {column for column in own if column._replace(score=column.score.removeprefix("macro_")) in own}
+    plain = {column for column in own if column.score == column.score.removeprefix("macro_")}
+    others = [column for column in own if column not in shown and (column in plain or column not in macros)]
+    every = [*shown, *others][:MOST_COLUMNS]
+    order = {task: number for number, task in enumerate(dict.fromkeys(column.task for column in every))}
+    ordered = sorted(every, key=lambda column: order[column.task])
+    title = benchmark_title(benchmark)
+    return [Place(column, f"{title} {words(column.task)}", words(column.category)) for column in ordered]
+
+
+def _of_skills(board: Board, most: int | None) -> list[Place]:
+    """For each skill the columns, categories of main scores or whole tasks, whose names ask for it."""
+    mains = [column for columns in _mains(board).values() for column in columns]
+    found: dict[str, list[Column]] = {skill: [] for skill in _SKILLS}
+    for main in mains:
+        parts = [part for part in board.categories(main) if _skill(part.category)]
+        for column in parts or [main]:
+            skill = _skill(f"{column.category} {column.task}")
+            if skill:
+                found[skill].append(column)
+    return [
+        Place(
+            column,
+            skill,
+            ", ".join(filter(None, (benchmark_title(column.benchmark), words(column.category or column.task)))),
+        )
+        for skill, columns in found.items()
+        for column in sorted(columns, key=lambda column: -board.count(column))[:most]
+    ]
+
+
+def _skill(text: str) -> str:
+    """The skill of the first word that asks for one; empty if none does."""
+    for word in re.findall(r"[a-z]+", text.lower()):
+        for skill, asking in _SKILLS.items():
+            if word in asking:
+                return skill
+    return ""
+
+
+def _task_name(column: Column) -> str:
+    """The task in words; empty if its benchmark has no other by default."""
+    if column.benchmark in benchmark_names():
+        tasks = [task.name for task in get_benchmark(column.benchmark).tasks if task.by_default]
+        if tasks == [column.task]:
+            return ""
+    return words(column.task)
+
+
+def _few(columns: Sequence[Column], most: int) -> Sequence[Column]:
+    return columns if len(columns) <= most else ()

@@ -1,0 +1,108 @@
+"""Addresses that can be shared: the open tab and the choices of its page are in the query of the URL.
+
+A page names its choices once, and reads back what an address asks for when it opens::
+
+    view = View("compare", score=score, models=models)  # from now on the address follows the components
+
+    def on_open(request: gr.Request):
+        asked = view.read(request)
+        chosen = asked.many("models", known)
+
+The browser writes the address by itself (``templates/address.js``): no event reaches the server, choices that are empty
+or as in the component's `value` are left out, and only a change of tab adds an entry to the browser's history.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import gradio as gr
+
+from .common import QUIET
+
+# A longer address asks for nothing; a text in it is cut.
+MOST_CHARACTERS, MOST_TEXT = 8_000, 200
+SCRIPT = Path(__file__).with_name("templates").joinpath("address.js").read_text(encoding="utf-8")
+Field = gr.Textbox | gr.Dropdown | gr.Radio | gr.Checkbox | gr.CheckboxGroup
+
+
+class Asked:
+    """The choices that an address asks for; whatever is not known is ignored.
+
+    Args:
+        values: the texts of each name.
+    """
+
+    def __init__(self, values: Mapping[str, list[str]]) -> None:
+        self._values = values
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    def many(self, name: str, known: Collection[str], most: int = 100) -> list[str]:
+        """The values of a name that are known, each once, at most so many."""
+        return [value for value in dict.fromkeys(self._values.get(name, ())) if value in known][:most]
+
+    def one(self, name: str, known: Collection[str]) -> str | None:
+        """The first known value of a name; None if there is none."""
+        return next(iter(self.many(name, known)), None)
+
+    def text(self, name: str) -> str:
+        """The text of a name, cut to `MOST_TEXT` characters; empty if there is none."""
+        return next(iter(self._values.get(name, ())), "")[:MOST_TEXT]
+
+    def flag(self, name: str) -> bool:
+        """Whether a checkbox is ticked."""
+        return self.text(name) == "true"
+
+
+class View:
+    """The choices of one page that the address holds.
+
+    Args:
+        tab: the ``id`` of the page's ``gr.Tab``.
+        fields: the components, by their names in the address.
+    """
+
+    def __init__(self, tab: str, **fields: Field) -> None:
+        self._tab, self._names = tab, [*fields]
+        start = [field.value if isinstance(field.value, str) else None for field in fields.values()]
+        call = f"(...values) => assay.record({json.dumps(tab)}, {json.dumps(self._names)}, values, {json.dumps(start)})"
+        gr.on([field.change for field in fields.values()], None, [*fields.values()], js=call, **QUIET)
+
+    def read(self, request: gr.Request) -> Asked:
+        """What the address of a page that was just opened asks for; nothing if it is of another tab.
+
+        Only events with ``queue=False``, such as those with `QUIET`, know addresses with several values of a name.
+        """
+        query = parse_query(request)
+        is_asked = query.get("tab", [self._tab])[0] == self._tab
+        return Asked({name: query[name] for name in self._names if is_asked and name in query})
+
+
+def parse_query(request: gr.Request) -> dict[str, list[str]]:
+    """The names and values in the query of a page's address; nothing if it is too long."""
+    text = str(request.query_params)
+    found: dict[str, list[str]] = {}
+    for name, value in parse_qsl(text if len(text) <= MOST_CHARACTERS else ""):
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def follow_tabs(blocks: gr.Blocks, tabs: gr.Tabs, each: Mapping[str, gr.Tab]) -> None:
+    """Open the tab that the address names, and keep the address at the tab that is open.
+
+    Args:
+        blocks: the page.
+        tabs: its tabs.
+        each: every tab by its ``id``, the first one first; ``elem_id`` is ``tab-`` and the id.
+    """
+    quiet: dict[str, Any] = QUIET | {"inputs": None, "outputs": None}
+    for name, tab in each.items():
+        tab.select(None, js=f"() => assay.open({json.dumps(name)})", **quiet)
+    names = json.dumps([*each])
+    blocks.load(None, None, tabs, js=f"() => assay.start({names})", **QUIET)
