@@ -11,7 +11,13 @@ from space_support import served
 
 WINDOWS = [(1440, False), (390, True)]
 # What shows that a page has drawn itself.
-DRAWN = {"compare": ".assay-verdict", "benchmarks": ".benchmark", "insights": ".assay-gaps", "submit": "#send"}
+DRAWN = {
+    "compare": ".assay-verdict",
+    "errors": ".assay-example",
+    "benchmarks": ".benchmark",
+    "insights": ".assay-gaps",
+    "submit": "#send",
+}
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +38,8 @@ def visit(browser, space):
         page.on("pageerror", lambda error: errors.append(str(error)))
         theme = "dark" if dark else "light"
         page.goto(f"{space.address}/?__theme={theme}&tab={tab}{query}", wait_until="domcontentloaded")
-        page.locator(DRAWN[tab] if not query else ".assay-board, .assay-verdict").locator(
-            "visible=true"
-        ).first.wait_for()
+        drawn = DRAWN[tab] if not query else ".assay-board, .assay-verdict, .assay-example"
+        page.locator(drawn).locator("visible=true").first.wait_for()
         pages.append(page)
         return page
 
@@ -86,9 +91,29 @@ def test_two_models_are_compared_at_once_and_others_by_choice_and_address(visit)
     again = visit("compare", query=query)
     assert again.locator(".assay-verdict").inner_text() == verdict.inner_text()
     assert again.locator("#compare-score input").input_value() == "Toy Scenes order · accuracy"
-    again.get_by_text("Examples on which the first two disagree").click()
-    again.locator("#disagreements td").first.wait_for()
-    assert again.locator("#disagreements img").count() > 10
+    again.get_by_role("link", name="Look at the examples on which they disagree").click()
+    again.locator(".assay-example").first.wait_for()
+    assert again.locator("#errors-show input").input_value() == "models disagree"
+
+
+def test_errors_are_browsed_by_model_category_and_page_and_the_address_keeps_them(visit):
+    page = visit("errors")
+    assert page.locator(".assay-example").count() == 12
+    page.locator("#errors-models input").click()
+    page.get_by_role("option", name="mock:bag-of-words").click()
+    page.get_by_text("A demo-clip · B mock:bag-of-words").wait_for()
+    choose(page, "#errors-show", "B errs: mock:bag-of-words")
+    page.get_by_text("of 2,664 of 7,000 examples").wait_for()
+    choose(page, "#errors-category", "swap_obj")
+    page.get_by_text("1 to 12 of 1,000 of 7,000 examples").wait_for()
+    first = page.locator(".assay-example h3").first.inner_text()
+    page.get_by_role("button", name="Next").click()
+    page.get_by_text("13 to 24 of 1,000").wait_for()
+    assert page.locator(".assay-example h3").first.inner_text() != first
+    page.wait_for_url("**category=swap_obj**")
+    query = urlsplit(page.url).query.replace("__theme=light", "").replace("&tab=errors", "")
+    again = visit("errors", query=query)
+    again.get_by_text("1 to 12 of 1,000 of 7,000 examples").wait_for()
 
 
 def test_a_benchmark_is_opened_by_its_card_and_left_by_the_back_button(visit):

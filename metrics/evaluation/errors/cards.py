@@ -17,7 +17,7 @@ from ...common.formatting import MISSING
 from ...common.wording import Segments
 from ...records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, VQARow
 from .features import marked, split_captions
-from .outcomes import Picture, TaskErrors, TopBox, phrase_numbers, top_boxes
+from .outcomes import ANY, Picture, TaskErrors, TopBox, phrase_numbers, top_boxes
 
 _MOST_NEGATIVES = 5
 POSITIVE, NEGATIVE = "positive", "negative"
@@ -126,6 +126,28 @@ def cards_html(
     render = environment().get_template("card.html").module.card  # type: ignore[attr-defined]
     for number in numbers:
         yield Markup(render(make_card(task, int(number)), pictures, is_lazy))
+
+
+def gallery_html(task: TaskErrors, who: str | int = ANY, category: str = "", start: int = 0, count: int = 12) -> Markup:
+    """A page of cards with how many examples there are, for a server.
+
+    Args:
+        task: the errors; its thumbnails are shown, if it has any.
+        who, category: see `TaskErrors.select`.
+        start, count: the place of the first card among the selected examples, and how many are shown.
+    """
+    numbers = task.select(who, category)
+    shown = numbers[max(start, 0) :][:count].tolist()
+    pictures = task.data.thumbnails(list(dict.fromkeys(key for n in shown for key in task.image_keys(task.rows[n]))))
+    last = f"{start + 1:,} to {start + len(shown):,} of " if shown else ""
+    text = f"{last}{len(numbers):,} of {len(task):,} examples, the most confident errors first"
+    found = Markup('<p class="assay-example-note" role="status">{}</p>').format(text)
+    if len(task.models) > 1:
+        names = " · ".join(f"{letter} {label}" for letter, label in zip(letters(task), task.labels, strict=True))
+        found += Markup('<p class="assay-example-note">{}</p>').format(names)
+    if task.data.note:
+        found += Markup('<p class="assay-example-note">{}</p>').format(task.data.note)
+    return found + Markup("").join(cards_html(task, shown, pictures))
 
 
 def styles() -> str:

@@ -16,7 +16,7 @@ from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import predict
 
 QUICK = {"resamples": 100}
-CARD = ".assay-card"
+CARD = ".assay-example"
 
 
 def images_in(page):
