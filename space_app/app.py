@@ -55,18 +55,17 @@ def build(catalogue: Catalogue) -> gr.Blocks:
             with _tab("Compare", each):
                 on_open_compare = compare_tab(catalogue)
             with _tab("Benchmarks", each):
-                benchmarks_tab(catalogue)
-            with _tab("Insights", each) as insights:
-                insights_tab(catalogue, insights)
+                on_open_benchmarks = benchmarks_tab(catalogue)
+            with _tab("Insights", each):
+                on_open_insights = insights_tab(catalogue)
             with _tab("Submit", each):
                 on_open_submit = submit_tab(catalogue, page)
         page.follow(model, tabs)
         follow_tabs(blocks, tabs, each)
         blocks.load(page.open, outputs=page.opened, **QUIET)
-        blocks.load(*on_open_model, **QUIET)
-        blocks.load(*on_open_compare, **QUIET)
-        if on_open_submit:
-            blocks.load(*on_open_submit, **QUIET)
+        for on_open in (on_open_model, on_open_compare, on_open_benchmarks, on_open_insights, on_open_submit):
+            if on_open:
+                blocks.load(*on_open, **QUIET)
     catalogue.warm()
     return blocks
 

@@ -51,6 +51,11 @@ def base_score(examples: Examples, score: str) -> str:
     return score if score in examples.scores else score.removeprefix("macro_")
 
 
+def _is_costly(examples: Examples, score: str) -> bool:
+    """Whether each resample has to compute the score again."""
+    return score not in examples.values and not isinstance(examples.estimator(score), OfTotals)
+
+
 class PairedTests:
     """Paired tests of models, with a cache. Predictions are identified by their SHA-256.
 
@@ -143,8 +148,7 @@ class PairedTests:
         """
         scored = self._scored(predictions, metric)
         assert scored is not None
-        name = base_score(scored.examples, score)
-        is_costly = name not in scored.examples.values and not isinstance(scored.examples.estimator(name), OfTotals)
+        is_costly = _is_costly(scored.examples, base_score(scored.examples, score))
         number, each = (200, 20) if is_costly else (1000, 40)
         while number < each * models:
             number *= 2
@@ -158,7 +162,9 @@ class PairedTests:
         return p_value(one.examples, two.examples, score, category, permutations)
 
     def _difference(self, first: str, second: str, metric: str, score: str) -> dict[str, Any]:
-        """The result of ``differences.differences`` for one score over all examples; wins are of the first model.
+        """The result of ``differences.differences`` for one score; wins are of the first model.
+
+        ``per_category`` is empty for scores whose resamples are costly, such as average precision.
 
         Raises:
             PredictionsError: they have no example in common.
@@ -170,12 +176,12 @@ class PairedTests:
                 each,
                 values={key: values for key, values in each.values.items() if key == name},
                 estimators=tuple(estimator for estimator in each.estimators if name in estimator.names),
-                membership=each.membership if name != score else None,
+                membership=each.membership if name != score or not _is_costly(each, name) else None,
             )
             for each in pair
         ]
         found = differences(alone[0], alone[1])[name]
-        found = found if name == score else found["macro"]
+        found = found if name == score else found["macro"] | {"per_category": found["per_category"]}
         if get_spec(metric).is_higher_better(score):
             return found
         return found | {"wins": found["losses"], "losses": found["wins"]}

@@ -1,10 +1,14 @@
-"""The Benchmarks page: a benchmark's card, the levels to compare with, its audit and a few examples."""
+"""The Benchmarks page: a card for each benchmark, and for one its levels to compare with, its audit and examples."""
 
 from __future__ import annotations
 
+import re
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -12,40 +16,68 @@ from markupsafe import Markup
 
 from ...hub_datasets import benchmark_names, get_benchmark, load_examples
 from ...hub_datasets.core.audits import read_audit
-from ...hub_datasets.core.benchmarks import get_card
+from ...hub_datasets.core.benchmarks import get_builder, get_card, get_task, main_scores
+from ...hub_datasets.core.build import card_counts
+from ...hub_datasets.core.images import DECODING_ERRORS
 from ...metrics.common.errors import VLAssayError
 from ...metrics.evaluation import examples_of, interval, percent, words
 from ...metrics.modules.discovery import get_spec
 from ...metrics.records.schema import MatchingRow
 from ..board.board import Board
 from ..board.catalogue import Catalogue
-from ..board.entries import CHANCE, Column, card_title
-from .common import note, table
-from .pictures import examples_table, pictures_html
+from ..board.entries import CHANCE, PUBLISHED, Column, Entry, card_title
+from ..board.views import main_places
+from .address import View
+from .common import QUIET, OnOpen, note, render, table
+from .pictures import examples_table, picture_html, pictures_html
 
 if TYPE_CHECKING:
-    from ...hub_datasets import Example, Task
+    from ...hub_datasets import Task
 
 _MOST_EXAMPLES = 5
 _MOST_CAPTIONS = 6
+# An audit's accuracy from which a category counts as solved without the image, and from which as solved in part.
+_SOLVED, _PARTLY = 0.9, 0.6
+_CARD_JS = Path(__file__).with_name("templates").joinpath("cards.js").read_text(encoding="utf-8")
 
 
-def benchmarks_tab(catalogue: Catalogue) -> None:
-    """The components of the page and their events."""
-    known = {card_title(name): name for name in benchmark_names()}
-    chosen = gr.Dropdown([*known], label="Benchmark", elem_id="benchmark", value=None)
-    essentials = gr.Markdown(elem_id="essentials")
-    levels, examples = gr.HTML(elem_id="levels"), gr.HTML(elem_id="examples")
-    with gr.Accordion("The rest of its card", open=False, elem_id="card"):
-        rest = gr.Markdown()
+def benchmarks_tab(catalogue: Catalogue) -> OnOpen:
+    """The components of the page and their events; what to do when it opens."""
+    names = benchmark_names()
+    known = [("All benchmarks", ""), *((card_title(name), name) for name in names)]
+    chosen = gr.Dropdown(known, label="Benchmark", elem_id="benchmark", value="")
+    grid = gr.HTML(js_on_load=_CARD_JS, elem_id="grid")
+    with gr.Column(visible=False) as details:
+        essentials = gr.Markdown(elem_id="essentials")
+        levels, examples = gr.HTML(elem_id="levels"), gr.HTML(elem_id="examples")
+        with gr.Accordion("The rest of its card", open=False, elem_id="card"):
+            rest = gr.Markdown()
+    view = View("benchmarks", benchmark=chosen)
+    shown = [grid, details, essentials, rest, levels]
 
-    def on_choice(title: str | None) -> tuple[str, str, str, str]:
-        name = known.get(title or "")
+    def on_benchmark(name: str | None) -> list[Any]:
         if not name:
-            return "", "", "", ""
-        return (*card(name), references_html(catalogue.board, name) + audit_html(name), examples_html(name))
+            return [gr.update(value=grid_html(catalogue.board), visible=True), gr.update(visible=False), "", "", ""]
+        facts = references_html(catalogue.board, name) + audit_html(name)
+        return [gr.update(visible=False), gr.update(visible=True), *card(name), facts]
 
-    chosen.change(on_choice, chosen, [essentials, rest, levels, examples], api_visibility="private")
+    def on_open(request: gr.Request) -> list[Any]:
+        name = view.read(request).one("benchmark", names) or ""
+        return [name, *on_benchmark(name)]
+
+    def on_click(event: gr.EventData) -> list[Any]:
+        name = str(event._data.get("benchmark", ""))
+        return [name, *on_benchmark(name)] if name in names else [gr.skip()] * (1 + len(shown))
+
+    def on_choice(name: str | None) -> str:
+        return examples_html(name) if name else ""
+
+    chosen.input(on_benchmark, chosen, shown, **QUIET)
+    grid.click(on_click, None, [chosen, *shown], **QUIET)
+    # Its data may have to be rendered or downloaded first.
+    chosen.change(on_choice, chosen, examples, api_visibility="private")
+    threading.Thread(target=grid_html, args=[catalogue.board], daemon=True).start()
+    return on_open, None, [chosen, *shown]
 
 
 def card(name: str) -> tuple[str, str]:
@@ -53,6 +85,95 @@ def card(name: str) -> tuple[str, str]:
     text = get_card(name).split("---", 2)[2].strip()
     essentials, section, rest = text.partition("\n## ")
     return essentials, section.strip() + " " + rest
+
+
+def question(name: str) -> str:
+    """The question that a benchmark asks: the first one in the introduction of its card, or its first sentence."""
+    _, _, text = card(name)[0].partition("\n")
+    sentences = re.split(r"(?<=[.?!])\s+(?=[A-Z*])", " ".join(text.strip().split("\n\n")[0].split()))
+    return next((sentence for sentence in sentences if sentence.endswith("?")), sentences[0])
+
+
+@lru_cache(maxsize=4)
+def grid_html(board: Board) -> Markup:
+    """A card for each benchmark. Nothing is built or downloaded for it."""
+    return render("grid.html", benchmarks=[_summary(board, name) for name in benchmark_names()])
+
+
+def _summary(board: Board, name: str) -> dict[str, Any]:
+    """What a card shows of a benchmark."""
+    column = _main_column(board, name)
+    captions, picture = _example(name)
+    counts = [card_counts(name).get((config, get_benchmark(name).split)) for t in _tasks(name) for config in t.configs]
+    rows = [count[0] for count in counts if count and count[0] is not None]
+    found = board.entries(column) if column in board.columns else []
+    chance = board.chance(column) if column else None
+    if chance is None and column:
+        chance = {_whole(each): level for each, level in chance_levels(name)}.get(_whole(column))
+    blind = [entry for entry in found if entry.is_baseline and entry.origin == PUBLISHED]
+    best = next((entry for entry in found if not entry.is_reference), None)
+    return {
+        "name": name,
+        "title": card_title(name),
+        "question": question(name),
+        "captions": captions,
+        "picture": picture,
+        "size": f"{sum(rows):,} examples" if rows and len(rows) == len(counts) else "counted when it is built",
+        "score": column._replace(benchmark="").heading if column else "",
+        "chance": None if chance is None else percent(chance),
+        "blind": _shown(blind[0]) if blind else "",
+        "best": _shown(best) if best else "",
+        "audit": audit_verdict(name),
+    }
+
+
+def _shown(entry: Entry) -> str:
+    bounds = f" [{interval(entry.interval)}]" if entry.interval else ""
+    return f"{entry.model}: {percent(entry.value)} %{bounds}, {entry.origin}"
+
+
+def _main_column(board: Board, name: str) -> Column | None:
+    """The main score that most models have, else the first one; None for scores of any cut-off."""
+    found = [place.column for place in main_places(board) if place.column.benchmark == name]
+    if found:
+        return max(found, key=board.count)
+    task, metric, score = main_scores(name)[0]
+    return None if score.endswith("*") else Column(name, task, metric, score)
+
+
+def _example(name: str) -> tuple[list[tuple[str, str]], Markup]:
+    """Captions of an example, each with what it is true of, and its picture.
+
+    The rendered benchmarks make their first example on the spot; of all others it is the one that their card prints.
+    """
+    row = _first_row(name)
+    captions = [(key, value) for key, value in row.items() if "caption" in key and isinstance(value, str)]
+    picture = Markup("")
+    with suppress(KeyError, TypeError, *DECODING_ERRORS):
+        picture = picture_html(row["image"]["bytes"], f"an example of {card_title(name)}")
+    if not captions:
+        printed = get_card(name).partition("\n## A row\n")[2].partition("```python\n")[2].partition("```")[0]
+        found = [re.findall(r"'(\w*caption\w*|\w*negatives?)': \[?'([^'\n]+)'", row) for row in printed.split("\n>>> ")]
+        captions = max(found, key=lambda some: min(len(some), 2))
+    return [(_truth(key), text) for key, text in captions if text != "..."], picture
+
+
+def _truth(column: str) -> str:
+    """Of what a caption is true, by the name of its column."""
+    number = re.fullmatch(r".*_(\d)", column)
+    return f"image {int(number[1]) + 1}" if number else "false" if "negative" in column else "true"
+
+
+@cache
+def _first_row(name: str) -> Mapping[str, Any]:
+    """The first row of a rendered benchmark's first task; empty for benchmarks that have sources."""
+    if get_benchmark(name).source:
+        return {}
+    with TemporaryDirectory(prefix="vl-assay-") as folder:
+        builder = get_builder(name)(cache_dir=folder, config_name=_tasks(name)[0].configs[0])
+        splits = {split.name: split for split in builder._split_generators(None)}
+        rows = builder._generate_examples(**splits[get_benchmark(name).split].gen_kwargs)
+        return next(iter(rows))[1]
 
 
 def references_html(board: Board, name: str) -> Markup:
@@ -83,54 +204,67 @@ def references_html(board: Board, name: str) -> Markup:
     )
 
 
+def audit_verdict(name: str) -> str:
+    """Which categories of the tasks that are scored by default can be solved without the image, in a sentence."""
+    parts = {name, *(f"{name}/{task.name}" for task in _tasks(name))}
+    best: dict[str, tuple[float, float]] = {}
+    for part, audit in (read_audit(name) or {}).items():
+        for scorer in audit["scorers"].values() if part in parts else ():
+            for category, found in (scorer.get("per_category") or {}).items():
+                low = (found["interval"] or [found["accuracy"]])[0]
+                best[category] = max(best.get(category, (0.0, 0.0)), (found["accuracy"], low))
+    if not best:
+        return "not audited yet"
+    ordered = sorted(best, key=lambda category: -best[category][0])
+    solved = [category for category in ordered if best[category][0] >= _SOLVED]
+    partly = [category for category in ordered if best[category][1] >= _PARTLY]
+    shown = solved or partly
+    if not shown:
+        return f"no category can be solved without the image: at most {percent(best[ordered[0]][0], 0)} %"
+    some = ", ".join(f"{words(category)} ({percent(best[category][0], 0)} %)" for category in shown[:2])
+    more = f" and {len(shown) - 2} more" if len(shown) > 2 else ""
+    return f"can {'' if solved else 'in part '}be solved without the image: {some}{more}"
+
+
 def audit_html(name: str) -> Markup:
     """How often rules, probes and blind models find the positive caption without the image, if that was audited."""
     audits = read_audit(name)
     if not audits:
-        return Markup("")
+        return note("Whether it can be solved without the image was not audited yet.")
     lines = []
     for part, audit in audits.items():
         for scorer, found in sorted(audit["scorers"].items(), key=lambda pair: -pair[1]["accuracy"]):
             normalised = (audit.get("normalised") or {}).get(scorer, {}).get("accuracy")
             accuracy = [percent(found["accuracy"]), interval(found["interval"]), percent(normalised)]
             lines.append((words(f"{part.removeprefix(f'{name}/')}: {scorer}"), [*accuracy, words(found["kind"])]))
-    return table(
+    content = table(
         ["part and scorer", "accuracy, %", "interval", "captions normalised, %", "kind"],
         lines,
-        title="Accuracy without the image",
         note="On pairs of a positive caption and a negative; chance is 50 %. Probes are trained on other images.",
     )
+    return Markup(
+        "<h3>Audit</h3><p>{}.</p><details class='assay-fold'><summary>Accuracy without the image, by rule and probe"
+        "</summary>{}</details>"
+    ).format(audit_verdict(name).capitalize(), content)
 
 
 def examples_html(name: str) -> Markup:
     """The first examples of each task that is scored by default, or a message if the data are not on this server."""
     try:
-        lines = [line for task in _tasks(name) for line in _preview(name, task.name)[0]]
+        lines = [line for task in _tasks(name) for line in _preview(name, task.name)]
     except (VLAssayError, OSError) as error:
         return note(f"Its examples are not on this server: {str(error)[:300]}")
     return examples_table(name, ["task", "category", "captions, the positive one first"], lines, "Examples")
 
 
 @lru_cache(maxsize=128)
-def _preview(name: str, task: str) -> tuple[list[tuple[str, Markup, list[Any]]], dict[str, Mapping[str, float]]]:
-    """Lines of `examples_table` with a task's first examples, and the chance levels of its metrics."""
+def _preview(name: str, task: str) -> list[tuple[str, Markup, list[Any]]]:
+    """Lines of `examples_table` with a task's first examples."""
     [data] = load_examples(f"{name}/{task}", needs_images=False)
-    chance = {}
-    if data.task.task_type == MatchingRow.task_type:
-        rows = [_constant(example) for example in data.examples]
-        chance = {metric: examples_of(rows, metric, how).chance for metric, how in data.task.metrics.items()}
-    lines = [
+    return [
         (example.id, pictures_html(data, example), [task, example.category, list(example.captions[:_MOST_CAPTIONS])])
         for example in data.examples[:_MOST_EXAMPLES]
     ]
-    return lines, chance
-
-
-def _constant(example: Example) -> MatchingRow:
-    """The example's predictions by a model that gives every caption the same score."""
-    images = len(example.images)
-    facts: dict[str, Any] = {**example.facts(), "images": ["-"] * images}
-    return MatchingRow(**facts, correct=list(range(images)), scores=[[0.0] * len(example.captions)] * images)
 
 
 def _tasks(name: str) -> list[Task]:
@@ -143,13 +277,31 @@ def _whole(column: Column) -> Column:
 
 
 def chance_levels(name: str) -> Iterator[tuple[Column, float]]:
-    """The chance levels that a benchmark's metrics declare, or compute from examples that are on this server."""
+    """The chance levels that a benchmark's metrics declare, or that follow from the number of captions of each row."""
     for task in _tasks(name):
-        for metric in task.metrics:
+        for metric, settings in task.metrics.items():
             spec = get_spec(metric)
             levels = {score.name: score.chance for score in spec.scores if score.chance is not None}
-            if task.task_type == "matching" and not levels:
-                with suppress(VLAssayError, OSError):
-                    levels = dict(_preview(name, task.name)[1][metric])
+            if not levels and task.task_type == MatchingRow.task_type and _has_single_captions(name, task.name):
+                # A metric may not know the example's category.
+                with suppress(VLAssayError):
+                    levels = dict(examples_of([_constant(name, task)], metric, settings).chance)
             for score in spec.table_scores([*levels]):
                 yield Column(name, task.name, metric, score), levels[score]
+
+
+def _constant(name: str, task: Task) -> MatchingRow:
+    """An example whose captions all have the same score."""
+    images = [f"image {number}" for number in range(len(task.images))]
+    scores = [[0.0] * len(task.captions) for _ in images]
+    category = str(_first_row(name).get(task.category or "", task.configs[0]))
+    return MatchingRow("any", task.configs[0], category, images, [*range(len(images))], scores)
+
+
+@cache
+def _has_single_captions(name: str, task_name: str) -> bool:
+    """Whether each caption column of a task holds one caption, so that all of its rows have as many."""
+    task = get_task(name, task_name)
+    with TemporaryDirectory(prefix="vl-assay-") as folder:
+        features = get_builder(name)(cache_dir=folder, config_name=task.configs[0]).info.features
+    return all(getattr(features[column], "dtype", "") == "string" for column in task.captions)

@@ -7,12 +7,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import gradio as gr
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ...metrics import common as metrics_common
-from ...metrics.common.errors import ScoresError
+from ...metrics.common.figures import COLOURS
 from ..board.board import Board
 from ..board.entries import Column
 
@@ -30,7 +29,10 @@ _ENVIRONMENT = Environment(
     undefined=StrictUndefined,
 )
 _TOKENS = files(metrics_common).joinpath("tokens.css").read_text(encoding="utf-8")
-CSS = _TOKENS + (_TEMPLATES / "style.css").read_text(encoding="utf-8")
+_COLOURS = " ".join(f"--assay-model-{number}: {colour};" for number, colour in enumerate(COLOURS))
+CSS = f"{_TOKENS}:root {{ {_COLOURS} }}\n" + "".join(
+    (_TEMPLATES / name).read_text(encoding="utf-8") for name in ("style.css", "pages.css")
+)
 
 
 def render(template: str, **values: Any) -> Markup:
@@ -67,11 +69,3 @@ def columns_of(board: Board, headings: Iterable[str | None]) -> list[Column]:
     """The columns with these headings; unknown headings are ignored."""
     by_heading = {column.heading: column for column in board.columns}
     return [by_heading[heading] for heading in headings if heading in by_heading]
-
-
-def figure(request: gr.Request, draw: Callable[..., Any], *entries: Any) -> Any:
-    """An update that shows a figure for the page's theme, or hides it if it cannot be drawn."""
-    try:
-        return gr.update(value=draw(*entries, dark=request.query_params.get("__theme") == "dark"), visible=True)
-    except ScoresError:
-        return gr.update(visible=False)

@@ -1,8 +1,10 @@
-"""The Compare page: models side by side in figures, paired differences, and examples on which two models disagree."""
+"""The Compare page: a verdict on some models, their differences by category, their scores, and where they disagree."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -10,62 +12,116 @@ import gradio as gr
 import numpy as np
 from markupsafe import Markup
 
-from ...metrics.common.errors import PredictionsError, VLAssayError
-from ...metrics.evaluation import interval, p_value, percent, points
+from ...metrics.common.errors import PredictionsError, ScoresError, VLAssayError
+from ...metrics.evaluation import interval, p_value, percent, points, words
+from ...metrics.modules.discovery import get_spec
 from ...metrics.records.schema import MatchingRow, Row, VQARow
+from ...metrics.statistics.paired import holm
 from ..board.board import Board
 from ..board.catalogue import Catalogue
 from ..board.entries import RECOMPUTED, Column, Entry
-from ..board.paired import base_score
+from ..board.paired import LEVEL, base_score
 from ..submissions.uploads import expected
-from .common import QUIET, OnOpen, columns_of, figure, note, table
+from .address import View
+from .common import OnOpen, columns_of, note, render, table
 from .pictures import examples_table, pictures_html
-from .plots import bars, radar
+from .plots import MOST, Axis, profile
 
 _MOST_EXAMPLES = 20
+# A pair to open with is looked for among so many models.
+_MOST_CANDIDATES = 30
+_CHOOSE = "Choose a score and two to five models."
 
 
 def compare_tab(catalogue: Catalogue) -> OnOpen:
-    """The components of the page and their events."""
-    score = gr.Dropdown(label="Score", elem_id="compare-score", value=None)
-    models = gr.Dropdown(
-        label="Two to five models",
-        info="Models that have the score; choose that first.",
-        multiselect=True,
-        max_choices=5,
-        elem_id="compare-models",
-    )
-    figures = [gr.Plot(elem_id="bars", visible=False), gr.Plot(elem_id="radar", visible=False)]
-    texts = [gr.HTML(elem_id="differences"), gr.HTML(elem_id="disagreements")]
+    """The components of the page and their events; what to do when it opens, with two models compared."""
+    with gr.Row():
+        score = gr.Dropdown(label="Score", elem_id="compare-score", value=None, min_width=300)
+        models = gr.Dropdown(
+            label="Two to five models that have it",
+            multiselect=True,
+            max_choices=MOST,
+            elem_id="compare-models",
+            min_width=300,
+        )
+    answer = gr.HTML(elem_id="differences")
+    with gr.Accordion("Examples on which the first two disagree", open=False, elem_id="disagree") as fold:
+        examples = gr.HTML(elem_id="disagreements")
+    view = View("compare", score=score, models=models)
+    drawn = [answer, fold, examples]
 
-    def on_open() -> Any:
-        return gr.update(choices=[column.heading for column in catalogue.board.columns])
+    def on_open(request: gr.Request) -> list[Any]:
+        board, asked = catalogue.board, view.read(request)
+        headings = [column.heading for column in board.columns]
+        heading, labels = asked.one("score", headings), list[str]()
+        if heading is not None:
+            labels = asked.many("models", models_with(catalogue, columns_of(board, [heading])[0]), MOST)
+        elif found := opening(board):
+            heading, labels = found[0].heading, [_label(entry) for entry in found[1]]
+        first = gr.update(choices=headings, value=heading)
+        return [first, *on_score(heading, labels)]
 
-    def on_score(heading: str | None) -> Any:
-        columns = columns_of(catalogue.board, [heading])
-        return gr.update(choices=[label for column in columns for label in models_with(catalogue, column)], value=[])
-
-    def on_models(heading: str | None, labels: Sequence[str] | None, request: gr.Request) -> list[Any]:
+    def on_score(heading: str | None, labels: Sequence[str] | None) -> list[Any]:
+        """Keep the models that have the score; the best take the places of the others."""
         column = next(iter(columns_of(catalogue.board, [heading])), None)
         known = models_with(catalogue, column) if column else {}
-        chosen = [known[label] for label in labels or () if label in known]
-        if column is None or len(chosen) < 2:
-            return [gr.update(visible=False)] * 2 + ["<p>Choose one more model.</p>" if chosen else "", ""]
-        entries = with_categories(catalogue.board, column, chosen)
-        return [
-            *(figure(request, draw, entries) for draw in (bars, radar)),
-            differences_html(catalogue, column, chosen),
-            disagreements_html(catalogue, column, chosen),
-        ]
+        kept = [label for label in labels or () if label in known]
+        best = sorted(known, key=lambda label: (not known[label].predictions, known[label].is_reference))
+        kept += [label for label in best if label not in kept][: max(2 - len(kept), 0)]
+        return [gr.update(choices=[*known], value=kept), *draw(heading, kept)]
 
-    score.change(on_score, score, models, **QUIET)
-    models.change(on_models, [score, models], [*figures, *texts], api_visibility="private")
-    return on_open, None, score
+    def chosen_of(heading: str | None, labels: Sequence[str] | None) -> tuple[Column, list[Entry]] | None:
+        column = next(iter(columns_of(catalogue.board, [heading])), None)
+        known = models_with(catalogue, column) if column else {}
+        chosen = [known[label] for label in labels or () if label in known][:MOST]
+        return (column, chosen) if column and len(chosen) > 1 else None
+
+    def draw(heading: str | None, labels: Sequence[str] | None) -> list[Any]:
+        found = chosen_of(heading, labels)
+        if found is None:
+            return [note(_CHOOSE), gr.update(visible=False), ""]
+        is_paired = len(_recomputed(found[1])) > 1
+        return [comparison_html(catalogue, *found), gr.update(visible=is_paired, open=False), ""]
+
+    def on_expand(heading: str | None, labels: Sequence[str] | None) -> str:
+        found = chosen_of(heading, labels)
+        return disagreements_html(catalogue, *found) if found else ""
+
+    score.input(on_score, [score, models], [models, *drawn], api_visibility="private")
+    models.input(draw, [score, models], drawn, api_visibility="private")
+    fold.expand(on_expand, [score, models], examples, api_visibility="private")
+    return on_open, None, [score, models, *drawn]
+
+
+@lru_cache(maxsize=2)
+def opening(board: Board) -> tuple[Column, list[Entry]] | None:
+    """The two recomputed models that share the most tasks, on a main score of one; references only without others."""
+    columns: dict[tuple[str, str], Column] = {}
+    for column in board.columns:
+        if any(entry.predictions for entry in board.entries(column)):
+            known = columns.setdefault(column[:2], column)
+            if not _is_main(known) and _is_main(column):
+                columns[column[:2]] = column
+    with_task: dict[str, dict[tuple[str, str], Entry]] = {}
+    for task, column in columns.items():
+        for entry in _recomputed(board.entries(column)):
+            with_task.setdefault(entry.model, {})[task] = entry
+    candidates = sorted(with_task, key=lambda model: -len(with_task[model]))[:_MOST_CANDIDATES]
+    shared = Counter[tuple[str, str]]()
+    for pair in combinations(candidates, 2):
+        shared[pair] = len(with_task[pair[0]].keys() & with_task[pair[1]].keys())
+    references = {model: any(entry.is_reference for entry in with_task[model].values()) for model in candidates}
+    found = sorted(+shared, key=lambda pair: (references[pair[0]] + references[pair[1]], -shared[pair]))
+    if not found:
+        return None
+    one, two = (with_task[model] for model in found[0])
+    task = next(task for task in columns if task in one and task in two)
+    return columns[task], [entry for entry in board.entries(columns[task]) if entry in (one[task], two[task])]
 
 
 def models_with(catalogue: Catalogue, column: Column) -> dict[str, Entry]:
     """The entries of a score by the label of their model, in the board's order."""
-    return {f"{entry.model} ({entry.origin})": entry for entry in catalogue.board.entries(column)}
+    return {_label(entry): entry for entry in catalogue.board.entries(column)}
 
 
 def with_categories(board: Board, column: Column, chosen: Sequence[Entry]) -> list[Entry]:
@@ -75,18 +131,103 @@ def with_categories(board: Board, column: Column, chosen: Sequence[Entry]) -> li
     return [entry for entry in found if entry is not None]
 
 
+def comparison_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry]) -> Markup:
+    """The verdict, the differences of the first two by category, the scores of all by category, and all pairs."""
+    try:
+        scores = profile(with_categories(catalogue.board, column, chosen))
+    except ScoresError as error:
+        scores = note(str(error))
+    parts = [verdict_html(catalogue, column, chosen), differences_html(catalogue, column, chosen), scores]
+    return Markup("").join([*parts, pairs_html(catalogue, column, chosen)])
+
+
+def verdict_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry]) -> Markup:
+    """Whether the best of the chosen models is better than each other one, in sentences.
+
+    The p-values are corrected by Holm's method for the number of sentences.
+    """
+    models = sorted(_recomputed(chosen), key=lambda entry: -entry.value if column.is_higher_better else entry.value)
+    if len(models) < 2:
+        untested = sorted(chosen[:2], key=lambda entry: -entry.value if column.is_higher_better else entry.value)
+        size = percent(abs(untested[0].value - untested[1].value))
+        return render("verdict.html", column=column, untested=untested, size=size, verdicts=[])
+    found = [_tested(catalogue, column, models[0], other) for other in models[1:]]
+    corrected = iter(holm([each["permutation_p_value"] for each in found if isinstance(each, dict)]).tolist())
+    verdicts = []
+    for other, each in zip(models[1:], found, strict=True):
+        if isinstance(each, str) or each["difference"] is None:
+            problem = each if isinstance(each, str) else f"{words(column.score)} is not defined for one of the models"
+            verdicts.append({"best": models[0].model, "other": other.model, "problem": problem})
+            continue
+        p, bounds = next(corrected), each["difference_interval"]
+        size = f"{abs(100 * each['difference']):.1f}"
+        if bounds is not None and each["difference"] < 0:
+            bounds = [-bounds[1], -bounds[0]]
+        verdicts.append(
+            {
+                "best": models[0].model,
+                "other": other.model,
+                "problem": "",
+                "is_better": p <= LEVEL,
+                "size": size,
+                "bounds": "" if bounds is None else interval(bounds, signed=min(bounds) < 0),
+                "p": p_value(p) if p < 0.001 else f"= {p_value(p)}",
+                "n": f"{each['n']:,}",
+            }
+        )
+    return render("verdict.html", column=column, untested=None, size="", verdicts=verdicts)
+
+
 def differences_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry]) -> Markup:
-    """The paired differences of all pairs of the chosen models that were recomputed."""
+    """The differences of the first two recomputed models as bars with intervals, by category and over all."""
+    models = _recomputed(chosen)[:2]
+    found = _tested(catalogue, column, *models) if len(models) == 2 else ""
+    if isinstance(found, str):
+        return Markup("")
+    parts = [(words(name), part) for name, part in found["per_category"].items()] + [("all", found)]
+    parts = [(name, part) for name, part in parts if part["difference"] is not None]
+    if not parts:
+        return Markup("")
+    # To the right the first model is better, whichever direction the score has.
+    sign = 1 if column.is_higher_better else -1
+    reach = max(abs(bound) for _, part in parts for bound in (part["difference"], *(part["difference_interval"] or ())))
+    axis = Axis.of([-reach, reach])
+    rows = []
+    for name, part in parts:
+        at, bounds = axis.at(sign * part["difference"]), part["difference_interval"]
+        low, high = sorted(axis.at(sign * bound) for bound in bounds or [part["difference"]] * 2)
+        middle = axis.at(0)
+        p = part.get("p_value_holm", part["permutation_p_value"])
+        rows.append(
+            {
+                "name": name,
+                "colour": int(at < middle),
+                "bar": (min(at, middle), round(abs(at - middle), 2)),
+                "whole": (low, round(high - low, 2)) if bounds else None,
+                "difference": points(part["difference"]),
+                "interval": interval(bounds, signed=True) if bounds else "",
+                "p": p_value(p),
+                "n": f"{part['n']:,}",
+            }
+        )
+    return render("differences.html", column=column, models=[entry.model for entry in models], axis=axis, rows=rows)
+
+
+def pairs_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry]) -> Markup:
+    """Paired differences of all pairs of the chosen models that were recomputed, folded."""
     models = _recomputed(chosen)
     if len(models) < 2:
-        return note("Paired differences need two recomputed models; there are no predictions behind a paper's values.")
+        return Markup("")
     heads = ("models", "difference, points", "95 % interval", "p", "wins", "losses", "agreement, %")
-    return table(
+    content = table(
         heads,
         [_difference(catalogue, column, *pair) for pair in combinations(models, 2)],
         note="First minus second, over all examples. Intervals by bootstrap over images; p by permutation of the "
         "models on whole images, not corrected for the number of pairs. A win is an example on which the first model "
         "is better; only means over examples have wins.",
+    )
+    return Markup('<details class="assay-fold"><summary>All pairs, with wins and losses</summary>{}</details>').format(
+        content
     )
 
 
@@ -100,7 +241,7 @@ def disagreements_html(catalogue: Catalogue, column: Column, chosen: Sequence[En
         examples = pair[0].examples
         score = base_score(examples, column.score)
         if score not in examples.values:
-            return Markup("")
+            return note("This score is no mean over examples, so no single example has a value of it.")
         first, second = (catalogue.predictions(entry.predictions) for entry in models)
         data = expected(first.metadata)
     except VLAssayError as error:
@@ -125,16 +266,30 @@ def disagreements_html(catalogue: Catalogue, column: Column, chosen: Sequence[En
     return examples_table(column.benchmark, ["captions or question", *(entry.model for entry in models)], lines, title)
 
 
+def _label(entry: Entry) -> str:
+    return f"{entry.model} ({entry.origin})"
+
+
+def _is_main(column: Column) -> bool:
+    return bool(column.task_type) and get_spec(column.metric).main_score == column.score
+
+
 def _recomputed(chosen: Sequence[Entry]) -> list[Entry]:
     return [entry for entry in chosen if entry.origin == RECOMPUTED and entry.predictions]
 
 
-def _difference(catalogue: Catalogue, column: Column, one: Entry, two: Entry) -> tuple[str, list[Any]]:
-    label = f"{one.model} − {two.model}"
+def _tested(catalogue: Catalogue, column: Column, one: Entry, two: Entry) -> dict[str, Any] | str:
+    """The paired difference of two models, or why there is none."""
     try:
-        found = catalogue.paired.difference(one.predictions, two.predictions, column.metric, column.score)
+        return catalogue.paired.difference(one.predictions, two.predictions, column.metric, column.score)
     except PredictionsError as error:
-        return label, [[str(error)]]
+        return str(error)
+
+
+def _difference(catalogue: Catalogue, column: Column, one: Entry, two: Entry) -> tuple[str, list[Any]]:
+    label, found = f"{one.model} − {two.model}", _tested(catalogue, column, one, two)
+    if isinstance(found, str):
+        return label, [[found]]
     counts = ["" if found[name] is None else f"{found[name]:,}" for name in ("wins", "losses")]
     agreement = "" if found["agreement"] is None else percent(found["agreement"])
     difference = [points(found["difference"]), interval(found["difference_interval"], signed=True)]

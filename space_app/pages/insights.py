@@ -2,54 +2,111 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import gradio as gr
+from markupsafe import Markup
 
+from ...metrics.common.errors import ScoresError, VLAssayError
+from ...metrics.statistics.correlation import FEWEST, correlation
 from ..board.catalogue import Catalogue
-from .common import QUIET, columns_of, figure
-from .plots import gap_histogram, ready_pairs, scatter
+from ..board.entries import REFERENCE, Entry
+from .address import View
+from .common import QUIET, OnOpen, columns_of, note, table
+from .plots import gap_histogram, kind, pairs_of, ready_pairs, scatter
+
+_LEAD = (
+    "Do models that are good at one thing fail at another? Each point is a model; point at it, or tap it, for its name."
+)
+_GAPS = "How sure is a model? The score of the positive caption minus that of the best other one, over all examples."
 
 
-def insights_tab(catalogue: Catalogue, tab: gr.Tab) -> None:
-    """The components of the page and their events; it opens with a figure."""
-    ready = gr.Radio([], label="Show", elem_id="ready")
+def insights_tab(catalogue: Catalogue) -> OnOpen:
+    """The components of the page and their events; what to do when it opens, with a figure."""
+    gr.HTML(f'<h2>Two scores of all models</h2><p class="assay-lead">{_LEAD}</p>')
+    ready = gr.Radio([], label="Pairs to begin with", elem_id="ready")
     with gr.Row():
-        across = gr.Dropdown(label="Across", elem_id="across", value=None)
-        up = gr.Dropdown(label="Up", elem_id="up", value=None)
-    points = gr.Plot(elem_id="points", visible=False)
-    model = gr.Dropdown(label="Score gaps of", elem_id="gaps-of", value=None)
-    gaps = gr.Plot(elem_id="gaps", visible=False)
+        across = gr.Dropdown(label="Across", elem_id="across", value=None, min_width=300)
+        up = gr.Dropdown(label="Up", elem_id="up", value=None, min_width=300)
+    points = gr.HTML(elem_id="points")
+    gr.HTML(f'<h2>Score gaps of one model</h2><p class="assay-lead">{_GAPS}</p>')
+    model = gr.Dropdown(label="Model and task", elem_id="gaps-of", value=None)
+    gaps = gr.HTML(elem_id="gaps")
+    view = View("insights", across=across, up=up, gaps=model)
 
-    def on_open(shown: str | None, one: str | None, two: str | None, label: str | None) -> list[Any]:
+    def on_open(request: gr.Request) -> list[Any]:
+        asked = view.read(request)
         headings = [column.heading for column in catalogue.board.columns]
         pairs, labels = ready_pairs(catalogue.board), [*_with_gaps(catalogue)]
-        if not (one or two) and pairs:
-            shown, (one, two) = next(iter(pairs.items()))
-        label = label or next(iter(labels), None)
+        one, two = (asked.one(name, headings) for name in ("across", "up"))
+        if not (one and two):
+            one, two = next(iter(pairs.values()), (one, two))
+        shown = next((title for title, pair in pairs.items() if pair == (one, two)), None)
+        label = asked.one("gaps", labels) or next(iter(labels), None)
         values = [(shown, [*pairs]), (one, headings), (two, headings), (label, labels)]
-        return [gr.update(choices=choices, value=value) for value, choices in values]
+        updates = [gr.update(choices=choices, value=value) for value, choices in values]
+        return [*updates, on_scores(one, two), on_model(label)]
 
-    def on_ready(shown: str | None) -> Any:
-        return ready_pairs(catalogue.board).get(shown or "", (gr.skip(), gr.skip()))
+    def on_ready(shown: str | None) -> list[Any]:
+        one, two = ready_pairs(catalogue.board).get(shown or "", (None, None))
+        return [one, two, on_scores(one, two)]
 
-    def on_scores(one: str | None, two: str | None, request: gr.Request) -> Any:
+    def on_scores(one: str | None, two: str | None) -> str:
         columns = columns_of(catalogue.board, [one, two])
         if len(columns) < 2:
-            return gr.update(visible=False)
-        return figure(request, scatter, *map(catalogue.board.entries, columns))
+            return note("Choose two scores.")
+        return points_html(*map(catalogue.board.entries, columns))
 
-    def on_model(label: str | None, request: gr.Request) -> Any:
+    def on_model(label: str | None) -> str:
         sha256 = _with_gaps(catalogue).get(label or "")
         if sha256 is None:
-            return gr.update(visible=False)
-        return figure(request, gap_histogram, catalogue.predictions(sha256))
+            return note("No predictions of a task with captions to choose from were submitted yet.")
+        return _gaps_html(catalogue, sha256)
 
-    for score in (across, up):
-        score.change(on_scores, [across, up], points, api_visibility="private")
-    model.change(on_model, model, gaps, api_visibility="private")
-    ready.input(on_ready, ready, [across, up], **QUIET)
-    tab.select(on_open, [ready, across, up, model], [ready, across, up, model], **QUIET)
+    gr.on([across.input, up.input], on_scores, [across, up], points, **QUIET)
+    ready.input(on_ready, ready, [across, up, points], **QUIET)
+    model.input(on_model, model, gaps, **QUIET)
+    return on_open, None, [ready, across, up, model, points, gaps]
+
+
+def points_html(across: Sequence[Entry], up: Sequence[Entry]) -> Markup:
+    """The figure of two scores, and their correlation over models."""
+    pairs = pairs_of(across, up)
+    try:
+        return scatter(pairs) + correlations_html(pairs)
+    except ScoresError as error:
+        return note(str(error))
+
+
+def correlations_html(pairs: Sequence[tuple[Entry, Entry]]) -> Markup:
+    """Pearson's and Spearman's correlation of two scores, for published and for recomputed values."""
+    lines = []
+    for origin in dict.fromkeys(kind(x) for x, _ in pairs):
+        if origin != REFERENCE:
+            values = [(x.value, y.value) for x, y in pairs if kind(x) == origin]
+            found = _correlation(tuple(values))
+            lines.append((origin, [*(_shown(found, name) for name in ("pearson", "spearman")), str(found["n"])]))
+    return table(
+        ["correlation of", "Pearson's r", "Spearman's ρ", "models"],
+        lines,
+        note="With 95 % intervals by bootstrap over models, references aside. Models of one family or of the same "
+        f"training data are no independent samples, so the intervals are too narrow. Fewer than {FEWEST} models have "
+        "none.",
+    )
+
+
+@lru_cache(maxsize=256)
+def _correlation(values: tuple[tuple[float, float], ...]) -> dict[str, Any]:
+    return correlation([one for one, _ in values], [two for _, two in values])
+
+
+def _shown(found: dict[str, Any], name: str) -> str:
+    value, bounds = found[name], found[f"{name}_interval"]
+    if value is None:
+        return "–"
+    return Markup('{:.2f}<span class="interval">{:.2f} – {:.2f}</span>').format(value, *bounds)
 
 
 def _with_gaps(catalogue: Catalogue) -> dict[str, str]:
@@ -60,3 +117,11 @@ def _with_gaps(catalogue: Catalogue) -> dict[str, str]:
             for model, sha256 in catalogue.board.recomputed(column).items():
                 found.setdefault(f"{model} on {column.benchmark}/{column.task}", sha256)
     return found
+
+
+@lru_cache(maxsize=64)
+def _gaps_html(catalogue: Catalogue, sha256: str) -> Markup:
+    try:
+        return gap_histogram(catalogue.predictions(sha256))
+    except VLAssayError as error:
+        return note(str(error))

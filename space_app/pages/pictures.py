@@ -32,12 +32,17 @@ def pictures_html(data: TaskData, example: Example) -> Markup:
     """The images of an example in at most 128 × 128 pixels; without those that are missing or may not be shown."""
     if not may_show(data.benchmark):
         return Markup("")
-    image, shown = Markup('<img src="{}" alt="{}" width="64">'), Markup("")
+    shown = Markup("")
     for key in example.images:
         if key != MISSING:
             with suppress(VLAssayError, *DECODING_ERRORS):
-                shown += image.format(_thumbnail(data.image_bytes(key)), f"image of {example.id}")
+                shown += picture_html(data.image_bytes(key), f"image of {example.id}")
     return shown
+
+
+def picture_html(content: bytes, alt: str) -> Markup:
+    """An image in at most 128 × 128 pixels; one of `DECODING_ERRORS` if it is damaged."""
+    return Markup('<img src="{}" alt="{}" width="64">').format(_thumbnail(content), alt)
 
 
 def examples_table(

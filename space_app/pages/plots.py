@@ -1,137 +1,125 @@
-"""Plotly figures for light and dark pages.
+"""Figures as HTML, in the colours of the page: marks are placed in per cent, so that texts keep their size.
 
-Plotly interprets tags, so untrusted texts are escaped. The colours (blue, vermilion, green and purple of Okabe and Ito,
-and a violet) can be told apart without colour vision and have a contrast of 3 to white and to black; models also differ
-by symbol, dash or pattern.
+Names and values show on hover and tap. For screen readers each figure has a table or a sentence with the same numbers.
+Models differ by colour and by shape.
 """
 
 from __future__ import annotations
 
-import re
-import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from html import escape
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from math import ceil, floor
+from typing import Any, NamedTuple
 
 import numpy as np
-import plotly.graph_objects as go
+from markupsafe import Markup
 
 from ...metrics.common.errors import ScoresError
-from ...metrics.evaluation import words
+from ...metrics.common.figures import COLOURS
+from ...metrics.evaluation import interval, percent, words
 from ...metrics.records.predictions import Predictions
 from ...metrics.records.schema import MatchingRow
 from ..board.board import Board
-from ..board.entries import Column, Entry
+from ..board.entries import REFERENCE, Column, Entry
+from .common import render
 
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A55AFF")
-MOST = len(PALETTE)
-_SYMBOLS = ("circle", "square", "diamond", "x", "triangle-up")
-_DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
-_PATTERNS = ("", "/", "x", ".", "-")
-_LONGEST = 40
-_AXIS = 34
+MOST = len(COLOURS)
 _BINS = 30
 _RECOGNITION = ("ImageNet", "CIFAR100", "CIFAR10")
+# A scatter plot's size in pixels on a desk and on a phone, for which its names are chosen, and that of a letter.
+_SIZES, _LETTER, _MOST_NAMES = {"": (900, 400), "narrow": (270, 320)}, (7, 16), 14
+_MOST_TICKS = 6
 
 
-def radar(entries: Sequence[Entry], *, dark: bool = False) -> go.Figure:
-    """A radar chart of two to five models over at least three categories.
+class Axis(NamedTuple):
+    """A range of values, and the values to mark in it."""
 
-    Args:
-        entries: of one score, by category; the score over all is left out, and missing categories are gaps.
-        dark: for a dark page.
+    low: float
+    high: float
+    ticks: list[float]
 
-    Raises:
-        ScoresError: another number of models, fewer than three categories, or entries of several scores.
-    """
-    column, models, skills = _by_category(entries, fewest=2)
-    if len(skills) < 3:
-        raise ScoresError(f"{column.heading} has {len(skills)} categories; a radar chart needs three or more")
-    figure = go.Figure()
-    for number, (model, values) in enumerate(models.items()):
-        points = [100 * values[skill].value if skill in values else None for skill in skills]
-        figure.add_scatterpolar(
-            name=_text(model),
-            r=[*points, points[0]],
-            theta=[_label(skill).replace(" ", "<br>") for skill in (*skills, skills[0])],
-            mode="lines+markers",
-            line={"color": PALETTE[number], "dash": _DASHES[number]},
-            marker={"symbol": _SYMBOLS[number], "size": 8},
-            hovertemplate="%{theta}: %{r:.1f} %",
-        )
-    # The axis lies between two spokes, away from their labels.
-    angle = 90 - 180 / len(skills)
-    axis = {"range": [0, 100], "tickvals": [25, 50, 75, 100], "angle": angle, "tickangle": angle}
-    polar = {"radialaxis": axis, "angularaxis": {"direction": "clockwise"}, "bgcolor": "rgba(0,0,0,0)"}
-    title = f"{column.heading}, %, by category"
-    return _finish(figure, title, dark).update_layout(polar=polar, margin={"l": 70, "r": 70})
+    def at(self, value: float) -> float:
+        """The place of a value in per cent of the axis, within it."""
+        return round(100 * min(max((value - self.low) / (self.high - self.low), 0), 1), 2)
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Axis:
+        """An axis for some fractions, with a margin and ticks at round numbers of per cent."""
+        low, high = min(values), max(values)
+        margin = max(0.06 * (high - low), 0.02)
+        if low < 0:  # differences
+            low, high = low - margin, high + margin
+        else:
+            low, high = max(low - margin, 0), min(high + margin, 1)
+        step = next(step for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5) if (high - low) / step <= _MOST_TICKS)
+        return cls(low, high, [number * step for number in range(ceil(low / step), floor(high / step) + 1)])
 
 
-def bars(entries: Sequence[Entry], *, dark: bool = False) -> go.Figure:
-    """A group of bars for each category, one for each of up to five models, with their intervals.
+def profile(entries: Sequence[Entry]) -> Markup:
+    """A row for each category with the values and intervals of up to five models; the whole comes last.
 
     Args:
-        entries: of one score, by category; the score over all comes last.
-        dark: for a dark page.
+        entries: of one score, by category. A model of two origins counts as two models.
 
     Raises:
         ScoresError: no model, more than five, or entries of several scores.
     """
-    column, models, skills = _by_category(entries, whole=True)
-    figure = go.Figure()
-    for number, (model, values) in enumerate(models.items()):
-        shown = [values[skill] for skill in skills if skill in values]
-        figure.add_bar(
-            name=_text(model),
-            x=[_label(entry.category) for entry in shown],
-            y=[100 * entry.value for entry in shown],
-            error_y=_errors(shown),
-            marker=_fill(number),
-            customdata=[["" if entry.n is None else f"n = {entry.n:,}"] for entry in shown],
-            hovertemplate="%{x}: %{y:.1f} % %{customdata[0]}",
-        )
-    figure.update_xaxes(title="category", categoryorder="array", categoryarray=[_label(skill) for skill in skills])
-    figure.update_yaxes(title=_wrapped(f"{column.heading}, %"), range=[0, 102])
-    return _finish(figure, f"{column.heading} by category", dark).update_layout(barmode="group")
+    column = _one_score(entries)
+    models: dict[tuple[str, str], dict[str, Entry]] = {}
+    for entry in entries:
+        models.setdefault((entry.model, entry.origin), {})[entry.category] = entry
+    if not 1 <= len(models) <= MOST:
+        raise ScoresError(f"got {len(models)} models; choose 1 to {MOST}")
+    often = Counter(model for model, _ in models)
+    names = [model if often[model] == 1 else f"{model} ({origin})" for model, origin in models]
+    categories = sorted(dict.fromkeys(entry.category for entry in entries), key=lambda category: not category)
+    bounds = [bound for entry in entries for bound in (entry.value, *(entry.interval or ()))]
+    axis = Axis.of(bounds)
+    rows = []
+    for category in categories:
+        found = [values.get(category) for values in models.values()]
+        rows.append((words(category) or "all", [_mark(entry, axis) for entry in found]))
+    return render("profile.html", column=column._replace(category=""), names=names, axis=axis, rows=rows)
 
 
-def scatter(across: Sequence[Entry], up: Sequence[Entry], *, dark: bool = False) -> go.Figure:
+def pairs_of(across: Sequence[Entry], up: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
+    """The entries of models with both scores, of the same origin: never a paper's value with a recomputed one."""
+    others = {(entry.model, entry.origin): entry for entry in up}
+    return [(entry, others[entry.model, entry.origin]) for entry in across if (entry.model, entry.origin) in others]
+
+
+def kind(entry: Entry) -> str:
+    """What a point of an entry shows: its origin; baselines are references."""
+    return REFERENCE if entry.is_reference else entry.origin
+
+
+def scatter(pairs: Sequence[tuple[Entry, Entry]]) -> Markup:
     """A point for each model that has both scores, such as accuracy and brittleness, with their intervals.
 
-    Only values of the same origin are paired, never a paper's value with a recomputed one; the symbol shows the origin.
-
     Args:
-        across, up: entries of one score each, as ``Board.entries`` returns them.
-        dark: for a dark page.
+        pairs: of one score across and one up, see `pairs_of`.
 
     Raises:
         ScoresError: no model has both, or entries of several scores.
     """
-    first, second = _one_score(across), _one_score(up)
-    others = {(entry.model, entry.origin): entry for entry in up}
-    pairs = [(entry, others[entry.model, entry.origin]) for entry in across if (entry.model, entry.origin) in others]
     if not pairs:
-        raise ScoresError(
-            f"no model has both {first.heading} and {second.heading}; choose two scores of the same models"
-        )
-    figure = go.Figure()
-    for number, origin in enumerate(dict.fromkeys(x.origin for x, _ in pairs)):
-        shown = [(x, y) for x, y in pairs if x.origin == origin]
-        figure.add_scatter(
-            name=origin,
-            x=[100 * x.value for x, _ in shown],
-            y=[100 * y.value for _, y in shown],
-            error_x=_errors([x for x, _ in shown]),
-            error_y=_errors([y for _, y in shown]),
-            mode="markers",
-            marker={"color": PALETTE[number], "symbol": _SYMBOLS[number], "size": 10},
-            text=[_text(x.model) for x, _ in shown],
-            hovertemplate="%{text}<br>%{x:.1f} %, %{y:.1f} %",
-        )
-    figure.update_xaxes(title=_wrapped(f"{first.heading}, %"))
-    figure.update_yaxes(title=_wrapped(f"{second.heading}, %"))
-    return _finish(figure, f"{second.heading} against {first.heading}", dark)
+        raise ScoresError("no model has both scores; choose two scores of the same models")
+    sides = [[pair[side] for pair in pairs] for side in (0, 1)]
+    first, second = map(_one_score, sides)
+    x_axis, y_axis = (
+        Axis.of([bound for entry in side for bound in (entry.value, *(entry.interval or ()))]) for side in sides
+    )
+    points = []
+    # The best models come last, above the others.
+    for x, y in sorted(pairs, key=lambda pair: (not pair[0].is_reference, pair[1].value)):
+        mark = {"model": x.model, "kind": kind(x), "x": _mark(x, x_axis), "y": _mark(y, y_axis)}
+        points.append(mark | {"sides": _sides(x_axis.at(x.value), y_axis.at(y.value)), "name": None})
+    for size, (width, height) in reversed(_SIZES.items()):
+        for place in _names(points, width, height):
+            points[place]["name"] = "always" if size else points[place]["name"] or "wide"
+    kinds = list(dict.fromkeys(point["kind"] for point in points[::-1]))
+    return render("scatter.html", x=first, y=second, x_axis=x_axis, y_axis=y_axis, points=points, kinds=kinds)
 
 
 def ready_pairs(board: Board) -> dict[str, tuple[str, str]]:
@@ -156,7 +144,7 @@ def ready_pairs(board: Board) -> dict[str, tuple[str, str]]:
     return found
 
 
-def gap_histogram(predictions: Predictions, *, dark: bool = False) -> go.Figure:
+def gap_histogram(predictions: Predictions) -> Markup:
     """The score of the positive caption minus that of the best other one, over the examples of a matching task.
 
     An example counts once for each image. The model is wrong left of zero. Gaps of two models are not comparable, since
@@ -168,23 +156,21 @@ def gap_histogram(predictions: Predictions, *, dark: bool = False) -> go.Figure:
     gaps = _gaps(predictions)
     reach = float(np.abs(np.quantile(gaps, [0.005, 0.995])).max()) or 1.0
     edges = reach * np.arange(_BINS + 1) / _BINS
-    centres = (edges[:-1] + edges[1:]) / 2
-    sides = {"right": (gaps[gaps > 0], 1), "wrong, or a tie": (-gaps[gaps <= 0], -1)}
-    figure = go.Figure()
-    for number, (name, (sizes, sign)) in enumerate(sides.items()):
-        figure.add_bar(
-            name=name,
-            x=(sign * centres).tolist(),
-            y=np.histogram(np.minimum(sizes, reach), edges)[0].tolist(),
-            width=reach / _BINS,
-            marker=_fill(number),
-            hovertemplate="%{y} examples at %{x:.3g}",
-        )
-    figure.update_xaxes(title=_wrapped("score of the positive caption minus that of the best other one"))
-    figure.update_yaxes(title="examples")
-    share = 100 * float((gaps > 0).mean())
-    title = f"{predictions.model} on {predictions.benchmark} ({predictions.task}): {share:.1f} % above zero"
-    return _finish(figure, title, dark).update_layout(barmode="overlay", bargap=0)
+    right = np.histogram(np.minimum(gaps[gaps > 0], reach), edges)[0].tolist()
+    wrong = np.histogram(np.minimum(-gaps[gaps <= 0], reach), edges)[0].tolist()
+    width = reach / _BINS
+    bars = [("warn", number, -(place + 1) * width) for place, number in reversed([*enumerate(wrong)])]
+    bars += [("good", number, place * width) for place, number in enumerate(right)]
+    return render(
+        "gaps.html",
+        predictions=predictions,
+        bars=[(side, number, f"{start:.3g} to {start + width:.3g}") for side, number, start in bars],
+        most=max(right + wrong),
+        reach=f"{reach:.3g}",
+        share=percent(float((gaps > 0).mean())),
+        ties=int((gaps == 0).sum()),
+        n=len(gaps),
+    )
 
 
 def _gaps(predictions: Predictions) -> np.ndarray:
@@ -205,26 +191,6 @@ def _gaps(predictions: Predictions) -> np.ndarray:
     return np.clip(np.array(gaps), -1e300, 1e300)
 
 
-def _by_category(
-    entries: Sequence[Entry], fewest: int = 1, whole: bool = False
-) -> tuple[Column, dict[str, dict[str, Entry]], list[str]]:
-    """The score, its entries by model and category, and the categories, "" last.
-
-    A model of two origins counts as two models.
-    """
-    column = _one_score(entries)
-    found: dict[tuple[str, str], dict[str, Entry]] = {}
-    for entry in entries:
-        if entry.category or whole:
-            found.setdefault((entry.model, entry.origin), {})[entry.category] = entry
-    names = Counter(model for model, _ in found)
-    models = {model if names[model] == 1 else f"{model} ({origin})": some for (model, origin), some in found.items()}
-    if not fewest <= len(models) <= MOST:
-        raise ScoresError(f"got {len(models)} models; choose {fewest} to {MOST}")
-    skills = dict.fromkeys(skill for values in models.values() for skill in values)
-    return column, models, sorted(skills, key=lambda skill: not skill)
-
-
 def _one_score(entries: Sequence[Entry]) -> Column:
     """The score of all entries, with its category if they have one in common."""
     columns = {entry.column._replace(category="") for entry in entries}
@@ -235,40 +201,41 @@ def _one_score(entries: Sequence[Entry]) -> Column:
     return column._replace(category=categories.pop()) if len(categories) == 1 else column
 
 
-def _errors(entries: Sequence[Entry]) -> Mapping[str, Any]:
-    """Plotly's error bars; None for entries without an interval."""
-    up = [entry.interval and 100 * (entry.interval[1] - entry.value) for entry in entries]
-    down = [entry.interval and 100 * (entry.value - entry.interval[0]) for entry in entries]
-    return {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 1.5, "width": 4}
+def _mark(entry: Entry | None, axis: Axis) -> Mapping[str, Any] | None:
+    """An entry's places on an axis, and its texts."""
+    if entry is None:
+        return None
+    low, high = (axis.at(bound) for bound in entry.interval or (entry.value, entry.value))
+    return {
+        "at": axis.at(entry.value),
+        "low": low,
+        "width": round(high - low, 2),
+        "text": percent(entry.value),
+        "interval": interval(entry.interval) if entry.interval else "",
+        "n": "" if entry.n is None else f"{entry.n:,}",
+        "origin": entry.origin,
+    }
 
 
-def _fill(number: int) -> Mapping[str, Any]:
-    """Colour and pattern of the bars of one model or side."""
-    return {"color": PALETTE[number], "pattern": {"shape": _PATTERNS[number], "fgcolor": "white"}}
+def _sides(x: float, y: float) -> str:
+    """Where the name of a point is: away from the edges."""
+    return f"{'left' if x > 50 else 'right'} {'below' if y > 75 else 'above'}"
 
 
-def _label(category: str) -> str:
-    return _text(category.replace("_", " ")) if category else "all"
-
-
-def _text(text: str) -> str:
-    """An escaped text, cut if it is long."""
-    return escape(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
-
-
-def _wrapped(text: str, most: int = _AXIS) -> str:
-    """An escaped text in lines that fit on a phone."""
-    kept = re.sub(" (?=[%↓])", "\N{NO-BREAK SPACE}", text)
-    return "<br>".join(escape(line) for line in textwrap.wrap(kept, most))
-
-
-def _finish(figure: go.Figure, title: str, dark: bool) -> go.Figure:
-    return figure.update_layout(
-        template="plotly_dark" if dark else "plotly_white",
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        title={"text": _wrapped(title, _LONGEST), "font": {"size": 15}, "x": 0.02},
-        legend={"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0},
-        showlegend=True,
-        margin={"t": 90, "r": 20},
-    )
+def _names(points: Sequence[Mapping[str, Any]], width: int, height: int) -> Iterator[int]:
+    """The points whose names fit without covering points or other names, outer ones first."""
+    places = [(width * point["x"]["at"] / 100, height * point["y"]["at"] / 100) for point in points]
+    taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in places]
+    middle = np.median(places, axis=0)
+    away = np.abs((np.array(places) - middle) / (width, height)).sum(axis=1)
+    left = count(_MOST_NAMES, -1)
+    for place in np.argsort(-away, kind="stable").tolist():
+        (x, y), long = places[place], _LETTER[0] * len(points[place]["model"])
+        start = x - 9 - long if "left" in points[place]["sides"] else x + 9
+        box = (start, y - _LETTER[1] / 2, start + long, y + _LETTER[1] / 2)
+        covers = any(a < box[2] and box[0] < c and b < box[3] and box[1] < d for a, b, c, d in taken)
+        if not covers and box[0] >= 0 and box[2] <= width and points[place]["kind"] != REFERENCE:
+            if not next(left):
+                return
+            taken.append(box)
+            yield place

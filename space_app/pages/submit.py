@@ -2,37 +2,54 @@
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import io
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import gradio as gr
 from markupsafe import Markup
 
-from ...metrics.common.errors import PredictionsError, SubmissionError, VLAssayError
+from ...hub_datasets import benchmark_names, get_benchmark, load_examples
+from ...metrics.common.errors import DataError, PredictionsError, SubmissionError, VLAssayError
+from ...metrics.common.storage import write_text
 from ...metrics.evaluation import interval, lines, percent, title, words
 from ...metrics.records.results import Result
+from ...metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, VQARow
 from ..board.catalogue import Catalogue
 from ..storage.protocol import Storage
 from ..storage.records import submissions
 from ..submissions import login
 from ..submissions.submissions import MODEL_FIELDS, Receipt, preview, submit, withdraw
-from ..submissions.uploads import check_files
+from ..submissions.uploads import MEGABYTE, MOST_FILES, check_files, upload_limit
 from .common import QUIET, OnOpen, message, render, table
 from .leaderboard import Leaderboard
 
-_INTRODUCTION = """Make predictions with `vl-assay predict MODEL BENCHMARK…` and upload them here. They are validated
-against the benchmark, row by row, and all scores are computed from them. **Check** stores nothing; **Send** stores them
-and gives a receipt."""
+_MODEL_COMMAND = (
+    "pip install 'vl-assay[models]'\nvl-assay predict openai/clip-vit-base-patch32 sugarcrepe --out predictions"
+)
+_COPY_JS = Path(__file__).with_name("templates").joinpath("copy.js").read_text(encoding="utf-8")
+_FILE_COMMAND = "vl-assay predict precomputed:{file} {task} --out predictions"
+_FILE_HELP = """Any other system: choose a task, download its template, fill in the empty cells, and convert it.
+`docs/guide.md` has what the columns mean, and further formats."""
 
 
 def submit_tab(catalogue: Catalogue, page: Leaderboard) -> OnOpen | None:
     """The components of the page and their events; what to do when it opens, where visitors can log in."""
-    gr.Markdown(_INTRODUCTION)
-    if login.is_offered():
-        gr.LoginButton(elem_id="login")
-    uploads = gr.File(label="Predictions", file_count="multiple", file_types=[".parquet"], elem_id="predictions")
+    _step(1, "Make predictions", "On your own machine, with any model that vl-assay loads:")
+    gr.HTML(render("code.html", text=_MODEL_COMMAND), js_on_load=_COPY_JS, elem_id="command")
+    with gr.Accordion("From a file of your own", open=False, elem_id="own-file"):
+        _template_part()
+    limits = f"at most {MOST_FILES}, each of at most {upload_limit() // MEGABYTE} MB."
+    _step(2, "Upload them", f"The Parquet files of one model, which the command wrote: {limits}")
+    uploads = gr.File(
+        label="Predictions", file_count="multiple", file_types=[".parquet"], height=150, elem_id="predictions"
+    )
     with gr.Row():
         name = gr.Textbox(label="Model's name", placeholder="by default that of the predictions", elem_id="name")
         family = gr.Textbox(label="Family", placeholder="such as clip", elem_id="family")
@@ -40,9 +57,13 @@ def submit_tab(catalogue: Catalogue, page: Leaderboard) -> OnOpen | None:
     with gr.Row():
         data = gr.Textbox(label="Training data", placeholder="such as LAION-2B", elem_id="training-data")
         link = gr.Textbox(label="Link", placeholder="https://…", elem_id="link")
-    with gr.Row():
-        check = gr.Button("Check", elem_id="check")
-        send = gr.Button("Send", variant="primary", elem_id="send")
+    _step(3, "Check them", "Every row is compared with the benchmark, and the scores are computed. Nothing is stored.")
+    check = gr.Button("Check", elem_id="check")
+    checked = gr.HTML(elem_id="checked")
+    _step(4, "Send them", "They are stored, and the scores appear on the leaderboard or wait for a maintainer.")
+    if login.is_offered():
+        gr.LoginButton(elem_id="login")
+    send = gr.Button("Send", variant="primary", elem_id="send")
     answer = gr.HTML(elem_id="receipt")
     inputs = [uploads, name, family, parameters, data, link]
     sent = gr.State(())
@@ -83,7 +104,7 @@ def submit_tab(catalogue: Catalogue, page: Leaderboard) -> OnOpen | None:
         except VLAssayError as error:
             return {"error": str(error)}
 
-    check.click(on_check, inputs, answer, api_visibility="private")
+    check.click(on_check, inputs, checked, api_visibility="private")
     redraw: Any = (page.add, [sent, *page.inputs], page.outputs)
     sending = send.click(on_send, inputs, [answer, sent], api_visibility="private").then(*redraw, **QUIET)
     # For programs. It takes files through the component above, so only uploaded files can be named.
@@ -96,6 +117,39 @@ def submit_tab(catalogue: Catalogue, page: Leaderboard) -> OnOpen | None:
     sending.then(show, None, parts, **QUIET)
     withdrawn.then(show, None, parts, **QUIET).then(*redraw, **QUIET)
     return show, None, parts
+
+
+def template(reference: str) -> tuple[str, str]:
+    """A file to fill in for predictions of a task by any system, as the family `precomputed` reads it.
+
+    Args:
+        reference: a task, such as ``"toy_scenes/itm"``, whose data are on this server or can be fetched.
+
+    Returns:
+        The name of the file, and its content: CSV with every id of the task and empty cells for what is predicted.
+
+    Raises:
+        VLAssayError: the data are missing, or predictions of the task are too large for a table.
+    """
+    [data] = load_examples(reference, needs_images=False)
+    kind, examples = data.task.task_type, data.examples
+    if kind == VQARow.task_type:
+        lines = [("id", "answer"), *((example.id, "") for example in examples)]
+    elif kind == DetectionRow.task_type:
+        phrases = ((example.id, phrase.text) for example in examples for phrase in example.phrases)
+        lines = [("id", "phrase", "bbox", "score"), *((id, phrase, "", "") for id, phrase in phrases)]
+    elif kind == MatchingRow.task_type and all(len(example.images) == 1 for example in examples):
+        most = max(len(example.captions) for example in examples)
+        lines = [("id", *(f"score_{number}" for number in range(most)))]
+        lines += [(example.id, *[""] * most) for example in examples]
+    elif kind == MatchingRow.task_type:
+        lines = [("id", "scores")]
+        lines += [(each.id, json.dumps([[None] * len(each.captions)] * len(each.images))) for each in examples]
+    else:
+        raise DataError(f"predictions of {reference} are too large for a table; use JSON lines with id and scores")
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return f"{reference.replace('/', '-')}.csv", text.getvalue()
 
 
 def receipt_html(receipt: Receipt, *, is_stored: bool) -> Markup:
@@ -121,6 +175,44 @@ def own_submissions(storage: Storage, user: str) -> list[tuple[str, str]]:
     """Label and id of a user's submissions that are not withdrawn, newest first."""
     own = [found for found in submissions(storage) if user and found.user == user and found.status != "withdrawn"]
     return [(f"{(each.model or {}).get('name')}, {each.time[:16]} UTC, {each.status}", each.id) for each in own[::-1]]
+
+
+def _step(number: int, title: str, text: str) -> None:
+    gr.HTML(render("step.html", number=number, title=title, text=text))
+
+
+def _template_part() -> None:
+    """The choice of a task, the template for it, and the command that converts it."""
+    gr.Markdown(_FILE_HELP)
+    tasks = [
+        f"{name}/{task.name}"
+        for name in benchmark_names()
+        for task in get_benchmark(name).tasks
+        if task.by_default and task.task_type != RetrievalRow.task_type
+    ]
+    with gr.Row():
+        task = gr.Dropdown(tasks, label="Task", value=None, elem_id="template-task")
+        download = gr.DownloadButton("Download the template", interactive=False, elem_id="template")
+    problem = gr.HTML(elem_id="template-problem")
+    command = gr.HTML(js_on_load=_COPY_JS, elem_id="template-command")
+
+    def on_task(reference: str | None) -> list[Any]:
+        unavailable = gr.update(value=None, interactive=False)
+        if reference not in tasks:
+            return [unavailable, "", ""]
+        try:
+            name, text = template(reference)
+        except (VLAssayError, OSError) as error:
+            reason = f"The data of {reference} are not on this server: {str(error)[:300]}"
+            return [unavailable, message(reason, is_error=True), ""]
+        # In a folder named by its content, so that the files of many visits do not pile up.
+        path = Path(gettempdir()) / f"vl-assay-{hashlib.sha256(text.encode()).hexdigest()[:16]}" / name
+        path.parent.mkdir(exist_ok=True)
+        write_text(path, text)
+        line = _FILE_COMMAND.format(file=name, task=reference)
+        return [gr.update(value=str(path), interactive=True), "", render("code.html", text=line)]
+
+    task.input(on_task, task, [download, problem, command], api_visibility="private")
 
 
 def _withdrawal(catalogue: Catalogue) -> tuple[Callable[..., list[Any]], list[Any], Any]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from submission_support import changed, of_model
 
-from vl_assay.space_app.submissions import submissions
-
 ROWS = "#board .assay-wide tbody tr"
 
 
@@ -29,13 +27,6 @@ def visit(browser, space):
     for page in pages:
         page.close()
     assert errors == []
-
-
-def store(space, *all_predictions):
-    """Have submissions there before anybody looks."""
-    for predictions in all_predictions:
-        submissions.submit(space.storage, [predictions], {"family": "clip"})
-    space.catalogue.refresh()
 
 
 def names(page):
@@ -66,6 +57,12 @@ def submit(page, *paths):
     page.locator("#send").click()
     page.locator("#receipt .assay-message").wait_for()
     return page.locator("#receipt").inner_text()
+
+
+def choose(page, element, text):
+    page.locator(f"{element} input").first.click()
+    page.locator(f"{element} input").first.fill(text)
+    page.get_by_role("option", name=text).first.click()
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1440, False), (1440, True), (390, False)])
@@ -198,54 +195,6 @@ def test_no_markup_of_a_submission_becomes_part_of_the_page(visit, toy, tmp_path
     open_tab(page, "Leaderboard")
     search(page, "<img", "[...rows].some(row => row.innerText.includes('<script>'))")
     assert page.locator(".assay-board img, .assay-board script, #receipt img, #receipt script").count() == 0
-
-
-def choose(page, element, text):
-    page.locator(f"{element} input").first.click()
-    page.locator(f"{element} input").first.fill(text)
-    page.get_by_role("option", name=text).first.click()
-
-
-@pytest.mark.parametrize(("width", "dark"), [(1440, False), (390, True)])
-def test_models_are_set_side_by_side(visit, space, toy, width, dark):
-    store(space, toy.predictions("itm", "shuffled"), toy.predictions("itm", "bag-of-words"))
-    page = visit(width, dark)
-    open_tab(page, "Compare")
-    choose(page, "#compare-score", "Toy Scenes itm · accuracy")
-    for mock in ("shuffled", "bag-of-words"):
-        choose(page, "#compare-models", f"mock:{mock} (recomputed)")
-    page.locator("#differences td").first.wait_for()
-    page.locator("#bars .js-plotly-plot, #bars canvas, #bars svg").first.wait_for()
-    assert "mock:shuffled − mock:bag-of-words" in page.locator("#differences").inner_text()
-    assert "examples on which they disagree" in page.locator("#disagreements").inner_text()
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-def test_a_benchmark_shows_its_card_and_examples(visit):
-    page = visit()
-    open_tab(page, "Benchmarks")
-    choose(page, "#benchmark", "Toy Scenes")
-    page.locator("#examples td").first.wait_for()
-    assert "scenes" in page.locator("#essentials").inner_text()
-    page.get_by_text("The rest of its card").click()
-    page.locator("#card").get_by_role("heading", name="Licence").wait_for()
-    assert page.locator("#examples tbody tr").count() >= 20
-    choose(page, "#benchmark", "SugarCrepe")
-    page.locator("#examples").get_by_text("not on this server").wait_for()
-
-
-def test_scores_are_drawn_against_each_other_and_gaps_as_they_spread(visit, space, toy):
-    store(
-        space,
-        changed(toy.predictions("itm", "shuffled"), metadata=lambda found: found["model"].update(is_baseline=False)),
-    )
-    page = visit()
-    open_tab(page, "Insights")
-    choose(page, "#across", "SugarCrepe itm · macro accuracy")
-    choose(page, "#up", "ARO relation · macro accuracy")
-    page.locator("#points svg").first.wait_for()
-    choose(page, "#gaps-of", "mock:shuffled on toy_scenes/itm")
-    page.locator("#gaps svg").first.wait_for()
 
 
 def test_the_table_is_downloaded_as_it_is_filtered(visit):

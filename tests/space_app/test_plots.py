@@ -1,31 +1,31 @@
-"""The leaderboard's figures: right values, units, colours that all can tell apart, and no markup from outside."""
+"""The leaderboard's figures: right values and places, colours that all can tell apart, and no markup from outside."""
 
 from __future__ import annotations
 
-import json
+import re
 from itertools import combinations
 
 import pytest
-from plotly.graph_objects import Figure
 
 from vl_assay.metrics.common.errors import ScoresError
+from vl_assay.metrics.common.figures import COLOURS
 from vl_assay.metrics.records.predictions import Predictions
 from vl_assay.metrics.records.schema import MatchingRow, VQARow
 from vl_assay.space_app.board.board import Board
 from vl_assay.space_app.board.entries import Column, Entry
 from vl_assay.space_app.board.launch import published
-from vl_assay.space_app.pages.plots import MOST, PALETTE, bars, gap_histogram, radar, ready_pairs, scatter
+from vl_assay.space_app.pages.plots import MOST, Axis, gap_histogram, pairs_of, profile, ready_pairs, scatter
 
 EVIL = '<a href="javascript:alert(1)">x</a><script>alert(1)</script>&amp;'
 SKILLS = ("replace_obj", "swap_obj", "add_att")
 
 
-def entry(model="m", value=0.5, category="", score="accuracy", origin="recomputed", interval=None, n=None):
+def entry(model="m", value=0.5, category="", score="accuracy", origin="recomputed", interval=None, **other):
     place = Column("sugarcrepe", "itm", "sugarcrepe_itm", score, category)._asdict()
-    return Entry(model=model, **place, value=value, interval=interval, n=n, origin=origin, source="source")
+    return Entry(model=model, **place, value=value, interval=interval, origin=origin, source="source", **other)
 
 
-def profile(*models, skills=SKILLS, **other):
+def profile_of(*models, skills=SKILLS, **other):
     return [entry(model, (k + 1) / 10, skill, **other) for model in models for k, skill in enumerate(skills)]
 
 
@@ -35,41 +35,18 @@ def predictions_of(*scores, right=0, model="some model"):
 
 
 FIGURES = {
-    "radar": lambda dark=False: radar(profile("a", EVIL), dark=dark),
-    "bars": lambda dark=False: bars(profile("a", EVIL), dark=dark),
-    "scatter": lambda dark=False: scatter([entry(EVIL)], [entry(EVIL, score="macro_accuracy")], dark=dark),
-    "gaps": lambda dark=False: gap_histogram(predictions_of((1, 0), (0, 1), model=EVIL), dark=dark),
+    "profile": lambda: profile(profile_of("a", EVIL)),
+    "scatter": lambda: scatter(pairs_of([entry(EVIL)], [entry(EVIL, score="macro_accuracy")])),
+    "gaps": lambda: gap_histogram(predictions_of((1, 0), (0, 1), model=EVIL)),
 }
-every_figure = pytest.mark.parametrize("make", FIGURES.values(), ids=FIGURES)
 
 
-def texts(part):
-    """Every text in a figure's JSON."""
-    if isinstance(part, str):
-        yield part
-    elif isinstance(part, dict | list):
-        for inner in part.values() if isinstance(part, dict) else part:
-            yield from texts(inner)
-
-
-@every_figure
+@pytest.mark.parametrize("make", FIGURES.values(), ids=FIGURES)
 def test_markup_from_outside_is_text(make):
-    document = json.loads(make().to_json())
-    document["layout"].pop("template")
-    found = [*texts(document)]
-    assert not [text for text in found if "<a" in text or "<script" in text]
-    assert any("&lt;a href=" in text for text in found)
-
-
-@every_figure
-@pytest.mark.parametrize("dark", [False, True])
-def test_figures_are_transparent_and_of_the_pages_template(make, dark):
-    figure = make(dark)
-    assert isinstance(figure, Figure)
-    assert figure.layout.paper_bgcolor == figure.layout.plot_bgcolor == "rgba(0,0,0,0)"
-    # The text of the light template is dark, and the other way round.
-    assert (luminance(figure.layout.template.layout.font.color) > 0.5) is dark
-    assert figure.layout.title.text
+    html = make()
+    assert "&lt;a href=" in html
+    assert "<a" not in html
+    assert "<script" not in html
 
 
 def luminance(colour):
@@ -79,10 +56,10 @@ def luminance(colour):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_colours_have_a_contrast_of_three_to_white_and_to_a_dark_page():
-    for colour in PALETTE:
+def test_colours_have_a_contrast_of_three_to_a_light_and_to_a_dark_page():
+    for colour in COLOURS:
         assert 1.05 / (luminance(colour) + 0.05) >= 3
-        assert (luminance(colour) + 0.05) / (luminance("#111827") + 0.05) >= 3
+        assert (luminance(colour) + 0.05) / (luminance("#0d1117") + 0.05) >= 3
 
 
 def test_colours_differ_for_those_who_see_no_red_or_no_green():
@@ -93,7 +70,7 @@ def test_colours_differ_for_those_who_see_no_red_or_no_green():
     }
     for matrix in blindness.values():
         seen = []
-        for colour in PALETTE:
+        for colour in COLOURS:
             rgb = [(int(colour[start : start + 2], 16) / 255) ** 2.2 for start in (1, 3, 5)]
             seen.append(
                 [255 * max(0, sum(a * b for a, b in zip(row, rgb, strict=True))) ** (1 / 2.2) for row in matrix]
@@ -102,63 +79,71 @@ def test_colours_differ_for_those_who_see_no_red_or_no_green():
             assert sum((a - b) ** 2 for a, b in zip(one, other, strict=True)) ** 0.5 > 30
 
 
-def test_a_radar_closes_each_models_polygon_and_leaves_gaps_open():
-    figure = radar([*profile("a"), *profile("b", skills=SKILLS[:2]), entry("a", 0.9)])
-    assert [trace.name for trace in figure.data] == ["a", "b"]
-    assert list(figure.data[0].r) == pytest.approx([10, 20, 30, 10])
-    assert figure.data[1].r[2] is None
-    assert list(figure.data[0].theta) == ["replace<br>obj", "swap<br>obj", "add<br>att", "replace<br>obj"]
-    assert len({(trace.line.color, trace.line.dash, trace.marker.symbol) for trace in figure.data}) == 2
-    title = "SugarCrepe itm · accuracy,\N{NO-BREAK SPACE}%, by<br>category"
-    assert figure.layout.title.text == title
+def test_an_axis_has_a_margin_and_ticks_at_round_numbers_within_what_scores_can_be():
+    axis = Axis.of([0.42, 0.93])
+    assert (axis.low, axis.high) == pytest.approx((0.42 - 0.0306, 0.93 + 0.0306))
+    assert axis.ticks == pytest.approx([0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
+    assert (Axis.of([0.0, 1.0]).low, Axis.of([0.0, 1.0]).high) == (0, 1)
+    assert Axis.of([-0.9, 0.9]).at(0) == 50
+    assert len(Axis.of([0.5]).ticks) > 1
 
 
-def test_a_figure_says_how_many_models_and_scores_it_takes():
-    with pytest.raises(ScoresError, match="got 1 models; choose 2 to 5"):
-        radar(profile("a"))
+def rows(html):
+    """The texts of a table's lines, cell by cell."""
+    lines = re.findall(r"<tr.*?</tr>", html, re.DOTALL)
+    return [
+        [re.sub("<[^>]+>| +", " ", cell).split() for cell in re.findall(r"<t[hd].*?</t[hd]>", x, re.S)] for x in lines
+    ]
+
+
+def test_a_profile_has_a_line_for_each_category_with_intervals_and_the_whole_comes_last():
+    entries = [entry("a", 0.5, "", interval=(0.4, 0.75)), entry("a", 0.25, "swap_obj"), entry("b", 0.75, "swap_obj")]
+    html = profile(entries)
+    _, swapped, whole = rows(html)
+    assert swapped == [["swap", "obj"], [], ["25.0"], ["75.0"]]
+    assert whole == [["all"], [], ["50.0", "40.0", "–", "75.0"], ["–"]]
+    # The axis begins at 25 - 3 and ends at 75 + 3.
+    assert "left:32.14%;width:62.5%" in html
+    assert html.count('<b class="assay-mark m1"') == 2  # in the key and in one category
+    both = profile([*profile_of("a"), *profile_of("a", origin="published"), *profile_of("b")])
+    assert [" ".join(cell) for cell in rows(both)[0][2:]] == ["a (recomputed)", "a (published)", "b"]
+
+
+def test_a_profile_says_how_many_models_and_scores_it_takes():
     with pytest.raises(ScoresError, match="got 6 models; choose 1 to 5"):
-        bars(profile(*"abcdef"))
-    with pytest.raises(ScoresError, match="SugarCrepe itm · accuracy has 2 categories; a radar chart needs three"):
-        radar(profile("a", "b", skills=SKILLS[:2]))
+        profile(profile_of(*"abcdef"))
     with pytest.raises(ScoresError, match="entries of 2 scores; an axis shows one"):
-        bars([entry(category="x"), entry(category="x", score="other")])
+        profile([entry(category="x"), entry(category="x", score="other")])
     with pytest.raises(ScoresError, match="entries of 0 scores"):
-        bars([])
-    assert len(bars(profile(*"abcde")).data) == MOST
-
-
-def test_bars_have_their_intervals_and_numbers_and_the_whole_comes_last():
-    some = [entry("a", 0.5, "", interval=(0.375, 0.75), n=1200), entry("a", 0.25, "swap_obj")]
-    figure = bars(some)
-    [bar] = figure.data
-    assert list(bar.x) == list(figure.layout.xaxis.categoryarray) == ["swap obj", "all"]
-    assert list(bar.y) == [25, 50]
-    assert (list(bar.error_y.array), list(bar.error_y.arrayminus)) == ([None, 25], [None, 12.5])
-    assert [row[0] for row in bar.customdata] == ["", "n = 1,200"]
-    assert figure.layout.yaxis.title.text == "SugarCrepe itm · accuracy,\N{NO-BREAK SPACE}%"
-    assert figure.layout.xaxis.title.text == "category"
-
-
-def test_one_model_of_two_origins_is_two():
-    figure = bars([*profile("a"), *profile("a", origin="published"), *profile("b")])
-    assert [trace.name for trace in figure.data] == ["a (recomputed)", "a (published)", "b"]
+        profile([])
+    assert profile(profile_of(*"abcde")).count("<li") == MOST
 
 
 def test_a_scatter_pairs_scores_of_one_model_and_one_origin():
-    across = [entry("a", 0.1), entry("b", 0.2), entry("c", 0.3, origin="published")]
-    up = [entry(model, 0.5, score="macro_accuracy", interval=(0.4, 0.7)) for model in "abc"]
-    figure = scatter(across, up)
-    [trace] = figure.data
-    assert (list(trace.x), list(trace.y), list(trace.text)) == ([10, 20], [50, 50], ["a", "b"])
-    assert list(trace.error_y.array) == pytest.approx([20, 20])
-    assert list(trace.error_x.array) == [None, None]
-    assert "SugarCrepe itm · accuracy" in figure.layout.xaxis.title.text
-    with pytest.raises(ScoresError, match="both SugarCrepe itm · accuracy and SugarCrepe itm · macro accuracy"):
-        scatter(across[2:], up)
+    across = [entry("a", 0.1), entry("b", 0.2), entry("c", 0.3, origin="published"), entry("d", 0.1, is_baseline=True)]
+    up = [entry(model, 0.5, score="macro_accuracy", interval=(0.4, 0.7)) for model in "abcd"]
+    pairs = pairs_of(across, up)
+    assert [(x.model, y.value) for x, y in pairs] == [("a", 0.5), ("b", 0.5), ("d", 0.5)]
+    html = scatter(pairs)
+    _, *lines = rows(html)
+    assert [line[:2] for line in lines] == [[["b"], ["recomputed"]], [["a"], ["recomputed"]], [["d"], ["reference"]]]
+    assert lines[0][2] == ["50.0", "%", "[40.0", "–", "70.0]"]
+    assert html.count('class="point ') == 3
+    assert html.count('class="name') == 2  # those of references are found by pointing
+    with pytest.raises(ScoresError, match="no model has both scores"):
+        scatter(pairs_of(across[2:3], up))
+
+
+def test_names_in_a_crowd_are_left_out_and_found_by_pointing():
+    crowd = [entry(f"a long name of model {n}", 0.5 + n / 1e5) for n in range(200)]
+    html = scatter([(each, each) for each in crowd])
+    assert html.count('class="tip"') == 200
+    assert html.count('class="name') <= 14
 
 
 def test_pairs_that_are_ready_to_show_are_those_that_most_models_have():
-    found = ready_pairs(Board(published()))
+    board = Board(published())
+    found = ready_pairs(board)
     assert found == {
         "original accuracy against brittleness": (
             "Hard Positives replace · original accuracy",
@@ -166,32 +151,36 @@ def test_pairs_that_are_ready_to_show_are_those_that_most_models_have():
         ),
         "recognition against composition": ("ImageNet · accuracy", "ARO relation · macro accuracy"),
     }
-    board = Board(published())
     columns = {column.heading: column for column in board.columns}
     for pair in found.values():
-        sides = [[entry for entry in published() if entry.column == columns[heading]] for heading in pair]
-        assert len(scatter(*sides).data[0].x) >= 3
+        assert len(pairs_of(*(board.entries(columns[heading]) for heading in pair))) >= 3
     few = [entry for entry in published() if entry.benchmark != "hard_positives"]
     assert list(ready_pairs(Board(few))) == ["recognition against composition"]
     assert ready_pairs(Board([])) == {}
 
 
+def gaps(html):
+    """The number of examples in each bin of a histogram that has some, by side."""
+    bins = re.findall(r'<i class="(good|warn)" title="(\d+) examples with a gap of ([^"]+)"', html)
+    return [(side, int(number), where) for side, number, where in bins if number != "0"]
+
+
 def test_the_histogram_counts_every_example_once_and_a_tie_as_wrong():
-    figure = gap_histogram(predictions_of((3, 1, 2), (0, 0, 0), (1, 2, 0), (5, 0, 0), (0, 0, 9)))
-    right, wrong = figure.data
-    assert (right.name, sum(right.y), wrong.name, sum(wrong.y)) == ("right", 2, "wrong, or a tie", 3)
-    assert min(right.x) > 0 > max(wrong.x)
-    # Gaps 1 and 5; 0, -1 and -9.
-    places = [x for x, count in zip(right.x, right.y, strict=True) if count]
-    assert places == pytest.approx([1, 5], abs=right.width)
-    assert figure.layout.title.text.startswith("some model on sugarcrepe (itm): 40.0\N{NO-BREAK SPACE}%")
-    assert "minus" in figure.layout.xaxis.title.text
+    html = gap_histogram(predictions_of((3, 1, 2), (0, 0, 0), (1, 2, 0), (5, 0, 0), (0, 0, 9)))
+    # Gaps 1 and 5; 0, -1 and -9. The outermost bin ends at the upper half per cent.
+    assert [(side, number) for side, number, _ in gaps(html)] == [("warn", 1)] * 3 + [("good", 1)] * 2
+    assert gaps(html)[-3:] == [("warn", 1, "-0.295 to 0"), ("good", 1, "0.884 to 1.18"), ("good", 1, "4.71 to 5.01")]
+    assert "Score gaps of some model on sugarcrepe (itm)" in html
+    assert "40.0 % of 5 gaps are above zero, 1 are ties" in html
 
 
 def test_the_histogram_takes_scores_of_any_size_and_all_ties():
-    assert sum(gap_histogram(predictions_of((1e308, -1e308), (-1e308, 1e308))).data[0].y) == 1
-    assert sum(gap_histogram(predictions_of((1, 1), (2, 2))).data[1].y) == 2
-    assert sum(gap_histogram(predictions_of((0, 5), right=1)).data[0].y) == 1
+    assert [found[:2] for found in gaps(gap_histogram(predictions_of((1e308, -1e308), (-1e308, 1e308))))] == [
+        ("warn", 1),
+        ("good", 1),
+    ]
+    assert [found[:2] for found in gaps(gap_histogram(predictions_of((1, 1), (2, 2))))] == [("warn", 2)]
+    assert [found[:2] for found in gaps(gap_histogram(predictions_of((0, 5), right=1)))] == [("good", 1)]
 
 
 def test_the_histogram_refuses_what_has_no_gaps():

@@ -114,18 +114,18 @@ def test_two_models_are_compared_on_the_same_examples(space, toy):
     entries = compare.with_categories(board, ITM, chosen)
     assert [entry.value for entry in entries if entry.model == "<oracle>"] == [1.0] * 8
     right = next(entry.value for entry in entries if (entry.model, entry.category) == ("<shuffled>", ""))
-    table = compare.differences_html(space.catalogue, ITM, chosen)
+    table = compare.comparison_html(space.catalogue, ITM, chosen)
+    assert "<strong>&lt;oracle&gt;</strong> is better than <strong>&lt;shuffled&gt;</strong> by" in table
     assert f"&lt;oracle&gt; − &lt;shuffled&gt;</th><td>{100 * (1 - right):+.1f}</td>" in table
     examples = compare.disagreements_html(space.catalogue, ITM, chosen)
     n = chosen[0].n
-    assert f"<h4>{round(n * (1 - right)):,} of {n:,} examples on which they disagree" in examples
+    assert f"<h3>{round(n * (1 - right)):,} of {n:,} examples on which they disagree" in examples
     assert "<oracle>" not in table + examples
     assert examples.count("<tr>") == 21
     macro = ITM._replace(score="macro_accuracy")
     averaged = [board.entry(macro, entry.model, entry.origin) for entry in chosen]
     difference = 100 * (averaged[0].value - averaged[1].value)
-    assert f"<td>{difference:+.1f}</td>" in compare.differences_html(space.catalogue, macro, averaged)
-    assert "need two recomputed models" in compare.differences_html(space.catalogue, ITM, chosen[:1])
+    assert f"<td>{difference:+.1f}</td>" in compare.pairs_html(space.catalogue, macro, averaged)
 
 
 def test_the_command_serves_the_page(tmp_path):

@@ -1,0 +1,153 @@
+"""Compare, Benchmarks, Insights and Submit in a real browser: what they open with, on desks and on phones."""
+
+from __future__ import annotations
+
+import csv
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from space_support import served
+
+WINDOWS = [(1440, False), (390, True)]
+# What shows that a page has drawn itself.
+DRAWN = {"compare": ".assay-verdict", "benchmarks": ".benchmark", "insights": ".assay-gaps", "submit": "#send"}
+
+
+@pytest.fixture(scope="module")
+def space(toy, tmp_path_factory):
+    """A leaderboard with the shipped models only, for pages that store nothing."""
+    with served(tmp_path_factory.mktemp("storage")) as space:
+        yield space
+
+
+@pytest.fixture
+def visit(browser, space):
+    """A function that opens a tab at an address in a window; at the end no page may have met an error."""
+    errors, pages = [], []
+
+    def visit(tab, width=1440, dark=False, query=""):
+        page = browser.new_page(viewport={"width": width, "height": 900}, has_touch=width < 500)
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        theme = "dark" if dark else "light"
+        page.goto(f"{space.address}/?__theme={theme}&tab={tab}{query}", wait_until="domcontentloaded")
+        page.locator(DRAWN[tab] if not query else ".assay-board, .assay-verdict").locator(
+            "visible=true"
+        ).first.wait_for()
+        pages.append(page)
+        return page
+
+    yield visit
+    for page in pages:
+        page.close()
+    assert errors == []
+
+
+def choices(page):
+    return parse_qs(urlsplit(page.url).query)
+
+
+def choose(page, element, text):
+    page.locator(f"{element} input").first.click()
+    page.locator(f"{element} input").first.fill(text)
+    page.get_by_role("option", name=text).first.click()
+
+
+def serious(page):
+    """What axe finds that keeps somebody from using the page."""
+    found = Axe().run(page).response["violations"]
+    return [
+        (each["id"], [node["html"][:200] for node in each["nodes"]][:3])
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("tab", DRAWN)
+@pytest.mark.parametrize(("width", "dark"), WINDOWS)
+def test_each_page_opens_with_something_fits_the_window_and_can_be_used_by_everyone(visit, tab, width, dark):
+    page = visit(tab, width, dark)
+    page.wait_for_function("document.fonts.status === 'loaded'")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert serious(page) == []
+
+
+def test_two_models_are_compared_at_once_and_others_by_choice_and_address(visit):
+    page = visit("compare")
+    verdict = page.locator(".assay-verdict")
+    assert "demo-clip is better than mock:bag-of-words by" in verdict.inner_text()
+    page.wait_for_url("**models=**")
+    assert choices(page)["score"] == ["Toy Scenes itm · accuracy"]
+    choose(page, "#compare-score", "Toy Scenes order · accuracy")
+    page.get_by_text("Differences in Toy Scenes order · accuracy").wait_for()
+    page.wait_for_url("**order**")
+    query = urlsplit(page.url).query.replace("__theme=light", "").replace("&tab=compare", "")
+    again = visit("compare", query=query)
+    assert again.locator(".assay-verdict").inner_text() == verdict.inner_text()
+    assert again.locator("#compare-score input").input_value() == "Toy Scenes order · accuracy"
+    again.get_by_text("Examples on which the first two disagree").click()
+    again.locator("#disagreements td").first.wait_for()
+    assert again.locator("#disagreements img").count() > 10
+
+
+def test_a_benchmark_is_opened_by_its_card_and_left_by_the_back_button(visit):
+    page = visit("benchmarks")
+    card = page.locator(".benchmark", has_text="SugarCrepe")
+    assert "can be solved without the image: add att (100 %)" in card.inner_text()
+    card.get_by_role("link").click()
+    page.get_by_role("heading", name="SugarCrepe", exact=True).wait_for()
+    assert choices(page)["benchmark"] == ["sugarcrepe"]
+    assert "Levels to compare with" in page.locator("#levels").inner_text()
+    page.locator("#examples").get_by_text("not on this server").wait_for()
+    page.go_back()
+    page.locator(".benchmark").first.wait_for()
+    choose(page, "#benchmark", "Toy Scenes")
+    page.locator("#examples td").first.wait_for()
+    page.get_by_text("The rest of its card").click()
+    page.locator("#card").get_by_role("heading", name="Licence").wait_for()
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_point_is_named_when_it_is_pointed_at_or_tapped(visit, width):
+    page = visit("insights", width, query="&across=ImageNet+·+accuracy&up=ARO+relation+·+macro+accuracy")
+    point = page.locator(".assay-scatter .point").first
+    tip = point.locator(".tip")
+    assert not tip.is_visible()
+    point.tap() if width == 390 else point.hover()
+    assert tip.is_visible()
+    box = tip.bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width
+    assert "Spearman's ρ" in page.locator("#points").inner_text()
+    page.get_by_text("models as a table").click()
+    assert tip.locator("strong").inner_text() in page.locator("#points details").inner_text()
+
+
+def test_a_template_is_downloaded_for_the_task_that_is_chosen(visit, tmp_path):
+    page = visit("submit")
+    page.get_by_text("From a file of your own").click()
+    choose(page, "#template-task", "toy_scenes/vqa")
+    page.locator("#template-command").get_by_text("precomputed:toy_scenes-vqa.csv").wait_for()
+    with page.expect_download() as download:
+        page.locator("#template").click()
+    assert download.value.suggested_filename == "toy_scenes-vqa.csv"
+    lines = [*csv.DictReader(download.value.path().read_text(encoding="utf-8").splitlines())]
+    assert len({line["id"] for line in lines}) == len(lines) > 50
+    assert {line["answer"] for line in lines} == {""}
+    page.locator("#check").click()
+    assert "no predictions file was uploaded" in page.locator("#checked [role=alert]").inner_text()
+
+
+def test_what_does_not_compute_answers_within_300_ms(visit):
+    page = visit("benchmarks")
+    took = page.evaluate(
+        """async () => {
+            const start = performance.now();
+            document.querySelector('a[data-benchmark=aro]').click();
+            const table = () => document.querySelector('#levels table');
+            while (!table()?.checkVisibility()) await new Promise(requestAnimationFrame);
+            return performance.now() - start;
+        }"""
+    )
+    assert took < 1500  # a busy machine; on an idle one below 300
