@@ -1,4 +1,4 @@
-"""The commands that need no model: build, install, publish, report, compare."""
+"""The commands that need no model: build, install, publish, report, errors, compare."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..metrics.common.errors import VLAssayError
+from ..metrics.common.errors import VLAssayError, check_known
 
 if TYPE_CHECKING:
     from ..metrics.evaluation import Report
@@ -104,7 +104,7 @@ def _print_build(folder: Path) -> None:
     """Print the contents of a repository and how to open it."""
     from rich.console import Console
 
-    from .core.build import read_build
+    from .core.repository import read_build
 
     record = read_build(folder)
     console = Console(highlight=False)
@@ -206,6 +206,12 @@ def report(
     out: Annotated[Path | None, typer.Option(help="Folder of the report; by default that of the first file.")] = None,
     ties: Ties = None,
     confidence: Confidence = 0.95,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A form of the profile, repeatable: png, html, dark (PNG), svg or pdf; by default png and html."
+        ),
+    ] = None,
     model_card: Annotated[
         Path | None,
         typer.Option(help="A model's README.md: results go to its `model-index`, and to `.eval_results` beside it."),
@@ -216,22 +222,72 @@ def report(
 ) -> None:
     """Print and write the results of predictions: tables, plots, JSON, Markdown, LaTeX, and a model's card.
 
-    The rest of the card is kept, and the same command again changes nothing.
+    report.tex and report.md have the models as rows, the best in bold and † those that cannot be told from it. The rest
+    of the card is kept, and the same command again changes nothing.
 
     Examples: `vl-assay report vl-assay-results/demo-clip/toy_scenes.itm.parquet` ·
     `vl-assay report vl-assay-results/demo-clip` ·
-    `vl-assay report a/sugarcrepe.itm.parquet b/sugarcrepe.itm.parquet --out both --ties half` ·
+    `vl-assay report a/sugarcrepe.itm.parquet b/sugarcrepe.itm.parquet --out both --figure pdf --figure dark` ·
     `vl-assay report a/sugarcrepe.itm.parquet --model-card my-model/README.md`
     """
     from ..metrics.records.predictions import prediction_files
 
     files = prediction_files(*predictions)
-    results = make_report(files, out or files[0].parent, ties=ties, confidence=confidence)
+    results = make_report(files, out or files[0].parent, figures=figure, ties=ties, confidence=confidence)
     if model_card is not None:
         from .hub.model_cards import write_model_card
 
         changed = write_model_card(model_card, results, dataset_owner=dataset_owner)
         typer.echo(f"model card {model_card}: {', '.join(file.name for file in changed) or 'nothing to change'}")
+
+
+@app.command()
+def errors(
+    predictions: Annotated[
+        list[Path],
+        typer.Argument(metavar="PREDICTIONS...", help="Files or folders of predictions, of one or several models."),
+    ],
+    out: Annotated[Path | None, typer.Option(help="The page; by default errors.html in the first folder.")] = None,
+    category: Annotated[
+        list[str] | None, typer.Option("--category", "-c", help="Only this category or tag; repeatable.")
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="The metric that decides on errors, of those that evaluate the predictions.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many examples of each task the page holds.")] = 10_000,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Your own copy of the sources, or a folder that `vl-assay build` wrote.")
+    ] = None,
+    no_images: Annotated[bool, typer.Option("--no-images", help="Show captions only.")] = False,
+    ties: Ties = None,
+    confidence: Confidence = 0.95,
+) -> None:
+    """Look at what one or more models get wrong: a summary, and a page with the examples.
+
+    The page is one file that needs no network: images, captions with the words that differ, the scores and the margin
+    of each model, the most confident errors first, with filters by category, model and text. Above it: which words,
+    categories and lengths go with errors, and where models agree. Images are shown if they are generated, were
+    downloaded before, or are in `--data-dir`.
+
+    Examples: `vl-assay errors vl-assay-results/demo-clip` ·
+    `vl-assay errors a/toy_scenes.itm.parquet b/toy_scenes.itm.parquet --category swap_obj --out swaps.html` ·
+    `vl-assay errors a/sugarcrepe.itm.parquet --data-dir coco`
+    """
+    from .core.evaluation import errors as find_errors
+
+    found = find_errors(
+        *predictions,
+        data_dir=data_dir,
+        images=not no_images,
+        category=category or (),
+        metric=metric,
+        ties=ties,
+        confidence=confidence,
+    )
+    found.print()
+    first = predictions[0]
+    page = found.write(out or (first if first.is_dir() else first.parent) / "errors.html", limit=limit)
+    typer.echo(f"written to {page} ({page.stat().st_size / 1e6:.1f} MB): open it in a browser")
 
 
 @app.command()
@@ -267,23 +323,34 @@ def compare(
         typer.echo(f"written to {out}: {', '.join(file.name for file in files)}", err=json)
 
 
-def make_report(predictions: Sequence[Path], out: Path, *, new: Sequence[Path] = (), **options: Any) -> Report:
+def make_report(
+    predictions: Sequence[Path],
+    out: Path,
+    *,
+    new: Sequence[Path] = (),
+    figures: Sequence[str] | None = None,
+    **options: Any,
+) -> Report:
     """Evaluate predictions, print the tables, write the report's files, and return the results.
 
     Args:
         predictions: all files that the report covers.
         out: the folder of the report.
         new: those of them that were just written, to be listed with the report's files.
+        figures: the forms of the profile; see `Report.write`.
         options: `ties` and `confidence`.
     """
+    from ..metrics.evaluation import DEFAULT_FIGURES, FIGURES
     from .core.evaluation import report as evaluate
 
+    figures = figures or DEFAULT_FIGURES
+    check_known("figure", figures, FIGURES)
     results = evaluate(predictions, **options)
     results.print()
-    files = results.write(out)
+    files = results.write(out, figures)
     typer.echo(f"written to {out}: {', '.join(file.name for file in [*new, *files])}")
-    if not any(file.suffix == ".png" for file in files):
-        typer.echo("no plots: they need matplotlib and plotly, pip install 'vl-assay[plots]'")
+    if not {FIGURES[kind] for kind in figures} <= {file.name for file in files}:
+        typer.echo("some figures are missing: they need matplotlib, pip install 'vl-assay[plots]'")
     return results
 
 

@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 app = typer.Typer()
+board = typer.Typer(invoke_without_command=True)
+app.add_typer(board, name="leaderboard")
 
 Location = Annotated[
     str | None,
@@ -20,16 +22,20 @@ Location = Annotated[
 ]
 
 
-@app.command()
+@board.callback()
 def leaderboard(
+    context: typer.Context,
     storage: Location = None,
     host: Annotated[str, typer.Option(help="Address to serve at; 0.0.0.0 to be reached by others.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to serve at.")] = 7860,
 ) -> None:
     """Serve the leaderboard in the browser: the papers' tables and the submissions of a storage.
 
-    Example: `vl-assay leaderboard`, then open http://127.0.0.1:7860.
+    Examples: `vl-assay leaderboard`, then open http://127.0.0.1:7860 · `vl-assay leaderboard import table.csv --map
+    map.yaml`
     """
+    if context.invoked_subcommand is not None:
+        return
     from ..metrics.common.errors import DataError
     from ..metrics.common.serving import check_address
     from .storage import open_storage
@@ -42,6 +48,65 @@ def leaderboard(
     check_address(host, port)
     typer.echo(f"the leaderboard is at http://{host}:{port}; stop it with Ctrl-C")
     serve(opened, server_name=host, server_port=port, quiet=True)
+
+
+@board.command("import")
+def import_(
+    context: typer.Context,
+    table: Annotated[
+        Path | None, typer.Argument(help="CSV or TSV, a line for each model; without it the imported ones are listed.")
+    ] = None,
+    map_: Annotated[
+        Path | None, typer.Option("--map", help="YAML or JSON that says where each column belongs; see --template.")
+    ] = None,
+    template: Annotated[
+        bool, typer.Option("--template", help="Print a map of the table to fill in, and stop.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the table and the map, and stop.")] = False,
+    remove: Annotated[
+        str | None, typer.Option(metavar="ID", help="Take an imported table from the leaderboard.")
+    ] = None,
+    storage: Location = None,
+) -> None:
+    """Import a table of published figures, which the leaderboard shows as published, with their source.
+
+    Its map says for each column the task, metric, score and average; unknown names are refused. The same source again
+    replaces what was imported from it.
+
+    Examples: `vl-assay leaderboard import table.csv --template` · `vl-assay leaderboard import table.csv --map
+    map.yaml --dry-run` · `vl-assay leaderboard import --remove 0123456789abcdef`
+    """
+    from ..metrics.common.command_line import printable
+    from ..metrics.common.errors import DataError
+    from .board.imports import imported_tables, remove_table, store_table
+    from .board.table_maps import read_table
+    from .board.table_maps import template as template_of
+    from .storage import open_storage
+
+    if table is None and (map_ or template or dry_run):
+        raise DataError("no table was given; name the CSV file before the options")
+    if table is not None and template:
+        typer.echo(template_of(table), nl=False)
+        return
+    if table is not None and map_ is None:
+        raise DataError(
+            f"{table} needs a map that says where each column belongs: write one with `vl-assay leaderboard import "
+            f"{table} --template > map.yaml`, fill it in and give it as --map"
+        )
+    read = None if table is None or map_ is None else read_table(table, map_)
+    if read is not None and dry_run:
+        typer.echo(printable(f"can be imported: {read}"))
+        return
+    opened = open_storage(storage or (context.parent and context.parent.params["storage"]))
+    if remove is not None:
+        typer.echo(printable(f"removed: {remove_table(opened, remove)}"))
+    if read is not None:
+        is_new = store_table(opened, read)
+        typer.echo(printable(f"{'imported' if is_new else 'already imported'} as {read.id}: {read}"))
+    if read is None and remove is None:
+        tables, problems = imported_tables(opened)
+        lines = [*(f"{each.id}  {each.time[:10]}  {each}" for each in tables), *problems]
+        typer.echo(printable("\n".join(lines or ["no table was imported"])))
 
 
 @app.command()

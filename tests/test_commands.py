@@ -18,9 +18,21 @@ from vl_assay.metrics.records.results import read_results
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = (
-    *("audit", "build", "cache", "compare", "finetune", "generate", "install", "leaderboard", "list", "moderate"),
+    *(
+        "audit",
+        "build",
+        "cache",
+        "compare",
+        "errors",
+        "finetune",
+        "generate",
+        "install",
+        "leaderboard",
+        "list",
+        "moderate",
+    ),
     *("new-benchmark", "predict", "publish", "refine", "report", "reproduce", "review", "run", "score", "study"),
-    "submit",
+    *("submit", "leaderboard import"),
 )
 
 
@@ -106,7 +118,8 @@ def test_the_profile_on_the_demo_card_is_the_one_that_the_report_writes(demo_out
     card = (ROOT / "model_wrappers" / "demo_clip" / "README.md").read_text(encoding="utf-8")
     shown = card.split("<!-- profile -->")[1].split("<!-- /profile -->")[0]
     written = (demo_output[1] / "vl-assay-results" / "demo-clip" / "report.md").read_text(encoding="utf-8")
-    table = [line for line in written.splitlines() if line.startswith("|")]
+    details = written.partition("### demo-clip on")[2]  # below the tables with models as rows
+    table = [line for line in details.splitlines() if line.startswith("|")]
     assert [line for line in shown.splitlines() if line.startswith("|")] == table
 
 
@@ -169,29 +182,29 @@ def test_places_in_the_architecture_exist():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_teaches_with_examples_that_exist(name):
-    assert invoke(name, "--help").exit_code == 0
-    [callback] = [
-        c.callback
-        for g in build_app().registered_groups
-        for c in g.typer_instance.registered_commands
-        if name == (c.name or c.callback.__name__)
-    ]
-    examples = re.findall(r"`(?:torchrun .*? )?vl-assay ([^`]*)`", callback.__doc__.replace("\n", " "))
+    assert invoke(*name.split(), "--help").exit_code == 0
+    text = callbacks(build_app())[name].__doc__.replace("\n", " ")
+    examples = re.findall(r"`(?:torchrun .*? )?vl-assay ([^`]*)`", text)
     assert examples or name == "list"
     for example in examples:
         command, *words = shlex.split(example)
-        help_text = invoke(command, "--help").output
+        within = [word for word in words[:1] if f"{command} {word}" in COMMANDS]
+        help_text = invoke(command, *within, "--help").output
         assert all(word.partition("=")[0] in help_text for word in words if word.startswith("-"))
 
 
+def callbacks(app, prefix=""):
+    """The functions of all commands by name, those within a group such as "leaderboard import" too."""
+    found = {prefix + (each.name or each.callback.__name__): each.callback for each in app.registered_commands}
+    for group in app.registered_groups:
+        if group.name:
+            found[prefix + group.name] = group.typer_instance.registered_callback.callback
+        found |= callbacks(group.typer_instance, f"{prefix}{group.name} " if group.name else prefix)
+    return found
+
+
 def test_commands_are_exactly_those_that_are_documented():
-    app = build_app()
-    found = {
-        command.name or command.callback.__name__
-        for group in app.registered_groups
-        for command in group.typer_instance.registered_commands
-    }
-    assert found == set(COMMANDS)
+    assert set(callbacks(build_app())) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", benchmark_names())

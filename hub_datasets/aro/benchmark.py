@@ -36,6 +36,7 @@ BENCHMARK = Benchmark(
         _order("coco_order"),
         _order("flickr30k_order"),
     ),
+    summary="relations, attributes, word order",
     source=(
         "as --data-dir: the authors' release on Google Drive (1 GB with images; the card says how); for the order "
         "tasks COCO val2014 (6 GB) or Flickr30k's images"

@@ -12,5 +12,6 @@ BENCHMARK = Benchmark(
             metrics={"group_match": {}},
         ),
     ),
+    summary="attributes of the right object",
     source="github.com/arijitray1993/COLA and its 218 images on cs-people.bu.edu, or --data-dir",
 )

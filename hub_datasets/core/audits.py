@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...metrics.common.errors import DataError
+from ...metrics.common.formatting import percent, words
 from .benchmarks import split_reference
 
 AUDIT_FILE = "audit.json"
 SCHEMA = "vl-assay/audit-summary"
 VERSION = 1
+# A category is solved, or leaks, without the image where the interval of the best scorer's accuracy lies above this.
+SOLVED, LEAKS = 0.9, 0.55
+_MOST_NAMES = 7
 
 
 def read_audit(benchmark: str) -> dict[str, Any] | None:
@@ -29,6 +34,49 @@ def read_audit(benchmark: str) -> dict[str, Any] | None:
     """
     name, _ = split_reference(benchmark)
     return read_summary(Path(__file__).parents[1] / name / AUDIT_FILE)
+
+
+def verdict(audit: Mapping[str, Any]) -> tuple[str, bool]:
+    """What an audit found, in a sentence or two: the categories that a scorer solves, or guesses, without the image.
+
+    Args:
+        audit: a record of `audit`, or a summary of `read_audit`.
+
+    Returns:
+        The text, and whether it speaks against the benchmark: the lower end of the interval of some category's best
+        scorer is above `LEAKS`.
+    """
+    best = {category: max(_reached(audit, category)) for category in audit["categories"]}
+    ranked = sorted(best.items(), key=lambda pair: -pair[1][0])
+    solved = [(name, found) for name, found in ranked if found[1] > SOLVED]
+    leaks = [(name, found) for name, found in ranked if LEAKS < found[1] <= SOLVED]
+    sentences = []
+    if solved:
+        sentences.append(f"{_named(solved)} can be solved without the image.")
+    if leaks:
+        sentences.append(f"{_named(leaks)} can be guessed without it more often than by chance.")
+    if not sentences:
+        name, (accuracy, _, scorer) = ranked[0]
+        sentences.append(
+            f"No category is given away by its captions: without the image at most {percent(accuracy)} % of {name} are "
+            f"right ({words(scorer)}); chance is 50 %."
+        )
+    return " ".join(sentences), bool(solved or leaks)
+
+
+def _reached(audit: Mapping[str, Any], category: str) -> Iterator[tuple[float, float, str]]:
+    """Accuracy, lower end of its interval, and name of each scorer in a category."""
+    for name, scorer in audit["scorers"].items():
+        part = scorer["per_category"][category]
+        yield part["accuracy"], part.get("accuracy_interval", part.get("interval"))[0], name
+
+
+def _named(found: Sequence[tuple[str, tuple[float, float, str]]]) -> str:
+    """Categories with the accuracy of their best scorer, the highest first; many are counted."""
+    names = [f"{name} ({percent(accuracy)} %)" for name, (accuracy, _, _) in found]
+    if len(names) > _MOST_NAMES:
+        names[_MOST_NAMES:] = [f"{len(names) - _MOST_NAMES} more categories"]
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def read_summary(path: Path) -> dict[str, Any] | None:

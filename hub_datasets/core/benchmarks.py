@@ -81,6 +81,7 @@ class Benchmark:
         tasks: the ways to score it.
         split: the split that is scored.
         scoring_options: fields of the builder's configuration that a build for scoring sets.
+        summary: what it tests, in a few words, for `vl-assay list`.
         source: where a user without a local copy gets the data from; empty if the data are generated.
         imports: folders of ``hub_datasets`` from which the builder imports only when it runs, such as
             ``"authoring/text"``: their code, too, determines the rows.
@@ -91,6 +92,7 @@ class Benchmark:
     tasks: tuple[Task, ...]
     split: str = "test"
     scoring_options: Mapping[str, Any] = field(default_factory=dict)
+    summary: str = ""
     source: str = ""
     imports: tuple[str, ...] = ()
     main_scores: tuple[tuple[str, str, str], ...] = ()
@@ -140,6 +142,16 @@ def get_builder(name: str) -> type[Any]:
         if isinstance(value, type)
         and issubclass(value, datasets.GeneratorBasedBuilder)
         and value.__module__ == module.__name__
+    )
+
+
+def is_downloaded(name: str) -> bool:
+    """Whether a builder downloads its sources: its constant ``IS_DOWNLOADED``, read without importing `datasets`."""
+    _check(name)
+    text = (_BENCHMARKS / name / "builder.py").read_text(encoding="utf-8")
+    return any(
+        isinstance(node, ast.Assign) and ast.unparse(node) == "IS_DOWNLOADED = True"
+        for node in ast.walk(ast.parse(text))
     )
 
 

@@ -5,7 +5,8 @@ README.md                                        the card: its YAML has the colu
                                                  between `<!-- counts -->` marks the counts of each split
 build.json                                       {"schema": "vl-assay/build", "version": 1, "benchmark": …,
                                                  "options": {…}, "configs": {config: {split: {"rows": …,
-                                                 "images": …, "missing_images": …, "captions": …}}}}
+                                                 "images": …, "missing_images": …, "captions": …}}},
+                                                 "code": hash of the code that made the rows}
 <config>/<split>-00000-of-00001-<hash>.parquet   the rows, with the bytes of the images' files
 ```
 
@@ -18,10 +19,9 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,10 +32,9 @@ import pyarrow.parquet as pq
 from ...metrics.common.errors import DataError, StorageError, VLAssayError, check_known
 from ...metrics.common.storage import new_folder
 from ...metrics.records.predictions import file_hash
-from .benchmarks import benchmark_names, config_names, get_benchmark, get_builder, get_card, option_names
+from .benchmarks import benchmark_names, code_hash, config_names, get_benchmark, get_builder, get_card, option_names
+from .repository import BUILD_FILE, BUILD_SCHEMA
 
-BUILD_FILE = "build.json"
-_BUILD_SCHEMA = "vl-assay/build"
 # Rows with an image of some 100 kB each: row groups of about 10 MB, so memory stays flat.
 _ROWS_PER_GROUP = 100
 _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG}
@@ -49,6 +48,7 @@ def build(
     configs: Iterable[str] | None = None,
     data_dir: str | Path | None = None,
     options: Mapping[str, Any] | None = None,
+    splits: Collection[str] | None = None,
     on_error: Callable[[str, Exception], None] | None = None,
 ) -> Path:
     """Build a benchmark's dataset repository, ready for ``load_dataset(out, config)`` and for the Hub.
@@ -61,6 +61,7 @@ def build(
         configs: configurations to build; None for all.
         data_dir: the user's own copy of the sources; None to download them, if the benchmark needs any.
         options: fields of the builder's configuration, such as ``{"with_images": False}``.
+        splits: splits to build; None for all.
         on_error: called with the name and the error of each configuration that cannot be built, which is left out.
             Without it the first error is raised; if nothing could be built, an error is raised in any case.
 
@@ -78,8 +79,9 @@ def build(
     check_known(f"configuration of {benchmark}", chosen, config_names(benchmark))
     check_known(f"option of {benchmark}", options, option_names(benchmark))
     return build_with(
-        get_builder(benchmark), benchmark, get_card(benchmark), out, chosen, data_dir, options, on_error=on_error
-    )
+        get_builder(benchmark), benchmark, get_card(benchmark), out, chosen, data_dir, options,
+        splits=splits, code=code_hash(benchmark), on_error=on_error,
+    )  # fmt: skip
 
 
 def build_with(
@@ -91,16 +93,23 @@ def build_with(
     data_dir: str | Path | None,
     options: Mapping[str, Any],
     *,
+    splits: Collection[str] | None = None,
+    code: str = "",
     on_error: Callable[[str, Exception], None] | None = None,
 ) -> Path:
-    """`build`, with the builder class and the card of any benchmark, also one that is not in this package."""
+    """`build`, with the builder class and the card of any benchmark, also one that is not in this package.
+
+    `code` is the hash of its code, for the record.
+    """
     _refuse_to_overwrite(out)
     with data_errors(f"the dataset {out}"), new_folder(out) as new:
         infos, counts = {}, {}
         for config in configs:
             try:
                 with data_errors(f"{benchmark}/{config}"):
-                    infos[config], counts[config] = _build_config(builder, benchmark, config, new, data_dir, options)
+                    infos[config], counts[config] = _build_config(
+                        builder, benchmark, config, new, data_dir, options, splits
+                    )
             except Exception as error:
                 if on_error is None:
                     raise
@@ -109,7 +118,8 @@ def build_with(
         if configs and not infos:
             raise DataError(f"no configuration of {benchmark} could be built")
         _write_card(card, getattr(builder, "DEFAULT_CONFIG_NAME", None), new, infos, counts)
-        record = {"schema": _BUILD_SCHEMA, "version": 1, "benchmark": benchmark, "options": options, "configs": counts}
+        record = {"schema": BUILD_SCHEMA, "version": 1, "benchmark": benchmark, "options": options, "configs": counts}
+        record |= {"code": code} if code else {}
         (new / BUILD_FILE).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return out
 
@@ -204,24 +214,6 @@ def is_missing(error: BaseException) -> bool:
     return isinstance(error, FileNotFoundError | ConnectionError | PermissionError)
 
 
-def read_build(folder: str | Path) -> dict[str, Any]:
-    """The record of a build: benchmark, options, and the counts of rows, images and captions of each split.
-
-    Raises:
-        DataError: the folder was not written by `build`.
-    """
-    path = Path(folder) / BUILD_FILE
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DataError(f"{folder} has no {BUILD_FILE}: not a dataset that `vl-assay build` wrote") from None
-    except ValueError as error:
-        raise DataError(f"{path} is damaged ({error}); build the dataset again") from error
-    if not isinstance(record, dict) or record.get("schema") != _BUILD_SCHEMA or record.get("version") != 1:
-        raise DataError(f"{path} is of another version; build the dataset again")
-    return record
-
-
 def built_files(folder: Path, config: str, split: str) -> list[Path]:
     """The Parquet files of a split of a build, in their order.
 
@@ -253,6 +245,7 @@ def _build_config(
     new: Path,
     data_dir: str | Path | None,
     options: Mapping[str, Any],
+    splits: Collection[str] | None,
 ) -> tuple[Any, dict[str, Any]]:
     work = Path(tempfile.mkdtemp(prefix=".work-", dir=new))
     try:
@@ -264,6 +257,9 @@ def _build_config(
             writer_batch_size=_ROWS_PER_GROUP,
             **options,
         )
+        if splits is not None:
+            every = builder._split_generators
+            builder._split_generators = lambda *given: [split for split in every(*given) if split.name in splits]
         builder.download_and_prepare(str(work / "parquet"), file_format="parquet", download_config=download_config())
         counts = {
             split: _rewrite(work / "parquet", benchmark, split, new / config, builder.info.features)
@@ -355,13 +351,6 @@ def _with_counts(card: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]
             images = f"{n['images']:,}" + (f" ({n['missing_images']:,} missing)" if n["missing_images"] else "")
             rows.append(f"| {config} | {split} | {n['rows']:,} | {images} | {n['captions']:,} |")
     return card[: start + len(_COUNTS[0])] + "\n" + "\n".join(rows) + "\n" + card[end:]
-
-
-def card_counts(benchmark: str) -> dict[tuple[str, str], tuple[int | None, int | None]]:
-    """Rows and images by configuration and split from the table of a benchmark's card; None for a dash."""
-    lines = re.findall(r"^\| (\w+) \| (\w+) \| ([\d,]+|–) \| ([\d,]+|–)", get_card(benchmark), re.MULTILINE)
-    numbers = [[None if cell == "–" else int(cell.replace(",", "")) for cell in cells] for _, _, *cells in lines]
-    return {(line[0], line[1]): (rows, images) for line, (rows, images) in zip(lines, numbers, strict=True)}
 
 
 @contextmanager

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...metrics.common.errors import VLAssayError
 from ...metrics.evaluation import Comparison, Report
 from ...metrics.evaluation import compare as _compare
 from ...metrics.evaluation import report as _report
+from ...metrics.evaluation.errors import ErrorAnalysis
+from ...metrics.evaluation.errors import errors as _errors
 from ...metrics.records.predictions import Predictions
 from .benchmarks import metrics_of
 
@@ -49,17 +50,36 @@ def compare(*predictions: str | Path, **options: Any) -> Comparison:
     return _compare(*predictions, metrics=metrics_of, **options)
 
 
+def errors(
+    *predictions: str | Path, data_dir: str | Path | None = None, images: bool = True, **options: Any
+) -> ErrorAnalysis:
+    """Find out what one or more models get wrong, and look at it.
+
+    Args:
+        predictions: files of predictions, or folders of them.
+        data_dir: the user's own copy of the benchmark's sources, or a folder that `build` wrote; without it images are
+            shown if they are generated or already here, and never downloaded.
+        images: whether to look for images.
+        options: `category`, `metric`, `ties`, `confidence`, `resamples`, `seed`; see ``metrics.evaluation.errors``.
+
+    Returns:
+        The errors of each task: `print` shows a summary and `write` a page with the examples, with captions and images
+        as far as the benchmark's data are here.
+
+    Raises:
+        PredictionsError: a file holds no predictions, or in none of them single examples can be wrong.
+        DataError: there is no folder `data_dir`.
+        UnknownNameError, ScoresError: a category, a metric or an option's value that does not exist.
+    """
+    from .example_data import example_data
+
+    return _errors(
+        *predictions, metrics=metrics_of, data=lambda each: example_data(each, data_dir, images=images), **options
+    )
+
+
 def captions_of(predictions: Predictions) -> Mapping[str, Sequence[str]]:
     """The captions, or the question, of each example by its id; empty if the benchmark's data cannot be loaded."""
-    from .examples import load_examples
+    from .example_data import example_data
 
-    options = predictions.metadata["benchmark"].get("options")
-    try:
-        tasks = load_examples(
-            f"{predictions.benchmark}/{predictions.task}",
-            options=options if isinstance(options, dict) else None,
-            needs_images=False,
-        )
-    except (VLAssayError, OSError):
-        return {}
-    return {example.id: example.captions for task in tasks for example in task.examples}
+    return example_data(predictions, images=False).captions

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
@@ -22,12 +21,13 @@ from .benchmarks import (
     option_names,
     split_reference,
 )
-from .build import build, built_files, data_errors, existing_folder, read_build
+from .build import build, built_files, data_errors, existing_folder
 from .image_keys import MISSING, NO_IMAGE, ImageKey, content_key, image_keys
+from .repository import cache_folder, read_build, shipped_build
 
 _WRITTEN_HERE = {
-    *("results.json", "report.md", "report.tex", "profile.png", "profile.html", "build.json"),
-    *("seeds.json", "diagnosis.json", "diagnosis.png"),
+    *("results.json", "report.md", "report.tex", "seeds.json", "diagnosis.json", "diagnosis.png", "build.json"),
+    *("profile.png", "profile-dark.png", "profile.svg", "profile.pdf", "profile.html"),
 }
 
 
@@ -207,7 +207,8 @@ def load_examples(
         name, part = split_reference(reference)
         chosen = get_benchmark(name).select(name, part, task_types)
         options = _build_options(name, options or {}, needs_images)
-        folders = {c: cached_build(name, c, data_dir, options) for _, configs in chosen for c in configs}
+        split = get_benchmark(name).split
+        folders = {c: cached_build(name, c, data_dir, options, split) for _, configs in chosen for c in configs}
     split = get_benchmark(name).split
     used = _effective_options(name, options or {})
     tasks = [TaskData(name, task, configs, split, needs_images, used) for task, configs in chosen]
@@ -235,31 +236,55 @@ def _is_folder(reference: str) -> bool:
     return False
 
 
-def cached_build(name: str, config: str, data_dir: str | Path | None, options: Mapping[str, Any]) -> Path:
-    """The repository of one configuration in the user's cache, built if it is not there.
+def cached_build(
+    name: str, config: str, data_dir: str | Path | None, options: Mapping[str, Any], split: str | None = None
+) -> Path:
+    """The repository of one configuration, or of one split of it, in the user's cache, built if it is not there.
 
     Its key has the builder's code, the options and the files of `data_dir` (name, size, time), so that a changed source
-    is built again. Of several processes one builds it, and the others wait.
+    is built again. Of several processes one builds it, and the others wait. A build that comes with the package is used
+    in its place if it was made by the same code with the same options.
     """
     from huggingface_hub.utils import WeakFileLock
 
-    key = [code_hash(name), config, dict(sorted(options.items())), _listing(data_dir)]
-    digest = hashlib.sha256(json.dumps(key, default=str).encode()).hexdigest()[:16]
-    folder = cache_folder() / "datasets" / name / f"{config}-{digest}"
+    folder = build_folder(name, config, data_dir, options, split)
     if not folder.exists():
+        splits = None if split is None else (split,)
         with data_errors(f"the dataset {folder}"):
             folder.parent.mkdir(parents=True, exist_ok=True)
             with WeakFileLock(folder.with_name(f".{folder.name}.lock")):
                 if not folder.exists():  # otherwise another process has built it meanwhile
-                    build(name, folder, configs=[config], data_dir=data_dir, options=options)
+                    build(name, folder, configs=[config], data_dir=data_dir, options=options, splits=splits)
     return folder
 
 
-def cache_folder() -> Path:
-    """Where built datasets are kept: ``VL_ASSAY_CACHE``, by default ``vl_assay`` in the Hugging Face home."""
-    from huggingface_hub.constants import HF_HOME
+def changed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of `TaskData.options` that are not what a build for scoring has by default."""
+    default = _effective_options(name, get_benchmark(name).scoring_options)
+    return {key: value for key, value in options.items() if key not in default or default[key] != value}
 
-    return Path(os.environ.get("VL_ASSAY_CACHE", Path(HF_HOME) / "vl_assay")).expanduser()
+
+def is_cached(name: str, configs: Collection[str], options: Mapping[str, Any]) -> bool:
+    """Whether the data of some configurations, with their images, are there for scoring: built before, or shipped."""
+    used, split = _build_options(name, options, True), get_benchmark(name).split
+    return all(build_folder(name, config, None, used, split).exists() for config in configs)
+
+
+def build_folder(
+    name: str, config: str, data_dir: str | Path | None, options: Mapping[str, Any], split: str | None
+) -> Path:
+    """Where `cached_build` keeps a configuration, or finds what comes with the package."""
+    [defaults] = [each for each in get_builder(name).BUILDER_CONFIGS if each.name == config]
+    options = {key: value for key, value in sorted(options.items()) if getattr(defaults, key, None) != value}
+    code = code_hash(name)
+    shipped = shipped_build(name)
+    if shipped is not None and data_dir is None:
+        record = read_build(shipped)
+        if (record["code"], record["options"]) == (code, options) and split in record["configs"].get(config, ()):
+            return shipped
+    key = [code, config, options, _listing(data_dir), split]
+    digest = hashlib.sha256(json.dumps(key, default=str).encode()).hexdigest()[:16]
+    return cache_folder() / "datasets" / name / f"{config}-{digest}"
 
 
 def _keys_folder() -> Path:

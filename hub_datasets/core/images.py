@@ -36,6 +36,21 @@ def decode(content: bytes) -> Image.Image:
         return image.convert("RGB")
 
 
+def thumbnail(content: bytes, side: int) -> tuple[bytes, int, int]:
+    """A small version of an image, as JPEG, and the image's own width and height; raises as `decode`.
+
+    Of a JPEG only as many pixels are decoded as it takes, so that thousands need seconds.
+    """
+    with open_checked(content) as image:
+        size = image.size
+        image.draft("RGB", (side, side))
+        small = image if image.mode == "RGB" else decode(content)
+        small.thumbnail((side, side), Image.Resampling.BILINEAR)
+        file = io.BytesIO()
+        small.save(file, "JPEG", quality=70)
+    return file.getvalue(), *size
+
+
 def open_checked(content: bytes) -> Image.Image:
     """An image that is not decoded yet, of a size that may be; raises as `decode`."""
     try:

@@ -16,13 +16,13 @@ from typing import Any
 
 from ...metrics.common.errors import DataError, check_known
 from ...metrics.modules.discovery import metric_names
-from .benchmarks import benchmark_names, config_names, get_benchmark, get_builder, option_names
-from .build import BUILD_FILE, card_counts, download_config, is_missing, read_build, sources_folder
-from .examples import cache_folder
-from .source_files import DownloadError
+from .benchmarks import benchmark_names, config_names, get_benchmark, get_builder, is_downloaded, option_names
+from .repository import BUILD_FILE, cache_folder, card_counts, read_build
 
 MADE, DOWNLOADED, OWN = "made on the spot", "downloaded", "your own copy"
 READY, TO_DOWNLOAD, MISSING, DAMAGED = "ready", "to be downloaded", "missing", "damaged"
+# Columns of a terminal that a table of one line per benchmark fills at most.
+_WIDEST = 112
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,30 @@ class ConfigEntry:
 
 @dataclass(frozen=True)
 class BenchmarkEntry:
-    """A benchmark: its name, the scored split, where to get its sources, and its configurations."""
+    """A benchmark: its name, what it tests, the scored split, where to get its sources, and its configurations."""
 
     name: str
+    summary: str
     split: str
     source: str
     configs: tuple[ConfigEntry, ...]
+
+
+@dataclass(frozen=True)
+class BenchmarkLine:
+    """A benchmark in one line.
+
+    Args:
+        name: its name.
+        summary: what it tests, in a few words.
+        rows: rows of the configurations that are scored by default, in the scored split; None if not known.
+        state: `READY`, `TO_DOWNLOAD`, `MISSING` or `DAMAGED`: the worst of these configurations.
+    """
+
+    name: str
+    summary: str
+    rows: int | None
+    state: str
 
 
 @dataclass(frozen=True)
@@ -71,6 +89,30 @@ class MetricEntry:
     name: str
     summary: str
     benchmarks: tuple[str, ...]
+
+
+def benchmark_lines(*, data_dir: str | Path | None = None) -> Iterator[BenchmarkLine]:
+    """Every benchmark in one line; without `data_dir` from builds in the cache and what builders declare, at once.
+
+    Raises:
+        DataError: `data_dir` is not a folder.
+    """
+    for name in benchmark_names():
+        benchmark = get_benchmark(name)
+        configs = list(dict.fromkeys(config for task in benchmark.tasks if task.by_default for config in task.configs))
+        if data_dir is None:
+            counts = {config: _built_counts(name, config, benchmark.split) for config in configs}
+            ready = not benchmark.source or all(counts.values())
+            state = READY if ready else TO_DOWNLOAD if is_downloaded(name) else MISSING
+            released = card_counts(name)
+            rows = [(counts[each] or released.get((each, benchmark.split), (None,)))[0] for each in configs]
+        else:
+            [found] = list_benchmarks([name], data_dir=data_dir)
+            chosen = [config for config in found.configs if config.name in configs]
+            state = max((config.state for config in chosen), key=(READY, TO_DOWNLOAD, MISSING, DAMAGED).index)
+            rows = [config.rows for config in chosen]
+        known = [count for count in rows if count is not None]
+        yield BenchmarkLine(name, benchmark.summary, sum(known) if len(known) == len(rows) else None, state)
 
 
 def list_benchmarks(
@@ -90,12 +132,14 @@ def list_benchmarks(
         UnknownNameError: no such benchmark.
         DataError: `data_dir` is not a folder.
     """
+    from .build import sources_folder
+
     for name in benchmark_names() if names is None else names:
         benchmark = get_benchmark(name)
         known = option_names(name)
         chosen = {**benchmark.scoring_options, **{key: v for key, v in (options or {}).items() if key in known}}
         configs = (_entry(name, config, sources_folder(name, data_dir), chosen) for config in config_names(name))
-        yield BenchmarkEntry(name, benchmark.split, benchmark.source, tuple(configs))
+        yield BenchmarkEntry(name, benchmark.summary, benchmark.split, benchmark.source, tuple(configs))
 
 
 def list_metrics() -> list[MetricEntry]:
@@ -113,6 +157,21 @@ def list_metrics() -> list[MetricEntry]:
         for name, benchmarks in used.items()
         for docstring in [ast.get_docstring(ast.parse((folder / name / f"{name}.py").read_text("utf-8"))) or ""]
     ]
+
+
+def line_table(lines: Iterable[BenchmarkLine], width: int) -> Any:
+    """A rich table of benchmarks, one line each, at most `width` columns wide."""
+    from rich.table import Table
+
+    table = Table(title="Benchmarks", title_justify="left", width=min(width, _WIDEST), box=None, header_style="bold")
+    table.add_column("benchmark", no_wrap=True)
+    table.add_column("what it tests", no_wrap=True, ratio=1)
+    table.add_column("examples", justify="right", no_wrap=True)
+    table.add_column("sources", no_wrap=True)
+    for line in lines:
+        state = "needs --data-dir" if line.state == MISSING else line.state
+        table.add_row(line.name, line.summary, "–" if line.rows is None else f"{line.rows:,}", state)
+    return table
 
 
 def benchmark_table(entry: BenchmarkEntry) -> Any:
@@ -217,6 +276,9 @@ def _built_counts(name: str, config: str, split: str) -> tuple[int, int] | None:
 def _look(name: str, config: str, data_dir: Path | None, options: Mapping[str, Any]) -> tuple[str, str]:
     """The state of a configuration's sources, and what is wrong with them."""
     from datasets import DownloadManager
+
+    from .build import download_config, is_missing
+    from .source_files import DownloadError
 
     with tempfile.TemporaryDirectory() as scratch, _offline():
         try:

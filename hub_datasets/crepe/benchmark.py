@@ -1,7 +1,7 @@
 """How the rows of CREPE are scored and evaluated: the caption is ranked among its own hard negatives."""
 
 from .. import Benchmark, Task
-from .release import PRODUCTIVITY, SYSTEMATICITY
+from .configs import PRODUCTIVITY, SYSTEMATICITY
 
 
 def _ranked(config: str, *, by_default: bool) -> Task:
@@ -24,5 +24,6 @@ BENCHMARK = Benchmark(
         # Valid only for models trained on the one set of three that it was made for.
         *(_ranked(config, by_default=False) for config in SYSTEMATICITY),
     ),
+    summary="new compounds, long captions",
     source="github.com/RAIVNLab/CREPE (no licence stated) and Visual Genome's images, unpacked, as --data-dir",
 )

@@ -15,7 +15,8 @@ import datasets
 from ..core.columns import columns
 from ..core.crops import crop, crop_name
 from ..core.source_files import ImagePaths, Row, SourceBuilder, SourceConfig, find_images, make_configs
-from .release import IMAGE_FOLDERS, IMAGES_SOURCE, PRODUCTIVITY, SOURCE, SYSTEMATICITY, annotation_files, read_rows
+from .configs import PRODUCTIVITY, SYSTEMATICITY
+from .release import IMAGE_FOLDERS, IMAGES_SOURCE, SOURCE, annotation_files, read_rows
 
 CONFIG_NAMES = (*PRODUCTIVITY, *SYSTEMATICITY)
 # With these there is nothing to rank.

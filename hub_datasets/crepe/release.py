@@ -11,20 +11,13 @@ from typing import Any, NamedTuple
 
 from ..core.crops import box_problem
 from ..core.source_files import Row, SourceFile, read_bytes, shortened_list
+from .configs import PRODUCTIVITY, SYSTEMATICITY
 
 HOMEPAGE = "https://github.com/RAIVNLab/CREPE"
 SOURCE = f"{HOMEPAGE}/tree/master/data"
 IMAGES_SOURCE = "https://homes.cs.washington.edu/~ranjay/visualgenome/api.html"
-# As in the release's file names; its training sets are CC12M, YFCC15M and LAION400M.
-TRAINING_SETS = ("cc12m", "yfcc", "laion")
-SYSTEMATICITY_KINDS = ("atom", "comp", "combined")
-# The release says "atom" for what its paper and this package call replacing.
-PRODUCTIVITY_KINDS = {"replace": "atom", "swap": "swap", "negate": "negate"}
 COMPOUNDS = ("seen_compounds", "unseen_compounds")
 COMPLEXITIES = tuple(range(4, 13))
-SYSTEMATICITY = {f"systematicity_{kind}_{name}": (kind, name) for kind in SYSTEMATICITY_KINDS for name in TRAINING_SETS}
-PRODUCTIVITY = {f"productivity_{kind}": name for kind, name in PRODUCTIVITY_KINDS.items()}
-
 _BOX = ("x", "y", "width", "height")
 IMAGE_FOLDERS = ("VG_100K", "VG_100K_2")
 

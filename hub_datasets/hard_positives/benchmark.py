@@ -31,6 +31,7 @@ BENCHMARK = Benchmark(
         _task("swap_clean", _clean(_SWAP)),
         _task("replace_kinds", _REPLACE, category="category"),
     ),
+    summary="changed captions that stay true",
     source="--data-dir: a clone of github.com/amitakamath/hard_positives with Visual Genome's images (15 GB)",
     # The paper's case: accuracy on hard negatives says little without the hard positives.
     main_scores=tuple(

@@ -16,7 +16,7 @@ from typing import Any
 from ...metrics.common.errors import DataError, StorageError
 from ...metrics.modules.discovery import metric_names
 from ..core.benchmarks import Benchmark, get_benchmark
-from ..core.build import BUILD_FILE, read_build
+from ..core.repository import BUILD_FILE, read_build
 from .spaces import CARRIED, PACKAGE, files_in, space_files
 
 EVAL_FILE = "eval.yaml"

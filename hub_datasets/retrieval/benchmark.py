@@ -33,6 +33,7 @@ BENCHMARK = Benchmark(
         for name in ("coco", "flickr30k")
         for task in (_task(name, by_default=True), *(_task(f"{name}_{condition}") for condition in _CONDITIONS))
     ),
+    summary="retrieval, also of shuffled words",
     source="as --data-dir: COCO val2014 (6 GB) and Flickr30k's images, which are given on request (the card says how)",
     imports=("authoring/text",),
 )

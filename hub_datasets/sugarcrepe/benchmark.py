@@ -19,6 +19,7 @@ def _task(name: str, prefix: str, *, by_default: bool) -> Task:
 
 BENCHMARK = Benchmark(
     tasks=(_task("itm", "", by_default=True), _task("unrefined", "unrefined_", by_default=False)),
+    summary="fluent captions with one change",
     source="github.com/RAIVNLab/sugar-crepe and COCO val2017 (1 GB), or --data-dir",
     main_scores=(("itm", "sugarcrepe_itm", "macro_accuracy"),),
 )

@@ -74,6 +74,7 @@ BENCHMARK = Benchmark(
             by_default=False,
         ),
     ),
+    summary="every task, rendered, offline",
     # Validation and test are all that a score needs.
     scoring_options={"train_scenes": 0},
 )

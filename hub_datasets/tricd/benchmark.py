@@ -33,5 +33,6 @@ BENCHMARK = Benchmark(
         ),
     ),
     split="validation",
+    summary="phrases only in the right context",
     source="your own copy (--data-dir): github.com/ashkamath/TRICD and COCO val2017 (1 GB)",
 )

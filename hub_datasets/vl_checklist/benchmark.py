@@ -25,5 +25,6 @@ BENCHMARK = Benchmark(
             metrics={"aro_itm": {"task": "attribution", "min_count": 1}},
         ),
     ),
+    summary="objects, attributes, relations",
     source="--data-dir only: a clone of github.com/om-ai-lab/VL-CheckList with the images its DATASETS.md lists",
 )

@@ -14,5 +14,6 @@ BENCHMARK = Benchmark(
             metrics={"group_match": {}},
         ),
     ),
+    summary="the same words in another order",
     source="huggingface.co/datasets/facebook/winoground, with the access that you asked for there, or --data-dir",
 )

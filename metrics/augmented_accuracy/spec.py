@@ -16,4 +16,5 @@ SPEC = MetricSpec(
         ScoreSpec("gap", False, 1 / 6, meaning="What the true rewordings cost: original minus augmented accuracy."),
     ),
     main_score="augmented_accuracy",
+    positive_captions=2,
 )

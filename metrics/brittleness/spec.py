@@ -14,4 +14,5 @@ SPEC = MetricSpec(
     ),
     # A tie is not brittle by the paper's strict inequalities.
     ties="right",
+    positive_captions=2,
 )

@@ -45,6 +45,9 @@ def main() -> None:
         # The libraries' progress bars would fill a log file with partial lines.
         os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    # OpenMP's threads wait for each other by spinning: where another program has a core, a model ran at half its speed
+    # or less. To be set before torch is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         build_app()()
     except VLAssayError as error:

@@ -1,16 +1,18 @@
 """Tables of reports: described once, and written to the terminal, Markdown, LaTeX, notebooks and HTML pages.
 
-A document is a sequence of parts: a `Table`, an `HtmlFigure`, or a paragraph of text. `simple_table` makes a table from
-headings and rows of strings; `Table` itself adds values with details such as intervals. In HTML, text between backticks
-is set as code and everything else is escaped.
+A document is a sequence of parts: a `Table`, an `HtmlFigure`, a `Verdict`, a `Fold` of further parts, or a paragraph of
+text. `simple_table` makes a table from headings and rows of strings; `Table` itself adds values with details such as
+intervals. In HTML, text between backticks is set as code and everything else is escaped.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,13 +21,23 @@ _SHORTEST_TEXT = 18
 # What a terminal draws around the text of a column: a line, and a space on both sides.
 _FRAME = 3
 INTERVAL = "interval"
+# Marks of cells.
+BEST, EQUAL = "best", "equal"
+_DAGGER = " †"
 
 
 class Cell(NamedTuple):
-    """A value as text, and its details, such as its interval, in the order of the column's `details`."""
+    """A value as text.
+
+    Attributes:
+        value: the text.
+        details: what belongs to it, such as its interval, in the order of the column's `details`.
+        mark: `BEST` for bold, `EQUAL` for a dagger, or empty.
+    """
 
     value: str = ""
     details: tuple[str, ...] = ()
+    mark: str = ""
 
 
 @dataclass(frozen=True)
@@ -37,12 +49,19 @@ class Column:
         details: what belongs to each value: columns of their own where there is room, else lines below the value.
         repeated: whether each part of a table that is too wide for a terminal has it.
         is_text: whether its cells are text, which is aligned left and may wrap, and not numbers.
+        group: what columns beside each other share, such as their task; LaTeX sets it above them.
     """
 
     header: str
     details: tuple[str, ...] = ()
     repeated: bool = False
     is_text: bool = False
+    group: str = ""
+
+    @property
+    def full_header(self) -> str:
+        """The header with its group."""
+        return f"{self.group} {self.header}".strip()
 
 
 @dataclass(frozen=True)
@@ -75,6 +94,7 @@ class Table:
         compact: the table for a terminal; by default the same.
         text: a paragraph above it.
         corner: the header of the first column.
+        has_details_below: whether details stand below their values in all formats, and not in columns of their own.
     """
 
     title: str
@@ -85,11 +105,12 @@ class Table:
     compact: Table | None = None
     text: str = ""
     corner: str = ""
+    has_details_below: bool = False
 
 
 @dataclass(frozen=True)
 class HtmlFigure:
-    """A figure of an HTML page, such as ``figures.as_fragment`` returns; other formats leave it out.
+    """A figure of an HTML page, such as those of ``figures``; other formats leave it out.
 
     Args:
         html: trusted HTML, inserted as it is.
@@ -102,7 +123,23 @@ class HtmlFigure:
     text: str = ""
 
 
-Part = Table | HtmlFigure | str
+@dataclass(frozen=True)
+class Verdict:
+    """What a document found, in a sentence or two; `is_warning` where it speaks against what was examined."""
+
+    text: str
+    is_warning: bool = False
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Parts that a page shows on a click on their title; Markdown and the terminal show them as they are."""
+
+    title: str
+    parts: tuple[Part, ...]
+
+
+Part = Table | HtmlFigure | Verdict | Fold | str
 
 
 def simple_table(
@@ -139,9 +176,9 @@ def print_tables(parts: Sequence[Part]) -> None:
     from rich.text import Text
 
     console = Console(highlight=False)
-    for number, part in enumerate(parts):
-        if isinstance(part, str):
-            console.print(Text(part))
+    for number, part in enumerate(_unfolded(parts)):
+        if isinstance(part, str | Verdict):
+            console.print(Text(part) if isinstance(part, str) else Text(part.text, "bold"))
         if not isinstance(part, Table):
             continue
         shown = part.compact or part
@@ -165,9 +202,9 @@ def to_markdown(parts: Sequence[Part], title: str = "", level: int = 3) -> str:
         level: that of the tables' headings.
     """
     blocks = [f"{'#' * (level - 1)} {in_a_line(title)}"] if title else []
-    for part in parts:
-        if isinstance(part, str):
-            blocks.append(part)
+    for part in _unfolded(parts):
+        if isinstance(part, str | Verdict):
+            blocks.append(part if isinstance(part, str) else f"**{in_a_line(part.text)}**")
         elif isinstance(part, Table):
             heading = f"{'#' * (level + part.is_part)} {in_a_line(part.title)}" if part.title else ""
             blocks += [block for block in (heading, part.text, _markdown_table(part), part.note) if block]
@@ -180,23 +217,67 @@ def in_a_line(text: str) -> str:
 
 
 def to_latex(tables: Sequence[Table]) -> str:
-    """Tables as LaTeX, for the package booktabs."""
-    blocks, heading = [], ""
+    """Tables as LaTeX, for the packages booktabs and graphicx.
+
+    Each has a caption above it, and a label from its title: ``tab:toy-scenes-itm``. One that is wider than the line is
+    scaled to it. Details below values, such as intervals, are lines of small type.
+    """
+    blocks = [r"% Needs \usepackage{booktabs,graphicx}"]
+    used: Counter[str] = Counter()
     for table in tables:
-        heading = heading if table.is_part else table.title
-        title = f"{heading}, {table.title}" if table.is_part else table.title
-        headers, *rows = _spread(table)
-        alignment = "".join("l" if column.is_text else "r" for column in _columns(table, stacked=False))
-        body = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{l{alignment}}}", r"\toprule"]
-        body += [" & ".join(map(_for_latex, headers)) + r" \\", r"\midrule"]
-        for row, starts_group in zip(rows, _breaks(table), strict=True):
-            body += [r"\midrule"] * starts_group
-            body.append(" & ".join(map(_for_latex, row)) + r" \\")
-        body += [r"\bottomrule", r"\end{tabular}"]
-        caption = ". ".join(text.rstrip(".") for text in (title, table.text, table.note) if text)
-        body += [rf"\caption{{{_for_latex(caption)}.}}", r"\end{table}"]
+        label = re.sub(r"[^a-z0-9]+", "-", table.title.lower()).strip("-") or "table"
+        used[label] += 1
+        label += f"-{used[label]}" if used[label] > 1 else ""
+        caption = ". ".join(text.rstrip(".") for text in (table.title, table.text, table.note) if text)
+        columns = _columns(table)
+        body = [r"\begin{table}", r"\centering", rf"\caption{{{_for_latex(caption)}.}}", rf"\label{{tab:{label}}}"]
+        body.append(r"\smallskip\setlength{\tabcolsep}{3pt}")
+        body.append(r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%")
+        body.append(rf"\begin{{tabular}}{{l{''.join('l' if column.is_text else 'r' for column in columns)}}}")
+        body += [r"\toprule", *_latex_headers(table, columns), r"\midrule"]
+        for index, (row, starts_group) in enumerate(zip(table.rows, _breaks(table), strict=True)):
+            body += [r"\midrule"] * starts_group + _latex_lines(table, row, columns, index)
+        body += [r"\bottomrule", r"\end{tabular}}", r"\end{table}"]
         blocks.append("\n".join(body) + "\n")
     return "\n".join(blocks)
+
+
+def _latex_headers(table: Table, columns: Sequence[_Text]) -> list[str]:
+    """The line of headers, below one of groups with a rule under each where columns have them."""
+    found = []
+    if any(column.group for column in columns):
+        cells, rules, place = [""], [], 2
+        for group, members in groupby(column.group for column in columns):
+            count = len(list(members))
+            cells.append(rf"\multicolumn{{{count}}}{{c}}{{{_for_latex(group)}}}")
+            rules += [rf"\cmidrule(lr){{{place}-{place + count - 1}}}"] * bool(group)
+            place += count
+        found = [" & ".join(cells) + r" \\", "".join(rules)]
+    # Words below each other, so that numbers decide how wide a column is.
+    headers = [r"\\".join(map(_for_latex, column.own_header.split())) for column in columns]
+    stacked = [rf"\shortstack[r]{{{header}}}" if r"\\" in header else header for header in headers]
+    return [*found, " & ".join([_for_latex(table.corner), *stacked]) + r" \\"]
+
+
+def _latex_lines(table: Table, row: TableRow, columns: Sequence[_Text], index: int) -> list[str]:
+    """A row, and below it in small type the details of its values."""
+    cells = [column.parts(index, table) for column in columns]
+    forms = {BEST: r"\textbf{{{}}}", EQUAL: r"{}\rlap{{$^\dagger$}}"}
+    values = [
+        forms.get(column.mark(index), "{}").format(_for_latex(value))
+        for column, (value, _, _) in zip(columns, cells, strict=True)
+    ]
+    lines = [" & ".join([_for_latex(row.name), *values]) + r" \\"]
+    if any(details for _, _, details in cells):
+        shown = (_for_latex(details.replace(" – ", "–")) for _, _, details in cells)
+        small = [rf"\scriptsize {details}" if details else "" for details in shown]
+        lines = [lines[0] + "[-3pt]", " & ".join(["", *small]) + r" \\"]
+    return lines
+
+
+def _unfolded(parts: Sequence[Part]) -> Iterator[Part]:
+    for part in parts:
+        yield from _unfolded(part.parts) if isinstance(part, Fold) else [part]
 
 
 def to_html(parts: Sequence[Part], level: int = 4) -> str:
@@ -216,29 +297,40 @@ class _Text(NamedTuple):
     cells: list[str]
     repeated: bool
     is_text: bool
+    group: str = ""
+    marks: Sequence[str] = ()
 
     @property
     def width(self) -> int:
         """The least width in a terminal, with what is drawn around it."""
         longest = max(len(line) for text in (self.header, *self.cells) for line in text.split("\n"))
-        return (min(longest, _SHORTEST_TEXT) if self.is_text else longest) + _FRAME
+        return (min(longest, _SHORTEST_TEXT) if self.is_text else longest) + _FRAME + 2 * (EQUAL in self.marks)
+
+    @property
+    def own_header(self) -> str:
+        """The header without the group."""
+        return self.header.removeprefix(self.group).strip()
+
+    def mark(self, row: int) -> str:
+        """The mark of the value in a row."""
+        return self.marks[row] if self.marks else ""
+
+    def parts(self, row: int, table: Table) -> tuple[str, str, str]:
+        """The value in a row, a line break and the details below it; both empty where the table has none there."""
+        text = self.cells[row]
+        return text.partition("\n") if table.has_details_below else (text, "", "")
 
 
-def _spread(table: Table) -> Iterator[list[str]]:
-    """The headers and then the rows, every detail in a column of its own."""
-    columns = _columns(table, stacked=False)
-    yield [table.corner, *(column.header for column in columns)]
-    for index, row in enumerate(table.rows):
-        yield [row.name, *(column.cells[index] for column in columns)]
-
-
-def _columns(table: Table, *, stacked: bool) -> list[_Text]:
-    """The columns as text, details below their values or in columns of their own."""
+def _columns(table: Table, *, stacked: bool | None = None) -> list[_Text]:
+    """The columns as text, details below their values or in columns of their own, by default as the table says."""
+    stacked = table.has_details_below if stacked is None else stacked
     found = []
     for index, column in enumerate(table.columns):
         cells = [row.cells[index] for row in table.rows]
+        marks = [cell.mark for cell in cells]
         texts = ["\n".join([cell.value, *_labelled(column, cell)]) if stacked else cell.value for cell in cells]
-        found.append(_Text(column.header, texts, column.repeated, column.is_text))
+        texts = [text.removesuffix("\n") for text in texts] if table.has_details_below else texts
+        found.append(_Text(column.full_header, texts, column.repeated, column.is_text, column.group, marks))
         for number, detail in enumerate(() if stacked else column.details):
             texts = [cell.details[number] if cell.details else "" for cell in cells]
             found.append(_Text(detail, texts, column.repeated, column.is_text))
@@ -257,7 +349,7 @@ def _fitting(table: Table, width: int) -> list[list[_Text]]:
     room = width - 1 - _FRAME - min(longest, _SHORTEST_TEXT)
     spread = [_split_header(column) for column in _columns(table, stacked=False)]
     with_details = sum(bool(column.details) for column in table.columns)
-    if with_details < 2 and sum(column.width for column in spread) <= room:
+    if not table.has_details_below and with_details < 2 and sum(column.width for column in spread) <= room:
         return [spread]
     columns = [_split_header(column) for column in _columns(table, stacked=True)]
     repeated = [column for column in columns if column.repeated]
@@ -291,7 +383,11 @@ def _for_terminal(columns: Sequence[_Text], table: Table) -> Any:
     for index, (row, starts_group) in enumerate(zip(table.rows, _breaks(table), strict=True)):
         if starts_group:
             found.add_section()
-        cells = (Text(text) for text in (row.name, *(column.cells[index] for column in columns)))
+        cells = [Text(row.name)]
+        for column in columns:
+            value, line, details = column.parts(index, table)
+            style = "bold" if column.mark(index) == BEST else ""
+            cells.append(Text(value + _DAGGER * (column.mark(index) == EQUAL), style) + Text(line + details, "dim"))
         found.add_row(*cells, style="bold" if row.is_average else None)
     return found
 
@@ -306,30 +402,47 @@ def _breaks(table: Table) -> list[bool]:
 
 
 def _markdown_table(table: Table) -> str:
-    headers, *rows = _spread(table)
-    alignment = "".join("---|" if column.is_text else "---:|" for column in _columns(table, stacked=False))
-    lines = ["| " + " | ".join(map(in_a_line, row)) + " |" for row in (headers, *rows)]
-    return "\n".join([lines[0], f"|---|{alignment}", *lines[1:]])
+    columns = _columns(table)
+    alignment = "".join("---|" if column.is_text else "---:|" for column in columns)
+    lines = ["| " + " | ".join(map(in_a_line, [table.corner, *(column.header for column in columns)])) + " |"]
+    lines.append(f"|---|{alignment}")
+    for index, row in enumerate(table.rows):
+        cells = []
+        for column in columns:
+            value, line, details = column.parts(index, table)
+            form = {BEST: "**{}**", EQUAL: f"{{}}{_DAGGER}"}.get(column.mark(index), "{}")
+            cells.append(form.format(in_a_line(value)) + "<br>" * bool(line) + in_a_line(details))
+        lines.append("| " + " | ".join([in_a_line(row.name), *cells]) + " |")
+    return "\n".join(lines)
 
 
-_LATEX = str.maketrans(
-    {
-        **{character: "\\" + character for character in "&%$#_{}"},
-        "\\": r"\textbackslash ",
-        "~": r"\textasciitilde ",
-        "^": r"\textasciicircum ",
-        "<": r"\textless ",
-        ">": r"\textgreater ",
-        "±": r"$\pm$",
-        "−": "$-$",
-        "–": "--",
-        "\n": " ",
-    }
-)
+_LATEX = {
+    **{character: "\\" + character for character in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "±": r"$\pm$",
+    "−": "$-$",
+    "–": "--",
+    "†": r"$^\dagger$",
+    "\n": " ",
+}
+# What the default fonts of pdflatex have beyond ASCII: Latin letters with accents.
+_LATIN = re.compile(r"[À-ÖØ-öø-ž]")
 
 
 def _for_latex(text: str) -> str:
-    return text.translate(_LATEX)
+    """Text as LaTeX, in which hyphens join to no dash; what pdflatex would refuse is named by its code point."""
+    found = []
+    for before, character in pairwise(f" {text}"):
+        if character == before == "-":
+            found.append("{}")
+        is_known = character.isascii() or _LATIN.match(character)
+        found.append(_LATEX.get(character, character if is_known else f"U+{ord(character):04X}"))
+    return "".join(found)
 
 
 @cache
@@ -351,12 +464,23 @@ def _marked(text: str) -> Any:
 
 
 def _for_html(part: Part) -> dict[str, Any]:
-    empty = {"title": "", "text": "", "note": "", "html": "", "is_part": False, "headers": []}
+    empty: dict[str, Any] = dict.fromkeys(("title", "text", "note", "html", "verdict", "headers", "parts"), "")
+    empty["is_part"] = False
     if isinstance(part, str):
         return {**empty, "text": part}
+    if isinstance(part, Verdict):
+        return {**empty, "verdict": part.text, "is_warning": part.is_warning}
+    if isinstance(part, Fold):
+        return {**empty, "summary": part.title, "parts": [_for_html(each) for each in part.parts]}
     if isinstance(part, HtmlFigure):
         return {**empty, "title": part.title, "text": part.text, "html": part.html}
-    headers, *rows = _spread(part)
+    columns = _columns(part)
+    rows = [
+        (row.name, [(*column.parts(index, part), column.is_text, column.mark(index)) for column in columns])
+        for index, row in enumerate(part.rows)
+    ]
+    headers = [(part.corner, True), *((column.own_header, column.is_text) for column in columns)]
+    groups = [(name, len(list(members))) for name, members in groupby(column.group for column in columns)]
     found = {"title": part.title, "text": part.text, "note": part.note, "is_part": part.is_part}
-    is_text = [column.is_text for column in _columns(part, stacked=False)]
-    return {**empty, **found, "headers": headers, "rows": rows, "is_text": is_text}
+    found |= {"groups": groups if any(name for name, _ in groups) else []}
+    return {**empty, **found, "headers": headers, "rows": rows}

@@ -23,7 +23,7 @@ class VLAssayError(ValueError):
 
 
 class UnknownNameError(VLAssayError):
-    """A name that does not exist; the message lists those that do.
+    """A name that does not exist; the message lists those that do, and ends with those that it may stand for.
 
     Args:
         kind: what was asked for, such as ``"benchmark"``.
@@ -32,7 +32,28 @@ class UnknownNameError(VLAssayError):
     """
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"unknown {kind} {name!r}; known: {', '.join(known) or '(none)'}")
+        known = [*known]
+        close = " or ".join(map(repr, similar(name, known)))
+        hint = f". Did you mean {close}?" if close else ""
+        super().__init__(f"unknown {kind} {name!r}; known: {', '.join(known) or '(none)'}{hint}")
+
+
+def similar(name: str, known: Iterable[str]) -> list[str]:
+    """Up to three names that a mistyped one may stand for, the likeliest first; case and separators do not count.
+
+    >>> similar("Sugar-Crep", ["aro", "sugarcrepe"]), similar("x", ["aro"])
+    (['sugarcrepe'], [])
+    """
+    from difflib import get_close_matches
+
+    plain: dict[str, str] = {}
+    for each in known:
+        plain.setdefault(_plain(each), each)
+    return [plain[match] for match in get_close_matches(_plain(name), plain)]
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace("-", "").replace("_", "").replace(" ", "")
 
 
 def check_known(kind: str, names: Iterable[str], known: Collection[str]) -> None:

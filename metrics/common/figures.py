@@ -1,16 +1,18 @@
-"""What the figures of reports share: colours, PNG files from matplotlib and HTML fragments from plotly."""
+"""What the figures of reports share: colours, files from matplotlib, and bars and histograms for HTML pages.
+
+Those of pages are HTML and SVG without scripts. ``figures.css`` styles them, light and dark.
+"""
 
 from __future__ import annotations
 
 import colorsys
 import io
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from .errors import DataError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 # contrast of 3 to a white and to a dark page.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A55AFF")
 _GOLDEN = 0.618034
+# As `--assay-ink` and `--assay-bg` in tokens.css.
+_DARK_INK, _DARK_PAGE = "#e6edf3", "#0d1117"
 
 
 def colours(names: Sequence[str]) -> dict[str, str]:
@@ -33,43 +37,122 @@ def colours(names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def as_png(figure: Figure) -> bytes:
-    """A matplotlib figure as a PNG."""
+def dark() -> dict[Any, str]:
+    """Settings of matplotlib with which a figure is drawn for a dark page, for ``matplotlib.rc_context``."""
+    inks = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "lines.color")
+    return {**dict.fromkeys(inks, _DARK_INK), "figure.facecolor": _DARK_PAGE, "axes.facecolor": _DARK_PAGE}
+
+
+def as_file(figure: Figure, kind: str = "png") -> bytes:
+    """A matplotlib figure as a file: ``"png"``, ``"svg"`` or ``"pdf"``, whose text stays text and which has no date."""
+    from matplotlib import rc_context
+
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
+    options: dict[str, Any] = {"metadata": {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)}
+    if kind == "png":
+        options["pil_kwargs"] = {"compress_level": 3}  # half the time for a file a tenth larger
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "vl-assay", "pdf.fonttype": 42}):
+        figure.savefig(buffer, format=kind, dpi=110, **options)
     return buffer.getvalue()
 
 
-def plotly_grid(rows: int, columns: int, **options: Any) -> Any:
-    """A plotly figure with a grid of panels; the options are those of ``plotly.subplots.make_subplots``.
+class Bar(NamedTuple):
+    """A horizontal bar of a page, in the units of its panel.
 
-    Raises:
-        DataError: plotly is not installed.
+    Attributes:
+        colour: of CSS.
+        value: its length; nothing is drawn for NaN.
+        low, high: the ends of its interval; the value itself for none.
+        text: the value in words, which stands beside it.
+        hover: what a pointer that rests on it reads, and a screen reader.
     """
-    try:
-        from plotly.subplots import make_subplots
-    except ImportError:
-        raise DataError("the figures of this page need plotly; pip install 'vl-assay[authoring]'") from None
-    return make_subplots(rows=rows, cols=columns, **options)
+
+    colour: str
+    value: float
+    low: float
+    high: float
+    text: str
+    hover: str
 
 
-def as_fragment(figure: Any) -> str:
-    """A plotly figure as part of an HTML page, with plotly's code in it, so that the page needs no network."""
-    return figure.to_html(full_html=False, include_plotlyjs=True, config={"displaylogo": False, "responsive": True})
-
-
-def histogram(values: NDArray[np.float64], edges: NDArray[np.float64], *, shares: bool = False, **style: Any) -> Any:
-    """The bars of a histogram for a plotly figure, counted here so that the page does not hold every value.
+def bars_html(lines: Mapping[str, Sequence[Bar]], limits: tuple[float, float], levels: Mapping[str, float]) -> str:
+    """Groups of horizontal bars with their intervals, as HTML without scripts that follows the colours of the page.
 
     Args:
-        values: of shape (n,); what lies beyond the edges counts in the outermost bins.
-        edges: equidistant, ascending, of shape (bins + 1,).
-        shares: heights are shares of all values and not counts.
-        style: options of ``plotly.graph_objects.Bar``.
+        lines: the bars of each group, such as a category.
+        limits: what the left and the right end of the panel stand for.
+        levels: vertical lines, such as chance, by their names, which are classes of ``figures.css``.
     """
-    import plotly.graph_objects as go
+    start, span = limits[0], (limits[1] - limits[0]) or 1.0
 
-    counts, _ = np.histogram(np.clip(values, edges[0], edges[-1]), edges)
-    heights = (counts / len(values)).round(6) if shares else counts
-    middles = (edges[:-1] + edges[1:]) / 2
-    return go.Bar(x=middles.round(6).tolist(), y=heights.tolist(), width=float(edges[1] - edges[0]), **style)
+    def place(value: float) -> float:
+        return round(min(max(100 * (value - start) / span, 0.0), 100.0), 2)
+
+    marks = "".join(f'<i class="level {escape(name)}" style="left:{place(at)}%"></i>' for name, at in levels.items())
+    rows = []
+    for name, bars in lines.items():
+        lanes = []
+        for bar in bars:
+            drawn = ""
+            if bar.value == bar.value:
+                left, right = sorted((place(bar.value), place(0.0)))
+                low, high = place(bar.low), place(bar.high)
+                style = f"left:{left}%;width:{right - left:.2f}%;background:{escape(bar.colour)}"
+                drawn = f'<i class="bar" style="{style}"></i>'
+                drawn += f'<i class="whisker" style="left:{low}%;width:{high - low:.2f}%"></i>' * (high > low)
+            lanes.append(
+                f'<div class="lane" title="{escape(bar.hover)}"><span class="track">{drawn}{marks}</span>'
+                f"<span>{escape(bar.text)}</span></div>"
+            )
+        rows.append(f'<div class="group"><b>{escape(name)}</b><div>{"".join(lanes)}</div></div>')
+    return f'<div class="bars">{"".join(rows)}</div>'
+
+
+def legend_html(colour: Mapping[str, str], levels: Iterable[str] = ()) -> str:
+    """What the colours of bars and the lines of levels mean."""
+    found = [f'<span><i style="background:{escape(value)}"></i>{escape(name)}</span>' for name, value in colour.items()]
+    found += [f'<span><i class="level {escape(name)}"></i>{escape(name)}</span>' for name in levels]
+    return f'<p class="legend">{"".join(found)}</p>'
+
+
+class Sample(NamedTuple):
+    """Values of a histogram, of shape (n,), and the colours of the bins on the left and on the right of 0."""
+
+    values: NDArray[np.float64]
+    left: str
+    right: str
+
+
+def histogram_html(title: str, samples: Sequence[Sample], edges: NDArray[np.float64], *, mirrored: bool = False) -> str:
+    """A histogram as SVG, counted here so that the page does not hold every value.
+
+    Args:
+        title: what it shows.
+        samples: drawn over each other; what lies beyond the edges counts in the outermost bins.
+        edges: equidistant, ascending, of shape (bins + 1,).
+        mirrored: whether a line shows the mirror image of the first sample.
+    """
+    counts = [np.histogram(np.clip(each.values, edges[0], edges[-1]), edges)[0] for each in samples]
+    top = max(int(each.max()) for each in counts) or 1
+    bins = len(edges) - 1
+    shapes = []
+    for sample, heights in zip(samples, counts, strict=True):
+        for number, count in enumerate(heights.tolist()):
+            if count:
+                fill = sample.left if edges[number] + edges[number + 1] < 0 else sample.right
+                shapes.append(
+                    f'<rect x="{number}" y="{100 - 100 * count / top:.1f}" width="1" height="{100 * count / top:.1f}" '
+                    f'fill="{fill}"><title>{edges[number]:.3g} to {edges[number + 1]:.3g}: '
+                    f"{count:,} ({count / len(sample.values):.1%})</title></rect>"
+                )
+    if mirrored:
+        path = " ".join(f"V{100 - 100 * count / top:.1f} h1" for count in counts[0][::-1].tolist())
+        shapes.append(f'<path d="M0 100 {path}"/>')
+    zero = -edges[0] / (edges[-1] - edges[0]) * bins
+    if 0 < zero < bins:
+        shapes.append(f'<line x1="{zero:.2f}" x2="{zero:.2f}" y1="0" y2="100"/>')
+    return (
+        f'<figure class="histogram"><figcaption>{escape(title)}</figcaption>'
+        f'<svg viewBox="0 0 {bins} 100" preserveAspectRatio="none" role="img" aria-label="{escape(title)}">'
+        f"{''.join(shapes)}</svg><div><span>{edges[0]:.3g}</span><span>{edges[-1]:.3g}</span></div></figure>"
+    )

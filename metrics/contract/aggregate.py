@@ -19,7 +19,7 @@ from ..statistics.bootstrap import (
     check_options,
     check_whole,
     cluster_bootstrap,
-    mean_interval,
+    mean_intervals,
     percentile_interval,
     resampled_totals,
     resampled_weights,
@@ -239,8 +239,10 @@ def _add_intervals(result: dict[str, Any], examples: Examples, how: _How) -> Non
         are_shares = all(np.isin(each, (0, 1)).all() for each in table.values())
         for place, numbers in examples.places.items():
             clusters = examples.clusters[numbers]
+            columns = [values[numbers] for values in table.values()]
+            found = _table_intervals(columns, clusters, how, are_shares)
             places[place][f"{name}_interval"] = {
-                label: _table_interval(values[numbers], clusters, how, are_shares) for label, values in table.items()
+                label: None if bounds is None else list(bounds) for label, bounds in zip(table, found, strict=True)
             }
 
 
@@ -306,11 +308,12 @@ def _of_weights(estimator: Estimator, examples: Examples, how: _How) -> dict[str
     return found
 
 
-def _table_interval(values: Floats, clusters: Numbers, how: _How, are_shares: bool) -> list[float] | None:
-    found = (
-        cluster_bootstrap(values, clusters, None, *how).micro if are_shares else mean_interval(values, clusters, *how)
-    )
-    return None if found is None else list(found)
+def _table_intervals(
+    columns: Sequence[Floats], clusters: Numbers, how: _How, are_shares: bool
+) -> list[tuple[float, float] | None]:
+    if not are_shares:
+        return mean_intervals(columns, clusters, *how)
+    return [cluster_bootstrap(values, clusters, None, *how).micro for values in columns]
 
 
 def _subsample_deviations(examples: Examples, subsamples: int, seed: int) -> dict[str, float | None]:

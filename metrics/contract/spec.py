@@ -70,6 +70,7 @@ class MetricSpec:
         ties: the tie policy of its paper; None where nothing can be tied.
         tie_policies: those that its function knows.
         label: distinguishes its scores from those of the same name of other metrics, such as "CPD"; may be empty.
+        positive_captions: how many captions of a row, from the first, are true of its image (matching).
     """
 
     function: MetricFunction
@@ -79,6 +80,7 @@ class MetricSpec:
     ties: str | None = "wrong"
     tie_policies: tuple[str, ...] = TIES
     label: str = ""
+    positive_captions: int = 1
 
     def __post_init__(self) -> None:
         if self.task_type not in TASK_TYPES:

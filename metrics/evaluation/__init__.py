@@ -4,10 +4,12 @@ from ..common.formatting import interval, p_value, percent, points, words
 from ._comparison import Comparison, Difference, compare
 from ._compute import Declared, check_options, compute, declared_metrics, examples_of, metric_inputs, scored_rows
 from ._diagnosis import Diagnosis, diagnose
-from ._report import Captions, PredictionFiles, Report, report
+from ._report import DEFAULT_FIGURES, FIGURES, Captions, PredictionFiles, Report, report
 from ._tables import Line, lines, tie_sentence, title, to_markdown
 
 __all__ = [
+    "DEFAULT_FIGURES",
+    "FIGURES",
     "Captions",
     "Comparison",
     "Declared",

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from ..common.errors import PredictionsError, check_known
 from ..contract.aggregate import RESAMPLES, aggregate, option_names
@@ -181,17 +179,23 @@ def scored_rows(rows: Sequence[Row]) -> list[Row]:
 
 def cluster_numbers(rows: Sequence[Row]) -> list[int]:
     """The cluster of each row: rows that share an image or their `cluster`, directly or through others, are one."""
-    numbers: dict[tuple[str, str], int] = {}
-    pairs = []
+    first: dict[tuple[str, str], int] = {}
+    roots = list(range(len(rows)))
+
+    def root(index: int) -> int:
+        while roots[index] != index:
+            roots[index] = index = roots[roots[index]]
+        return index
+
     for index, row in enumerate(rows):
         shared = [("image", image) for image in row.images]
         if row.cluster is not None:
             shared.append(("cluster", f"{row.config}/{row.cluster}"))
-        pairs += [(index, numbers.setdefault(key, len(numbers))) for key in shared]
-    examples, shared_by = np.array(pairs).T
-    shape = (len(rows) + len(numbers),) * 2
-    graph = coo_array((np.ones(len(pairs)), (examples, len(rows) + shared_by)), shape=shape)
-    return connected_components(graph, directed=False)[1][: len(rows)].tolist()
+        for key in shared:
+            one, two = sorted((root(first.setdefault(key, index)), root(index)))
+            roots[two] = one
+    numbers: dict[int, int] = {}
+    return [numbers.setdefault(root(index), len(numbers)) for index in range(len(rows))]
 
 
 def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> tuple[list[Any], dict[str, Any]]:

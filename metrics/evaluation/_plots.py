@@ -1,4 +1,4 @@
-"""The profile of models as a figure or an interactive page: a panel for each metric, a colour for each model."""
+"""The profile of models as a figure, or as parts of a page: a panel for each metric, a colour for each model."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..common.figures import colours
-from ..common.formatting import words
+from ..common.documents import Fold, HtmlFigure, Part
+from ..common.figures import Bar as PageBar
+from ..common.figures import bars_html, colours, dark, legend_html
+from ..common.formatting import MISSING, words
 from ..records.results import Result
 from ._tables import (
     CATEGORIES,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 # With more names than this they are rotated.
 _MOST_LEVEL_NAMES = 12
 _WIDEST = 40.0
-_PLOTLY_DASHES = {"dashed": "dash", "dotted": "dot"}
+_LEGEND_COLUMNS = 6
 
 
 class Bar(NamedTuple):
@@ -64,6 +65,7 @@ class Panel:
         series: one for each result.
         levels: reference lines, such as chance, by their names.
         by_category: whether the names of its bars are those of categories.
+        is_higher_better: whether higher is better.
     """
 
     title: str
@@ -72,6 +74,7 @@ class Panel:
     series: list[Series]
     levels: dict[str, float]
     by_category: bool = False
+    is_higher_better: bool = True
 
     @property
     def names(self) -> list[str]:
@@ -92,8 +95,16 @@ def panels(results: Sequence[Result]) -> list[Panel]:
     return found
 
 
-def plot(results: Sequence[Result]) -> Figure:
-    """The profile as a figure of matplotlib."""
+def plot(results: Sequence[Result], is_dark: bool = False) -> Figure:
+    """The profile as a figure of matplotlib, for a white or for a dark page."""
+    from matplotlib import rc_context
+
+    with rc_context(dark() if is_dark else {}):
+        return _plot(results)
+
+
+def _plot(results: Sequence[Result]) -> Figure:
+    from matplotlib import rcParams
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -105,60 +116,57 @@ def plot(results: Sequence[Result]) -> Figure:
     sizes = [_size(panel) for panel in shown]
     width = max((width for width, _ in sizes), default=7.0)
     heights = [max(height for _, height in sizes[row * columns : (row + 1) * columns]) for row in range(rows)]
-    figure = Figure(figsize=(columns * width, sum(heights) + 0.4), layout="constrained")
-    every = figure.subplots(rows, columns, squeeze=False, height_ratios=heights).ravel()
-    for unused in every[len(shown) :]:
-        unused.remove()
-    for axes, panel in zip(every, shown, strict=False):
+    strip = 0.2 + 0.25 * -(-(len(colour) + 2) // _LEGEND_COLUMNS)
+    # Places by the inch: matplotlib's own layouts draw every label once more to measure it.
+    whole = (columns * width, sum(heights) + strip)
+    figure = Figure(figsize=whole)
+    for number, panel in enumerate(shown):
+        row, column = divmod(number, columns)
+        below = _room_for_names(panel)
+        box = (column * width + 0.8, strip + sum(heights[row + 1 :]) + below, width - 1, heights[row] - below - 0.4)
+        axes = figure.add_axes(tuple(part / whole[index % 2] for index, part in enumerate(box)))
         _draw(axes, panel, colour)
     levels = dict.fromkeys(name for panel in shown for name in panel.levels)
     handles = [Patch(color=value, label=name) for name, value in colour.items()]
-    handles += [Line2D([], [], color="black", linewidth=1, ls=_dash(name), label=name) for name in levels]
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 6), frameon=False)
+    ink = rcParams["text.color"]
+    handles += [Line2D([], [], color=ink, linewidth=1, ls=_dash(name), label=name) for name in levels]
+    figure.legend(handles=handles, loc="lower center", ncols=min(len(handles), _LEGEND_COLUMNS), frameon=False)
     return figure
 
 
-def plot_html(results: Sequence[Result]) -> bytes:
-    """The profile as one interactive page that needs no network; a click on a model's name hides it in all panels."""
-    import plotly.graph_objects as go
-    from plotly.subplots import make_subplots
-
+def plot_html(results: Sequence[Result]) -> list[Part]:
+    """The profile for a page: a legend, a figure for each score, and those of tables of numbers folded."""
     shown = panels(results)
     colour = colours([series.model for panel in shown for series in panel.series])
-    figure: Any = make_subplots(rows=len(shown), cols=1, subplot_titles=[panel.title for panel in shown])
-    in_legend: set[str] = set()
-    for row, panel in enumerate(shown, start=1):
-        for series in panel.series:
-            bars = list(series.bars.values())
-            name = escape(f"{series.model}{f' ({series.variant})' if series.variant else ''}")
-            figure.add_trace(
-                go.Bar(
-                    name=series.model,
-                    legendgroup=series.model,
-                    showlegend=series.model not in in_legend,
-                    marker_color=colour[series.model],
-                    x=list(series.bars),
-                    y=[bar.value for bar in bars],
-                    error_y={
-                        "type": "data",
-                        "symmetric": False,
-                        "array": [bar.above for bar in bars],
-                        "arrayminus": [bar.below for bar in bars],
-                    },
-                    customdata=[[bar.n, bar.tie_rate] for bar in bars],
-                    hovertemplate=f"{name}<br>%{{x}}: %{{y:.4g}}{' %' if panel.is_percent else ''}"
-                    "<br>n = %{customdata[0]}, tie rate %{customdata[1]}<extra></extra>",
-                ),
-                row=row,
-                col=1,
-            )
-            in_legend.add(series.model)
-        for name, level in panel.levels.items():
-            figure.add_hline(y=level, line_dash=_PLOTLY_DASHES[_dash(name)], annotation_text=name, row=row, col=1)
-        limits = {"range": [0, 102]} if panel.is_percent else {}
-        figure.update_yaxes(title=panel.axis, row=row, col=1, **limits)
-    figure.update_layout(template="plotly_white", height=420 * len(shown), barmode="group")
-    return figure.to_html(include_plotlyjs=True, full_html=True).encode()
+    levels = dict.fromkeys(name for panel in shown for name in panel.levels)
+    parts: list[Part] = [HtmlFigure(legend_html(colour, levels))]
+    for panel in shown:
+        every = [bar for series in panel.series for bar in series.bars.values() if bar.value == bar.value]
+        least, most = min((bar.value for bar in every), default=0.0), max((bar.value for bar in every), default=1.0)
+        limits = (0.0, 100.0) if panel.is_percent else (min(least, 0.0), max(most, 0.0))
+        bars = {
+            name: [
+                _page_bar(series, name, colour[series.model], panel) for series in panel.series if name in series.bars
+            ]
+            for name in panel.names
+        }
+        html = bars_html(bars, limits, panel.levels)
+        text = "Lower is better." if panel.by_category and not panel.is_higher_better else ""
+        figure = HtmlFigure(html, panel.title if panel.by_category else "", text)
+        parts.append(figure if panel.by_category else Fold(panel.title, (figure,)))
+    return parts
+
+
+def _page_bar(series: Series, name: str, colour: str, panel: Panel) -> PageBar:
+    value, below, above, n, tie_rate = series.bars[name]
+    unit, digits = (" %", ".1f") if panel.is_percent else ("", ".4g")
+    text = MISSING if value != value else f"{value:{digits}}{unit}"
+    model = f"{series.model} ({series.variant})" if series.variant else series.model
+    hover = f"{model}, {name}: {text}"
+    if above or below:
+        hover += f" [{value - below:{digits}} – {value + above:{digits}}]"
+    hover += f", n {n:,}" + ("" if tie_rate is None else f", ties {100 * tie_rate:.1f} %")
+    return PageBar(colour, value, value - below, value + above, text, hover)
 
 
 class _Named(NamedTuple):
@@ -191,7 +199,8 @@ def _score_panel(group: Sequence[_Named], results: Sequence[Result]) -> Panel:
         levels["blind"] = 100 * (max if first.higher_is_better[score] else min)(known)
     lower = "" if first.higher_is_better[score] else " (lower is better)"
     title = f"{_task(first)}: {f'{first.spec.label} {words(score)}'.strip()}"
-    return Panel(title, f"{words(score)}, %{lower}", True, series, levels, by_category=True)
+    is_higher_better = first.higher_is_better[score]
+    return Panel(title, f"{words(score)}, %{lower}", True, series, levels, True, is_higher_better)
 
 
 def _table_panel(name: str, group: Sequence[_Named]) -> Panel:
@@ -232,6 +241,9 @@ def _make_bar(value: float, bounds: Sequence[float] | None, scale: float, n: int
 
 
 def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
+    from matplotlib import rcParams
+
+    ink = rcParams["text.color"]
     names = panel.names
     width = 0.8 / len(panel.series)
     for number, series in enumerate(panel.series):
@@ -240,13 +252,11 @@ def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
         bars = list(series.bars.values())
         errors = [[bar.below for bar in bars], [bar.above for bar in bars]]
         values = [bar.value for bar in bars]
-        axes.bar(x, values, width * 0.9, yerr=errors, capsize=3, color=colour[series.model])
+        axes.bar(x, values, width * 0.9, yerr=errors, capsize=3, ecolor=ink, color=colour[series.model])
     for name, level in panel.levels.items():
-        axes.axhline(level, color="black", linewidth=1, linestyle=_dash(name))
-    upright = len(names) > _MOST_LEVEL_NAMES
-    broken = names if upright or not panel.by_category else [re.sub("[ _]", "\n", name) for name in names]
-    axes.set_xticks(range(len(names)), broken)
-    axes.tick_params(axis="x", rotation=90 if upright else 0)
+        axes.axhline(level, color=ink, linewidth=1, linestyle=_dash(name))
+    axes.set_xticks(range(len(names)), _names(panel))
+    axes.tick_params(axis="x", rotation=90 if len(names) > _MOST_LEVEL_NAMES else 0)
     # A single bar does not fill its panel.
     axes.set(xlim=(-0.6, max(len(names), 4) - 0.4), ylabel=panel.axis, title=panel.title)
     if panel.is_percent:
@@ -259,7 +269,22 @@ def _size(panel: Panel) -> tuple[float, float]:
     names = panel.names
     if len(names) <= _MOST_LEVEL_NAMES:
         return max(7.0, 1.1 * len(names) + 2), 4.2
-    return min(max(7.0, 0.3 * len(names) + 2), _WIDEST), 4.2 + 0.06 * max(map(len, names))
+    return min(max(7.0, 0.3 * len(names) + 2), _WIDEST), 3.6 + _room_for_names(panel)
+
+
+def _names(panel: Panel) -> list[str]:
+    """The names of a panel's bars, those of few categories with their words below each other."""
+    if len(panel.names) > _MOST_LEVEL_NAMES or not panel.by_category:
+        return panel.names
+    return [re.sub("[ _]", "\n", name) for name in panel.names]
+
+
+def _room_for_names(panel: Panel) -> float:
+    """The height below a panel, in inches."""
+    names = _names(panel)
+    if len(names) > _MOST_LEVEL_NAMES:
+        return 0.25 + 0.085 * max(map(len, names))
+    return 0.25 + 0.17 * max(name.count("\n") + 1 for name in names)
 
 
 def _dash(level: str) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from ..common.documents import Table, print_tables, to_html, to_latex, to_markdown
-from ..common.figures import as_png
+from ..common.documents import Fold, Table, print_tables, to_html, to_latex, to_markdown, to_page
+from ..common.errors import check_known
+from ..common.figures import as_file
 from ..common.storage import write_atomically, write_text
 from ..records.predictions import Predictions, file_hash, read_predictions
 from ..records.results import Result, to_json, write_results
@@ -17,12 +18,23 @@ from ..records.schema import Row
 from . import _tables
 from ._compute import Declared, compute, declared_metrics, examples_of, scored_rows
 from ._diagnosis import DETECTION, Diagnosis, diagnose, plot_curves
+from ._overview import Overview, Scored
 from ._plots import plot, plot_html
 from ._seeds import SeedSummary, over_seeds
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
+
+# The files of the profile by what `Report.write` calls them; the first two are written by default.
+FIGURES = {
+    "png": "profile.png",
+    "html": "profile.html",
+    "dark": "profile-dark.png",
+    "svg": "profile.svg",
+    "pdf": "profile.pdf",
+}
+DEFAULT_FIGURES = ("png", "html")
 
 # From predictions to the captions, or the question, of each example, by its id.
 Captions = Callable[[Predictions], Mapping[str, Sequence[str]]]
@@ -77,9 +89,14 @@ class Report(Sequence[Result]):
                 found[name] = diagnose(rows, metrics, ties=self.ties, **options)
         return {name: diagnosis for name, diagnosis in found.items() if diagnosis is not None}
 
-    @property
+    @cached_property
+    def overview(self) -> list[Table]:
+        """The tables with models as rows, the best marked by paired tests."""
+        return Overview(self.results, self._scored).tables() if self.results else []
+
+    @cached_property
     def tables(self) -> list[Table]:
-        """All tables: those of the results, of seeds and of diagnoses."""
+        """The tables of each model and metric, of seeds and of diagnoses."""
         found = _tables.tables_of(self.results)
         named = list(zip(self.results, _tables.model_labels(self.results), strict=True))
         for summary in self.seeds:
@@ -95,7 +112,7 @@ class Report(Sequence[Result]):
 
     def _repr_html_(self) -> str:
         """The tables, as a notebook shows them."""
-        return to_html(self.tables)
+        return to_html(self._shown)
 
     def to_pandas(self) -> pandas.DataFrame:
         """Every number of the tables, one per row.
@@ -139,34 +156,52 @@ class Report(Sequence[Result]):
 
         return pandas.DataFrame([line for path in self.files for line in _examples_of_file(path, self, metric)])
 
-    def plot(self) -> Figure:
-        """The profile: a panel for each metric, its main score by category, a colour for each model."""
-        return plot(self.results)
+    def plot(self, is_dark: bool = False) -> Figure:
+        """The profile: a panel for each metric, its main score by category, a colour for each model.
+
+        Args:
+            is_dark: whether it is for a dark page.
+        """
+        return plot(self.results, is_dark)
 
     def print(self) -> None:
-        """Print the tables to the terminal."""
-        print_tables(self.tables)
+        """Print the tables to the terminal, those with models as rows first."""
+        print_tables(self._shown)
 
-    def write(self, out: str | Path) -> list[Path]:
+    def to_markdown(self) -> str:
+        """The tables as Markdown: models as rows first, then those of each model and metric."""
+        return to_markdown([*self.overview, *self.tables])
+
+    def to_latex(self) -> str:
+        """The tables with models as rows as LaTeX, for the packages booktabs and graphicx."""
+        return to_latex(self.overview)
+
+    def write(self, out: str | Path, figures: Collection[str] = DEFAULT_FIGURES) -> list[Path]:
         """Write results, tables and plots into a folder.
 
         ``results.json``, ``report.md`` and ``report.tex`` are always written; ``seeds.json`` for models with several
-        seeds; ``diagnosis.json`` for detectors; ``profile.png`` and ``diagnosis.png`` need matplotlib and
-        ``profile.html`` plotly (the extra ``plots``). Files of an earlier report are replaced atomically, and removed
-        if this report does not have them.
+        seeds; ``diagnosis.json`` for detectors. ``diagnosis.png`` and all figures but the page need matplotlib (the
+        extra ``plots``). Files of an earlier report are replaced atomically, and removed if this report does not have
+        them.
 
         Args:
             out: a folder.
+            figures: forms of the profile: ``"png"``, ``"html"``, ``"dark"`` (a PNG for dark pages), ``"svg"``,
+                ``"pdf"``.
 
         Returns:
             The files that were written.
+
+        Raises:
+            UnknownNameError: an unknown form.
         """
+        check_known("figure", figures, FIGURES)
         folder = Path(out)
         files = [folder / name for name in ("results.json", "report.md", "report.tex")]
         write_results(folder / "results.json", self.results)
-        write_text(folder / "report.md", to_markdown(self.tables))
-        write_text(folder / "report.tex", to_latex(self.tables))
-        for name, make in self._optional_files().items():
+        write_text(folder / "report.md", self.to_markdown())
+        write_text(folder / "report.tex", self.to_latex())
+        for name, make in self._optional_files(figures).items():
             try:
                 content = make()
             except ModuleNotFoundError:
@@ -179,7 +214,7 @@ class Report(Sequence[Result]):
         self.written[:] = files
         return self.written
 
-    def _optional_files(self) -> dict[str, Callable[[], bytes | None]]:
+    def _optional_files(self, figures: Collection[str]) -> dict[str, Callable[[], bytes | None]]:
         """Functions that make the content of a file, None if the report has none."""
         diagnoses = self.diagnoses
         seeds = [asdict(each) for each in self.seeds]
@@ -187,15 +222,48 @@ class Report(Sequence[Result]):
         return {
             "seeds.json": lambda: to_json("seeds", 1, seeds=seeds).encode() if seeds else None,
             "diagnosis.json": lambda: to_json("diagnosis", 1, diagnosis=diagnosed).encode() if diagnosed else None,
-            "profile.png": lambda: as_png(plot(self.results)) if self.results else None,
-            "profile.html": lambda: plot_html(self.results) if self.results else None,
-            "diagnosis.png": lambda: as_png(plot_curves(diagnoses)) if diagnoses else None,
+            "diagnosis.png": lambda: as_file(plot_curves(diagnoses)) if diagnoses else None,
+            **{
+                name: partial(self._profile, kind) if kind in figures and self.results else lambda: None
+                for kind, name in FIGURES.items()
+            },
         }
+
+    def _profile(self, kind: str) -> bytes:
+        """The profile in one of its forms."""
+        if kind == "dark":
+            return as_file(self.plot(is_dark=True))
+        return self._page() if kind == "html" else as_file(self._figure, kind)
+
+    @cached_property
+    def _figure(self) -> Figure:
+        return self.plot()
+
+    def _page(self) -> bytes:
+        """The models side by side, the profile, and all tables folded."""
+        models = list(dict.fromkeys(_tables.model_labels(self.results)))
+        first, *others = self.overview
+        title = f"Profile of {models[0] if len(models) == 1 else f'{len(models):,} models'}"
+        tables = Fold("All tables", (*others, *self.tables))
+        return to_page(title, [first, *plot_html(self.results), tables]).encode()
 
     @cached_property
     def _paths(self) -> dict[str, Path]:
         """The files by their SHA-256."""
         return {file_hash(path): path for path in self.files}
+
+    @property
+    def _shown(self) -> list[Table]:
+        """All tables; one model needs no rows of models."""
+        several = len(set(_tables.labels(self.results))) > 1
+        return [*self.overview, *self.tables] if several else self.tables
+
+    def _scored(self, result: Result) -> Scored:
+        """The examples of a result, for paired tests."""
+        rows, metrics = self._read(result)
+        examples = examples_of(rows, result.metric, metrics[result.metric], ties=result.options.get("ties"))
+        names = [""] * len(examples) if examples.names is None else examples.names
+        return Scored([(rows[row].id, name) for row, name in zip(examples.rows, names, strict=True)], examples)
 
     def _read(self, result: Result) -> tuple[list[Row], Mapping[str, Mapping[str, Any]]]:
         """The scored rows behind a result, and the metrics of its predictions with their settings."""

@@ -141,7 +141,7 @@ def tables_of(results: Sequence[Result]) -> list[Table]:
     for result, label in zip(results, labels(results), strict=True):
         every = lines(result, results)
         note = " ".join(sentence for sentence in _sentences(result, every) if sentence)
-        found.append(_score_table(title(result, label), every, note))
+        found.append(_score_table(title(result, label), every, note, result.run.get("truncated_captions", 0)))
         found += [_label_table(result, name) for name in label_tables(result)]
         found += [_group_table(result, name, parts) for name, parts in _groups(result).items()]
         found += [table for table in (_further_scores(result), _category_shares(result)) if table is not None]
@@ -226,9 +226,6 @@ def _sentences(result: Result, every: Sequence[Line]) -> Iterable[str]:
         yield f"{count:,} examples are in no score: {why}."
     if result.missing:
         yield f"{result.missing:,} of {result.benchmark['rows']:,} examples lack their image and are in no score."
-    truncated = result.run.get("truncated_captions", 0)
-    if truncated:
-        yield f"{truncated:,} captions were longer than the model reads and were cut."
 
 
 def _macro_sentence(result: Result) -> str:
@@ -317,8 +314,8 @@ def _key(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
-def _score_table(heading: str, every: Sequence[Line], note: str) -> Table:
-    """Each score with its interval and, where some are known, blind levels; ties; n."""
+def _score_table(heading: str, every: Sequence[Line], note: str, cut: int) -> Table:
+    """Each score with its interval and, where some are known, blind levels; ties; n; captions that were cut, if any."""
     with_blind = {name for line in every for name, score in line.scores.items() if score.blind is not None}
     columns = [Column(words(name), (INTERVAL, *([_BLIND] if name in with_blind else []))) for name in every[0].scores]
     rows = []
@@ -328,8 +325,11 @@ def _score_table(heading: str, every: Sequence[Line], note: str) -> Table:
             blind = [percent_cell(score.blind)] if name in with_blind else []
             cells.append(Cell(percent_cell(score.value), (interval_cell(score.interval), *blind)))
         cells += [Cell(percent_cell(line.tie_rate)), Cell(f"{line.n:,}")]
+        cells += [Cell(f"{cut:,}" if line is overall(every) else "")] if cut else []
         rows.append(TableRow(line.name, tuple(cells), line.is_average))
-    return Table(heading, (*columns, Column("ties", repeated=True), Column("n", repeated=True)), tuple(rows), note)
+    columns += [Column("ties", repeated=True), Column("n", repeated=True)]
+    columns += [Column("captions cut", repeated=True)] if cut else []
+    return Table(heading, tuple(columns), tuple(rows), note)
 
 
 def _label_table(result: Result, name: str) -> Table:

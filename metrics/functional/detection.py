@@ -202,15 +202,17 @@ def average_precisions(
     positives = weights @ matched.truths_per_row
     if not positives:
         return np.full(len(IOU_THRESHOLDS), np.nan)
-    result = np.zeros(len(IOU_THRESHOLDS))
-    for place, (rows, ends) in enumerate(hits):
+    curves = np.empty((len(IOU_THRESHOLDS), len(_RECALLS)))
+    for curve, (rows, ends) in zip(curves, hits, strict=True):
         # Precision peaks at matches, so the curve is needed only there; within a block of equal scores it
         # then rises to its value at the block's end, which the envelope carries back over the block.
         true = weights[rows].cumsum()
-        precision = true / np.maximum(seen[ends], 1)
-        envelope = np.append(np.maximum.accumulate(precision[::-1])[::-1], 0)
-        result[place] = envelope[(true / positives).searchsorted(_RECALLS)].mean()
-    return result
+        envelope = np.zeros(len(true) + 1)
+        falling = envelope[-2::-1]
+        np.divide(true[::-1], np.maximum(seen[ends[::-1]], 1), out=falling)
+        np.maximum.accumulate(falling, out=falling)
+        envelope.take((true / positives).searchsorted(_RECALLS), out=curve)
+    return curves.mean(axis=1)
 
 
 def tie_rate(matched: Matched) -> float:

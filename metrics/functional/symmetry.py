@@ -21,7 +21,7 @@ from ..statistics.bootstrap import (
     chunks,
     cluster_bootstrap,
     cluster_standard_error,
-    mean_interval,
+    mean_intervals,
     unseen_share,
 )
 from .checks import Labels, cluster_codes, refuse, score_matrix
@@ -190,7 +190,7 @@ def _measure(
         cluster = examples.cluster
         intervals = cluster_bootstrap(examples.accuracy, cluster, None, confidence, resamples, seed)
         result["accuracy_interval"] = list(intervals.micro)
-        interval = mean_interval(gaps, cluster, confidence, resamples, seed)
+        [interval] = mean_intervals([gaps], cluster, confidence, resamples, seed)
         result["mean_gap_interval"] = interval and list(interval)
         result["auc_interval"] = _auc_interval(placement, cluster, confidence)
     return result

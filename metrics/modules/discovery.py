@@ -11,6 +11,7 @@ import importlib
 import inspect
 import re
 import shutil
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,12 @@ _REFERENCE = re.compile(r"\bsee\s+``(\w+\.\w+)``")
 
 def metric_names() -> list[str]:
     """The names of all metric modules, sorted."""
-    return sorted(path.stem for path in _METRICS.glob("*/*.py") if path.stem == path.parent.name)
+    return list(_names())
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in _METRICS.glob("*/*.py") if path.stem == path.parent.name))
 
 
 def get_spec(name: str) -> MetricSpec:

@@ -88,7 +88,8 @@ def read_predictions(path: str | Path) -> Predictions:
     if path.is_dir():
         raise PredictionsError(f"{path} is a folder; name a file of predictions in it")
     try:
-        table = pq.read_table(path)
+        with pq.ParquetFile(path) as file:  # `read_table` imports pyarrow's datasets, and pandas
+            table = file.read()
     except FileNotFoundError:
         raise PredictionsError(f"{path}: no such predictions file") from None
     except (pa.ArrowException, OSError) as error:

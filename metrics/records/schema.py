@@ -39,6 +39,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -83,10 +84,10 @@ class Row(ABC):
 
     def problem(self) -> str | None:
         """How the row breaks the schema; None if it does not."""
-        for field_ in type(self).columns:
-            value = getattr(self, field_.name)
-            if not field_.nullable and (value is None or (isinstance(value, list) and None in value)):
-                return f"a value is missing in {field_.name}"
+        for name in _required(type(self)):
+            value = getattr(self, name)
+            if value is None or (isinstance(value, list) and None in value):
+                return f"a value is missing in {name}"
         texts = [self.id, self.config, self.category, *self.tags, self.cluster or ""]
         if not all(text.isprintable() for text in texts):
             return "control characters in its id, config, category, tags or cluster"
@@ -99,6 +100,12 @@ class Row(ABC):
     @abstractmethod
     def _problem(self) -> str | None:
         """How the scores of a scored row break the schema; None if they do not."""
+
+
+@cache
+def _required(row_class: type[Row]) -> list[str]:
+    """The columns of a type of row that hold no nulls."""
+    return [column.name for column in row_class.columns if not column.nullable]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -19,6 +19,8 @@ MIN_RESAMPLES = 100
 
 # 2**20 draws of 8 bytes: one chunk and its float copy stay near 16 MB.
 _DRAWS_PER_CHUNK = 2**20
+# Look-ups are several times faster where a chunk fits a processor's cache: this part of the draws at a time.
+_CACHE_SHARE = 16
 _KINDS_WORTH_COUNTING = 8
 
 # Means closer than this, relative to the largest value, differ by rounding only.
@@ -154,26 +156,40 @@ def resampled_weights(clusters: NDArray[np.intp], resamples: int, seed: int) -> 
         yield np.bincount(generator.integers(members, size=members), minlength=members)[codes].astype(np.float64)
 
 
-def mean_interval(
-    values: NDArray[np.float64], cluster: NDArray[np.intp], confidence: float, resamples: int, seed: int
-) -> Interval | None:
-    """Percentile interval of a mean of finite values over resamples of clusters; ``None`` where they do not differ."""
-    # Scaled by a power of two, which rounds nothing, so that sums of huge values do not overflow.
-    _, exponent = np.frexp(np.abs(values).max())
-    scaled = np.ldexp(values, -exponent)
-    if cluster_standard_error(scaled, cluster) is None:
-        return None
-    sums, counts = cluster_totals(scaled, cluster)
-    order = np.lexsort((counts, sums))  # blind to the clusters' names
-    totals = (sums + 1j * counts)[order]  # one look-up for both
+def mean_intervals(
+    columns: Sequence[NDArray[np.float64]], cluster: NDArray[np.intp], confidence: float, resamples: int, seed: int
+) -> list[Interval | None]:
+    """Percentile intervals of means of finite values over resamples of clusters; ``None`` where they do not differ.
+
+    Args:
+        columns: arrays of shape (n,) of which each gets an interval, as if it were the only one.
+        cluster: the number of each example's cluster, of shape (n,).
+        confidence, resamples, seed: as for `cluster_bootstrap`.
+    """
+    scales, totals = [], []
+    for values in columns:
+        # Scaled by a power of two, which rounds nothing, so that sums of huge values do not overflow.
+        _, exponent = np.frexp(np.abs(values).max())
+        scaled = np.ldexp(values, -exponent)
+        scales.append(exponent)
+        sums, counts = cluster_totals(scaled, cluster)
+        order = np.lexsort((counts, sums))  # blind to the clusters' names
+        # One look-up for both; nothing is drawn of a mean without spread.
+        totals.append(None if cluster_standard_error(scaled, cluster) is None else (sums + 1j * counts)[order])
     generator = np.random.default_rng(seed)
-    clusters = len(totals)
-    means = []
-    for n in chunks(resamples, clusters):
-        drawn = totals[generator.integers(clusters, size=(n, clusters), dtype=np.int32)].sum(axis=1)
-        means.append(drawn.real / drawn.imag)
-    low, high = percentile_interval(np.concatenate(means), confidence)
-    return float(np.ldexp(low, exponent)), float(np.ldexp(high, exponent))
+    clusters = len(np.unique(cluster))
+    means: list[list[NDArray[np.float64]]] = [[] for _ in columns]
+    for n in chunks(resamples, _CACHE_SHARE * clusters) if any(each is not None for each in totals) else ():
+        places = generator.integers(clusters, size=(n, clusters), dtype=np.int32)
+        for found, each in zip(means, totals, strict=True):
+            if each is not None:
+                drawn = each.take(places).sum(axis=1)
+                found.append(drawn.real / drawn.imag)
+    bounds = [percentile_interval(np.concatenate(found), confidence) if found else None for found in means]
+    return [
+        None if found is None else (float(np.ldexp(found[0], scale)), float(np.ldexp(found[1], scale)))
+        for found, scale in zip(bounds, scales, strict=True)
+    ]
 
 
 def cluster_totals(

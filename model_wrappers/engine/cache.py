@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ...hub_datasets.core.examples import cache_folder
+from ...hub_datasets.core.repository import cache_folder
 from ...metrics.common.errors import ModelError, StorageError
 from ...metrics.common.storage import read_sealed, write_atomically, write_sealed
 from .chunks import ChunkStore, choice_key

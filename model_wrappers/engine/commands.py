@@ -20,10 +20,11 @@ from ...hub_datasets.commands import (
     make_report,
     parse_options,
 )
-from ...metrics.common.errors import ModelError, VLAssayError, check_known
+from ...metrics.common.errors import VLAssayError, check_known
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from ...hub_datasets.core.listing import BenchmarkEntry
     from ...metrics.evaluation import PredictionFiles
@@ -176,53 +177,67 @@ def predict(model: ModelName = "demo-clip", benchmarks: Benchmarks = None, *, op
 
 @app.command("list")
 def list_(
-    what: Annotated[str | None, typer.Argument(help="benchmarks, metrics or models; all by default.")] = None,
+    what: Annotated[
+        str | None, typer.Argument(help="benchmarks, metrics, models or a benchmark's name; by default all three.")
+    ] = None,
     data_dir: Annotated[
         Path | None,
         typer.Option(help="Your own copies of the sources, together or in one folder for each benchmark."),
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON, for programs, with every configuration.")] = False,
 ) -> None:
     """List the benchmarks, metrics and model families. Downloads and builds nothing.
 
-    For each configuration of a benchmark: its rows and images in the evaluated split (from the newest build in the
-    cache, else from the card), its metrics, and whether its sources are ready, to be downloaded, or missing; what is
-    missing follows, and where to get it.
+    For each benchmark: what it tests, the number of examples that are scored by default (of the newest build in the
+    cache, else of the release), and whether its sources are ready, to be downloaded, or needed as your own copy, into
+    which `--data-dir` looks. With a benchmark's name: each configuration with its rows, images and metrics, what is
+    missing, and where to get it.
 
-    Examples: `vl-assay list` · `vl-assay list metrics` · `vl-assay list benchmarks --data-dir sources --json`
+    Examples: `vl-assay list` · `vl-assay list sugarcrepe` · `vl-assay list metrics` ·
+    `vl-assay list benchmarks --data-dir sources --json`
     """
     import json
 
     from rich.console import Console
 
     from ...hub_datasets.core import listing
+    from ...hub_datasets.core.benchmarks import benchmark_names
 
-    kinds = {
-        "benchmarks": (lambda: listing.list_benchmarks(data_dir=data_dir), _print_benchmarks),
-        "metrics": (listing.list_metrics, lambda entries, console: console.print(listing.metric_table(entries))),
-        "models": (_families, _print_families),
-    }
-    chosen = list(kinds) if what is None else [what]
-    check_known("thing to list", chosen, kinds)
+    names = benchmark_names()
+    check_known("thing to list", [what] if what else (), ("benchmarks", "metrics", "models", *names))
+    benchmark = [what] if what in names else None
     if json_:
-        content = {kind: listing.as_json(kinds[kind][0]()) for kind in chosen}
+        makers = {
+            "benchmarks": lambda: listing.list_benchmarks(benchmark, data_dir=data_dir),
+            "metrics": listing.list_metrics,
+            "models": _families,
+        }
+        chosen = ["benchmarks"] if benchmark else [what] if what else list(makers)
+        content = {kind: listing.as_json(makers[kind]()) for kind in chosen}
         typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
         return
-    for entries, show in (kinds[kind] for kind in chosen):
-        show(entries(), Console(highlight=False))
+    console = Console(highlight=False)
+    if benchmark:
+        [entry] = listing.list_benchmarks(benchmark, data_dir=data_dir)
+        _print_benchmark(entry, console)
+    if what in (None, "benchmarks"):
+        console.print(listing.line_table(listing.benchmark_lines(data_dir=data_dir), console.width))
+        console.print("details, and what is missing: vl-assay list NAME\n")
+    if what in (None, "metrics"):
+        console.print(listing.metric_table(listing.list_metrics()))
+    if what in (None, "models"):
+        console.print(_family_table(_families()))
 
 
-def _print_benchmarks(entries: Iterable[BenchmarkEntry], console: Console) -> None:
+def _print_benchmark(entry: BenchmarkEntry, console: Console) -> None:
     from rich.markup import escape
 
     from ...hub_datasets.core import listing
 
-    for entry in entries:
-        console.print(f"[bold]{entry.name}[/] – {escape(listing.origin_line(entry))}", soft_wrap=True)
-        console.print(listing.benchmark_table(entry))
-        for line in listing.problem_lines(entry):
-            console.print(line, markup=False, soft_wrap=True)
-        console.print()
+    console.print(f"[bold]{entry.name}[/] – {entry.summary}; {escape(listing.origin_line(entry))}", soft_wrap=True)
+    console.print(listing.benchmark_table(entry))
+    for line in listing.problem_lines(entry):
+        console.print(line, markup=False, soft_wrap=True)
 
 
 @dataclass(frozen=True)
@@ -235,23 +250,22 @@ class _FamilyEntry:
 
 
 def _families() -> Iterator[_FamilyEntry]:
-    from .families import demo_names, family_names, get_family
+    from .families import demo_names, family_constants, family_names
 
     yield _FamilyEntry("demo", demo_names())
     for name in family_names():
-        try:
-            yield _FamilyEntry(name, [f"{name}:{checkpoint}" for checkpoint in get_family(name).CHECKPOINTS])
-        except ModelError as error:
-            yield _FamilyEntry(name, [], str(error))
+        found = family_constants(name)
+        yield _FamilyEntry(name, [f"{name}:{checkpoint}" for checkpoint in found.checkpoints], found.problem)
 
 
-def _print_families(entries: Iterable[_FamilyEntry], console: Console) -> None:
+def _family_table(entries: Iterable[_FamilyEntry]) -> Table:
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table("family", "checkpoints, for example", title="Model families", title_justify="left")
     for entry in entries:
-        table.add_row(entry.family, entry.problem or ", ".join(entry.checkpoints))
-    console.print(table)
+        table.add_row(entry.family, escape(entry.problem) or ", ".join(entry.checkpoints))
+    return table
 
 
 @app.command()

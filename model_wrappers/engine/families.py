@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
-from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +46,62 @@ def get_family(name: str) -> Any:
     return family
 
 
+@dataclass(frozen=True)
+class FamilyConstants:
+    """The constants of a family's file; `problem` says why the family cannot be used, and is empty if it can."""
+
+    model_types: tuple[str, ...] = ()
+    checkpoints: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def family_constants(name: str) -> FamilyConstants:
+    """What a family declares, read from its file: importing all of them takes many seconds.
+
+    A family whose constants are computed is imported all the same.
+    """
+    body = ast.parse(_family_file(name).read_text(encoding="utf-8")).body
+    assigned = {
+        target.id: node.value
+        for node in body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name) and node.value is not None
+    }
+    imported = [alias.name for node in body if isinstance(node, ast.Import) for alias in node.names]
+    imported += [node.module or "" for node in body if isinstance(node, ast.ImportFrom) and not node.level]
+    imported += _texts(assigned, "LIBRARY") or ()
+    model_types, checkpoints = (_texts(assigned, constant) for constant in ("MODEL_TYPES", "CHECKPOINTS"))
+    lacking = [each for each in imported if find_spec(each.partition(".")[0]) is None]
+    if lacking:
+        extra = name if name in (metadata("vl-assay").get_all("Provides-Extra") or ()) else "models"
+        return FamilyConstants(problem=f"{name} needs the library {lacking[0]}: pip install 'vl-assay[{extra}]'")
+    if model_types is not None and checkpoints is not None:
+        return FamilyConstants(model_types, checkpoints)
+    try:
+        family = get_family(name)
+    except ModelError as error:
+        return FamilyConstants(problem=str(error))
+    return FamilyConstants(tuple(family.MODEL_TYPES), tuple(family.CHECKPOINTS))
+
+
+def _texts(assigned: dict[str, ast.expr], name: str) -> tuple[str, ...] | None:
+    """The texts of a constant: literals, or ``tuple(NAME)`` of a dict with literal keys; None for anything else."""
+    node = assigned.get(name)
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "tuple" and isinstance(node.args[0], ast.Name):
+        node = assigned.get(node.args[0].id)
+    parts = node.keys if isinstance(node, ast.Dict) else node.elts if isinstance(node, ast.Tuple) else [node]
+    texts = tuple(part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str))
+    return texts if len(texts) == len(parts) else None
+
+
+def _family_file(name: str) -> Path:
+    return _FAMILIES / name / "family.py" if (_FAMILIES / name).is_dir() else _FAMILIES / f"{name}.py"
+
+
 def families_of(model_type: str) -> list[str]:
     """The families that load a ``model_type``, without those whose libraries are not installed."""
-    found = []
-    for name in family_names():
-        with suppress(ModelError):
-            if model_type in get_family(name).MODEL_TYPES:
-                found.append(name)
-    return found
+    return [name for name in family_names() if model_type in family_constants(name).model_types]
 
 
 def demo_names() -> list[str]:
@@ -80,18 +131,12 @@ def load_model(name: str, options: LoadOptions | None = None) -> Model | Predict
         return get_family(family).load(checkpoint, options)
     path = checkpoint_path(name)
     model_type = _model_type(path, options)
-    types: dict[str, str] = {}
-    unusable: list[str] = []
-    for known in family_names():
-        try:
-            module = get_family(known)
-        except ModelError as error:
-            unusable.append(str(error))
-            continue
-        if model_type in module.MODEL_TYPES:
-            return module.load(name, options)
-        types[known] = ", ".join(module.MODEL_TYPES)
-    answers = "; ".join([*(f"{known} ({listed})" for known, listed in types.items() if listed), *unusable])
+    declared = {known: family_constants(known) for known in family_names()}
+    for known, constants in declared.items():
+        if model_type in constants.model_types:
+            return get_family(known).load(name, options)
+    listed = [f"{known} ({', '.join(each.model_types)})" for known, each in declared.items() if each.model_types]
+    answers = "; ".join([*listed, *(each.problem for each in declared.values() if each.problem)])
     raise ModelError(
         f"{name} is a {model_type!r} checkpoint and no family loads that type; families and types: {answers}. "
         "Name a family to try it anyway: family:checkpoint"

@@ -1,4 +1,4 @@
-"""The board over a storage: accepted submissions, shipped predictions and the papers' values."""
+"""The board over a storage: accepted submissions, shipped predictions, the papers' values and imported tables."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ..storage.protocol import Storage
 from ..storage.records import Submission, results_of, submissions
 from .board import Board
 from .entries import RECOMPUTED, Column, Entry, chance_levels, of_results
+from .imports import imported_entries
 from .launch import published, shipped, shipped_predictions, shipped_results
 from .paired import PairedTests
 
@@ -83,9 +84,10 @@ class Catalogue:
                         found.append(str(error))
                 problems += [f"the submission {submission.id}: {problem}" for problem in found]
             entries += shipped(entries)
+            imported, damaged = imported_entries(self.storage)
             levels = chance_levels([*results, *shipped_results()])
-            self._provenance, self.problems, self.latest = provenance, problems, latest
-            board = Board([*entries, *published(), *self._more, *levels])
+            self._provenance, self.problems, self.latest = provenance, [*problems, *damaged], latest
+            board = Board([*entries, *published(), *imported, *self._more, *levels])
             # Ties hold as long as the same predictions are compared. A copy, because a thread may be adding to it.
             ties = self._ties.copy().items()
             kept = {column: tied for column, tied in ties if board.recomputed(column) == self.board.recomputed(column)}

@@ -24,7 +24,7 @@ def open_storage(location: str | None = None) -> Storage:
     """
     location = location or os.environ.get("VL_ASSAY_STORAGE")
     if not location:
-        from ...hub_datasets.core.examples import cache_folder
+        from ...hub_datasets.core.repository import cache_folder
 
         return FolderStorage(cache_folder() / "leaderboard")
     scheme, separator, rest = location.partition("://")

@@ -8,6 +8,7 @@ requests/<id>/submission.json    {"schema": "vl-assay/submission", "version": 2,
 requests/<id>/<sha256>.parquet   each predictions file, as it was uploaded
 requests/<id>/reviews/….json     {"number" from 1, "time", "by", "status", "reason"}; the highest number counts, and the
                                   name ends with a hash of the content
+requests/imports/…               published tables, see ``board.imports``
 results/<id>/<version>.json      results computed by that version of the metrics, see ``metrics.records.results``
 ```
 
@@ -151,7 +152,7 @@ def metrics_version(package: Path = _PACKAGE) -> str:
 def _record(storage: Storage, id: str) -> Record:
     path = record_path(id)
     try:
-        record = _load(storage, path)
+        record = load(storage, path)
         if record["version"] == 1:
             record = {**record, "version": VERSION, "predictions": record["sheets"]}
         if (record["schema"], record["version"], record["id"]) != (SCHEMA, VERSION, id):
@@ -203,7 +204,7 @@ def _latest_review(storage: Storage, paths: Sequence[str]) -> tuple[dict[str, An
     problems = []
     for path in sorted(paths):
         try:
-            found = _load(storage, path)
+            found = load(storage, path)
             if found["status"] not in REVIEW_STATUSES or not isinstance(found.get("number", 0), int):
                 raise ValueError(f"the status {found['status']!r}, the number {found.get('number')!r}")
             if found.get("number", 0) >= latest.get("number", 0):
@@ -217,7 +218,8 @@ def _unreadable(path: str, error: Exception) -> str:
     return f"{path} cannot be read ({type(error).__name__}: {error})"
 
 
-def _load(storage: Storage, path: str) -> Any:
+def load(storage: Storage, path: str) -> Any:
+    """The JSON document at a path, read once; ValueError if it is not as it was written."""
     known = _known.setdefault(storage, {})
     if path not in known:
         content = storage.read(path)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....metrics.common.errors import PredictionsError, VLAssayError
+from ....metrics.common.wording import words
 from ....metrics.functional.symmetry import artifact_gap
 from ....metrics.records.predictions import read_predictions
 from ....metrics.records.schema import MatchingRow
@@ -20,7 +21,6 @@ from ...core.benchmarks import get_task
 from ..data.pairs import Pair, has_pairs, pair_places
 from ..text.normalising import normalise
 from ..text.tagging import tagger_name
-from .features import words
 from .probes import FOLDS, PROBES, Groups, group_pairs, run_probes, widened
 
 SCHEMA = "vl-assay/audit"

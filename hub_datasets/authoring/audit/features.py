@@ -12,14 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ....metrics.common.wording import words
 from ..text.tagging import tag
 
 # A sparse matrix of scipy, whose own annotations do not say what indexing one gives.
 Matrix: TypeAlias = Any
 
-# Each character of Chinese and Japanese, which have no blanks between words, counts as a word.
-IDEOGRAPH = "[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-_WORD = re.compile(rf"{IDEOGRAPH}|(?:(?!{IDEOGRAPH})[\w'])+")
 # The ends of a caption, in n-grams.
 START, END = "⟨", "⟩"
 
@@ -36,11 +34,6 @@ class Features(NamedTuple):
     names: list[str]
     values: Matrix
     scaled: bool
-
-
-def words(caption: str) -> list[str]:
-    """The words of a caption in lower case, split at blanks and punctuation; of Chinese and Japanese each character."""
-    return _WORD.findall(caption.lower())
 
 
 def formatting(captions: Sequence[str]) -> Features:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,10 @@ from numpy.typing import NDArray
 
 from ....metrics.common import documents
 from ....metrics.common.errors import DataError
-from ....metrics.common.figures import COLOURS, as_fragment, histogram, plotly_grid
+from ....metrics.common.figures import COLOURS, Sample, histogram_html, legend_html
 from ....metrics.common.formatting import interval, percent
 from ....metrics.common.storage import write_text
-from ...core.audits import AUDIT_FILE, SCHEMA, VERSION, read_summary
+from ...core.audits import AUDIT_FILE, SCHEMA, VERSION, read_summary, verdict
 from .audit import MEANINGS, Audit
 
 Record = Mapping[str, Any]
@@ -38,7 +37,6 @@ def write_audit(result: Audit, folder: str | Path) -> list[Path]:
     """Write ``audit.json``, ``audit.md`` and ``audit.html`` (one file with all it needs) into a folder.
 
     Raises:
-        DataError: plotly, which draws the page's figure, is not installed; nothing is written then.
         StorageError: one of them could not be written.
     """
     return write_forms(Path(folder) / "audit", result.record, to_markdown(result.record), to_html(result))
@@ -63,6 +61,7 @@ def to_markdown(record: Record) -> str:
     by = {"image": "images", "image and captions": "images and captions"}[record["settings"]["held_out_by"]]
     parts: list[documents.Part] = [
         f"### {record['dataset']}, without the image",
+        _verdict(record),
         f"{_WITHOUT_IMAGE.format(**record)} Rules learn nothing; probes are linear models that were trained on other "
         f"{by} ({record['settings']['folds']} folds). Intervals ({level} %) are from resampling images.",
         _accuracy_table(record),
@@ -83,24 +82,29 @@ def to_markdown(record: Record) -> str:
 
 
 def to_html(audit: Audit) -> str:
-    """The audit as one HTML page that needs no other file, with the distributions of scores and gaps.
-
-    Raises:
-        DataError: plotly is not installed.
-    """
+    """The audit as one HTML page that needs no other file: the verdict, then figures and tables to unfold."""
     record = audit.record
-    parts: list[documents.Part] = [_WITHOUT_IMAGE.format(**record), _accuracy_table(record)]
+    tables: list[documents.Part] = [_WITHOUT_IMAGE.format(**record), _accuracy_table(record)]
     if "normalised" in record:
-        parts += [_accuracy_table(record, "normalised", title="After normalisation of the captions")]
-    parts += [line.replace("**", "") for line in _feature_lines(record)]
-    parts.append(_degenerate_table(record, title="Degenerate pairs, which do not measure composition"))
+        tables += [_accuracy_table(record, "normalised", title="After normalisation of the captions")]
     text = (
-        "Left: scores of positive captions and of negatives. Right: gaps, the score of the positive caption minus that "
-        "of its negative; they are symmetric around 0 where captions give nothing away. Scores of probes are log-odds "
-        "of pairs that they were not trained on."
+        "Scores of positive captions and of negatives, and gaps, the score of the positive caption minus that of its "
+        "negative; gaps are symmetric around 0 where captions give nothing away. Scores of probes are log-odds of "
+        "pairs that they were not trained on."
     )
-    parts.append(documents.HtmlFigure(_figure(audit.scores), "Scores and gaps", text))
-    return documents.to_page(f"Audit of {record['dataset']}", parts)
+    folds = {
+        "Accuracy without the image": tables,
+        "What gives captions away": [line.removeprefix("- ").replace("**", "") for line in _feature_lines(record)],
+        "Degenerate pairs, which do not measure composition": [_degenerate_table(record)],
+        "Scores and gaps": [documents.HtmlFigure(_figure(audit.scores), text=text)],
+    }
+    folded = [documents.Fold(title, tuple(parts)) for title, parts in folds.items() if parts]
+    return documents.to_page(f"Audit of {record['dataset']}", [_verdict(record), *folded])
+
+
+def _verdict(record: Record) -> documents.Verdict:
+    text, is_warning = verdict(record)
+    return documents.Verdict(text, is_warning)
 
 
 def print_audit(record: Record) -> None:
@@ -122,7 +126,8 @@ def print_audit(record: Record) -> None:
         for kind, found in record["degenerate"].items()
         if found["pairs"]
     ]
-    documents.print_tables([documents.simple_table(["scorer", *columns], rows, title=title, numbers=True), *lines])
+    table = documents.simple_table(["scorer", *columns], rows, title=title, numbers=True)
+    documents.print_tables([_verdict(record), table, *lines])
 
 
 def to_summary(record: Record) -> dict[str, Any]:
@@ -236,24 +241,16 @@ def _feature_lines(record: Record, *, shown: int = _SHOWN, examples: bool = True
 
 
 def _figure(scores: Mapping[str, NDArray[np.float64]]) -> str:
-    titles = [title for name in map(escape, scores) for title in (f"{name}: scores", f"{name}: gaps")]
-    figure = plotly_grid(len(scores), 2, subplot_titles=titles, vertical_spacing=0.25 / len(scores))
-    for row, values in enumerate(scores.values(), start=1):
+    positive, negative, gap = COLOURS[2], COLOURS[3], COLOURS[0]
+    figures = []
+    for name, values in scores.items():
+        both = [Sample(values[:, 0], positive, positive), Sample(values[:, 1], negative, negative)]
+        figures.append(histogram_html(f"{name}: scores", both, _edges(values)))
         gaps = values[:, 0] - values[:, 1]
-        span = _edges(values)
-        for column, sample, edges, label, colour in (
-            (1, values[:, 0], span, "positive captions", COLOURS[2]),
-            (1, values[:, 1], span, "negatives", COLOURS[3]),
-            (2, gaps, _edges(np.concatenate([gaps, -gaps])), "gaps", COLOURS[0]),
-        ):
-            style = {"color": colour, "opacity": 0.55, "line": {"width": 0}}
-            bars = histogram(sample, edges, name=label, legendgroup=label, showlegend=row == 1, marker=style)
-            figure.add_trace(bars, row=row, col=column)
-        figure.add_vline(x=0, line={"width": 1, "dash": "dot"}, row=row, col=2)
-    figure.update_layout(
-        barmode="overlay", height=240 * len(scores) + 80, template="plotly_white", margin={"l": 50, "r": 20, "t": 60}
-    )
-    return as_fragment(figure)
+        edges = _edges(np.concatenate([gaps, -gaps]))
+        figures.append(histogram_html(f"{name}: gaps", [Sample(gaps, gap, gap)], edges))
+    legend = legend_html({"positive captions": positive, "negatives": negative, "gaps": gap})
+    return f'{legend}<div class="histograms">{"".join(figures)}</div>'
 
 
 def _edges(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ....metrics.common.errors import DataError
 from ....metrics.common.storage import write_text
 from ...core.benchmarks import Task, benchmark_names
-from ...core.build import BUILD_FILE
+from ...core.repository import BUILD_FILE
 from .tables import Table, check_rows, read_tables, write_rows
 
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from ....metrics.common.errors import DataError
 from ....metrics.common.storage import write_atomically
 from ...core.benchmarks import benchmark_names
-from ...core.build import BUILD_FILE
 from ...core.image_keys import content_key
 from ...core.images import DECODING_ERRORS, open_checked
+from ...core.repository import BUILD_FILE
 from .pairs import count_positives
 from .tables import Table, check_rows, read_tables
 

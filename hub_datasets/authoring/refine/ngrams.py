@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....metrics.common.errors import DataError, ScoresError, check_known
-from ..audit.features import IDEOGRAPH
+from ....metrics.common.wording import IDEOGRAPH
 from ..audit.probes import group_pairs
 from ..data.pairs import Pair
 

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ....metrics.common import documents
-from ....metrics.common.figures import COLOURS, as_fragment, histogram, plotly_grid
-from ....metrics.common.formatting import words
+from ....metrics.common.figures import COLOURS, Sample, histogram_html, legend_html
+from ....metrics.common.formatting import percent, words
 from ..audit.report import accuracy, write_forms
 from ..data.pairs import write_pairs
 from .refine import Gaps, Refinement
 
 # Odd, so that gaps of exactly 0 are in the middle.
 _BINS = 61
-_RIGHT, _WRONG, _MIRROR = COLOURS[0], COLOURS[3], "#7f7f7f"
-_BAR_COLOURS = [_WRONG] * (_BINS // 2) + [_MIRROR] + [_RIGHT] * (_BINS // 2)
+_RIGHT, _WRONG = COLOURS[0], COLOURS[3]
 
 
 def write_refinement(refinement: Refinement, folder: str | Path, dataset: str) -> list[Path]:
     """Write ``pairs.jsonl`` (see `pairs.write_pairs`), ``report.json``, ``report.md`` and ``report.html``.
 
     Raises:
-        DataError: plotly, which draws the page's figure, is not installed; nothing is written then.
         StorageError: a file could not be written.
     """
     pairs, page = Path(folder) / "pairs.jsonl", to_html(refinement, dataset)
@@ -41,19 +39,18 @@ def to_markdown(record: Mapping[str, Any], dataset: str) -> str:
 
 
 def to_html(refinement: Refinement, dataset: str) -> str:
-    """The report as one page that needs no other file, with the distributions of gaps as in Figure 4 of SugarCrepe.
-
-    Raises:
-        DataError: plotly is not installed.
-    """
+    """The report as one page that needs no other file, with the distributions of gaps as in Figure 4 of SugarCrepe."""
     text = (
         "A gap is the score of the positive caption minus that of the negative, before scaling: on the right of 0 the "
-        "scorer is right. The grey line is the mirror image; where it follows the bars, the size of a gap tells "
+        "scorer is right. The line is the mirror image; where it follows the bars, the size of a gap tells "
         "nothing either. Gaps beyond the 99th percentile count in the outermost bars. Probes are trained again on the "
         "pairs kept."
     )
-    figure = documents.HtmlFigure(_figure(refinement.gaps), "Gaps", text)
-    return documents.to_page(f"Refinement of {dataset}", [*_tables(refinement.record), figure])
+    tables = _tables(refinement.record)
+    figure = documents.HtmlFigure(_figure(refinement.gaps), text=text)
+    folds = [documents.Fold(table.title, (replace(table, title=""),)) for table in tables]
+    parts = [documents.Verdict(_verdict(refinement.record)), *folds, documents.Fold("Gaps", (figure,))]
+    return documents.to_page(f"Refinement of {dataset}", parts)
 
 
 def print_refinement(record: Mapping[str, Any]) -> None:
@@ -110,30 +107,26 @@ def _tables(record: Mapping[str, Any]) -> list[documents.Table]:
     return tables
 
 
-def _figure(gaps: Mapping[str, Gaps]) -> str:
-    """Histograms before and after, a row for each scorer."""
-    import plotly.graph_objects as go
+def _verdict(record: Mapping[str, Any]) -> str:
+    """How many pairs are kept, and what scorers reached on all of them and reach on those."""
+    reached = {
+        words(name): [percent(part[when]["accuracy"]) for when in Gaps._fields]
+        for name, part in record["scorers"].items()
+    }
+    changes = ", ".join(f"{name} from {before} to {after} %" for name, (before, after) in reached.items())
+    kept = f"{record['kept']:,} of {record['pairs']:,} pairs are kept"
+    return f"{kept}; blind accuracy: {changes}." if changes else f"{kept}."
 
-    titles = [
-        f"{escape(words(name))}, {when}<br>{len(values):,} pairs"
-        for name, column in gaps.items()
-        for when, values in column._asdict().items()
-    ]
-    rows = len(gaps)
-    figure = plotly_grid(rows, 2, shared_yaxes=True, subplot_titles=titles, vertical_spacing=0.35 / rows)
-    figure.update_annotations(font_size=13)
-    for row, column in enumerate(gaps.values(), start=1):
+
+def _figure(gaps: Mapping[str, Gaps]) -> str:
+    """Histograms before and after, for each scorer."""
+    figures = []
+    for name, column in gaps.items():
         # Symmetric about 0, and the same for both panels, which are compared.
         reach = float(np.quantile(np.abs(column.before), 0.99)) or float(np.abs(column.before).max()) or 1.0
         edges = np.linspace(-reach, reach, _BINS + 1)
-        for place, values in enumerate(column, start=1):
-            style = {"color": _BAR_COLOURS, "line": {"width": 0}}
-            hover = "%{x:.3g}: %{y:.2%}<extra></extra>"
-            bars = histogram(values, edges, shares=True, marker=style, hovertemplate=hover)
-            line = {"color": _MIRROR, "width": 1.5, "shape": "hvh"}
-            mirror = go.Scatter(x=bars.x, y=bars.y[::-1], mode="lines", line=line, hoverinfo="skip")
-            figure.add_traces([bars, mirror], rows=row, cols=place)
-    figure.update_yaxes(tickformat=".0%")
-    margin = {"l": 50, "r": 20, "t": 60, "b": 40}
-    figure.update_layout(height=260 * rows + 80, template="plotly_white", showlegend=False, bargap=0, margin=margin)
-    return as_fragment(figure)
+        for when, values in column._asdict().items():
+            title = f"{words(name)}, {when}: {len(values):,} pairs"
+            figures.append(histogram_html(title, [Sample(values, _WRONG, _RIGHT)], edges, mirrored=True))
+    legend = legend_html({"wrong": _WRONG, "right": _RIGHT})
+    return f'{legend}<div class="histograms">{"".join(figures)}</div>'

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ....metrics.common.documents import Part
 from ....metrics.common.errors import DataError, UnknownNameError
+from ....metrics.common.wording import mark_changes
 from . import decisions
 from .agreement import report
 from .journal import DecisionJournal, Entry, Key
@@ -19,7 +18,6 @@ from .similar import Embedder, SimilarImages, histograms
 
 _LONGEST_NAME = 40
 _ADDRESSES = ("http://", "https://")
-Segments = list[tuple[str, bool]]
 
 
 class Desk(ABC):
@@ -211,19 +209,3 @@ class ReviewDesk(Desk):
             "choices": [*decisions.labels(each).items()],
             "decision": entry.decision if entry else "",
         }
-
-
-def mark_changes(caption: str, candidate: str) -> tuple[Segments, Segments]:
-    """Both texts in pieces of whole words and signs, each with whether it is in one of the texts only.
-
-    >>> mark_changes("a red cat", "a blue cat")[1]
-    [('a ', False), ('blue', True), (' cat', False)]
-    """
-    one, other = (re.findall(r"\w+|\s+|[^\w\s]", text) for text in (caption, candidate))
-    matcher = SequenceMatcher(a=one, b=other, autojunk=False)
-    parts: tuple[Segments, Segments] = ([], [])
-    for change, *spans in matcher.get_opcodes():
-        for words, (start, end), segments in zip((one, other), (spans[:2], spans[2:]), parts, strict=True):
-            if end > start:
-                segments.append(("".join(words[start:end]), change != "equal"))
-    return parts

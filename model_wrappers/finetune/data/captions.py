@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 from ....hub_datasets.authoring.data.tables import HUB, Table, choose_columns, hub_name, read_tables
 from ....hub_datasets.core.benchmarks import benchmark_names, get_benchmark, option_names
-from ....hub_datasets.core.build import BUILD_FILE, data_errors, read_build
-from ....hub_datasets.core.examples import cache_folder, cached_build
+from ....hub_datasets.core.build import data_errors
+from ....hub_datasets.core.examples import cached_build
 from ....hub_datasets.core.image_keys import MISSING, image_keys
 from ....hub_datasets.core.images import DECODING_ERRORS, open_checked
+from ....hub_datasets.core.repository import BUILD_FILE, cache_folder, read_build
 from ....hub_datasets.toy_scenes import render
 from ....hub_datasets.toy_scenes.tasks import task_rows
 from ....hub_datasets.toy_scenes.world import Scene

@@ -12,7 +12,7 @@ from ....metrics.augmented_accuracy.spec import SPEC as AUGMENTED
 from ....metrics.brittleness.spec import SPEC as BRITTLE
 from ....metrics.common.documents import Part, simple_table
 from ....metrics.common.documents import to_markdown as write_markdown
-from ....metrics.common.figures import as_png
+from ....metrics.common.figures import as_file
 from ....metrics.common.formatting import percent, points
 from ....metrics.common.storage import write_atomically, write_text
 from .findings import ARTEFACT_LABELS, KINDS, MEASURES, TABLES, Study, document
@@ -119,7 +119,7 @@ def plot_png(found: Mapping[str, Any]) -> bytes:
         axes.set(xlabel="original accuracy, %", ylabel="brittleness, % (lower is better)", title=kind.upper())
         axes.spines[["top", "right"]].set_visible(False)
     panels[-1].legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
-    return as_png(figure)
+    return as_file(figure)
 
 
 def _with_error(part: Mapping[str, Any], key: str) -> tuple[float, list[list[float]]]:

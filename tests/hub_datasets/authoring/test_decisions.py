@@ -18,11 +18,12 @@ from review_support import candidate, write_items, write_set
 
 from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
 from vl_assay.hub_datasets.authoring.review.decisions import DECISIONS, decide, export, labels, verdict
-from vl_assay.hub_datasets.authoring.review.desk import ReviewDesk, mark_changes
+from vl_assay.hub_datasets.authoring.review.desk import ReviewDesk
 from vl_assay.hub_datasets.authoring.review.journal import DecisionJournal, Entry
 from vl_assay.hub_datasets.authoring.review.pictures import Pictures
 from vl_assay.hub_datasets.authoring.review.review import open_review
 from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameError
+from vl_assay.metrics.common.wording import mark_changes
 
 
 @pytest.fixture

@@ -109,7 +109,7 @@ def test_a_report_holds_the_pairs_and_the_same_figures_in_each_form(learned, tmp
     page, text = (tmp_path / "report.html").read_text(), (tmp_path / "report.md").read_text()
     assert text.startswith("# Refinement of a &lt;b>\\|set\n")
     assert "<h1>Refinement of a &lt;b&gt;|set</h1>" in page
-    assert "<th>&lt;i&gt;add</th>" in page
+    assert '<th scope="row">&lt;i&gt;add</th>' in page
     assert "<i>add" not in page
     # Neither scripts nor styles nor images from elsewhere.
     assert not re.search(r"<(?:script|link|img)[^>]*(?:src|href)=", page)

@@ -14,7 +14,7 @@ from PIL import Image
 
 from vl_assay.hub_datasets import build
 from vl_assay.hub_datasets.aro.construct import attribution_records, rebuild, relation_records
-from vl_assay.hub_datasets.core.build import read_build
+from vl_assay.hub_datasets.core.repository import read_build
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.functional.aro import SYMMETRIC
 

@@ -13,7 +13,7 @@ from builder_support import Small
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.core.build import build as build_repository
-from vl_assay.hub_datasets.core.build import read_build
+from vl_assay.hub_datasets.core.repository import read_build
 from vl_assay.model_wrappers import score
 
 

@@ -11,7 +11,7 @@ from noise import write_noise
 from PIL import Image
 
 from vl_assay.hub_datasets import build, report
-from vl_assay.hub_datasets.core.build import read_build
+from vl_assay.hub_datasets.core.repository import read_build
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import score
 

@@ -7,6 +7,8 @@ import json
 import re
 import shutil
 import socket
+import subprocess
+import sys
 
 import pytest
 from console import invoke
@@ -14,9 +16,10 @@ from console import invoke
 from vl_assay.hub_datasets import Benchmark, Task, benchmark_names, build, get_benchmark
 from vl_assay.hub_datasets.core import listing as listing
 from vl_assay.hub_datasets.core.benchmarks import config_names
-from vl_assay.hub_datasets.core.build import build_all, read_build, sources_folder
+from vl_assay.hub_datasets.core.build import build_all, sources_folder
 from vl_assay.hub_datasets.core.examples import cached_build
 from vl_assay.hub_datasets.core.listing import DAMAGED, DOWNLOADED, MADE, MISSING, OWN, READY, TO_DOWNLOAD
+from vl_assay.hub_datasets.core.repository import read_build
 from vl_assay.metrics.common.errors import StorageError, UnknownNameError
 from vl_assay.metrics.modules.discovery import metric_names
 
@@ -139,14 +142,48 @@ def test_json_holds_what_the_tables_show():
     assert list(json.loads(invoke("list", "metrics", "--json").output)) == ["metrics"]
 
 
-def test_the_list_shows_sizes_sources_and_what_is_missing():
-    output = invoke("list", "benchmarks").output
-    assert re.search(r"^sugarcrepe – downloaded: github\.com/RAIVNLab", output, re.M)
+def test_the_list_is_one_line_per_benchmark_and_its_name_shows_the_details():
+    output = invoke("list", "benchmarks", width=80).output
+    lines = [line for name in benchmark_names() for line in output.splitlines() if line.startswith(f" {name} ")]
+    assert len(lines) == len(benchmark_names())
+    assert all(len(line) <= 80 and "…" not in line for line in lines)
+    assert re.search(r"^ sugarcrepe +fluent captions with one change +7,511 +to be downloaded", output, re.M)
+    assert re.search(r"^ tricd .* 459 +needs --data-dir", output, re.M)
+    output = invoke("list", "sugarcrepe").output
+    assert re.search(r"^sugarcrepe – fluent .*; downloaded: github\.com/RAIVNLab", output, re.M)
     assert re.search(r"swap_obj +│ +\d+ │ +\d+ │ sugarcrepe_itm +│ to be downloaded", output)
-    assert re.search(r"^missing: The sources have to be your own copy, .* Get TRICD_grounding", output, re.M)
+    assert "winoground" not in output
+    assert re.search(r"^missing: The sources .* Get TRICD_grounding", invoke("list", "tricd").output, re.M)
     output = invoke("list", "metrics").output
     assert "sugarcrepe_itm" in output
     assert "RAIVNLab" not in output
+    with pytest.raises(UnknownNameError, match="unknown thing to list 'sugarcrep'"):
+        raise invoke("list", "sugarcrep").exception
+
+
+@pytest.mark.parametrize("name", benchmark_names())
+def test_the_lines_agree_with_the_builders(name):
+    [line] = [line for line in listing.benchmark_lines() if line.name == name]
+    found = [config for config in entry(name).configs if config.by_default]
+    assert line.summary
+    assert {line.state} == {config.state for config in found}
+    rows = [config.rows for config in found]
+    assert line.rows == (None if None in rows else sum(rows))
+
+
+def test_own_copies_are_looked_into(coco):
+    folder = coco(categories=("add_att", "swap_obj"))
+    states = {line.name: line.state for line in listing.benchmark_lines(data_dir=folder)}
+    assert states["sugarcrepe"] == DAMAGED  # other files than the released ones
+    assert states["tricd"] == MISSING
+
+
+def test_the_list_imports_nothing_heavy():
+    code = "from vl_assay.metrics.common.command_line import build_app\n"
+    code += "build_app()(['list'], standalone_mode=False)\n"
+    code += "import sys\nprint([m for m in ('torch', 'transformers', 'datasets', 'scipy') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_messages_that_are_alike_are_told_once():

@@ -15,8 +15,8 @@ import sources_toy_scenes
 from support import UNVERIFIED
 
 from vl_assay.hub_datasets import build, load_examples
-from vl_assay.hub_datasets.core.build import read_build
 from vl_assay.hub_datasets.core.examples import cached_build
+from vl_assay.hub_datasets.core.repository import read_build
 from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameError
 
 SMALL, CONFIGS = {"train_scenes": 3}, ["detection", "groups"]
@@ -140,6 +140,11 @@ def test_a_benchmark_with_sources_of_the_users_own_gets_its_bare_name_too(coco, 
     assert len(datasets.load_dataset("sugarcrepe", "swap_obj", split="test")) == 24
     # The folder is not remembered for builds to come.
     assert builder.SugarCrepe(config_name="swap_obj").config.data_dir is None
+
+
+def test_only_the_splits_that_were_asked_for_are_built(tmp_path):
+    out = build("toy_scenes", tmp_path / "out", configs=["retrieval"], splits=["validation"])
+    assert list(read_build(out)["configs"]["retrieval"]) == ["validation"]
 
 
 def test_what_was_built_by_other_code_is_built_anew(coco, monkeypatch):

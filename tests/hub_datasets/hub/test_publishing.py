@@ -13,7 +13,7 @@ from huggingface_hub import DatasetCard, DatasetCardData
 
 from vl_assay.hub_datasets import benchmark_names, build, get_benchmark
 from vl_assay.hub_datasets.core.benchmarks import config_names, get_card
-from vl_assay.hub_datasets.core.build import read_build
+from vl_assay.hub_datasets.core.repository import read_build
 from vl_assay.hub_datasets.hub.publish import eval_yaml, plan, publish
 from vl_assay.metrics.common.errors import DataError, StorageError
 

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 import numpy as np
 import pytest
 
 from vl_assay.metrics.common.documents import (
+    BEST,
+    EQUAL,
+    INTERVAL,
+    Cell,
+    Column,
+    Fold,
     HtmlFigure,
+    Table,
+    TableRow,
+    Verdict,
     in_a_line,
     print_tables,
     simple_table,
@@ -15,7 +27,7 @@ from vl_assay.metrics.common.documents import (
     to_markdown,
     to_page,
 )
-from vl_assay.metrics.common.figures import COLOURS, as_fragment, colours, histogram, plotly_grid
+from vl_assay.metrics.common.figures import COLOURS, Bar, Sample, bars_html, colours, histogram_html, legend_html
 
 NUMBERS = simple_table(
     ["probe", "all", "ties"],
@@ -49,34 +61,88 @@ def test_markdown_keeps_cells_in_their_row_and_opens_no_tag():
 
 
 def test_latex_separates_groups_and_escapes():
-    text = to_latex([NUMBERS])
+    text = to_latex([NUMBERS, NUMBERS])
     assert r"\begin{tabular}{lrr}" in text
     assert "`x\\_y` & 3 \\\\\n\\midrule\nchance & 50 &  \\\\" in text
-    assert r"\caption{Without \textless the\textgreater  image. 100 \% of pairs. A note.}" in text
+    assert r"\caption{Without \textless{}the\textgreater{} image. 100 \% of pairs. A note.}" in text
+    assert re.findall(r"\\label\{(.*)\}", text) == ["tab:without-the-image", "tab:without-the-image-2"]
+
+
+MODELS = Table(
+    "Scores",
+    (Column("accuracy", (INTERVAL,), group="itm"), Column("macro accuracy", (INTERVAL,), group="itm"), Column("n")),
+    (
+        TableRow("a", (Cell("84.3", ("83.4 – 85.1",), BEST), Cell("84.0", ("83.0 – 85.0",)), Cell("9"))),
+        TableRow("b--c 中", (Cell("84.1", ("83.2 – 85.0",), EQUAL), Cell("–", ("",)), Cell("9"))),
+    ),
+    corner="model",
+    has_details_below=True,
+)
+
+
+def test_marks_groups_and_details_below_values_in_every_format(capsys, monkeypatch):
+    assert to_markdown([MODELS]).splitlines()[2:] == [
+        "| model | itm accuracy | itm macro accuracy | n |",
+        "|---|---:|---:|---:|",
+        "| a | **84.3**<br>83.4 – 85.1 | 84.0<br>83.0 – 85.0 | 9 |",
+        "| b--c 中 | 84.1 †<br>83.2 – 85.0 | – | 9 |",
+    ]
+    latex = to_latex([MODELS])
+    assert r" & \multicolumn{2}{c}{itm} & \multicolumn{1}{c}{} \\" in latex
+    assert r"\cmidrule(lr){2-3}" in latex
+    assert r"model & accuracy & \shortstack[r]{macro\\accuracy} & n \\" in latex
+    assert r"a & \textbf{84.3} & 84.0 & 9 \\" in latex
+    assert r" & \scriptsize 83.4--85.1 & \scriptsize 83.0--85.0 &  \\" in latex
+    assert r"b-{}-c U+4E2D & 84.1\rlap{$^\dagger$} & -- & 9 \\" in latex
+    html = to_html([MODELS])
+    assert '<th scope="colgroup" colspan="2" class="above">itm</th>' in html
+    assert "<td><strong>84.3</strong><br><small>83.4 – 85.1</small></td>" in html
+    assert "<td>84.1 †<br><small>83.2 – 85.0</small></td>" in html
+    monkeypatch.setenv("COLUMNS", "80")
+    print_tables([MODELS])
+    assert "84.1 †" in capsys.readouterr().out
+
+
+def test_a_page_folds_parts_that_markdown_and_the_terminal_show_as_they_are(capsys):
+    parts = [Verdict("All is <lost>", is_warning=True), Fold("More & more", (NUMBERS, "text"))]
+    html = to_html(parts)
+    assert '<p class="verdict warn">All is &lt;lost&gt;</p>' in html
+    assert re.search(r"<details><summary>More &amp; more</summary>.*<p>text</p>\s*</details>", html, flags=re.S)
+    assert to_markdown(parts) == "**All is &lt;lost>**\n\n" + to_markdown([NUMBERS, "text"])
+    print_tables(parts)
+    assert "All is <lost>" in capsys.readouterr().out
 
 
 def test_html_escapes_all_but_code_and_figures():
     html = to_html([NUMBERS, HtmlFigure("<svg></svg>", title="Plot & more"), "a <b> paragraph"])
     assert "<h4>Without &lt;the&gt; image</h4>" in html
-    assert "<th>&lt;i&gt;c&lt;/i&gt;</th><td><code>x_y</code></td>" in html
+    assert '<th scope="row">&lt;i&gt;c&lt;/i&gt;</th><td><code>x_y</code></td>' in html
     assert "<h4>Plot &amp; more</h4><svg></svg>" in html
     assert "<p>a &lt;b&gt; paragraph</p>" in html
     lines = to_html([simple_table(["a", "b"], [["x", "`1`\n`2`"]])])
     assert '<td class="text"><code>1</code><br><code>2</code></td>' in lines
 
 
-def test_a_page_with_figures_refers_to_nothing_outside():
-    figure = plotly_grid(1, 2, subplot_titles=["counts", "shares"])
-    values, edges = np.array([-9.0, 0.1, 0.2, 0.6]), np.linspace(0, 1, 3)
-    for column, shares in ((1, False), (2, True)):
-        figure.add_trace(histogram(values, edges, shares=shares), row=1, col=column)
-    counts, parts = figure.data
-    assert (list(counts.x), list(counts.y), list(parts.y)) == ([0.25, 0.75], [3, 1], [0.75, 0.25])
-    page = to_page("Audit of <x>", [NUMBERS, HtmlFigure(as_fragment(figure))])
+def test_a_page_with_figures_refers_to_nothing_outside_and_has_no_script():
+    # Of -9, 0.1, 0.2 and 0.6 three count in the bin up to 0.5, the first one as it lies beyond the edges.
+    sample = Sample(np.array([-9.0, 0.1, 0.2, 0.6]), COLOURS[0], COLOURS[1])
+    histogram = histogram_html("scores of <x>", [sample], np.linspace(0, 1, 3), mirrored=True)
+    assert re.findall(r"<title>(.*?)</title>", histogram) == ["0 to 0.5: 3 (75.0%)", "0.5 to 1: 1 (25.0%)"]
+    assert '<path d="M0 100 V66.7 h1 V0.0 h1"/>' in histogram
+    bar = Bar("#123456", 25.0, 20.0, 40.0, "25.0 %", 'a "quoted" <name>')
+    missing = bar._replace(value=math.nan, text="–")
+    bars = bars_html({"<cat>": [bar, missing]}, (0.0, 100.0), {"chance": 50.0})
+    assert '<i class="bar" style="left:0.0%;width:25.00%;background:#123456"></i>' in bars
+    assert '<i class="whisker" style="left:20.0%;width:20.00%"></i>' in bars
+    assert bars.count('class="bar"') == 1
+    assert bars.count('<i class="level chance" style="left:50.0%"></i>') == 2
+    page = to_page(
+        "Audit of <x>", [NUMBERS, HtmlFigure(histogram + bars + legend_html({"<m>": "#123456"}, ["chance"]))]
+    )
     assert page.startswith("<!doctype html>")
     assert page.count("<title>Audit of &lt;x&gt;</title>") == page.count("<h1>Audit of &lt;x&gt;</h1>") == 1
-    assert '<link rel="stylesheet"' not in page
-    assert 'src="http' not in page
+    assert "--assay-ink: light-dark(" in page
+    assert not re.search(r"<script|<link|<img|url\(|http|<cat>|<m>|<x>|<name>", page)
 
 
 @pytest.mark.parametrize("width", [30, 80])

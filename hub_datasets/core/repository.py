@@ -1,0 +1,53 @@
+"""Built dataset repositories: where they are kept, and what was built; needs no `datasets`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from ...metrics.common.errors import DataError
+from .benchmarks import get_card
+
+BUILD_FILE = "build.json"
+BUILD_SCHEMA = "vl-assay/build"
+
+
+def cache_folder() -> Path:
+    """Where built datasets are kept: ``VL_ASSAY_CACHE``, by default ``vl_assay`` in the Hugging Face home."""
+    from huggingface_hub.constants import HF_HOME
+
+    return Path(os.environ.get("VL_ASSAY_CACHE", Path(HF_HOME) / "vl_assay")).expanduser()
+
+
+def shipped_build(benchmark: str) -> Path | None:
+    """The repository that comes with the package, for a first run that builds nothing; None if there is none."""
+    folder = Path(__file__).parents[1] / benchmark / "built"
+    return folder if (folder / BUILD_FILE).is_file() else None
+
+
+def read_build(folder: str | Path) -> dict[str, Any]:
+    """The record of a build: benchmark, options, and the counts of rows, images and captions of each split.
+
+    Raises:
+        DataError: the folder was not written by `build`.
+    """
+    path = Path(folder) / BUILD_FILE
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"{folder} has no {BUILD_FILE}: not a dataset that `vl-assay build` wrote") from None
+    except ValueError as error:
+        raise DataError(f"{path} is damaged ({error}); build the dataset again") from error
+    if not isinstance(record, dict) or record.get("schema") != BUILD_SCHEMA or record.get("version") != 1:
+        raise DataError(f"{path} is of another version; build the dataset again")
+    return record
+
+
+def card_counts(benchmark: str) -> dict[tuple[str, str], tuple[int | None, int | None]]:
+    """Rows and images by configuration and split from the table of a benchmark's card; None for a dash."""
+    lines = re.findall(r"^\| (\w+) \| (\w+) \| ([\d,]+|–) \| ([\d,]+|–)", get_card(benchmark), re.MULTILINE)
+    numbers = [[None if cell == "–" else int(cell.replace(",", "")) for cell in cells] for _, _, *cells in lines]
+    return {(line[0], line[1]): (rows, images) for line, (rows, images) in zip(lines, numbers, strict=True)}

@@ -1,0 +1,18 @@
+"""Error analysis: what models get wrong, example by example, what goes with it, and a page to look at it."""
+
+from .analysis import ErrorAnalysis, errors
+from .cards import cards_html, styles
+from .outcomes import FILTERS, ExampleData, Outcomes, Picture, TaskErrors, task_errors
+
+__all__ = [
+    "FILTERS",
+    "ErrorAnalysis",
+    "ExampleData",
+    "Outcomes",
+    "Picture",
+    "TaskErrors",
+    "cards_html",
+    "errors",
+    "styles",
+    "task_errors",
+]

@@ -1,0 +1,289 @@
+"""Examples as cards: images with boxes, captions with the words that differ, and what each model made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any, NamedTuple
+
+import numpy as np
+from markupsafe import Markup
+
+from ...common.formatting import MISSING
+from ...common.wording import Segments
+from ...records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, VQARow
+from .features import marked, split_captions
+from .outcomes import Picture, TaskErrors, TopBox, phrase_numbers, top_boxes
+
+_MOST_NEGATIVES = 5
+POSITIVE, NEGATIVE = "positive", "negative"
+
+
+class Cell(NamedTuple):
+    """A model's score of a caption; `is_best` if it scores none of the others higher."""
+
+    text: str
+    is_best: bool = False
+
+
+class Line(NamedTuple):
+    """A caption in pieces, with its kind and a cell for each column of scores."""
+
+    kind: str
+    segments: Segments
+    cells: list[Cell]
+
+
+class Box(NamedTuple):
+    """A box on an image: true, or predicted and right or wrong; x, y, width and height in pixels."""
+
+    kind: str
+    x: float
+    y: float
+    width: float
+    height: float
+    label: str
+
+
+class Shown(NamedTuple):
+    """An image of a card."""
+
+    key: str
+    title: str
+    boxes: list[Box]
+
+
+class Verdict(NamedTuple):
+    """What a model did: its letter, its label, the outcome and details."""
+
+    letter: str
+    label: str
+    outcome: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Card:
+    """One example as it is shown; `heads` are the headings of the columns of scores."""
+
+    title: str
+    categories: tuple[str, ...]
+    images: list[Shown]
+    heads: list[str]
+    lines: list[Line]
+    verdicts: list[Verdict]
+    notes: list[str] = field(default_factory=list)
+
+
+def letters(task: TaskErrors) -> list[str]:
+    """A short name for each model: a letter, or nothing for a single one."""
+    if len(task.models) == 1:
+        return [""]
+    return [ascii_uppercase[n] if n < len(ascii_uppercase) else str(n + 1) for n in range(len(task.models))]
+
+
+def make_card(task: TaskErrors, number: int) -> Card:
+    """The card of an example."""
+    id, part = task.keys[number]
+    row = task.rows[number]
+    keys = task.image_keys(row)
+    images = [Shown(key, f"image {place + 1}" if len(keys) > 1 else "", []) for place, key in enumerate(keys)]
+    notes: list[str] = []
+    heads = [letter or "score" for letter in letters(task)]
+    if isinstance(row, DetectionRow):
+        lines, images = _detection(task, row, part)
+        heads = [letter or "most confident box" for letter in letters(task)]
+    elif isinstance(row, VQARow):
+        heads = [letter or "answer" for letter in letters(task)]
+        lines = [Line("yes" if row.correct else "no", [(row.question, False)], _answers(task, id))]
+    elif isinstance(row, RetrievalRow):
+        lines, notes = _retrieval(task, row)
+    elif isinstance(row, MatchingRow):
+        lines, notes = _matching(task, row)
+        if len(images) > 1:
+            heads = [f"{letter} image {n + 1}".strip() for letter in letters(task) for n in range(len(images))]
+    else:
+        lines = []
+    title = f"{id}, {part}" if part else id
+    return Card(title, task.categories[number], images, heads, lines, _verdicts(task, number), notes)
+
+
+def cards_html(
+    task: TaskErrors, numbers: Iterable[int], pictures: Mapping[str, Picture], *, is_lazy: bool = False
+) -> Iterator[Markup]:
+    """The cards of some examples as HTML fragments, in which all texts are escaped.
+
+    Args:
+        task: the errors.
+        numbers: which examples, in the order of `TaskErrors.select`.
+        pictures: small images by their keys; those that are not in it are not shown.
+        is_lazy: whether addresses of images go to ``data-image``, for a script to set, and not to ``src``.
+    """
+    render = environment().get_template("card.html").module.card  # type: ignore[attr-defined]
+    for number in numbers:
+        yield Markup(render(make_card(task, int(number)), pictures, is_lazy))
+
+
+def styles() -> str:
+    """The style sheet of cards, over the variables of ``tokens.css``."""
+    return (Path(__file__).parent / "card.css").read_text(encoding="utf-8")
+
+
+@cache
+def environment() -> Any:
+    """The templates of this folder."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+
+
+def _verdicts(task: TaskErrors, number: int) -> list[Verdict]:
+    found = []
+    for letter, model in zip(letters(task), task.models, strict=True):
+        outcome = model.outcome(number)
+        margin, detail = model.margins[number], []
+        if outcome and not np.isnan(margin):
+            detail.append(f"margin {margin:+.3g}" if margin else "margin 0")
+        if outcome:
+            detail.append(f"more confident than {int(100 * model.confidence[number])} % of its decisions")
+        found.append(Verdict(letter, model.label, outcome or "no prediction", ", ".join(detail)))
+    return found
+
+
+def _matching(task: TaskErrors, row: MatchingRow) -> tuple[list[Line], list[str]]:
+    positives, negatives = split_captions(task, row)
+    tables = [_scores(model.rows.get(row.id)) for model in task.models]
+    scored = next((table for table in tables if table is not None), np.zeros((1, 0)))
+    captions = [*positives, *negatives] or [f"caption {n + 1}" for n in range(scored.shape[1])]
+    split = len(positives) or task.positive_captions
+    cells = [
+        list(chain.from_iterable(_column_cells(table, row, caption) for table in tables))
+        for caption in range(len(captions))
+    ]
+    lines = []
+    for place, caption in enumerate(captions):
+        if len(row.images) > 1:
+            segments = marked(captions[0], captions[1])[place] if len(captions) == 2 else [(caption, False)]
+            kind = f"caption of image {place + 1}"
+        elif place < split:
+            alone = len(captions) - split == 1
+            segments = marked(caption, captions[split])[0] if alone and positives else [(caption, False)]
+            kind = POSITIVE
+        else:
+            segments = marked(captions[0], caption)[1] if positives else [(caption, False)]
+            kind = NEGATIVE
+        lines.append(Line(kind, segments, cells[place]))
+    if len(row.images) > 1 or len(lines) - split <= _MOST_NEGATIVES:
+        return lines, []
+    best = np.stack([table[0] for table in tables if table is not None]).argsort(axis=1)[:, ::-1]
+    order = [place for place in dict.fromkeys(best.T.ravel().tolist()) if place >= split]
+    left_out = len(order) - _MOST_NEGATIVES
+    return [*lines[:split], *(lines[place] for place in order[:_MOST_NEGATIVES])], [
+        f"{left_out} more negative captions, which score lower"
+    ]
+
+
+def _scores(row: Row | None) -> np.ndarray[Any, Any] | None:
+    scores = getattr(row, "scores", None)
+    return None if scores is None else np.asarray(scores, dtype=np.float64)
+
+
+def _column_cells(table: np.ndarray[Any, Any] | None, row: MatchingRow, caption: int) -> Iterator[Cell]:
+    """The scores of a caption with each image, by one model."""
+    for image in range(len(row.images)):
+        if table is None or caption >= table.shape[1]:
+            yield Cell(MISSING)
+        else:
+            yield Cell(f"{table[image, caption]:.4g}", bool(table[image, caption] == table[image].max()))
+
+
+def _retrieval(task: TaskErrors, row: RetrievalRow) -> tuple[list[Line], list[str]]:
+    tables = [_scores(model.rows.get(row.id)) for model in task.models]
+    scored = [table for table in tables if table is not None]
+    rights = sorted(row.correct, key=lambda column: -max(table[column] for table in scored))
+    wrong = []
+    for table in scored:
+        others = table.copy()
+        others[row.correct] = -np.inf
+        wrong.append(int(others.argmax()))
+
+    def line(column: int, kind: str) -> Line:
+        cells = [
+            Cell(MISSING) if table is None else Cell(f"{table[column]:.4g}", bool(table[column] == table.max()))
+            for table in tables
+        ]
+        return Line(kind, [(task.pool.get(column, f"caption {column + 1} of the set"), False)], cells)
+
+    lines = [line(column, POSITIVE) for column in rights[:_MOST_NEGATIVES]]
+    lines += [line(column, NEGATIVE) for column in dict.fromkeys(wrong)]
+    return lines, ["Negative: the caption of another image that a model scores highest."]
+
+
+def _answers(task: TaskErrors, id: str) -> list[Cell]:
+    cells = []
+    for model in task.models:
+        row = model.rows.get(id)
+        if isinstance(row, VQARow) and row.score is not None:
+            answer = "yes" if row.score > 0 else "no" if row.score < 0 else "none"
+            cells.append(Cell(f"{answer} ({row.score:.3g})", row.score * (1 if row.correct else -1) > 0))
+        else:
+            cells.append(Cell(MISSING))
+    return cells
+
+
+def _detection(task: TaskErrors, row: DetectionRow, part: str) -> tuple[list[Line], list[Shown]]:
+    """The phrases of a row with the most confident box of each model, and its image and distractors with boxes."""
+    others = task.distractors_of(row)
+    asked = [row, *others]
+    boxes: list[list[Box]] = [[] for _ in asked]
+    lines = []
+    for number in phrase_numbers(row, part):
+        boxes[0] += [_box("true", box, "true") for box in row.truth[number]]
+        cells = []
+        for letter, model in zip(letters(task), task.models, strict=True):
+            found = []
+            for place, each in enumerate(asked):
+                own, phrased = model.rows.get(each.id), model.rows.get(row.id)
+                if isinstance(own, DetectionRow) and isinstance(phrased, DetectionRow):
+                    found += [(place, box) for box in top_boxes(own, phrased, number)[:1]]
+            for place, box in found:
+                label = f"{letter} {box.score:.2g}".strip()
+                boxes[place].append(_box("right" if box.is_right else "wrong", box.box, label))
+            cells.append(_top_cell(found))
+        lines.append(Line("phrase", _phrase(task, row, number), cells))
+    titles = ["image", *(f"distractor {n + 1}" if len(others) > 1 else "distractor" for n in range(len(others)))]
+    shown = zip(task.image_keys(row), titles if others else [""], boxes, strict=True)
+    return lines, [Shown(*each) for each in shown]
+
+
+def _top_cell(found: Sequence[tuple[int, TopBox]]) -> Cell:
+    if not found:
+        return Cell("no box")
+    place, box = max(found, key=lambda each: (each[1].score, not each[1].is_right))
+    what = "right" if box.is_right else "on a distractor" if place else "wrong place"
+    return Cell(f"{what} ({box.score:.3g})", box.is_right)
+
+
+def _phrase(task: TaskErrors, row: DetectionRow, number: int) -> Segments:
+    """The caption with the phrase marked, or the phrase alone."""
+    phrase = row.phrases[number]
+    caption = next(iter(task.data.captions.get(row.id, ())), "")
+    start, end = phrase["start"], phrase["end"]
+    if not caption:
+        return [(phrase["text"], True)]
+    return [(caption[:start], False), (caption[start:end], True), (caption[end:], False)]
+
+
+def _box(kind: str, box: Sequence[float], label: str) -> Box:
+    x1, y1, x2, y2 = (round(value, 1) for value in box)
+    return Box(kind, x1, y1, x2 - x1, y2 - y1, label)

@@ -1,0 +1,435 @@
+"""What several models did on the examples of one task: right, tied or wrong, by which margin, and how confidently."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...common.errors import PredictionsError, check_known
+from ...contract.aggregate import option_names
+from ...contract.spec import Examples, MetricSpec
+from ...functional.boxes import box_iou
+from ...modules.discovery import get_spec
+from ...records.predictions import Predictions
+from ...records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, VQARow
+from .._compute import Metrics, cluster_numbers, examples_of, scored_rows
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+# Which examples: those on which some model errs, all do, they differ, none does, or all examples.
+ANY, ALL, DISAGREE, NONE, EVERY = "any", "all", "disagree", "none", "every"
+FILTERS = (ANY, ALL, DISAGREE, NONE, EVERY)
+_IOU = 0.5
+_LEAST_SEVERITY = 0.001
+_MOST_DISTRACTORS = 3
+
+
+class TopBox(NamedTuple):
+    """The most confident box of a phrase on one image; `is_right` if it overlaps a true box by half or more."""
+
+    box: list[float]
+    score: float
+    is_right: bool
+
+
+class Picture(NamedTuple):
+    """A small version of an image: its address, and width and height of the image itself in pixels."""
+
+    address: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class ExampleData:
+    """What is known of a task's examples besides predictions; all of it may be missing.
+
+    Args:
+        captions: those of each row, or its question, by its id.
+        images: the keys of each row's images, by its id.
+        thumbnails: makes small images, by their keys; it may leave out some.
+        note: why something is missing.
+    """
+
+    captions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    images: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    thumbnails: Callable[[Collection[str]], Mapping[str, Picture]] = lambda keys: {}
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What one model did; arrays of shape (n,), NaN where it has no predictions.
+
+    Args:
+        label: the model.
+        rows: its rows by their ids.
+        losses: what each example lacks of the best value of the score, in [0, 1]; above 0 is an error.
+        tied: whether a tie decides.
+        margins: by how much the worst positive outscores the best negative, on the model's own scale.
+        confidence: the share of the model's decisions that are less confident, in [0, 1): by the absolute margin, for
+            boxes by the score of the most confident one. Scores of models have no common unit, but ranks compare.
+    """
+
+    label: str
+    rows: dict[str, Row]
+    losses: Floats
+    tied: Flags
+    margins: Floats
+    confidence: Floats
+
+    @property
+    def errs(self) -> Flags:
+        """Where the model errs, by the tie policy of the metric."""
+        return self.losses > 0
+
+    @cached_property
+    def severity(self) -> Floats:
+        """Above 0 for errors and below for all else, the more the more confident; NaN without prediction."""
+        sizes = self.confidence + _LEAST_SEVERITY
+        return np.where(np.isnan(self.losses), np.nan, np.where(self.errs, sizes, -sizes))
+
+    def outcome(self, number: int) -> str:
+        """``"right"``, ``"wrong"``, ``"tie"``, ``"no answer"``, or ``""`` without prediction."""
+        if np.isnan(self.losses[number]):
+            return ""
+        if self.tied[number] and not self.margins[number]:
+            return "tie"
+        wrong = "wrong" if self.margins[number] or np.isnan(self.margins[number]) else "no answer"
+        return wrong if self.losses[number] else "right"
+
+
+@dataclass(frozen=True)
+class TaskErrors:
+    """The errors of one or more models on the same examples.
+
+    Args:
+        where: the task in words.
+        benchmark, task, task_type: what they were evaluated on.
+        metric, score: what decides on an error: a score that is a mean over examples.
+        keys: for each example the id of its row, and its part of the row, such as a phrase; else "".
+        rows: for each example its row, as the first model has it.
+        models: one for each model.
+        clusters: of shape (n,): equal for examples that are not independent.
+        data: captions and images.
+        left_out: why examples count in no score, and how many.
+    """
+
+    where: str
+    benchmark: str
+    task: str
+    task_type: str
+    metric: str
+    score: str
+    keys: list[tuple[str, str]]
+    rows: list[Row]
+    models: list[Outcomes]
+    clusters: NDArray[np.intp]
+    data: ExampleData = field(default_factory=ExampleData)
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def labels(self) -> list[str]:
+        """The models' labels."""
+        return [model.label for model in self.models]
+
+    @cached_property
+    def positive_captions(self) -> int:
+        """How many captions of a row, from the first, are true of its image."""
+        return get_spec(self.metric).positive_captions
+
+    @cached_property
+    def pools_pairs(self) -> bool:
+        """Whether the boxes on distractors count, too."""
+        return _pools_pairs(get_spec(self.metric))
+
+    @cached_property
+    def categories(self) -> list[tuple[str, ...]]:
+        """The category of each example, and its tags."""
+        return [tuple(dict.fromkeys([row.category, *row.tags])) for row in self.rows]
+
+    @cached_property
+    def category_names(self) -> list[str]:
+        """All categories and tags, in the order of first appearance."""
+        return list(dict.fromkeys(name for names in self.categories for name in names))
+
+    @cached_property
+    def pool(self) -> dict[int, str]:
+        """Retrieval: the captions of the set, by their column."""
+        rows = {row.id: row for model in self.models for row in model.rows.values() if isinstance(row, RetrievalRow)}
+        return {
+            column: caption
+            for row in rows.values()
+            for column, caption in zip(row.correct, self.data.captions.get(row.id, ()), strict=False)
+        }
+
+    def distractors_of(self, row: Row) -> list[DetectionRow]:
+        """The first few rows that share a caption with a row, which is false of their images, if their boxes count."""
+        if not isinstance(row, DetectionRow) or not self.pools_pairs:
+            return []
+        return self._distractors.get(row.pair, [])[:_MOST_DISTRACTORS]
+
+    @cached_property
+    def _distractors(self) -> dict[str, list[DetectionRow]]:
+        found: dict[str, dict[str, DetectionRow]] = {}
+        for model in self.models:
+            for row in model.rows.values():
+                if isinstance(row, DetectionRow) and not row.positive:
+                    found.setdefault(row.pair, {}).setdefault(row.id, row)
+        return {pair: list(rows.values()) for pair, rows in found.items()}
+
+    def image_keys(self, row: Row) -> list[str]:
+        """The keys of the images that belong to a row, those of its distractors last."""
+        found = []
+        for each in (row, *self.distractors_of(row)):
+            found += self.data.images.get(each.id, each.images)
+        return found
+
+    def select(self, who: str | int = ANY, category: str = "") -> NDArray[np.intp]:
+        """The numbers of some examples, those with the most confident errors first.
+
+        Args:
+            who: one of `FILTERS`, or the number of a model: the examples on which it errs.
+            category: a category or tag; all by default.
+
+        Raises:
+            UnknownNameError: no such filter, model or category.
+        """
+        chosen = self.models
+        errs = np.stack([model.errs for model in self.models])
+        scored = ~np.isnan(np.stack([model.losses for model in self.models]))
+        if isinstance(who, int):
+            check_known("model", [str(who)], [str(number) for number in range(len(self.models))])
+            chosen = [self.models[who]]
+            kept = errs[who]
+        else:
+            check_known("filter", [who], FILTERS)
+            rights = ~errs & scored
+            kept = {
+                ANY: errs.any(axis=0),
+                ALL: errs.all(axis=0),
+                DISAGREE: errs.any(axis=0) & rights.any(axis=0),
+                NONE: ~errs.any(axis=0),
+                EVERY: np.ones(len(self), dtype=bool),
+            }[who]
+        if category:
+            check_known("category", [category], self.category_names)
+            kept = kept & np.array([category in names for names in self.categories], dtype=bool)
+        numbers = np.flatnonzero(kept)
+        severity = np.stack([np.nan_to_num(model.severity, nan=-1) for model in chosen]).max(axis=0)
+        return numbers[np.argsort(-severity[numbers], kind="stable")]
+
+    def restricted(self, categories: Collection[str]) -> TaskErrors:
+        """The examples of some categories or tags; confidence stays that among all examples."""
+        kept = [place for place, names in enumerate(self.categories) if not set(categories).isdisjoint(names)]
+        models = [
+            replace(
+                each,
+                losses=each.losses[kept],
+                tied=each.tied[kept],
+                margins=each.margins[kept],
+                confidence=each.confidence[kept],
+            )
+            for each in self.models
+        ]
+        keys, rows = [self.keys[place] for place in kept], [self.rows[place] for place in kept]
+        return replace(self, keys=keys, rows=rows, models=models, clusters=self.clusters[kept])
+
+
+def task_errors(
+    where: str,
+    files: Mapping[str, Predictions],
+    metrics: Metrics,
+    *,
+    metric: str | None = None,
+    ties: str | None = None,
+    data: ExampleData | None = None,
+) -> TaskErrors | None:
+    """The errors of models on one task.
+
+    Args:
+        where: the task in words.
+        files: predictions of the same examples by the model's label.
+        metrics: the metrics that evaluate them, with their settings.
+        metric: the one that decides on errors; by default the first with a mean over examples, for boxes one that
+            counts those on distractors, too.
+        ties: the tie policy; by default that of the metric's paper.
+        data: captions and images.
+
+    Returns:
+        The outcomes of all examples; None if no file has a score, or no metric a mean over examples.
+    """
+    scored = {label: scored_rows(each.rows) for label, each in files.items()}
+    scored = {label: rows for label, rows in scored.items() if rows}
+    chosen = _metric(next(iter(scored.values())), metrics, metric, ties) if scored else None
+    if chosen is None:
+        return None
+    name, score = chosen
+    every = {label: examples_of(rows, name, metrics[name], ties=ties) for label, rows in scored.items()}
+    found = {label: examples.of_score(score) for label, examples in every.items()}
+    left_out = dict(Counter(next(iter(every.values())).left_out.values()))
+    keys: dict[tuple[str, str], Row] = {}
+    for label, examples in found.items():
+        for key, row in _keyed(examples, scored[label]):
+            keys.setdefault(key, row)
+    rows = list(keys.values())
+    places = {key: place for place, key in enumerate(keys)}
+    spec = get_spec(name)
+    models = [_outcomes(label, scored[label], examples, places, spec, score) for label, examples in found.items()]
+    first = next(iter(files.values()))
+    missing = sum(len(each.rows) for each in files.values()) - sum(map(len, scored.values()))
+    return TaskErrors(
+        where=where,
+        benchmark=first.benchmark,
+        task=first.task,
+        task_type=first.task_type,
+        metric=name,
+        score=score,
+        keys=list(keys),
+        rows=rows,
+        models=models,
+        clusters=np.array(cluster_numbers(rows)),
+        data=data or ExampleData(),
+        left_out=left_out | ({"no predictions, as an image was missing": missing} if missing else {}),
+    )
+
+
+def top_boxes(row: DetectionRow, positive: DetectionRow, number: int) -> list[TopBox]:
+    """The boxes on an image for a phrase of the positive row, the most confident first; empty without that phrase."""
+    wanted = positive.phrases[number]
+    spans = [(phrase["start"], phrase["end"]) for phrase in row.phrases]
+    if row.boxes is None or row.scores is None or (wanted["start"], wanted["end"]) not in spans:
+        return []
+    place = number if row is positive else spans.index((wanted["start"], wanted["end"]))
+    truth = row.truth[place] if row.positive else []
+    boxes, scores = row.boxes[place], row.scores[place]
+    rights = np.zeros(len(boxes), dtype=bool)
+    if boxes and truth:
+        pairs = np.repeat(boxes, len(truth), axis=0), np.tile(truth, (len(boxes), 1))
+        rights = (box_iou(*pairs).reshape(len(boxes), -1) >= _IOU).any(axis=1)
+    found = list(map(TopBox, boxes, scores, map(bool, rights)))
+    return sorted(found, key=lambda box: -box.score)
+
+
+def phrase_numbers(row: DetectionRow, part: str) -> list[int]:
+    """The phrases that an example is about: the one that its part names by its number, or all of the row."""
+    number = part.rpartition(" ")[2]
+    known = number.isdigit() and int(number) < len(row.phrases)
+    return [int(number)] if known else list(range(len(row.phrases)))
+
+
+def _metric(rows: Sequence[Row], metrics: Metrics, metric: str | None, ties: str | None) -> tuple[str, str] | None:
+    """The metric and the score that decide on errors."""
+    if metric is not None:
+        check_known("metric of these predictions", [metric], metrics)
+    names = [metric] if metric is not None else sorted(metrics, key=lambda name: not _pools_pairs(get_spec(name)))
+    for name in names:
+        spec = get_spec(name)
+        means = examples_of(rows, name, metrics[name], ties=ties).values
+        main = spec.score(spec.main_score)
+        for score in (main, *spec.scores):
+            found = next((each for each in means if score is not None and score.is_of(each)), None)
+            if found is not None:
+                return name, found
+    if metric is not None:
+        raise PredictionsError(f"the metric {metric} has no score of single examples, and so no errors to look at")
+    return None
+
+
+def _pools_pairs(spec: MetricSpec) -> bool:
+    return "pair_ids" in option_names(spec.function.per_example)
+
+
+def _keyed(examples: Examples, rows: Sequence[Row]) -> list[tuple[tuple[str, str], Row]]:
+    names = examples.names or [""] * len(examples)
+    return [((rows[row].id, name), rows[row]) for row, name in zip(examples.rows.tolist(), names, strict=True)]
+
+
+def _outcomes(
+    label: str,
+    rows: Sequence[Row],
+    examples: Examples,
+    places: Mapping[tuple[str, str], int],
+    spec: MetricSpec,
+    score: str,
+) -> Outcomes:
+    values = examples.values[score]
+    by_pair: dict[str, list[DetectionRow]] = {}
+    if _pools_pairs(spec):
+        for row in rows:
+            if isinstance(row, DetectionRow) and not row.positive:
+                by_pair.setdefault(row.pair, []).append(row)
+    losses, margins, sizes = np.full((3, len(places)), np.nan)
+    tied = np.zeros(len(places), dtype=bool)
+    own = [places[key] for key, _ in _keyed(examples, rows)]
+    losses[own] = 1 - values if spec.is_higher_better(score) else values
+    tied[own] = examples.tied
+    decided = [_decision(row, key[1], spec, by_pair) for key, row in _keyed(examples, rows)]
+    margins[own], sizes[own] = np.array(decided).T
+    confidence = np.full(len(places), np.nan)
+    confidence[own] = _ranks(np.nan_to_num(sizes[own], nan=-np.inf))
+    return Outcomes(label, {row.id: row for row in rows}, losses, tied, margins, confidence)
+
+
+def _ranks(values: Floats) -> Floats:
+    """The share of values below each, in [0, 1)."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return ((counts.cumsum() - counts) / len(values))[inverse]
+
+
+def _decision(
+    row: Row, part: str, spec: MetricSpec, distractors: Mapping[str, Sequence[DetectionRow]]
+) -> tuple[float, float]:
+    """The margin of a decision, and the size by which decisions are ranked; NaN where there is none."""
+    if isinstance(row, DetectionRow):
+        return _phrase_decision(row, part, distractors.get(row.pair, ()))
+    if isinstance(row, VQARow):
+        score = row.score or 0.0
+        margin = score if row.correct else -score
+    else:
+        margin = _MARGINS[type(row)](row, spec.positive_captions)
+    return margin, abs(margin)
+
+
+def _phrase_decision(row: DetectionRow, part: str, distractors: Sequence[DetectionRow]) -> tuple[float, float]:
+    """Right against wrong boxes: the least margin over the phrases, and the score of the most confident box."""
+    margins, tops = [], []
+    for number in phrase_numbers(row, part):
+        found = [box for each in (row, *distractors) for box in top_boxes(each, row, number)]
+        rights = [box.score for box in found if box.is_right]
+        wrongs = [box.score for box in found if not box.is_right]
+        tops += [*rights, *wrongs]
+        margins.append(max(rights) - max(wrongs) if rights and wrongs else np.nan)
+    return min(margins, default=np.nan), max(tops, default=np.nan)
+
+
+def _matching_margin(row: MatchingRow, positives: int) -> float:
+    table = row.scores or []
+    if len(table) > 1:  # each image against the other captions, and each caption against the other images
+        pairs = [(i, j) for i in range(len(table)) for j in range(len(table)) if i != j]
+        return min(min(table[i][i], table[j][j]) - table[i][j] for i, j in pairs)
+    [scores] = table
+    rights = row.correct if positives == 1 else range(positives)
+    return min(scores[n] for n in rights) - max(scores[n] for n in range(len(scores)) if n not in rights)
+
+
+def _retrieval_margin(row: RetrievalRow, positives: int) -> float:
+    assert row.scores is not None
+    others = np.delete(row.scores, row.correct)
+    return float(row.scores[row.correct].max() - others.max(initial=-np.inf))
+
+
+_MARGINS: dict[type[Row], Callable[[Any, int], float]] = {
+    MatchingRow: _matching_margin,
+    RetrievalRow: _retrieval_margin,
+}
