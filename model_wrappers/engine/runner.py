@@ -73,13 +73,14 @@ class RunConfig:
     | `workers` | None | processes that prepare images; None: 0 on a CPU, which uses threads, up to 8 for a GPU |
     | `cache` | None | whether to use the cache of embeddings; None: only for models given by name |
     | `check_precision` | 0 | count the decisions on so many examples of each task that differ from float32 |
+    | `limit` | None | the most examples of each task, for a quick look: predictions that say that they are partial |
     | `progress` | True | whether to show progress bars and a summary |
 
     In float32 neither `batch_size` nor `workers` changes a decision. Other models are not cached by default, since
     they may change without changing their `info`. `check_precision` loads the model again, so it needs a name.
 
     Raises:
-        ModelError: a batch size below 1.
+        ModelError: a batch size or a limit below 1.
     """
 
     data_dir: str | Path | None = None
@@ -92,9 +93,12 @@ class RunConfig:
     workers: int | None = None
     cache: bool | None = None
     check_precision: int = 0
+    limit: int | None = None
     progress: bool = True
 
     def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 1:
+            raise ModelError(f"the limit is {self.limit} examples; it must be 1 or more")
         if self.batch_size is not None and self.batch_size < 1:
             raise ModelError(f"the batch size is {self.batch_size}; it must be 1 or more")
 
@@ -339,6 +343,7 @@ def _load_data(
                         data_dir=config.data_dir,
                         options=options,
                         needs_images=needs_images,
+                        limit=config.limit,
                     )
                     _refuse_other_types(reference, found, model.info.name, task_types)
                     tasks += found
@@ -401,6 +406,8 @@ def _predictions(model: AnyModel, task: TaskData, rows: list[Row], facts: dict[s
         "metrics": {metric: dict(settings) for metric, settings in task.task.metrics.items()},
         "blind": blind_levels(task),
     }
+    if task.limit is not None:
+        benchmark["limit"] = task.limit
     about = asdict(model.info)
     if isinstance(model, TextScorer):
         about |= {"is_baseline": True, "sees_images": False}
