@@ -165,6 +165,7 @@ def run(
         return
     files = options.predict(model, benchmarks)
     if _is_main():
+        typer.echo("evaluating", err=True)
         make_report(runner.with_earlier(files), files[0].parent, new=files, ties=ties, confidence=confidence)
 
 

@@ -187,12 +187,16 @@ def predict(
     processes, clock = join(), _Clock()
     with processes.raise_on_all_ranks():
         references = _references(benchmarks)
+    bars = Progress(show=config.progress and processes.is_main)
     with clock("model"), processes.raise_on_all_ranks():
+        if isinstance(model, str):
+            bars.say(f"loading {model}")
         load_options = _load_options(model, processes, config)
         loaded = load_model(model, load_options) if isinstance(model, str) else model
     if config.check_precision and isinstance(loaded, PredictionsSource):
         raise ModelError(f"{loaded.info.name} has been computed elsewhere: check_precision cannot compute it again")
     with clock("data"):
+        bars.say(f"loading {', '.join(references)}")
         chosen = list(dict.fromkeys(seeds))
         tasks = _load_seeds(references, loaded, config, chosen, processes)
         plan = ScoringPlan(tasks)
@@ -200,7 +204,6 @@ def predict(
     paths = [out / f"{_predictions_name(task, with_seed=bool(chosen))}.parquet" for task in tasks]
     with processes.raise_on_all_ranks():
         _refuse_to_overwrite(paths, tasks, loaded)
-    bars = Progress(show=config.progress and processes.is_main)
     device, libraries = _device(loaded), _libraries()
     identity = json.dumps(
         [asdict(loaded.info), {**libraries, "device": device}, plan.fingerprint()], sort_keys=True, default=str
@@ -231,6 +234,7 @@ def predict(
                 changes_found, compared = found["precision_changes"], found["precision_sample"]
                 bars.say(f"{changes_found} of {compared} decisions differ between {config.dtype} and float32")
             facts = {**found, **_facts(processes, clock, plan, pipeline), "libraries": libraries, "device": device}
+            bars.say("writing predictions")
             for number, (path, task) in enumerate(zip(paths, tasks, strict=True)):
                 write_predictions(path, _predictions(loaded, task, results.rows(number), facts))
             store.remove()
