@@ -153,6 +153,10 @@ def _by_task(results: Sequence[Result], dataset_owner: str) -> list[list[Result]
     for (name, task, *_), group in groups.items():
         if len({result.predictions["sha256"] for result in group}) > 1 or len({r.metric for r in group}) < len(group):
             raise DataError(f"got two files of predictions of {name} ({task}); a model's card has the results of one")
+        if group[0].benchmark.get("limit"):
+            raise DataError(
+                f"the predictions of {name} ({task}) are partial; predict without --limit for a model's card"
+            )
         try:
             validate_repo_id(f"{dataset_owner}/{name}")
         except HFValidationError as error:

@@ -78,6 +78,12 @@ class RunOptions:
         int,
         typer.Option(metavar="N", help="Count decisions that differ from float32, on N examples of each task.", min=0),
     ] = 0
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Only N examples of each task, for a quick look: the results are partial.", min=1
+        ),
+    ] = None
     seeds: Annotated[
         str | None,
         typer.Option(metavar="N,N,…", help="Seeds of the benchmarks' builders; reports show the spread over them."),
@@ -98,6 +104,7 @@ class RunOptions:
             workers=self.workers,
             cache=not self.no_cache,
             check_precision=self.check_precision,
+            limit=self.limit,
         )
 
     def predict(self, model: str, benchmarks: list[str] | None) -> PredictionFiles:
@@ -158,6 +165,7 @@ def run(
         return
     files = options.predict(model, benchmarks)
     if _is_main():
+        typer.echo("evaluating", err=True)
         make_report(runner.with_earlier(files), files[0].parent, new=files, ties=ties, confidence=confidence)
 
 
