@@ -266,12 +266,6 @@ def cached_build(
     return folder
 
 
-def changed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of `TaskData.options` that are not what a build for scoring has by default."""
-    default = _effective_options(name, get_benchmark(name).scoring_options)
-    return {key: value for key, value in options.items() if key not in default or default[key] != value}
-
-
 def is_cached(name: str, configs: Collection[str], options: Mapping[str, Any]) -> bool:
     """Whether the data of some configurations, with their images, are there for scoring: built before, or shipped."""
     used, split = _build_options(name, options, True), get_benchmark(name).split
