@@ -29,7 +29,9 @@ from ...hub_datasets.core.benchmarks import benchmark_names, metrics_of, option_
 from ...hub_datasets.core.blind import blind_levels
 from ...hub_datasets.core.evaluation import captions_of
 from ...hub_datasets.core.examples import TaskData, check_reference, load_examples
-from ...metrics.common.errors import DataError, ModelError, PredictionsError
+from ...hub_datasets.core.network import check_sources
+from ...metrics.common.errors import DataError, ModelError, PredictionsError, check_known
+from ...metrics.common.storage import check_writable
 from ...metrics.evaluation import PredictionFiles, Report, check_options
 from ...metrics.records.predictions import Predictions, prediction_files, read_predictions, write_predictions
 from ...metrics.records.results import code_version
@@ -38,14 +40,13 @@ from .cache import open_cache
 from .chunks import ChunkStore
 from .distributed import Processes, available_cpus, default_device, join
 from .estimate import Estimate, changed_decisions, estimate
-from .families import load_model
+from .families import DEFAULT_MODEL, check_model, load_model
 from .pipeline import Pipeline
 from .plan import ScoringPlan
 from .progress import Progress
-from .protocol import DualEncoder, LoadOptions, Model, TextScorer, abilities
+from .protocol import DTYPES, DualEncoder, LoadOptions, Model, TextScorer, abilities
 from .results import PredictionsSource, score_plan
 
-DEFAULT_MODEL = "demo-clip"
 DEFAULT_BENCHMARKS = ("toy_scenes",)
 _LIBRARIES = (
     "torch", "torchvision", "transformers", "tokenizers", "open_clip_torch",
@@ -80,6 +81,7 @@ class RunConfig:
 
     Raises:
         ModelError: a batch size below 1.
+        UnknownNameError: a dtype that does not exist.
     """
 
     data_dir: str | Path | None = None
@@ -97,6 +99,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         if self.batch_size is not None and self.batch_size < 1:
             raise ModelError(f"the batch size is {self.batch_size}; it must be 1 or more")
+        check_known("dtype", [self.dtype], DTYPES)
 
     @classmethod
     def of(cls, config: RunConfig | None, changes: Mapping[str, Any]) -> RunConfig:
@@ -182,7 +185,11 @@ def predict(
         raise ModelError("check_precision loads the model again, in float32: name it by a text")
     processes, clock = join(), _Clock()
     with processes.raise_on_all_ranks():
+        check_writable(default_folder("") if out is None else Path(out))
+        if isinstance(model, str):
+            check_model(model)
         references = _references(benchmarks)
+        check_sources(references, data_dir=config.data_dir, options=config.options)
     with clock("model"), processes.raise_on_all_ranks():
         load_options = _load_options(model, processes, config)
         loaded = load_model(model, load_options) if isinstance(model, str) else model
@@ -256,7 +263,10 @@ def plan(
     config = RunConfig.of(config, changes)
     if devices < 1:
         raise ModelError(f"the number of devices is {devices}; it must be 1 or more")
+    if isinstance(model, str):
+        check_model(model)
     references = _references(benchmarks)
+    check_sources(references, data_dir=config.data_dir, options=config.options)
     if isinstance(model, str):
         model = load_model(model, _load_options(model, Processes(), config))
     if isinstance(model, PredictionsSource):
