@@ -29,7 +29,9 @@ from ...hub_datasets.core.benchmarks import benchmark_names, metrics_of, option_
 from ...hub_datasets.core.blind import blind_levels
 from ...hub_datasets.core.evaluation import captions_of
 from ...hub_datasets.core.examples import TaskData, check_reference, load_examples
-from ...metrics.common.errors import DataError, ModelError, PredictionsError
+from ...hub_datasets.core.network import check_sources
+from ...metrics.common.errors import DataError, ModelError, PredictionsError, check_known
+from ...metrics.common.storage import check_writable
 from ...metrics.evaluation import PredictionFiles, Report, check_options
 from ...metrics.records.predictions import Predictions, prediction_files, read_predictions, write_predictions
 from ...metrics.records.results import code_version
@@ -38,14 +40,13 @@ from .cache import open_cache
 from .chunks import ChunkStore
 from .distributed import Processes, available_cpus, default_device, join
 from .estimate import Estimate, changed_decisions, estimate
-from .families import load_model
+from .families import DEFAULT_MODEL, check_model, load_model
 from .pipeline import Pipeline
 from .plan import ScoringPlan
 from .progress import Progress
-from .protocol import DualEncoder, LoadOptions, Model, TextScorer, abilities
+from .protocol import DTYPES, DualEncoder, LoadOptions, Model, TextScorer, abilities
 from .results import PredictionsSource, score_plan
 
-DEFAULT_MODEL = "demo-clip"
 DEFAULT_BENCHMARKS = ("toy_scenes",)
 _LIBRARIES = (
     "torch", "torchvision", "transformers", "tokenizers", "open_clip_torch",
@@ -81,6 +82,7 @@ class RunConfig:
 
     Raises:
         ModelError: a batch size or a limit below 1.
+        UnknownNameError: a dtype that does not exist.
     """
 
     data_dir: str | Path | None = None
@@ -101,6 +103,7 @@ class RunConfig:
             raise ModelError(f"the limit is {self.limit} examples; it must be 1 or more")
         if self.batch_size is not None and self.batch_size < 1:
             raise ModelError(f"the batch size is {self.batch_size}; it must be 1 or more")
+        check_known("dtype", [self.dtype], DTYPES)
 
     @classmethod
     def of(cls, config: RunConfig | None, changes: Mapping[str, Any]) -> RunConfig:
@@ -186,7 +189,11 @@ def predict(
         raise ModelError("check_precision loads the model again, in float32: name it by a text")
     processes, clock = join(), _Clock()
     with processes.raise_on_all_ranks():
+        check_writable(default_folder("") if out is None else Path(out))
+        if isinstance(model, str):
+            check_model(model)
         references = _references(benchmarks)
+        check_sources(references, data_dir=config.data_dir, options=config.options)
     bars = Progress(show=config.progress and processes.is_main)
     with clock("model"), processes.raise_on_all_ranks():
         if isinstance(model, str):
@@ -264,7 +271,10 @@ def plan(
     config = RunConfig.of(config, changes)
     if devices < 1:
         raise ModelError(f"the number of devices is {devices}; it must be 1 or more")
+    if isinstance(model, str):
+        check_model(model)
     references = _references(benchmarks)
+    check_sources(references, data_dir=config.data_dir, options=config.options)
     if isinstance(model, str):
         model = load_model(model, _load_options(model, Processes(), config))
     if isinstance(model, PredictionsSource):
