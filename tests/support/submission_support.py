@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from vl_assay.hub_datasets.core import examples
 from vl_assay.hub_datasets.toy_scenes import builder
 from vl_assay.metrics.common.errors import StorageError
 from vl_assay.model_wrappers import score
@@ -45,7 +44,7 @@ class SmallToyScenes:
         self.folder = folder
         patch.setenv("VL_ASSAY_CACHE", str(folder / "cache"))
         patch.setattr(builder, "SIZES", {"validation": 2, "test": 40})
-        patch.setattr(examples, "shipped_build", lambda benchmark: None)
+        patch.setattr("vl_assay.hub_datasets.core.examples.shipped_build", lambda name: None)
 
     def path(self, task, mock="bag-of-words"):
         """The path of a mock's predictions on a task."""
