@@ -66,8 +66,14 @@ def build(catalogue: Catalogue) -> gr.Blocks:
         page.follow(model, tabs)
         follow_tabs(blocks, tabs, each)
         blocks.load(page.open, outputs=page.opened, **QUIET)
-        opening = (on_open_model, on_open_compare, on_open_gallery, on_open_benchmarks, on_open_insights)
-        for on_open in (*opening, on_open_submit):
+        for on_open in (
+            on_open_model,
+            on_open_compare,
+            on_open_gallery,
+            on_open_benchmarks,
+            on_open_insights,
+            on_open_submit,
+        ):
             if on_open:
                 blocks.load(*on_open, **QUIET)
     catalogue.warm()
