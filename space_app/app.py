@@ -66,14 +66,9 @@ def build(catalogue: Catalogue) -> gr.Blocks:
         page.follow(model, tabs)
         follow_tabs(blocks, tabs, each)
         blocks.load(page.open, outputs=page.opened, **QUIET)
-        for on_open in (
-            on_open_model,
-            on_open_compare,
-            on_open_gallery,
-            on_open_benchmarks,
-            on_open_insights,
-            on_open_submit,
-        ):
+        others = (on_open_compare, on_open_gallery, on_open_benchmarks, on_open_insights, on_open_submit)
+        blocks.load(*on_open_model, **QUIET)
+        for on_open in others:
             if on_open:
                 blocks.load(*on_open, **QUIET)
     catalogue.warm()

@@ -52,7 +52,7 @@ def cells(html):
 
 
 def images(html):
-    return [base64.b64decode(code) for code in re.findall(r'src="data:image/jpeg;base64,([^"]*)"', html)]
+    return [base64.b64decode(code) for code in re.findall(r'src="data:image/(?:png|jpeg);base64,([^"]*)"', html)]
 
 
 def test_levels_of_references_and_of_chance_are_those_of_the_board_and_of_the_metrics(catalogue):

@@ -313,11 +313,12 @@ def top_boxes(row: DetectionRow, positive: DetectionRow, number: int) -> list[To
     place = number if row is positive else spans.index((wanted["start"], wanted["end"]))
     truth = row.truth[place] if row.positive else []
     boxes, scores = row.boxes[place], row.scores[place]
-    rights = np.zeros(len(boxes), dtype=bool)
+    rights = [False] * len(boxes)
     if boxes and truth:
         pairs = np.repeat(boxes, len(truth), axis=0), np.tile(truth, (len(boxes), 1))
-        rights = (box_iou(*pairs).reshape(len(boxes), -1) >= _IOU).any(axis=1)
-    found = list(map(TopBox, boxes, scores, map(bool, rights)))
+        hits = box_iou(*pairs).reshape(len(boxes), -1) >= _IOU
+        rights = [bool(each.any()) for each in hits]
+    found = list(map(TopBox, boxes, scores, rights))
     return sorted(found, key=lambda box: -box.score)
 
 
