@@ -17,8 +17,8 @@ from markupsafe import Markup
 from ...hub_datasets import benchmark_names, get_benchmark, load_examples
 from ...hub_datasets.core.audits import read_audit
 from ...hub_datasets.core.benchmarks import get_builder, get_card, get_task, main_scores
-from ...hub_datasets.core.build import card_counts
 from ...hub_datasets.core.images import DECODING_ERRORS
+from ...hub_datasets.core.repository import card_counts
 from ...metrics.common.errors import VLAssayError
 from ...metrics.evaluation import examples_of, interval, percent, words
 from ...metrics.modules.discovery import get_spec
