@@ -106,7 +106,7 @@ def _summary(board: Board, name: str) -> dict[str, Any]:
     captions, picture = _example(name)
     counts = [card_counts(name).get((config, get_benchmark(name).split)) for t in _tasks(name) for config in t.configs]
     rows = [count[0] for count in counts if count and count[0] is not None]
-    found = board.entries(column) if column in board.columns else []
+    found = board.entries(column) if column and column in board.columns else []
     chance = board.chance(column) if column else None
     if chance is None and column:
         chance = {_whole(each): level for each, level in chance_levels(name)}.get(_whole(column))
@@ -254,7 +254,7 @@ def examples_html(name: str) -> Markup:
         lines = [line for task in _tasks(name) for line in _preview(name, task.name)]
     except (VLAssayError, OSError) as error:
         return note(f"Its examples are not on this server: {str(error)[:300]}")
-    return examples_table(name, ["task", "category", "captions, the positive one first"], lines, "Examples")
+    return examples_table(name, ["captions, the positive one first", "task", "category"], lines, "Examples")
 
 
 @lru_cache(maxsize=128)
@@ -262,7 +262,7 @@ def _preview(name: str, task: str) -> list[tuple[str, Markup, list[Any]]]:
     """Lines of `examples_table` with a task's first examples."""
     [data] = load_examples(f"{name}/{task}", needs_images=False)
     return [
-        (example.id, pictures_html(data, example), [task, example.category, list(example.captions[:_MOST_CAPTIONS])])
+        (example.id, pictures_html(data, example), [list(example.captions[:_MOST_CAPTIONS]), task, example.category])
         for example in data.examples[:_MOST_EXAMPLES]
     ]
 

@@ -146,7 +146,7 @@ def test_examples_have_texts_and_those_of_toy_scenes_their_images():
     _, *lines = cells(html)
     assert [line[0] for line in lines[:2]] == ["test-000000/add_att", "test-000000/add_obj"]
     data = load_examples("toy_scenes/itm")[0]
-    assert all(text in lines[0][-1] for text in data.examples[0].captions)
+    assert all(text in lines[0][2] for text in data.examples[0].captions)
     shown = images(html)
     assert len(shown) == 5 * 6 + 5  # five of each of six tasks, and groups have two
     ours, theirs = (Image.open(io.BytesIO(each)) for each in (shown[0], data.image_bytes(data.examples[0].images[0])))

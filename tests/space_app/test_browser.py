@@ -31,6 +31,13 @@ def visit(browser, space):
     assert errors == []
 
 
+def store(space, *all_predictions):
+    """Have submissions there before anybody looks."""
+    for predictions in all_predictions:
+        submissions.submit(space.storage, [predictions], {"family": "clip"})
+    space.catalogue.refresh()
+
+
 def names(page):
     """The models in the table or, in a narrow window, on the cards."""
     return page.locator("#board .model:visible").all_inner_texts()
