@@ -65,7 +65,8 @@ def build(catalogue: Catalogue) -> gr.Blocks:
         blocks.load(page.open, outputs=page.opened, **QUIET)
         for on_open in (on_open_model, on_open_compare, on_open_benchmarks, on_open_insights, on_open_submit):
             if on_open:
-                blocks.load(*on_open, **QUIET)
+                function, inputs, outputs = on_open
+                blocks.load(function, inputs, outputs, **QUIET)
     catalogue.warm()
     return blocks
 
