@@ -72,7 +72,8 @@ class RunOptions:
         typer.Option(help="Processes that prepare images; by default 0 on a CPU and up to 8 for a GPU.", min=0),
     ] = None
     no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Do not use the cache of embeddings (see `vl-assay cache`).")
+        bool,
+        typer.Option("--no-cache", help="Use no finished predictions and no cached embeddings."),
     ] = False
     check_precision: Annotated[
         int,
