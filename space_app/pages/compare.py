@@ -23,7 +23,7 @@ from ..board.entries import RECOMPUTED, Column, Entry
 from ..board.paired import LEVEL, base_score
 from ..submissions.uploads import expected
 from .address import View
-from .common import OnOpen, columns_of, note, render, table
+from .common import QUIET, OnOpen, columns_of, note, render, table
 from .pictures import examples_table, pictures_html
 from .plots import MOST, Axis, profile
 
@@ -87,8 +87,10 @@ def compare_tab(catalogue: Catalogue) -> OnOpen:
         found = chosen_of(heading, labels)
         return disagreements_html(catalogue, *found) if found else ""
 
-    score.input(on_score, [score, models], [models, *drawn], api_visibility="private")
-    models.input(draw, [score, models], drawn, api_visibility="private")
+    # Most tests are done or take a second, but those of average precision take some.
+    quick = QUIET | {"show_progress": "minimal"}
+    score.input(on_score, [score, models], [models, *drawn], **quick)
+    models.input(draw, [score, models], drawn, **quick)
     fold.expand(on_expand, [score, models], examples, api_visibility="private")
     return on_open, None, [score, models, *drawn]
 
