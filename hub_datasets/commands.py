@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..metrics.common.command_line import data_option, statistics_option
 from ..metrics.common.errors import VLAssayError, check_known
 
 if TYPE_CHECKING:
@@ -15,25 +16,30 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+_DATASETS = "Datasets and the Hub"
+
 DataDir = Annotated[
     Path | None,
     typer.Option(help="Your own copy of the sources (see the benchmark's card); otherwise they are downloaded."),
 ]
 AllowMissing = Annotated[
-    bool, typer.Option("--allow-missing", help="Keep examples whose image is missing; they are counted and listed.")
+    bool,
+    data_option("--allow-missing", help="Keep examples whose image is missing; they are counted and listed."),
 ]
 Ties = Annotated[
     str | None,
-    typer.Option(help="How a tie counts: wrong, half or right. By default wrong, and not brittle, as in the papers."),
+    statistics_option(
+        help="How a tie counts: wrong, half or right. By default wrong, and not brittle, as in the papers."
+    ),
 ]
-Confidence = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
+Confidence = Annotated[float, statistics_option(help="Confidence level of the intervals.")]
 Options = Annotated[
     list[str] | None,
-    typer.Option("--option", "-o", metavar="NAME=VALUE", help="A field of the dataset's configuration; repeatable."),
+    data_option("--option", "-o", metavar="NAME=VALUE", help="A field of the dataset's configuration; repeatable."),
 ]
 
 
-@app.command()
+@app.command(rich_help_panel=_DATASETS)
 def build(
     benchmark: Annotated[str | None, typer.Argument(help="Its name, or name/config for one configuration.")] = None,
     *,
@@ -111,8 +117,10 @@ def _print_build(folder: Path) -> None:
     for config_name, splits in record["configs"].items():
         parts = [f"{split}: {n['rows']:,} rows, {n['images']:,} images" for split, n in splits.items()]
         missing = sum(n["missing_images"] for n in splits.values())
-        console.print(f"{config_name}  {'; '.join(parts)}" + (f"; {missing:,} images missing" if missing else ""))
-    console.print(f'written to {folder}: load_dataset("{folder}", "{next(iter(record["configs"]))}")', soft_wrap=True)
+        lack = f"; {missing:,} images missing" if missing else ""
+        console.print(f"{config_name}  {'; '.join(parts)}{lack}", markup=False)
+    opened = f'load_dataset("{folder}", "{next(iter(record["configs"]))}")'
+    console.print(f"written to {folder}: {opened}", soft_wrap=True, markup=False)
 
 
 def _print_failures(outcomes: list[Any]) -> None:
@@ -146,7 +154,7 @@ def _reasons(benchmark: str, errors: dict[str, Exception]) -> str:
     return messages[0] + more
 
 
-@app.command()
+@app.command(rich_help_panel=_DATASETS)
 def install(
     names: Annotated[
         list[str] | None, typer.Argument(help="Metrics and benchmarks; by default all that need no download.")
@@ -163,7 +171,7 @@ def install(
         typer.echo(line)
 
 
-@app.command()
+@app.command(rich_help_panel=_DATASETS)
 def publish(
     what: Annotated[
         str, typer.Argument(help="A folder that `vl-assay build` wrote or of a Space; a metric's name; or leaderboard.")
@@ -230,9 +238,15 @@ def report(
     `vl-assay report a/sugarcrepe.itm.parquet b/sugarcrepe.itm.parquet --out both --figure pdf --figure dark` ·
     `vl-assay report a/sugarcrepe.itm.parquet --model-card my-model/README.md`
     """
+    from ..metrics.common.storage import check_writable
     from ..metrics.records.predictions import prediction_files
 
     files = prediction_files(*predictions)
+    check_writable(out or files[0].parent)
+    if model_card is not None:
+        from .hub.model_cards import check_card
+
+        check_card(model_card)
     results = make_report(files, out or files[0].parent, figures=figure, ties=ties, confidence=confidence)
     if model_card is not None:
         from .hub.model_cards import write_model_card
@@ -311,8 +325,11 @@ def compare(
     `vl-assay compare results/clip results/negclip results/blip` ·
     `vl-assay compare a/aro.relation.parquet b/aro.relation.parquet --out a-and-b --json`
     """
+    from ..metrics.common.storage import check_writable
     from .core.evaluation import compare as compare_models
 
+    if out is not None:
+        check_writable(out)
     comparison = compare_models(*predictions, ties=ties, confidence=confidence)
     if json:
         typer.echo(comparison.to_json(), nl=False)

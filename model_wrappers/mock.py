@@ -26,7 +26,7 @@ from ..hub_datasets.toy_scenes.language import applies, parse
 from ..hub_datasets.toy_scenes.render import box, read_scene
 from ..hub_datasets.toy_scenes.world import Scene
 from ..metrics.common.errors import ModelError, check_known
-from .engine.protocol import Detections, LoadOptions, ModelInfo, PhraseQuery
+from .engine.protocol import Detections, LoadOptions, ModelInfo, PhraseQuery, choose
 
 MODEL_TYPES = ()
 _QUESTION = "is there "
@@ -177,8 +177,9 @@ class Mock:
 
 
 def load(checkpoint: str, options: LoadOptions) -> Mock:
-    """The mock of that name."""
+    """The mock of that name, which has no settings."""
     check_known("mock", [checkpoint], _MOCKS)
+    choose("mock", options, {})
     return Mock(checkpoint, _MOCKS[checkpoint])
 
 

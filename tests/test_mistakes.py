@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import socket
 
+import datasets
+import huggingface_hub
 import pytest
 from console import invoke
+from PIL import Image
 
 from vl_assay.hub_datasets.authoring.data.tables import read_rows
 from vl_assay.hub_datasets.authoring.review.pictures import Pictures
+from vl_assay.hub_datasets.authoring.review.review import check_images, open_review
 from vl_assay.metrics.common.command_line import main
 from vl_assay.metrics.common.errors import DataError, ModelError, StorageError, SubmissionError, VLAssayError
 from vl_assay.metrics.common.serving import check_address
+from vl_assay.model_wrappers import load_model
 
 PAIRS = "image,positive,negative\n" + "".join(f"{n}.jpg,a cat on mat {n},a mat on cat {n}\n" for n in range(8))
 
@@ -48,6 +53,55 @@ def test_an_audit_that_could_not_be_written_is_not_begun(tmp_path, monkeypatch):
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("run demo-clip --dtype flaot16", "unknown dtype 'flaot16'.* Did you mean 'float16'"),
+        ("run demo-clip --out notes.txt", "nothing can be written to notes.txt"),
+        (
+            "predict demo-clip --out notes.txt/new",
+            "nothing can be written to notes.txt/new, as .*notes.txt is no folder",
+        ),
+        ("run demo-clp", "unknown model 'demo-clp'. Did you mean 'demo-clip'"),
+        ("run toy_scenes", "toy_scenes is a benchmark; the model comes first"),
+        ("run clip:./nowhere", "there is no file or folder ./nowhere"),
+        ("run demo-clip sugarcrepe", r"sugarcrepe/add_att has to be downloaded, and http\S* cannot be reached"),
+        ("run demo-clip aro --plan", "aro/vg_relation: The sources have to be your own copy"),
+        ("run demo-clip sugarcrepe --data-dir .", "sugarcrepe/add_att has to be downloaded"),
+        ("report a.parquet --model-card notes.txt", "notes.txt is not a README.md"),
+        ("report a.parquet --model-card no/README.md", "there is no folder no; name the README.md"),
+        ("report a.parquet --model-card .", ". is a folder; name the README.md in it"),
+        ("report a.parquet --out notes.txt", "nothing can be written to notes.txt"),
+        ("compare a.parquet b.parquet --out notes.txt", "nothing can be written to notes.txt"),
+        ("refine pairs.csv --out notes.txt", "nothing can be written to notes.txt"),
+        ("generate notes.txt --rules --out notes.txt/new", "nothing can be written to notes.txt/new"),
+        ("generate notes.txt --rules --kind swap_ob --out new", "unknown kind .* Did you mean 'swap_obj'"),
+        ("audit toy_scene/itm", "no benchmark, file or folder 'toy_scene/itm'.* Did you mean 'toy_scenes'"),
+        ("audit note.txt", "no benchmark, file or folder 'note.txt'.* Did you mean 'notes.txt'"),
+        ("leaderboard --storage notes.txt", "notes.txt cannot be used as storage"),
+    ],
+)
+def test_mistakes_are_told_before_a_model_is_loaded_or_predictions_are_read(tmp_path, monkeypatch, words, message):
+    (tmp_path / "notes.txt").touch()
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("vl_assay.model_wrappers.engine.runner.load_model", lambda *_: pytest.fail("loaded"))
+    result = invoke(*words.split(), folder=tmp_path)
+    with pytest.raises(VLAssayError, match=message):
+        raise result.exception
+    assert "Ctrl-C" not in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_without_a_connection_to_the_hub_nothing_waits_for_retries(monkeypatch):
+    for module in (huggingface_hub.constants, datasets.config):
+        monkeypatch.setattr(module, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(ModelError, match=r"'owner/name': there is no such folder, and the Hub cannot be reached\."):
+        load_model("owner/name")
+    assert huggingface_hub.constants.HF_HUB_OFFLINE
+    assert datasets.config.HF_HUB_OFFLINE
+
+
 def test_a_run_without_any_answer_fails_and_does_not_ask_for_judgement(tmp_path, monkeypatch):
     monkeypatch.setattr("vl_assay.hub_datasets.authoring.generate.asking.FIRST_WAIT", 0.001)
     (tmp_path / "a.csv").write_text("caption\na dog on a cat\n")
@@ -61,16 +115,25 @@ def test_a_run_without_any_answer_fails_and_does_not_ask_for_judgement(tmp_path,
 
 def test_images_that_the_review_would_not_show_are_spoken_of_and_its_command_can_be_copied(tmp_path):
     (tmp_path / "a.csv").write_text("caption,image\na red dog chases a black cat,a.png\n")
-    (tmp_path / "a.png").touch()
-    result = invoke("generate", tmp_path / "a.csv", "--rules", "--kind", "swap_obj", "--out", tmp_path / "my judges")
-    assert "the same command with --images" in result.output
-    assert f"vl-assay review '{tmp_path / 'my judges'}'" in result.output.replace("\n", "")
-    with pytest.raises(DataError, match=r"outside .* --images, or copy them"):
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    words = ("generate", tmp_path / "a.csv", "--rules", "--kind", "swap_obj", "--out")
+    invoke(*words, tmp_path / "shown")
+    assert check_images(open_review(tmp_path / "shown")) == ""
+    result = invoke(*words, tmp_path / "my judges", "--no-images")
+    review = f"vl-assay review '{tmp_path / 'my judges'}'"
+    assert f"{review} --no-images" in result.output.replace("\n", "")
+    assert "the images were left out, so the review shows captions alone" in result.output
+    refused = invoke("review", tmp_path / "my judges").exception
+    assert isinstance(refused, DataError)
+    assert "1 of 1 items have no image that can be shown" in str(refused)
+    assert "give --no-images to judge captions alone" in str(refused)
+    with pytest.raises(DataError, match=r"outside .* --images, or let `vl-assay generate` copy them"):
         Pictures(tmp_path / "my judges").path("../a.png")
 
 
 @pytest.mark.parametrize(
-    "command", [("leaderboard", "--storage", "{folder}/s"), ("review", "{folder}/candidates.jsonl")]
+    "command",
+    [("leaderboard", "--storage", "{folder}/s"), ("review", "{folder}/candidates.jsonl", "--no-images")],
 )
 def test_an_address_that_cannot_be_served_is_told_before_the_page_is_announced(tmp_path, command):
     one = {"id": "1", "image": "", "caption": "a", "candidate": "b", "kind": "swap_obj", "is_positive": False}

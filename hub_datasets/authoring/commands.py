@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...metrics.common.errors import DataError, ModelError, StorageError, VLAssayError
+from ...metrics.common.command_line import data_option
+from ...metrics.common.errors import DataError, ModelError, VLAssayError, check_known
+from ...metrics.common.storage import check_writable
 from ..commands import Confidence, DataDir, Options, parse_options
 
 if TYPE_CHECKING:
@@ -20,9 +22,14 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+_making_option, _request_option, _stage_option, _result_option = (
+    partial(typer.Option, rich_help_panel=title)
+    for title in ("How candidates are made", "Requests to the model", "Review and filters", "The result")
+)
+
 PairColumns = Annotated[
     list[str] | None,
-    typer.Option(
+    data_option(
         "--column",
         metavar="OURS=THEIRS",
         help="A file's column of positive, negative, image, category or id; repeatable.",
@@ -30,27 +37,33 @@ PairColumns = Annotated[
 ]
 CaptionColumns = Annotated[
     list[str] | None,
-    typer.Option("--column", metavar="OURS=THEIRS", help="A file's column of caption, image or id; repeatable."),
+    data_option("--column", metavar="OURS=THEIRS", help="A file's column of caption, image or id; repeatable."),
 ]
 Predictions = Annotated[
     list[Path] | None, typer.Option(help="A predictions file of a model that sees no image, such as vera; repeatable.")
 ]
 Model = Annotated[
-    str | None, typer.Option(help="The endpoint's name of the model, or local:FOLDER for a checkpoint on this machine.")
+    str | None,
+    _making_option(help="The endpoint's name of the model, or local:FOLDER for a checkpoint on this machine."),
 ]
 BaseUrl = Annotated[
-    str | None, typer.Option(help="Address of an OpenAI-compatible endpoint, such as http://localhost:8000/v1.")
+    str | None,
+    _making_option(help="Address of an OpenAI-compatible endpoint, such as http://localhost:8000/v1."),
 ]
-KeyVariable = Annotated[str, typer.Option(help="Environment variable with the endpoint's API key, if it needs one.")]
-Rules = Annotated[bool, typer.Option("--rules", help="Make candidates by rule, without a model; also negate, shuffle.")]
-Lexicon = Annotated[str, typer.Option(help="Words for --rules: builtin, or wordnet (needs nltk).")]
+KeyVariable = Annotated[str, _making_option(help="Environment variable with the endpoint's API key, if it needs one.")]
+Rules = Annotated[
+    bool,
+    _making_option("--rules", help="Make candidates by rule, without a model; also negate, shuffle."),
+]
+Lexicon = Annotated[str, _making_option(help="Words for --rules: builtin, or wordnet (needs nltk).")]
 Limit = Annotated[int | None, typer.Option(help="Read at most so many captions.", min=1)]
-Each = Annotated[int, typer.Option(help="At most so many candidates of each kind for a caption.", min=1)]
-Concurrency = Annotated[int, typer.Option(help="Requests under way at once.", min=1)]
+Each = Annotated[int, _making_option(help="At most so many candidates of each kind for a caption.", min=1)]
+Concurrency = Annotated[int, _request_option(help="Requests under way at once.", min=1)]
 PerMinute = Annotated[
-    float | None, typer.Option(help="At most so many requests a minute; by default no limit.", min=0.1)
+    float | None,
+    _request_option(help="At most so many requests a minute; by default no limit.", min=0.1),
 ]
-Split = Annotated[str | None, typer.Option(help="Split of a dataset on the Hub; by default test.")]
+Split = Annotated[str | None, data_option(help="Split of a dataset on the Hub; by default test.")]
 
 
 @app.command()
@@ -106,11 +119,7 @@ def audit(
     if max_blind_accuracy is not None:
         check_share("max_blind_accuracy", max_blind_accuracy)
     folder = out or Path("vl-assay-results") / "audit" / re.sub(r"[^\w.-]+", "-", dataset).strip("-.")
-    there = next(each for each in (folder, *folder.parents) if each.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK):
-        raise StorageError(
-            f"nothing can be written to {folder}, as {there} is no folder to write to; give another --out"
-        )
+    check_writable(folder)
     if card is not None and not card.is_file():
         raise DataError(f"the card {card} is not a file; name the README.md that the audit becomes a section of")
     pairs = _read_with_notes(dataset, folder, column, data_dir, option)
@@ -195,6 +204,7 @@ def refine(
     from .refine.refine import refine as refine_pairs
     from .refine.report import print_refinement, write_refinement
 
+    check_writable(out)
     pairs = _read_with_notes(dataset, out, column, data_dir, option)
     names = scorer or ([] if predictions or learned else ["words", "characters"])
     result = refine_pairs(
@@ -262,6 +272,9 @@ def review(
         Path | None,
         typer.Option(help="Folder of the images, by default that of the candidates; none outside it is shown."),
     ] = None,
+    no_images: Annotated[
+        bool, typer.Option("--no-images", help="Judge captions alone, although they have no image that can be shown.")
+    ] = False,
     image_model: Annotated[
         str, typer.Option(help="Search for similar images by histogram (no weights), or by an image-only checkpoint.")
     ] = "histogram",
@@ -284,7 +297,7 @@ def review(
     `vl-assay review items.jsonl --boxes --image-model facebook/dinov2-small`
     """
     from ...metrics.common.documents import print_tables
-    from .review.review import open_review, serve
+    from .review.review import check_images, open_review, serve
 
     names = [name.strip() for name in annotators.split(",") if name.strip()]
     desk = open_review(candidates, out=out, images=images, boxes=boxes, annotators=names, image_model=image_model)
@@ -294,6 +307,8 @@ def review(
         typer.echo(desk.export(export))
     if summary or export is not None:
         return
+    if not no_images and (note := check_images(desk)):
+        typer.echo(note)
     serve(desk, host, port)
 
 
@@ -320,16 +335,19 @@ def generate(
     lexicon: Lexicon = "builtin",
     limit: Limit = None,
     each: Each = 1,
-    tries: Annotated[int, typer.Option(help="Attempts at a new concept until it can be used.", min=1)] = 3,
+    tries: Annotated[int, _request_option(help="Attempts at a new concept until it can be used.", min=1)] = 3,
     seed: Annotated[int, typer.Option(help="Seed of the choice of concepts and of the model's sampling.")] = 0,
     concurrency: Concurrency = 8,
     requests_per_minute: PerMinute = None,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for an answer.", min=0.1)] = 120,
+    timeout: Annotated[float, _request_option(help="Seconds to wait for an answer.", min=0.1)] = 120,
     column: CaptionColumns = None,
     split: Split = None,
     images: Annotated[
-        bool, typer.Option("--images", help="Copy the images to OUT/images for `vl-assay review`.")
-    ] = False,
+        bool,
+        typer.Option(
+            "--images/--no-images", help="Copy the images to OUT/images for `vl-assay review`, or use captions alone."
+        ),
+    ] = True,
     data_dir: DataDir = None,
 ) -> None:
     """Make hard negatives and hard positives of captions, by a language model or by rule.
@@ -340,8 +358,8 @@ def generate(
     only the requests that were under way.
 
     Examples: `vl-assay generate captions.csv --model Qwen/Qwen2.5-7B-Instruct --base-url http://localhost:8000/v1
-    --out made --plan` · `vl-assay generate photos --kind swap_obj --kind swap_att --model local:qwen --out made
-    --images` · `vl-assay generate toy_scenes/itm --rules --out made`
+    --out made --plan` · `vl-assay generate photos --kind swap_obj --kind swap_att --model local:qwen --out made` ·
+    `vl-assay generate toy_scenes/itm --rules --out made`
     """
     from .data.candidates import CANDIDATES_FILE
     from .data.sources import read_captions
@@ -349,11 +367,15 @@ def generate(
     from .generate.asking import JOURNAL_FILE
     from .generate.endpoint import open_model
     from .generate.report import print_plan, print_report
+    from .generate.rules import RULE_KINDS
 
     if rules and (model or plan):
         raise VLAssayError("--rules makes no requests; leave out --model and --plan")
     if not rules and model is None and not plan:
         raise VLAssayError("give --model (and --base-url), or --rules for candidates made by rule")
+    kinds = kind or making.KINDS
+    check_known("kind of candidates", kinds, RULE_KINDS if rules else making.STEPS)
+    check_writable(out)
     # First, so that a wrong address is reported before anything is read.
     opened = None if model is None or plan else open_model(model, base_url, key_variable=key_variable, timeout=timeout)
     captions = read_captions(
@@ -364,7 +386,6 @@ def generate(
         images=out / "images" if images and not plan else None,
         data_dir=data_dir,
     )
-    kinds = kind or making.KINDS
     if plan:
         print_plan(making.plan(captions, kinds, each=each, tries=tries), len(captions), out)
         return
@@ -376,10 +397,13 @@ def generate(
         report = making.generate(captions, opened, out, kinds, **sampling, **asking)
     print_report(report)
     made = report.made.total()
-    advice = f"; review them with `vl-assay review {shlex.quote(str(out))}`" if made else ""
+    with_images = images and any(item.image for item in captions)
+    review_of = f"vl-assay review {shlex.quote(str(out))}{'' if with_images else ' --no-images'}"
+    advice = f"; review them with `{review_of}`" if made else ""
     typer.echo(f"written to {out}: {CANDIDATES_FILE}, {making.REPORT_FILE}{advice}")
-    if made and not images and any(item.image for item in captions):
-        typer.echo("the same command with --images copies the images there, so that the review shows them")
+    if made and not with_images:
+        why = "the images were left out" if any(item.image for item in captions) else f"{source} names no images"
+        typer.echo(f"{why}, so the review shows captions alone")
     unanswered = sum(own["no answer"] for own in report.rejected.values())
     if unanswered:
         message = (
@@ -418,23 +442,26 @@ def new_benchmark(
     column: CaptionColumns = None,
     split: Split = None,
     data_dir: DataDir = None,
-    no_review: Annotated[bool, typer.Option("--no-review", help="Continue without people; the card says so.")] = False,
+    no_review: Annotated[bool, _stage_option("--no-review", help="Continue without people; the card says so.")] = False,
     annotators: Annotated[
-        str, typer.Option(metavar="A,B,…", help="Who judges every candidate; by default anybody, once.")
+        str,
+        _stage_option(metavar="A,B,…", help="Who judges every candidate; by default anybody, once."),
     ] = "",
     scorer: Annotated[
         list[str] | None,
-        typer.Option(help="words or characters: also refine on a language model of these; repeatable."),
+        _stage_option(help="words or characters: also refine on a language model of these; repeatable."),
     ] = None,
-    learned: Annotated[int, typer.Option(help="Rounds of learned probes to refine on; 0 for none.", min=0)] = 3,
-    grid: Annotated[int, typer.Option(help="Cells for each --scorer over [-1, 1].", min=1)] = 100,
+    learned: Annotated[int, _stage_option(help="Rounds of learned probes to refine on; 0 for none.", min=0)] = 3,
+    grid: Annotated[int, _stage_option(help="Cells for each --scorer over [-1, 1].", min=1)] = 100,
     max_blind_accuracy: Annotated[
-        float, typer.Option(help="If the final audit finds more, build nothing and exit with 1.")
+        float,
+        _stage_option(help="If the final audit finds more, build nothing and exit with 1."),
     ] = 0.55,
-    licence: Annotated[str | None, typer.Option(help="Licence of captions and images, such as cc0-1.0.")] = None,
-    copy_images: Annotated[bool, typer.Option("--copy-images", help="Include the images.")] = False,
+    licence: Annotated[str | None, _result_option(help="Licence of captions and images, such as cc0-1.0.")] = None,
+    copy_images: Annotated[bool, _result_option("--copy-images", help="Include the images.")] = False,
     into: Annotated[
-        Path | None, typer.Option(help="Parent of the benchmark's folder, such as hub_datasets; by default --work.")
+        Path | None,
+        _result_option(help="Parent of the benchmark's folder, such as hub_datasets; by default --work."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random choices.", min=0)] = 0,
 ) -> None:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from ...metrics.common.errors import ScoresError
+from ...metrics.common.errors import ScoresError, StorageError
+from ...metrics.common.storage import read_sealed, write_sealed
 from ...metrics.contract.aggregate import aggregate
 from ...metrics.evaluation import examples_of
 from ...metrics.modules.discovery import get_spec
 from ...metrics.records.schema import MatchingRow, Row, VQARow
-from ..authoring.audit.audit import RULES
 from .examples import Example, TaskData
 from .image_keys import MISSING
+from .repository import cache_folder
 
+_RULES_FILE = Path(__file__).parents[1] / "authoring" / "audit" / "audit.py"
 _BOTH_WAYS = (1.0, -1.0)
 
 
@@ -22,7 +28,7 @@ def blind_levels(task: TaskData) -> dict[str, dict[str, Any]]:
     """The scores of the best text-only rule for each metric of a task.
 
     The rules are those of the audit (formatting, length), each with both signs; for questions, always yes and always
-    no. Ties count half.
+    no. Ties count half. As they depend on the captions alone, they are computed once and kept in the cache.
 
     Args:
         task: its examples; those without an image are left out.
@@ -31,6 +37,27 @@ def blind_levels(task: TaskData) -> dict[str, dict[str, Any]]:
         For each metric, the scores of the rule with the best main score, and ``per_category`` with the same by
         category. Empty for detection and retrieval.
     """
+    path = cache_folder() / "blind" / f"{_key(task)}.json"
+    with suppress(OSError, ValueError):
+        return json.loads(read_sealed(path))
+    found = _blind_levels(task)
+    with suppress(StorageError):  # a cache only
+        write_sealed(path, json.dumps(found).encode())
+    return found
+
+
+def _key(task: TaskData) -> str:
+    """A hash of all that the levels depend on: examples, metrics with their settings, and the code."""
+    digest = hashlib.sha256(repr((task.task.task_type, task.task.metrics)).encode())
+    for example in task.examples:
+        digest.update(repr([*vars(example).values()]).encode())
+    sources = Path(__file__).parents[2]
+    for code in sorted([Path(__file__), _RULES_FILE, *(sources / "metrics").rglob("*.py")]):
+        digest.update(code.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+def _blind_levels(task: TaskData) -> dict[str, dict[str, Any]]:
     examples = [example for example in task.examples if MISSING not in example.images]
     rules = _rules(task.task.task_type)
     if not examples or not rules:
@@ -58,6 +85,8 @@ def blind_levels(task: TaskData) -> dict[str, dict[str, Any]]:
 
 def _rules(task_type: str) -> list[Callable[[Example], Row]]:
     """For each rule, a function from an example to its row of predictions."""
+    from ..authoring.audit.audit import RULES
+
     if task_type == MatchingRow.task_type:
         return [partial(_match, rule, sign) for _, rule in RULES.values() for sign in _BOTH_WAYS]
     return [partial(_answer, sign) for sign in _BOTH_WAYS] if task_type == VQARow.task_type else []

@@ -12,9 +12,10 @@ from ...metrics.common.errors import DataError, VLAssayError
 from ...metrics.evaluation.errors import ExampleData, Picture
 from ...metrics.records.predictions import Predictions
 from .benchmarks import get_benchmark, get_task
-from .examples import Example, TaskData, changed_options, is_cached, load_examples
+from .examples import Example, TaskData, is_cached, load_examples
 from .image_keys import MISSING
 from .images import DECODING_ERRORS, thumbnail
+from .repository import BUILD_FILE
 
 SIDE = 192
 _THREADS = 4
@@ -65,7 +66,7 @@ def _load(predictions: Predictions, data_dir: str | Path | None, *, needs_images
     """The task's data; `DataError` if they are others than those of the predictions."""
     task = get_task(predictions.benchmark, predictions.task)
     configs = _configs(predictions, task.configs)
-    built = data_dir is not None and (Path(data_dir).expanduser() / "build.json").is_file()
+    built = data_dir is not None and (Path(data_dir).expanduser() / BUILD_FILE).is_file()
     parts = [task.name] if list(configs) == list(task.configs) else configs
     references = (
         [str(Path(str(data_dir)).absolute())] if built else [f"{predictions.benchmark}/{each}" for each in parts]
@@ -87,10 +88,10 @@ def _configs(predictions: Predictions, known: Collection[str]) -> list[str]:
 
 
 def _options(predictions: Predictions) -> Mapping[str, Any]:
-    """The options that the data were built with, as a run gives them, so that what it built is found."""
+    """The options that the data were built with."""
     about = predictions.metadata["benchmark"]
     options = about.get("options")
-    found = changed_options(predictions.benchmark, options) if isinstance(options, dict) else {}
+    found = options if isinstance(options, dict) else {}
     return found | ({"allow_missing": True} if about["missing"] else {})
 
 

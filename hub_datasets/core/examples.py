@@ -90,7 +90,8 @@ class TaskData:
     """The examples of one task of one benchmark, and access to their images.
 
     Without `needs_images` those that are not here are known by the dataset's `filename` columns. `options` are the
-    fields of the builder's configuration that the dataset was built with, such as its seed.
+    fields of the builder's configuration that the dataset was built with, such as its seed. With a `limit` only so many
+    examples are there, as evenly from the configurations as it allows, of each the first.
     """
 
     benchmark: str
@@ -99,6 +100,7 @@ class TaskData:
     split: str
     needs_images: bool = True
     options: dict[str, Any] = field(default_factory=dict)
+    limit: int | None = None
     examples: list[Example] = field(default_factory=list)
     image_names: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
@@ -126,7 +128,7 @@ class TaskData:
         return content
 
     def add_config(self, config: str, dataset: Any) -> None:
-        """Add the rows of one configuration; its images stay on disk."""
+        """Add the rows of one configuration, with `limit` the first of them; its images stay on disk."""
         task = self.task
         # The columns with the names of the images' files, by the columns of the images.
         named = {} if self.needs_images else {column: column.replace("image", "filename") for column in task.images}
@@ -141,6 +143,10 @@ class TaskData:
                 f"{self.benchmark}/{config} has no column {lacking[0]!r}, which the task {task.name} scores; it has "
                 f"{', '.join(dataset.features)}. Was it built without images?"
             )
+        if self.limit is not None:
+            number, count = self.configs.index(config), len(self.configs)
+            share = self.limit * (number + 1) // count - self.limit * number // count
+            dataset = dataset.select(range(min(share, len(dataset))))
         rows = dataset.select_columns(columns).to_list()
         images, found = _images(dataset, present)
         for number, (row, files) in enumerate(zip(rows, found, strict=True)):
@@ -177,6 +183,7 @@ def load_examples(
     data_dir: str | Path | None = None,
     options: Mapping[str, Any] | None = None,
     needs_images: bool = True,
+    limit: int | None = None,
 ) -> list[TaskData]:
     """The tasks that `reference` names, one `TaskData` each; their datasets are built if necessary.
 
@@ -187,6 +194,7 @@ def load_examples(
         data_dir: the user's own copy of the sources, see the benchmark's card.
         options: fields of the builder's configuration, such as ``{"allow_missing": True}``.
         needs_images: whether the examples need their images; otherwise a build has none by default.
+        limit: the most examples of each task; None for all.
 
     Raises:
         UnknownNameError: no such benchmark or part; the message lists the known ones.
@@ -211,7 +219,7 @@ def load_examples(
         folders = {c: cached_build(name, c, data_dir, options, split) for _, configs in chosen for c in configs}
     split = get_benchmark(name).split
     used = _effective_options(name, options or {})
-    tasks = [TaskData(name, task, configs, split, needs_images, used) for task, configs in chosen]
+    tasks = [TaskData(name, task, configs, split, needs_images, used, limit) for task, configs in chosen]
     for task in tasks:
         for config in task.configs:
             task.add_config(config, _open(folders[config], config, split))
@@ -258,12 +266,6 @@ def cached_build(
     return folder
 
 
-def changed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of `TaskData.options` that are not what a build for scoring has by default."""
-    default = _effective_options(name, get_benchmark(name).scoring_options)
-    return {key: value for key, value in options.items() if key not in default or default[key] != value}
-
-
 def is_cached(name: str, configs: Collection[str], options: Mapping[str, Any]) -> bool:
     """Whether the data of some configurations, with their images, are there for scoring: built before, or shipped."""
     used, split = _build_options(name, options, True), get_benchmark(name).split
@@ -299,7 +301,7 @@ def _images(dataset: Any, columns: list[str]) -> tuple[Any, list[list[ImageKey]]
     for column in columns:
         images = images.cast_column(column, datasets.Image(decode=False))
     files = [Path(file["filename"]) for file in dataset.cache_files]
-    identity = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    identity = [(len(dataset), str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     return images, image_keys(images, columns, _keys_folder(), identity)
 
 

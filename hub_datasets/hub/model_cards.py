@@ -37,13 +37,30 @@ _HUB_TASKS = {
 }
 
 
+def check_card(path: Path) -> None:
+    """Check that results can be written into a model's card, before they are computed.
+
+    Raises:
+        DataError: it is a folder, is not called README.md, lies in a folder that does not exist, or its metadata cannot
+            be read.
+    """
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name the README.md in it")
+    if path.name.lower() != "readme.md":
+        raise DataError(f"{path} is not a README.md, which is the name of a model's card")
+    if not path.absolute().parent.is_dir():
+        raise DataError(f"there is no folder {path.parent}; name the README.md in the folder of the model")
+    _metadata(_text(path), path)
+
+
 def write_model_card(path: str | Path, results: Sequence[Result], *, dataset_owner: str = OWNER) -> list[Path]:
     """Write the results of a model into its repository; the same results again change nothing.
 
     Entries of an earlier run on the same task and configurations are replaced. Files are written atomically.
 
     Args:
-        path: the model's card, ``README.md``, which is created if needed. ``.eval_results`` is the folder next to it.
+        path: the model's card, ``README.md``, which is created in its folder if needed. ``.eval_results`` is the folder
+            next to it.
         results: what `report` returned, of one model.
         dataset_owner: the owner of the benchmarks' dataset repositories on the Hub, which have the benchmarks' names.
 
@@ -56,6 +73,7 @@ def write_model_card(path: str | Path, results: Sequence[Result], *, dataset_own
         StorageError: a file could not be written.
     """
     card = Path(path)
+    check_card(card)
     groups = _by_task(results, dataset_owner)
     files = {card: _with_model_index(card, groups, dataset_owner)}
     for benchmark in dict.fromkeys(group[0].benchmark["name"] for group in groups):
@@ -153,6 +171,10 @@ def _by_task(results: Sequence[Result], dataset_owner: str) -> list[list[Result]
     for (name, task, *_), group in groups.items():
         if len({result.predictions["sha256"] for result in group}) > 1 or len({r.metric for r in group}) < len(group):
             raise DataError(f"got two files of predictions of {name} ({task}); a model's card has the results of one")
+        if group[0].benchmark.get("limit"):
+            raise DataError(
+                f"the predictions of {name} ({task}) are partial; predict without --limit for a model's card"
+            )
         try:
             validate_repo_id(f"{dataset_owner}/{name}")
         except HFValidationError as error:
@@ -351,8 +373,7 @@ def _read(file: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        what = "is a folder; name the README.md in it" if file.is_dir() else f"cannot be read ({error.strerror})"
-        raise DataError(f"{file} {what}") from error
+        raise DataError(f"{file} cannot be read ({error.strerror})") from error
 
 
 def _text(file: Path) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Callable
-from importlib.metadata import entry_points
+from functools import partial
+from importlib.metadata import entry_points, version
+from typing import Annotated, Any
 
 import typer
 
@@ -21,18 +24,64 @@ and benchmarks of your own: `vl-assay run openai/clip-vit-base-patch32 sugarcrep
 """
 
 
+# Titles under which --help lists the commands of a package, in this order.
+_PANELS = {
+    "model_wrappers": "Evaluate models",
+    "hub_datasets": "Evaluate models",
+    "authoring": "Make benchmarks",
+    "finetune": "Fine-tune models",
+    "space_app": "Leaderboard",
+}
+# `typer.Option` for options that are needed less often, which --help lists under titles of their own.
+model_option, data_option, statistics_option, speed_option = (
+    partial(typer.Option, rich_help_panel=title) for title in ("Model", "Data", "Statistics", "Speed and memory")
+)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"vl-assay {version('vl-assay')}")
+        raise typer.Exit
+
+
 def build_app() -> typer.Typer:
-    """The command line of all installed packages, in alphabetical order."""
+    """The command line of all installed packages, the commands that are needed first before the others."""
     app = typer.Typer(
         help=_HELP,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="markdown",
         add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for entry_point in sorted(entry_points(group="vl_assay.commands"), key=lambda entry_point: entry_point.name):
-        app.add_typer(entry_point.load())
+    app.callback()(_options)
+    found = {entry_point.name: entry_point for entry_point in entry_points(group="vl_assay.commands")}
+    for name in sorted(found, key=lambda name: ([*_PANELS, name].index(name), name)):
+        part = found[name].load()
+        for each in [*part.registered_commands, *part.registered_groups]:
+            each.rich_help_panel = each.rich_help_panel or _PANELS.get(name)
+        groups = [group.typer_instance for group in part.registered_groups]
+        for each in (command for typer_ in [part, *groups] for command in typer_.registered_commands):
+            each.help = _with_examples_listed(each.callback)
+        for each in (group.registered_callback for group in groups):
+            each.help = _with_examples_listed(each.callback)
+        app.add_typer(part)
     return app
+
+
+def _with_examples_listed(function: Callable[..., Any] | None) -> str:
+    """The docstring of a command, with a line for each of the examples that stand at its end."""
+    text, _, examples = (inspect.getdoc(function) or "").partition("Example")
+    lines = [" ".join(line.split()) for line in examples.partition(":")[2].split("·")]
+    return f"{text}\n\nExamples:\n\n" + "\n".join(f"- {line}" for line in lines) if examples else text
+
+
+def _options(
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Print the version, and stop.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """The options of the command line as a whole."""
 
 
 # Called before a process of a distributed run leaves without the interpreter's shutdown, and so without `atexit`.

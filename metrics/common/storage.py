@@ -43,6 +43,20 @@ def write_atomically(path: Path, content: bytes) -> None:
         ) from error
 
 
+def check_writable(folder: Path, option: str = "--out") -> None:
+    """Check that files can be written to a folder, which need not exist, before work is done for them.
+
+    Raises:
+        StorageError: it, or the folder that it would be in, is a file or may not be written; names `option`.
+    """
+    place = folder.expanduser().absolute()
+    there = next(each for each in (place, *place.parents) if each.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise StorageError(
+            f"nothing can be written to {folder}, as {there} is no folder to write to; give another {option}"
+        )
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text file atomically, as UTF-8."""
     write_atomically(path, text.encode())

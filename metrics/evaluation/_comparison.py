@@ -67,6 +67,7 @@ class Difference:
         seeds: the number of versions of the data, such as seeds of its builder, that are averaged.
         unused: the number of files in no difference of the task: the other model has no file of their data, or fewer
             runs on it.
+        partial: whether the predictions are of a part of the task (``--limit``).
         result: what ``differences.differences`` returns: `difference` is the first minus the second; `wins` are the
             examples on which the first model is better.
     """
@@ -84,6 +85,7 @@ class Difference:
     seeds: int
     result: dict[str, Any]
     unused: int = 0
+    partial: bool = False
 
     @property
     def where(self) -> str:
@@ -397,6 +399,7 @@ def _compare_versions(
                     unscored=sum(len(files[0].predictions.rows) for files, _ in versions) - len(rows),
                     seeds=len(versions),
                     result=result,
+                    partial=bool(versions[0][0][0].data.get("limit")),
                 )
                 yield difference, side
             side = None
@@ -553,6 +556,8 @@ def _footnote(difference: Difference, options: dict[str, Any]) -> str:
             f" Ties count as {difference.ties}; they decide {cells['ties of first, %']} % for the first model and "
             f"{cells['ties of second, %']} % for the second."
         )
+    if difference.partial:
+        text += " Partial: a part of the task's examples only (--limit)."
     if difference.seeds > 1:
         text += f" Means over {difference.seeds} versions of the data."
     if difference.unused:

@@ -209,6 +209,8 @@ def tie_sentence(result: Result) -> str:
 def _sentences(result: Result, every: Sequence[Line]) -> Iterable[str]:
     """How the numbers were computed, what to compare them with, and what is not in them."""
     options = result.options
+    if result.benchmark.get("limit"):
+        yield f"Partial: {result.benchmark['rows']:,} examples of the task only (--limit)."
     yield tie_sentence(result)
     if options.get("confidence"):
         yield f"Intervals: {100 * options['confidence']:g} %, bootstrap over images."

@@ -20,6 +20,7 @@ from ...hub_datasets.commands import (
     make_report,
     parse_options,
 )
+from ...metrics.common.command_line import model_option, speed_option
 from ...metrics.common.errors import VLAssayError, check_known
 
 if TYPE_CHECKING:
@@ -41,43 +42,51 @@ Benchmarks = Annotated[
     list[str] | None,
     typer.Argument(help="Benchmarks, parts of them (sugarcrepe/swap_obj) or dataset folders; default toy_scenes."),
 ]
-Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit of the model on the Hub.")]
+Revision = Annotated[str | None, model_option(help="Branch, tag or commit of the model on the Hub.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--setting", "-s", metavar="NAME=VALUE", help="A setting of the model's family; repeatable."),
+    model_option("--setting", "-s", metavar="NAME=VALUE", help="A setting of the model's family; repeatable."),
 ]
-Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
+Dtype = Annotated[str, model_option(help="float32, bfloat16 or float16.")]
 
 
 @dataclass(frozen=True)
 class RunOptions:
     """The options that `run` and `predict` have in common; they make a `RunConfig`."""
 
-    out: Annotated[Path | None, typer.Option(help="Folder of the results; by default vl-assay-results/<model>.")] = None
+    out: Annotated[Path | None, typer.Option(help="Folder of the results; by default vl-assay-results/MODEL.")] = None
     data_dir: DataDir = None
     allow_missing: AllowMissing = False
     option: Options = None
     batch_size: Annotated[
         int | None,
-        typer.Option(help="Images or texts in a batch; affects speed only. By default what suits the device.", min=1),
+        speed_option(help="Images or texts in a batch; affects speed only. By default what suits the device.", min=1),
     ] = None
     dtype: Dtype = "float32"
     revision: Revision = None
     setting: Settings = None
     compile: Annotated[
-        bool, typer.Option("--compile", help="Compile the model with torch.compile; pays off for large sets.")
+        bool,
+        speed_option("--compile", help="Compile the model with torch.compile; pays off for large sets."),
     ] = False
     workers: Annotated[
         int | None,
-        typer.Option(help="Processes that prepare images; by default 0 on a CPU and up to 8 for a GPU.", min=0),
+        speed_option(help="Processes that prepare images; by default 0 on a CPU and up to 8 for a GPU.", min=0),
     ] = None
     no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Do not use the cache of embeddings (see `vl-assay cache`).")
+        bool,
+        speed_option("--no-cache", help="Do not use the cache of embeddings (see `vl-assay cache`)."),
     ] = False
     check_precision: Annotated[
         int,
-        typer.Option(metavar="N", help="Count decisions that differ from float32, on N examples of each task.", min=0),
+        model_option(metavar="N", help="Count decisions that differ from float32, on N examples of each task.", min=0),
     ] = 0
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Only N examples of each task, for a quick look: the results are partial.", min=1
+        ),
+    ] = None
     seeds: Annotated[
         str | None,
         typer.Option(metavar="N,N,…", help="Seeds of the benchmarks' builders; reports show the spread over them."),
@@ -98,6 +107,7 @@ class RunOptions:
             workers=self.workers,
             cache=not self.no_cache,
             check_precision=self.check_precision,
+            limit=self.limit,
         )
 
     def predict(self, model: str, benchmarks: list[str] | None) -> PredictionFiles:
@@ -135,7 +145,7 @@ def run(
     *,
     options: RunOptions,
     plan: Annotated[bool, typer.Option("--plan", help="Estimate time and memory from a sample, and stop.")] = False,
-    devices: Annotated[int, typer.Option(help="With --plan: number of devices like this one.")] = 1,
+    devices: Annotated[int, speed_option(help="With --plan: number of devices like this one.")] = 1,
     ties: Ties = None,
     confidence: Confidence = 0.95,
 ) -> None:
@@ -158,6 +168,7 @@ def run(
         return
     files = options.predict(model, benchmarks)
     if _is_main():
+        typer.echo("evaluating", err=True)
         make_report(runner.with_earlier(files), files[0].parent, new=files, ties=ties, confidence=confidence)
 
 
@@ -337,6 +348,7 @@ def cache(
     Examples: `vl-assay cache` · `vl-assay cache --clear`
     """
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from .cache import cached_models, clear_cache
@@ -348,15 +360,16 @@ def cache(
     table = Table("model", "revision", "dtype", "shards", "MB", title="Embeddings", title_justify="left")
     for model in models:
         size = f"{model.bytes / 1e6:,.1f}"
-        table.add_row(model.name, model.revision[:20], model.dtype, str(model.shards), size)
+        table.add_row(escape(model.name), model.revision[:20], model.dtype, str(model.shards), size)
     Console().print(table if models else "no embeddings are cached")
 
 
 def _print_plan(model: str, estimate: Estimate) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
-    title = f"{model}: {estimate.examples:,} examples, estimated from {estimate.sample:,}"
+    title = f"{escape(model)}: {estimate.examples:,} examples, estimated from {estimate.sample:,}"
     table = Table("phase", "seconds", "share", title=title, title_justify="left")
     whole = max(estimate.total, 1e-9)
     for phase, seconds in estimate.seconds.items():

@@ -11,10 +11,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ...metrics.common.errors import ModelError, check_known
+from ...hub_datasets.core.benchmarks import benchmark_names
+from ...hub_datasets.core.network import is_hub_reachable
+from ...metrics.common.errors import ModelError, check_known, similar
 from .protocol import LoadOptions, Model
 from .results import PredictionsSource
 
+DEFAULT_MODEL = "demo-clip"
 _FAMILIES = Path(__file__).parents[1]
 _PACKAGE = __name__.removesuffix(".engine.families")
 
@@ -114,6 +117,33 @@ def checkpoint_path(name: str) -> str:
     return str(_FAMILIES / name.replace("-", "_")) if name in demo_names() else name
 
 
+def check_model(name: str) -> None:
+    """Check what can be known of a model's name without importing its family.
+
+    Without a connection to the Hub, `load_model` then uses only what was downloaded before.
+
+    Raises:
+        UnknownNameError: no such family.
+        ModelError: a path where nothing is, or a name that can only be meant for another.
+    """
+    family, separator, checkpoint = name.partition(":")
+    if Path(name).expanduser().exists() or name in demo_names():
+        return
+    if separator:
+        check_known("model family", [family], family_names())
+    else:
+        checkpoint = name
+        if name.partition("/")[0] in benchmark_names():
+            raise ModelError(f"{name} is a benchmark; the model comes first: vl-assay run {DEFAULT_MODEL} {name}")
+        close = similar(name, [*demo_names(), *(f"{family}:" for family in family_names())])
+        if close and "/" not in name:
+            raise ModelError(f"unknown model {name!r}. Did you mean {' or '.join(map(repr, close))}?")
+    if checkpoint.startswith((".", "/", "~")) and not Path(checkpoint).expanduser().exists():
+        raise ModelError(f"there is no file or folder {checkpoint}; name a model's folder, or a Hub repository")
+    if not separator or ("/" in checkpoint and not Path(checkpoint).exists()):
+        is_hub_reachable()
+
+
 def load_model(name: str, options: LoadOptions | None = None) -> Model | PredictionsSource:
     """Load a model by name.
 
@@ -127,6 +157,7 @@ def load_model(name: str, options: LoadOptions | None = None) -> Model | Predict
     """
     options = options or LoadOptions()
     family, separator, checkpoint = name.partition(":")
+    check_model(name)
     if separator and not Path(name).exists():
         return get_family(family).load(checkpoint, options)
     path = checkpoint_path(name)
@@ -162,12 +193,12 @@ def _download_config(name: str, options: LoadOptions) -> Path:
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-    known = f"demo checkpoints: {', '.join(demo_names())}; families: {', '.join(family_names())}"
     try:
         return Path(hf_hub_download(name, "config.json", revision=options.revision))
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        why = f"it is not on the Hub ({reason})" if is_hub_reachable() else "the Hub cannot be reached"
         raise ModelError(
-            f"unknown model {name!r}: no such folder, and not found on the Hub ({reason}). "
-            f"Known without the Hub: {known}"
+            f"unknown model {name!r}: there is no such folder, and {why}. Without the Hub there are "
+            f"{', '.join(demo_names())} and what was downloaded before; `vl-assay list models` shows the families"
         ) from error

@@ -21,6 +21,15 @@ from .distributed import Processes
 from .progress import Progress
 
 _DECODING_THREADS = 4
+# What a stage does, by the first word of its name.
+_TITLES = {
+    "images": "encoding images",
+    "captions": "encoding captions",
+    "pairs": "matching images and captions",
+    "questions": "answering questions",
+    "boxes": "detecting phrases",
+    "recheck": "re-checking near-ties",
+}
 
 Item = TypeVar("Item")
 
@@ -76,12 +85,13 @@ class Pipeline:
         clock = {"total": 0.0, "waiting": 0.0, "items": 0}
 
         def compute_own(own: Claims, left: int, save: Save) -> None:
+            title = _title(name)
             if left < len(chunks):
-                self._progress.say(f"{name}: resuming; some of the {len(chunks)} chunks are finished")
+                self._progress.say(f"{title}: resuming; some of the {len(chunks)} chunks are finished")
             items_left = sum(map(len, chunks)) * left // max(len(chunks), 1) // self._processes.world
             threads = max(_DECODING_THREADS, 2 * self.decoder.workers)
             window = max(2 * (batch_size or self.batch_size), threads)
-            with self._progress.bar(name, items_left) as advance, _ahead(load, own, window, threads, clock) as loaded:
+            with self._progress.bar(title, items_left) as advance, _ahead(load, own, window, threads, clock) as loaded:
                 for number, chunk, items in loaded:
                     save(number, self._compute_chunk(name, chunk, items, compute, advance, batch_size))
                     clock["items"] += len(chunk)
@@ -142,6 +152,13 @@ class Pipeline:
         return np.concatenate(
             [self._compute_batch(batch[:half], compute, True), self._compute_batch(batch[half:], compute, True)]
         )
+
+
+def _title(stage: str) -> str:
+    """A stage in words: ``"recheck-images-1a2b"`` is "re-checking near-ties: images"."""
+    first, *more = stage.split("-")
+    words = _TITLES.get(first, first)
+    return f"{words}: {more[0]}" if first == "recheck" and more else words
 
 
 @contextmanager

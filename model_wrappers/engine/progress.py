@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
 
@@ -22,11 +22,16 @@ class Progress:
 
     @contextmanager
     def bar(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
-        """A bar for `total` items; yields the function that advances it."""
+        """A bar for `total` items; yields the function that advances it. In a log, one line with their number."""
+        if not self._console.is_terminal:
+            self.say(f"{name}: {total:,}")
+            yield lambda count: None
+            return
         columns = (
-            TextColumn("{task.description:18}"),
+            TextColumn("{task.description:30}"),
             BarColumn(),
             MofNCompleteColumn(),
+            TimeElapsedColumn(),
             TimeRemainingColumn(),
         )
         with Bars(*columns, console=self._console) as bars:

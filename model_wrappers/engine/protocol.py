@@ -23,6 +23,8 @@ from PIL import Image
 
 from ...metrics.common.errors import UnknownNameError, check_known
 
+DTYPES = ("float32", "bfloat16", "float16")
+
 
 @dataclass(frozen=True)
 class LoadOptions:
@@ -30,10 +32,13 @@ class LoadOptions:
 
     Args:
         device: a torch device name, such as ``"cpu"`` or ``"cuda:0"``.
-        dtype: the type of weights and activations: ``"float32"``, ``"bfloat16"`` or ``"float16"``.
+        dtype: the type of weights and activations, one of `DTYPES`.
         revision: branch, tag or commit of a Hub repository; None for the default branch.
         settings: settings of the family, such as ``{"head": "itc"}``; values are strings.
         compile: whether to compile the parts of the model with `torch.compile`, which pays off for large sets only.
+
+    Raises:
+        UnknownNameError: a dtype that does not exist.
     """
 
     device: str = "cpu"
@@ -41,6 +46,9 @@ class LoadOptions:
     revision: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     compile: bool = False
+
+    def __post_init__(self) -> None:
+        check_known("dtype", [self.dtype], DTYPES)
 
 
 def choose(family: str, options: LoadOptions, known: Mapping[str, Sequence[str]]) -> dict[str, str]:

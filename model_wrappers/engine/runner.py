@@ -29,7 +29,9 @@ from ...hub_datasets.core.benchmarks import benchmark_names, metrics_of, option_
 from ...hub_datasets.core.blind import blind_levels
 from ...hub_datasets.core.evaluation import captions_of
 from ...hub_datasets.core.examples import TaskData, check_reference, load_examples
-from ...metrics.common.errors import DataError, ModelError, PredictionsError
+from ...hub_datasets.core.network import check_sources
+from ...metrics.common.errors import DataError, ModelError, PredictionsError, check_known
+from ...metrics.common.storage import check_writable
 from ...metrics.evaluation import PredictionFiles, Report, check_options
 from ...metrics.records.predictions import Predictions, prediction_files, read_predictions, write_predictions
 from ...metrics.records.results import code_version
@@ -38,14 +40,13 @@ from .cache import open_cache
 from .chunks import ChunkStore
 from .distributed import Processes, available_cpus, default_device, join
 from .estimate import Estimate, changed_decisions, estimate
-from .families import load_model
+from .families import DEFAULT_MODEL, check_model, load_model
 from .pipeline import Pipeline
 from .plan import ScoringPlan
 from .progress import Progress
-from .protocol import DualEncoder, LoadOptions, Model, TextScorer, abilities
+from .protocol import DTYPES, DualEncoder, LoadOptions, Model, TextScorer, abilities
 from .results import PredictionsSource, score_plan
 
-DEFAULT_MODEL = "demo-clip"
 DEFAULT_BENCHMARKS = ("toy_scenes",)
 _LIBRARIES = (
     "torch", "torchvision", "transformers", "tokenizers", "open_clip_torch",
@@ -73,13 +74,15 @@ class RunConfig:
     | `workers` | None | processes that prepare images; None: 0 on a CPU, which uses threads, up to 8 for a GPU |
     | `cache` | None | whether to use the cache of embeddings; None: only for models given by name |
     | `check_precision` | 0 | count the decisions on so many examples of each task that differ from float32 |
+    | `limit` | None | the most examples of each task, for a quick look: predictions that say that they are partial |
     | `progress` | True | whether to show progress bars and a summary |
 
     In float32 neither `batch_size` nor `workers` changes a decision. Other models are not cached by default, since
     they may change without changing their `info`. `check_precision` loads the model again, so it needs a name.
 
     Raises:
-        ModelError: a batch size below 1.
+        ModelError: a batch size or a limit below 1.
+        UnknownNameError: a dtype that does not exist.
     """
 
     data_dir: str | Path | None = None
@@ -92,11 +95,15 @@ class RunConfig:
     workers: int | None = None
     cache: bool | None = None
     check_precision: int = 0
+    limit: int | None = None
     progress: bool = True
 
     def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 1:
+            raise ModelError(f"the limit is {self.limit} examples; it must be 1 or more")
         if self.batch_size is not None and self.batch_size < 1:
             raise ModelError(f"the batch size is {self.batch_size}; it must be 1 or more")
+        check_known("dtype", [self.dtype], DTYPES)
 
     @classmethod
     def of(cls, config: RunConfig | None, changes: Mapping[str, Any]) -> RunConfig:
@@ -182,13 +189,21 @@ def predict(
         raise ModelError("check_precision loads the model again, in float32: name it by a text")
     processes, clock = join(), _Clock()
     with processes.raise_on_all_ranks():
+        check_writable(default_folder("") if out is None else Path(out))
+        if isinstance(model, str):
+            check_model(model)
         references = _references(benchmarks)
+        check_sources(references, data_dir=config.data_dir, options=config.options)
+    bars = Progress(show=config.progress and processes.is_main)
     with clock("model"), processes.raise_on_all_ranks():
+        if isinstance(model, str):
+            bars.say(f"loading {model}")
         load_options = _load_options(model, processes, config)
         loaded = load_model(model, load_options) if isinstance(model, str) else model
     if config.check_precision and isinstance(loaded, PredictionsSource):
         raise ModelError(f"{loaded.info.name} has been computed elsewhere: check_precision cannot compute it again")
     with clock("data"):
+        bars.say(f"loading {', '.join(references)}")
         chosen = list(dict.fromkeys(seeds))
         tasks = _load_seeds(references, loaded, config, chosen, processes)
         plan = ScoringPlan(tasks)
@@ -196,7 +211,6 @@ def predict(
     paths = [out / f"{_predictions_name(task, with_seed=bool(chosen))}.parquet" for task in tasks]
     with processes.raise_on_all_ranks():
         _refuse_to_overwrite(paths, tasks, loaded)
-    bars = Progress(show=config.progress and processes.is_main)
     device, libraries = _device(loaded), _libraries()
     identity = json.dumps(
         [asdict(loaded.info), {**libraries, "device": device}, plan.fingerprint()], sort_keys=True, default=str
@@ -227,6 +241,7 @@ def predict(
                 changes_found, compared = found["precision_changes"], found["precision_sample"]
                 bars.say(f"{changes_found} of {compared} decisions differ between {config.dtype} and float32")
             facts = {**found, **_facts(processes, clock, plan, pipeline), "libraries": libraries, "device": device}
+            bars.say("writing predictions")
             for number, (path, task) in enumerate(zip(paths, tasks, strict=True)):
                 write_predictions(path, _predictions(loaded, task, results.rows(number), facts))
             store.remove()
@@ -256,7 +271,10 @@ def plan(
     config = RunConfig.of(config, changes)
     if devices < 1:
         raise ModelError(f"the number of devices is {devices}; it must be 1 or more")
+    if isinstance(model, str):
+        check_model(model)
     references = _references(benchmarks)
+    check_sources(references, data_dir=config.data_dir, options=config.options)
     if isinstance(model, str):
         model = load_model(model, _load_options(model, Processes(), config))
     if isinstance(model, PredictionsSource):
@@ -339,6 +357,7 @@ def _load_data(
                         data_dir=config.data_dir,
                         options=options,
                         needs_images=needs_images,
+                        limit=config.limit,
                     )
                     _refuse_other_types(reference, found, model.info.name, task_types)
                     tasks += found
@@ -401,6 +420,8 @@ def _predictions(model: AnyModel, task: TaskData, rows: list[Row], facts: dict[s
         "metrics": {metric: dict(settings) for metric, settings in task.task.metrics.items()},
         "blind": blind_levels(task),
     }
+    if task.limit is not None:
+        benchmark["limit"] = task.limit
     about = asdict(model.info)
     if isinstance(model, TextScorer):
         about |= {"is_baseline": True, "sees_images": False}

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ...hub_datasets.commands import DataDir, Options, parse_options
+from ...metrics.common.command_line import data_option, speed_option
 from ...metrics.common.errors import check_known
 from ..engine.commands import Revision, Settings, parse_settings
 
 app = typer.Typer()
+
+_measure_option = partial(typer.Option, rich_help_panel="Measure while training")
 
 
 @app.command()
@@ -37,25 +41,25 @@ def finetune(
     ] = None,
     column: Annotated[
         list[str] | None,
-        typer.Option(
+        data_option(
             metavar="FIELD=COLUMN", help="The column of caption, image, negatives, positives or id; repeatable."
         ),
     ] = None,
     candidates: Annotated[
         list[Path] | None,
-        typer.Option(help="Negatives and positives from `vl-assay generate`; repeatable."),
+        data_option(help="Negatives and positives from `vl-assay generate`; repeatable."),
     ] = None,
-    split: Annotated[str, typer.Option(help="Split of the data.")] = "train",
+    split: Annotated[str, data_option(help="Split of the data.")] = "train",
     limit: Annotated[int | None, typer.Option(help="Read at most this many captions.", min=1)] = None,
     data_dir: DataDir = None,
     option: Options = None,
     evaluate: Annotated[
         list[str] | None,
-        typer.Option(metavar="BENCHMARK", help="Measure before training and after each epoch; repeatable."),
+        _measure_option(metavar="BENCHMARK", help="Measure before training and after each epoch; repeatable."),
     ] = None,
     recognise: Annotated[
         str | None,
-        typer.Option(
+        _measure_option(
             metavar="FOLDER",
             help="Measure zero-shot classification too: a folder of images for each label, or "
             "hf://datasets/OWNER/NAME.",
@@ -63,25 +67,26 @@ def finetune(
     ] = None,
     template: Annotated[
         list[str] | None,
-        typer.Option(help="Prompt for a label; several are averaged; repeatable.", show_default=False),
+        _measure_option(help="Prompt for a label; several are averaged; repeatable.", show_default=False),
     ] = None,
     stop_on: Annotated[
         str | None,
-        typer.Option(metavar="SCORE", help="Stop early on a score, such as toy_scenes/itm/accuracy; keep the best."),
+        _measure_option(metavar="SCORE", help="Stop early on a score, such as toy_scenes/itm/accuracy; keep the best."),
     ] = None,
-    patience: Annotated[int, typer.Option(help="Stop after this many epochs without a better score.", min=1)] = 1,
-    precision: Annotated[str, typer.Option(help="float32, or bfloat16 with weights in float32.")] = "float32",
+    patience: Annotated[int, _measure_option(help="Stop after this many epochs without a better score.", min=1)] = 1,
+    precision: Annotated[str, speed_option(help="float32, or bfloat16 with weights in float32.")] = "float32",
     micro_batch: Annotated[
         int | None,
-        typer.Option(help="Captions encoded at once; the loss always sees the whole batch.", min=1),
+        speed_option(help="Captions encoded at once; the loss always sees the whole batch.", min=1),
     ] = None,
     gradient_checkpointing: Annotated[
-        bool, typer.Option("--gradient-checkpointing", help="Less memory, more time.")
+        bool, speed_option("--gradient-checkpointing", help="Less memory, more time.")
     ] = False,
-    save_steps: Annotated[int, typer.Option(help="Steps between checkpoints.", min=1)] = 500,
-    workers: Annotated[int | None, typer.Option(help="Threads that prepare images.", min=1)] = None,
+    save_steps: Annotated[int, speed_option(help="Steps between checkpoints.", min=1)] = 500,
+    workers: Annotated[int | None, speed_option(help="Threads that prepare images.", min=1)] = None,
     tracker: Annotated[
-        list[str] | None, typer.Option(help="tensorboard or trackio, in addition to log.jsonl; repeatable.")
+        list[str] | None,
+        _measure_option(help="tensorboard or trackio, in addition to log.jsonl; repeatable."),
     ] = None,
     revision: Revision = None,
     setting: Settings = None,

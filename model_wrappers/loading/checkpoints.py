@@ -22,7 +22,6 @@ from .torch_models import Checkpoint
 
 # Any vocabulary tells some of these apart, however small it is.
 _WORDS = ("one", "two", "red", "dog", "cat", "a", "b", "the", "0", "的")
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # What predictions record of an image processor.
 _PREPROCESSING = (
     *("size", "crop_size", "resample", "image_mean", "image_std", "do_center_crop", "do_resize", "do_pad"),
@@ -54,8 +53,8 @@ def load_checkpoint(
         unused, changes: see `CheckpointFiles.model`.
 
     Raises:
-        ModelError: not found, of another type (the message names its family), an unknown dtype, without a tokenizer,
-            or with weights that are missing, unexpected or of another shape.
+        ModelError: not found, of another type (the message names its family), without a tokenizer, or with weights that
+            are missing, unexpected or of another shape.
         UnknownNameError: a setting or value that does not exist.
     """
     chosen = choose(family, options, settings or {})
@@ -187,9 +186,7 @@ class CheckpointFiles:
 
 def torch_dtype(options: LoadOptions) -> torch.dtype:
     """The torch type that the options name."""
-    if options.dtype not in DTYPES:
-        raise ModelError(f"unknown dtype {options.dtype!r}; known: {', '.join(DTYPES)}")
-    return DTYPES[options.dtype]
+    return getattr(torch, options.dtype)
 
 
 @contextmanager

@@ -202,6 +202,10 @@ class Board:
         rows = self._rows.items()
         return list(dict.fromkeys(key[0] for key, row in rows if not row.is_reference and origin in (None, row.origin)))
 
+    def row_count(self, columns: Sequence[Column], **choice: Unpack[Choice]) -> int:
+        """The number of rows of a table, see `table`."""
+        return len(self._chosen(columns, choice))
+
     def of_model(self, model: str) -> list[Entry]:
         """The entries of a model, categories included, in the order of the board."""
         return [entry for cells in self._cells.values() for key, entry in cells.items() if key[0] == model]

@@ -251,7 +251,8 @@ def board_html(
         ]
         lines.append(_line(row, cells, mark["model"] == APART, ranks.get((row["model"], row["origin"]))))
     heads = [_head(place, chance[place.column], place.column == key) for place in shown]
-    left_out = len(board.table(columns, **(choice | {"with_empty": True}))) - len(frame)
+    every: dict[str, Any] = {**choice, "with_empty": True}
+    left_out = board.row_count(columns, **every) - len(frame)
     return render(
         "board.html",
         heads=heads,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from submission_support import changed
+from submission_support import changed, of_model
+
+from vl_assay.space_app.submissions import submissions
 
 ROWS = "#board .assay-wide tbody tr"
 
@@ -13,13 +15,13 @@ def visit(browser, space):
     """A function that opens the leaderboard in a window of some width; at the end no page may have met an error."""
     errors, pages = [], []
 
-    def visit(width=1440, dark=False):
+    def visit(width=1440, dark=False, query=""):
         page = browser.new_page(viewport={"width": width, "height": 900})
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("dialog", lambda dialog: (errors.append("a script ran"), dialog.dismiss()))
-        page.goto(f"{space.address}/?__theme={'dark' if dark else 'light'}", wait_until="domcontentloaded")
-        page.locator(ROWS).first.wait_for(state="attached")
+        page.goto(f"{space.address}/?__theme={'dark' if dark else 'light'}{query}", wait_until="domcontentloaded")
+        page.locator("#profile" if "tab=model" in query else ROWS).first.wait_for(state="attached")
         pages.append(page)
         return page
 
@@ -27,6 +29,13 @@ def visit(browser, space):
     for page in pages:
         page.close()
     assert errors == []
+
+
+def store(space, *all_predictions):
+    """Have submissions there before anybody looks."""
+    for predictions in all_predictions:
+        submissions.submit(space.storage, [predictions], {"family": "clip"})
+    space.catalogue.refresh()
 
 
 def names(page):
@@ -80,6 +89,80 @@ def test_the_board_can_be_searched_and_sorted_and_fits_the_window(visit, width, 
     assert models == sorted(models, key=str.casefold)
     search(page, "negclip", f"rows.length < {len(opened)}")
     assert names(page) == ["NegCLIP"]
+
+
+def headings(page):
+    return page.locator("#board .assay-wide thead").inner_text()
+
+
+def test_views_and_headings_choose_what_is_shown_and_what_it_is_ranked_by(visit):
+    page = visit()
+    page.locator("#view").get_by_text("SugarCrepe").click()
+    page.wait_for_function("document.querySelector('#board .assay-wide thead').innerText.includes('replace obj')")
+    assert names(page)[0] == "GPT-4V"
+    assert "Brittleness" not in headings(page)
+    page.get_by_role("button", name="Model").focus()
+    page.keyboard.press("Enter")  # headings are buttons
+    page.wait_for_url("**sort=Model**")
+    page.wait_for_function("document.querySelector('#board .model').innerText.startsWith('CLIP RN101')")
+    page.locator("#choices button").first.click()
+    choose(page, "#scores", "ImageNet · accuracy")
+    page.wait_for_function("document.querySelector('#board .assay-wide thead').innerText.includes('ImageNet')")
+    assert set(names(page)) == {"CLIP ViT-B/32", "CLIP-FT", "NegCLIP"}
+
+
+def test_a_phone_ranks_by_a_score_that_is_picked(visit):
+    page = visit(390)
+    choose(page, "#sort", "Hard Positives swap · brittleness ↓")
+    page.wait_for_function("document.querySelector('#board li .score').innerText.includes('8.1')")
+    assert not page.locator("#board table").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_row_leads_to_the_page_of_its_model_and_back(visit, space, toy):
+    store(space, toy.predictions("itm", "shuffled"))
+    page = visit()
+    search(page, "demo-clip", "rows.length === 1")
+    page.locator("#board .model").first.click()
+    page.locator("#profile h2", has_text="demo-clip").wait_for()
+    assert "model=demo-clip" in page.url
+    main = page.locator("#profile .assay-profile").first.inner_text()
+    assert "84.3" in main
+    assert "83.4 – 85.1" in main
+    assert page.locator("#profile summary", has_text="Attributes").is_visible()
+    page.locator("#provenance summary").first.click()
+    assert "SHA-256 of the predictions" in page.locator("#provenance").inner_text()
+    page.locator("#alike").get_by_text("no other recomputed model").wait_for()
+    with page.expect_download() as download:
+        page.locator("#model-download").click()
+    lines = download.value.path().read_text(encoding="utf-8").splitlines()
+    assert {line.split(",")[0] for line in lines[1:]} == {"demo-clip"}
+    page.go_back()
+    page.locator(ROWS).first.wait_for()
+    assert names(page) == ["demo-clip"]
+
+
+def test_the_page_of_a_model_names_those_that_it_cannot_be_told_apart_from(visit, space, toy):
+    store(space, *(of_model(toy, number, "itm") for number in (2, 3)))
+    page = visit(query="&tab=model&model=model+2")
+    page.locator("#alike td").first.wait_for()
+    assert "model 3" in page.locator("#alike").inner_text()
+    visit(query="&tab=model&model=no+such+model").get_by_text("Choose a model.").wait_for()
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1440, False), (390, True)])
+@pytest.mark.parametrize(("query", "shown"), [("", ROWS), ("&tab=model&model=NegCLIP", "#profile h2")])
+def test_axe_finds_nothing_serious(visit, query, shown, width, dark):
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = visit(width, dark, query)
+    page.locator(shown).first.wait_for(state="attached")
+    found = {
+        each["id"]: [node["html"][:200] for node in each["nodes"][:3]]
+        for each in Axe().run(page).response["violations"]
+        if each["impact"] in ("serious", "critical")
+    }
+    assert found == {}
 
 
 def test_good_predictions_are_received_and_their_row_appears(visit, toy):

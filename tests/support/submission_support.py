@@ -44,6 +44,7 @@ class SmallToyScenes:
         self.folder = folder
         patch.setenv("VL_ASSAY_CACHE", str(folder / "cache"))
         patch.setattr(builder, "SIZES", {"validation": 2, "test": 40})
+        patch.setattr("vl_assay.hub_datasets.core.examples.shipped_build", lambda name: None)
 
     def path(self, task, mock="bag-of-words"):
         """The path of a mock's predictions on a task."""

@@ -74,5 +74,8 @@ def _candidate(path: Path, key: str, row: Mapping[str, Any]) -> Candidate:
     fields = {"detail": {}, **row}
     for name, type_ in _TYPES.items():
         if not isinstance(fields.get(name), type_):
-            raise DataError(f"{path}: row {key} has {fields.get(name)!r} in {name!r}; expected a {type_.__name__}")
+            raise DataError(
+                f"{path}: row {key} has {fields.get(name)!r} in {name!r}; expected a {type_.__name__}, as in the "
+                "candidates that `vl-assay generate` writes"
+            )
     return Candidate(**{name: fields[name] for name in _TYPES})

@@ -87,7 +87,10 @@ def _table_captions(table: Table, keep: Path | None, *, in_folder: bool) -> Iter
                     try:
                         content = Path(image).read_bytes()
                     except OSError as error:
-                        raise DataError(f"the image {image} cannot be read: {error.strerror or error}") from error
+                        raise DataError(
+                            f"the image {image} cannot be read: {error.strerror or error}; correct its row, or give "
+                            "--no-images to use captions alone"
+                        ) from error
                     image = _keep_bytes(content, image, keep)
         for number, caption in enumerate(captions):
             yield Captioned(f"{id}#{number}" if len(captions) > 1 else id, image, caption)
@@ -124,7 +127,7 @@ def _keep_picture(reference: str, key: str, picture: Mapping[str, Any], folder: 
         with fsspec.open(path, "rb") as file:
             content = file.read()  # pyright: ignore[reportAttributeAccessIssue]
     if content is None:
-        raise DataError(f"{reference}: row {key} has no image; leave out --images, or correct the dataset")
+        raise DataError(f"{reference}: row {key} has no image; give --no-images, or correct the dataset")
     return _keep_bytes(content, path or ".png", folder)
 
 

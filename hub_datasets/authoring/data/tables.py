@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ....metrics.common.errors import DataError, check_known
+from ....metrics.common.errors import DataError, check_known, similar
 from ....metrics.common.storage import write_text
 from ...core.benchmarks import benchmark_names
 from ...core.build import data_errors
@@ -172,9 +172,13 @@ def _find_tables(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
     if not path.is_dir():
+        near = path.parent.iterdir() if path.parent.is_dir() else []
+        close = similar(str(path), [*benchmark_names(), *(str(file) for file in near)])
+        close = close or similar(str(path).partition("/")[0], benchmark_names())
         raise DataError(
             f"there is no benchmark, file or folder {str(path)!r}; name a benchmark ({', '.join(benchmark_names())}), "
             f"a file ({', '.join(SUFFIXES)}), a folder of images with {METADATA_FILES[0]}, or {HUB}OWNER/NAME"
+            + (f". Did you mean {close[0]!r}?" if close else "")
         )
     found = [path / name for name in METADATA_FILES if (path / name).is_file()][:1]
     found = found or sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)

@@ -17,7 +17,7 @@ from .pictures import Pictures
 from .similar import Embedder, SimilarImages, histograms
 
 _LONGEST_NAME = 40
-_ADDRESSES = ("http://", "https://")
+ADDRESSES = ("http://", "https://")
 
 
 class Desk(ABC):
@@ -101,12 +101,12 @@ class Desk(ABC):
     def picture(self, request: dict[str, Any]) -> dict[str, Any]:
         """The image of the item at `index`, as an address for the browser."""
         image = self.items[self._index(request)].image
-        return {"src": image if image.startswith(_ADDRESSES) else self.pictures.shown(image)}
+        return {"src": image if image.startswith(ADDRESSES) else self.pictures.shown(image)}
 
     def similar(self, request: dict[str, Any]) -> dict[str, Any]:
         """The images most similar to the image `name` of the folder, or to that of the item at `index`."""
         name = request.get("name") or self.items[self._index(request)].image
-        if not isinstance(name, str) or name.startswith(_ADDRESSES):
+        if not isinstance(name, str) or name.startswith(ADDRESSES):
             raise DataError(f"only images in {self.pictures.folder} can be compared, and this one is at {name}")
         images = [
             {"name": other, "similarity": similarity, "src": self.pictures.thumbnail(other)}

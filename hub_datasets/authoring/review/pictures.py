@@ -38,7 +38,7 @@ class Pictures:
         if not inside:
             raise DataError(
                 f"{image} lies outside {self.folder}, and only images inside it are shown; name a folder that "
-                "holds them with --images, or copy them to the candidates with `vl-assay generate --images`"
+                "holds them with --images, or let `vl-assay generate` copy them"
             )
         raise DataError(f"there is no image {image} in {self.folder}")
 

@@ -15,7 +15,7 @@ from ..data.candidates import read_candidates
 from . import boxes as box_items
 from . import decisions
 from .boxes import BoxDesk, read_items
-from .desk import Desk, ReviewDesk
+from .desk import ADDRESSES, Desk, ReviewDesk
 from .journal import DecisionJournal
 from .pictures import Pictures
 from .similar import HISTOGRAM, load_embedder
@@ -56,6 +56,33 @@ def open_review(
     kind, desk = (box_items, BoxDesk) if boxes else (decisions, ReviewDesk)
     journal = DecisionJournal(Path(out or folder) / kind.JOURNAL_FILE, kind.DECISIONS)
     return desk(items, journal, Pictures(images or folder), annotators, load_embedder(image_model))
+
+
+def check_images(desk: Desk) -> str:
+    """Look for the images of all items; a note if some cannot be shown, "" if all can.
+
+    Raises:
+        DataError: none can.
+    """
+    missing: dict[str, str] = {}
+    for item in desk.items:
+        try:
+            if not item.image:
+                raise DataError("it has none")
+            if not item.image.startswith(ADDRESSES):
+                desk.pictures.path(item.image)
+        except DataError as error:
+            missing[item.id] = str(error)
+    if not missing:
+        return ""
+    first, reason = next(iter(missing.items()))
+    found = f"{len(missing):,} of {len(desk.items):,} items have no image that can be shown; of {first}: {reason}"
+    if len(missing) < len(desk.items):
+        return found
+    raise DataError(
+        f"{found}. Name the folder that has them with --images, let `vl-assay generate` copy them (without its "
+        "--no-images), or give --no-images to judge captions alone"
+    )
 
 
 def build(desk: Desk) -> gradio.Blocks:

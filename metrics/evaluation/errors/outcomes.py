@@ -226,7 +226,7 @@ class TaskErrors:
             check_known("category", [category], self.category_names)
             kept = kept & np.array([category in names for names in self.categories], dtype=bool)
         numbers = np.flatnonzero(kept)
-        severity = np.stack([np.nan_to_num(model.severity, nan=-1) for model in chosen]).max(axis=0)
+        severity = np.stack([np.nan_to_num(model.severity, nan=-2) for model in chosen]).max(axis=0)
         return numbers[np.argsort(-severity[numbers], kind="stable")]
 
     def restricted(self, categories: Collection[str]) -> TaskErrors:

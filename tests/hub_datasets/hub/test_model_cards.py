@@ -230,7 +230,7 @@ def test_others_in_the_file_of_results_stay(card, tmp_path):
     ],
 )
 def test_cards_without_results_get_them(content, start, card, tmp_path):
-    path = tmp_path / "new" / "README.md" if content is None else card(content)
+    path = tmp_path / "README.md" if content is None else card(content)
     write_model_card(path, [RESULT])
     text = path.read_text(encoding="utf-8")
     assert text.startswith(start)
@@ -330,6 +330,7 @@ def test_a_folder_and_a_damaged_file_of_results_are_named(tmp_path):
 def test_the_command_writes_the_card_next_to_the_report(predictions, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = "model/README.md"
+    (tmp_path / "model").mkdir()
     command = ["report", str(predictions / "sugarcrepe.parquet"), "--out", "out", "--model-card", path]
     for outcome in ("README.md, vl-assay-sugarcrepe.yaml", "nothing to change"):
         result = invoke(*command, "--dataset-owner", "me")

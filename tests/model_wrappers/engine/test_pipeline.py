@@ -174,3 +174,19 @@ def test_seconds_of_each_stage_are_told(tmp_path):
     timed = stages(tmp_path)
     timed.run("stage", cut(20, 5), float, double)
     assert timed.seconds["stage"]["total"] >= timed.seconds["stage"]["waiting"] >= 0
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_stages_are_named_in_words_and_a_log_has_a_line_for_each(terminal, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR" if terminal else "NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    pipeline = Pipeline("model", ChunkStore(tmp_path), Processes(), Progress(show=True))
+    for stage in ("images", "recheck-captions-1a2b"):
+        pipeline.run(stage, cut(3, 2), float, lambda batch: np.array(batch)[:, None])
+    shown = capsys.readouterr().err
+    assert "encoding images" in shown
+    assert "re-checking near-ties: captions" in shown
+    assert "1a2b" not in shown
+    assert ("3/3" in shown) is terminal
+    if not terminal:
+        assert shown.splitlines() == ["encoding images: 3", "re-checking near-ties: captions: 3"]

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from support import UNVERIFIED, Pairs, Recorder, all_scores, finish, run_quietly, score_command, scores_of
 
-from vl_assay.hub_datasets import Example, TaskData, build, get_benchmark, load_examples
+from vl_assay.hub_datasets import (
+    Example,
+    TaskData,
+    build,
+    compare,
+    get_benchmark,
+    load_examples,
+    report,
+    write_model_card,
+)  # fmt: skip
 from vl_assay.hub_datasets.core.blind import blind_levels
-from vl_assay.metrics.common.errors import DataError, ModelError, UnknownNameError
+from vl_assay.hub_datasets.sugarcrepe.builder import CATEGORIES
+from vl_assay.metrics.common.errors import DataError, ModelError, PredictionsError, UnknownNameError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import RunConfig, predict, run
 
@@ -240,6 +252,53 @@ def test_seeds_have_files_of_their_own_and_a_mean_with_its_deviation(toy, tmp_pa
     assert "±" in text
     with pytest.raises(DataError, match="tricd has no seed to choose; give seeds for benchmarks that are drawn at ran"):
         predict("mock:constant", "tricd", out=tmp_path, seeds=[0], **QUIET)
+
+
+def test_a_limit_takes_the_first_examples_and_everything_says_that_they_are_partial(toy, tmp_path, capsys):
+    task = ["toy_scenes/detection", "toy_scenes/itm"]
+    [some, captions] = predict("mock:oracle", task, out=tmp_path / "some", limit=5, **QUIET)
+    [every, _] = predict("mock:oracle", task, out=tmp_path / "every", **QUIET)
+    part, whole = read_predictions(some), read_predictions(every)
+    assert [row.id for row in part.rows] == [row.id for row in whole.rows[:5]]
+    assert part.metadata["benchmark"]["limit"] == 5
+    assert "limit" not in whole.metadata["benchmark"]
+    with pytest.raises(PredictionsError, match="name another folder with --out"):
+        predict("mock:oracle", task, out=tmp_path / "every", limit=5, **QUIET)
+    report([captions]).print()
+    assert "Partial: 5 examples of the task only (--limit)." in " ".join(capsys.readouterr().out.split())
+    with pytest.raises(DataError, match=r"partial; predict without --limit for a model's card"):
+        write_model_card(tmp_path / "README.md", report([captions]))
+    other = predict("mock:constant", task[1], out=tmp_path / "other", limit=5, **QUIET)
+    assert "Partial:" in compare(captions, other[0]).to_markdown()
+    whole_other = predict("mock:constant", task[1], out=tmp_path / "whole", **QUIET)
+    with pytest.raises(PredictionsError, match="are of different data"):
+        compare(captions, whole_other[0])
+    with pytest.raises(ModelError, match="the limit is 0 examples; it must be 1 or more"):
+        RunConfig(limit=0)
+
+
+def test_a_limit_is_shared_by_the_configurations_of_a_task(coco):
+    [task] = load_examples("sugarcrepe", data_dir=coco(rows=4, categories=CATEGORIES), options=UNVERIFIED, limit=10)
+    counts = Counter(example.config for example in task.examples)
+    assert len(counts) == 7
+    assert sum(counts.values()) == 10
+    assert set(counts.values()) == {1, 2}
+
+
+def test_blind_levels_are_computed_once_and_again_for_other_captions(toy, tmp_path, monkeypatch):
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path))
+    [task] = load_examples("toy_scenes/vqa", options={"train_scenes": 0}, limit=6)
+    levels = blind_levels(task)
+    [kept] = (tmp_path / "blind").iterdir()
+    written = kept.stat().st_mtime_ns
+    assert blind_levels(task) == levels
+    assert kept.stat().st_mtime_ns == written
+    kept.write_bytes(kept.read_bytes()[:-1])  # damaged: computed again
+    assert blind_levels(task) == levels
+    assert kept.stat().st_mtime_ns != written
+    task.examples[0] = replace(task.examples[0], answer=not task.examples[0].answer)
+    assert blind_levels(task) != levels
+    assert len(list((tmp_path / "blind").iterdir())) == 2
 
 
 def test_a_task_whose_score_is_undefined_without_images_has_no_blind_level():

@@ -112,11 +112,6 @@ def test_a_checkpoint_of_another_type_is_refused_with_the_types_that_exist(tmp_p
         load_model(f"clip:{tmp_path / 'bert'}")
 
 
-def test_an_unknown_dtype_is_refused_with_those_that_there_are(tiny_clip):
-    with pytest.raises(ModelError, match="unknown dtype 'int8'; known: float32"):
-        load_model(str(tiny_clip), LoadOptions(dtype="int8"))
-
-
 def test_checkpoints_that_would_score_nonsense_are_refused(tiny_clip, tmp_path):
     shutil.copytree(tiny_clip, tmp_path / "wordless")
     for file in (tmp_path / "wordless").glob("tokenizer*"):

@@ -1,0 +1,83 @@
+"""What needs the network is told before any work, and without it nothing waits for retries."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+from ...metrics.common.errors import DataError
+from .benchmarks import benchmark_names, get_benchmark
+from .examples import cache_folder
+from .listing import READY, TO_DOWNLOAD, list_benchmarks
+
+_SECONDS = 5.0
+
+
+def is_hub_reachable() -> bool:
+    """Whether the Hub can be reached; if not, only what is in its cache is used from now on, without retries."""
+    from huggingface_hub import constants
+
+    if not constants.HF_HUB_OFFLINE and not _is_reachable(constants.ENDPOINT):
+        constants.HF_HUB_OFFLINE = True
+        if "datasets" in sys.modules:  # which has copied the constant
+            sys.modules["datasets"].config.HF_HUB_OFFLINE = True
+    return not constants.HF_HUB_OFFLINE
+
+
+def check_sources(
+    references: Iterable[str], *, data_dir: str | Path | None = None, options: Mapping[str, Any] | None = None
+) -> None:
+    """Check that benchmarks that were not built before can be, without looking for their images.
+
+    Args:
+        references, data_dir, options: as for ``examples.load_examples``; unknown names are not checked.
+
+    Raises:
+        DataError: the sources of every configuration are missing or damaged, or have to be downloaded and cannot be.
+    """
+    for reference in references:
+        name, _, part = reference.partition("/")
+        if name not in benchmark_names() or not get_benchmark(name).source:
+            continue
+        chosen = {config for _, configs in get_benchmark(name).select(name, part or None) for config in configs}
+        folder = cache_folder() / "datasets" / name
+        if any(next(folder.glob(f"{config}-*"), None) for config in chosen):
+            continue
+        [entry] = list_benchmarks([name], data_dir=data_dir, options={**(options or {}), "with_images": False})
+        problems = {each.name: each for each in entry.configs if each.name in chosen and each.state != READY}
+        if len(problems) < len(chosen) or not problems:
+            continue
+        first = next(iter(problems.values()))
+        message = f"{name}/{first.name}: {first.problem}"
+        if first.state == TO_DOWNLOAD:
+            if _is_online(first.problem):
+                continue
+            message = f"{name}/{first.name} has to be downloaded, and {first.problem} cannot be reached; connect, or "
+            message += f"give your own copy as --data-dir. Its source: {entry.source}"
+        raise DataError(message)
+
+
+def _is_online(url: str) -> bool:
+    from huggingface_hub import constants
+
+    return not constants.HF_HUB_OFFLINE and _is_reachable(url)
+
+
+@cache
+def _is_reachable(url: str) -> bool:
+    """Whether a connection to the host of an address can be made; true behind a proxy, which alone can tell."""
+    parts = urlsplit(url)
+    if getproxies() or not parts.hostname:
+        return True
+    try:
+        port = parts.port or (80 if parts.scheme == "http" else 443)
+        socket.create_connection((parts.hostname, port), timeout=_SECONDS).close()
+    except OSError:
+        return False
+    return True
