@@ -56,7 +56,7 @@ def build(catalogue: Catalogue) -> gr.Blocks:
             with _tab("Compare", each):
                 on_open_compare = compare_tab(catalogue)
             with _tab("Errors", each):
-                on_open_gallery = gallery_tab(catalogue)
+                on_open_gallery = gallery_tab(catalogue, each["errors"])
             with _tab("Benchmarks", each):
                 on_open_benchmarks = benchmarks_tab(catalogue)
             with _tab("Insights", each):

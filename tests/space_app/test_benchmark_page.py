@@ -189,7 +189,7 @@ def test_examples_that_are_not_here_are_told_of():
 
 def loaded(catalogue, task, *models):
     """The errors of some models on a task of toy_scenes."""
-    known = gallery.recomputed_of(catalogue.board, f"toy_scenes/{task}")
+    known = gallery.recomputed(catalogue.board)[f"toy_scenes/{task}"]
     return gallery.load_errors(catalogue, f"toy_scenes/{task}", {model: known[model] for model in models})
 
 
@@ -200,7 +200,7 @@ def titles(html):
 def test_errors_are_shown_with_captions_scores_and_images(catalogue):
     found = loaded(catalogue, "itm", "demo-clip", "mock:bag-of-words")
     html = gallery_html(found, "disagree", start=12, count=5)
-    assert "13 to 17 of" in html
+    assert "Examples 13 to 17 of" in html
     rows = {row.id: row for row in catalogue.predictions(catalogue.board.recomputed(ITM)["demo-clip"]).rows}
     assert len(titles(html)) == 5
     assert all(f"{score:.4g}" in html for name in titles(html) for score in rows[name].scores[0])

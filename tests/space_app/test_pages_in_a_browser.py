@@ -104,17 +104,17 @@ def test_errors_are_browsed_by_model_category_and_page_and_the_address_keeps_the
     page.get_by_role("option", name="mock:bag-of-words").click()
     page.get_by_text("A demo-clip · B mock:bag-of-words").wait_for()
     choose(page, "#errors-show", "B errs: mock:bag-of-words")
-    page.get_by_text("of 2,664 of 7,000 examples").wait_for()
+    page.get_by_text("of 2,664 (7,000 in all)").wait_for()
     choose(page, "#errors-category", "swap_obj")
-    page.get_by_text("1 to 12 of 1,000 of 7,000 examples").wait_for()
+    page.get_by_text("1 to 12 of 1,000 (7,000 in all)").wait_for()
     first = page.locator(".assay-example h3").first.inner_text()
     page.get_by_role("button", name="Next").click()
-    page.get_by_text("13 to 24 of 1,000").wait_for()
+    page.get_by_text("13 to 24 of 1,000 ").wait_for()
     assert page.locator(".assay-example h3").first.inner_text() != first
     page.wait_for_url("**category=swap_obj**")
     query = urlsplit(page.url).query.replace("__theme=light", "").replace("&tab=errors", "")
     again = visit("errors", query=query)
-    again.get_by_text("1 to 12 of 1,000 of 7,000 examples").wait_for()
+    again.get_by_text("1 to 12 of 1,000 (7,000 in all)").wait_for()
 
 
 def test_a_benchmark_is_opened_by_its_card_and_left_by_the_back_button(visit):

@@ -121,7 +121,7 @@ def test_two_models_are_compared_on_the_same_examples(space, toy):
     files = {entry.model: entry.predictions for entry in chosen}
     examples = gallery_html(gallery.load_errors(space.catalogue, "toy_scenes/itm", files), "disagree")
     n = chosen[0].n
-    assert f"1 to 12 of {round(n * (1 - right)):,} of {n:,} examples" in examples
+    assert f"Examples 1 to 12 of {round(n * (1 - right)):,} ({n:,} in all)" in examples
     assert "<oracle>" not in table + examples
     assert examples.count("<article") == examples.count("<img") == 12
     macro = ITM._replace(score="macro_accuracy")

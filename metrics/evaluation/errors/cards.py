@@ -139,8 +139,8 @@ def gallery_html(task: TaskErrors, who: str | int = ANY, category: str = "", sta
     numbers = task.select(who, category)
     shown = numbers[max(start, 0) :][:count].tolist()
     pictures = task.data.thumbnails(list(dict.fromkeys(key for n in shown for key in task.image_keys(task.rows[n]))))
-    last = f"{start + 1:,} to {start + len(shown):,} of " if shown else ""
-    text = f"{last}{len(numbers):,} of {len(task):,} examples, the most confident errors first"
+    places = f"Examples {start + 1:,} to {start + len(shown):,} of {len(numbers):,}" if shown else "No examples"
+    text = f"{places} ({len(task):,} in all), the most confident errors first"
     found = Markup('<p class="assay-example-note" role="status">{}</p>').format(text)
     if len(task.models) > 1:
         names = " · ".join(f"{letter} {label}" for letter, label in zip(letters(task), task.labels, strict=True))
