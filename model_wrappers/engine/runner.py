@@ -437,7 +437,7 @@ def _predictions(model: AnyModel, task: TaskData, rows: list[Row], facts: dict[s
         "metrics": {metric: dict(settings) for metric, settings in task.task.metrics.items()},
         "blind": blind_levels(task),
     }
-    if task.limit is not None:
+    if task.is_partial:
         benchmark["limit"] = task.limit
     about = asdict(model.info)
     if isinstance(model, TextScorer):
