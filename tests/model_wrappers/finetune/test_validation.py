@@ -67,6 +67,11 @@ def test_each_epoch_is_measured_and_the_model_before(evaluated, tiny_clip, optio
     assert [entry["step"] for entry in history] == [0, 3, 6]
     assert all({*entry["scores"]} == {ACCURACY, RECOGNITION} for entry in history)
     assert history[0]["scores"][ACCURACY] == run(tiny_clip, options, tmp_path).scores["accuracy"]
+    gain = history[-1]["scores"][ACCURACY] - history[0]["scores"][ACCURACY]
+    compared = evaluated.comparison.to_pandas()
+    [whole] = set(compared[compared["score"] == "accuracy"]["difference"])  # there is one category
+    assert whole == pytest.approx(gain)
+    assert evaluated.comparison.verdict in (evaluated.folder / "training" / "comparison.md").read_text("utf-8")
     logged = [line for line in read_log(evaluated.folder) if "scores" in line]
     assert [line["scores"] for line in logged] == [entry["scores"] for entry in history]
 
