@@ -238,7 +238,7 @@ def test_a_score_that_is_not_measured_is_refused_before_training(tiny_clip, tmp_
 def test_the_command_trains_and_says_how_to_score(tiny_clip, labelled, tmp_path):
     out = tmp_path / "toy-hn"
     arguments = ["finetune", str(tiny_clip), "toy_scenes", "--out", str(out), "--recipe", "hn", "--limit", "20"]
-    arguments += ["--set", "negatives=scene:swap", "--set", "epochs=1", "--set", "batch_size=10"]
+    arguments += ["--set", "negatives=scene:swap", "--set", "epochs=1", "--set", "batch_size=10", "--no-evaluation"]
     result = invoke(*arguments, "--recognise", labelled)
     assert result.exit_code == 0, result.exception
     assert "recognition/accuracy" in result.output
@@ -246,6 +246,7 @@ def test_the_command_trains_and_says_how_to_score(tiny_clip, labelled, tmp_path)
     assert len(weights(out)) > 10
     twice = invoke(*arguments, "--set", "epochs=2")
     assert "epochs is given twice, as '1' and '2'" in str(twice.exception)
+    assert "--evaluate and --no-evaluation" in str(invoke(*arguments, "--evaluate", "toy_scenes/itm").exception)
     again = invoke(*arguments, "--set", "seed=2", "--recognise", labelled)
     assert "holds a run with another recipe.seed" in str(again.exception)
     assert {stat.S_IMODE(file.stat().st_mode) for file in out.iterdir() if file.is_file()} == {0o644}
