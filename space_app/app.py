@@ -69,7 +69,8 @@ def build(catalogue: Catalogue) -> gr.Blocks:
         opening = (on_open_model, on_open_compare, on_open_gallery, on_open_benchmarks, on_open_insights)
         for on_open in (*opening, on_open_submit):
             if on_open:
-                blocks.load(*on_open, **QUIET)
+                function, inputs, outputs = on_open
+                blocks.load(function, inputs, outputs, **QUIET)
     catalogue.warm()
     return blocks
 

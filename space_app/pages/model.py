@@ -14,13 +14,13 @@ from ..board.catalogue import Catalogue
 from ..board.entries import ORIGINS, RECOMPUTED, Column, Entry
 from ..board.views import BY_SKILL, Place, main_places, places, view
 from .address import View, address_of
-from .common import QUIET, csv_button, message, note, render, table
+from .common import QUIET, OnOpen, csv_button, message, note, render, table
 from .leaderboard import cell, size_text
 
 _Section = tuple[str, list[tuple[Place, Entry]]]
 
 
-def model_tab(catalogue: Catalogue) -> tuple[gr.Dropdown, Any]:
+def model_tab(catalogue: Catalogue) -> tuple[gr.Dropdown, OnOpen]:
     """The components of the page and their events.
 
     Returns:
