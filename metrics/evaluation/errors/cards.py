@@ -176,7 +176,7 @@ def _verdicts(task: TaskErrors, number: int) -> list[Verdict]:
         margin, detail = model.margins[number], []
         if outcome and not np.isnan(margin):
             detail.append(f"margin {margin:+.3g}" if margin else "margin 0")
-        if outcome:
+        if outcome in ("right", "wrong"):
             detail.append(f"more confident than {int(100 * model.confidence[number])} % of its decisions")
         found.append(Verdict(letter, model.label, outcome or "no prediction", ", ".join(detail)))
     return found
