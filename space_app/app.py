@@ -20,6 +20,7 @@ from vl_assay.space_app.pages.address import SCRIPT, follow_tabs
 from vl_assay.space_app.pages.cards import benchmarks_tab
 from vl_assay.space_app.pages.common import CSS, QUIET
 from vl_assay.space_app.pages.compare import compare_tab
+from vl_assay.space_app.pages.gallery import gallery_tab
 from vl_assay.space_app.pages.insights import insights_tab
 from vl_assay.space_app.pages.leaderboard import Leaderboard
 from vl_assay.space_app.pages.model import model_tab
@@ -54,6 +55,8 @@ def build(catalogue: Catalogue) -> gr.Blocks:
                 model, on_open_model = model_tab(catalogue)
             with _tab("Compare", each):
                 on_open_compare = compare_tab(catalogue)
+            with _tab("Errors", each):
+                on_open_gallery = gallery_tab(catalogue, each["errors"])
             with _tab("Benchmarks", each):
                 on_open_benchmarks = benchmarks_tab(catalogue)
             with _tab("Insights", each):
@@ -63,7 +66,8 @@ def build(catalogue: Catalogue) -> gr.Blocks:
         page.follow(model, tabs)
         follow_tabs(blocks, tabs, each)
         blocks.load(page.open, outputs=page.opened, **QUIET)
-        for on_open in (on_open_model, on_open_compare, on_open_benchmarks, on_open_insights, on_open_submit):
+        opening = (on_open_model, on_open_compare, on_open_gallery, on_open_benchmarks, on_open_insights)
+        for on_open in (*opening, on_open_submit):
             if on_open:
                 function, inputs, outputs = on_open
                 blocks.load(function, inputs, outputs, **QUIET)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -45,14 +45,32 @@ def example_data(
         try:
             if data_dir is None and not _is_here(predictions):
                 raise DataError("give the folder of the images (--data-dir)")
-            return _described(predictions, _load(predictions, data_dir, needs_images=True), side)
+            return describe(_load(predictions, data_dir, needs_images=True), side)
         except (VLAssayError, OSError) as error:
             note = f"shown without images: {error}"
     try:
-        found = _described(predictions, _load(predictions, data_dir, needs_images=False), side)
-        return ExampleData(found.captions, note=note)
+        return ExampleData(describe(_load(predictions, data_dir, needs_images=False)).captions, note=note)
     except (VLAssayError, OSError) as error:
         return ExampleData(note=f"shown without captions and images: {error}")
+
+
+def describe(tasks: Sequence[TaskData], side: int = SIDE) -> ExampleData:
+    """The captions and images of all examples of some tasks, with thumbnails of at most `side` pixels."""
+    examples: dict[str, Example] = {}
+    home: dict[str, TaskData] = {}
+    for task in tasks:
+        for example in task.examples:
+            examples[example.id] = example
+            home |= dict.fromkeys(example.images, task)
+    keys = {id: [key for key in example.images if key != MISSING] for id, example in examples.items()}
+
+    def thumbnails(wanted: Collection[str]) -> Mapping[str, Picture]:
+        known = [key for key in wanted if key in home]
+        with ThreadPoolExecutor(_THREADS) as pool:
+            made = pool.map(lambda key: _picture(home[key], key, side), known)
+            return {key: picture for key, picture in zip(known, made, strict=True) if picture is not None}
+
+    return ExampleData({id: example.captions for id, example in examples.items()}, keys, thumbnails)
 
 
 def _is_here(predictions: Predictions) -> bool:
@@ -93,24 +111,6 @@ def _options(predictions: Predictions) -> Mapping[str, Any]:
     options = about.get("options")
     found = options if isinstance(options, dict) else {}
     return found | ({"allow_missing": True} if about["missing"] else {})
-
-
-def _described(predictions: Predictions, tasks: list[TaskData], side: int) -> ExampleData:
-    examples: dict[str, Example] = {}
-    home: dict[str, TaskData] = {}
-    for task in tasks:
-        for example in task.examples:
-            examples[example.id] = example
-            home |= dict.fromkeys(example.images, task)
-    keys = {id: [key for key in example.images if key != MISSING] for id, example in examples.items()}
-
-    def thumbnails(wanted: Collection[str]) -> Mapping[str, Picture]:
-        known = [key for key in wanted if key in home]
-        with ThreadPoolExecutor(_THREADS) as pool:
-            made = pool.map(lambda key: _picture(home[key], key, side), known)
-            return {key: picture for key, picture in zip(known, made, strict=True) if picture is not None}
-
-    return ExampleData({id: example.captions for id, example in examples.items()}, keys, thumbnails)
 
 
 def _picture(task: TaskData, key: str, side: int) -> Picture | None:

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from ...metrics import common as metrics_common
 from ...metrics.common.figures import COLOURS
 from ...metrics.common.storage import write_atomically
+from ...metrics.evaluation.errors import styles
 from ..board.board import Board
 from ..board.entries import Column
 
@@ -35,7 +36,7 @@ _ENVIRONMENT = Environment(
 _TOKENS = files(metrics_common).joinpath("tokens.css").read_text(encoding="utf-8")
 _COLOURS = " ".join(f"--assay-model-{number}: {colour};" for number, colour in enumerate(COLOURS))
 CSS = f"{_TOKENS}:root {{ {_COLOURS} }}\n" + "".join(
-    (_TEMPLATES / name).read_text(encoding="utf-8") for name in ("style.css", "pages.css")
+    [*((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("style.css", "pages.css")), styles()]
 )
 
 

@@ -1,4 +1,4 @@
-"""The Compare page: a verdict on some models, their differences by category, their scores, and where they disagree."""
+"""The Compare page: a verdict on some models, their differences by category, and their scores."""
 
 from __future__ import annotations
 
@@ -9,25 +9,20 @@ from itertools import combinations
 from typing import Any
 
 import gradio as gr
-import numpy as np
 from markupsafe import Markup
 
-from ...metrics.common.errors import PredictionsError, ScoresError, VLAssayError
+from ...metrics.common.errors import PredictionsError, ScoresError
 from ...metrics.evaluation import interval, p_value, percent, points, words
 from ...metrics.modules.discovery import get_spec
-from ...metrics.records.schema import MatchingRow, Row, VQARow
 from ...metrics.statistics.paired import holm
 from ..board.board import Board
 from ..board.catalogue import Catalogue
 from ..board.entries import RECOMPUTED, Column, Entry
-from ..board.paired import LEVEL, base_score
-from ..submissions.uploads import expected
-from .address import View
-from .common import OnOpen, columns_of, note, render, table
-from .pictures import examples_table, pictures_html
+from ..board.paired import LEVEL
+from .address import View, address_of
+from .common import QUIET, OnOpen, columns_of, note, render, table
 from .plots import MOST, Axis, profile
 
-_MOST_EXAMPLES = 20
 # A pair to open with is looked for among so many models.
 _MOST_CANDIDATES = 30
 _CHOOSE = "Choose a score and two to five models."
@@ -45,10 +40,7 @@ def compare_tab(catalogue: Catalogue) -> OnOpen:
             min_width=300,
         )
     answer = gr.HTML(elem_id="differences")
-    with gr.Accordion("Examples on which the first two disagree", open=False, elem_id="disagree") as fold:
-        examples = gr.HTML(elem_id="disagreements")
     view = View("compare", score=score, models=models)
-    drawn = [answer, fold, examples]
 
     def on_open(request: gr.Request) -> list[Any]:
         board, asked = catalogue.board, view.read(request)
@@ -68,7 +60,7 @@ def compare_tab(catalogue: Catalogue) -> OnOpen:
         kept = [label for label in labels or () if label in known]
         best = sorted(known, key=lambda label: (not known[label].predictions, known[label].is_reference))
         kept += [label for label in best if label not in kept][: max(2 - len(kept), 0)]
-        return [gr.update(choices=[*known], value=kept), *draw(heading, kept)]
+        return [gr.update(choices=[*known], value=kept), draw(heading, kept)]
 
     def chosen_of(heading: str | None, labels: Sequence[str] | None) -> tuple[Column, list[Entry]] | None:
         column = next(iter(columns_of(catalogue.board, [heading])), None)
@@ -76,21 +68,17 @@ def compare_tab(catalogue: Catalogue) -> OnOpen:
         chosen = [known[label] for label in labels or () if label in known][:MOST]
         return (column, chosen) if column and len(chosen) > 1 else None
 
-    def draw(heading: str | None, labels: Sequence[str] | None) -> list[Any]:
+    def draw(heading: str | None, labels: Sequence[str] | None) -> Markup:
         found = chosen_of(heading, labels)
         if found is None:
-            return [note(_CHOOSE), gr.update(visible=False), ""]
-        is_paired = len(_recomputed(found[1])) > 1
-        return [comparison_html(catalogue, *found), gr.update(visible=is_paired, open=False), ""]
+            return note(_CHOOSE)
+        return comparison_html(catalogue, *found)
 
-    def on_expand(heading: str | None, labels: Sequence[str] | None) -> str:
-        found = chosen_of(heading, labels)
-        return disagreements_html(catalogue, *found) if found else ""
-
-    score.input(on_score, [score, models], [models, *drawn], api_visibility="private")
-    models.input(draw, [score, models], drawn, api_visibility="private")
-    fold.expand(on_expand, [score, models], examples, api_visibility="private")
-    return on_open, None, [score, models, *drawn]
+    # Most tests are done or take a second, but those of average precision take some.
+    quick = QUIET | {"show_progress": "minimal"}
+    score.input(on_score, [score, models], [models, answer], **quick)
+    models.input(draw, [score, models], answer, **quick)
+    return on_open, None, [score, models, answer]
 
 
 @lru_cache(maxsize=2)
@@ -138,6 +126,7 @@ def comparison_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry
     except ScoresError as error:
         scores = note(str(error))
     parts = [verdict_html(catalogue, column, chosen), differences_html(catalogue, column, chosen), scores]
+    parts.insert(1, disagreements_link(column, chosen))
     return Markup("").join([*parts, pairs_html(catalogue, column, chosen)])
 
 
@@ -231,39 +220,13 @@ def pairs_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry]) ->
     )
 
 
-def disagreements_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry]) -> Markup:
-    """Examples on which the first two recomputed models have different scores; see ``pictures`` for images."""
-    models = _recomputed(chosen)[:2]
+def disagreements_link(column: Column, chosen: Sequence[Entry]) -> Markup:
+    """A link to the examples on which the recomputed models disagree; empty without two of them."""
+    models = [entry.model for entry in _recomputed(chosen)]
     if len(models) < 2:
         return Markup("")
-    try:
-        pair = catalogue.paired.pair(models[0].predictions, models[1].predictions, column.metric)
-        examples = pair[0].examples
-        score = base_score(examples, column.score)
-        if score not in examples.values:
-            return note("This score is no mean over examples, so no single example has a value of it.")
-        first, second = (catalogue.predictions(entry.predictions) for entry in models)
-        data = expected(first.metadata)
-    except VLAssayError as error:
-        return note(str(error))
-    values = [scored.examples.values[score] for scored in pair]
-    counted = ~np.isnan(values[0])
-    differ = np.flatnonzero((values[0] != values[1]) & counted).tolist()
-    if not differ:
-        return note("They agree on every example.")
-    known = {example.id: example for example in data.examples}
-    rows = [{row.id: row for row in predictions.rows} for predictions in (first, second)]
-    lines = []
-    for number in differ[:_MOST_EXAMPLES]:
-        id, part = pair[0].ids[number]
-        if id in known:
-            both = zip(rows, values, strict=True)
-            predicted = [_predicted(by_id[id], float(scores[number])) for by_id, scores in both]
-            label = f"{id}, {part}" if part else id
-            lines.append((label, pictures_html(data, known[id]), [list(known[id].captions), *predicted]))
-    first_ones = f", the first {_MOST_EXAMPLES}" if len(differ) > _MOST_EXAMPLES else ""
-    title = f"{len(differ):,} of {counted.sum():,} examples on which they disagree{first_ones}"
-    return examples_table(column.benchmark, ["captions or question", *(entry.model for entry in models)], lines, title)
+    address = address_of("errors", task=[f"{column.benchmark}/{column.task}"], models=models, show=["disagree"])
+    return Markup('<p><a href="{}">Look at the examples on which they disagree</a></p>').format(address)
 
 
 def _label(entry: Entry) -> str:
@@ -294,12 +257,3 @@ def _difference(catalogue: Catalogue, column: Column, one: Entry, two: Entry) ->
     agreement = "" if found["agreement"] is None else percent(found["agreement"])
     difference = [points(found["difference"]), interval(found["difference_interval"], signed=True)]
     return label, [*difference, p_value(found["permutation_p_value"]), *counts, agreement]
-
-
-def _predicted(row: Row, value: float) -> Any:
-    """The scores that a model gave, or the example's score if there are too many to show."""
-    if isinstance(row, VQARow) and row.score is not None:
-        return f"{row.score:.4g}"
-    if isinstance(row, MatchingRow) and row.scores is not None:
-        return [", ".join(f"{score:.4g}" for score in scores) for scores in row.scores]
-    return f"{value:.4g}"

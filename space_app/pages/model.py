@@ -13,7 +13,7 @@ from ...metrics.evaluation import interval, words
 from ..board.catalogue import Catalogue
 from ..board.entries import ORIGINS, RECOMPUTED, Column, Entry
 from ..board.views import BY_SKILL, Place, main_places, places, view
-from .address import View
+from .address import View, address_of
 from .common import QUIET, OnOpen, csv_button, message, note, render, table
 from .leaderboard import cell, size_text
 
@@ -115,10 +115,12 @@ def provenance_html(catalogue: Catalogue, name: str) -> Markup:
     own = catalogue.board.of_model(name)
     recomputed = dict.fromkeys(entry.predictions for entry in own if entry.origin == RECOMPUTED)
     files = [_file(catalogue, sha256) for sha256 in recomputed if sha256]
+    tasks = dict.fromkeys(f"{each.benchmark}/{each.task}" for each in own if each.origin == RECOMPUTED)
+    errors = {task: address_of("errors", task=[task], models=[name]) for task in tasks}
     printed = dict.fromkeys(
         (entry.source, entry.column.heading) for entry in own if entry.origin != RECOMPUTED and not entry.category
     )
-    return render("provenance.html", files=[found for found in files if found], printed=list(printed))
+    return render("provenance.html", errors=errors, files=[found for found in files if found], printed=list(printed))
 
 
 def _file(catalogue: Catalogue, sha256: str) -> dict[str, Any] | None:

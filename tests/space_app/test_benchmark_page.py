@@ -17,10 +17,11 @@ from submission_support import MemoryStorage, small_toy_scenes
 
 from vl_assay.hub_datasets import benchmark_names, load_examples
 from vl_assay.metrics.common.errors import DataError, PredictionsError
+from vl_assay.metrics.evaluation.errors import gallery_html
 from vl_assay.space_app.board.board import Board
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.entries import Column, Entry
-from vl_assay.space_app.pages import cards, compare, pictures
+from vl_assay.space_app.pages import cards, compare, gallery, pictures
 
 CHOSEN = [("demo-clip", "recomputed"), ("mock:bag-of-words", "recomputed")]
 
@@ -51,7 +52,7 @@ def cells(html):
 
 
 def images(html):
-    return [base64.b64decode(code) for code in re.findall(r'src="data:image/png;base64,([^"]*)"', html)]
+    return [base64.b64decode(code) for code in re.findall(r'src="data:image/jpeg;base64,([^"]*)"', html)]
 
 
 def test_levels_of_references_and_of_chance_are_those_of_the_board_and_of_the_metrics(catalogue):
@@ -186,15 +187,27 @@ def test_examples_that_are_not_here_are_told_of():
     assert "Its examples are not on this server" in cards.examples_html("winoground")
 
 
-def test_models_that_disagree_are_shown_with_captions_scores_and_images(catalogue):
-    html = compare.disagreements_html(catalogue, ITM, entries(catalogue, ITM))
-    head, *lines = cells(html)
-    assert head == ["example", "image", "captions or question", "demo-clip", "mock:bag-of-words"]
-    assert "of 7,000 examples on which they disagree, the first 20" in html
+def loaded(catalogue, task, *models):
+    """The errors of some models on a task of toy_scenes."""
+    known = gallery.recomputed(catalogue.board)[f"toy_scenes/{task}"]
+    return gallery.load_errors(catalogue, f"toy_scenes/{task}", {model: known[model] for model in models})
+
+
+def titles(html):
+    return re.findall(r"<h3>([^<]+)</h3>", html)
+
+
+def test_errors_are_shown_with_captions_scores_and_images(catalogue):
+    found = loaded(catalogue, "itm", "demo-clip", "mock:bag-of-words")
+    html = gallery_html(found, "disagree", start=12, count=5)
+    assert "Examples 13 to 17 of" in html
     rows = {row.id: row for row in catalogue.predictions(catalogue.board.recomputed(ITM)["demo-clip"]).rows}
-    for name, _, _, said, _ in lines:
-        assert said == ", ".join(f"{score:.4g}" for score in rows[name].scores[0])
-    assert len(images(html)) == len(lines) == 20
+    assert len(titles(html)) == 5
+    assert all(f"{score:.4g}" in html for name in titles(html) for score in rows[name].scores[0])
+    assert "A demo-clip · B mock:bag-of-words" in html
+    every = gallery_html(found, "disagree", count=len(found))
+    known = [name for name in titles(every) if name in found.data.images]
+    assert len(images(every)) == len(known) > 50
 
 
 def test_a_score_that_is_no_mean_has_a_difference_and_no_wins(catalogue):
@@ -203,30 +216,31 @@ def test_a_score_that_is_no_mean_has_a_difference_and_no_wins(catalogue):
     [_, found] = cells(compare.pairs_html(catalogue, f1, chosen))
     one, two = (entry.value for entry in chosen)
     assert (found[1], found[3:]) == (f"{100 * (one - two):+.1f}", ["< 0.001", "", "", ""])
-    assert "is no mean over examples" in compare.disagreements_html(catalogue, f1, chosen)
 
 
-def test_detectors_disagree_on_phrases(catalogue):
-    recall = Column("toy_scenes", "detection", "grounding_recall", "macro_recall_at_1")
-    html = compare.disagreements_html(
-        catalogue, recall, entries(catalogue, recall, [("demo-owlvit (max_boxes=10)", "recomputed"), CHOSEN[1]])
-    )
-    _, *lines = cells(html)
-    assert all(re.search(r", phrase \d$", line[0]) and sorted(line[-2:]) == ["0", "1"] for line in lines)
-    assert lines
+def test_detectors_err_on_phrases_with_boxes_on_the_image_and_its_distractor(catalogue):
+    found = loaded(catalogue, "detection", "demo-owlvit (max_boxes=10)", "mock:bag-of-words")
+    html = gallery_html(found, 0, count=len(found))
+    assert all(re.search(r", phrase \d$", name) for name in titles(html))
+    known = [name for name in titles(html) if name.split(",")[0] in found.data.images]
+    assert html.count("<rect") > len(images(html)) == 2 * len(known) > 0
 
 
-def test_disagreements_without_the_data_or_without_the_right_say_so(catalogue, monkeypatch):
-    monkeypatch.setattr(pictures, "may_show", lambda name: False)
-    html = compare.disagreements_html(catalogue, ITM, entries(catalogue, ITM))
+def test_errors_without_the_data_or_without_the_right_say_so(catalogue, monkeypatch):
+    monkeypatch.setattr(gallery, "may_show", lambda name: False)
+    found = loaded(catalogue, "itm", "demo-clip")
+    html = gallery_html(found, count=len(found))
     assert images(html) == []
     assert "licences do not allow a leaderboard to show them" in html
+    assert "<mark>" in html
 
     def refuse(metadata):
         raise PredictionsError("the data are not on this server")
 
-    monkeypatch.setattr(compare, "expected", refuse)
-    assert "the data are not on this server" in compare.disagreements_html(catalogue, ITM, entries(catalogue, ITM))
+    monkeypatch.setattr(gallery, "expected", refuse)
+    html = gallery_html(loaded(catalogue, "itm", "demo-clip"))
+    assert "the data are not on this server" in html
+    assert "caption 1" in html
 
 
 def recomputed(model, *tasks, value=0.5, is_baseline=False):
@@ -266,7 +280,7 @@ def verdict(chosen, differences, column=ITM):
 
     stand_in = SimpleNamespace(paired=SimpleNamespace(difference=difference))
     html = compare.verdict_html(stand_in, column, chosen)
-    sentences = re.findall(r'<p class="assay-verdict.*?</p>', html, re.DOTALL)
+    sentences = re.findall(r'<(?:h2|p) class="assay-verdict.*?</(?:h2|p)>', html, re.DOTALL)
     return [" ".join(unescape(re.sub("<[^>]+>", "", sentence)).split()) for sentence in sentences]
 
 

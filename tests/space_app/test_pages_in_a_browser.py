@@ -11,7 +11,13 @@ from space_support import served
 
 WINDOWS = [(1440, False), (390, True)]
 # What shows that a page has drawn itself.
-DRAWN = {"compare": ".assay-verdict", "benchmarks": ".benchmark", "insights": ".assay-gaps", "submit": "#send"}
+DRAWN = {
+    "compare": ".assay-verdict",
+    "errors": ".assay-example",
+    "benchmarks": ".benchmark",
+    "insights": ".assay-gaps",
+    "submit": "#send",
+}
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +38,8 @@ def visit(browser, space):
         page.on("pageerror", lambda error: errors.append(str(error)))
         theme = "dark" if dark else "light"
         page.goto(f"{space.address}/?__theme={theme}&tab={tab}{query}", wait_until="domcontentloaded")
-        page.locator(DRAWN[tab] if not query else ".assay-board, .assay-verdict").locator(
-            "visible=true"
-        ).first.wait_for()
+        drawn = DRAWN[tab] if not query else ".assay-board, .assay-verdict, .assay-example"
+        page.locator(drawn).locator("visible=true").first.wait_for()
         pages.append(page)
         return page
 
@@ -86,9 +91,30 @@ def test_two_models_are_compared_at_once_and_others_by_choice_and_address(visit)
     again = visit("compare", query=query)
     assert again.locator(".assay-verdict").inner_text() == verdict.inner_text()
     assert again.locator("#compare-score input").input_value() == "Toy Scenes order · accuracy"
-    again.get_by_text("Examples on which the first two disagree").click()
-    again.locator("#disagreements td").first.wait_for()
-    assert again.locator("#disagreements img").count() > 10
+    again.get_by_role("link", name="Look at the examples on which they disagree").click()
+    again.locator(".assay-example").first.wait_for()
+    assert serious(again) == []
+    assert again.locator("#errors-show input").input_value() == "models disagree"
+
+
+def test_errors_are_browsed_by_model_category_and_page_and_the_address_keeps_them(visit):
+    page = visit("errors")
+    assert page.locator(".assay-example").count() == 12
+    page.locator("#errors-models input").click()
+    page.get_by_role("option", name="mock:bag-of-words").click()
+    page.get_by_text("A demo-clip · B mock:bag-of-words").wait_for()
+    choose(page, "#errors-show", "B errs: mock:bag-of-words")
+    page.get_by_text("of 2,664 (7,000 in all)").wait_for()
+    choose(page, "#errors-category", "swap_obj")
+    page.get_by_text("1 to 12 of 1,000 (7,000 in all)").wait_for()
+    first = page.locator(".assay-example h3").first.inner_text()
+    page.get_by_role("button", name="Next").click()
+    page.get_by_text("13 to 24 of 1,000 ").wait_for()
+    assert page.locator(".assay-example h3").first.inner_text() != first
+    page.wait_for_url("**category=swap_obj**")
+    query = urlsplit(page.url).query.replace("__theme=light", "").replace("&tab=errors", "")
+    again = visit("errors", query=query)
+    again.get_by_text("1 to 12 of 1,000 (7,000 in all)").wait_for()
 
 
 def test_a_benchmark_is_opened_by_its_card_and_left_by_the_back_button(visit):
@@ -106,6 +132,7 @@ def test_a_benchmark_is_opened_by_its_card_and_left_by_the_back_button(visit):
     page.locator("#examples td").first.wait_for()
     page.get_by_text("The rest of its card").click()
     page.locator("#card").get_by_role("heading", name="Licence").wait_for()
+    assert serious(page) == []
 
 
 @pytest.mark.parametrize("width", [1440, 390])
@@ -122,6 +149,7 @@ def test_a_point_is_named_when_it_is_pointed_at_or_tapped(visit, width):
     assert "Spearman's ρ" in page.locator("#points").inner_text()
     page.get_by_text("models as a table").click()
     assert tip.locator("strong").inner_text() in page.locator("#points details").inner_text()
+    assert serious(page) == []
 
 
 def test_a_template_is_downloaded_for_the_task_that_is_chosen(visit, tmp_path):
@@ -137,6 +165,9 @@ def test_a_template_is_downloaded_for_the_task_that_is_chosen(visit, tmp_path):
     assert {line["answer"] for line in lines} == {""}
     page.locator("#check").click()
     assert "no predictions file was uploaded" in page.locator("#checked [role=alert]").inner_text()
+    choose(page, "#template-task", "winoground/groups")
+    page.locator("#template-problem [role=alert]").get_by_text("are not on this server").wait_for()
+    assert serious(page) == []
 
 
 def test_what_does_not_compute_answers_within_300_ms(visit):

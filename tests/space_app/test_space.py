@@ -19,7 +19,8 @@ from submission_support import changed, model_predictions
 
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.errors import PredictionsError, StorageError
-from vl_assay.space_app.pages import compare
+from vl_assay.metrics.evaluation.errors import gallery_html
+from vl_assay.space_app.pages import compare, gallery
 from vl_assay.space_app.storage.records import submissions
 from vl_assay.space_app.submissions.client import send
 from vl_assay.space_app.submissions.submissions import OPTIONS, review
@@ -117,11 +118,12 @@ def test_two_models_are_compared_on_the_same_examples(space, toy):
     table = compare.comparison_html(space.catalogue, ITM, chosen)
     assert "<strong>&lt;oracle&gt;</strong> is better than <strong>&lt;shuffled&gt;</strong> by" in table
     assert f"&lt;oracle&gt; − &lt;shuffled&gt;</th><td>{100 * (1 - right):+.1f}</td>" in table
-    examples = compare.disagreements_html(space.catalogue, ITM, chosen)
+    files = {entry.model: entry.predictions for entry in chosen}
+    examples = gallery_html(gallery.load_errors(space.catalogue, "toy_scenes/itm", files), "disagree")
     n = chosen[0].n
-    assert f"<h3>{round(n * (1 - right)):,} of {n:,} examples on which they disagree" in examples
+    assert f"Examples 1 to 12 of {round(n * (1 - right)):,} ({n:,} in all)" in examples
     assert "<oracle>" not in table + examples
-    assert examples.count("<tr>") == 21
+    assert examples.count("<article") == examples.count("<img") == 12
     macro = ITM._replace(score="macro_accuracy")
     averaged = [board.entry(macro, entry.model, entry.origin) for entry in chosen]
     difference = 100 * (averaged[0].value - averaged[1].value)

@@ -17,7 +17,7 @@ from ...common.formatting import MISSING
 from ...common.wording import Segments
 from ...records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, VQARow
 from .features import marked, split_captions
-from .outcomes import Picture, TaskErrors, TopBox, phrase_numbers, top_boxes
+from .outcomes import ANY, Picture, TaskErrors, TopBox, phrase_numbers, top_boxes
 
 _MOST_NEGATIVES = 5
 POSITIVE, NEGATIVE = "positive", "negative"
@@ -128,6 +128,28 @@ def cards_html(
         yield Markup(render(make_card(task, int(number)), pictures, is_lazy))
 
 
+def gallery_html(task: TaskErrors, who: str | int = ANY, category: str = "", start: int = 0, count: int = 12) -> Markup:
+    """A page of cards with how many examples there are, for a server.
+
+    Args:
+        task: the errors; its thumbnails are shown, if it has any.
+        who, category: see `TaskErrors.select`.
+        start, count: the place of the first card among the selected examples, and how many are shown.
+    """
+    numbers = task.select(who, category)
+    shown = numbers[max(start, 0) :][:count].tolist()
+    pictures = task.data.thumbnails(list(dict.fromkeys(key for n in shown for key in task.image_keys(task.rows[n]))))
+    places = f"Examples {start + 1:,} to {start + len(shown):,} of {len(numbers):,}" if shown else "No examples"
+    text = f"{places} ({len(task):,} in all), the most confident errors first"
+    found = Markup('<p class="assay-example-note" role="status">{}</p>').format(text)
+    if len(task.models) > 1:
+        names = " · ".join(f"{letter} {label}" for letter, label in zip(letters(task), task.labels, strict=True))
+        found += Markup('<p class="assay-example-note">{}</p>').format(names)
+    if task.data.note:
+        found += Markup('<p class="assay-example-note">{}</p>').format(task.data.note)
+    return found + Markup("").join(cards_html(task, shown, pictures))
+
+
 def styles() -> str:
     """The style sheet of cards, over the variables of ``tokens.css``."""
     return (Path(__file__).parent / "card.css").read_text(encoding="utf-8")
@@ -154,7 +176,7 @@ def _verdicts(task: TaskErrors, number: int) -> list[Verdict]:
         margin, detail = model.margins[number], []
         if outcome and not np.isnan(margin):
             detail.append(f"margin {margin:+.3g}" if margin else "margin 0")
-        if outcome:
+        if outcome in ("right", "wrong"):
             detail.append(f"more confident than {int(100 * model.confidence[number])} % of its decisions")
         found.append(Verdict(letter, model.label, outcome or "no prediction", ", ".join(detail)))
     return found

@@ -16,7 +16,7 @@ from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import predict
 
 QUICK = {"resamples": 100}
-CARD = ".assay-card"
+CARD = ".assay-example"
 
 
 def images_in(page):
@@ -126,7 +126,7 @@ def test_a_reader_filters_searches_and_scrolls(toy, page_of):
     page.get_by_label("Show").select_option("disagree")
     page.get_by_label("Category").select_option("")
     counted(page, "^(?!40 )[0-9]+ of 280 examples")
-    verdicts = page.locator(f"{CARD} li strong").all_inner_texts()
+    verdicts = page.locator(f"{CARD} li strong").all_text_contents()
     assert {"A right", "B wrong"} <= set(verdicts)
     page.get_by_label("Search").fill("no such words")
     counted(page, "^0 of 280 examples")
@@ -139,7 +139,7 @@ def test_an_address_brings_back_the_view(toy, page_of):
     page = page_of(toy.path("itm"), toy.path("itm", "shuffled"), fragment="task=0&who=1&category=6&q=")
     assert page.get_by_label("Show").input_value() == "1"
     assert page.get_by_label("Category").locator("option:checked").inner_text() == "swap_obj"
-    assert "B wrong" in page.locator(f"{CARD} li strong").all_inner_texts()
+    assert "B wrong" in page.locator(f"{CARD} li strong").all_text_contents()
 
 
 @pytest.mark.parametrize(("task", "width", "scheme"), [("detection", 390, "dark"), ("groups", 390, "light")])
