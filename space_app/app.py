@@ -70,7 +70,8 @@ def build(catalogue: Catalogue) -> gr.Blocks:
         blocks.load(*on_open_model, **QUIET)
         for on_open in others:
             if on_open:
-                blocks.load(*on_open, **QUIET)
+                function, inputs, outputs = on_open
+                blocks.load(function, inputs, outputs, **QUIET)
     catalogue.warm()
     return blocks
 

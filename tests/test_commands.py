@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from console import invoke
+from typer.main import get_command
 
 from vl_assay.hub_datasets import benchmark_names
 from vl_assay.metrics.common.command_line import build_app, main
@@ -191,6 +192,24 @@ def test_help_teaches_with_examples_that_exist(name):
         within = [word for word in words[:1] if f"{command} {word}" in COMMANDS]
         help_text = invoke(command, *within, "--help").output
         assert all(word.partition("=")[0] in help_text for word in words if word.startswith("-"))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_shows_every_text_whole_whatever_signs_are_in_it(name):
+    command = get_command(build_app())
+    for word in name.split():
+        command = command.commands[word]
+    shown = re.sub(r"[\s│]", "", invoke(*name.split(), "-h", width=200).output)
+    texts = [re.sub(r"[\s`]", "", parameter.help) for parameter in command.params if parameter.help]
+    assert texts
+    assert [text for text in texts if text not in shown] == []
+
+
+def test_help_lists_examples_line_by_line_and_the_common_options_first():
+    shown = invoke("run", "--help", width=80).output
+    assert " • vl-assay run demo-clip --plan " in shown
+    assert shown.index("--data-dir ") < shown.index("Speed and memory") < shown.index("--workers")
+    assert re.fullmatch(r"vl-assay \d+\.\d+\.\d+\n", invoke("--version").output)
 
 
 def callbacks(app, prefix=""):

@@ -91,7 +91,8 @@ class TaskData:
 
     Without `needs_images` those that are not here are known by the dataset's `filename` columns. `options` are the
     fields of the builder's configuration that the dataset was built with, such as its seed. With a `limit` only so many
-    examples are there, as evenly from the configurations as it allows, of each the first.
+    examples are there, as evenly from the configurations as it allows, of each the first; `is_partial` where there were
+    more.
     """
 
     benchmark: str
@@ -101,6 +102,7 @@ class TaskData:
     needs_images: bool = True
     options: dict[str, Any] = field(default_factory=dict)
     limit: int | None = None
+    is_partial: bool = False
     examples: list[Example] = field(default_factory=list)
     image_names: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
@@ -146,6 +148,7 @@ class TaskData:
         if self.limit is not None:
             number, count = self.configs.index(config), len(self.configs)
             share = self.limit * (number + 1) // count - self.limit * number // count
+            self.is_partial |= share < len(dataset)
             dataset = dataset.select(range(min(share, len(dataset))))
         rows = dataset.select_columns(columns).to_list()
         images, found = _images(dataset, present)

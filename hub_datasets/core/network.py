@@ -13,8 +13,8 @@ from urllib.request import getproxies
 
 from ...metrics.common.errors import DataError
 from .benchmarks import benchmark_names, get_benchmark
-from .examples import cache_folder
 from .listing import READY, TO_DOWNLOAD, list_benchmarks
+from .repository import cache_folder
 
 _SECONDS = 5.0
 

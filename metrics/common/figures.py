@@ -75,23 +75,26 @@ class Bar(NamedTuple):
     hover: str
 
 
-def bars_html(lines: Mapping[str, Sequence[Bar]], limits: tuple[float, float], levels: Mapping[str, float]) -> str:
+def bars_html(
+    lines: Mapping[str, Sequence[Bar]], limits: tuple[float, float], levels: Mapping[str, Mapping[str, float]]
+) -> str:
     """Groups of horizontal bars with their intervals, as HTML without scripts that follows the colours of the page.
 
     Args:
         lines: the bars of each group, such as a category.
         limits: what the left and the right end of the panel stand for.
-        levels: vertical lines, such as chance, by their names, which are classes of ``figures.css``.
+        levels: for each group vertical lines, such as chance, by their names, which are classes of ``figures.css``.
     """
     start, span = limits[0], (limits[1] - limits[0]) or 1.0
 
     def place(value: float) -> float:
         return round(min(max(100 * (value - start) / span, 0.0), 100.0), 2)
 
-    marks = "".join(f'<i class="level {escape(name)}" style="left:{place(at)}%"></i>' for name, at in levels.items())
     rows = []
     for name, bars in lines.items():
         lanes = []
+        own = levels.get(name, {}).items()
+        marks = "".join(f'<i class="level {escape(level)}" style="left:{place(at)}%"></i>' for level, at in own)
         for bar in bars:
             drawn = ""
             if bar.value == bar.value:

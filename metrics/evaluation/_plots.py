@@ -36,13 +36,14 @@ _LEGEND_COLUMNS = 6
 
 
 class Bar(NamedTuple):
-    """A value, NaN where there is none, and how far its interval extends below and above it."""
+    """A value, NaN where there is none, how far its interval extends below and above it, and the blind level."""
 
     value: float
     below: float
     above: float
     n: int
     tie_rate: float | None
+    blind: float | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,12 @@ class Panel:
     def names(self) -> list[str]:
         """The names of all bars, in order of first appearance."""
         return list(dict.fromkeys(name for series in self.series for name in series.bars))
+
+    def levels_of(self, name: str) -> dict[str, float]:
+        """The reference lines of one name: the blind level differs between categories."""
+        blind = [bar.blind for each in self.series if (bar := each.bars.get(name)) and bar.blind is not None]
+        found = {level: value for level, value in self.levels.items() if level != "blind"}
+        return {**found, "blind": (max if self.is_higher_better else min)(blind)} if blind else found
 
 
 def panels(results: Sequence[Result]) -> list[Panel]:
@@ -124,7 +131,8 @@ def _plot(results: Sequence[Result]) -> Figure:
         row, column = divmod(number, columns)
         below = _room_for_names(panel)
         box = (column * width + 0.8, strip + sum(heights[row + 1 :]) + below, width - 1, heights[row] - below - 0.4)
-        axes = figure.add_axes(tuple(part / whole[index % 2] for index, part in enumerate(box)))
+        left, bottom, wide, high = (part / whole[index % 2] for index, part in enumerate(box))
+        axes = figure.add_axes((left, bottom, wide, high))
         _draw(axes, panel, colour)
     levels = dict.fromkeys(name for panel in shown for name in panel.levels)
     handles = [Patch(color=value, label=name) for name, value in colour.items()]
@@ -150,7 +158,7 @@ def plot_html(results: Sequence[Result]) -> list[Part]:
             ]
             for name in panel.names
         }
-        html = bars_html(bars, limits, panel.levels)
+        html = bars_html(bars, limits, {name: panel.levels_of(name) for name in bars})
         text = "Lower is better." if panel.by_category and not panel.is_higher_better else ""
         figure = HtmlFigure(html, panel.title if panel.by_category else "", text)
         parts.append(figure if panel.by_category else Fold(panel.title, (figure,)))
@@ -158,13 +166,14 @@ def plot_html(results: Sequence[Result]) -> list[Part]:
 
 
 def _page_bar(series: Series, name: str, colour: str, panel: Panel) -> PageBar:
-    value, below, above, n, tie_rate = series.bars[name]
+    value, below, above, n, tie_rate, blind = series.bars[name]
     unit, digits = (" %", ".1f") if panel.is_percent else ("", ".4g")
     text = MISSING if value != value else f"{value:{digits}}{unit}"
     model = f"{series.model} ({series.variant})" if series.variant else series.model
     hover = f"{model}, {name}: {text}"
     if above or below:
         hover += f" [{value - below:{digits}} – {value + above:{digits}}]"
+    hover += "" if blind is None else f", blind {blind:.1f} %"
     hover += f", n {n:,}" + ("" if tie_rate is None else f", ties {100 * tie_rate:.1f} %")
     return PageBar(colour, value, value - below, value + above, text, hover)
 
@@ -230,7 +239,8 @@ def _table_bars(result: Result, name: str, shares: bool) -> dict[str, Bar]:
 def _bar(line: Line, name: str) -> Bar:
     score = line.scores[name]
     value = math.nan if score.value is None else score.value
-    return _make_bar(value, score.interval, 100, line.n, line.tie_rate)
+    bar = _make_bar(value, score.interval, 100, line.n, line.tie_rate)
+    return bar if score.blind is None else bar._replace(blind=100 * score.blind)
 
 
 def _make_bar(value: float, bounds: Sequence[float] | None, scale: float, n: int, tie_rate: float | None) -> Bar:
@@ -253,8 +263,12 @@ def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
         errors = [[bar.below for bar in bars], [bar.above for bar in bars]]
         values = [bar.value for bar in bars]
         axes.bar(x, values, width * 0.9, yerr=errors, capsize=3, ecolor=ink, color=colour[series.model])
-    for name, level in panel.levels.items():
-        axes.axhline(level, color=ink, linewidth=1, linestyle=_dash(name))
+    for level, value in panel.levels.items():
+        if level != "blind":
+            axes.axhline(value, color=ink, linewidth=1, linestyle=_dash(level))
+    for place, name in enumerate(names):
+        if "blind" in (own := panel.levels_of(name)):
+            axes.hlines(own["blind"], place - 0.45, place + 0.45, color=ink, linewidth=1, linestyle=_dash("blind"))
     axes.set_xticks(range(len(names)), _names(panel))
     axes.tick_params(axis="x", rotation=90 if len(names) > _MOST_LEVEL_NAMES else 0)
     # A single bar does not fill its panel.

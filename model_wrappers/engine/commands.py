@@ -75,7 +75,7 @@ class RunOptions:
     ] = None
     no_cache: Annotated[
         bool,
-        speed_option("--no-cache", help="Do not use the cache of embeddings (see `vl-assay cache`)."),
+        speed_option("--no-cache", help="Use no finished predictions and no cached embeddings."),
     ] = False
     check_precision: Annotated[
         int,

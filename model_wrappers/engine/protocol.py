@@ -76,18 +76,23 @@ def choose(family: str, options: LoadOptions, known: Mapping[str, Sequence[str]]
 class ModelInfo:
     """The description of a model in its predictions; together these values determine the scores.
 
-    The leaderboard lists baselines, such as the mock models, separately.
+    A name is enough for a model of your own; its checkpoint is then that name. A run resumes what an earlier one with
+    the same description left unfinished, so change `revision` when the scores change. The leaderboard lists baselines,
+    such as the mock models, separately.
     """
 
     name: str
-    family: str
-    checkpoint: str
-    revision: str
-    dtype: str
+    family: str = "custom"
+    checkpoint: str = ""
+    revision: str = "unversioned"
+    dtype: str = "float32"
     parameters: int = 0
     preprocessing: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     is_baseline: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "checkpoint", self.checkpoint or self.name)
 
 
 class PhraseQuery(NamedTuple):

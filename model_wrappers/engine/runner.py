@@ -41,6 +41,7 @@ from .chunks import ChunkStore
 from .distributed import Processes, available_cpus, default_device, join
 from .estimate import Estimate, changed_decisions, estimate
 from .families import DEFAULT_MODEL, check_model, load_model
+from .finished import finished_files, record_files, run_key
 from .pipeline import Pipeline
 from .plan import ScoringPlan
 from .progress import Progress
@@ -72,7 +73,7 @@ class RunConfig:
     | `settings` | None | settings of the model's family, such as ``{"head": "itc"}`` |
     | `compile` | False | whether to compile the model with `torch.compile`; needs a model given by name |
     | `workers` | None | processes that prepare images; None: 0 on a CPU, which uses threads, up to 8 for a GPU |
-    | `cache` | None | whether to use the cache of embeddings; None: only for models given by name |
+    | `cache` | None | whether to use finished predictions and cached embeddings; None: only of models given by name |
     | `check_precision` | 0 | count the decisions on so many examples of each task that differ from float32 |
     | `limit` | None | the most examples of each task, for a quick look: predictions that say that they are partial |
     | `progress` | True | whether to show progress bars and a summary |
@@ -166,7 +167,7 @@ def predict(
     """Run a model on benchmarks and write one file of predictions for each task.
 
     Processes started by ``torchrun`` or ``accelerate launch`` share the work. A run that was killed resumes when the
-    same call is made again.
+    same call is made again; one that is complete is not computed again, unless with ``cache=False`` (see `finished`).
 
     Args:
         model: a model's name (see `load_model`), or an object that implements a protocol; an object is identified by
@@ -195,6 +196,12 @@ def predict(
         references = _references(benchmarks)
         check_sources(references, data_dir=config.data_dir, options=config.options)
     bars = Progress(show=config.progress and processes.is_main)
+    chosen = list(dict.fromkeys(seeds))
+    key = _key(model, references, out, chosen, config) if processes.world == 1 else None
+    finished = finished_files(key)
+    if finished:
+        bars.say("the predictions are there, of the same model, data and code; --no-cache computes them again")
+        return PredictionFiles(finished, metrics_of, captions_of)
     with clock("model"), processes.raise_on_all_ranks():
         if isinstance(model, str):
             bars.say(f"loading {model}")
@@ -204,7 +211,6 @@ def predict(
         raise ModelError(f"{loaded.info.name} has been computed elsewhere: check_precision cannot compute it again")
     with clock("data"):
         bars.say(f"loading {', '.join(references)}")
-        chosen = list(dict.fromkeys(seeds))
         tasks = _load_seeds(references, loaded, config, chosen, processes)
         plan = ScoringPlan(tasks)
     out = Path(out) if out is not None else default_folder(loaded.info.name)
@@ -245,6 +251,7 @@ def predict(
             for number, (path, task) in enumerate(zip(paths, tasks, strict=True)):
                 write_predictions(path, _predictions(loaded, task, results.rows(number), facts))
             store.remove()
+            record_files(key, paths)
     return PredictionFiles(paths, metrics_of, captions_of)
 
 
@@ -302,6 +309,16 @@ def _batch_size(device: str) -> int:
 def default_folder(model: str) -> Path:
     """The default folder of a model's results: ``vl-assay-results/<model>``."""
     return Path("vl-assay-results") / re.sub(r"[^\w.-]+", "--", model).strip(".-")
+
+
+def _key(
+    model: str | AnyModel, references: list[str], out: str | Path | None, seeds: list[int], config: RunConfig
+) -> str | None:
+    """The key of a run for `finished_files`; None if it is to be computed in any case."""
+    if not isinstance(model, str) or config.cache is False:
+        return None
+    about = {**asdict(config), "progress": None, "seeds": seeds, "libraries": _libraries()}
+    return run_key(model, references, None if out is None else Path(out), about)
 
 
 class _Clock:
@@ -420,7 +437,7 @@ def _predictions(model: AnyModel, task: TaskData, rows: list[Row], facts: dict[s
         "metrics": {metric: dict(settings) for metric, settings in task.task.metrics.items()},
         "blind": blind_levels(task),
     }
-    if task.limit is not None:
+    if task.is_partial:
         benchmark["limit"] = task.limit
     about = asdict(model.info)
     if isinstance(model, TextScorer):

@@ -13,7 +13,7 @@ import typer
 
 from ...hub_datasets.commands import DataDir, Options, parse_options
 from ...metrics.common.command_line import data_option, speed_option
-from ...metrics.common.errors import check_known
+from ...metrics.common.errors import VLAssayError, check_known
 from ..engine.commands import Revision, Settings, parse_settings
 
 app = typer.Typer()
@@ -55,8 +55,14 @@ def finetune(
     option: Options = None,
     evaluate: Annotated[
         list[str] | None,
-        _measure_option(metavar="BENCHMARK", help="Measure before training and after each epoch; repeatable."),
+        _measure_option(
+            metavar="BENCHMARK",
+            help="Measure before, after each epoch and at the end; repeatable. By default toy_scenes/itm.",
+        ),
     ] = None,
+    no_evaluation: Annotated[
+        bool, _measure_option("--no-evaluation", help="Measure on no benchmark, which saves its time.")
+    ] = False,
     recognise: Annotated[
         str | None,
         _measure_option(
@@ -98,7 +104,8 @@ def finetune(
     changes: epochs, batch_size, learning_rate, warmup_steps, weight_decay, ema_decay, lora_rank, max_gradient_norm,
     seed, negatives, positives, neighbours, and the weights contrastive, negclip, hard_negative, hard_positive.
 
-    The same command again resumes from the last checkpoint.
+    The model is measured before and after, and the last thing printed is whether it got better; its predictions are in
+    OUT/training. The same command again resumes from the last checkpoint.
 
     Examples: `vl-assay finetune demo-clip toy_scenes --out toy-hn --recipe hn --set negatives=scene:swap --evaluate
     toy_scenes/itm` · `vl-assay finetune openai/clip-vit-base-patch32 coco.csv --out negclip --recipe negclip --set
@@ -113,8 +120,11 @@ def finetune(
     from .train.model_card import EPOCH_0, history_table
     from .train.recipes import adapt, get_recipe
     from .train.training import finetune
-    from .train.validation import Evaluation, Stopping
+    from .train.validation import DEFAULT_EVALUATION, Evaluation, Stopping
 
+    if evaluate and no_evaluation:
+        raise VLAssayError("--evaluate and --no-evaluation came; give one of them")
+    benchmarks = () if no_evaluation else tuple(evaluate or DEFAULT_EVALUATION)
     config = TrainingConfig(
         precision=precision,
         micro_batch=micro_batch,
@@ -122,7 +132,7 @@ def finetune(
         save_steps=save_steps,
         workers=workers,
         trackers=tuple(tracker or ()),
-        evaluation=Evaluation(tuple(evaluate or ()), recognise, tuple(template or Evaluation.templates), data_dir),
+        evaluation=Evaluation(benchmarks, recognise, tuple(template or Evaluation.templates), data_dir),
         stopping=Stopping(stop_on, patience),
     )
     outcome = finetune(
@@ -143,6 +153,9 @@ def finetune(
     if join().is_main:
         if outcome.history:
             print_tables([history_table(outcome.history, title=EPOCH_0)])
+        if outcome.comparison:
+            typer.echo(f"the new model compared with {model}, which is the model of epoch 0:")
+            outcome.comparison.print()
         typer.echo(f"written to {out}; score it with: vl-assay run {shlex.quote(str(out.expanduser()))}")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -195,7 +197,12 @@ class Board:
 
     def count(self, column: Column) -> int:
         """The number of rows that have a value in a column, references aside."""
-        return sum(not self._rows[key].is_reference for key in self._cells.get(column, ()))
+        return self._counts.get(column, 0)
+
+    @cached_property
+    def _counts(self) -> dict[Column, int]:
+        models = {key for key, row in self._rows.items() if not row.is_reference}
+        return {column: len(models & cells.keys()) for column, cells in self._cells.items()}
 
     def models(self, origin: str | None = None) -> list[str]:
         """The names of all models, or of those with rows of an origin, in the order of the entries."""
@@ -246,8 +253,11 @@ class Board:
     @staticmethod
     def csv_of(entries: Iterable[Entry]) -> str:
         """Entries as CSV, see `csv`."""
-        lines = [_csv_line(entry) for entry in entries]
-        return pandas.DataFrame(lines, columns=list(_CSV), dtype=object).to_csv(index=False, lineterminator="\n")
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(_CSV)
+        writer.writerows(map(_csv_line, entries))
+        return file.getvalue()
 
     def _check(self, columns: Iterable[Column]) -> None:
         for column in columns:

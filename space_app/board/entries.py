@@ -64,8 +64,7 @@ class Column(NamedTuple):
     @property
     def is_higher_better(self) -> bool:
         """Whether a higher value is better; true for papers' columns that no metric here computes."""
-        spec = _spec(self.metric)
-        return spec is None or spec.score(self.score) is None or spec.is_higher_better(self.score)
+        return _is_higher_better(self.metric, self.score)
 
     @property
     def task_type(self) -> str:
@@ -217,6 +216,12 @@ def _score_name(metric: str, score: str) -> str:
     spec = _spec(metric)
     text = re.sub(r"\b(ap\d*|f1)\b", lambda match: match[0].upper(), words(score)).replace(" at ", "@")
     return f"{spec.label if spec else ''} {text}".strip()
+
+
+@cache
+def _is_higher_better(metric: str, score: str) -> bool:
+    spec = _spec(metric)
+    return spec is None or spec.score(score) is None or spec.is_higher_better(score)
 
 
 @cache

@@ -84,7 +84,7 @@ def card(name: str) -> tuple[str, str]:
     """The card of a benchmark as Markdown: its introduction, and its sections."""
     text = get_card(name).split("---", 2)[2].strip()
     essentials, section, rest = text.partition("\n## ")
-    return essentials, section.strip() + " " + rest
+    return f"#{essentials}", section.strip() + " " + rest
 
 
 def question(name: str) -> str:
@@ -170,7 +170,7 @@ def _first_row(name: str) -> Mapping[str, Any]:
     if get_benchmark(name).source:
         return {}
     with TemporaryDirectory(prefix="vl-assay-") as folder:
-        builder = get_builder(name)(cache_dir=folder, config_name=_tasks(name)[0].configs[0])
+        builder = get_builder(name)(cache_dir=folder, config_name=get_benchmark(name).tasks[0].configs[0])
         splits = {split.name: split for split in builder._split_generators(None)}
         rows = builder._generate_examples(**splits[get_benchmark(name).split].gen_kwargs)
         return next(iter(rows))[1]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
+import gradio as gr
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ...metrics import common as metrics_common
 from ...metrics.common.figures import COLOURS
+from ...metrics.common.storage import write_atomically
 from ...metrics.evaluation.errors import styles
 from ..board.board import Board
 from ..board.entries import Column
@@ -70,3 +74,26 @@ def columns_of(board: Board, headings: Iterable[str | None]) -> list[Column]:
     """The columns with these headings; unknown headings are ignored."""
     by_heading = {column.heading: column for column in board.columns}
     return [by_heading[heading] for heading in headings if heading in by_heading]
+
+
+def csv_button(label: str, text: Callable[..., str], inputs: Any, elem_id: str) -> None:
+    """A button that downloads a text as a CSV file, which is written when it is clicked.
+
+    Args:
+        label: what it says.
+        text: makes the text from the values of the inputs.
+        inputs: components.
+        elem_id: of the button.
+    """
+    button = gr.Button(label, size="sm", elem_id=elem_id)
+    file = gr.DownloadButton(visible="hidden", elem_id=f"{elem_id}-file")
+
+    def write(*values: Any) -> str:
+        content = text(*values).encode()
+        # Named by its content, so that the files of many visits do not pile up.
+        path = Path(gettempdir()) / f"vl-assay-{hashlib.sha256(content).hexdigest()[:16]}.csv"
+        write_atomically(path, content)
+        return str(path)
+
+    written = button.click(write, inputs, file, **QUIET)
+    written.then(None, None, None, js=f"() => setTimeout(() => document.getElementById('{elem_id}-file').click(), 50)")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,14 +12,13 @@ import gradio as gr
 import pandas
 from markupsafe import Markup
 
-from ...metrics.common.storage import write_text
 from ...metrics.evaluation import interval, percent
 from ..board.board import APART, Choice
 from ..board.catalogue import Catalogue
-from ..board.entries import ORIGINS, PUBLISHED, RECOMPUTED, Column, Entry
+from ..board.entries import ORIGINS, PUBLISHED, RECOMPUTED, Entry
 from ..board.views import OVERVIEW, Place, places, view, view_names
 from .address import View
-from .common import QUIET, columns_of, render
+from .common import QUIET, columns_of, csv_button, render
 
 # As many rows as a browser lays out at once.
 ROWS_AT_ONCE = 100
@@ -75,8 +72,7 @@ class Leaderboard:
         choices = [self._scores, self._search, *self._filters, intervals, every]
         self.inputs = [self._view, *choices, self._sort]
         self._table = gr.HTML(js_on_load=_TABLE_JS, elem_id="board")
-        # The file is written when a choice changes, because a click downloads what exists.
-        gr.DownloadButton("Download as CSV", value=self._write_csv, inputs=self.inputs, size="sm", elem_id="download")
+        csv_button("Download as CSV", self._csv, self.inputs, "download")
         self.outputs = [self._view, self._scores, *self._filters, self._sort, self._table, self._facts]
         self.opened = [*self.inputs, self._table, self._facts]
         self._address = View("leaderboard", **dict(zip(_NAMES, self.inputs, strict=True)))
@@ -173,22 +169,13 @@ class Leaderboard:
         options: Any = {"intervals": bool(intervals), "most": most, "with_empty": bool(every)}
         return board_html(self._catalogue, self._places(shown, scores), sort, **options, **_choice(search, chosen))
 
-    def _write_csv(self, shown: str, scores: Sequence[str] | None, search: str, *rest: Any) -> str:
+    def _csv(self, shown: str, scores: Sequence[str] | None, search: str, *rest: Any) -> str:
         columns = [place.column for place in self._places(shown, scores)]
-        text = self._catalogue.board.csv(columns, **_choice(search, rest[: len(_FILTERS)]))
-        return csv_file(text)
+        return self._catalogue.board.csv(columns, **_choice(search, rest[: len(_FILTERS)]))
 
 
 # The names of `Leaderboard.inputs` in an address.
 _NAMES = ("view", "scores", "search", *_FILTERS, "intervals", "all_rows", "sort")
-
-
-def csv_file(text: str) -> str:
-    """The path of a file with this text, to be downloaded."""
-    # Named by its content, so that the files of many visits do not pile up.
-    path = Path(gettempdir()) / f"vl-assay-{hashlib.sha256(text.encode()).hexdigest()[:16]}.csv"
-    write_text(path, text)
-    return str(path)
 
 
 def facts_html(catalogue: Catalogue) -> Markup:
@@ -234,20 +221,21 @@ def board_html(
     """
     board = catalogue.board
     columns = [place.column for place in shown]
-    by_heading: dict[str | None, Column] = {column.heading: column for column in columns}
-    ranked = by_heading.get(sort, columns[0] if columns else None)
+    by_heading = {column.heading: column for column in columns}
+    ranked = by_heading.get(sort or "", columns[0] if columns else None)
     key = {MODEL: "model", PARAMETERS: "parameters"}.get(sort or "", ranked)
     ties = catalogue.ties(columns)
     frame = board.table(columns, sort=key, **choice)
-    marks = board.marks(frame, columns, ties).to_dict("records")
+    marks = board.marks(frame, columns, ties)
     ranks = board.ranks(ranked, ties[ranked]) if ranked else {}
     chance = {column: board.chance(column) for column in columns}
     rows = frame if most is None else frame.head(most)
     lines = []
-    for row, mark in zip(rows.to_dict("records"), marks, strict=False):
-        entries = [board.entry(column, row["model"], row["origin"]) for column in columns]
+    for row, mark in zip(rows.to_dict("records"), marks.head(len(rows)).to_dict("records"), strict=True):
         cells = [
-            entry and cell(entry, mark[entry.column.heading], chance[entry.column], intervals) for entry in entries
+            entry and cell(entry, mark[heading], chance[column], intervals)
+            for heading, column in by_heading.items()
+            for entry in [board.entry(column, row["model"], row["origin"])]
         ]
         lines.append(_line(row, cells, mark["model"] == APART, ranks.get((row["model"], row["origin"]))))
     heads = [_head(place, chance[place.column], place.column == key) for place in shown]
@@ -271,16 +259,16 @@ def board_html(
 def cell(entry: Entry, mark: str = "", chance: float | None = None, with_interval: bool = False) -> dict[str, Any]:
     """What a cell shows: value, mark, source, and a bar of its interval on the scale from 0 to 100."""
     low, high = entry.interval or (entry.value, entry.value)
+    span = interval(entry.interval) if entry.interval else ""
     return {
         "value": percent(entry.value),
         "mark": mark,
-        "source": entry.source,
         "low": percent(low),
         "width": percent(high - low) if entry.interval else "",
         "chance": None if chance is None else percent(chance),
         "is_lower_better": not entry.column.is_higher_better,
-        "interval": interval(entry.interval) if entry.interval and with_interval else "",
-        "title": f"95 % interval {interval(entry.interval)}; {entry.source}" if entry.interval else entry.source,
+        "interval": span if with_interval else "",
+        "title": f"95 % interval {span}; {entry.source}" if span else entry.source,
     }
 
 

@@ -14,13 +14,13 @@ from ..board.catalogue import Catalogue
 from ..board.entries import ORIGINS, RECOMPUTED, Column, Entry
 from ..board.views import BY_SKILL, Place, main_places, places, view
 from .address import View, address_of
-from .common import QUIET, message, note, render, table
-from .leaderboard import cell, csv_file, size_text
+from .common import QUIET, OnOpen, csv_button, message, note, render, table
+from .leaderboard import cell, size_text
 
 _Section = tuple[str, list[tuple[Place, Entry]]]
 
 
-def model_tab(catalogue: Catalogue) -> tuple[gr.Dropdown, Any]:
+def model_tab(catalogue: Catalogue) -> tuple[gr.Dropdown, OnOpen]:
     """The components of the page and their events.
 
     Returns:
@@ -32,12 +32,10 @@ def model_tab(catalogue: Catalogue) -> tuple[gr.Dropdown, Any]:
     provenance = gr.HTML(elem_id="provenance")
     address = View("model", model=chosen)
 
-    def write_csv(name: str | None) -> str:
-        return csv_file(catalogue.board.csv_of(catalogue.board.of_model(name or "")))
+    def as_csv(name: str | None) -> str:
+        return catalogue.board.csv_of(catalogue.board.of_model(name or ""))
 
-    gr.DownloadButton(
-        "Download all its scores as CSV", value=write_csv, inputs=chosen, size="sm", elem_id="model-download"
-    )
+    csv_button("Download all its scores as CSV", as_csv, chosen, "model-download")
 
     def on_open(request: gr.Request) -> Any:
         known = catalogue.board.models()

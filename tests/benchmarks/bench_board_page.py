@@ -67,15 +67,14 @@ def measure(page: Any, address: str) -> dict[str, float]:
 
 def weigh(page: Any, address: str) -> float:
     """Kilobytes of a visit's answers, without the files that gradio brings along."""
-    sizes: list[int] = []
-    own = ("/assets/", "/static/", "/theme.css", "/svelte/")
-    page.on(
-        "response",
-        lambda response: sizes.append(0 if any(part in response.url for part in own) else len(response.body())),
-    )
-    page.goto(address, wait_until="networkidle")
+    finished: list[Any] = []
+    gradios = ("/assets/", "/static/", "/theme.css", "/svelte/", "/heartbeat/")
+    page.on("requestfinished", lambda request: finished.append(request))
+    page.goto(address)
     page.wait_for_function(f"{ROWS}.length >= 100")
-    return sum(sizes) / 1000
+    page.wait_for_timeout(2000)
+    answers = [each.response() for each in finished if not any(part in each.url for part in gradios)]
+    return sum(len(answer.body()) for answer in answers) / 1000
 
 
 def main() -> int:

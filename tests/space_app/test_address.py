@@ -63,7 +63,7 @@ def test_a_page_opens_where_its_address_says_and_the_address_follows_the_page(br
     page.wait_for_url("**search=flava**")
     assert choices(page) == {"__theme": ["light"], "search": ["flava"], "families": ["clip"]}
     page.get_by_role("tab", name="Compare").click()
-    page.wait_for_url("**tab=compare")
+    page.wait_for_url("**tab=compare**")
     assert "search" not in choices(page)
     page.go_back()
     page.wait_for_url("**search=flava**")

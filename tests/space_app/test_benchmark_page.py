@@ -280,7 +280,7 @@ def verdict(chosen, differences, column=ITM):
 
     stand_in = SimpleNamespace(paired=SimpleNamespace(difference=difference))
     html = compare.verdict_html(stand_in, column, chosen)
-    sentences = re.findall(r'<p class="assay-verdict.*?</p>', html, re.DOTALL)
+    sentences = re.findall(r'<(?:h2|p) class="assay-verdict.*?</(?:h2|p)>', html, re.DOTALL)
     return [" ".join(unescape(re.sub("<[^>]+>", "", sentence)).split()) for sentence in sentences]
 
 

@@ -119,8 +119,7 @@ def test_a_phone_ranks_by_a_score_that_is_picked(visit):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_a_row_leads_to_the_page_of_its_model_and_back(visit, space, toy):
-    store(space, toy.predictions("itm", "shuffled"))
+def test_a_row_leads_to_the_page_of_its_model_and_back(visit):
     page = visit()
     search(page, "demo-clip", "rows.length === 1")
     page.locator("#board .model").first.click()
@@ -143,7 +142,9 @@ def test_a_row_leads_to_the_page_of_its_model_and_back(visit, space, toy):
 
 
 def test_the_page_of_a_model_names_those_that_it_cannot_be_told_apart_from(visit, space, toy):
-    store(space, *(of_model(toy, number, "itm") for number in (2, 3)))
+    for number in (2, 3):
+        submissions.submit(space.storage, [of_model(toy, number, "itm")], {"family": "clip"})
+    space.catalogue.refresh()
     page = visit(query="&tab=model&model=model+2")
     page.locator("#alike td").first.wait_for()
     assert "model 3" in page.locator("#alike").inner_text()
@@ -209,8 +210,6 @@ def test_no_markup_of_a_submission_becomes_part_of_the_page(visit, toy, tmp_path
 def test_the_table_is_downloaded_as_it_is_filtered(visit):
     page = visit()
     search(page, "negclip", "rows.length < 10")
-    page.wait_for_function("document.querySelector('#download')")
-    page.wait_for_timeout(1000)  # the file follows the table
     with page.expect_download() as download:
         page.locator("#download").click()
     lines = download.value.path().read_text(encoding="utf-8").splitlines()

@@ -93,6 +93,7 @@ def test_two_models_are_compared_at_once_and_others_by_choice_and_address(visit)
     assert again.locator("#compare-score input").input_value() == "Toy Scenes order · accuracy"
     again.get_by_role("link", name="Look at the examples on which they disagree").click()
     again.locator(".assay-example").first.wait_for()
+    assert serious(again) == []
     assert again.locator("#errors-show input").input_value() == "models disagree"
 
 
@@ -131,6 +132,7 @@ def test_a_benchmark_is_opened_by_its_card_and_left_by_the_back_button(visit):
     page.locator("#examples td").first.wait_for()
     page.get_by_text("The rest of its card").click()
     page.locator("#card").get_by_role("heading", name="Licence").wait_for()
+    assert serious(page) == []
 
 
 @pytest.mark.parametrize("width", [1440, 390])
@@ -147,6 +149,7 @@ def test_a_point_is_named_when_it_is_pointed_at_or_tapped(visit, width):
     assert "Spearman's ρ" in page.locator("#points").inner_text()
     page.get_by_text("models as a table").click()
     assert tip.locator("strong").inner_text() in page.locator("#points details").inner_text()
+    assert serious(page) == []
 
 
 def test_a_template_is_downloaded_for_the_task_that_is_chosen(visit, tmp_path):
@@ -162,6 +165,9 @@ def test_a_template_is_downloaded_for_the_task_that_is_chosen(visit, tmp_path):
     assert {line["answer"] for line in lines} == {""}
     page.locator("#check").click()
     assert "no predictions file was uploaded" in page.locator("#checked [role=alert]").inner_text()
+    choose(page, "#template-task", "winoground/groups")
+    page.locator("#template-problem [role=alert]").get_by_text("are not on this server").wait_for()
+    assert serious(page) == []
 
 
 def test_what_does_not_compute_answers_within_300_ms(visit):

@@ -16,6 +16,7 @@ from submission_support import changed, parquet, version_1
 from vl_assay.hub_datasets import get_benchmark, load_examples
 from vl_assay.metrics.common.errors import PredictionsError, VLAssayError
 from vl_assay.metrics.records.predictions import read_predictions
+from vl_assay.model_wrappers import score
 from vl_assay.space_app.submissions.sandbox import Sandbox
 from vl_assay.space_app.submissions.uploads import check_link, check_text, check_upload, expected
 
@@ -181,6 +182,12 @@ def test_bad_predictions_are_refused_with_a_message_of_their_own(name, toy):
     assert told.startswith("mine.parquet")
     assert told.isprintable()
     assert "vl-assay-upload" not in told
+
+
+def test_partial_predictions_are_refused(toy, tmp_path):
+    [partial] = score("mock:bag-of-words", "toy_scenes/vqa", out=tmp_path, limit=10, progress=False)
+    with pytest.raises(PredictionsError, match=r"declares 10 rows .* expected 80 rows.* Score the whole task"):
+        check_upload(partial.read_bytes(), partial.name)
 
 
 def test_metadata_that_say_two_things_are_refused(toy):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import gradio as gr
 
-from vl_assay.hub_datasets.core.benchmarks import benchmark_names, get_benchmark
+from vl_assay.hub_datasets.core.benchmarks import benchmark_names, main_scores
 from vl_assay.space_app import app
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.entries import RECOMPUTED, Column, Entry
@@ -41,17 +41,15 @@ def served(folder, more=(), **options):
 
 
 def many_models(models, tasks):
-    """Entries of so many models, with scores of so many tasks but no predictions."""
-    every = [
-        (name, task.name, next(iter(task.metrics))) for name in benchmark_names() for task in get_benchmark(name).tasks
-    ]
+    """Entries of so many models, with so many of the main scores of benchmarks but no predictions."""
+    every = [(name, *score) for name in benchmark_names() for score in main_scores(name)]
     return [
         Entry(
             model=f"model {number}",
             family=f"family {number % 20}",
             parameters=10**6 * (number % 1500 + 1),
             training_data=f"data {number % 7}",
-            **Column(*place, "macro_accuracy")._asdict(),
+            **Column(*place[:3], place[3].replace("*", "1"))._asdict(),
             value=(37 * number % 1009 + index) / 1200,
             interval=((37 * number % 1009) / 1200, (37 * number % 1009 + 100) / 1200),
             n=1000,

@@ -270,12 +270,13 @@ class TrainingLoop:
         info = replace(self.encoder.info, name=name, checkpoint=name, revision=f"{self.key}-{position.step}")
         encoder = self.encoder.holding(self._weights().eval(), info)
         out = self.folder / "evaluations" / f"epoch-{position.epoch}"
+        start = time.monotonic()
         scores, _ = config.evaluation.measure(encoder, out, self.processes)
         position.history.append({"epoch": position.epoch, "step": position.step, "scores": scores})
         config.stopping.best(position.history)  # raises for an unknown score, before any training
         self.log.write(position.step, {"epoch": position.epoch, "scores": scores})
         shown = ", ".join(f"{key} {value:.3f}" for key, value in scores.items())
-        self.bars.say(f"epoch {position.epoch}: {shown}")
+        self.bars.say(f"epoch {position.epoch}: {shown} (measured in {time.monotonic() - start:.0f} s)")
 
     def _weights(self) -> Any:
         """The module to evaluate and save: the average if there is one, adapters merged. Every process calls it."""

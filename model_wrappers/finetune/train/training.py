@@ -16,12 +16,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ....hub_datasets import compare
+from ....hub_datasets.core.examples import check_reference
+from ....hub_datasets.core.network import check_sources
 from ....hub_datasets.hub.model_cards import write_model_card
 from ....metrics.common.errors import DataError
-from ....metrics.common.storage import alone_in, write_text
+from ....metrics.common.storage import alone_in, check_writable, write_text
+from ....metrics.evaluation import Comparison
 from ....metrics.records.results import Result, read_results, write_results
 from ...engine.distributed import Processes, default_device, join
-from ...engine.families import get_family, load_model
+from ...engine.families import check_model, get_family, load_model
 from ...engine.protocol import LoadOptions
 from ..data.training_set import TrainingSet, read_training_set
 from .checkpoints import checkpoint_folders, read_json, storage_errors
@@ -43,11 +47,14 @@ class Outcome:
         folder: the model.
         history: the evaluations during training, the first before it: ``{"epoch", "step", "scores"}``.
         results: those of the saved model on the benchmarks of the evaluation.
+        comparison: of the saved model with the one before training, on the same examples; None without benchmarks, and
+            in processes other than the main one.
     """
 
     folder: Path
     history: list[dict[str, Any]]
     results: list[Result]
+    comparison: Comparison | None = None
 
 
 def finetune(
@@ -93,6 +100,13 @@ def finetune(
 
     with processes.raise_on_all_ranks():
         config.check()
+        check_writable(out)
+        _check_out(out)
+        check_model(model)
+        for reference in config.evaluation.benchmarks:
+            check_reference(reference)
+        data_dir, options = config.evaluation.data_dir, config.evaluation.options
+        check_sources(config.evaluation.benchmarks, data_dir=data_dir, options=options)
         encoder = load()
     training_set = _read(data, recipe, processes, source)
     facts = {
@@ -108,7 +122,6 @@ def finetune(
     with ExitStack() as held:
         with processes.raise_on_all_ranks():
             if processes.is_main:
-                _check_out(out)
                 held.enter_context(alone_in(folder))
                 _claim(out, folder, facts)
         if not (folder / "finished.json").exists():
@@ -123,7 +136,12 @@ def finetune(
                 "folder to train again"
             )
     results = read_results(folder / "results.json") if config.evaluation.benchmarks else []
-    return Outcome(out, finished["history"], results)
+    comparison = None
+    before = folder / "evaluations" / "epoch-0"
+    if results and processes.is_main and before.is_dir():
+        comparison = compare(folder / "predictions", before)
+        comparison.write(folder)
+    return Outcome(out, finished["history"], results, comparison)
 
 
 def _read(

@@ -21,6 +21,8 @@ from ....metrics.records.results import Result
 from ...engine.distributed import Processes
 from ...engine.runner import predict
 
+# What the command measures unless it is told otherwise: it needs no network.
+DEFAULT_EVALUATION = ("toy_scenes/itm",)
 RECOGNITION = "recognition/accuracy"
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif"}
 _SPLITS = ("test", "validation")

@@ -131,7 +131,7 @@ def test_a_page_with_figures_refers_to_nothing_outside_and_has_no_script():
     assert '<path d="M0 100 V66.7 h1 V0.0 h1"/>' in histogram
     bar = Bar("#123456", 25.0, 20.0, 40.0, "25.0 %", 'a "quoted" <name>')
     missing = bar._replace(value=math.nan, text="–")
-    bars = bars_html({"<cat>": [bar, missing]}, (0.0, 100.0), {"chance": 50.0})
+    bars = bars_html({"<cat>": [bar, missing]}, (0.0, 100.0), {"<cat>": {"chance": 50.0}})
     assert '<i class="bar" style="left:0.0%;width:25.00%;background:#123456"></i>' in bars
     assert '<i class="whisker" style="left:20.0%;width:20.00%"></i>' in bars
     assert bars.count('class="bar"') == 1

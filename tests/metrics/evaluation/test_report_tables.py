@@ -204,6 +204,11 @@ def test_known_blind_levels_are_shown_with_each_score(tmp_path, capsys, monkeypa
     assert re.search(r"\| swap_att \| 0\.0 % \| [^|]* \|  \|", text)
     assert re.search(r"\| micro average \| 50\.0 % \| [^|]* \| 61\.0 % \|", text)
     assert "blind 61.0 %" in repr(found)
+    page = (tmp_path / "report" / "profile.html").read_text()
+    levels = dict(
+        re.findall(r'<b>([\w ]+)</b>.*?</i>(?:<i class="level blind" style="left:([\d.]+)%"></i>)?</span>', page)
+    )
+    assert levels == {"swap_obj": "72.0", "swap_att": "", "micro average": "61.0", "macro average": "60.0"}
     frame = found.to_pandas().set_index("category")["blind"]
     assert frame.to_dict() == pytest.approx(
         {"swap_obj": 0.72, "swap_att": np.nan, "micro average": 0.61, "macro average": 0.6}, nan_ok=True

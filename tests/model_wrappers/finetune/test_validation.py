@@ -67,6 +67,11 @@ def test_each_epoch_is_measured_and_the_model_before(evaluated, tiny_clip, optio
     assert [entry["step"] for entry in history] == [0, 3, 6]
     assert all({*entry["scores"]} == {ACCURACY, RECOGNITION} for entry in history)
     assert history[0]["scores"][ACCURACY] == run(tiny_clip, options, tmp_path).scores["accuracy"]
+    gain = history[-1]["scores"][ACCURACY] - history[0]["scores"][ACCURACY]
+    compared = evaluated.comparison.to_pandas()
+    [whole] = set(compared[compared["score"] == "accuracy"]["difference"])  # there is one category
+    assert whole == pytest.approx(gain)
+    assert evaluated.comparison.verdict in (evaluated.folder / "training" / "comparison.md").read_text("utf-8")
     logged = [line for line in read_log(evaluated.folder) if "scores" in line]
     assert [line["scores"] for line in logged] == [entry["scores"] for entry in history]
 
@@ -233,7 +238,7 @@ def test_a_score_that_is_not_measured_is_refused_before_training(tiny_clip, tmp_
 def test_the_command_trains_and_says_how_to_score(tiny_clip, labelled, tmp_path):
     out = tmp_path / "toy-hn"
     arguments = ["finetune", str(tiny_clip), "toy_scenes", "--out", str(out), "--recipe", "hn", "--limit", "20"]
-    arguments += ["--set", "negatives=scene:swap", "--set", "epochs=1", "--set", "batch_size=10"]
+    arguments += ["--set", "negatives=scene:swap", "--set", "epochs=1", "--set", "batch_size=10", "--no-evaluation"]
     result = invoke(*arguments, "--recognise", labelled)
     assert result.exit_code == 0, result.exception
     assert "recognition/accuracy" in result.output
@@ -241,6 +246,7 @@ def test_the_command_trains_and_says_how_to_score(tiny_clip, labelled, tmp_path)
     assert len(weights(out)) > 10
     twice = invoke(*arguments, "--set", "epochs=2")
     assert "epochs is given twice, as '1' and '2'" in str(twice.exception)
+    assert "--evaluate and --no-evaluation" in str(invoke(*arguments, "--evaluate", "toy_scenes/itm").exception)
     again = invoke(*arguments, "--set", "seed=2", "--recognise", labelled)
     assert "holds a run with another recipe.seed" in str(again.exception)
     assert {stat.S_IMODE(file.stat().st_mode) for file in out.iterdir() if file.is_file()} == {0o644}
