@@ -75,7 +75,7 @@ def compare_tab(catalogue: Catalogue) -> OnOpen:
         return comparison_html(catalogue, *found)
 
     # Most tests are done or take a second, but those of average precision take some.
-    quick = QUIET | {"show_progress": "minimal"}
+    quick: dict[str, Any] = QUIET | {"show_progress": "minimal"}
     score.input(on_score, [score, models], [models, answer], **quick)
     models.input(draw, [score, models], answer, **quick)
     return on_open, None, [score, models, answer]
