@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -12,7 +13,7 @@ from markupsafe import Markup
 
 from ...hub_datasets import get_benchmark
 from ...hub_datasets.core.image_keys import MISSING
-from ...hub_datasets.core.images import DECODING_ERRORS, thumbnail
+from ...hub_datasets.core.images import DECODING_ERRORS, decode
 from ...metrics.common.errors import VLAssayError
 from .common import table
 
@@ -61,4 +62,8 @@ def examples_table(
 
 @lru_cache(maxsize=512)
 def _thumbnail(content: bytes) -> str:
-    return f"data:image/jpeg;base64,{base64.b64encode(thumbnail(content, _SIDE)[0]).decode()}"
+    image = decode(content)
+    image.thumbnail((_SIDE, _SIDE))
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
