@@ -52,7 +52,7 @@ def build(catalogue: Catalogue) -> gr.Blocks:
             with _tab("Leaderboard", each):
                 page = Leaderboard(catalogue)
             with _tab("Model", each):
-                model, on_open_model = model_tab(catalogue)
+                model, on_open_model = model_tab(catalogue, each["model"])
             with _tab("Compare", each):
                 on_open_compare = compare_tab(catalogue)
             with _tab("Errors", each):

@@ -253,6 +253,7 @@ def board_html(
         names=(MODEL, PARAMETERS),
         ranked=ranked.heading if ranked else "",
         origins=ORIGINS,
+        with_empty=choice.get("with_empty", False),
     )
 
 

@@ -13,15 +13,15 @@ from ...metrics.evaluation import interval, words
 from ..board.catalogue import Catalogue
 from ..board.entries import ORIGINS, RECOMPUTED, Column, Entry
 from ..board.views import BY_SKILL, Place, main_places, places, view
-from .address import View, address_of
+from .address import View, address_of, parse_query
 from .common import QUIET, OnOpen, csv_button, message, note, render, table
 from .leaderboard import cell, size_text
 
 _Section = tuple[str, list[tuple[Place, Entry]]]
 
 
-def model_tab(catalogue: Catalogue) -> tuple[gr.Dropdown, OnOpen]:
-    """The components of the page and their events.
+def model_tab(catalogue: Catalogue, tab: gr.Tab) -> tuple[gr.Dropdown, OnOpen]:
+    """The components of the page in its tab and their events.
 
     Returns:
         The component that names the model, and what ``Blocks.load`` needs when the page opens.
@@ -39,7 +39,12 @@ def model_tab(catalogue: Catalogue) -> tuple[gr.Dropdown, OnOpen]:
 
     def on_open(request: gr.Request) -> Any:
         known = catalogue.board.models()
-        return gr.update(choices=known, value=address.read(request).one("model", known))
+        is_shown = "model" in parse_query(request).get("tab", ())
+        default = _default(catalogue) if is_shown else None  # other pages open sooner without one
+        return gr.update(choices=known, value=address.read(request).one("model", known) or default)
+
+    def on_select(name: str | None) -> Any:
+        return gr.skip() if name else _default(catalogue)
 
     def on_model(name: str | None) -> tuple[str, str, str]:
         if not name:
@@ -49,10 +54,17 @@ def model_tab(catalogue: Catalogue) -> tuple[gr.Dropdown, OnOpen]:
     def on_shown(name: str | None) -> str:
         return alike_html(catalogue, name) if name else ""
 
+    tab.select(on_select, chosen, chosen, **QUIET)
     shown = chosen.change(on_model, chosen, [profile, alike, provenance], **QUIET)
     # The tests take seconds for large predictions, so they follow what is there at once.
     shown.then(on_shown, chosen, alike, show_progress="minimal", api_visibility="private")
     return chosen, (on_open, None, chosen)
+
+
+def _default(catalogue: Catalogue) -> str | None:
+    """The model that the page opens with: a recomputed one if there is one."""
+    board = catalogue.board
+    return next(iter([*board.models(RECOMPUTED), *board.models()]), None)
 
 
 def profile_html(catalogue: Catalogue, name: str) -> Markup:

@@ -79,7 +79,7 @@ def test_the_board_can_be_searched_and_sorted_and_fits_the_window(visit, width, 
     page = visit(width, dark)
     opened = names(page)
     assert {"NegCLIP", "CLIP ViT-B/32"} <= set(opened)
-    assert [tab.is_visible() for tab in page.get_by_role("tab").all()] == [True] * 6
+    assert [tab.is_visible() for tab in page.get_by_role("tab").all()] == [True] * 7
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     choose(page, "#sort", "Model")
     page.wait_for_function("document.querySelector('.assay-board th[aria-sort]').textContent.startsWith('Model')")
@@ -116,11 +116,17 @@ def test_a_phone_ranks_by_a_score_that_is_picked(visit):
     choose(page, "#sort", "Hard Positives swap · brittleness ↓")
     page.wait_for_function("document.querySelector('#board li .score').innerText.includes('8.1')")
     assert not page.locator("#board table").is_visible()
+    assert "–" not in page.locator("#board li .score").all_inner_texts()  # models without the score are left out
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_a_row_leads_to_the_page_of_its_model_and_back(visit):
     page = visit()
+    open_tab(page, "Model")
+    page.locator("#profile h2", has_text="demo-clip").wait_for()
+    choose(page, "#model", "NegCLIP")
+    page.locator("#profile h2", has_text="NegCLIP").wait_for()
+    open_tab(page, "Leaderboard")
     search(page, "demo-clip", "rows.length === 1")
     page.locator("#board .model").first.click()
     page.locator("#profile h2", has_text="demo-clip").wait_for()
