@@ -45,8 +45,8 @@ def leaderboard(
     except ModuleNotFoundError as error:
         raise DataError(f"the leaderboard needs a library ({error.name}): pip install 'vl-assay[space]'") from error
     opened = open_storage(storage)
-    check_address(host, port)
     opened.paths()  # raises if it cannot be used
+    check_address(host, port)
     typer.echo(f"the leaderboard is at http://{host}:{port}; stop it with Ctrl-C")
     serve(opened, server_name=host, server_port=port, quiet=True)
 

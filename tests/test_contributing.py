@@ -99,7 +99,7 @@ def test_what_the_guide_adds_is_found_built_scored_judged_and_installed(tmp_path
         text=True,
     )
     assert walk.returncode == 0, walk.stdout + walk.stderr
-    assert re.search(r"plain_colours – made on the spot.*squares +│ +6 │ +3 │ error_rate", walk.stdout, flags=re.DOTALL)
+    assert re.search(r"^ plain_colours +which of two colours +6 +ready", walk.stdout, flags=re.MULTILINE)
     assert re.search(r"│ error_rate +│ Error rate: how often .*│ plain_colours", walk.stdout)
     assert re.search(r"│ squares +│ +0\.0 % .*│ 6 │", walk.stdout)
     results = copy / "vl-assay-results" / "mean_colour--rgb" / "results.json"

@@ -11,6 +11,7 @@ import ast
 import dataclasses
 import hashlib
 import importlib
+import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 TASK_TYPES = ("matching", "retrieval", "detection", "vqa")
 _BENCHMARKS = Path(__file__).parents[1]
 _PACKAGE = __name__.rpartition(".core.")[0]
+_PARSING = threading.Lock()  # two threads that parse at once can confuse Python 3.11
 
 
 @dataclass(frozen=True)
@@ -246,7 +248,9 @@ def builder_modules(name: str) -> list[Path]:
     _check(name)
     found = [_BENCHMARKS / name / "builder.py"]
     for path in found:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        with _PARSING:
+            nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes:
             if isinstance(node, ast.ImportFrom) and node.level and node.module:
                 module = path.parents[node.level - 1].joinpath(*node.module.split(".")).with_suffix(".py")
                 found += [module] if module not in found else []

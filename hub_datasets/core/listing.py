@@ -102,7 +102,8 @@ def benchmark_lines(*, data_dir: str | Path | None = None) -> Iterator[Benchmark
         configs = list(dict.fromkeys(config for task in benchmark.tasks if task.by_default for config in task.configs))
         if data_dir is None:
             counts = {config: _built_counts(name, config, benchmark.split) for config in configs}
-            ready = not benchmark.source or all(counts.values())
+            # What was built from the user's own copy needs that copy again.
+            ready = not benchmark.source or (is_downloaded(name) and all(counts.values()))
             state = READY if ready else TO_DOWNLOAD if is_downloaded(name) else MISSING
             released = card_counts(name)
             rows = [(counts[each] or released.get((each, benchmark.split), (None,)))[0] for each in configs]

@@ -33,7 +33,7 @@ class UnknownNameError(VLAssayError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         known = [*known]
-        close = " or ".join(map(repr, similar(name, known)))
+        close = " or ".join(map(repr, similar(str(name), map(str, known))))
         hint = f". Did you mean {close}?" if close else ""
         super().__init__(f"unknown {kind} {name!r}; known: {', '.join(known) or '(none)'}{hint}")
 

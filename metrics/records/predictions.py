@@ -88,8 +88,10 @@ def read_predictions(path: str | Path) -> Predictions:
     if path.is_dir():
         raise PredictionsError(f"{path} is a folder; name a file of predictions in it")
     try:
-        with pq.ParquetFile(path) as file:  # `read_table` imports pyarrow's datasets, and pandas
-            table = file.read()
+        # `read_table` imports pyarrow's datasets, and pandas. Like it, take the metadata of the schema, which a file
+        # may also state outside of it: who reads both can tell that they differ.
+        with pq.ParquetFile(path) as file:
+            table = file.read().replace_schema_metadata(file.schema_arrow.metadata)
     except FileNotFoundError:
         raise PredictionsError(f"{path}: no such predictions file") from None
     except (pa.ArrowException, OSError) as error:

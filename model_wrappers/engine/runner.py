@@ -188,15 +188,16 @@ def predict(
     config = RunConfig.of(config, changes)
     if config.check_precision and not isinstance(model, str):
         raise ModelError("check_precision loads the model again, in float32: name it by a text")
-    processes, clock = join(), _Clock()
+    processes, clock, chosen = join(), _Clock(), list(dict.fromkeys(seeds))
     with processes.raise_on_all_ranks():
         check_writable(default_folder("") if out is None else Path(out))
         if isinstance(model, str):
             check_model(model)
         references = _references(benchmarks)
+        if chosen:
+            _check_seeds(references)
         check_sources(references, data_dir=config.data_dir, options=config.options)
     bars = Progress(show=config.progress and processes.is_main)
-    chosen = list(dict.fromkeys(seeds))
     key = _key(model, references, out, chosen, config) if processes.world == 1 else None
     finished = finished_files(key)
     if finished:
@@ -334,16 +335,19 @@ class _Clock:
         self.seconds[phase] = round(time.perf_counter() - start, 3)
 
 
+def _check_seeds(references: list[str]) -> None:
+    for reference in references:
+        name = reference.partition("/")[0]
+        if name not in benchmark_names() or "seed" not in option_names(name):
+            raise DataError(f"{reference} has no seed to choose; give seeds for benchmarks that are drawn at random")
+
+
 def _load_seeds(
     references: list[str], model: AnyModel, config: RunConfig, seeds: list[int], processes: Processes
 ) -> list[TaskData]:
     """The tasks for each seed of the builders, or with the default seed if `seeds` is empty."""
     if not seeds:
         return _load_data(references, model, config, config.options, processes)
-    for reference in references:
-        name = reference.partition("/")[0]
-        if name not in benchmark_names() or "seed" not in option_names(name):
-            raise DataError(f"{reference} has no seed to choose; give seeds for benchmarks that are drawn at random")
     by_seed = [_load_data(references, model, config, {**(config.options or {}), "seed": n}, processes) for n in seeds]
     # Tasks that do not depend on the seed are predicted once.
     tasks: dict[tuple[str, str, str], TaskData] = {}

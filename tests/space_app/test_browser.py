@@ -154,7 +154,9 @@ def test_the_page_of_a_model_names_those_that_it_cannot_be_told_apart_from(visit
     page = visit(query="&tab=model&model=model+2")
     page.locator("#alike td").first.wait_for()
     assert "model 3" in page.locator("#alike").inner_text()
-    visit(query="&tab=model&model=no+such+model").get_by_text("Choose a model.").wait_for()
+    page = visit(query="&tab=model&model=no+such+model")
+    page.locator("#profile h2").wait_for()
+    assert page.locator("#model input").input_value() in page.locator("#profile h2").inner_text()
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1440, False), (390, True)])

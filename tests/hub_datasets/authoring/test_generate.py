@@ -205,7 +205,7 @@ def test_killed_and_resumed_no_answer_is_paid_for_twice(tmp_path):
         options = ["--model", "stand-in", "--base-url", server.url, "--kind", "replace_obj", "--kind", "swap_att"]
 
         def start(out, *more):
-            return command("generate", source, *options, "--out", tmp_path / out, *more)
+            return command("generate", source, *options, "--no-images", "--out", tmp_path / out, *more)
 
         process = start("killed", "--concurrency", "3")
         while len(server.requests) < 20:
@@ -347,7 +347,7 @@ def test_the_command_plans_generates_and_says_what_is_missing(tmp_path):
         assert "Nothing was asked" in " ".join(planned.output.split())
         assert server.requests == []
         assert not (tmp_path / "out").exists()
-        done = invoke(*arguments, *model, "--limit", "2")
+        done = invoke(*arguments, *model, "--no-images", "--limit", "2")
     assert "written to" in done.output
     assert [each.id for each in read_candidates(tmp_path / "out")] == ["0/swap_obj", "1/swap_obj"]
     for wrong, why in (([], "give --model"), (["--rules", "--plan"], "leave out"), (["--model", "m"], "--base-url")):

@@ -142,7 +142,8 @@ def test_json_holds_what_the_tables_show():
     assert list(json.loads(invoke("list", "metrics", "--json").output)) == ["metrics"]
 
 
-def test_the_list_is_one_line_per_benchmark_and_its_name_shows_the_details():
+def test_the_list_is_one_line_per_benchmark_and_its_name_shows_the_details(monkeypatch, tmp_path):
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path))  # other tests build benchmarks
     output = invoke("list", "benchmarks", width=80).output
     lines = [line for name in benchmark_names() for line in output.splitlines() if line.startswith(f" {name} ")]
     assert len(lines) == len(benchmark_names())
@@ -162,7 +163,8 @@ def test_the_list_is_one_line_per_benchmark_and_its_name_shows_the_details():
 
 
 @pytest.mark.parametrize("name", benchmark_names())
-def test_the_lines_agree_with_the_builders(name):
+def test_the_lines_agree_with_the_builders(name, monkeypatch, tmp_path):
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path))
     [line] = [line for line in listing.benchmark_lines() if line.name == name]
     found = [config for config in entry(name).configs if config.by_default]
     assert line.summary

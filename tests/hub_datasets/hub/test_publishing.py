@@ -72,7 +72,7 @@ def test_the_dry_run_shows_all_files_and_uploads_none(dataset):
 
 def test_eval_yaml_says_what_is_judged_by_default(dataset):
     content = yaml.safe_load(plan(dataset, "me/toy").contents["eval.yaml"])
-    assert content.pop("description").startswith("Rendered scenes of two to four objects")
+    assert content.pop("description").startswith("Does an evaluation measure what it should? Rendered scenes")
     assert content == {
         "name": "Toy Scenes",
         "evaluation_framework": "vl-assay",

@@ -173,7 +173,7 @@ def test_the_dtype_is_the_one_asked_for_whatever_the_file_holds(library, tmp_pat
         model = load_negclip(tmp_path, dtype=dtype)
         assert {p.dtype for p in model.module.parameters()} == {getattr(torch, dtype)}
         assert all(np.isfinite(rows).all() for rows in embeddings(model, images, CAPTIONS))
-    with pytest.raises(ModelError, match="unknown dtype 'int8'"):
+    with pytest.raises(UnknownNameError, match="unknown dtype 'int8'"):
         load_negclip(tmp_path, dtype="int8")
 
 

@@ -231,7 +231,7 @@ def test_a_folder_of_another_run_or_of_files_is_not_touched(tiny_clip, tmp_path)
     with pytest.raises(errors.DataError, match="is not empty"):
         train(tiny_clip, tmp_path / "mine")
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(errors.DataError, match="is a file"):
+    with pytest.raises(errors.StorageError, match="is no folder to write to"):
         train(tiny_clip, tmp_path / "file")
     (tmp_path / "out" / "model.safetensors").unlink()
     with pytest.raises(errors.DataError, match=r"was finished, but model\.safetensors of its model is gone"):
