@@ -62,6 +62,7 @@ def test_bad_predictions_are_refused_with_a_reason_and_not_stored(space, toy, tm
     assert "nowhere.parquet is not a file" in str(result.exception)
 
 
+@pytest.mark.slow
 def test_fifty_submissions_at_the_same_time_are_all_stored_and_shown(space, toy, tmp_path, monkeypatch):
     monkeypatch.setenv("VL_ASSAY_RATE_LIMIT", "100")
     paths = [model_predictions(toy, tmp_path, number) for number in range(50)]

@@ -163,6 +163,7 @@ def kill_again_and_again(toy, tmp_path, kills, seed=0):
     )
 
 
+@pytest.mark.slow
 def test_no_submission_is_lost_when_the_server_is_killed(toy, tmp_path):
     kill_again_and_again(toy, tmp_path, kills=1)
 

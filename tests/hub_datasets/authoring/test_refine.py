@@ -242,6 +242,7 @@ def test_what_cannot_be_refined_is_refused():
         refine(pairs, [scorer], learned=-1)
 
 
+@pytest.mark.slow
 def test_the_unrefined_sugarcrepe_is_at_half_by_two_language_models(shared_data):
     folder = shared_data / "data" / "sugarcrepe" / "data_unrefined"
     if not folder.is_dir():

@@ -99,6 +99,7 @@ def test_length_gives_added_words_away_as_the_card_says(category, pairs):
     assert blind_accuracy(pairs[category], 4000) > 0.99
 
 
+@pytest.mark.slow
 def test_a_trained_blind_reader_is_at_chance_with_one_negative_of_a_set():
     rows = [task_rows("sets", 7, "train", index)[1][0] for index in range(3000)]
     one_negative = [(row["caption"], row["hard_negatives"][0]) for row in rows]

@@ -175,6 +175,7 @@ def test_a_damaged_dataset_is_named(coco, tmp_path):
         predict("mock:constant", str(repository), out=tmp_path / "out", progress=False)
 
 
+@pytest.mark.slow
 def test_worker_processes_prepare_the_same_images(tiny_clip, coco, tmp_path):
     folder = coco(rows=40, images=20)
     here = run_quietly(str(tiny_clip), folder, tmp_path / "here", cache=False)

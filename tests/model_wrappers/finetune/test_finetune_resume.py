@@ -218,6 +218,7 @@ def finish(process):
     assert process.returncode == 0, output
 
 
+@pytest.mark.slow
 def test_two_processes_train_as_one_does(tiny_clip, tmp_path):
     environment = {"TRACKER": "tensorboard"}
     two = start(tmp_path, tiny_clip, tmp_path / "two", processes=2, micro_batch=3, environment=environment)

@@ -164,6 +164,7 @@ def test_a_study_resumes_without_training_again(tiny):
     assert [file.stat().st_mtime_ns for file in files] == before
 
 
+@pytest.mark.slow
 def test_several_at_once_give_the_same_bits(tiny, tmp_path):
     *_, first = tiny
     again = run_study(tmp_path, TINY, variants=VARIANTS[:2], jobs=2, progress=False)
