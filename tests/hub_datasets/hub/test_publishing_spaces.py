@@ -73,7 +73,7 @@ def test_requirements_are_pinned_to_what_is_installed(name):
     asked = [Requirement(each) for each in distribution("vl-assay").requires]
     wanted = {each.name for each in asked if each.marker is None or each.marker.evaluate({"extra": "space"})}
     assert {each.name for each in lines} == wanted
-    assert {"numpy", "gradio", "pandas", "plotly"} <= wanted
+    assert {"numpy", "gradio", "pandas"} <= wanted
     for each in lines:
         assert str(each.specifier) == f"=={version(each.name)}"
     assert "oauth" in next(each.extras for each in lines if each.name == "gradio")
