@@ -105,12 +105,18 @@ def browser():
         browser.close()
 
 
+@pytest.fixture(scope="session")
+def toy_folder(tmp_path_factory):
+    """Where the small toy_scenes are rendered and scored once for all files of tests."""
+    return tmp_path_factory.mktemp("toy")
+
+
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory):
+def toy(toy_folder):
     """toy_scenes with fewer scenes, which are the first of all; see `submission_support`."""
     from submission_support import small_toy_scenes
 
-    with small_toy_scenes(tmp_path_factory.mktemp("toy")) as small:
+    with small_toy_scenes(toy_folder) as small:
         yield small
 
 

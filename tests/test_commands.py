@@ -15,6 +15,7 @@ from typer.main import get_command
 from vl_assay.hub_datasets import benchmark_names
 from vl_assay.metrics.common.command_line import build_app, main
 from vl_assay.metrics.common.errors import VLAssayError
+from vl_assay.metrics.modules.discovery import load_metric, metric_names
 from vl_assay.metrics.records.results import read_results
 
 ROOT = Path(__file__).parents[1]
@@ -85,21 +86,21 @@ def test_bare_names_work_from_any_folder_after_install(workplace, tmp_path):
     assert 'evaluate.load("sugarcrepe_itm")' in installed
     assert 'load_dataset("toy_scenes", "itm")' in installed
     code = (
-        "import evaluate, datasets; "
-        "print(evaluate.load('sugarcrepe_itm').compute(predictions=[[1, 0]], references=[0])['accuracy'], "
-        "len(datasets.load_dataset('toy_scenes', 'itm', split='test')))"
+        "import evaluate, datasets\n"
+        f"for name in {metric_names()}: print(type(evaluate.load(name)).__name__)\n"
+        "print(evaluate.load('sugarcrepe_itm').compute(predictions=[[1, 0]], references=[0])['accuracy'])\n"
+        "print(len(datasets.load_dataset('toy_scenes', 'itm', split='test')))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["1.0", "7000"]
+    assert done.stdout.split() == [*(type(load_metric(name)).__name__ for name in metric_names()), "1.0", "7000"]
 
 
 @pytest.fixture(scope="module")
-def demo_output(tmp_path_factory):
-    """What `vl-assay run` prints, and the folder where it ran."""
-    folder = tmp_path_factory.mktemp("demo")
-    result = invoke("run", folder=folder)
+def demo_output(workplace):
+    """What `vl-assay run` prints, and the folder where it ran; what the README's command has scored is reused."""
+    result = invoke("run", folder=workplace)
     assert result.exit_code == 0
-    return result.output, folder
+    return result.output, workplace
 
 
 def test_the_output_in_the_readme_is_the_real_one(demo_output):

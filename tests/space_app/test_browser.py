@@ -3,39 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from pages_support import ROWS, choose, open_tab
 from submission_support import changed, of_model
 
 from vl_assay.space_app.submissions import submissions
-
-ROWS = "#board .assay-wide tbody tr"
-
-
-@pytest.fixture
-def visit(browser, space):
-    """A function that opens the leaderboard in a window of some width; at the end no page may have met an error."""
-    errors, pages = [], []
-
-    def visit(width=1440, dark=False, query=""):
-        page = browser.new_page(viewport={"width": width, "height": 900})
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("dialog", lambda dialog: (errors.append("a script ran"), dialog.dismiss()))
-        page.goto(f"{space.address}/?__theme={'dark' if dark else 'light'}{query}", wait_until="domcontentloaded")
-        page.locator("#profile" if "tab=model" in query else ROWS).first.wait_for(state="attached")
-        pages.append(page)
-        return page
-
-    yield visit
-    for page in pages:
-        page.close()
-    assert errors == []
-
-
-def store(space, *all_predictions):
-    """Have submissions there before anybody looks."""
-    for predictions in all_predictions:
-        submissions.submit(space.storage, [predictions], {"family": "clip"})
-    space.catalogue.refresh()
 
 
 def names(page):
@@ -47,10 +18,6 @@ def search(page, text, condition):
     """Search for a model, until the rows meet the condition."""
     page.locator("#search textarea, #search input").first.fill(text)
     page.wait_for_function(f"(() => {{ const rows = document.querySelectorAll('{ROWS}'); return {condition}; }})()")
-
-
-def open_tab(page, name):
-    page.get_by_role("tab", name=name).click()
 
 
 def upload(page, *paths):
@@ -68,15 +35,9 @@ def submit(page, *paths):
     return page.locator("#receipt").inner_text()
 
 
-def choose(page, element, text):
-    page.locator(f"{element} input").first.click()
-    page.locator(f"{element} input").first.fill(text)
-    page.get_by_role("option", name=text).first.click()
-
-
 @pytest.mark.parametrize(("width", "dark"), [(1440, True), (390, False)])
-def test_the_board_can_be_searched_and_sorted_and_fits_the_window(visit, width, dark):
-    page = visit(width, dark)
+def test_the_board_can_be_searched_sorted_and_downloaded_and_fits_the_window(visit, width, dark):
+    page = visit(width=width, dark=dark)
     opened = names(page)
     assert {"NegCLIP", "CLIP ViT-B/32"} <= set(opened)
     assert [tab.is_visible() for tab in page.get_by_role("tab").all()] == [True] * 7
@@ -89,6 +50,12 @@ def test_the_board_can_be_searched_and_sorted_and_fits_the_window(visit, width, 
     assert models == sorted(models, key=str.casefold)
     search(page, "negclip", f"rows.length < {len(opened)}")
     assert names(page) == ["NegCLIP"]
+    with page.expect_download() as download:
+        page.locator("#download").click()
+    lines = download.value.path().read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("model,family,parameters,training_data,benchmark")
+    assert len(lines) > 2
+    assert {line.split(",")[0] for line in lines[1:]} <= {"NegCLIP"}
 
 
 def headings(page):
@@ -112,7 +79,7 @@ def test_views_and_headings_choose_what_is_shown_and_what_it_is_ranked_by(visit)
 
 
 def test_a_phone_ranks_by_a_score_that_is_picked(visit):
-    page = visit(390)
+    page = visit(width=390)
     choose(page, "#sort", "Hard Positives swap · brittleness ↓")
     page.wait_for_function("document.querySelector('#board li .score').innerText.includes('8.1')")
     assert not page.locator("#board table").is_visible()
@@ -147,33 +114,16 @@ def test_a_row_leads_to_the_page_of_its_model_and_back(visit):
     assert names(page) == ["demo-clip"]
 
 
-def test_the_page_of_a_model_names_those_that_it_cannot_be_told_apart_from(visit, space, toy):
+def test_the_page_of_a_model_names_those_that_it_cannot_be_told_apart_from(visit, shared_space, toy):
     for number in (2, 3):
-        submissions.submit(space.storage, [of_model(toy, number, "itm")], {"family": "clip"})
-    space.catalogue.refresh()
-    page = visit(query="&tab=model&model=model+2")
+        submissions.submit(shared_space.storage, [of_model(toy, number, "itm")], {"family": "clip"})
+    shared_space.catalogue.refresh()
+    page = visit("model", query="&model=model+2")
     page.locator("#alike td").first.wait_for()
     assert "model 3" in page.locator("#alike").inner_text()
-    page = visit(query="&tab=model&model=no+such+model")
-    page.locator("#profile h2").wait_for()
-    assert page.locator("#model input").input_value() in page.locator("#profile h2").inner_text()
-
-
-@pytest.mark.parametrize(
-    ("query", "shown", "width", "dark"),
-    [("", ROWS, 390, True), ("&tab=model&model=NegCLIP", "#profile h2", 1440, False)],
-)
-def test_axe_finds_nothing_serious(visit, query, shown, width, dark):
-    from axe_playwright_python.sync_playwright import Axe
-
-    page = visit(width, dark, query)
-    page.locator(shown).first.wait_for(state="attached")
-    found = {
-        each["id"]: [node["html"][:200] for node in each["nodes"][:3]]
-        for each in Axe().run(page).response["violations"]
-        if each["impact"] in ("serious", "critical")
-    }
-    assert found == {}
+    assert page.locator("#profile h2").inner_text() == "model 2"
+    page = visit("model", query="&model=no+such+model")
+    assert "There is no model 'no such model'" in page.locator("#profile").inner_text()
 
 
 def test_good_predictions_are_received_and_their_row_appears(visit, toy):
@@ -206,23 +156,10 @@ def test_bad_predictions_are_answered_with_what_is_wrong(visit, toy, tmp_path):
 def test_no_markup_of_a_submission_becomes_part_of_the_page(visit, toy, tmp_path):
     name = "<img src=x onerror=alert(1)><script>alert(2)</script>"
     path = tmp_path / "markup.parquet"
-    path.write_bytes(
-        changed(toy.predictions("vqa", "shuffled"), metadata=lambda found: found["model"].update(name=name))
-    )
+    path.write_bytes(changed(of_model(toy, 7), metadata=lambda found: found["model"].update(name=name)))
     page = visit()
     text = submit(page, path)
     assert name in text
     open_tab(page, "Leaderboard")
     search(page, "<img", "[...rows].some(row => row.innerText.includes('<script>'))")
     assert page.locator(".assay-board img, .assay-board script, #receipt img, #receipt script").count() == 0
-
-
-def test_the_table_is_downloaded_as_it_is_filtered(visit):
-    page = visit()
-    search(page, "negclip", "rows.length < 10")
-    with page.expect_download() as download:
-        page.locator("#download").click()
-    lines = download.value.path().read_text(encoding="utf-8").splitlines()
-    assert lines[0].startswith("model,family,parameters,training_data,benchmark")
-    assert len(lines) > 2
-    assert {line.split(",")[0] for line in lines[1:]} <= {"NegCLIP"}

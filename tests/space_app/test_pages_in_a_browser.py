@@ -1,81 +1,25 @@
-"""Compare, Benchmarks, Insights and Submit in a real browser: what they open with, on desks and on phones."""
+"""The pages in a real browser, with what VL-Assay ships: what they open with, on desks and on phones, and addresses."""
 
 from __future__ import annotations
 
 import csv
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from space_support import served
-
-WINDOWS = [(1440, False), (390, True)]
-# What shows that a page has drawn itself.
-DRAWN = {
-    "compare": ".assay-verdict",
-    "errors": ".assay-example",
-    "benchmarks": ".benchmark",
-    "insights": ".assay-gaps",
-    "submit": "#send",
-}
-
-
-@pytest.fixture(scope="module")
-def space(toy, tmp_path_factory):
-    """A leaderboard with the shipped models only, for pages that store nothing."""
-    with served(tmp_path_factory.mktemp("storage")) as space:
-        yield space
-
-
-@pytest.fixture
-def visit(browser, space):
-    """A function that opens a tab at an address in a window; at the end no page may have met an error."""
-    errors, pages = [], []
-
-    def visit(tab, width=1440, dark=False, query=""):
-        page = browser.new_page(viewport={"width": width, "height": 900}, has_touch=width < 500)
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        theme = "dark" if dark else "light"
-        page.goto(f"{space.address}/?__theme={theme}&tab={tab}{query}", wait_until="domcontentloaded")
-        drawn = DRAWN[tab] if not query else ".assay-board, .assay-verdict, .assay-example"
-        page.locator(drawn).locator("visible=true").first.wait_for()
-        pages.append(page)
-        return page
-
-    yield visit
-    for page in pages:
-        page.close()
-    assert errors == []
-
-
-def choices(page):
-    return parse_qs(urlsplit(page.url).query)
-
-
-def choose(page, element, text):
-    page.locator(f"{element} input").first.click()
-    page.locator(f"{element} input").first.fill(text)
-    page.get_by_role("option", name=text).first.click()
-
-
-def serious(page):
-    """What axe finds that keeps somebody from using the page."""
-    found = Axe().run(page).response["violations"]
-    return [
-        (each["id"], [node["html"][:200] for node in each["nodes"]][:3])
-        for each in found
-        if each["impact"] in ("serious", "critical")
-    ]
+from pages_support import DRAWN, choices, choose, open_tab, serious
 
 
 @pytest.mark.parametrize("tab", DRAWN)
-@pytest.mark.parametrize(("width", "dark"), WINDOWS)
-def test_each_page_opens_with_something_fits_the_window_and_can_be_used_by_everyone(visit, tab, width, dark):
-    page = visit(tab, width, dark)
+def test_each_page_opens_with_something_fits_the_window_and_can_be_used_by_everyone(visit, tab):
+    page = visit(tab)
     page.wait_for_function("document.fonts.status === 'loaded'")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert serious(page) == []
+    for width, dark in ((1440, False), (390, True)):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate(f"document.body.classList.toggle('dark', {str(dark).lower()})")
+        page.locator(DRAWN[tab]).locator("visible=true").first.wait_for()
+        page.wait_for_function("!document.getAnimations().some(each => each instanceof CSSTransition)")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert serious(page) == []
 
 
 def test_two_models_are_compared_at_once_and_others_by_choice_and_address(visit):
@@ -168,3 +112,21 @@ def test_a_template_is_downloaded_for_the_task_that_is_chosen(visit, tmp_path):
     choose(page, "#template-task", "winoground/groups")
     page.locator("#template-problem [role=alert]").get_by_text("are not on this server").wait_for()
     assert serious(page) == []
+
+
+def test_a_page_opens_where_its_address_says_and_the_address_follows_the_page(visit):
+    page = visit(query="&search=negclip&families=clip&families=none")
+    search = page.locator("#search textarea, #search input").first
+    assert search.input_value() == "negclip"
+    assert "FLAVA" not in page.locator("#board").inner_text()
+    search.fill("flava")
+    page.wait_for_url("**search=flava**")
+    assert choices(page) == {"__theme": ["light"], "search": ["flava"], "families": ["clip"]}
+    open_tab(page, "Compare")
+    page.wait_for_url("**tab=compare**")
+    assert "search" not in choices(page)
+    page.go_back()
+    page.wait_for_url("**search=flava**")
+    page.locator("[role=tab][aria-selected=true]", has_text="Leaderboard").wait_for()
+    assert search.input_value() == "flava"
+    assert visit("submit").locator("[role=tab][aria-selected=true]").inner_text() == "Submit"

@@ -6,8 +6,6 @@ import doctest
 import importlib
 import math
 import re
-import subprocess
-import sys
 import urllib.request
 
 import evaluate
@@ -19,7 +17,7 @@ from metric_cases import CASES, EVERY, NAMES, compute, input_names
 
 from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.contract.aggregate import option_names
-from vl_assay.metrics.modules.discovery import install_metric, load_metric
+from vl_assay.metrics.modules.discovery import load_metric
 from vl_assay.metrics.modules.page import read_card
 
 # Modules and cards whose examples are run; those of a checkout load a metric by its path.
@@ -157,12 +155,3 @@ def test_the_page_computes_its_example_and_starts(name):
             assert read_card(METRICS / name)[0] in answer.read().decode()
     finally:
         blocks.close()
-
-
-def test_bare_names_load_from_any_folder_after_install(tmp_path):
-    for name in NAMES:
-        install_metric(name)
-    code = f"import evaluate\nfor name in {NAMES}: print(type(evaluate.load(name)).__name__)"
-    process = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert process.returncode == 0, process.stderr
-    assert process.stdout.split() == [type(load_metric(name)).__name__ for name in NAMES]
