@@ -267,6 +267,7 @@ def sugarcrepe(shared_data):
     return audit(pairs, "sugarcrepe", normalised=True)
 
 
+@pytest.mark.slow
 def test_the_audit_of_the_released_sugarcrepe_finds_what_is_there(sugarcrepe):
     record = sugarcrepe.record
     rule = record["scorers"]["formatting_rule"]["per_category"]
@@ -282,6 +283,7 @@ def test_the_audit_of_the_released_sugarcrepe_finds_what_is_there(sugarcrepe):
     assert record["normalised"]["formatting_rule"]["accuracy"] == 0.5
 
 
+@pytest.mark.slow
 def test_the_audit_on_the_card_of_sugarcrepe_is_that_of_the_release(sugarcrepe):
     check_against_the_card("sugarcrepe", "sugarcrepe", sugarcrepe.record)
 

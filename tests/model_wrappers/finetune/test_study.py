@@ -43,7 +43,7 @@ def tiny(tmp_path_factory):
     """A study far too small to find anything: its folder, what the command printed, and its scores."""
     out = tmp_path_factory.mktemp("study")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(variants, "QUICK", TINY)  # as it is it takes minutes, and is run by .ci/run
+        patch.setattr(variants, "QUICK", TINY)  # as it is it takes minutes
         printed = invoke("study", "hard-positives", "--quick", "--jobs", "1", "--out", out, width=160)
     assert printed.exit_code == 0, printed.exception
     return out, printed.output, run_study(out, TINY, progress=False)
@@ -162,6 +162,13 @@ def test_a_study_resumes_without_training_again(tiny):
         with pytest.raises(DataError, match="holds a study of another size"):
             run_study(out, replace(TINY, **changes), progress=False)
     assert [file.stat().st_mtime_ns for file in files] == before
+
+
+@pytest.mark.slow
+def test_the_quick_study_ends_with_its_tables(tmp_path):
+    result = invoke("study", "hard-positives", "--quick", "--out", tmp_path, width=160)
+    assert result.exit_code == 0, result.exception
+    assert all(f"Table {number} of" in result.output for number in (1, 3))
 
 
 @pytest.mark.slow
