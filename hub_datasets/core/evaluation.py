@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...metrics.evaluation import Comparison, Report
 from ...metrics.evaluation import compare as _compare
 from ...metrics.evaluation import report as _report
-from ...metrics.evaluation.errors import ErrorAnalysis
-from ...metrics.evaluation.errors import errors as _errors
 from ...metrics.records.predictions import Predictions
 from .benchmarks import metrics_of
+
+if TYPE_CHECKING:
+    from ...metrics.evaluation.errors import ErrorAnalysis
 
 
 def report(predictions: str | Path | Iterable[str | Path], **options: Any) -> Report:
@@ -71,9 +72,11 @@ def errors(
         DataError: there is no folder `data_dir`.
         UnknownNameError, ScoresError: a category, a metric or an option's value that does not exist.
     """
+    # Half a second, which reports need not wait for.
+    from ...metrics.evaluation.errors import errors as analyse
     from .example_data import example_data
 
-    return _errors(
+    return analyse(
         *predictions, metrics=metrics_of, data=lambda each: example_data(each, data_dir, images=images), **options
     )
 
