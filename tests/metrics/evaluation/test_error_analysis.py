@@ -200,6 +200,21 @@ def test_tasks_and_versions_of_data_are_apart_and_one_model_has_one_label(tmp_pa
     assert {label for task in found.tasks for label in task.labels} == {"a"}
 
 
+def test_data_of_one_task_that_options_do_not_tell_apart_are_numbered(tmp_path):
+    for name, seed in (("x", 1), ("y", 1), ("z", 2)):
+        about = {"fingerprint": name * 64, "options": {"seed": seed}}
+        predictions(tmp_path / f"{name}.parquet", matching([[1, 0]]), ITM, **about)
+    assert [task.where for task in errors(tmp_path, **QUICK).tasks] == [
+        "toy_scenes (itm: seed 1 #1)", "toy_scenes (itm: seed 1 #2)", "toy_scenes (itm: seed 2)",
+    ]  # fmt: skip
+
+
+def test_files_of_one_model_are_numbered_without_those_of_models_of_longer_names(tmp_path):
+    for number, model in enumerate(("clip", "clip-large", "clip")):
+        predictions(tmp_path / f"{number}.parquet", matching([[1, 0]]), ITM, model=model)
+    assert errors(tmp_path, **QUICK).tasks[0].labels == ["clip", "clip-large", "clip #2"]
+
+
 def test_categories_restrict_examples_and_unknown_ones_are_refused(two_models, tmp_path):
     found = errors(tmp_path / "a.parquet", category="swap_att", **QUICK)
     assert list(found.tasks[0].categories) == [("swap_att",)] * 3
