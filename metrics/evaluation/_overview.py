@@ -10,27 +10,16 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from ..common.documents import BEST, EQUAL, INTERVAL, Cell, Column, Table, TableRow
 from ..common.formatting import interval, percent, words
-from ..contract.estimators import OfTotals
-from ..contract.spec import Examples
 from ..records.results import Result
 from ..statistics.differences import p_value
 from ..statistics.paired import holm
+from ._scored import Scored, common, permutations
 from ._tables import CATEGORIES, MACRO, MICRO, Line, labels, lines, overall
 
 # A page holds no more columns of numbers than this.
 MOST_COLUMNS = 9
-_PERMUTATIONS, _COSTLY_PERMUTATIONS = 1_000, 200
-
-
-class Scored(NamedTuple):
-    """The examples of a result, and what identifies each: the id of its row, and the name of its part of the row."""
-
-    ids: list[tuple[str, str]]
-    examples: Examples
 
 
 class _Column(NamedTuple):
@@ -194,30 +183,17 @@ class Overview:
         }
 
     def _p_value(self, column: _Column, first: str, second: str, tests: int) -> float:
-        one, two = (self._examples(column.results[label]) for label in (first, second))
-        if one.ids != two.ids:
-            common = set(one.ids) & set(two.ids)
-            if not common:
-                return 1.0
-            one, two = (_restricted(each, common) for each in (one, two))
-        examples, score = one.examples, column.score
-        is_costly = score not in examples.values and not isinstance(examples.estimator(score), OfTotals)
-        # Enough for the smallest p-value, 1 / (permutations + 1), to be significant after Holm's correction.
-        permutations = max(_COSTLY_PERMUTATIONS if is_costly else _PERMUTATIONS, 40 * tests)
-        category = column.category if column.category in examples.categories else ""
-        return p_value(examples, two.examples, column.prefix + score, category, permutations)
+        pair = common(self._examples(column.results[first]), self._examples(column.results[second]))
+        if pair is None:
+            return 1.0
+        one, two = (each.examples for each in pair)
+        count = permutations(one, column.score, tests)
+        return p_value(one, two, column.prefix + column.score, column.category, count)
 
     def _examples(self, result: Result) -> Scored:
         if id(result) not in self._read:
             self._read[id(result)] = self._scored(result)
         return self._read[id(result)]
-
-
-def _restricted(scored: Scored, common: set[tuple[str, str]]) -> Scored:
-    """The examples that are in a set, in the order of what identifies them."""
-    places = {key: place for place, key in enumerate(scored.ids) if key in common}
-    kept = sorted(places)
-    return Scored(kept, scored.examples.select(np.array([places[key] for key in kept])))
 
 
 def _split(name: str, names: Sequence[str]) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from ...modules.discovery import get_spec
 from ...records.predictions import Predictions
 from ...records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, VQARow
 from .._compute import Metrics, cluster_numbers, examples_of, scored_rows
+from .._scored import example_ids
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -280,8 +281,8 @@ def task_errors(
     left_out = dict(Counter(next(iter(every.values())).left_out.values()))
     keys: dict[tuple[str, str], Row] = {}
     for label, examples in found.items():
-        for key, row in _keyed(examples, scored[label]):
-            keys.setdefault(key, row)
+        for key, row in zip(example_ids(scored[label], examples), examples.rows.tolist(), strict=True):
+            keys.setdefault(key, scored[label][row])
     rows = list(keys.values())
     places = {key: place for place, key in enumerate(keys)}
     spec = get_spec(name)
@@ -351,11 +352,6 @@ def _pools_pairs(spec: MetricSpec) -> bool:
     return "pair_ids" in option_names(spec.function.per_example)
 
 
-def _keyed(examples: Examples, rows: Sequence[Row]) -> list[tuple[tuple[str, str], Row]]:
-    names = examples.names or [""] * len(examples)
-    return [((rows[row].id, name), rows[row]) for row, name in zip(examples.rows.tolist(), names, strict=True)]
-
-
 def _outcomes(
     label: str,
     rows: Sequence[Row],
@@ -372,10 +368,13 @@ def _outcomes(
                 by_pair.setdefault(row.pair, []).append(row)
     losses, margins, sizes = np.full((3, len(places)), np.nan)
     tied = np.zeros(len(places), dtype=bool)
-    own = [places[key] for key, _ in _keyed(examples, rows)]
+    ids = example_ids(rows, examples)
+    own = [places[id] for id in ids]
     losses[own] = 1 - values if spec.is_higher_better(score) else values
     tied[own] = examples.tied
-    decided = [_decision(row, key[1], spec, by_pair) for key, row in _keyed(examples, rows)]
+    decided = [
+        _decision(rows[row], part, spec, by_pair) for (_, part), row in zip(ids, examples.rows.tolist(), strict=True)
+    ]
     margins[own], sizes[own] = np.array(decided).T
     confidence = np.full(len(places), np.nan)
     confidence[own] = _ranks(np.nan_to_num(sizes[own], nan=-np.inf))
