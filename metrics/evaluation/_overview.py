@@ -16,7 +16,7 @@ from ..records.results import Result
 from ..statistics.differences import p_value
 from ..statistics.paired import holm
 from ._scored import Scored, common, permutations
-from ._tables import CATEGORIES, MACRO, MICRO, Line, labels, lines, overall
+from ._tables import CATEGORIES, MACRO, MICRO, Line, labels, lines, overall, partial_sentence
 
 # A page holds no more columns of numbers than this.
 MOST_COLUMNS = 9
@@ -217,7 +217,9 @@ def _note(columns: Sequence[_Column], has_marks: bool, any_cut: bool) -> str:
             " Bold: the best of a column. †: cannot be told from the best (paired permutation test over images, "
             f"corrected by Holm for the number of models, {100 - level:g} %)."
         )
-    return text + " Captions cut: those longer than the model reads." * any_cut
+    text += " Captions cut: those longer than the model reads." * any_cut
+    partial = partial_sentence(result.benchmark for column in columns for result in column.results.values())
+    return f"{text} {partial}".strip()
 
 
 def _level(result: Result) -> float:

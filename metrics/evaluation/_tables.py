@@ -216,11 +216,17 @@ def tie_sentence(result: Result) -> str:
     return known.get(policy, f"Ties are decided by the policy {policy!r}") + "."
 
 
+def partial_sentence(benchmarks: Iterable[Mapping[str, Any]]) -> str:
+    """That predictions are of a part of their task, in a sentence, from their metadata; empty for whole tasks."""
+    rows = {each["rows"] for each in benchmarks if each.get("limit")}
+    most = "at most " * (len(rows) > 1)
+    return f"Partial: {most}{max(rows):,} examples of the task only (--limit)." if rows else ""
+
+
 def _sentences(result: Result, every: Sequence[Line]) -> Iterable[str]:
     """How the numbers were computed, what to compare them with, and what is not in them."""
     options = result.options
-    if result.benchmark.get("limit"):
-        yield f"Partial: {result.benchmark['rows']:,} examples of the task only (--limit)."
+    yield partial_sentence([result.benchmark])
     yield tie_sentence(result)
     if options.get("confidence"):
         yield f"Intervals: {100 * options['confidence']:g} %, bootstrap over images."

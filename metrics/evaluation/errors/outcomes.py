@@ -20,6 +20,7 @@ from ...records.predictions import Predictions
 from ...records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, VQARow
 from .._compute import Metrics, cluster_numbers, examples_of, scored_rows
 from .._scored import example_ids
+from .._tables import partial_sentence
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -113,7 +114,7 @@ class TaskErrors:
 
     Args:
         where: the task in words.
-        benchmark, task, task_type: what they were evaluated on.
+        benchmark, task: what they were evaluated on.
         metric, score: what decides on an error: a score that is a mean over examples.
         keys: for each example the id of its row, and its part of the row, such as a phrase; else "".
         rows: for each example its row, as the first model has it.
@@ -121,12 +122,12 @@ class TaskErrors:
         clusters: of shape (n,): equal for examples that are not independent.
         data: captions and images.
         left_out: why examples count in no score, and how many.
+        partial: a sentence if the predictions are of a part of the task; else "".
     """
 
     where: str
     benchmark: str
     task: str
-    task_type: str
     metric: str
     score: str
     keys: list[tuple[str, str]]
@@ -135,6 +136,7 @@ class TaskErrors:
     clusters: NDArray[np.intp]
     data: ExampleData = field(default_factory=ExampleData)
     left_out: Mapping[str, int] = field(default_factory=dict)
+    partial: str = ""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -293,7 +295,6 @@ def task_errors(
         where=where,
         benchmark=first.benchmark,
         task=first.task,
-        task_type=first.task_type,
         metric=name,
         score=score,
         keys=list(keys),
@@ -302,6 +303,7 @@ def task_errors(
         clusters=np.array(cluster_numbers(rows)),
         data=data or ExampleData(),
         left_out=left_out | ({"no predictions, as an image was missing": missing} if missing else {}),
+        partial=partial_sentence(each.metadata["benchmark"] for each in files.values()),
     )
 
 

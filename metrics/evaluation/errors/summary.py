@@ -120,7 +120,13 @@ class Summary:
             "images."
         )
         left_out = "".join(f" {count:,} examples are not counted: {why}." for why, count in self.task.left_out.items())
-        return Table(f"Errors on {self.task.where}", columns, tuple(rows), note + left_out, corner="category")
+        return Table(
+            f"Errors on {self.task.where}",
+            columns,
+            tuple(rows),
+            f"{note}{left_out} {self.task.partial}".strip(),
+            corner="category",
+        )
 
     def _rate_cell(self, errs: NDArray[np.bool_], clusters: NDArray[np.intp]) -> Cell:
         if not len(errs):
