@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..common.documents import BEST, EQUAL, INTERVAL, Cell, Column, Table, TableRow
-from ..common.formatting import interval, percent, words
+from ..common.formatting import percent, words
 from ..records.results import Result
 from ..statistics.differences import p_value
 from ..statistics.paired import holm
 from ._scored import Scored, common, permutations
-from ._tables import CATEGORIES, MACRO, MICRO, Line, labels, lines, overall, partial_sentence
+from ._tables import CATEGORIES, MACRO, MICRO, Line, best, interval_cell, labels, lines, overall, partial_sentence
 
 # A page holds no more columns of numbers than this.
 MOST_COLUMNS = 9
@@ -40,7 +40,7 @@ class _Column(NamedTuple):
     @property
     def is_higher_better(self) -> bool:
         """Whether the better model has the higher score."""
-        return self.first.higher_is_better[self.score]
+        return self.first.spec.is_higher_better(self.score)
 
 
 class Overview:
@@ -57,10 +57,10 @@ class Overview:
         for result, label in zip(results, labels(results), strict=True):
             where = (result.benchmark["name"], result.benchmark["task"], result.metric)
             self._groups.setdefault(where, {})[label] = result
-        self._lines = {
-            id(result): {line.name: line for line in lines(result, results)} | {"": overall(lines(result, results))}
-            for result in results
-        }
+        self._lines: dict[int, dict[str, Line]] = {}
+        for result in results:
+            every = lines(result, results)
+            self._lines[id(result)] = {line.name: line for line in every} | {"": overall(every)}
         self._read: dict[int, Scored] = {}
 
     def tables(self) -> list[Table]:
@@ -78,19 +78,12 @@ class Overview:
             found.append(self._table(title, columns))
         return found + by_category
 
-    def _pages(self) -> Iterator[list[_Column]]:
+    def _pages(self) -> list[list[_Column]]:
         """The columns of each table of all scores; only main scores where all scores fill more than one table."""
-        every = [[*self._overall(where, group)] for where, group in self._groups.items()]
-        if sum(map(len, every)) > MOST_COLUMNS:
-            every = [[column for column in columns if column.score == column.first.main_score] for columns in every]
-        page: list[_Column] = []
-        for columns in every:
-            if len(page) + len(columns) > MOST_COLUMNS:
-                yield page
-                page = []
-            page += columns
-        if page:
-            yield page
+        columns = [column for where, group in self._groups.items() for column in self._overall(where, group)]
+        if len(columns) > MOST_COLUMNS:
+            columns = [column for column in columns if column.score == column.first.main_score]
+        return [columns[start : start + MOST_COLUMNS] for start in range(0, len(columns), MOST_COLUMNS)]
 
     def _overall(self, where: tuple[str, str, str], group: dict[str, Result]) -> Iterator[_Column]:
         benchmark, task, _ = where
@@ -137,25 +130,21 @@ class Overview:
         """The line of a model's result that a column shows."""
         if label not in column.results:
             return None
-        known = self._lines[id(column.results[label])]
-        if column.prefix:
-            return known.get(MACRO)
-        return known.get(column.category, known[""] if len(known) == 1 else None)
+        return self._lines[id(column.results[label])].get(MACRO if column.prefix else column.category)
 
     def _cell(self, column: _Column, label: str, mark: str) -> Cell:
         line = self._line(column, label)
         score = line.scores.get(column.score) if line else None
         if score is None or score.value is None:
             return Cell("–", ("",))
-        return Cell(percent(score.value), (interval(score.interval) if score.interval else "",), mark)
+        return Cell(percent(score.value), (interval_cell(score.interval),), mark)
 
     def _levels(self, columns: Sequence[_Column], further: Sequence[Cell]) -> list[TableRow]:
         """What a model that sees no image reaches, and chance, as rows below the models."""
         blind: list[float | None] = []
         for column in columns:
-            found = [line.scores[column.score].blind for label in column.results if (line := self._line(column, label))]
-            known = [level for level in found if level is not None]
-            blind.append((max if column.is_higher_better else min)(known) if known else None)
+            found = [line.scores.get(column.score) for label in column.results if (line := self._line(column, label))]
+            blind.append(best([score.blind for score in found if score], column.is_higher_better))
         chance = [column.first.chance.get(column.score) for column in columns]
         rows = []
         for name, levels in (("blind (text only)", blind), ("chance", chance)):
@@ -175,10 +164,10 @@ class Overview:
         shared = {_data(column.results[label]) for label in values}
         if len(values) < 2 or len(shared) > 1:
             return {}
-        best = (max if column.is_higher_better else min)(values, key=values.__getitem__)
-        others = [label for label in values if label != best]
-        found = [self._p_value(column, best, label, len(others)) for label in others]
-        return {best: BEST} | {
+        first = (max if column.is_higher_better else min)(values, key=values.__getitem__)
+        others = [label for label in values if label != first]
+        found = [self._p_value(column, first, label, len(others)) for label in others]
+        return {first: BEST} | {
             name: EQUAL for name, p in zip(others, holm(found), strict=True) if p > 1 - _level(column.first)
         }
 

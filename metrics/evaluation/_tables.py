@@ -65,7 +65,7 @@ def lines(result: Result, others: Sequence[Result] = ()) -> list[Line]:
             scores[score] = Score(
                 part.get(prefix + score),
                 None if bounds is None else (float(bounds[0]), float(bounds[1])),
-                _best([_part(each, category).get(prefix + score) for each in levels], result.higher_is_better[score]),
+                best([_part(each, category).get(prefix + score) for each in levels], result.higher_is_better[score]),
             )
         return Line(name, scores, None if prefix else part.get("tie_rate"), part["n"] if n is None else n, is_average)
 
@@ -300,7 +300,8 @@ def _part(scores: dict[str, Any], category: str) -> dict[str, Any]:
     return part if isinstance(part, dict) else {}
 
 
-def _best(values: Iterable[Any], is_higher_better: bool) -> float | None:
+def best(values: Iterable[Any], is_higher_better: bool) -> float | None:
+    """The best of some fractions; None where none is known."""
     known = [value for value in values if isinstance(value, int | float) and 0 <= value <= 1]
     return (max if is_higher_better else min)(known) if known else None
 

@@ -27,7 +27,7 @@ from .summary import Summary, summarize
 if TYPE_CHECKING:
     import pandas
 
-# Enough for the two digits that are shown; a report's numbers have five times as many.
+# Enough for one decimal, as far as a resample tells it; a report's intervals have five times as many.
 RESAMPLES = 2_000
 
 
@@ -110,18 +110,17 @@ class ErrorAnalysis:
             console.print(Text(f"- {sentence}"))
         print_tables(self.tables)
 
-    def write(self, path: str | Path, *, limit: int = MOST_EXAMPLES, images: bool = True) -> Path:
+    def write(self, path: str | Path, *, limit: int = MOST_EXAMPLES) -> Path:
         """Write one HTML page to look at the examples; it needs no other file and no network.
 
         Args:
             path: the file.
             limit: how many examples of each task it holds at most, the most confident errors first.
-            images: whether it shows images, if they are at hand.
 
         Returns:
             The file.
         """
-        write_text(Path(path), page_html(self.summaries, self.notes, limit=limit, with_images=images))
+        write_text(Path(path), page_html(self.summaries, self.notes, limit=limit))
         return Path(path)
 
 

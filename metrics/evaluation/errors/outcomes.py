@@ -233,7 +233,7 @@ class TaskErrors:
         return numbers[np.argsort(-severity[numbers], kind="stable")]
 
     def restricted(self, categories: Collection[str]) -> TaskErrors:
-        """The examples of some categories or tags; confidence stays that among all examples."""
+        """The examples of some categories or tags, without models that lack them; confidence stays that among all."""
         kept = [place for place, names in enumerate(self.categories) if not set(categories).isdisjoint(names)]
         models = [
             replace(
@@ -244,6 +244,7 @@ class TaskErrors:
                 confidence=each.confidence[kept],
             )
             for each in self.models
+            if not np.isnan(each.losses[kept]).all()
         ]
         keys, rows = [self.keys[place] for place in kept], [self.rows[place] for place in kept]
         return replace(self, keys=keys, rows=rows, models=models, clusters=self.clusters[kept])

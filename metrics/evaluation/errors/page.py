@@ -24,14 +24,13 @@ _TOKENS = Path(__file__).parents[2] / "common" / "tokens.css"
 _FILTER_NAMES = ("some model errs", "all models err", "models disagree", "no model errs", "all examples")
 
 
-def page_html(summaries: Sequence[Summary], notes: Sequence[str], *, limit: int, with_images: bool) -> str:
+def page_html(summaries: Sequence[Summary], notes: Sequence[str], *, limit: int) -> str:
     """One HTML page over tasks.
 
     Args:
         summaries: one for each task.
         notes: what is missing.
         limit: how many examples of each task it holds at most, the most confident errors first.
-        with_images: whether it shows images.
     """
     images = _Images()
     tasks, left_out = [], []
@@ -42,8 +41,7 @@ def page_html(summaries: Sequence[Summary], notes: Sequence[str], *, limit: int,
                 f"{task.where}: the page holds {len(numbers):,} of {len(task):,} examples, the most confident errors "
                 "first; the numbers are of all."
             )
-        pictures = images.of(task, numbers) if with_images else {}
-        tasks.append(_task_data(task, numbers, pictures))
+        tasks.append(_task_data(task, numbers, images.of(task, numbers)))
         if images.left_out:
             size = MOST_IMAGE_BYTES // 10**6
             left_out.append(f"{task.where}: {images.left_out:,} images beyond {size} MB are not shown.")
