@@ -27,7 +27,7 @@ from .summary import Summary, summarize
 if TYPE_CHECKING:
     import pandas
 
-# Enough for one decimal, as far as a resample tells it; a report's intervals have five times as many.
+# Bounds vary by some tenths of a point with the seed; a report's have five times as many.
 RESAMPLES = 2_000
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from string import ascii_uppercase
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,9 +26,15 @@ from .._tables import partial_sentence
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-# Which examples: those on which some model errs, all do, they differ, none does, or all examples.
+# Which examples, and in words.
 ANY, ALL, DISAGREE, NONE, EVERY = "any", "all", "disagree", "none", "every"
-FILTERS = (ANY, ALL, DISAGREE, NONE, EVERY)
+FILTERS = {
+    ANY: "some model errs",
+    ALL: "all models err",
+    DISAGREE: "models disagree",
+    NONE: "no model errs",
+    EVERY: "all examples",
+}
 _IOU = 0.5
 _LEAST_SEVERITY = 0.001
 _MOST_DISTRACTORS = 3
@@ -145,6 +152,13 @@ class TaskErrors:
     def labels(self) -> list[str]:
         """The models' labels."""
         return [model.label for model in self.models]
+
+    @cached_property
+    def letters(self) -> list[str]:
+        """A short name for each model: a letter, or nothing for a single one."""
+        if len(self.models) == 1:
+            return [""]
+        return [ascii_uppercase[n] if n < len(ascii_uppercase) else str(n + 1) for n in range(len(self.models))]
 
     @cached_property
     def positive_captions(self) -> int:
@@ -278,10 +292,14 @@ def task_errors(
     chosen = _metric(next(iter(scored.values())), metrics, metric, ties) if scored else None
     if chosen is None:
         return None
-    name, score = chosen
-    every = {label: examples_of(rows, name, metrics[name], ties=ties) for label, rows in scored.items()}
+    name, score, made = chosen
+    first = next(iter(scored))
+    every = {
+        label: made if label == first else examples_of(rows, name, metrics[name], ties=ties)
+        for label, rows in scored.items()
+    }
     found = {label: examples.of_score(score) for label, examples in every.items()}
-    left_out = dict(Counter(next(iter(every.values())).left_out.values()))
+    left_out = dict(Counter(made.left_out.values()))
     keys: dict[tuple[str, str], Row] = {}
     for label, examples in found.items():
         for key, row in zip(example_ids(scored[label], examples), examples.rows.tolist(), strict=True):
@@ -290,12 +308,11 @@ def task_errors(
     places = {key: place for place, key in enumerate(keys)}
     spec = get_spec(name)
     models = [_outcomes(label, scored[label], examples, places, spec, score) for label, examples in found.items()]
-    first = next(iter(files.values()))
     missing = sum(len(each.rows) for each in files.values()) - sum(map(len, scored.values()))
     return TaskErrors(
         where=where,
-        benchmark=first.benchmark,
-        task=first.task,
+        benchmark=files[first].benchmark,
+        task=files[first].task,
         metric=name,
         score=score,
         keys=list(keys),
@@ -333,19 +350,20 @@ def phrase_numbers(row: DetectionRow, part: str) -> list[int]:
     return [int(number)] if known else list(range(len(row.phrases)))
 
 
-def _metric(rows: Sequence[Row], metrics: Metrics, metric: str | None, ties: str | None) -> tuple[str, str] | None:
-    """The metric and the score that decide on errors."""
+def _metric(
+    rows: Sequence[Row], metrics: Metrics, metric: str | None, ties: str | None
+) -> tuple[str, str, Examples] | None:
+    """The metric and the score that decide on errors, and the examples of these rows."""
     if metric is not None:
         check_known("metric of these predictions", [metric], metrics)
     names = [metric] if metric is not None else sorted(metrics, key=lambda name: not _pools_pairs(get_spec(name)))
     for name in names:
         spec = get_spec(name)
-        means = examples_of(rows, name, metrics[name], ties=ties).values
-        main = spec.score(spec.main_score)
-        for score in (main, *spec.scores):
-            found = next((each for each in means if score is not None and score.is_of(each)), None)
+        examples = examples_of(rows, name, metrics[name], ties=ties)
+        for score in sorted(spec.scores, key=lambda score: not score.is_of(spec.main_score)):
+            found = next((each for each in examples.values if score.is_of(each)), None)
             if found is not None:
-                return name, found
+                return name, found, examples
     if metric is not None:
         raise PredictionsError(f"the metric {metric} has no score of single examples, and so no errors to look at")
     return None
