@@ -287,8 +287,12 @@ def errors(
     `vl-assay errors a/toy_scenes.itm.parquet b/toy_scenes.itm.parquet --category swap_obj --out swaps.html` ·
     `vl-assay errors a/sugarcrepe.itm.parquet --data-dir coco`
     """
+    from ..metrics.common.storage import check_writable
+    from ..metrics.records.predictions import prediction_files
     from .core.evaluation import errors as find_errors
 
+    page = out or prediction_files(*predictions)[0].parent / "errors.html"
+    check_writable(page.parent)
     found = find_errors(
         *predictions,
         data_dir=data_dir,
@@ -299,8 +303,7 @@ def errors(
         confidence=confidence,
     )
     found.print()
-    first = predictions[0]
-    page = found.write(out or (first if first.is_dir() else first.parent) / "errors.html", limit=limit)
+    found.write(page, limit=limit)
     typer.echo(f"written to {page} ({page.stat().st_size / 1e6:.1f} MB): open it in a browser")
 
 

@@ -72,6 +72,7 @@ def test_an_audit_that_could_not_be_written_is_not_begun(tmp_path, monkeypatch):
         ("report a.parquet --model-card no/README.md", "there is no folder no; name the README.md"),
         ("report a.parquet --model-card .", ". is a folder; name the README.md in it"),
         ("report a.parquet --out notes.txt", "nothing can be written to notes.txt"),
+        ("errors a.parquet --out notes.txt/errors.html", "nothing can be written to notes.txt"),
         ("compare a.parquet b.parquet --out notes.txt", "nothing can be written to notes.txt"),
         ("refine pairs.csv --out notes.txt", "nothing can be written to notes.txt"),
         ("generate notes.txt --rules --out notes.txt/new", "nothing can be written to notes.txt/new"),

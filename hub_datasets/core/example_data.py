@@ -89,12 +89,14 @@ def _load(predictions: Predictions, data_dir: str | Path | None, *, needs_images
     references = (
         [str(Path(str(data_dir)).absolute())] if built else [f"{predictions.benchmark}/{each}" for each in parts]
     )
+    about = predictions.metadata["benchmark"]
     options: dict[str, Any] = {"options": _options(predictions), "data_dir": data_dir, "needs_images": needs_images}
-    loaded = [each for name in references for each in load_examples(name, **({} if built else options))]
+    how = {"limit": about.get("limit")} | ({} if built else options)
+    loaded = [each for name in references for each in load_examples(name, **how)]
     found = [each for each in loaded if each.task.name == task.name or not built]
     if not found:
         raise DataError(f"{data_dir} does not hold the task {task.name} of {predictions.benchmark}")
-    theirs = predictions.metadata["benchmark"].get("fingerprint")
+    theirs = about.get("fingerprint")
     if theirs is not None and len(found) == 1 and theirs != found[0].fingerprint:
         raise DataError("the benchmark's data here are others than those of the predictions (fingerprints differ)")
     return found

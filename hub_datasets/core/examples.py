@@ -287,9 +287,21 @@ def build_folder(
         record = read_build(shipped)
         if (record["code"], record["options"]) == (code, options) and split in record["configs"].get(config, ()):
             return shipped
-    key = [code, config, options, _listing(data_dir), split]
+    listed = [] if data_dir is None else listing(existing_folder(data_dir))
+    key = [code, config, options, listed, split]
     digest = hashlib.sha256(json.dumps(key, default=str).encode()).hexdigest()[:16]
     return cache_folder() / "datasets" / name / f"{config}-{digest}"
+
+
+def listing(folder: Path, *, with_written: bool = False) -> list[tuple[str, int, int]]:
+    """Name, size and time of the files below a folder, if it is one; those that this package writes on request."""
+    found = []
+    for path in folder.rglob("*") if folder.is_dir() else ():
+        ours = path.name in _WRITTEN_HERE or path.suffix == ".parquet" or ".unfinished" in path.parts
+        if (with_written or not ours) and path.is_file():
+            status = path.stat()
+            found.append((str(path), status.st_size, status.st_mtime_ns))
+    return sorted(found)
 
 
 def _keys_folder() -> Path:
@@ -335,19 +347,6 @@ def _open(folder: Path, config: str, split: str) -> Any:
         features = datasets.info.DatasetInfosDict.from_directory(str(folder))[config].features
         names = {split: [str(path) for path in files]}
         return datasets.load_dataset("parquet", data_files=names, features=features, split=split)
-
-
-def _listing(data_dir: str | Path | None) -> list[tuple[str, int, int]]:
-    """Name, size and time of the files of `data_dir`, without those that this package writes."""
-    if data_dir is None:
-        return []
-    found = []
-    for path in existing_folder(data_dir).rglob("*"):
-        ours = path.name in _WRITTEN_HERE or path.suffix == ".parquet" or ".unfinished" in path.parts
-        if not ours and path.is_file():
-            status = path.stat()
-            found.append((str(path), status.st_size, status.st_mtime_ns))
-    return sorted(found)
 
 
 _TYPE_COLUMNS = {"detection": ("phrases", "positive", "pair_id"), "vqa": ("answer",)}

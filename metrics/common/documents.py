@@ -58,11 +58,6 @@ class Column:
     is_text: bool = False
     group: str = ""
 
-    @property
-    def full_header(self) -> str:
-        """The header with its group."""
-        return f"{self.group} {self.header}".strip()
-
 
 @dataclass(frozen=True)
 class TableRow:
@@ -254,7 +249,7 @@ def _latex_headers(table: Table, columns: Sequence[_Text]) -> list[str]:
             place += count
         found = [" & ".join(cells) + r" \\", "".join(rules)]
     # Words below each other, so that numbers decide how wide a column is.
-    headers = [r"\\".join(map(_for_latex, column.own_header.split())) for column in columns]
+    headers = [r"\\".join(map(_for_latex, column.header.split())) for column in columns]
     stacked = [rf"\shortstack[r]{{{header}}}" if r"\\" in header else header for header in headers]
     return [*found, " & ".join([_for_latex(table.corner), *stacked]) + r" \\"]
 
@@ -303,13 +298,13 @@ class _Text(NamedTuple):
     @property
     def width(self) -> int:
         """The least width in a terminal, with what is drawn around it."""
-        longest = max(len(line) for text in (self.header, *self.cells) for line in text.split("\n"))
+        longest = max(len(line) for text in (self.full_header, *self.cells) for line in text.split("\n"))
         return (min(longest, _SHORTEST_TEXT) if self.is_text else longest) + _FRAME + 2 * (EQUAL in self.marks)
 
     @property
-    def own_header(self) -> str:
-        """The header without the group."""
-        return self.header.removeprefix(self.group).strip()
+    def full_header(self) -> str:
+        """The header with its group."""
+        return f"{self.group} {self.header}".strip()
 
     def mark(self, row: int) -> str:
         """The mark of the value in a row."""
@@ -329,8 +324,7 @@ def _columns(table: Table, *, stacked: bool | None = None) -> list[_Text]:
         cells = [row.cells[index] for row in table.rows]
         marks = [cell.mark for cell in cells]
         texts = ["\n".join([cell.value, *_labelled(column, cell)]) if stacked else cell.value for cell in cells]
-        texts = [text.removesuffix("\n") for text in texts] if table.has_details_below else texts
-        found.append(_Text(column.full_header, texts, column.repeated, column.is_text, column.group, marks))
+        found.append(_Text(column.header, texts, column.repeated, column.is_text, column.group, marks))
         for number, detail in enumerate(() if stacked else column.details):
             texts = [cell.details[number] if cell.details else "" for cell in cells]
             found.append(_Text(detail, texts, column.repeated, column.is_text))
@@ -338,9 +332,9 @@ def _columns(table: Table, *, stacked: bool | None = None) -> list[_Text]:
 
 
 def _labelled(column: Column, cell: Cell) -> list[str]:
-    """The details of a cell with their names, which intervals do not need."""
-    named = zip(column.details, cell.details, strict=False)
-    return [text if name == INTERVAL or not text else f"{name} {text.removesuffix(' %')}" for name, text in named]
+    """The details that a cell has, with their names, which intervals do not need."""
+    named = [(name, text) for name, text in zip(column.details, cell.details, strict=False) if text]
+    return [text if name == INTERVAL else f"{name} {text.removesuffix(' %')}" for name, text in named]
 
 
 def _fitting(table: Table, width: int) -> list[list[_Text]]:
@@ -368,7 +362,7 @@ def _fitting(table: Table, width: int) -> list[list[_Text]]:
 
 
 def _split_header(column: _Text) -> _Text:
-    return column._replace(header=column.header.replace(" ", "\n"))
+    return column._replace(header=column.full_header.replace(" ", "\n"), group="")
 
 
 def _for_terminal(columns: Sequence[_Text], table: Table) -> Any:
@@ -404,7 +398,7 @@ def _breaks(table: Table) -> list[bool]:
 def _markdown_table(table: Table) -> str:
     columns = _columns(table)
     alignment = "".join("---|" if column.is_text else "---:|" for column in columns)
-    lines = ["| " + " | ".join(map(in_a_line, [table.corner, *(column.header for column in columns)])) + " |"]
+    lines = ["| " + " | ".join(map(in_a_line, [table.corner, *(column.full_header for column in columns)])) + " |"]
     lines.append(f"|---|{alignment}")
     for index, row in enumerate(table.rows):
         cells = []
@@ -479,7 +473,7 @@ def _for_html(part: Part) -> dict[str, Any]:
         (row.name, [(*column.parts(index, part), column.is_text, column.mark(index)) for column in columns])
         for index, row in enumerate(part.rows)
     ]
-    headers = [(part.corner, True), *((column.own_header, column.is_text) for column in columns)]
+    headers = [(part.corner, True), *((column.header, column.is_text) for column in columns)]
     groups = [(name, len(list(members))) for name, members in groupby(column.group for column in columns)]
     found = {"title": part.title, "text": part.text, "note": part.note, "is_part": part.is_part}
     found |= {"groups": groups if any(name for name, _ in groups) else []}

@@ -55,6 +55,20 @@ def words(name: str) -> str:
     return name.replace("_", " ")
 
 
+def distinguished(facts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What tells each from the others, as text; those that nothing tells apart are numbered.
+
+    >>> distinguished([{"seed": 1}, {"seed": 2}, {"seed": 2}]), distinguished([{"seed": 1}])
+    (['seed 1', 'seed 2 #2', 'seed 2 #3'], [''])
+    """
+    keys = dict.fromkeys(key for each in facts for key in each)
+    differ = [key for key in keys if any(each.get(key) != facts[0].get(key) for each in facts)]
+    found = [", ".join(f"{key} {each[key]}" for key in differ if key in each) for each in facts]
+    return [
+        text if found.count(text) == 1 else f"{text} #{number}".strip() for number, text in enumerate(found, start=1)
+    ]
+
+
 def distinct_labels(models: Sequence[Mapping[str, Any]]) -> list[str]:
     """A label for each model: its name, followed by what distinguishes it from others of that name.
 

@@ -5,6 +5,7 @@ from ._comparison import Comparison, Difference, compare
 from ._compute import Declared, check_options, compute, declared_metrics, examples_of, metric_inputs, scored_rows
 from ._diagnosis import Diagnosis, diagnose
 from ._report import DEFAULT_FIGURES, FIGURES, Captions, PredictionFiles, Report, report
+from ._scored import Scored, base_score, common, example_ids, is_costly, permutations
 from ._tables import Line, lines, tie_sentence, title, to_markdown
 
 __all__ = [
@@ -18,17 +19,23 @@ __all__ = [
     "Line",
     "PredictionFiles",
     "Report",
+    "Scored",
+    "base_score",
     "check_options",
+    "common",
     "compare",
     "compute",
     "declared_metrics",
     "diagnose",
+    "example_ids",
     "examples_of",
     "interval",
+    "is_costly",
     "lines",
     "metric_inputs",
     "p_value",
     "percent",
+    "permutations",
     "points",
     "report",
     "scored_rows",

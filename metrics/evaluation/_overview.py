@@ -10,27 +10,16 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from ..common.documents import BEST, EQUAL, INTERVAL, Cell, Column, Table, TableRow
-from ..common.formatting import interval, percent, words
-from ..contract.estimators import OfTotals
-from ..contract.spec import Examples
+from ..common.formatting import percent, words
 from ..records.results import Result
 from ..statistics.differences import p_value
 from ..statistics.paired import holm
-from ._tables import CATEGORIES, MACRO, MICRO, Line, labels, lines, overall
+from ._scored import Scored, common, permutations
+from ._tables import CATEGORIES, MACRO, MICRO, Line, best, interval_cell, labels, lines, overall, partial_sentence
 
 # A page holds no more columns of numbers than this.
 MOST_COLUMNS = 9
-_PERMUTATIONS, _COSTLY_PERMUTATIONS = 1_000, 200
-
-
-class Scored(NamedTuple):
-    """The examples of a result, and what identifies each: the id of its row, and the name of its part of the row."""
-
-    ids: list[tuple[str, str]]
-    examples: Examples
 
 
 class _Column(NamedTuple):
@@ -51,7 +40,7 @@ class _Column(NamedTuple):
     @property
     def is_higher_better(self) -> bool:
         """Whether the better model has the higher score."""
-        return self.first.higher_is_better[self.score]
+        return self.first.spec.is_higher_better(self.score)
 
 
 class Overview:
@@ -68,10 +57,10 @@ class Overview:
         for result, label in zip(results, labels(results), strict=True):
             where = (result.benchmark["name"], result.benchmark["task"], result.metric)
             self._groups.setdefault(where, {})[label] = result
-        self._lines = {
-            id(result): {line.name: line for line in lines(result, results)} | {"": overall(lines(result, results))}
-            for result in results
-        }
+        self._lines: dict[int, dict[str, Line]] = {}
+        for result in results:
+            every = lines(result, results)
+            self._lines[id(result)] = {line.name: line for line in every} | {"": overall(every)}
         self._read: dict[int, Scored] = {}
 
     def tables(self) -> list[Table]:
@@ -89,19 +78,12 @@ class Overview:
             found.append(self._table(title, columns))
         return found + by_category
 
-    def _pages(self) -> Iterator[list[_Column]]:
+    def _pages(self) -> list[list[_Column]]:
         """The columns of each table of all scores; only main scores where all scores fill more than one table."""
-        every = [[*self._overall(where, group)] for where, group in self._groups.items()]
-        if sum(map(len, every)) > MOST_COLUMNS:
-            every = [[column for column in columns if column.score == column.first.main_score] for columns in every]
-        page: list[_Column] = []
-        for columns in every:
-            if len(page) + len(columns) > MOST_COLUMNS:
-                yield page
-                page = []
-            page += columns
-        if page:
-            yield page
+        columns = [column for where, group in self._groups.items() for column in self._overall(where, group)]
+        if len(columns) > MOST_COLUMNS:
+            columns = [column for column in columns if column.score == column.first.main_score]
+        return [columns[start : start + MOST_COLUMNS] for start in range(0, len(columns), MOST_COLUMNS)]
 
     def _overall(self, where: tuple[str, str, str], group: dict[str, Result]) -> Iterator[_Column]:
         benchmark, task, _ = where
@@ -148,25 +130,21 @@ class Overview:
         """The line of a model's result that a column shows."""
         if label not in column.results:
             return None
-        known = self._lines[id(column.results[label])]
-        if column.prefix:
-            return known.get(MACRO)
-        return known.get(column.category, known[""] if len(known) == 1 else None)
+        return self._lines[id(column.results[label])].get(MACRO if column.prefix else column.category)
 
     def _cell(self, column: _Column, label: str, mark: str) -> Cell:
         line = self._line(column, label)
         score = line.scores.get(column.score) if line else None
         if score is None or score.value is None:
             return Cell("–", ("",))
-        return Cell(percent(score.value), (interval(score.interval) if score.interval else "",), mark)
+        return Cell(percent(score.value), (interval_cell(score.interval),), mark)
 
     def _levels(self, columns: Sequence[_Column], further: Sequence[Cell]) -> list[TableRow]:
         """What a model that sees no image reaches, and chance, as rows below the models."""
         blind: list[float | None] = []
         for column in columns:
-            found = [line.scores[column.score].blind for label in column.results if (line := self._line(column, label))]
-            known = [level for level in found if level is not None]
-            blind.append((max if column.is_higher_better else min)(known) if known else None)
+            found = [line.scores.get(column.score) for label in column.results if (line := self._line(column, label))]
+            blind.append(best([score.blind for score in found if score], column.is_higher_better))
         chance = [column.first.chance.get(column.score) for column in columns]
         rows = []
         for name, levels in (("blind (text only)", blind), ("chance", chance)):
@@ -186,38 +164,25 @@ class Overview:
         shared = {_data(column.results[label]) for label in values}
         if len(values) < 2 or len(shared) > 1:
             return {}
-        best = (max if column.is_higher_better else min)(values, key=values.__getitem__)
-        others = [label for label in values if label != best]
-        found = [self._p_value(column, best, label, len(others)) for label in others]
-        return {best: BEST} | {
+        first = (max if column.is_higher_better else min)(values, key=values.__getitem__)
+        others = [label for label in values if label != first]
+        found = [self._p_value(column, first, label, len(others)) for label in others]
+        return {first: BEST} | {
             name: EQUAL for name, p in zip(others, holm(found), strict=True) if p > 1 - _level(column.first)
         }
 
     def _p_value(self, column: _Column, first: str, second: str, tests: int) -> float:
-        one, two = (self._examples(column.results[label]) for label in (first, second))
-        if one.ids != two.ids:
-            common = set(one.ids) & set(two.ids)
-            if not common:
-                return 1.0
-            one, two = (_restricted(each, common) for each in (one, two))
-        examples, score = one.examples, column.score
-        is_costly = score not in examples.values and not isinstance(examples.estimator(score), OfTotals)
-        # Enough for the smallest p-value, 1 / (permutations + 1), to be significant after Holm's correction.
-        permutations = max(_COSTLY_PERMUTATIONS if is_costly else _PERMUTATIONS, 40 * tests)
-        category = column.category if column.category in examples.categories else ""
-        return p_value(examples, two.examples, column.prefix + score, category, permutations)
+        pair = common(self._examples(column.results[first]), self._examples(column.results[second]))
+        if pair is None:
+            return 1.0
+        one, two = (each.examples for each in pair)
+        count = permutations(one, column.score, tests)
+        return p_value(one, two, column.prefix + column.score, column.category, count)
 
     def _examples(self, result: Result) -> Scored:
         if id(result) not in self._read:
             self._read[id(result)] = self._scored(result)
         return self._read[id(result)]
-
-
-def _restricted(scored: Scored, common: set[tuple[str, str]]) -> Scored:
-    """The examples that are in a set, in the order of what identifies them."""
-    places = {key: place for place, key in enumerate(scored.ids) if key in common}
-    kept = sorted(places)
-    return Scored(kept, scored.examples.select(np.array([places[key] for key in kept])))
 
 
 def _split(name: str, names: Sequence[str]) -> tuple[str, str]:
@@ -241,7 +206,9 @@ def _note(columns: Sequence[_Column], has_marks: bool, any_cut: bool) -> str:
             " Bold: the best of a column. †: cannot be told from the best (paired permutation test over images, "
             f"corrected by Holm for the number of models, {100 - level:g} %)."
         )
-    return text + " Captions cut: those longer than the model reads." * any_cut
+    text += " Captions cut: those longer than the model reads." * any_cut
+    partial = partial_sentence(result.benchmark for column in columns for result in column.results.values())
+    return f"{text} {partial}".strip()
 
 
 def _level(result: Result) -> float:

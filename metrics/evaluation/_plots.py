@@ -22,7 +22,6 @@ from ._tables import (
     label_tables,
     lines,
     model_labels,
-    overall,
     variants,
 )
 
@@ -64,7 +63,7 @@ class Panel:
         axis: what its values are.
         is_percent: whether they are in per cent.
         series: one for each result.
-        levels: reference lines, such as chance, by their names.
+        levels: reference lines of all names, such as chance, by their own names.
         by_category: whether the names of its bars are those of categories.
         is_higher_better: whether higher is better.
     """
@@ -85,8 +84,12 @@ class Panel:
     def levels_of(self, name: str) -> dict[str, float]:
         """The reference lines of one name: the blind level differs between categories."""
         blind = [bar.blind for each in self.series if (bar := each.bars.get(name)) and bar.blind is not None]
-        found = {level: value for level, value in self.levels.items() if level != "blind"}
-        return {**found, "blind": (max if self.is_higher_better else min)(blind)} if blind else found
+        return self.levels | ({"blind": (max if self.is_higher_better else min)(blind)} if blind else {})
+
+    @property
+    def level_names(self) -> list[str]:
+        """The names of all reference lines."""
+        return [level for name in self.names for level in self.levels_of(name)]
 
 
 def panels(results: Sequence[Result]) -> list[Panel]:
@@ -134,7 +137,7 @@ def _plot(results: Sequence[Result]) -> Figure:
         left, bottom, wide, high = (part / whole[index % 2] for index, part in enumerate(box))
         axes = figure.add_axes((left, bottom, wide, high))
         _draw(axes, panel, colour)
-    levels = dict.fromkeys(name for panel in shown for name in panel.levels)
+    levels = dict.fromkeys(level for panel in shown for level in panel.level_names)
     handles = [Patch(color=value, label=name) for name, value in colour.items()]
     ink = rcParams["text.color"]
     handles += [Line2D([], [], color=ink, linewidth=1, ls=_dash(name), label=name) for name in levels]
@@ -146,7 +149,7 @@ def plot_html(results: Sequence[Result]) -> list[Part]:
     """The profile for a page: a legend, a figure for each score, and those of tables of numbers folded."""
     shown = panels(results)
     colour = colours([series.model for panel in shown for series in panel.series])
-    levels = dict.fromkeys(name for panel in shown for name in panel.levels)
+    levels = dict.fromkeys(level for panel in shown for level in panel.level_names)
     parts: list[Part] = [HtmlFigure(legend_html(colour, levels))]
     for panel in shown:
         every = [bar for series in panel.series for bar in series.bars.values() if bar.value == bar.value]
@@ -194,18 +197,14 @@ def _score_panel(group: Sequence[_Named], results: Sequence[Result]) -> Panel:
     """The main score of the results of one task and metric, by category and on average."""
     first = group[0].result
     score = first.main_score
-    series, blind = [], []
+    series = []
     shown = [lines(named.result, results) for named in group]
     # Categories in order of first appearance, then the averages.
     order = dict.fromkeys(line.name for line in sorted(chain(*shown), key=lambda line: line.is_average))
     for named, every in zip(group, shown, strict=True):
         by_name = {line.name: _bar(line, score) for line in every}
         series.append(Series(named.model, named.variant, {name: by_name[name] for name in order if name in by_name}))
-        blind.append(overall(every).scores[score].blind)
     levels = {"chance": 100 * first.chance[score]} if score in first.chance else {}
-    known = [level for level in blind if level is not None]
-    if known:
-        levels["blind"] = 100 * (max if first.higher_is_better[score] else min)(known)
     lower = "" if first.higher_is_better[score] else " (lower is better)"
     title = f"{_task(first)}: {f'{first.spec.label} {words(score)}'.strip()}"
     is_higher_better = first.higher_is_better[score]
@@ -264,8 +263,7 @@ def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
         values = [bar.value for bar in bars]
         axes.bar(x, values, width * 0.9, yerr=errors, capsize=3, ecolor=ink, color=colour[series.model])
     for level, value in panel.levels.items():
-        if level != "blind":
-            axes.axhline(value, color=ink, linewidth=1, linestyle=_dash(level))
+        axes.axhline(value, color=ink, linewidth=1, linestyle=_dash(level))
     for place, name in enumerate(names):
         if "blind" in (own := panel.levels_of(name)):
             axes.hlines(own["blind"], place - 0.45, place + 0.45, color=ink, linewidth=1, linestyle=_dash("blind"))

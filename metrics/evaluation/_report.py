@@ -18,8 +18,9 @@ from ..records.schema import Row
 from . import _tables
 from ._compute import Declared, compute, declared_metrics, examples_of, scored_rows
 from ._diagnosis import DETECTION, Diagnosis, diagnose, plot_curves
-from ._overview import Overview, Scored
+from ._overview import Overview
 from ._plots import plot, plot_html
+from ._scored import Scored, example_ids
 from ._seeds import SeedSummary, over_seeds
 
 if TYPE_CHECKING:
@@ -262,8 +263,7 @@ class Report(Sequence[Result]):
         """The examples of a result, for paired tests."""
         rows, metrics = self._read(result)
         examples = examples_of(rows, result.metric, metrics[result.metric], ties=result.options.get("ties"))
-        names = [""] * len(examples) if examples.names is None else examples.names
-        return Scored([(rows[row].id, name) for row, name in zip(examples.rows, names, strict=True)], examples)
+        return Scored(example_ids(rows, examples), examples)
 
     def _read(self, result: Result) -> tuple[list[Row], Mapping[str, Mapping[str, Any]]]:
         """The scored rows behind a result, and the metrics of its predictions with their settings."""

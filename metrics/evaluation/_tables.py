@@ -13,7 +13,7 @@ from typing import Any
 
 from ..common import documents
 from ..common.documents import INTERVAL, Cell, Column, Table, TableRow
-from ..common.formatting import MISSING, distinct_labels, interval, percent, words
+from ..common.formatting import MISSING, distinct_labels, distinguished, interval, percent, words
 from ..records.results import Result
 
 ALL, MICRO, MACRO = "all", "micro average", "macro average"
@@ -65,7 +65,7 @@ def lines(result: Result, others: Sequence[Result] = ()) -> list[Line]:
             scores[score] = Score(
                 part.get(prefix + score),
                 None if bounds is None else (float(bounds[0]), float(bounds[1])),
-                _best([_part(each, category).get(prefix + score) for each in levels], result.higher_is_better[score]),
+                best([_part(each, category).get(prefix + score) for each in levels], result.higher_is_better[score]),
             )
         return Line(name, scores, None if prefix else part.get("tie_rate"), part["n"] if n is None else n, is_average)
 
@@ -108,9 +108,19 @@ def variants(results: Sequence[Result]) -> list[str]:
     for index, result in enumerate(results):
         groups.setdefault(_key([result.model, *_where(result), result.metric]), []).append(index)
     for indices in groups.values():
-        for index, variant in zip(indices, _distinguished([results[index] for index in indices]), strict=True):
+        facts = [data_facts(results[index].benchmark) for index in indices]
+        if all(each == facts[0] for each in facts):
+            facts = [{"file": results[index].predictions["file"]} for index in indices]
+        for index, variant in zip(indices, distinguished(facts), strict=True):
             found[index] = variant
     return found
+
+
+def data_facts(benchmark: Mapping[str, Any]) -> dict[str, Any]:
+    """What may tell data of one task from others, from the metadata of predictions: configurations and options."""
+    options, configs = benchmark.get("options"), benchmark.get("configs")
+    found = {"configs": "+".join(map(str, configs)) if isinstance(configs, list) else ""}
+    return found | (options if isinstance(options, dict) else {})
 
 
 def title(result: Result, label: str | None = None) -> str:
@@ -206,11 +216,17 @@ def tie_sentence(result: Result) -> str:
     return known.get(policy, f"Ties are decided by the policy {policy!r}") + "."
 
 
+def partial_sentence(benchmarks: Iterable[Mapping[str, Any]]) -> str:
+    """That predictions are of a part of their task, in a sentence, from their metadata; empty for whole tasks."""
+    rows = {each["rows"] for each in benchmarks if each.get("limit")}
+    most = "at most " * (len(rows) > 1)
+    return f"Partial: {most}{max(rows):,} examples of the task only (--limit)." if rows else ""
+
+
 def _sentences(result: Result, every: Sequence[Line]) -> Iterable[str]:
     """How the numbers were computed, what to compare them with, and what is not in them."""
     options = result.options
-    if result.benchmark.get("limit"):
-        yield f"Partial: {result.benchmark['rows']:,} examples of the task only (--limit)."
+    yield partial_sentence([result.benchmark])
     yield tie_sentence(result)
     if options.get("confidence"):
         yield f"Intervals: {100 * options['confidence']:g} %, bootstrap over images."
@@ -284,28 +300,10 @@ def _part(scores: dict[str, Any], category: str) -> dict[str, Any]:
     return part if isinstance(part, dict) else {}
 
 
-def _best(values: Iterable[Any], is_higher_better: bool) -> float | None:
+def best(values: Iterable[Any], is_higher_better: bool) -> float | None:
+    """The best of some fractions; None where none is known."""
     known = [value for value in values if isinstance(value, int | float) and 0 <= value <= 1]
     return (max if is_higher_better else min)(known) if known else None
-
-
-def _distinguished(group: Sequence[Result]) -> list[str]:
-    """What distinguishes results of one model, task and metric: configurations and options, or else their files."""
-    if len(group) == 1:
-        return [""]
-    facts: list[dict[str, Any]] = []
-    for result in group:
-        options = result.benchmark.get("options")
-        configs = "+".join(map(str, result.benchmark.get("configs") or []))
-        facts.append({"configs": configs, **(options if isinstance(options, dict) else {})})
-    if all(each == facts[0] for each in facts):
-        facts = [{"file": result.predictions["file"]} for result in group]
-    keys = dict.fromkeys(key for each in facts for key in each)
-    differ = [key for key in keys if any(each.get(key) != facts[0].get(key) for each in facts)]
-    found = [", ".join(f"{key} {each[key]}" for key in differ if key in each) for each in facts]
-    return [
-        text if found.count(text) == 1 else f"{text} #{number}".strip() for number, text in enumerate(found, start=1)
-    ]
 
 
 def _where(result: Result) -> tuple[str, str]:

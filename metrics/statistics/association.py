@@ -79,7 +79,9 @@ def associations(
     codes = np.unique(clusters, return_inverse=True)[1]
     groups = np.zeros(len(codes), dtype=np.intp) if strata is None else np.unique(strata, return_inverse=True)[1]
     means = (np.bincount(groups, errors) / np.bincount(groups))[groups]
-    sizes, by_cluster = np.bincount(codes), _indicator(codes)
+    sizes, by_cluster, by_stratum = np.bincount(codes), _indicator(codes), _indicator(groups)
+    residuals = errors - means
+    by_both = by_cluster @ by_stratum.multiply(residuals).T.tocsr()  # the sum of residuals of a cluster in a stratum
     n = matrix.sum(axis=0)
     cells = (by_cluster @ matrix).tocoo()
     having = np.bincount(cells.col, minlength=matrix.shape[1])
@@ -89,7 +91,7 @@ def associations(
         rates, expected = matrix.T @ errors / n, matrix.T @ means / n
     t = np.concatenate(
         [
-            _statistics(errors - means, matrix[:, start : start + _COLUMNS_AT_ONCE], by_cluster, groups)
+            _statistics(residuals, matrix[:, start : start + _COLUMNS_AT_ONCE], by_cluster, by_stratum, by_both)
             for start in range(0, matrix.shape[1], _COLUMNS_AT_ONCE)
         ]
         or [np.empty(0)]
@@ -123,13 +125,11 @@ def _indicator(codes: NDArray[np.intp]) -> Any:
 
 
 def _statistics(
-    residuals: NDArray[np.float64], matrix: Any, by_cluster: Any, groups: NDArray[np.intp]
+    residuals: NDArray[np.float64], matrix: Any, by_cluster: Any, by_stratum: Any, by_both: Any
 ) -> NDArray[np.float64]:
     """t of each feature; NaN where no cluster contributes."""
-    by_stratum = _indicator(groups)
-    shares = (by_stratum @ matrix).toarray() / np.bincount(groups)[:, np.newaxis]
-    weighted = _indicator(groups).multiply(residuals).T.tocsr()
-    own = (by_cluster @ matrix.multiply(residuals[:, np.newaxis]).tocsr()).toarray() - (by_cluster @ weighted) @ shares
+    shares = (by_stratum @ matrix).toarray() / by_stratum.sum(axis=1)[:, np.newaxis]
+    own = (by_cluster @ matrix.multiply(residuals[:, np.newaxis]).tocsr()).toarray() - by_both @ shares
     squares = (own**2).sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         # What is left of rounding is no contribution.

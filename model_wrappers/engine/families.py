@@ -77,7 +77,8 @@ def family_constants(name: str) -> FamilyConstants:
     model_types, checkpoints = (_texts(assigned, constant) for constant in ("MODEL_TYPES", "CHECKPOINTS"))
     lacking = [each for each in imported if find_spec(each.partition(".")[0]) is None]
     if lacking:
-        extra = name if name in (metadata("vl-assay").get_all("Provides-Extra") or ()) else "models"
+        extras = [each.replace("-", "_") for each in metadata("vl-assay").get_all("Provides-Extra") or ()]
+        extra = name if name in extras else "models"
         return FamilyConstants(problem=f"{name} needs the library {lacking[0]}: pip install 'vl-assay[{extra}]'")
     if model_types is not None and checkpoints is not None:
         return FamilyConstants(model_types, checkpoints)

@@ -1,7 +1,8 @@
 """Runs that are complete: the same command again, in the same folder, finds its predictions and computes nothing.
 
 A record in the cache has the hash of each file under a key of all that determines them: model, data, options, libraries
-and code. Only models and sources in local files are recorded, whose changes show; a branch on the Hub may move.
+and code. Only models in local files are recorded, whose changes show; a branch on the Hub may move. Sources that are
+downloaded are pinned in the code.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ...hub_datasets.core.examples import listing
 from ...hub_datasets.core.repository import cache_folder
 from ...metrics.common.errors import StorageError
 from ...metrics.common.storage import read_sealed, write_sealed
@@ -30,7 +32,7 @@ def run_key(model: str, references: Sequence[str], out: Path | None, about: Mapp
         model: a demo, a folder or a mock; any other name gives None.
         references: benchmarks or folders of datasets.
         out: the folder of the predictions, None for the default one.
-        about: everything else: options, seeds, versions of libraries.
+        about: everything else: options, seeds, devices, versions of libraries.
     """
     checkpoint = Path(checkpoint_path(model)).expanduser()
     if not checkpoint.is_dir() and not model.startswith("mock:"):
@@ -38,7 +40,8 @@ def run_key(model: str, references: Sequence[str], out: Path | None, about: Mapp
     data_dir = about.get("data_dir")
     folders = [checkpoint, *(Path(each).expanduser() for each in (*references, *([data_dir] if data_dir else [])))]
     digest = hashlib.sha256()
-    for part in (model, list(references), str((out or Path()).resolve()), dict(about), *map(_listing, folders)):
+    files = [listing(folder, with_written=True) for folder in folders]
+    for part in (model, list(references), str((out or Path()).resolve()), dict(about), files):
         digest.update(json.dumps(part, sort_keys=True, default=str).encode() + b"\n")
     for code in sorted(path for folder in _CODE for path in (_PACKAGE / folder).rglob("*.py")):
         digest.update(code.read_bytes())
@@ -66,9 +69,3 @@ def record_files(key: str | None, files: Sequence[Path]) -> None:
 
 def _record(key: str) -> Path:
     return cache_folder() / "finished" / f"{key}.json"
-
-
-def _listing(folder: Path) -> list[tuple[str, int, int]]:
-    """Name, size and time of each file below a folder; nothing for what is no folder."""
-    status = ((path, path.stat()) for path in sorted(folder.rglob("*")) if path.is_file()) if folder.is_dir() else ()
-    return [(str(path), each.st_size, each.st_mtime_ns) for path, each in status]

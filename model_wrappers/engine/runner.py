@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import re
 import sys
@@ -318,7 +319,10 @@ def _key(
     """The key of a run for `finished_files`; None if it is to be computed in any case."""
     if not isinstance(model, str) or config.cache is False:
         return None
-    about = {**asdict(config), "progress": None, "seeds": seeds, "libraries": _libraries()}
+    # What the device follows from; torch, which chooses it, takes longer to import than the look-up.
+    gpus = sorted(map(str, Path("/dev").glob("nvidia[0-9]*")))
+    device = [platform.machine(), os.environ.get("CUDA_VISIBLE_DEVICES"), gpus]
+    about = {**asdict(config), "progress": None, "seeds": seeds, "libraries": _libraries(), "device": device}
     return run_key(model, references, None if out is None else Path(out), about)
 
 

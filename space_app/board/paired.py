@@ -3,57 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
-
-import numpy as np
 
 from ...hub_datasets.core.benchmarks import get_task
 from ...metrics.common.errors import PredictionsError
 from ...metrics.contract.aggregate import aggregate
-from ...metrics.contract.estimators import OfTotals
-from ...metrics.contract.spec import Examples
-from ...metrics.evaluation import examples_of, scored_rows
+from ...metrics.evaluation import (
+    Scored,
+    base_score,
+    common,
+    example_ids,
+    examples_of,
+    is_costly,
+    permutations,
+    scored_rows,
+)
 from ...metrics.modules.discovery import get_spec
 from ...metrics.records.predictions import Predictions
 from ...metrics.statistics.differences import differences, p_value
 from ...metrics.statistics.paired import holm
 
 LEVEL = 0.05
-
-
-@dataclass
-class Scored:
-    """The per-example scores of a metric on a predictions file.
-
-    Args:
-        ids: for each example the id of its row, and the name of its part of the row, such as a phrase.
-        examples: with their scores.
-    """
-
-    ids: list[tuple[str, str]]
-    examples: Examples
-
-    @cached_property
-    def index(self) -> dict[tuple[str, str], int]:
-        """The place of each example by its id."""
-        return {id: place for place, id in enumerate(self.ids)}
-
-    def select(self, ids: list[tuple[str, str]]) -> Scored:
-        """Some of the examples, in this order."""
-        places = np.array([self.index[id] for id in ids], dtype=np.intp)
-        return Scored(ids, self.examples.select(places, with_categories=True))
-
-
-def base_score(examples: Examples, score: str) -> str:
-    """The score that is averaged in a macro average, or the score itself."""
-    return score if score in examples.scores else score.removeprefix("macro_")
-
-
-def _is_costly(examples: Examples, score: str) -> bool:
-    """Whether each resample has to compute the score again."""
-    return score not in examples.values and not isinstance(examples.estimator(score), OfTotals)
 
 
 class PairedTests:
@@ -99,10 +71,10 @@ class PairedTests:
         self, predictions: str, others: Mapping[str, str], metric: str, score: str, category: str = ""
     ) -> frozenset[str]:
         """Which other models do not differ significantly from one; the tests and arguments are those of `shared`."""
-        permutations = self._permutations(predictions, metric, score, len(others))
-        p_values = [
-            self._p_value(predictions, other, metric, score, category, permutations) for other in others.values()
-        ]
+        scored = self._scored(predictions, metric)
+        assert scored is not None
+        count = permutations(scored.examples, score, len(others))
+        p_values = [self._p_value(predictions, other, metric, score, category, count) for other in others.values()]
         return frozenset(name for name, p in zip(others, holm(p_values), strict=True) if p > LEVEL)
 
     def pair(self, first: str, second: str, metric: str) -> tuple[Scored, Scored]:
@@ -112,12 +84,10 @@ class PairedTests:
             PredictionsError: there are none.
         """
         one, two = self._scored(first, metric), self._scored(second, metric)
-        if one and two and one.ids != two.ids:
-            ids = [id for id in one.ids if id in two.index]
-            one, two = one.select(ids), two.select(ids)
-        if not (one and two and one.ids):
+        found = common(one, two) if one and two else None
+        if found is None:
             raise PredictionsError("the models have no example in common: each lacks the images of the other")
-        return one, two
+        return found
 
     def _read(self, name: str, metric: str) -> Scored | None:
         """The examples by the task's settings and the metric's tie policy; None without scores."""
@@ -126,8 +96,7 @@ class PairedTests:
         if not rows:
             return None
         examples = examples_of(rows, metric, get_task(predictions.benchmark, predictions.task).metrics[metric])
-        names = [""] * len(examples) if examples.names is None else examples.names
-        return Scored([(rows[row].id, part) for row, part in zip(examples.rows, names, strict=True)], examples)
+        return Scored(example_ids(rows, examples), examples)
 
     def _average(self, predictions: str, metric: str) -> dict[tuple[str, str], float]:
         """Values by score and category, which is empty for all examples."""
@@ -138,28 +107,12 @@ class PairedTests:
         parts = {"": found, **found[scored.examples.category_key]}
         return {(name, part): parts[part][name] for part in parts for name in parts[part]}
 
-    def _permutations(self, predictions: str, metric: str, score: str, models: int) -> int:
-        """The number of permutations, enough for the smallest p-value to be significant after Holm's correction.
-
-        The smallest p-value is 1 / (permutations + 1). Times the number of models it has to stay below `LEVEL`, for
-        which 20 permutations per model are enough. Scores that each permutation has to compute again, such as average
-        precision (12 ms for 2,672 images of 100 boxes), get that, and at least 200; all others 40 per model, and at
-        least 1,000. The number is doubled as models are added, so that tests are seldom repeated.
-        """
-        scored = self._scored(predictions, metric)
-        assert scored is not None
-        is_costly = _is_costly(scored.examples, base_score(scored.examples, score))
-        number, each = (200, 20) if is_costly else (1000, 40)
-        while number < each * models:
-            number *= 2
-        return number
-
-    def _test(self, best: str, other: str, metric: str, score: str, category: str, permutations: int) -> float:
+    def _test(self, best: str, other: str, metric: str, score: str, category: str, count: int) -> float:
         try:
             one, two = self.pair(best, other, metric)
         except PredictionsError:
             return 1.0
-        return p_value(one.examples, two.examples, score, category, permutations)
+        return p_value(one.examples, two.examples, score, category, count)
 
     def _difference(self, first: str, second: str, metric: str, score: str) -> dict[str, Any]:
         """The result of ``differences.differences`` for one score; wins are of the first model.
@@ -176,7 +129,7 @@ class PairedTests:
                 each,
                 values={key: values for key, values in each.values.items() if key == name},
                 estimators=tuple(estimator for estimator in each.estimators if name in estimator.names),
-                membership=each.membership if name != score or not _is_costly(each, name) else None,
+                membership=each.membership if name != score or not is_costly(each, name) else None,
             )
             for each in pair
         ]

@@ -12,7 +12,7 @@ import gradio as gr
 from ...hub_datasets.core.benchmarks import get_task
 from ...hub_datasets.core.example_data import describe
 from ...metrics.common.errors import PredictionsError, VLAssayError
-from ...metrics.evaluation.errors import ExampleData, TaskErrors, gallery_html, letters, task_errors
+from ...metrics.evaluation.errors import ExampleData, TaskErrors, gallery_html, task_errors
 from ..board.board import Board
 from ..board.catalogue import Catalogue
 from ..board.entries import RECOMPUTED
@@ -136,7 +136,7 @@ def _shows(task: TaskErrors) -> dict[str, str]:
         return {"errors": "any", "no errors": "none", "all examples": "every"}
     models = {
         f"{letter} errs: {label}": str(n)
-        for n, (letter, label) in enumerate(zip(letters(task), task.labels, strict=True))
+        for n, (letter, label) in enumerate(zip(task.letters, task.labels, strict=True))
     }
     return {label: who for who, label in _SHOW.items()} | models | {"all examples": "every"}
 

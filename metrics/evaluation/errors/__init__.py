@@ -1,7 +1,7 @@
 """Error analysis: what models get wrong, example by example, what goes with it, and a page to look at it."""
 
 from .analysis import ErrorAnalysis, errors
-from .cards import cards_html, gallery_html, letters, styles
+from .cards import cards_html, gallery_html, styles
 from .outcomes import FILTERS, ExampleData, Outcomes, Picture, TaskErrors, task_errors
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "cards_html",
     "errors",
     "gallery_html",
-    "letters",
     "styles",
     "task_errors",
 ]

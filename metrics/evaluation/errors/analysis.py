@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -14,10 +14,11 @@ import numpy as np
 
 from ...common.documents import Table, print_tables, to_html
 from ...common.errors import PredictionsError, check_known
-from ...common.formatting import distinct_labels
+from ...common.formatting import distinct_labels, distinguished
 from ...common.storage import write_text
 from ...records.predictions import Predictions, prediction_files, read_predictions
 from .._compute import Declared, check_options, declared_metrics
+from .._tables import data_facts
 from .features import split_captions
 from .outcomes import EVERY, ExampleData, TaskErrors, task_errors
 from .page import MOST_EXAMPLES, page_html
@@ -26,7 +27,7 @@ from .summary import Summary, summarize
 if TYPE_CHECKING:
     import pandas
 
-# Enough for the two digits that are shown; a report's numbers have five times as many.
+# Bounds vary by some tenths of a point with the seed; a report's have five times as many.
 RESAMPLES = 2_000
 
 
@@ -109,18 +110,17 @@ class ErrorAnalysis:
             console.print(Text(f"- {sentence}"))
         print_tables(self.tables)
 
-    def write(self, path: str | Path, *, limit: int = MOST_EXAMPLES, images: bool = True) -> Path:
+    def write(self, path: str | Path, *, limit: int = MOST_EXAMPLES) -> Path:
         """Write one HTML page to look at the examples; it needs no other file and no network.
 
         Args:
             path: the file.
             limit: how many examples of each task it holds at most, the most confident errors first.
-            images: whether it shows images, if they are at hand.
 
         Returns:
             The file.
         """
-        write_text(Path(path), page_html(self.summaries, self.notes, limit=limit, with_images=images))
+        write_text(Path(path), page_html(self.summaries, self.notes, limit=limit))
         return Path(path)
 
 
@@ -188,34 +188,24 @@ def _by_task(paths: Sequence[Path]) -> dict[str, dict[str, Predictions]]:
     for identity, each in zip(identities, found, strict=True):
         about = each.metadata["benchmark"]
         files = groups.setdefault((each.benchmark, each.task, each.task_type, str(about.get("fingerprint"))), {})
-        label, copies = labels[identity], sum(name.startswith(labels[identity]) for name in files)
+        label = labels[identity]
+        copies = sum(name == label or name.startswith(f"{label} #") for name in files)
         files[f"{label} #{copies + 1}" if label in files else label] = each
-    return {_task_name(files, list(groups.values())): files for files in groups.values()}
+    names = _task_names([next(iter(files.values())) for files in groups.values()])
+    return dict(zip(names, groups.values(), strict=True))
 
 
-def _task_name(files: Mapping[str, Predictions], groups: Sequence[Mapping[str, Predictions]]) -> str:
+def _task_names(predictions: Sequence[Predictions]) -> list[str]:
     """Benchmark and task, with what distinguishes the data from those of others of that task."""
-    firsts = [next(iter(each.values())) for each in groups]
-    own = next(iter(files.values()))
-    alike = [each for each in firsts if (each.benchmark, each.task) == (own.benchmark, own.task)]
-    name = f"{own.benchmark} ({own.task})"
-    if len(alike) == 1:
-        return name
-    described = [_described(each) for each in alike]
-    differ = [key for key in _described(own) if any(each.get(key) != _described(own)[key] for each in described)]
-    facts = ", ".join(f"{key} {_described(own)[key]}" for key in differ)
-    number = alike.index(own) + 1
-    return f"{name[:-1]}: {facts or f'data {number}'})"
-
-
-def _described(predictions: Predictions) -> dict[str, Any]:
-    about = predictions.metadata["benchmark"]
-    options = about.get("options")
-    configs = about.get("configs")
-    return {
-        "configurations": ", ".join(map(str, configs)) if isinstance(configs, list) else "",
-        **(options if isinstance(options, dict) else {}),
-    }
+    alike: dict[tuple[str, str], list[int]] = {}
+    for number, each in enumerate(predictions):
+        alike.setdefault((each.benchmark, each.task), []).append(number)
+    found = [""] * len(predictions)
+    for (benchmark, task), numbers in alike.items():
+        facts = [data_facts(predictions[number].metadata["benchmark"]) for number in numbers]
+        for number, text in zip(numbers, distinguished(facts), strict=True):
+            found[number] = f"{benchmark} ({task}{f': {text}' if text else ''})"
+    return found
 
 
 def _lines(task: TaskErrors) -> Iterator[dict[str, Any]]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from string import ascii_uppercase
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,19 +22,19 @@ _MOST_NEGATIVES = 5
 POSITIVE, NEGATIVE = "positive", "negative"
 
 
-class Cell(NamedTuple):
-    """A model's score of a caption; `is_best` if it scores none of the others higher."""
+class ScoreCell(NamedTuple):
+    """A model's score, answer or box; `is_marked` if it is the model's highest score, or right."""
 
     text: str
-    is_best: bool = False
+    is_marked: bool = False
 
 
-class Line(NamedTuple):
+class CaptionLine(NamedTuple):
     """A caption in pieces, with its kind and a cell for each column of scores."""
 
     kind: str
     segments: Segments
-    cells: list[Cell]
+    cells: list[ScoreCell]
 
 
 class Box(NamedTuple):
@@ -57,7 +56,7 @@ class Shown(NamedTuple):
     boxes: list[Box]
 
 
-class Verdict(NamedTuple):
+class ModelOutcome(NamedTuple):
     """What a model did: its letter, its label, the outcome and details."""
 
     letter: str
@@ -74,16 +73,9 @@ class Card:
     categories: tuple[str, ...]
     images: list[Shown]
     heads: list[str]
-    lines: list[Line]
-    verdicts: list[Verdict]
+    lines: list[CaptionLine]
+    verdicts: list[ModelOutcome]
     notes: list[str] = field(default_factory=list)
-
-
-def letters(task: TaskErrors) -> list[str]:
-    """A short name for each model: a letter, or nothing for a single one."""
-    if len(task.models) == 1:
-        return [""]
-    return [ascii_uppercase[n] if n < len(ascii_uppercase) else str(n + 1) for n in range(len(task.models))]
 
 
 def make_card(task: TaskErrors, number: int) -> Card:
@@ -93,21 +85,20 @@ def make_card(task: TaskErrors, number: int) -> Card:
     keys = task.image_keys(row)
     images = [Shown(key, f"image {place + 1}" if len(keys) > 1 else "", []) for place, key in enumerate(keys)]
     notes: list[str] = []
-    heads = [letter or "score" for letter in letters(task)]
+    heads = [letter or "score" for letter in task.letters]
     if isinstance(row, DetectionRow):
         lines, images = _detection(task, row, part)
-        heads = [letter or "most confident box" for letter in letters(task)]
+        heads = [letter or "most confident box" for letter in task.letters]
     elif isinstance(row, VQARow):
-        heads = [letter or "answer" for letter in letters(task)]
-        lines = [Line("yes" if row.correct else "no", [(row.question, False)], _answers(task, id))]
+        heads = [letter or "answer" for letter in task.letters]
+        lines = [CaptionLine("yes" if row.correct else "no", [(row.question, False)], _answers(task, id))]
     elif isinstance(row, RetrievalRow):
         lines, notes = _retrieval(task, row)
-    elif isinstance(row, MatchingRow):
+    else:
+        assert isinstance(row, MatchingRow)
         lines, notes = _matching(task, row)
         if len(images) > 1:
-            heads = [f"{letter} image {n + 1}".strip() for letter in letters(task) for n in range(len(images))]
-    else:
-        lines = []
+            heads = [f"{letter} image {n + 1}".strip() for letter in task.letters for n in range(len(images))]
     title = f"{id}, {part}" if part else id
     return Card(title, task.categories[number], images, heads, lines, _verdicts(task, number), notes)
 
@@ -123,7 +114,7 @@ def cards_html(
         pictures: small images by their keys; those that are not in it are not shown.
         is_lazy: whether addresses of images go to ``data-image``, for a script to set, and not to ``src``.
     """
-    render = environment().get_template("card.html").module.card  # type: ignore[attr-defined]
+    render = environment().get_template("card.html").module.card
     for number in numbers:
         yield Markup(render(make_card(task, int(number)), pictures, is_lazy))
 
@@ -143,7 +134,7 @@ def gallery_html(task: TaskErrors, who: str | int = ANY, category: str = "", sta
     text = f"{places} ({len(task):,} in all), the most confident errors first"
     found = Markup('<p class="assay-example-note" role="status">{}</p>').format(text)
     if len(task.models) > 1:
-        names = " · ".join(f"{letter} {label}" for letter, label in zip(letters(task), task.labels, strict=True))
+        names = " · ".join(f"{letter} {label}" for letter, label in zip(task.letters, task.labels, strict=True))
         found += Markup('<p class="assay-example-note">{}</p>').format(names)
     if task.data.note:
         found += Markup('<p class="assay-example-note">{}</p>').format(task.data.note)
@@ -169,23 +160,23 @@ def environment() -> Any:
     )
 
 
-def _verdicts(task: TaskErrors, number: int) -> list[Verdict]:
+def _verdicts(task: TaskErrors, number: int) -> list[ModelOutcome]:
     found = []
-    for letter, model in zip(letters(task), task.models, strict=True):
+    for letter, model in zip(task.letters, task.models, strict=True):
         outcome = model.outcome(number)
         margin, detail = model.margins[number], []
         if outcome and not np.isnan(margin):
             detail.append(f"margin {margin:+.3g}" if margin else "margin 0")
         if outcome in ("right", "wrong"):
             detail.append(f"more confident than {int(100 * model.confidence[number])} % of its decisions")
-        found.append(Verdict(letter, model.label, outcome or "no prediction", ", ".join(detail)))
+        found.append(ModelOutcome(letter, model.label, outcome or "no prediction", ", ".join(detail)))
     return found
 
 
-def _matching(task: TaskErrors, row: MatchingRow) -> tuple[list[Line], list[str]]:
+def _matching(task: TaskErrors, row: MatchingRow) -> tuple[list[CaptionLine], list[str]]:
     positives, negatives = split_captions(task, row)
     tables = [_scores(model.rows.get(row.id)) for model in task.models]
-    scored = next((table for table in tables if table is not None), np.zeros((1, 0)))
+    scored = next(table for table in tables if table is not None)
     captions = [*positives, *negatives] or [f"caption {n + 1}" for n in range(scored.shape[1])]
     split = len(positives) or task.positive_captions
     cells = [
@@ -204,7 +195,7 @@ def _matching(task: TaskErrors, row: MatchingRow) -> tuple[list[Line], list[str]
         else:
             segments = marked(captions[0], caption)[1] if positives else [(caption, False)]
             kind = NEGATIVE
-        lines.append(Line(kind, segments, cells[place]))
+        lines.append(CaptionLine(kind, segments, cells[place]))
     if len(row.images) > 1 or len(lines) - split <= _MOST_NEGATIVES:
         return lines, []
     best = np.stack([table[0] for table in tables if table is not None]).argsort(axis=1)[:, ::-1]
@@ -220,16 +211,16 @@ def _scores(row: Row | None) -> np.ndarray[Any, Any] | None:
     return None if scores is None else np.asarray(scores, dtype=np.float64)
 
 
-def _column_cells(table: np.ndarray[Any, Any] | None, row: MatchingRow, caption: int) -> Iterator[Cell]:
+def _column_cells(table: np.ndarray[Any, Any] | None, row: MatchingRow, caption: int) -> Iterator[ScoreCell]:
     """The scores of a caption with each image, by one model."""
     for image in range(len(row.images)):
         if table is None or caption >= table.shape[1]:
-            yield Cell(MISSING)
+            yield ScoreCell(MISSING)
         else:
-            yield Cell(f"{table[image, caption]:.4g}", bool(table[image, caption] == table[image].max()))
+            yield ScoreCell(f"{table[image, caption]:.4g}", bool(table[image, caption] == table[image].max()))
 
 
-def _retrieval(task: TaskErrors, row: RetrievalRow) -> tuple[list[Line], list[str]]:
+def _retrieval(task: TaskErrors, row: RetrievalRow) -> tuple[list[CaptionLine], list[str]]:
     tables = [_scores(model.rows.get(row.id)) for model in task.models]
     scored = [table for table in tables if table is not None]
     rights = sorted(row.correct, key=lambda column: -max(table[column] for table in scored))
@@ -239,31 +230,33 @@ def _retrieval(task: TaskErrors, row: RetrievalRow) -> tuple[list[Line], list[st
         others[row.correct] = -np.inf
         wrong.append(int(others.argmax()))
 
-    def line(column: int, kind: str) -> Line:
+    def line(column: int, kind: str) -> CaptionLine:
         cells = [
-            Cell(MISSING) if table is None else Cell(f"{table[column]:.4g}", bool(table[column] == table.max()))
+            ScoreCell(MISSING)
+            if table is None
+            else ScoreCell(f"{table[column]:.4g}", bool(table[column] == table.max()))
             for table in tables
         ]
-        return Line(kind, [(task.pool.get(column, f"caption {column + 1} of the set"), False)], cells)
+        return CaptionLine(kind, [(task.pool.get(column, f"caption {column + 1} of the set"), False)], cells)
 
     lines = [line(column, POSITIVE) for column in rights[:_MOST_NEGATIVES]]
     lines += [line(column, NEGATIVE) for column in dict.fromkeys(wrong)]
     return lines, ["Negative: the caption of another image that a model scores highest."]
 
 
-def _answers(task: TaskErrors, id: str) -> list[Cell]:
+def _answers(task: TaskErrors, id: str) -> list[ScoreCell]:
     cells = []
     for model in task.models:
         row = model.rows.get(id)
         if isinstance(row, VQARow) and row.score is not None:
             answer = "yes" if row.score > 0 else "no" if row.score < 0 else "none"
-            cells.append(Cell(f"{answer} ({row.score:.3g})", row.score * (1 if row.correct else -1) > 0))
+            cells.append(ScoreCell(f"{answer} ({row.score:.3g})", row.score * (1 if row.correct else -1) > 0))
         else:
-            cells.append(Cell(MISSING))
+            cells.append(ScoreCell(MISSING))
     return cells
 
 
-def _detection(task: TaskErrors, row: DetectionRow, part: str) -> tuple[list[Line], list[Shown]]:
+def _detection(task: TaskErrors, row: DetectionRow, part: str) -> tuple[list[CaptionLine], list[Shown]]:
     """The phrases of a row with the most confident box of each model, and its image and distractors with boxes."""
     others = task.distractors_of(row)
     asked = [row, *others]
@@ -272,7 +265,7 @@ def _detection(task: TaskErrors, row: DetectionRow, part: str) -> tuple[list[Lin
     for number in phrase_numbers(row, part):
         boxes[0] += [_box("true", box, "true") for box in row.truth[number]]
         cells = []
-        for letter, model in zip(letters(task), task.models, strict=True):
+        for letter, model in zip(task.letters, task.models, strict=True):
             found = []
             for place, each in enumerate(asked):
                 own, phrased = model.rows.get(each.id), model.rows.get(row.id)
@@ -282,18 +275,18 @@ def _detection(task: TaskErrors, row: DetectionRow, part: str) -> tuple[list[Lin
                 label = f"{letter} {box.score:.2g}".strip()
                 boxes[place].append(_box("right" if box.is_right else "wrong", box.box, label))
             cells.append(_top_cell(found))
-        lines.append(Line("phrase", _phrase(task, row, number), cells))
+        lines.append(CaptionLine("phrase", _phrase(task, row, number), cells))
     titles = ["image", *(f"distractor {n + 1}" if len(others) > 1 else "distractor" for n in range(len(others)))]
     shown = zip(task.image_keys(row), titles if others else [""], boxes, strict=True)
     return lines, [Shown(*each) for each in shown]
 
 
-def _top_cell(found: Sequence[tuple[int, TopBox]]) -> Cell:
+def _top_cell(found: Sequence[tuple[int, TopBox]]) -> ScoreCell:
     if not found:
-        return Cell("no box")
+        return ScoreCell("no box")
     place, box = max(found, key=lambda each: (each[1].score, not each[1].is_right))
     what = "right" if box.is_right else "on a distractor" if place else "wrong place"
-    return Cell(f"{what} ({box.score:.3g})", box.is_right)
+    return ScoreCell(f"{what} ({box.score:.3g})", box.is_right)
 
 
 def _phrase(task: TaskErrors, row: DetectionRow, number: int) -> Segments:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from string import ascii_uppercase
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,13 +20,21 @@ from ...modules.discovery import get_spec
 from ...records.predictions import Predictions
 from ...records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, VQARow
 from .._compute import Metrics, cluster_numbers, examples_of, scored_rows
+from .._scored import example_ids
+from .._tables import partial_sentence
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-# Which examples: those on which some model errs, all do, they differ, none does, or all examples.
+# Which examples, and in words.
 ANY, ALL, DISAGREE, NONE, EVERY = "any", "all", "disagree", "none", "every"
-FILTERS = (ANY, ALL, DISAGREE, NONE, EVERY)
+FILTERS = {
+    ANY: "some model errs",
+    ALL: "all models err",
+    DISAGREE: "models disagree",
+    NONE: "no model errs",
+    EVERY: "all examples",
+}
 _IOU = 0.5
 _LEAST_SEVERITY = 0.001
 _MOST_DISTRACTORS = 3
@@ -112,7 +121,7 @@ class TaskErrors:
 
     Args:
         where: the task in words.
-        benchmark, task, task_type: what they were evaluated on.
+        benchmark, task: what they were evaluated on.
         metric, score: what decides on an error: a score that is a mean over examples.
         keys: for each example the id of its row, and its part of the row, such as a phrase; else "".
         rows: for each example its row, as the first model has it.
@@ -120,12 +129,12 @@ class TaskErrors:
         clusters: of shape (n,): equal for examples that are not independent.
         data: captions and images.
         left_out: why examples count in no score, and how many.
+        partial: a sentence if the predictions are of a part of the task; else "".
     """
 
     where: str
     benchmark: str
     task: str
-    task_type: str
     metric: str
     score: str
     keys: list[tuple[str, str]]
@@ -134,6 +143,7 @@ class TaskErrors:
     clusters: NDArray[np.intp]
     data: ExampleData = field(default_factory=ExampleData)
     left_out: Mapping[str, int] = field(default_factory=dict)
+    partial: str = ""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -142,6 +152,13 @@ class TaskErrors:
     def labels(self) -> list[str]:
         """The models' labels."""
         return [model.label for model in self.models]
+
+    @cached_property
+    def letters(self) -> list[str]:
+        """A short name for each model: a letter, or nothing for a single one."""
+        if len(self.models) == 1:
+            return [""]
+        return [ascii_uppercase[n] if n < len(ascii_uppercase) else str(n + 1) for n in range(len(self.models))]
 
     @cached_property
     def positive_captions(self) -> int:
@@ -230,7 +247,7 @@ class TaskErrors:
         return numbers[np.argsort(-severity[numbers], kind="stable")]
 
     def restricted(self, categories: Collection[str]) -> TaskErrors:
-        """The examples of some categories or tags; confidence stays that among all examples."""
+        """The examples of some categories or tags, without models that lack them; confidence stays that among all."""
         kept = [place for place, names in enumerate(self.categories) if not set(categories).isdisjoint(names)]
         models = [
             replace(
@@ -241,6 +258,7 @@ class TaskErrors:
                 confidence=each.confidence[kept],
             )
             for each in self.models
+            if not np.isnan(each.losses[kept]).all()
         ]
         keys, rows = [self.keys[place] for place in kept], [self.rows[place] for place in kept]
         return replace(self, keys=keys, rows=rows, models=models, clusters=self.clusters[kept])
@@ -274,25 +292,27 @@ def task_errors(
     chosen = _metric(next(iter(scored.values())), metrics, metric, ties) if scored else None
     if chosen is None:
         return None
-    name, score = chosen
-    every = {label: examples_of(rows, name, metrics[name], ties=ties) for label, rows in scored.items()}
+    name, score, made = chosen
+    first = next(iter(scored))
+    every = {
+        label: made if label == first else examples_of(rows, name, metrics[name], ties=ties)
+        for label, rows in scored.items()
+    }
     found = {label: examples.of_score(score) for label, examples in every.items()}
-    left_out = dict(Counter(next(iter(every.values())).left_out.values()))
+    left_out = dict(Counter(made.left_out.values()))
     keys: dict[tuple[str, str], Row] = {}
     for label, examples in found.items():
-        for key, row in _keyed(examples, scored[label]):
-            keys.setdefault(key, row)
+        for key, row in zip(example_ids(scored[label], examples), examples.rows.tolist(), strict=True):
+            keys.setdefault(key, scored[label][row])
     rows = list(keys.values())
     places = {key: place for place, key in enumerate(keys)}
     spec = get_spec(name)
     models = [_outcomes(label, scored[label], examples, places, spec, score) for label, examples in found.items()]
-    first = next(iter(files.values()))
     missing = sum(len(each.rows) for each in files.values()) - sum(map(len, scored.values()))
     return TaskErrors(
         where=where,
-        benchmark=first.benchmark,
-        task=first.task,
-        task_type=first.task_type,
+        benchmark=files[first].benchmark,
+        task=files[first].task,
         metric=name,
         score=score,
         keys=list(keys),
@@ -301,6 +321,7 @@ def task_errors(
         clusters=np.array(cluster_numbers(rows)),
         data=data or ExampleData(),
         left_out=left_out | ({"no predictions, as an image was missing": missing} if missing else {}),
+        partial=partial_sentence(each.metadata["benchmark"] for each in files.values()),
     )
 
 
@@ -329,19 +350,20 @@ def phrase_numbers(row: DetectionRow, part: str) -> list[int]:
     return [int(number)] if known else list(range(len(row.phrases)))
 
 
-def _metric(rows: Sequence[Row], metrics: Metrics, metric: str | None, ties: str | None) -> tuple[str, str] | None:
-    """The metric and the score that decide on errors."""
+def _metric(
+    rows: Sequence[Row], metrics: Metrics, metric: str | None, ties: str | None
+) -> tuple[str, str, Examples] | None:
+    """The metric and the score that decide on errors, and the examples of these rows."""
     if metric is not None:
         check_known("metric of these predictions", [metric], metrics)
     names = [metric] if metric is not None else sorted(metrics, key=lambda name: not _pools_pairs(get_spec(name)))
     for name in names:
         spec = get_spec(name)
-        means = examples_of(rows, name, metrics[name], ties=ties).values
-        main = spec.score(spec.main_score)
-        for score in (main, *spec.scores):
-            found = next((each for each in means if score is not None and score.is_of(each)), None)
+        examples = examples_of(rows, name, metrics[name], ties=ties)
+        for score in sorted(spec.scores, key=lambda score: not score.is_of(spec.main_score)):
+            found = next((each for each in examples.values if score.is_of(each)), None)
             if found is not None:
-                return name, found
+                return name, found, examples
     if metric is not None:
         raise PredictionsError(f"the metric {metric} has no score of single examples, and so no errors to look at")
     return None
@@ -349,11 +371,6 @@ def _metric(rows: Sequence[Row], metrics: Metrics, metric: str | None, ties: str
 
 def _pools_pairs(spec: MetricSpec) -> bool:
     return "pair_ids" in option_names(spec.function.per_example)
-
-
-def _keyed(examples: Examples, rows: Sequence[Row]) -> list[tuple[tuple[str, str], Row]]:
-    names = examples.names or [""] * len(examples)
-    return [((rows[row].id, name), rows[row]) for row, name in zip(examples.rows.tolist(), names, strict=True)]
 
 
 def _outcomes(
@@ -372,10 +389,13 @@ def _outcomes(
                 by_pair.setdefault(row.pair, []).append(row)
     losses, margins, sizes = np.full((3, len(places)), np.nan)
     tied = np.zeros(len(places), dtype=bool)
-    own = [places[key] for key, _ in _keyed(examples, rows)]
+    ids = example_ids(rows, examples)
+    own = [places[id] for id in ids]
     losses[own] = 1 - values if spec.is_higher_better(score) else values
     tied[own] = examples.tied
-    decided = [_decision(row, key[1], spec, by_pair) for key, row in _keyed(examples, rows)]
+    decided = [
+        _decision(rows[row], part, spec, by_pair) for (_, part), row in zip(ids, examples.rows.tolist(), strict=True)
+    ]
     margins[own], sizes[own] = np.array(decided).T
     confidence = np.full(len(places), np.nan)
     confidence[own] = _ranks(np.nan_to_num(sizes[own], nan=-np.inf))

@@ -13,7 +13,7 @@ import numpy as np
 from markupsafe import Markup
 
 from ...common.documents import to_html
-from .cards import cards_html, environment, letters, styles
+from .cards import cards_html, environment, styles
 from .outcomes import EVERY, FILTERS, Picture, TaskErrors
 from .summary import Summary
 
@@ -21,17 +21,15 @@ MOST_EXAMPLES = 10_000
 # Of thumbnails, in all: with Base64 a third more. A page beyond opens slowly, and mail refuses it.
 MOST_IMAGE_BYTES = 30_000_000
 _TOKENS = Path(__file__).parents[2] / "common" / "tokens.css"
-_FILTER_NAMES = ("some model errs", "all models err", "models disagree", "no model errs", "all examples")
 
 
-def page_html(summaries: Sequence[Summary], notes: Sequence[str], *, limit: int, with_images: bool) -> str:
+def page_html(summaries: Sequence[Summary], notes: Sequence[str], *, limit: int) -> str:
     """One HTML page over tasks.
 
     Args:
         summaries: one for each task.
         notes: what is missing.
         limit: how many examples of each task it holds at most, the most confident errors first.
-        with_images: whether it shows images.
     """
     images = _Images()
     tasks, left_out = [], []
@@ -42,8 +40,7 @@ def page_html(summaries: Sequence[Summary], notes: Sequence[str], *, limit: int,
                 f"{task.where}: the page holds {len(numbers):,} of {len(task):,} examples, the most confident errors "
                 "first; the numbers are of all."
             )
-        pictures = images.of(task, numbers) if with_images else {}
-        tasks.append(_task_data(task, numbers, pictures))
+        tasks.append(_task_data(task, numbers, images.of(task, numbers)))
         if images.left_out:
             size = MOST_IMAGE_BYTES // 10**6
             left_out.append(f"{task.where}: {images.left_out:,} images beyond {size} MB are not shown.")
@@ -58,7 +55,7 @@ def page_html(summaries: Sequence[Summary], notes: Sequence[str], *, limit: int,
         "notes": [*left_out, *notes],
         "tasks": Markup(_json(tasks)),
         "images": Markup(_json(images.addresses)),
-        "filters": list(zip(FILTERS, _FILTER_NAMES, strict=True)),
+        "filters": list(FILTERS.items()),
         "tokens": Markup(_TOKENS.read_text(encoding="utf-8")),
         "styles": Markup(styles()),
     }
@@ -94,7 +91,7 @@ def _task_data(task: TaskErrors, numbers: np.ndarray[Any, Any], pictures: Mappin
     cards = json.dumps(list(cards_html(task, numbers, pictures, is_lazy=True)), ensure_ascii=False)
     return {
         "where": task.where,
-        "models": [f"{letter} {label}".strip() for letter, label in zip(letters(task), task.labels, strict=True)],
+        "models": [f"{letter} {label}".strip() for letter, label in zip(task.letters, task.labels, strict=True)],
         "categories": task.category_names,
         "severity": np.stack([_thousandths(model.severity[numbers]) for model in task.models], axis=1).tolist(),
         "in": [[places[name] for name in task.categories[number]] for number in numbers.tolist()],

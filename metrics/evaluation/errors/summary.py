@@ -23,7 +23,7 @@ _MOST_PRINTED = 8
 
 
 @dataclass(frozen=True)
-class Agreement:
+class ErrorAgreement:
     """How two models agree on which examples they err.
 
     Args:
@@ -60,7 +60,7 @@ class Summary:
     task: TaskErrors
     rates: list[tuple[float, tuple[float, float]]]
     found: list[dict[Feature, Association]]
-    agreements: list[Agreement]
+    agreements: list[ErrorAgreement]
     confidence: float
 
     @property
@@ -120,7 +120,13 @@ class Summary:
             "images."
         )
         left_out = "".join(f" {count:,} examples are not counted: {why}." for why, count in self.task.left_out.items())
-        return Table(f"Errors on {self.task.where}", columns, tuple(rows), note + left_out, corner="category")
+        return Table(
+            f"Errors on {self.task.where}",
+            columns,
+            tuple(rows),
+            f"{note}{left_out} {self.task.partial}".strip(),
+            corner="category",
+        )
 
     def _rate_cell(self, errs: NDArray[np.bool_], clusters: NDArray[np.intp]) -> Cell:
         if not len(errs):
@@ -170,7 +176,7 @@ def summarize(task: TaskErrors, confidence: float, resamples: int, seed: int) ->
 
 def _agreement(
     task: TaskErrors, pair: tuple[int, int], confidence: float, resamples: int, seed: int
-) -> Agreement | None:
+) -> ErrorAgreement | None:
     """Source: error consistency, Geirhos, Meding and Wichmann, NeurIPS 2020; Cohen, 1960."""
     one, two = (task.models[number] for number in pair)
     kept = np.flatnonzero(~np.isnan(one.losses) & ~np.isnan(two.losses))
@@ -182,7 +188,7 @@ def _agreement(
     kappas = _kappa(resampled_totals(cells, clusters, resamples, seed))
     kappas = kappas[np.isfinite(kappas)]
     spread = len(kappas) > 1 and np.ptp(kappas) > 0
-    return Agreement(
+    return ErrorAgreement(
         models=(one.label, two.label),
         n=len(kept),
         counts=tuple(counts.tolist()),
@@ -194,7 +200,7 @@ def _agreement(
 
 
 def _kappa(counts: NDArray[np.generic]) -> NDArray[np.float64]:
-    """Cohen's kappa from rows of counts as in `Agreement`; NaN where neither or both models always err."""
+    """Cohen's kappa from rows of counts as in `ErrorAgreement`; NaN where neither or both models always err."""
     right, first, second, wrong = (counts / counts.sum(axis=1, keepdims=True)).T
     expected = (first + wrong) * (second + wrong) + (right + second) * (right + first)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -205,12 +211,12 @@ def _number(value: float) -> str:
     return MISSING if np.isnan(value) else f"{value:.2f}"
 
 
-def _kappa_cell(each: Agreement) -> Cell:
+def _kappa_cell(each: ErrorAgreement) -> Cell:
     bounds = MISSING if each.kappa_interval is None else " – ".join(map(_number, each.kappa_interval))
     return Cell(_number(each.kappa), (bounds,))
 
 
-def _agreement_sentence(each: Agreement) -> str:
+def _agreement_sentence(each: ErrorAgreement) -> str:
     right, first, second, both = (percent(count / each.n) for count in each.counts)
     kappa = "" if np.isnan(each.kappa) else f"; kappa {_number(each.kappa)}"
     return (
@@ -219,7 +225,7 @@ def _agreement_sentence(each: Agreement) -> str:
     )
 
 
-def _agreement_table(agreements: Sequence[Agreement]) -> Table:
+def _agreement_table(agreements: Sequence[ErrorAgreement]) -> Table:
     rows = tuple(
         TableRow(
             " and ".join(each.models),
@@ -239,8 +245,8 @@ def _agreement_table(agreements: Sequence[Agreement]) -> Table:
     return Table("Agreement", columns, rows, note, is_part=True, corner="models")
 
 
-def _kappa_matrix(labels: Sequence[str], agreements: Sequence[Agreement]) -> Table:
-    found: Mapping[frozenset[str], Agreement] = {frozenset(each.models): each for each in agreements}
+def _kappa_matrix(labels: Sequence[str], agreements: Sequence[ErrorAgreement]) -> Table:
+    found: Mapping[frozenset[str], ErrorAgreement] = {frozenset(each.models): each for each in agreements}
     rows = []
     for one in labels:
         others = [found.get(frozenset((one, two))) for two in labels]

@@ -62,6 +62,17 @@ def test_a_folder_that_build_wrote_holds_captions_and_images(toy, tmp_path):
     assert analysis.tasks[0].data.captions
 
 
+def test_predictions_of_a_part_have_their_captions_and_images(tmp_path):
+    built = tmp_path / "built"
+    assert invoke("build", "toy_scenes/itm", "--out", built, "-o", "train_scenes=0").exit_code == 0
+    [path] = predict("mock:shuffled", "toy_scenes/itm", out=tmp_path, limit=6, progress=False)
+    for data_dir in (None, built):
+        analysis = errors(path, data_dir=data_dir, **QUICK)
+        assert analysis.notes == []
+        assert len(images_in(analysis.write(tmp_path / "errors.html"))) > 0
+        assert analysis.to_pandas()["captions"].map(len).tolist() == [2] * 6
+
+
 def test_captions_of_other_data_are_not_shown(toy, tmp_path):
     def other(metadata):
         metadata["benchmark"]["fingerprint"] = "0" * 64

@@ -205,15 +205,18 @@ def test_known_blind_levels_are_shown_with_each_score(tmp_path, capsys, monkeypa
     assert re.search(r"\| micro average \| 50\.0 % \| [^|]* \| 61\.0 % \|", text)
     assert "blind 61.0 %" in repr(found)
     page = (tmp_path / "report" / "profile.html").read_text()
-    levels = dict(
+    drawn = dict(
         re.findall(r'<b>([\w ]+)</b>.*?</i>(?:<i class="level blind" style="left:([\d.]+)%"></i>)?</span>', page)
     )
-    assert levels == {"swap_obj": "72.0", "swap_att": "", "micro average": "61.0", "macro average": "60.0"}
+    assert drawn == {"swap_obj": "72.0", "swap_att": "", "micro average": "61.0", "macro average": "60.0"}
     frame = found.to_pandas().set_index("category")["blind"]
     assert frame.to_dict() == pytest.approx(
         {"swap_obj": 0.72, "swap_att": np.nan, "micro average": 0.61, "macro average": 0.6}, nan_ok=True
     )
     [shown] = found.plot().legends
+    assert [text.get_text() for text in shown.get_texts()] == ["a", "chance", "blind"]
+    path = write(tmp_path / "u.parquet", rows, blind={"sugarcrepe_itm": {"per_category": levels["per_category"]}})
+    [shown] = report(path, **QUICK).plot().legends  # known of a category alone
     assert [text.get_text() for text in shown.get_texts()] == ["a", "chance", "blind"]
     unknown = report(write(tmp_path / "t.parquet", rows), **QUICK)
     assert "|  | accuracy | interval | ties | n |" in markdown(unknown, tmp_path / "report")

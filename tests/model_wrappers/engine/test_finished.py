@@ -64,6 +64,11 @@ def test_another_model_in_the_same_folder_is_computed(again, tiny_clip):
     assert again()
 
 
+def test_another_device_is_computed(again, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert again()
+
+
 def test_other_code_is_computed(again, monkeypatch, tmp_path):
     (tmp_path / "package" / "metrics").mkdir(parents=True)
     monkeypatch.setattr(finished, "_PACKAGE", tmp_path / "package")

@@ -16,6 +16,7 @@ from vl_assay.hub_datasets import (
     TaskData,
     build,
     compare,
+    errors,
     get_benchmark,
     load_examples,
     report,
@@ -265,8 +266,12 @@ def test_a_limit_takes_the_first_examples_and_everything_says_that_they_are_part
     assert "limit" not in whole.metadata["benchmark"]
     with pytest.raises(PredictionsError, match="name another folder with --out"):
         predict("mock:oracle", task, out=tmp_path / "every", limit=5, **QUIET)
-    report([captions]).print()
-    assert "Partial: 5 examples of the task only (--limit)." in " ".join(capsys.readouterr().out.split())
+    sentence, found = "Partial: 5 examples of the task only (--limit).", report([captions])
+    found.print()
+    assert sentence in " ".join(capsys.readouterr().out.split())
+    for text in (found.to_markdown().partition("\n\n###")[0], found.to_latex().replace("{}", "")):
+        assert sentence.removesuffix(".") in text
+    assert sentence in errors(captions, resamples=100).tables[0].note
     with pytest.raises(DataError, match=r"partial; predict without --limit for a model's card"):
         write_model_card(tmp_path / "README.md", report([captions]))
     other = predict("mock:constant", task[1], out=tmp_path / "other", limit=5, **QUIET)

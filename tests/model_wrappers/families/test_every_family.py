@@ -17,6 +17,7 @@ from tiny_models import ANSWERS, CHECKPOINTS, DETECTS
 from vl_assay import model_wrappers
 from vl_assay.metrics.common.errors import ModelError, UnknownNameError
 from vl_assay.model_wrappers import LoadOptions, family_names, load_model
+from vl_assay.model_wrappers.engine import families
 from vl_assay.model_wrappers.engine.families import families_of, get_family
 from vl_assay.model_wrappers.engine.protocol import (
     CrossEncoder,
@@ -55,6 +56,12 @@ PAIRS = [(2, 1), (0, 0), (1, 2), (0, 3), (2, 0), (1, 1)]
 def load(name, folder, **options):
     """A checkpoint by the name of its family, which is needed where its model type is not the family's own."""
     return load_model(f"{CHECKPOINTS[name].family}:{folder}", LoadOptions(**options))
+
+
+def test_a_family_without_its_library_names_its_own_extra(monkeypatch):
+    monkeypatch.setattr(families, "find_spec", lambda name: None)
+    assert families.family_constants("open_clip").problem.endswith("pip install 'vl-assay[open_clip]'")
+    assert families.family_constants("clip").problem.endswith("pip install 'vl-assay[models]'")
 
 
 def test_no_family_is_left_out():
