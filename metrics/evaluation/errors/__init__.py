@@ -2,7 +2,7 @@
 
 from .analysis import ErrorAnalysis, errors
 from .cards import cards_html, gallery_html, letters, styles
-from .outcomes import FILTERS, ExampleData, Outcomes, Picture, TaskErrors, task_errors
+from .outcomes import FILTERS, ExampleData, Outcomes, Picture, TaskErrors, matching_margin, task_errors
 
 __all__ = [
     "FILTERS",
@@ -15,6 +15,7 @@ __all__ = [
     "errors",
     "gallery_html",
     "letters",
+    "matching_margin",
     "styles",
     "task_errors",
 ]
