@@ -187,6 +187,13 @@ def test_the_board_names_the_predictions_to_compare():
     assert board.recomputed(BRITTLE) == {}
 
 
+def test_the_nearest_models_are_found_by_recomputed_values(monkeypatch):
+    entries = [entry("own", 0.3), entry("near", 0.4), entry("far", 0.9), entry("far", 0.3, origin="published")]
+    catalogue = Catalogue(MemoryStorage(), entries)
+    monkeypatch.setattr(catalogue.paired, "alike", lambda own, others, *question: {own, *others})
+    assert catalogue.alike(ITM, "own", most=1) == (["near"], ["near"])
+
+
 def test_the_page_of_a_thousand_models_draws_the_first_rows_and_says_how_many_more():
     catalogue = Catalogue(MemoryStorage(), many_models(1000, 12))
     start = time.perf_counter()
