@@ -51,10 +51,9 @@ write_predictions("worse.parquet", replace(found, rows=rows, metadata=found.meta
 results = report(["worse.parquet", good])
 board = Board(entry for result in results for entry in of_results([result]))
 [column] = [each for each in board.columns if each.score == "error_rate"]
-table = board.table([column])
-assert list(table["model"]) == ["mean_colour:rgb", "worse"]
-assert list(table[column.heading]) == [0, pytest.approx(200 / 3)]
-assert "↓" in column.heading and list(board.marks(table, [column])[column.heading]) == [BEST, ""]
+rows = board.rows([column])
+assert [(row.model, row.value) for row in rows] == [("mean_colour:rgb", 0), ("worse", pytest.approx(2 / 3))]
+assert "↓" in column.heading and board.marks(rows, column) == {("mean_colour:rgb", "recomputed"): BEST}
 [difference] = compare("worse.parquet", good).differences
 assert not difference.higher_is_better and (difference.result["wins"], difference.result["losses"]) == (0, 4)
 assert "error rate (lower is better) +66.7 points" in repr(compare("worse.parquet", good))

@@ -91,8 +91,8 @@ class TaskData:
 
     Without `needs_images` those that are not here are known by the dataset's `filename` columns. `options` are the
     fields of the builder's configuration that the dataset was built with, such as its seed. With a `limit` only so many
-    examples are there, as evenly from the configurations as it allows, of each the first; `is_partial` where there were
-    more.
+    examples are there, as evenly from the configurations as it allows, of each the first, and what shares a pair with
+    them; `is_partial` where there were more.
     """
 
     benchmark: str
@@ -148,8 +148,13 @@ class TaskData:
         if self.limit is not None:
             number, count = self.configs.index(config), len(self.configs)
             share = self.limit * (number + 1) // count - self.limit * number // count
-            self.is_partial |= share < len(dataset)
-            dataset = dataset.select(range(min(share, len(dataset))))
+            kept = range(min(share, len(dataset)))
+            if "pair_id" in asked:  # whole pairs: a caption is scored on all of its images together
+                pairs = dataset["pair_id"][:]
+                chosen = {pairs[row] for row in kept}
+                kept = [row for row, pair in enumerate(pairs) if pair in chosen]
+            self.is_partial |= len(kept) < len(dataset)
+            dataset = dataset.select(kept)
         rows = dataset.select_columns(columns).to_list()
         images, found = _images(dataset, present)
         for number, (row, files) in enumerate(zip(rows, found, strict=True)):
@@ -197,7 +202,7 @@ def load_examples(
         data_dir: the user's own copy of the sources, see the benchmark's card.
         options: fields of the builder's configuration, such as ``{"allow_missing": True}``.
         needs_images: whether the examples need their images; otherwise a build has none by default.
-        limit: the most examples of each task; None for all.
+        limit: the number of examples of each task, see ``TaskData``; None for all.
 
     Raises:
         UnknownNameError: no such benchmark or part; the message lists the known ones.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -12,12 +11,11 @@ from typing import Any, TypedDict, Unpack
 from urllib.parse import unquote
 
 import numpy as np
-import pandas
 
 from ...metrics.common.errors import UnknownNameError
 from .entries import CHANCE, ORIGINS, RECOMPUTED, REFERENCE, Column, Entry
 
-BEST, TIE, APART = "best", "tie", "reference"
+BEST, TIE = "best", "tie"
 NOT_STATED = "not stated"
 SIZES = ("up to 200 M", "200 M to 1 B", "over 1 B", NOT_STATED)
 _CSV = (
@@ -87,7 +85,7 @@ class Board:
     def categories(self, column: Column) -> list[Column]:
         """The columns of the categories of a score, or of the score that it is the macro average of."""
         own = self._parts.get(column[:4], [])
-        return own or self._parts.get(_micro(column)[:4], [])
+        return own or self._parts.get(column.whole[:4], [])
 
     def choices(self, name: str) -> list[str]:
         """The values of ``"families"``, ``"sizes"``, ``"training_data"`` or ``"origins"`` to choose from, sorted."""
@@ -95,82 +93,45 @@ class Board:
         known = {"sizes": SIZES, "origins": ORIGINS}.get(name, (*sorted(found - {NOT_STATED}), NOT_STATED))
         return [value for value in known if value in found]
 
-    def table(
-        self,
-        columns: Sequence[Column],
-        *,
-        intervals: bool = False,
-        sort: Column | str | None = None,
-        descending: bool | None = None,
-        **choice: Unpack[Choice],
-    ) -> pandas.DataFrame:
-        """The rows that have a value in at least one of the columns.
+    def rows(
+        self, columns: Sequence[Column], *, sort: Column | str | None = None, **choice: Unpack[Choice]
+    ) -> list[Entry]:
+        """The first entry of each row that has a value in at least one of the columns; it has the model's facts.
 
         Args:
-            columns: which scores, in order.
-            intervals: add a column with the text of the interval after each score.
-            sort: a column, or ``"model"`` or ``"parameters"``; the first column by default.
-            descending: highest first; by default better scores first, and names and parameters ascending.
+            columns: which scores.
+            sort: a column, the better first, or ``"model"`` or ``"parameters"``; the first column by default.
             choice: which models, see `Choice`. References are filtered by ``search`` and ``origins`` only.
 
         Returns:
-            The columns ``model`` and ``origin``, a column of per cent (float, NaN if missing) under each heading,
-            ``family``, ``parameters`` (Int64, NA if not known) and ``training data``. References come last; within
-            either part rows without a value in the column of `sort` come last. Texts are not escaped.
+            References come last; within either part rows without a value in the column of `sort` come last.
 
         Raises:
             UnknownNameError: a column that the board does not have.
         """
-        keys = self._order(self._chosen(columns, choice), sort or (columns[0] if columns else "model"), descending)
-        rows = [self._rows[key] for key in keys]
-        data: dict[str, Any] = {"model": [row.model for row in rows], "origin": [row.origin for row in rows]}
-        for column in columns:
-            cells = [self._cells[column].get(key) for key in keys]
-            data[column.heading] = np.array([100 * cell.value if cell else math.nan for cell in cells], dtype=float)
-            if intervals:
-                data[f"{column.heading}, interval"] = [_interval(cell) for cell in cells]
-        data["family"] = [row.family for row in rows]
-        data["parameters"] = pandas.array([row.parameters for row in rows], dtype="Int64")
-        data["training data"] = [row.training_data for row in rows]
-        return pandas.DataFrame(data)
+        keys = self._order(self._chosen(columns, choice), sort or (columns[0] if columns else "model"))
+        return [self._rows[key] for key in keys]
 
-    def marks(
-        self,
-        frame: pandas.DataFrame,
-        columns: Sequence[Column],
-        ties: Mapping[Column, Collection[str]] | None = None,
-    ) -> pandas.DataFrame:
-        """The mark of each cell of a table: `BEST`, `TIE`, `APART` in all cells of a reference, or "".
+    def marks(self, rows: Iterable[Entry], column: Column, tied: Collection[str] = ()) -> dict[tuple[str, str], str]:
+        """`BEST` or `TIE` for those rows, by model and origin, that have one in a column.
 
-        The best of a column is the best of the models in the table, references aside; equal ones are all marked.
+        The best is that of these rows, references aside; equal ones are all marked.
 
         Args:
-            frame: what `table` returned for these columns.
-            columns: which scores.
-            ties: for each column the recomputed models that do not differ significantly from its best recomputed
-                model, see ``paired.PairedTests.shared``. They get `TIE` if that model is in the table as the best.
-
-        Returns:
-            Texts, of the same shape, index and columns as `frame`.
+            rows: some that `rows` returned.
+            column: which score.
+            tied: the recomputed models that do not differ significantly from the best recomputed one, see
+                ``paired.PairedTests.shared``. They get `TIE` if that model is among the rows as the best.
         """
-        marks = pandas.DataFrame("", index=frame.index, columns=frame.columns, dtype=object)
-        keys = list(zip(frame["model"], frame["origin"], strict=True))
-        reference = np.array([self._rows[key].is_reference for key in keys], dtype=bool)
-        for column in columns:
-            values = frame[column.heading].to_numpy(dtype=float, copy=True)
-            values[reference] = math.nan
-            if np.isnan(values).all():
-                continue
-            pick = np.nanmax if column.is_higher_better else np.nanmin
-            best = values == pick(values)
-            marks.loc[best, column.heading] = BEST
-            tied = (ties or {}).get(column, ())
-            shared = np.array([origin == RECOMPUTED and model in tied for model, origin in keys], dtype=bool)
-            compared = [100 * self._cells[column][model, RECOMPUTED].value for model in self.recomputed(column)]
-            if compared and pick(compared) in values[shared & best]:
-                marks.loc[shared & ~best & ~np.isnan(values), column.heading] = TIE
-        marks.loc[reference, :] = APART
-        return marks
+        cells = self._cells.get(column, {})
+        keys = [(row.model, row.origin) for row in rows if not row.is_reference]
+        values = {key: cells[key].value for key in keys if key in cells}
+        pick = max if column.is_higher_better else min
+        top = pick(values.values(), default=None)
+        best = {key: BEST for key, value in values.items() if value == top}
+        shared = {(model, RECOMPUTED): TIE for model in tied if (model, RECOMPUTED) in values}
+        compared = [cells[model, RECOMPUTED].value for model in self.recomputed(column)]
+        return shared | best if best.keys() & shared and top == pick(compared, default=None) else best
 
     def ranks(self, column: Column, tied: Collection[str] = ()) -> dict[tuple[str, str], tuple[int, int]]:
         """The best and the worst rank that each model may have in a column, by model and origin; references have none.
@@ -210,7 +171,7 @@ class Board:
         return list(dict.fromkeys(key[0] for key, row in rows if not row.is_reference and origin in (None, row.origin)))
 
     def row_count(self, columns: Sequence[Column], **choice: Unpack[Choice]) -> int:
-        """The number of rows of a table, see `table`."""
+        """The number of `rows`."""
         return len(self._chosen(columns, choice))
 
     def of_model(self, model: str) -> list[Entry]:
@@ -219,7 +180,7 @@ class Board:
 
     def chance(self, column: Column) -> float | None:
         """The chance level of a column: the board's own, or what the metric declares."""
-        entry = self.entry(column, CHANCE, REFERENCE) or self.entry(_micro(column), CHANCE, REFERENCE)
+        entry = self.entry(column, CHANCE, REFERENCE) or self.entry(column.whole, CHANCE, REFERENCE)
         return entry.value if entry else column.chance
 
     def recomputed(self, column: Column) -> dict[str, str]:
@@ -231,8 +192,8 @@ class Board:
         }
 
     def entries(self, column: Column) -> list[Entry]:
-        """The entries of a column, in the order of `table`."""
-        return [self._cells[column][key] for key in self._order(self._chosen([column], {}), column, None)]
+        """The entries of a column, in the order of `rows`."""
+        return [self._cells[column][key] for key in self._order(self._chosen([column], {}), column)]
 
     def entry(self, column: Column, model: str, origin: str) -> Entry | None:
         """The entry behind a cell, with its source; None if the cell is empty."""
@@ -278,36 +239,27 @@ class Board:
             and all(fact(row) in wanted or (row.is_reference and name != "origins") for name, fact, wanted in filters)
         ]
 
-    def _order(self, keys: Sequence[_Key], sort: Column | str, descending: bool | None) -> list[_Key]:
+    def _order(self, keys: Sequence[_Key], sort: Column | str) -> list[_Key]:
         """The rows sorted, those without a value after the others, references last."""
+        is_descending = isinstance(sort, Column) and sort.is_higher_better
         if isinstance(sort, Column):
             self._check([sort])
             values: dict[_Key, Any] = {key: entry.value for key, entry in self._cells[sort].items()}
-            descending = sort.is_higher_better if descending is None else descending
         elif sort == "model":
             values = {key: key[0].casefold() for key in keys}
         elif sort == "parameters":
             values = {key: self._rows[key].parameters for key in keys if self._rows[key].parameters is not None}
         else:
             raise UnknownNameError("column to sort by", str(sort), ["model", "parameters", "a column of the board"])
-        ordered = sorted((key for key in keys if key in values), key=values.__getitem__, reverse=bool(descending))
+        ordered = sorted((key for key in keys if key in values), key=values.__getitem__, reverse=is_descending)
         ordered += [key for key in keys if key not in values]
         return sorted(ordered, key=lambda key: self._rows[key].is_reference)
-
-
-def _micro(column: Column) -> Column:
-    """The score over all examples of which a column may be the macro average."""
-    return column._replace(score=column.score.removeprefix("macro_"), category="")
 
 
 def _size(parameters: int | None) -> str:
     if parameters is None:
         return NOT_STATED
     return SIZES[0] if parameters <= 200e6 else SIZES[1] if parameters <= 1e9 else SIZES[2]
-
-
-def _interval(entry: Entry | None) -> str:
-    return f"{100 * entry.interval[0]:.1f} – {100 * entry.interval[1]:.1f}" if entry and entry.interval else ""
 
 
 def _csv_line(entry: Entry) -> list[Any]:

@@ -173,9 +173,9 @@ class Catalogue:
         """
         board = self.board
         predictions = board.recomputed(column)
-        own = predictions.pop(model)
-        values = {entry.model: entry.value for entry in board.entries(column) if entry.model in predictions}
-        middle = {entry.model: entry.value for entry in board.entries(column) if entry.origin == RECOMPUTED}[model]
+        recomputed = (entry for entry in board.entries(column) if entry.origin == RECOMPUTED)
+        values = {entry.model: entry.value for entry in recomputed if entry.model in predictions}
+        own, middle = predictions.pop(model), values.pop(model)
         near = sorted(values, key=lambda name: abs(values[name] - middle))[:most]
         others = {name: predictions[name] for name in near}
         found = self.paired.alike(own, others, column.metric, column.score, column.category) if others else frozenset()

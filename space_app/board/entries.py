@@ -46,6 +46,11 @@ class Column(NamedTuple):
         return _score_name(self.metric, self.score)
 
     @property
+    def whole(self) -> Column:
+        """The score over all examples, also if this is its macro average or its part."""
+        return self._replace(score=self.score.removeprefix("macro_"), category="")
+
+    @property
     def meaning(self) -> str:
         """What the score is, in one line; empty if no metric here says it."""
         spec = _spec(self.metric)

@@ -112,10 +112,8 @@ def _of_benchmark(board: Board, benchmark: str) -> list[Place]:
     mains = _mains(board)[benchmark]
     parts = [part for column in mains for part in _few(board.categories(column), MOST_COLUMNS - len(mains))]
     shown = [*mains, *_few(parts, MOST_COLUMNS - len(mains))]
-    # A mean over categories says little beside the score itself, unless that is what the paper prints.
-    macros = {column for column in own if column._replace(score=column.score.removeprefix("macro_")) in own}
-    plain = {column for column in own if column.score == column.score.removeprefix("macro_")}
-    others = [column for column in own if column not in shown and (column in plain or column not in macros)]
+    # A mean over categories adds little to the score itself, unless that is what the paper prints.
+    others = [each for each in own if each not in shown and (each == each.whole or each.whole not in own)]
     every = [*shown, *others][:MOST_COLUMNS]
     order = {task: number for number, task in enumerate(dict.fromkeys(column.task for column in every))}
     ordered = sorted(every, key=lambda column: order[column.task])

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Any
 
 import gradio as gr
+from gradio.processing_utils import save_bytes_to_cache
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ...metrics import common as metrics_common
 from ...metrics.common.figures import COLOURS
-from ...metrics.common.storage import write_atomically
 from ...metrics.evaluation.errors import styles
 from ..board.board import Board
 from ..board.entries import Column
@@ -89,11 +87,8 @@ def csv_button(label: str, text: Callable[..., str], inputs: Any, elem_id: str) 
     file = gr.DownloadButton(visible="hidden", elem_id=f"{elem_id}-file")
 
     def write(*values: Any) -> str:
-        content = text(*values).encode()
-        # Named by its content, so that the files of many visits do not pile up.
-        path = Path(gettempdir()) / f"vl-assay-{hashlib.sha256(content).hexdigest()[:16]}.csv"
-        write_atomically(path, content)
-        return str(path)
+        # In a folder named by its content, which gradio cleans.
+        return save_bytes_to_cache(text(*values).encode(), "vl-assay.csv", file.GRADIO_CACHE)
 
     written = button.click(write, inputs, file, **QUIET)
     written.then(None, None, None, js=f"() => setTimeout(() => document.getElementById('{elem_id}-file').click(), 50)")

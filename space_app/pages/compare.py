@@ -11,7 +11,7 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
-from ...metrics.common.errors import PredictionsError, ScoresError
+from ...metrics.common.errors import PredictionsError
 from ...metrics.evaluation import interval, p_value, percent, points, words
 from ...metrics.modules.discovery import get_spec
 from ...metrics.statistics.paired import holm
@@ -62,17 +62,11 @@ def compare_tab(catalogue: Catalogue) -> OnOpen:
         kept += [label for label in best if label not in kept][: max(2 - len(kept), 0)]
         return [gr.update(choices=[*known], value=kept), draw(heading, kept)]
 
-    def chosen_of(heading: str | None, labels: Sequence[str] | None) -> tuple[Column, list[Entry]] | None:
+    def draw(heading: str | None, labels: Sequence[str] | None) -> Markup:
         column = next(iter(columns_of(catalogue.board, [heading])), None)
         known = models_with(catalogue, column) if column else {}
         chosen = [known[label] for label in labels or () if label in known][:MOST]
-        return (column, chosen) if column and len(chosen) > 1 else None
-
-    def draw(heading: str | None, labels: Sequence[str] | None) -> Markup:
-        found = chosen_of(heading, labels)
-        if found is None:
-            return note(_CHOOSE)
-        return comparison_html(catalogue, *found)
+        return comparison_html(catalogue, column, chosen) if column and len(chosen) > 1 else note(_CHOOSE)
 
     # Most tests are done or take a second, but those of average precision take some.
     quick: dict[str, Any] = QUIET | {"show_progress": "minimal"}
@@ -121,50 +115,53 @@ def with_categories(board: Board, column: Column, chosen: Sequence[Entry]) -> li
 
 def comparison_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry]) -> Markup:
     """The verdict, the differences of the first two by category, the scores of all by category, and all pairs."""
-    try:
-        scores = profile(with_categories(catalogue.board, column, chosen))
-    except ScoresError as error:
-        scores = note(str(error))
-    parts = [verdict_html(catalogue, column, chosen), differences_html(catalogue, column, chosen), scores]
-    parts.insert(1, disagreements_link(column, chosen))
-    return Markup("").join([*parts, pairs_html(catalogue, column, chosen)])
+    parts = [
+        verdict_html(catalogue, column, chosen),
+        disagreements_link(column, chosen),
+        differences_html(catalogue, column, chosen),
+        profile(column, with_categories(catalogue.board, column, chosen)),
+        pairs_html(catalogue, column, chosen),
+    ]
+    return Markup("").join(parts)
 
 
 def verdict_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry]) -> Markup:
     """Whether the best of the chosen models is better than each other one, in sentences.
 
-    The p-values are corrected by Holm's method for the number of sentences.
+    The best over all examples may be worse on those that two models share, which are the ones compared. The p-values
+    are corrected by Holm's method for the number of tests.
     """
-    models = sorted(_recomputed(chosen), key=lambda entry: -entry.value if column.is_higher_better else entry.value)
+    sign = 1 if column.is_higher_better else -1
+    models = sorted(_recomputed(chosen), key=lambda entry: -sign * entry.value)
     if len(models) < 2:
-        untested = sorted(chosen[:2], key=lambda entry: -entry.value if column.is_higher_better else entry.value)
+        untested = sorted(chosen[:2], key=lambda entry: -sign * entry.value)
         size = percent(abs(untested[0].value - untested[1].value))
-        return render("verdict.html", column=column, untested=untested, size=size, verdicts=[])
-    found = [_tested(catalogue, column, models[0], other) for other in models[1:]]
-    corrected = iter(holm([each["permutation_p_value"] for each in found if isinstance(each, dict)]).tolist())
+        return render("verdict.html", column=column, untested=untested, size=size, verdicts=[], tests=[])
+    found = [(other, _tested(catalogue, column, models[0], other)) for other in models[1:]]
+    tests = [each for _, each in found if isinstance(each, dict) and each["difference"] is not None]
+    corrected = iter(holm([each["permutation_p_value"] for each in tests]).tolist())
     verdicts = []
-    for other, each in zip(models[1:], found, strict=True):
+    for other, each in found:
         if isinstance(each, str) or each["difference"] is None:
             problem = each if isinstance(each, str) else f"{words(column.score)} is not defined for one of the models"
-            verdicts.append({"best": models[0].model, "other": other.model, "problem": problem})
+            verdicts.append({"better": models[0].model, "worse": other.model, "problem": problem})
             continue
-        p, bounds = next(corrected), each["difference_interval"]
-        size = f"{abs(100 * each['difference']):.1f}"
-        if bounds is not None and each["difference"] < 0:
+        p, difference, bounds = next(corrected), each["difference"], each["difference_interval"]
+        better, worse = (models[0], other) if sign * difference >= 0 else (other, models[0])
+        if bounds is not None and difference < 0:
             bounds = [-bounds[1], -bounds[0]]
         verdicts.append(
             {
-                "best": models[0].model,
-                "other": other.model,
+                "better": better.model,
+                "worse": worse.model,
                 "problem": "",
                 "is_better": p <= LEVEL,
-                "size": size,
+                "size": f"{abs(100 * difference):.1f}",
                 "bounds": "" if bounds is None else interval(bounds, signed=min(bounds) < 0),
                 "p": p_value(p) if p < 0.001 else f"= {p_value(p)}",
-                "n": f"{each['n']:,}",
             }
         )
-    return render("verdict.html", column=column, untested=None, size="", verdicts=verdicts)
+    return render("verdict.html", column=column, untested=None, size="", verdicts=verdicts, tests=tests)
 
 
 def differences_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry]) -> Markup:

@@ -20,7 +20,10 @@ from .plots import gap_histogram, kind, pairs_of, ready_pairs, scatter
 _LEAD = (
     "Do models that are good at one thing fail at another? Each point is a model; point at it, or tap it, for its name."
 )
-_GAPS = "How sure is a model? The score of the positive caption minus that of the best other one, over all examples."
+_GAPS = (
+    "How sure is a model? The score of the positive caption, or of the worse of two, minus that of the best negative, "
+    "over all examples."
+)
 
 
 def insights_tab(catalogue: Catalogue) -> OnOpen:
@@ -63,7 +66,10 @@ def insights_tab(catalogue: Catalogue) -> OnOpen:
         sha256 = _with_gaps(catalogue).get(label or "")
         if sha256 is None:
             return note("No predictions of a task with captions to choose from were submitted yet.")
-        return _gaps_html(catalogue, sha256)
+        try:
+            return _gaps_html(catalogue, sha256)
+        except VLAssayError as error:
+            return note(str(error))
 
     gr.on([across.input, up.input], on_scores, [across, up], points, **QUIET)
     ready.input(on_ready, ready, [across, up, points], **QUIET)
@@ -121,7 +127,4 @@ def _with_gaps(catalogue: Catalogue) -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def _gaps_html(catalogue: Catalogue, sha256: str) -> Markup:
-    try:
-        return gap_histogram(catalogue.predictions(sha256))
-    except VLAssayError as error:
-        return note(str(error))
+    return gap_histogram(catalogue.predictions(sha256))

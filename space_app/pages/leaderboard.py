@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import gradio as gr
-import pandas
 from markupsafe import Markup
 
 from ...metrics.evaluation import interval, percent
-from ..board.board import APART, Choice
+from ..board.board import Choice
 from ..board.catalogue import Catalogue
-from ..board.entries import ORIGINS, PUBLISHED, RECOMPUTED, Entry
+from ..board.entries import ORIGINS, RECOMPUTED, Entry
 from ..board.views import OVERVIEW, Place, places, view, view_names
-from .address import View
+from .address import View, address_of
 from .common import QUIET, columns_of, csv_button, render
 
 # As many rows as a browser lays out at once.
@@ -209,7 +207,7 @@ def board_html(
     most: int | None = ROWS_AT_ONCE,
     **choice: Any,
 ) -> Markup:
-    """The table of ``Board.table`` as HTML, and the same as a list of one score for narrow windows.
+    """The rows of ``Board.rows`` as an HTML table, and the same as a list of one score for narrow windows.
 
     Args:
         catalogue: what to show.
@@ -217,36 +215,35 @@ def board_html(
         sort: what to rank by: the heading of one of the columns, by default the first, `MODEL` or `PARAMETERS`.
         intervals: write the intervals below the scores.
         most: the most rows to show; None for all.
-        choice: as for ``Board.table``.
+        choice: as for ``Board.rows``.
     """
     board = catalogue.board
     columns = [place.column for place in shown]
-    by_heading = {column.heading: column for column in columns}
-    ranked = by_heading.get(sort or "", columns[0] if columns else None)
+    ranked = next((column for column in columns if column.heading == sort), columns[0] if columns else None)
     key = {MODEL: "model", PARAMETERS: "parameters"}.get(sort or "", ranked)
     ties = catalogue.ties(columns)
-    frame = board.table(columns, sort=key, **choice)
-    marks = board.marks(frame, columns, ties)
+    rows = board.rows(columns, sort=key, **choice)
+    marks = {column: board.marks(rows, column, ties[column]) for column in columns}
     ranks = board.ranks(ranked, ties[ranked]) if ranked else {}
     chance = {column: board.chance(column) for column in columns}
-    rows = frame if most is None else frame.head(most)
     lines = []
-    for row, mark in zip(rows.to_dict("records"), marks.head(len(rows)).to_dict("records"), strict=True):
+    for row in rows[:most]:
+        who = row.model, row.origin
         cells = [
-            entry and cell(entry, mark[heading], chance[column], intervals)
-            for heading, column in by_heading.items()
-            for entry in [board.entry(column, row["model"], row["origin"])]
+            entry and cell(entry, marks[column].get(who, ""), chance[column], intervals)
+            for column in columns
+            for entry in [board.entry(column, *who)]
         ]
-        lines.append(_line(row, cells, mark["model"] == APART, ranks.get((row["model"], row["origin"]))))
+        lines.append(_line(row, cells, ranks.get(who)))
     heads = [_head(place, chance[place.column], place.column == key) for place in shown]
     every: dict[str, Any] = {**choice, "with_empty": True}
-    left_out = board.row_count(columns, **every) - len(frame)
+    left_out = board.row_count(columns, **every) - len(rows)
     return render(
         "board.html",
         heads=heads,
         groups=_groups(shown),
         lines=lines,
-        left=len(frame) - len(rows),
+        left=len(rows) - len(lines),
         left_out=left_out,
         sort=sort if key in ("model", "parameters") else "",
         place=columns.index(ranked) if ranked else None,
@@ -273,21 +270,17 @@ def cell(entry: Entry, mark: str = "", chance: float | None = None, with_interva
     }
 
 
-def _line(
-    row: Mapping[str, Any], cells: Sequence[dict[str, Any] | None], is_reference: bool, rank: tuple[int, int] | None
-) -> dict[str, Any]:
-    size = "" if pandas.isna(row["parameters"]) else size_text(int(row["parameters"]))
+def _line(row: Entry, cells: Sequence[dict[str, Any] | None], rank: tuple[int, int] | None) -> dict[str, Any]:
     return {
-        "model": row["model"],
-        "address": f"?{urlencode({'tab': 'model', 'model': row['model']})}",
-        "origin": row["origin"],
-        "is_published": row["origin"] == PUBLISHED,
-        "is_reference": is_reference,
+        "model": row.model,
+        "address": address_of("model", model=[row.model]),
+        "origin": row.origin,
+        "is_reference": row.is_reference,
         "rank": "" if rank is None else "–".join(map(str, dict.fromkeys(rank))),
         "coverage": sum(each is not None for each in cells),
         "cells": cells,
-        "size": size,
-        "facts": " · ".join(filter(None, (row["family"], row["training data"]))),
+        "size": size_text(row.parameters) if row.parameters else "",
+        "facts": " · ".join(filter(None, (row.family, row.training_data))),
     }
 
 

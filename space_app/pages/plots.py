@@ -15,9 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from markupsafe import Markup
 
+from ...hub_datasets.core.benchmarks import get_task
 from ...metrics.common.errors import ScoresError
 from ...metrics.common.figures import COLOURS
 from ...metrics.evaluation import interval, percent, words
+from ...metrics.evaluation.errors import matching_margin
+from ...metrics.modules.discovery import get_spec
 from ...metrics.records.predictions import Predictions
 from ...metrics.records.schema import MatchingRow
 from ..board.board import Board
@@ -56,21 +59,16 @@ class Axis(NamedTuple):
         return cls(low, high, [number * step for number in range(ceil(low / step), floor(high / step) + 1)])
 
 
-def profile(entries: Sequence[Entry]) -> Markup:
+def profile(column: Column, entries: Sequence[Entry]) -> Markup:
     """A row for each category with the values and intervals of up to five models; the whole comes last.
 
     Args:
-        entries: of one score, by category. A model of two origins counts as two models.
-
-    Raises:
-        ScoresError: no model, more than five, or entries of several scores.
+        column: the score.
+        entries: its values by category, at least one. A model of two origins counts as two models.
     """
-    column = _one_score(entries)
     models: dict[tuple[str, str], dict[str, Entry]] = {}
     for entry in entries:
         models.setdefault((entry.model, entry.origin), {})[entry.category] = entry
-    if not 1 <= len(models) <= MOST:
-        raise ScoresError(f"got {len(models)} models; choose 1 to {MOST}")
     often = Counter(model for model, _ in models)
     names = [model if often[model] == 1 else f"{model} ({origin})" for model, origin in models]
     categories = sorted(dict.fromkeys(entry.category for entry in entries), key=lambda category: not category)
@@ -80,7 +78,7 @@ def profile(entries: Sequence[Entry]) -> Markup:
     for category in categories:
         found = [values.get(category) for values in models.values()]
         rows.append((words(category) or "all", [_mark(entry, axis) for entry in found]))
-    return render("profile.html", column=column._replace(category=""), names=names, axis=axis, rows=rows)
+    return render("profile.html", column=column, names=names, axis=axis, rows=rows)
 
 
 def pairs_of(across: Sequence[Entry], up: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
@@ -101,12 +99,12 @@ def scatter(pairs: Sequence[tuple[Entry, Entry]]) -> Markup:
         pairs: of one score across and one up, see `pairs_of`.
 
     Raises:
-        ScoresError: no model has both, or entries of several scores.
+        ScoresError: no model has both.
     """
     if not pairs:
         raise ScoresError("no model has both scores; choose two scores of the same models")
     sides = [[pair[side] for pair in pairs] for side in (0, 1)]
-    first, second = map(_one_score, sides)
+    first, second = (entry.column for entry in pairs[0])
     x_axis, y_axis = (
         Axis.of([bound for entry in side for bound in (entry.value, *(entry.interval or ()))]) for side in sides
     )
@@ -145,10 +143,11 @@ def ready_pairs(board: Board) -> dict[str, tuple[str, str]]:
 
 
 def gap_histogram(predictions: Predictions) -> Markup:
-    """The score of the positive caption minus that of the best other one, over the examples of a matching task.
+    """The score of the worst positive caption minus that of the best negative, over the examples of a matching task.
 
-    An example counts once for each image. The model is wrong left of zero. Gaps of two models are not comparable, since
-    scores have no common unit. The outer bins contain the values beyond the lowest and highest half per cent.
+    An example counts once; of several images and captions the least gap counts. The model is wrong left of zero. Gaps
+    of two models are not comparable, since scores have no common unit. The outer bins contain the values beyond the
+    lowest and highest half per cent.
 
     Raises:
         ScoresError: the predictions are of another type, or have no scores.
@@ -178,27 +177,17 @@ def _gaps(predictions: Predictions) -> np.ndarray:
         raise ScoresError(
             f"the predictions are of the type {predictions.task_type}; only those of the type matching have score gaps"
         )
+    metrics = get_task(predictions.benchmark, predictions.task).metrics
+    positives = get_spec(next(iter(metrics))).positive_captions
     gaps = [
-        scores[right] - max(other for number, other in enumerate(scores) if number != right)
+        matching_margin(row, positives)
         for row in predictions.rows
-        if isinstance(row, MatchingRow) and row.scores
-        for scores, right in zip(row.scores, row.correct, strict=True)
-        if len(scores) > 1
+        if isinstance(row, MatchingRow) and row.scores and len(row.scores[0]) > 1
     ]
     if not gaps:
         raise ScoresError("no example has scores of two captions; the images were missing")
     # Finite scores may have an infinite difference.
     return np.clip(np.array(gaps), -1e300, 1e300)
-
-
-def _one_score(entries: Sequence[Entry]) -> Column:
-    """The score of all entries, with its category if they have one in common."""
-    columns = {entry.column._replace(category="") for entry in entries}
-    if len(columns) != 1:
-        raise ScoresError(f"got entries of {len(columns)} scores; an axis shows one")
-    [column] = columns
-    categories = {entry.category for entry in entries}
-    return column._replace(category=categories.pop()) if len(categories) == 1 else column
 
 
 def _mark(entry: Entry | None, axis: Axis) -> Mapping[str, Any] | None:
@@ -212,8 +201,6 @@ def _mark(entry: Entry | None, axis: Axis) -> Mapping[str, Any] | None:
         "width": round(high - low, 2),
         "text": percent(entry.value),
         "interval": interval(entry.interval) if entry.interval else "",
-        "n": "" if entry.n is None else f"{entry.n:,}",
-        "origin": entry.origin,
     }
 
 

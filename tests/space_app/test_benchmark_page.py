@@ -10,6 +10,7 @@ from html import unescape
 from types import SimpleNamespace
 from typing import NamedTuple
 
+import gradio as gr
 import pytest
 from PIL import Image
 from space_support import ITM
@@ -21,7 +22,7 @@ from vl_assay.metrics.evaluation.errors import gallery_html
 from vl_assay.space_app.board.board import Board
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.entries import Column, Entry
-from vl_assay.space_app.pages import cards, compare, gallery, pictures
+from vl_assay.space_app.pages import cards, compare, gallery, insights, pictures
 
 CHOSEN = [("demo-clip", "recomputed"), ("mock:bag-of-words", "recomputed")]
 
@@ -80,9 +81,11 @@ def test_levels_of_references_and_of_chance_are_those_of_the_board_and_of_the_me
 
 @pytest.mark.parametrize("name", benchmark_names())
 def test_the_page_of_every_benchmark_can_be_drawn(name, catalogue):
-    assert all(isinstance(part, str) for part in cards.card(name))
-    assert cards.references_html(catalogue.board, name).count("<table") <= 1
-    assert cards.audit_html(name).count("<table") <= 1
+    essentials, rest = cards.card(name)
+    assert [part[:3] for part in (essentials, rest)] == ["## ", "## "]
+    levels = [cell for line in cells(cards.references_html(catalogue.board, name)) for cell in line]
+    assert {f"{100 * level:.1f}" for _, level in cards.chance_levels(name)} <= set(levels)
+    assert ("<table" in cards.audit_html(name)) is (cards.read_audit(name) is not None)
     assert cards.question(name).endswith("?")
 
 
@@ -218,6 +221,18 @@ def test_a_score_that_is_no_mean_has_a_difference_and_no_wins(catalogue):
     assert (found[1], found[3:]) == (f"{100 * (one - two):+.1f}", ["< 0.001", "", "", ""])
 
 
+def test_a_macro_average_is_compared_with_its_categories_and_its_mean(catalogue):
+    macro = ITM._replace(score="macro_accuracy")
+    chosen = entries(catalogue, macro)
+    html = compare.comparison_html(catalogue, macro, chosen)
+    assert "Toy Scenes itm · macro accuracy, % by category" in html
+    profile = html[html.index("% by category") :].split("</table>")[0]
+    _, *lines = cells(profile)
+    categories = [column.category for column in catalogue.board.categories(ITM)]
+    assert [line[0] for line in lines] == [*(category.replace("_", " ") for category in categories), "all"]
+    assert [text.split()[0] for text in lines[-1][-2:]] == [f"{100 * entry.value:.1f}" for entry in chosen]
+
+
 def test_detectors_err_on_phrases_with_boxes_on_the_image_and_its_distractor(catalogue):
     found = loaded(catalogue, "detection", "demo-owlvit (max_boxes=10)", "mock:bag-of-words")
     html = gallery_html(found, 0, count=len(found))
@@ -241,6 +256,19 @@ def test_errors_without_the_data_or_without_the_right_say_so(catalogue, monkeypa
     html = gallery_html(loaded(catalogue, "itm", "demo-clip"))
     assert "the data are not on this server" in html
     assert "caption 1" in html
+
+
+def test_a_failed_reading_of_predictions_is_tried_again(catalogue, monkeypatch):
+    def refuse(sha256):
+        raise PredictionsError("the storage did not answer")
+
+    with gr.Blocks():
+        on_open, _, _ = insights.insights_tab(catalogue)
+    request = SimpleNamespace(query_params="")
+    monkeypatch.setattr(catalogue, "predictions", refuse)
+    assert "the storage did not answer" in on_open(request)[-1]
+    monkeypatch.undo()
+    assert "Score gaps of" in on_open(request)[-1]
 
 
 def recomputed(model, *tasks, value=0.5, is_baseline=False):
@@ -275,7 +303,10 @@ def verdict(chosen, differences, column=ITM):
     """The sentences on models whose paired differences from the best are given with their intervals and p-values."""
 
     def difference(one, two, metric, score):
-        value, low, high, p = differences[two.partition("/")[0]]
+        found = differences[two.partition("/")[0]]
+        if isinstance(found, str):
+            raise PredictionsError(found)
+        value, low, high, p = found
         return {"difference": value, "difference_interval": [low, high], "permutation_p_value": p, "n": 100}
 
     stand_in = SimpleNamespace(paired=SimpleNamespace(difference=difference))
@@ -298,6 +329,20 @@ def test_the_verdict_says_which_model_is_better_or_that_they_cannot_be_told_apar
     ]
     both = {"b": (0.1, 0.01, 0.12, 0.03), "c": (0.05, 0.01, 0.1, 0.03)}
     assert all("cannot be told apart" in sentence for sentence in verdict([one, two, three], both))
+
+
+def test_the_best_of_all_examples_may_be_worse_on_shared_ones_and_only_tests_are_counted():
+    chosen = [recomputed(name, "itm", value=value)[0] for name, value in (("a", 0.7), ("b", 0.6), ("c", 0.5))]
+    worse = "b is better than a by 10.0 points [8.0 – 12.0], p = 0.040."
+    assert verdict(chosen[:2], {"b": (-0.1, -0.12, -0.08, 0.04)})[0] == worse
+    # Neither a score that is not defined nor models without a common example takes a p-value, or is a test.
+    for none in ((None, 0, 0, 1.0), "they share no example"):
+        first, second = verdict(chosen, {"b": none, "c": (-0.1, -0.12, -0.08, 0.04)})
+        assert "a and b cannot be compared" in first
+        assert second == worse.replace("b", "c", 1)
+    brittle = [replace(entry, metric="brittleness", score="brittleness") for entry in chosen[:2]]
+    better = "a is better than b by 10.0 points [8.0 – 12.0], p = 0.040."
+    assert verdict(brittle, {"a": (0.1, 0.08, 0.12, 0.04)}, brittle[0].column) == [better]
 
 
 def test_the_verdict_knows_that_less_brittle_is_better_and_that_papers_cannot_be_tested():
@@ -338,6 +383,7 @@ def test_bars_point_to_the_better_model():
     html = compare.differences_html(stand_in, column, chosen)
     # From -33.6 to 33.6 points: a is less brittle on swaps, so its bar of 20 points goes right from the middle.
     assert [line[0] for line in cells(html)] == ["category", "swap", "replace", "scale"]
+    assert "whole-task" not in html  # there is no difference over all
     assert '<i class="bar m0" style="left:50.0%;width:29.76%">' in html
     assert '<i class="bar m1" style="left:35.12%;width:14.88%">' in html
     assert "-20.0" in html

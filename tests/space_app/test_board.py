@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import re
-import time
 
 import pytest
 from space_support import many_models
 from submission_support import MemoryStorage
 
 from vl_assay.metrics.common.errors import UnknownNameError
-from vl_assay.space_app.board.board import APART, BEST, NOT_STATED, SIZES, TIE, Board
+from vl_assay.space_app.board.board import BEST, NOT_STATED, SIZES, TIE, Board
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.entries import Column, Entry
 from vl_assay.space_app.board.launch import published
@@ -30,34 +28,43 @@ def entry(model="a", value=0.5, column=ITM, origin="recomputed", **other):
     return Entry(model=model, value=value, origin=origin, **column._asdict(), **{**facts, **other})
 
 
-def names(frame):
-    return frame["model"].tolist()
+def names(rows):
+    return [row.model for row in rows]
 
 
-def test_a_table_has_the_model_first_its_scores_in_per_cent_and_gaps_where_nothing_is_known():
-    board = Board([entry("a", 0.25), entry("b", 0.75), entry("b", 0.1, BRITTLE)])
-    frame = board.table([ITM, BRITTLE])
-    assert [*frame] == ["model", "origin", ITM.heading, BRITTLE.heading, "family", "parameters", "training data"]
-    assert (names(frame), frame[ITM.heading].tolist()) == (["b", "a"], [75, 25])
-    assert frame[BRITTLE.heading][0] == 10
-    assert math.isnan(frame[BRITTLE.heading][1])
+def texts(html):
+    """The texts of the cells of each row, between the coverage and the number of parameters."""
+    rows = re.findall(r'<th scope="row".*?</th>(.*?)</tr>', html, re.DOTALL)
+    return [
+        [" ".join(re.sub("<[^>]+>", " ", cell).split()) for cell in re.findall(r"<td.*?</td>", row, re.DOTALL)[1:-1]]
+        for row in rows
+    ]
+
+
+def test_scores_are_in_per_cent_with_gaps_where_nothing_is_known_and_intervals_on_demand():
+    entries = [entry("a", 0.25, interval=(0.21, 0.294)), entry("b", 0.75), entry("b", 0.1, BRITTLE)]
+    catalogue, options = Catalogue(MemoryStorage(), entries), {"search": "", "origins": ["recomputed"]}
+    shown = places([ITM, BRITTLE])
+    assert texts(board_html(catalogue, shown, **options)) == [["● 75.0 best", "● 10.0 best"], ["25.0", "–"]]
+    assert texts(board_html(catalogue, shown, intervals=True, **options))[1] == ["25.0 21.0 – 29.4", "–"]
     assert (ITM.heading, BRITTLE.heading) == ("SugarCrepe itm · accuracy", "Hard Positives swap · brittleness ↓")
 
 
-def test_intervals_stand_beside_their_scores_on_demand():
-    frame = Board([entry("a", 0.5, interval=(0.41, 0.594)), entry("b", 0.4)]).table([ITM], intervals=True)
-    assert frame[f"{ITM.heading}, interval"].tolist() == ["41.0 – 59.4", ""]
+def test_two_columns_of_one_heading_have_a_cell_each():
+    other = ITM._replace(metric="another")
+    assert other.heading == ITM.heading
+    catalogue = Catalogue(MemoryStorage(), [entry("a", 0.25), entry("b", 0.75, other)])
+    html = board_html(catalogue, places([ITM, other]), search="", origins=["recomputed"])
+    assert texts(html) == [["● 25.0 best", "–"], ["–", "● 75.0 best"]]
 
 
 def test_the_better_stands_first_whatever_better_means_and_what_is_missing_last():
     entries = [entry(name, value, BRITTLE) for name, value in (("a", 0.3), ("b", 0.1), ("c", 0.2))]
     board = Board([*entries, entry("d")])
-    assert names(board.table([BRITTLE, ITM])) == ["b", "c", "a", "d"]
-    assert names(board.table([BRITTLE, ITM], descending=True)) == ["a", "c", "b", "d"]
-    assert names(board.table([BRITTLE, ITM], sort="model", descending=True)) == ["d", "c", "b", "a"]
+    assert names(board.rows([BRITTLE, ITM])) == ["b", "c", "a", "d"]
+    assert names(board.rows([BRITTLE, ITM], sort="model")) == ["a", "b", "c", "d"]
     sized = Board([entry("a", parameters=None), entry("b", parameters=9), entry("c", parameters=8)])
-    assert names(sized.table([ITM], sort="parameters")) == ["c", "b", "a"]
-    assert sized.table([ITM], sort="parameters")["parameters"].isna().tolist() == [False, False, True]
+    assert names(sized.rows([ITM], sort="parameters")) == ["c", "b", "a"]
 
 
 def test_references_stay_at_the_end_and_are_not_the_best():
@@ -65,14 +72,13 @@ def test_references_stay_at_the_end_and_are_not_the_best():
         entry("Human", 0.99, origin="reference", family=""), entry("Vera", 0.98, origin="published", is_baseline=True),
         entry("a", 0.2), entry("b", 0.3),
     ])  # fmt: skip
-    frame = board.table([ITM])
-    assert names(frame) == ["b", "a", "Human", "Vera"]
-    assert names(board.table([ITM], descending=False)) == ["a", "b", "Vera", "Human"]
-    marks = board.marks(frame, [ITM], {ITM: ["Vera", "Human"]})
-    assert marks[ITM.heading].tolist() == [BEST, "", APART, APART]
-    assert marks["model"].tolist() == ["", "", APART, APART]
-    assert names(board.table([ITM], families=["clip"])) == ["b", "a", "Human", "Vera"]
-    assert names(board.table([ITM], origins=["recomputed"])) == ["b", "a"]
+    rows = board.rows([ITM])
+    assert [(row.model, row.is_reference) for row in rows] == [
+        ("b", False), ("a", False), ("Human", True), ("Vera", True),
+    ]  # fmt: skip
+    assert board.marks(rows, ITM, ["Vera", "Human"]) == {("b", "recomputed"): BEST}
+    assert names(board.rows([ITM], families=["clip"])) == ["b", "a", "Human", "Vera"]
+    assert names(board.rows([ITM], origins=["recomputed"])) == ["b", "a"]
 
 
 def test_filters_choose_by_name_family_size_data_and_origin():
@@ -82,7 +88,7 @@ def test_filters_choose_by_name_family_size_data_and_origin():
     ])  # fmt: skip
 
     def chosen(**choice):
-        return sorted(names(board.table([ITM], **choice)))
+        return sorted(names(board.rows([ITM], **choice)))
 
     assert chosen(search=" CLIP ") == ["Small CLIP", "big clip"]
     assert chosen(families=["blip"]) == chosen(sizes=[NOT_STATED]) == ["blip"]
@@ -99,13 +105,14 @@ def test_filters_choose_by_name_family_size_data_and_origin():
 def test_a_later_submission_under_a_name_changes_nothing_and_what_a_paper_prints_is_another_row():
     first, later = entry("a", 0.5, family=""), entry("a", 0.9, source="other", is_baseline=True)
     board = Board([first, later, entry("a", 0.2, BRITTLE)])
-    frame = board.table([ITM, BRITTLE])
-    assert frame[[ITM.heading, BRITTLE.heading, "family"]].to_numpy().tolist() == [[50, 20, ""]]
-    assert board.marks(frame, [ITM])[ITM.heading].tolist() == [BEST]
+    rows = board.rows([ITM, BRITTLE])
+    assert rows == [first]
+    assert board.marks(rows, ITM) == {("a", "recomputed"): BEST}
+    assert board.entry(BRITTLE, "a", "recomputed").value == 0.2
     assert board.entry(ITM, "a", "recomputed").source == "id"
     assert board.entry(ITM, "a", "published") is None
-    frame = Board([first, entry("a", 0.6, origin="published")]).table([ITM])
-    assert frame[["origin", ITM.heading]].to_numpy().tolist() == [["published", 60], ["recomputed", 50]]
+    rows = Board([first, entry("a", 0.6, origin="published")]).rows([ITM])
+    assert [(row.origin, row.value) for row in rows] == [("published", 0.6), ("recomputed", 0.5)]
 
 
 @pytest.mark.parametrize(
@@ -119,8 +126,9 @@ def test_a_later_submission_under_a_name_changes_nothing_and_what_a_paper_prints
 )
 def test_all_of_equal_best_are_marked_and_ties_only_beside_a_recomputed_best_that_is_shown(more, search, expected):
     board = Board([entry("x1", 0.5), entry("b", 0.5), entry("x2", 0.4), entry("x3", 0.3), *more])
-    marks = board.marks(board.table([ITM], search=search), [ITM], {ITM: {"best", "x1", "x2"}})
-    assert marks[ITM.heading].tolist() == expected
+    rows = board.rows([ITM], search=search)
+    marks = board.marks(rows, ITM, {"best", "x1", "x2"})
+    assert [marks.get((row.model, row.origin), "") for row in rows] == expected
 
 
 def test_the_metric_says_which_way_a_score_goes_and_what_no_metric_computes_goes_up():
@@ -130,9 +138,9 @@ def test_the_metric_says_which_way_a_score_goes_and_what_no_metric_computes_goes
     assert [column.heading[-1] for column in (gap, ours, papers)] == ["↓", "y", "y"]
     board = Board([entry(name, value, column) for name, value in (("a", 0.1), ("b", 0.2)) for column in (gap, papers)])
     for column, best in ((gap, "a"), (papers, "b")):
-        frame = board.table([column])
-        assert names(frame)[0] == best
-        assert board.marks(frame, [column])[column.heading].tolist() == [BEST, ""]
+        rows = board.rows([column])
+        assert names(rows)[0] == best
+        assert board.marks(rows, column) == {(best, "recomputed"): BEST}
 
 
 def test_columns_are_whole_tasks_and_categories_are_asked_for():
@@ -142,16 +150,14 @@ def test_columns_are_whole_tasks_and_categories_are_asked_for():
     assert board.categories(ITM) == [swap]
     assert swap.heading == "SugarCrepe itm · accuracy · swap obj"
     with pytest.raises(UnknownNameError, match="column 'SugarCrepe unrefined · accuracy'; known: SugarCrepe itm"):
-        board.table([ITM._replace(task="unrefined")])
+        board.rows([ITM._replace(task="unrefined")])
     with pytest.raises(UnknownNameError, match="unknown column to sort by 'family'; known: model, parameters"):
-        board.table([ITM], sort="family")
+        board.rows([ITM], sort="family")
 
 
 def test_rows_without_a_value_in_the_columns_and_an_empty_board_have_no_row():
-    assert names(Board([entry("a"), entry("b", column=BRITTLE)]).table([ITM])) == ["a"]
-    frame = Board([]).table([])
-    assert list(frame.columns) == ["model", "origin", "family", "parameters", "training data"]
-    assert len(frame) == 0
+    assert names(Board([entry("a"), entry("b", column=BRITTLE)]).rows([ITM])) == ["a"]
+    assert Board([]).rows([]) == []
 
 
 def test_headings_differ_between_all_columns_of_the_papers():
@@ -187,12 +193,17 @@ def test_the_board_names_the_predictions_to_compare():
     assert board.recomputed(BRITTLE) == {}
 
 
+def test_the_nearest_models_are_found_by_recomputed_values(monkeypatch):
+    entries = [entry("own", 0.3), entry("near", 0.4), entry("far", 0.9), entry("far", 0.3, origin="published")]
+    catalogue = Catalogue(MemoryStorage(), entries)
+    monkeypatch.setattr(catalogue.paired, "alike", lambda own, others, *question: {own, *others})
+    assert catalogue.alike(ITM, "own", most=1) == (["near"], ["near"])
+
+
 def test_the_page_of_a_thousand_models_draws_the_first_rows_and_says_how_many_more():
     catalogue = Catalogue(MemoryStorage(), many_models(1000, 12))
-    start = time.perf_counter()
     shown = view(catalogue.board, OVERVIEW)
-    html, rows = board_html(catalogue, shown), len(catalogue.board.table([place.column for place in shown]))
-    assert time.perf_counter() - start < 2
+    html, rows = board_html(catalogue, shown), catalogue.board.row_count([place.column for place in shown])
     assert rows > 1000
     assert html.count('<th scope="row"') == ROWS_AT_ONCE
     assert f"{rows - ROWS_AT_ONCE:,} more rows: narrow the choice, or show all rows" in html

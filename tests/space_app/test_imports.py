@@ -77,8 +77,7 @@ def test_values_are_placed_with_their_sources_and_never_joined_with_recomputed_o
     rows[1][1] = ""
     assert store_table(storage, read(rows, source="Another paper", skip_models=["ViT-B-32 laion2b"]))
     board = Catalogue(storage).board
-    shown = board.table([ALL])
-    assert set(shown[shown["model"] == "demo-clip"]["origin"]) == {PUBLISHED}
+    assert {row.origin for row in board.rows([ALL]) if row.model == "demo-clip"} == {PUBLISHED}
     assert board.entry(ALL, "demo-clip", PUBLISHED).value == 0.75
     assert board.entry(ALL, "demo-clip", RECOMPUTED) is None
 
@@ -199,7 +198,7 @@ def test_the_command_makes_a_map_imports_lists_and_removes_a_table_of_the_size_o
         assert invoke(*words, folder=tmp_path).stdout.startswith(said)
     board = Catalogue(FolderStorage(tmp_path / "board")).board
     shown = [column for column in board.columns if column.benchmark in columns]
-    assert (len(shown), len(board.table(shown))) == (129, 202)
+    assert (len(shown), len(board.rows(shown))) == (129, 202)
     listed = invoke("leaderboard", "--storage", "board", "import", folder=tmp_path).stdout
     assert "202 models, 135 columns, 27,270 values of A paper" in listed
     removed = invoke(*words[:2], "--remove", listed.split()[0], "--storage", "board", folder=tmp_path).stdout

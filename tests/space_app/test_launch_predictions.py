@@ -60,7 +60,7 @@ def test_an_empty_leaderboard_has_the_demo_models_and_references_on_toy_scenes(c
     board = catalogue.board
     columns = [column for column in board.columns if column.benchmark == "toy_scenes"]
     assert {column.task for column in columns} == {"itm", "hard_positives", "order", "groups", "detection", "vqa"}
-    assert set(board.table(columns)["model"]) == MODELS | {"Chance"}
+    assert names(board.rows(columns)) == MODELS | {"Chance"}
     found = {}
     for result in shipped_results():
         place = (result.benchmark["name"], result.benchmark["task"], result.metric)
@@ -103,7 +103,7 @@ def test_a_submission_replaces_the_same_shipped_predictions_and_is_a_row_of_its_
     assert names(shipped(same)) == MODELS
     board = Board([*same, *shipped(same)])
     assert board.entry(ITM, "demo-clip", "recomputed").source == "submission 1"
-    assert board.table([ITM])["model"].tolist().count("demo-clip") == 1
+    assert [row.model for row in board.rows([ITM])].count("demo-clip") == 1
 
     for other in (submitted(file, predictions="0" * 64), submitted("mock-constant.toy_scenes.itm.parquet")):
         board = Board([*other, *shipped(other)])

@@ -14,9 +14,10 @@ from vl_assay.metrics.records.schema import MatchingRow, VQARow
 from vl_assay.space_app.board.board import Board
 from vl_assay.space_app.board.entries import Column, Entry
 from vl_assay.space_app.board.launch import published
-from vl_assay.space_app.pages.plots import MOST, Axis, gap_histogram, pairs_of, profile, ready_pairs, scatter
+from vl_assay.space_app.pages.plots import Axis, gap_histogram, pairs_of, profile, ready_pairs, scatter
 
 EVIL = '<a href="javascript:alert(1)">x</a><script>alert(1)</script>&amp;'
+MACRO = Column("sugarcrepe", "itm", "sugarcrepe_itm", "macro_accuracy")
 SKILLS = ("replace_obj", "swap_obj", "add_att")
 
 
@@ -29,13 +30,18 @@ def profile_of(*models, skills=SKILLS, **other):
     return [entry(model, (k + 1) / 10, skill, **other) for model in models for k, skill in enumerate(skills)]
 
 
-def predictions_of(*scores, right=0, model="some model"):
+def predictions_of(*scores, right=0, model="some model", task="sugarcrepe/itm"):
     rows = [MatchingRow(f"{n}", "c", "c", ["i"], [right], [list(row)]) for n, row in enumerate(scores)]
-    return Predictions(rows, {"benchmark": {"name": "sugarcrepe", "task": "itm"}, "model": {"name": model}})
+    return of_task(rows, task, model)
+
+
+def of_task(rows, task, model="some model"):
+    name, task = task.split("/")
+    return Predictions(rows, {"benchmark": {"name": name, "task": task}, "model": {"name": model}})
 
 
 FIGURES = {
-    "profile": lambda: profile(profile_of("a", EVIL)),
+    "profile": lambda: profile(MACRO, profile_of("a", EVIL)),
     "scatter": lambda: scatter(pairs_of([entry(EVIL)], [entry(EVIL, score="macro_accuracy")])),
     "gaps": lambda: gap_histogram(predictions_of((1, 0), (0, 1), model=EVIL)),
 }
@@ -98,25 +104,16 @@ def rows(html):
 
 def test_a_profile_has_a_line_for_each_category_with_intervals_and_the_whole_comes_last():
     entries = [entry("a", 0.5, "", interval=(0.4, 0.75)), entry("a", 0.25, "swap_obj"), entry("b", 0.75, "swap_obj")]
-    html = profile(entries)
+    html = profile(MACRO, entries)
     _, swapped, whole = rows(html)
     assert swapped == [["swap", "obj"], [], ["25.0"], ["75.0"]]
     assert whole == [["all"], [], ["50.0", "40.0", "–", "75.0"], ["–"]]
+    assert "SugarCrepe itm · macro accuracy, % by category" in html
     # The axis begins at 25 - 3 and ends at 75 + 3.
     assert "left:32.14%;width:62.5%" in html
     assert html.count('<b class="assay-mark m1"') == 2  # in the key and in one category
-    both = profile([*profile_of("a"), *profile_of("a", origin="published"), *profile_of("b")])
+    both = profile(MACRO, [*profile_of("a"), *profile_of("a", origin="published"), *profile_of("b")])
     assert [" ".join(cell) for cell in rows(both)[0][2:]] == ["a (recomputed)", "a (published)", "b"]
-
-
-def test_a_profile_says_how_many_models_and_scores_it_takes():
-    with pytest.raises(ScoresError, match="got 6 models; choose 1 to 5"):
-        profile(profile_of(*"abcdef"))
-    with pytest.raises(ScoresError, match="entries of 2 scores; an axis shows one"):
-        profile([entry(category="x"), entry(category="x", score="other")])
-    with pytest.raises(ScoresError, match="entries of 0 scores"):
-        profile([])
-    assert profile(profile_of(*"abcde")).count("<li") == MOST
 
 
 def test_a_scatter_pairs_scores_of_one_model_and_one_origin():
@@ -181,6 +178,16 @@ def test_the_histogram_takes_scores_of_any_size_and_all_ties():
     ]
     assert [found[:2] for found in gaps(gap_histogram(predictions_of((1, 1), (2, 2))))] == [("warn", 2)]
     assert [found[:2] for found in gaps(gap_histogram(predictions_of((0, 5), right=1)))] == [("good", 1)]
+
+
+def test_a_second_true_caption_is_no_negative_and_several_images_have_one_gap():
+    # The two true captions differ by 4; the worse one is above the negative by 2, and below it by 1.
+    html = gap_histogram(predictions_of((5, 9, 3), (5, 1, 2), task="toy_scenes/hard_positives"))
+    assert [(side, where.split()[2]) for side, _, where in gaps(html)] == [("warn", "-0.992"), ("good", "1.99")]
+    assert "50.0 % of 2 gaps are above zero" in html
+    pair = MatchingRow("0", "c", "c", ["i", "j"], [0, 1], [[3.0, 2.0], [4.0, 8.0]])
+    # The second image has a higher score for the first caption than the first image: wrong by 1.
+    assert "0.0 % of 1 gaps are above zero" in gap_histogram(of_task([pair], "winoground/groups"))
 
 
 def test_the_histogram_refuses_what_has_no_gaps():

@@ -2,7 +2,7 @@
 
 from .analysis import ErrorAnalysis, errors
 from .cards import cards_html, gallery_html, styles
-from .outcomes import FILTERS, ExampleData, Outcomes, Picture, TaskErrors, task_errors
+from .outcomes import FILTERS, ExampleData, Outcomes, Picture, TaskErrors, matching_margin, task_errors
 
 __all__ = [
     "FILTERS",
@@ -14,6 +14,7 @@ __all__ = [
     "cards_html",
     "errors",
     "gallery_html",
+    "matching_margin",
     "styles",
     "task_errors",
 ]

@@ -434,7 +434,8 @@ def _phrase_decision(row: DetectionRow, part: str, distractors: Sequence[Detecti
     return min(margins, default=np.nan), max(tops, default=np.nan)
 
 
-def _matching_margin(row: MatchingRow, positives: int) -> float:
+def matching_margin(row: MatchingRow, positives: int) -> float:
+    """By how much the worst positive caption of an example outscores the best negative, the first `positives` true."""
     table = row.scores or []
     if len(table) > 1:  # each image against the other captions, and each caption against the other images
         pairs = [(i, j) for i in range(len(table)) for j in range(len(table)) if i != j]
@@ -451,6 +452,6 @@ def _retrieval_margin(row: RetrievalRow, positives: int) -> float:
 
 
 _MARGINS: dict[type[Row], Callable[[Any, int], float]] = {
-    MatchingRow: _matching_margin,
+    MatchingRow: matching_margin,
     RetrievalRow: _retrieval_margin,
 }
