@@ -82,7 +82,8 @@ def gallery_tab(catalogue: Catalogue, tab: gr.Tab) -> OnOpen:
         return [*choices, *draw(name, labels, asked.text("show") or "any", asked.text("category"))]
 
     def on_select(*values: Any) -> list[Any]:
-        return draw(*values[:-1]) if values[-1] == _UNSEEN else [gr.skip()] * len(drawn)
+        # No task is chosen until `on_open` has answered.
+        return draw(*values[:-1]) if values[-1] == _UNSEEN and values[0] else [gr.skip()] * len(drawn)
 
     def on_task(name: str | None, labels: Sequence[str] | None, who: str) -> list[Any]:
         names = recomputed(catalogue.board).get(name or "", {})
