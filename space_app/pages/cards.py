@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache, lru_cache
@@ -74,7 +73,6 @@ def benchmarks_tab(catalogue: Catalogue) -> OnOpen:
     grid.click(on_click, None, [chosen, *shown], **QUIET)
     # Its data may have to be rendered or downloaded first.
     chosen.change(on_choice, chosen, examples, api_visibility="private")
-    threading.Thread(target=grid_html, args=[catalogue.board], daemon=True).start()
     return on_open, None, [chosen, *shown]
 
 
