@@ -19,7 +19,7 @@ from ..board.entries import RECOMPUTED
 from ..submissions.uploads import expected
 from .address import View, parse_query
 from .common import OnOpen, message, note
-from .pictures import may_show
+from .pictures import NOT_SHOWN, may_show
 from .plots import MOST
 
 AT_ONCE = 12
@@ -154,7 +154,4 @@ def _data(metadata: Mapping[str, Any]) -> ExampleData:
     except PredictionsError as error:
         return ExampleData(note=f"Shown without captions and images: {error}")
     found = describe([data], _SIDE)
-    if may_show(data.benchmark):
-        return found
-    text = "Its images are photographs of others, whose licences do not allow a leaderboard to show them."
-    return replace(found, thumbnails=lambda keys: {}, note=text)
+    return found if may_show(data.benchmark) else replace(found, thumbnails=lambda keys: {}, note=NOT_SHOWN)
