@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from contextlib import suppress
 from typing import Any
 
@@ -17,7 +18,7 @@ from starlette.middleware import Middleware
 
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.pages.address import SCRIPT, follow_tabs
-from vl_assay.space_app.pages.cards import benchmarks_tab
+from vl_assay.space_app.pages.cards import benchmarks_tab, grid_html
 from vl_assay.space_app.pages.common import CSS, QUIET
 from vl_assay.space_app.pages.compare import compare_tab
 from vl_assay.space_app.pages.gallery import gallery_tab
@@ -67,12 +68,8 @@ def build(catalogue: Catalogue) -> gr.Blocks:
         follow_tabs(blocks, tabs, each)
         blocks.load(page.open, outputs=page.opened, **QUIET)
         others = (on_open_compare, on_open_gallery, on_open_benchmarks, on_open_insights, on_open_submit)
-        blocks.load(*on_open_model, **QUIET)
-        for on_open in others:
-            if on_open:
-                function, inputs, outputs = on_open
-                blocks.load(function, inputs, outputs, **QUIET)
-    catalogue.warm()
+        for on_open in filter(None, (on_open_model, *others)):
+            blocks.load(*on_open, **QUIET)
     return blocks
 
 
@@ -108,6 +105,9 @@ def serve(storage: Storage, **options: Any) -> None:
     catalogue = Catalogue(storage)
     for problem in dict.fromkeys([*problems, *catalogue.problems]):
         print(f"warning: {problem}", file=sys.stderr)
+    # What takes seconds, before the first visitor asks for it.
+    catalogue.warm()
+    threading.Thread(target=grid_html, args=[catalogue.board], daemon=True).start()
     launch(build(catalogue), **options)
 
 

@@ -36,17 +36,19 @@ def read_audit(benchmark: str) -> dict[str, Any] | None:
     return read_summary(Path(__file__).parents[1] / name / AUDIT_FILE)
 
 
-def verdict(audit: Mapping[str, Any]) -> tuple[str, bool]:
-    """What an audit found, in a sentence or two: the categories that a scorer solves, or guesses, without the image.
+def verdict(*audits: Mapping[str, Any]) -> tuple[str, bool]:
+    """What audits found, in a sentence or two: the categories that a scorer solves, or guesses, without the image.
 
     Args:
-        audit: a record of `audit`, or a summary of `read_audit`.
+        audits: records of `audit`, or summaries of `read_audit`, at least one; the best scorer of any counts.
 
     Returns:
         The text, and whether it speaks against the benchmark: the lower end of the interval of some category's best
         scorer is above `LEAKS`.
     """
-    best = {category: max(_reached(audit, category)) for category in audit["categories"]}
+    best: dict[str, tuple[float, float, str]] = {}
+    for category, reached in ((name, max(_reached(audit, name))) for audit in audits for name in audit["categories"]):
+        best[category] = max(reached, best.get(category, reached))
     ranked = sorted(best.items(), key=lambda pair: -pair[1][0])
     solved = [(name, found) for name, found in ranked if found[1] > SOLVED]
     leaks = [(name, found) for name, found in ranked if LEAKS < found[1] <= SOLVED]

@@ -24,6 +24,7 @@ import io
 import json
 import math
 import re
+import reprlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -65,7 +66,7 @@ class TableMap:
 
 
 @dataclass(frozen=True)
-class _Sheet:
+class _Cells:
     """The cells of a file: the names of its columns, and each row by them, with its line."""
 
     path: Path
@@ -85,11 +86,11 @@ def read_table(path: Path, map_path: Path) -> ImportedTable:
             or outside its range; the message names line and column.
         UnknownNameError: the map names a column, task, metric or score that does not exist.
     """
-    sheet = _read_sheet(path)
-    table_map = read_map(map_path, sheet.names)
+    table = _read_cells(path)
+    table_map = read_map(map_path, table.names)
     rows: dict[str, int] = {}
     models, values = [], []
-    for line, cells in sheet.rows:
+    for line, cells in table.rows:
         place = f"{path}, line {line}"
         name = " ".join(filter(None, (cells[column] for column in table_map.model)))
         if name in table_map.skip_models:
@@ -126,11 +127,12 @@ def read_map(path: Path, names: list[str]) -> TableMap:
         raise DataError(f"{path} is neither YAML nor JSON: {' '.join(str(error).split())[:MAX_TEXT]}") from error
     if not isinstance(found, dict):
         raise DataError(f"{path} has no keys and values; {_EXAMPLE}")
-    check_known(f"key in {path}", map(str, found), _KEYS)
+    check_known(f"key in {path}", _texts([*found], f"{path}, a key"), _KEYS)
     for key in ("source", "unit", "model", "columns"):
         if not found.get(key):
             raise DataError(f"{path} does not state {key!r}; {_EXAMPLE}")
-    check_known("unit", [str(found["unit"])], UNITS)
+    unit = check_text(found["unit"], f"{path}, unit")
+    check_known("unit", [unit], UNITS)
     if not isinstance(found["columns"], dict):
         raise DataError(f"{path}: 'columns' must give a place for each column; {_EXAMPLE}")
     model, skip, skip_models = (_texts(found.get(key), f"{path}, {key}") for key in ("model", "skip", "skip_models"))
@@ -147,30 +149,29 @@ def read_map(path: Path, names: list[str]) -> TableMap:
             "of them in 'columns', or list it in 'skip'"
         )
     columns = {str(name): _place(name, fields, path) for name, fields in found["columns"].items()}
-    counts = Counter(column for column, _ in columns.values())
-    for column, count in counts.items():
+    for heading, count in Counter(column.heading for column, _ in columns.values()).items():
         if count > 1:
-            double = [repr(name) for name, placed in columns.items() if placed[0] == column]
-            raise DataError(f"{path}: the columns {' and '.join(double)} are both placed at {column.heading!r}")
+            double = [repr(name) for name, (column, _) in columns.items() if column.heading == heading]
+            raise DataError(f"{path}: the columns {' and '.join(double)} are both placed at {heading!r}")
     source = check_text(found["source"], f"{path}, source")
-    return TableMap(source, str(found["unit"]), model, facts, columns, skip, skip_models)
+    return TableMap(source, unit, model, facts, columns, skip, skip_models)
 
 
 def template(path: Path) -> str:
     """A map for a table to fill in, as YAML: comments suggest places, other columns are skipped."""
-    sheet = _read_sheet(path)
+    table = _read_cells(path)
     places = dict(_known_places())
     lines = [
         "# Place each column in `columns`, where suggestions wait to be uncommented, or list it in `skip`.",
         'source: ""  # paper or address, with its date or revision',
         "unit: ''  # percent or fraction",
-        f"model: [{json.dumps(sheet.names[0])}]  # joined by a space; also: family, parameters, training_data",
+        f"model: [{json.dumps(table.names[0])}]  # joined by a space; also: family, parameters, training_data",
         "columns:",
         "  # NAME: {task: BENCHMARK/TASK, metric: METRIC, score: SCORE, average: micro, macro or category, …}",
         "  # NAME: {benchmark: ONE THAT IS NOT HERE, score: SCORE, average: micro}",
     ]
     others = []
-    for name in sheet.names[1:]:
+    for name in table.names[1:]:
         words, quoted = re.sub(r"\W+", " ", name).casefold(), json.dumps(name, ensure_ascii=False)
         of_benchmark = [place for place in places if words.replace(" ", "_").startswith(place.partition(" ")[0])]
         if matches := similar(words, of_benchmark):
@@ -184,7 +185,8 @@ def check_text(value: Any, place: str) -> str:
     """A text of one line without signs that cannot be seen, of at most `MAX_TEXT` characters; else `DataError`."""
     if not isinstance(value, str) or not value.isprintable() or len(value) > MAX_TEXT:
         raise DataError(
-            f"{place}: {value!r:.80} is no text of at most {MAX_TEXT} printable characters; put numbers in quotes"
+            f"{place}: {reprlib.repr(value):.80} is no text of at most {MAX_TEXT} printable characters; put numbers in "
+            "quotes"
         )
     return value.strip()
 
@@ -192,7 +194,7 @@ def check_text(value: Any, place: str) -> str:
 def _texts(value: Any, place: str) -> tuple[str, ...]:
     values = [value] if isinstance(value, str) else value or []
     if not isinstance(values, list):
-        raise DataError(f"{place}: {value!r:.80} is no list of names, such as [a, b]")
+        raise DataError(f"{place}: {reprlib.repr(value):.80} is no list of names, such as [a, b]")
     return tuple(check_text(each, place) for each in values)
 
 
@@ -200,7 +202,7 @@ def _place(name: Any, fields: Any, path: Path) -> tuple[Column, str]:
     """Where a column belongs, and its source."""
     place = f"{path}, column {str(name)[:MAX_TEXT]!r}"
     if not isinstance(fields, dict):
-        raise DataError(f"{place}: {fields!r:.80} is no place; {_EXAMPLE}")
+        raise DataError(f"{place}: {reprlib.repr(fields):.80} is no place; {_EXAMPLE}")
     check_known(f"key in {place}:", map(str, fields), _COLUMN_KEYS)
     texts = {key: check_text(value, f"{place}, {key}") for key, value in fields.items()}
     missing = [key for key in ("score", "average") if not texts.get(key)]
@@ -216,7 +218,9 @@ def _place(name: Any, fields: Any, path: Path) -> tuple[Column, str]:
         plain = re.sub(r"[\W_]", "", texts["benchmark"])
         if here := [name for name in benchmark_names() if is_same_name(name.replace("_", ""), plain)]:
             raise DataError(f"{place}: {texts['benchmark']!r} is {here[0]!r}, which is here; give its task")
-        return Column(texts["benchmark"], "", texts.get("metric", ""), score, category), source
+        if texts.get("metric"):
+            raise DataError(f"{place}: no metric here computes {texts['benchmark']!r}; leave 'metric' out")
+        return Column(texts["benchmark"], "", "", score, category), source
     benchmark, _, task_name = texts["task"].partition("/")
     task = get_task(benchmark, task_name)
     check_known(f"metric of {texts['task']}", [texts.get("metric", "")], task.metrics)
@@ -275,7 +279,7 @@ def _categories(benchmark: str, name: str) -> list[str]:
     return [*dict.fromkeys(entry.category for entry in known if entry.category)]
 
 
-def _read_sheet(path: Path) -> _Sheet:
+def _read_cells(path: Path) -> _Cells:
     separator = "\t" if path.suffix.lower() == ".tsv" else ","
     try:
         reader = csv.reader(io.StringIO(_read_text(path, MAX_TABLE), newline=""), delimiter=separator, strict=True)
@@ -298,7 +302,7 @@ def _read_sheet(path: Path) -> _Sheet:
     for line, row in lines:
         if len(row) != len(names):
             raise DataError(f"{path}, line {line} has {len(row)} cells, and the table {len(names)} columns; correct it")
-    return _Sheet(path, names, [(line, dict(zip(names, row, strict=True))) for line, row in lines])
+    return _Cells(path, names, [(line, dict(zip(names, row, strict=True))) for line, row in lines])
 
 
 def _read_text(path: Path, limit: int) -> str:

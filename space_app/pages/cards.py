@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache, lru_cache
@@ -15,7 +14,7 @@ import gradio as gr
 from markupsafe import Markup
 
 from ...hub_datasets import benchmark_names, get_benchmark, load_examples
-from ...hub_datasets.core.audits import read_audit
+from ...hub_datasets.core.audits import read_audit, verdict
 from ...hub_datasets.core.benchmarks import get_builder, get_card, get_task, main_scores
 from ...hub_datasets.core.images import DECODING_ERRORS
 from ...hub_datasets.core.repository import card_counts
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 
 _MOST_EXAMPLES = 5
 _MOST_CAPTIONS = 6
-# An audit's accuracy from which a category counts as solved without the image, and from which as solved in part.
-_SOLVED, _PARTLY = 0.9, 0.6
 _CARD_JS = Path(__file__).with_name("templates").joinpath("cards.js").read_text(encoding="utf-8")
 
 
@@ -76,7 +73,6 @@ def benchmarks_tab(catalogue: Catalogue) -> OnOpen:
     grid.click(on_click, None, [chosen, *shown], **QUIET)
     # Its data may have to be rendered or downloaded first.
     chosen.change(on_choice, chosen, examples, api_visibility="private")
-    threading.Thread(target=grid_html, args=[catalogue.board], daemon=True).start()
     return on_open, None, [chosen, *shown]
 
 
@@ -123,7 +119,7 @@ def _summary(board: Board, name: str) -> dict[str, Any]:
         "chance": None if chance is None else percent(chance),
         "blind": _shown(blind[0]) if blind else "",
         "best": _shown(best) if best else "",
-        "audit": audit_verdict(name),
+        "audit": _verdict(name),
     }
 
 
@@ -204,26 +200,11 @@ def references_html(board: Board, name: str) -> Markup:
     )
 
 
-def audit_verdict(name: str) -> str:
-    """Which categories of the tasks that are scored by default can be solved without the image, in a sentence."""
+def _verdict(name: str) -> tuple[str, bool]:
+    """What the audits of the tasks that are scored by default found, and whether it speaks against the benchmark."""
     parts = {name, *(f"{name}/{task.name}" for task in _tasks(name))}
-    best: dict[str, tuple[float, float]] = {}
-    for part, audit in (read_audit(name) or {}).items():
-        for scorer in audit["scorers"].values() if part in parts else ():
-            for category, found in (scorer.get("per_category") or {}).items():
-                low = (found["interval"] or [found["accuracy"]])[0]
-                best[category] = max(best.get(category, (0.0, 0.0)), (found["accuracy"], low))
-    if not best:
-        return "not audited yet"
-    ordered = sorted(best, key=lambda category: -best[category][0])
-    solved = [category for category in ordered if best[category][0] >= _SOLVED]
-    partly = [category for category in ordered if best[category][1] >= _PARTLY]
-    shown = solved or partly
-    if not shown:
-        return f"no category can be solved without the image: at most {percent(best[ordered[0]][0], 0)} %"
-    some = ", ".join(f"{words(category)} ({percent(best[category][0], 0)} %)" for category in shown[:2])
-    more = f" and {len(shown) - 2} more" if len(shown) > 2 else ""
-    return f"can {'' if solved else 'in part '}be solved without the image: {some}{more}"
+    audits = [audit for part, audit in (read_audit(name) or {}).items() if part in parts]
+    return verdict(*audits) if audits else ("Not audited yet.", False)
 
 
 def audit_html(name: str) -> Markup:
@@ -243,9 +224,9 @@ def audit_html(name: str) -> Markup:
         note="On pairs of a positive caption and a negative; chance is 50 %. Probes are trained on other images.",
     )
     return Markup(
-        "<h3>Audit</h3><p>{}.</p><details class='assay-fold'><summary>Accuracy without the image, by rule and probe"
+        "<h3>Audit</h3><p>{}</p><details class='assay-fold'><summary>Accuracy without the image, by rule and probe"
         "</summary>{}</details>"
-    ).format(audit_verdict(name).capitalize(), content)
+    ).format(_verdict(name)[0], content)
 
 
 def examples_html(name: str) -> Markup:

@@ -19,7 +19,7 @@ from ..board.entries import RECOMPUTED
 from ..submissions.uploads import expected
 from .address import View, parse_query
 from .common import OnOpen, message, note
-from .pictures import may_show
+from .pictures import NOT_SHOWN, may_show
 from .plots import MOST
 
 AT_ONCE = 12
@@ -70,19 +70,24 @@ def gallery_tab(catalogue: Catalogue, tab: gr.Tab) -> OnOpen:
             first,
         ]
 
-    def on_open(request: gr.Request) -> list[Any]:
+    def on_open(request: gr.Request, is_open: bool = False) -> list[Any]:
         asked, known = view.read(request), recomputed(catalogue.board)
         name = asked.one("task", known) or next(iter(known), None)
         names = known.get(name or "", {})
         labels = asked.many("models", names, MOST) or list(names)[:1]
         choices = [gr.update(choices=list(known), value=name), gr.update(choices=list(names), value=labels)]
         # Other pages open sooner without the predictions and images of this one.
-        if "errors" not in parse_query(request).get("tab", ()):
-            return [*choices, *([gr.skip()] * (len(drawn) - 1)), _UNSEEN]
+        if not is_open and "errors" not in parse_query(request).get("tab", ()):
+            return [*choices, *([gr.skip()] * len(drawn))]
         return [*choices, *draw(name, labels, asked.text("show") or "any", asked.text("category"))]
 
-    def on_select(*values: Any) -> list[Any]:
-        return draw(*values[:-1]) if values[-1] == _UNSEEN else [gr.skip()] * len(drawn)
+    def on_select(
+        name: str | None, labels: Sequence[str] | None, who: str, part: str, first: int, request: gr.Request
+    ) -> list[Any]:
+        if first != _UNSEEN:
+            return [gr.skip()] * (2 + len(drawn))
+        # No task is chosen until `on_open` has answered.
+        return [gr.skip(), gr.skip(), *draw(name, labels, who, part)] if name else on_open(request, is_open=True)
 
     def on_task(name: str | None, labels: Sequence[str] | None, who: str) -> list[Any]:
         names = recomputed(catalogue.board).get(name or "", {})
@@ -93,7 +98,7 @@ def gallery_tab(catalogue: Catalogue, tab: gr.Tab) -> OnOpen:
         return lambda *values: draw(*values[:-1], first=max(values[-1] + step, 0))
 
     quiet: dict[str, Any] = {"show_progress": "minimal", "api_visibility": "private"}
-    tab.select(on_select, [*chosen, start], drawn, **quiet)
+    tab.select(on_select, [*chosen, start], [task, models, *drawn], **(quiet | {"queue": False}))
     task.input(on_task, [task, models, show], [models, *drawn], **quiet)
     for each in (models, show, category):
         each.input(draw, chosen, drawn, **quiet)
@@ -118,15 +123,16 @@ def load_errors(catalogue: Catalogue, name: str, files: Mapping[str, str]) -> Ta
     """The errors of some predictions, by their model, on one task.
 
     Raises:
-        PredictionsError: no example of the task has a score of its own.
+        PredictionsError: no metric of the task scores single examples.
         StorageError: predictions are damaged.
     """
     benchmark, _, task = name.partition("/")
     predictions = {model: catalogue.predictions(sha256) for model, sha256 in files.items()}
-    data = _data(next(iter(predictions.values())).metadata)
+    # One of a single configuration has the examples of no other.
+    data = _data(max(predictions.values(), key=lambda each: len(each.rows)).metadata)
     found = task_errors(f"{benchmark} ({task})", predictions, get_task(benchmark, task).metrics, data=data)
     if found is None:
-        raise PredictionsError("no example of this task has a score of its own, so there are no errors to look at")
+        raise PredictionsError("no metric of this task scores single examples, so there are no errors to look at")
     return found
 
 
@@ -148,7 +154,4 @@ def _data(metadata: Mapping[str, Any]) -> ExampleData:
     except PredictionsError as error:
         return ExampleData(note=f"Shown without captions and images: {error}")
     found = describe([data], _SIDE)
-    if may_show(data.benchmark):
-        return found
-    text = "Its images are photographs of others, whose licences do not allow a leaderboard to show them."
-    return replace(found, thumbnails=lambda keys: {}, note=text)
+    return found if may_show(data.benchmark) else replace(found, thumbnails=lambda keys: {}, note=NOT_SHOWN)

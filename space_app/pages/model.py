@@ -13,7 +13,7 @@ from ...metrics.evaluation import interval, words
 from ..board.catalogue import Catalogue
 from ..board.entries import ORIGINS, RECOMPUTED, Column, Entry
 from ..board.views import BY_SKILL, Place, main_places, places, view
-from .address import View, address_of, parse_query
+from .address import View, address_of
 from .common import QUIET, OnOpen, csv_button, message, note, render, table
 from .leaderboard import cell, size_text
 
@@ -37,14 +37,16 @@ def model_tab(catalogue: Catalogue, tab: gr.Tab) -> tuple[gr.Dropdown, OnOpen]:
 
     csv_button("Download all its scores as CSV", as_csv, chosen, "model-download")
 
-    def on_open(request: gr.Request) -> Any:
-        known = catalogue.board.models()
-        is_shown = "model" in parse_query(request).get("tab", ())
-        default = _default(catalogue) if is_shown else None  # other pages open sooner without one
-        return gr.update(choices=known, value=address.read(request).one("model", known) or default)
+    def on_open(request: gr.Request, default: str | None = None) -> list[Any]:
+        known, asked = catalogue.board.models(), address.read(request)
+        name = asked.one("model", known) or (None if asked else default)
+        # Without a value the choices leave the model that is chosen.
+        choices = gr.update(choices=known, value=name) if name else gr.update(choices=known)
+        return [choices, profile_html(catalogue, asked.text("model")) if asked and not name else gr.skip()]
 
-    def on_select(name: str | None) -> Any:
-        return gr.skip() if name else _default(catalogue)
+    def on_select(name: str | None, request: gr.Request) -> list[Any]:
+        # A tab that the address names is selected before `on_open` has answered.
+        return [gr.skip(), gr.skip()] if name else on_open(request, _default(catalogue))
 
     def on_model(name: str | None) -> tuple[str, str, str]:
         if not name:
@@ -54,11 +56,11 @@ def model_tab(catalogue: Catalogue, tab: gr.Tab) -> tuple[gr.Dropdown, OnOpen]:
     def on_shown(name: str | None) -> str:
         return alike_html(catalogue, name) if name else ""
 
-    tab.select(on_select, chosen, chosen, **QUIET)
+    tab.select(on_select, chosen, [chosen, profile], **QUIET)
     shown = chosen.change(on_model, chosen, [profile, alike, provenance], **QUIET)
     # The tests take seconds for large predictions, so they follow what is there at once.
     shown.then(on_shown, chosen, alike, show_progress="minimal", api_visibility="private")
-    return chosen, (on_open, None, chosen)
+    return chosen, (on_open, None, [chosen, profile])
 
 
 def _default(catalogue: Catalogue) -> str | None:

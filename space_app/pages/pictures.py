@@ -20,6 +20,7 @@ from .common import table
 if TYPE_CHECKING:
     from ...hub_datasets import Example, TaskData
 
+NOT_SHOWN = "Its images are photographs of others, whose licences do not allow a leaderboard to show them."
 _SIDE = 128
 
 
@@ -54,9 +55,7 @@ def examples_table(
         ["example", *["image"] * is_shown, *heads],
         [(name, [*[images] * is_shown, *cells]) for name, images, cells in lines],
         title=title,
-        note=""
-        if is_shown
-        else "Its images are photographs of others, whose licences do not allow a leaderboard to show them.",
+        note="" if is_shown else NOT_SHOWN,
     )
 
 

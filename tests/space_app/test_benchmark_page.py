@@ -95,38 +95,25 @@ def test_an_audit_is_a_table_of_what_was_found_best_first(monkeypatch):
         "final_stop": {"kind": "rule", "accuracy": 0.662, "interval": [0.65, 0.67], "tie_rate": 0.1},
         "vera": {"kind": "blind_model", "accuracy": 0.5, "interval": None, "tie_rate": 0.1},
     }
-    audits = {"sugarcrepe/itm": {"scorers": scorers, "normalised": {"final_stop": {"accuracy": 0.5}}}}
+    for found in scorers.values():
+        found["per_category"] = {"swap_<b>": {"accuracy": 0.7, "interval": [0.6, 0.8]}}
+    audit = {"categories": {"swap_<b>": 9}, "scorers": scorers, "normalised": {"final_stop": {"accuracy": 0.5}}}
+    solved = scorers["vera"] | {"per_category": {"other": {"accuracy": 1.0, "interval": [1.0, 1.0]}}}
+    unrefined = {"categories": {"other": 9}, "scorers": {"vera": solved}}
+    audits = {"sugarcrepe/itm": audit, "sugarcrepe/unrefined": unrefined}
     monkeypatch.setattr(cards, "read_audit", lambda name: audits)
     html = cards.audit_html("sugarcrepe")
     assert cells(html)[1:] == [
         ["itm: final stop", "66.2", "65.0 – 67.0", "50.0", "rule"],
         ["itm: words <b>", "51.0", "49.0 – 53.0", "–", "probe"],
         ["itm: vera", "50.0", "–", "–", "blind model"],
+        ["unrefined: vera", "50.0", "–", "–", "blind model"],
     ]
+    # The unrefined pairs are not scored by default.
+    assert "<p>swap_&lt;b&gt; (70.0 %) can be guessed without it more often than by chance.</p>" in html
     assert "<b>" not in html
     monkeypatch.setattr(cards, "read_audit", lambda name: None)
     assert "was not audited yet" in cards.audit_html("sugarcrepe")
-
-
-@pytest.mark.parametrize(
-    ("accuracies", "verdict"),
-    [
-        (
-            {"a": [0.997, 0.99], "b_c": [0.95, 0.9], "d": [0.92, 0.9]},
-            "can be solved without the image: a (100 %), b c (95 %) and 1 more",
-        ),
-        ({"a": [0.7, 0.65], "b": [0.7, 0.55]}, "can in part be solved without the image: a (70 %)"),
-        ({"a": [0.55, 0.48], "b": [0.5, 0.45]}, "no category can be solved without the image: at most 55 %"),
-    ],
-)  # fmt: skip
-def test_the_verdict_of_an_audit_names_what_can_be_solved_without_the_image(monkeypatch, accuracies, verdict):
-    best = {name: {"accuracy": value, "interval": [low, 1.0]} for name, (value, low) in accuracies.items()}
-    worse = {name: {"accuracy": 0.5, "interval": None} for name in accuracies}
-    audit = {"scorers": {"rule": {"per_category": worse}, "probe": {"per_category": best}}}
-    # The unrefined pairs are not scored by default.
-    other = {"scorers": {"probe": {"per_category": {"a": {"accuracy": 1.0, "interval": [1.0, 1.0]}}}}}
-    monkeypatch.setattr(cards, "read_audit", lambda name: {"sugarcrepe": audit, "sugarcrepe/unrefined": other})
-    assert cards.audit_verdict("sugarcrepe") == verdict
 
 
 def test_the_cards_show_an_example_and_the_best_model_and_build_nothing(catalogue, monkeypatch):

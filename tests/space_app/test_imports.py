@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import random
+import tracemalloc
 from itertools import pairwise
 
 import pytest
@@ -20,6 +21,7 @@ from vl_assay.space_app.board.table_maps import read_table
 from vl_assay.space_app.storage.folder import FolderStorage
 
 SWAP = {"task": "sugarcrepe/itm", "metric": "sugarcrepe_itm", "score": "accuracy"} | {"average": "category"}
+CIFAR = {"benchmark": "CIFAR10", "score": "top 1", "average": "micro"}
 MAP = {
     "source": "A paper, 2026-11-01",
     "unit": "percent",
@@ -127,6 +129,13 @@ def test_a_damaged_table_is_reported_and_leaves_the_others(read, tmp_path):
         (ROWS, {"columns": MAP["columns"] | {"swap": SWAP}}, DataError, "'category' is stated exactly where"),
         (ROWS, {"columns": MAP["columns"] | {"swap": {}}}, DataError, "column 'swap' does not state score"),
         (ROWS, {"columns": MAP["columns"] | {"swap": MAP["columns"]["all"]}}, DataError, "'swap' and 'all' are both"),
+        (
+            ROWS,
+            {"columns": MAP["columns"] | {"all": CIFAR, "cifar": CIFAR | {"score": "top_1"}}},
+            DataError,
+            "'all' and",
+        ),
+        (ROWS, {"columns": MAP["columns"] | {"cifar": CIFAR | {"metric": "a"}}}, DataError, "leave 'metric' out"),
         (ROWS, {"weight": 1}, UnknownNameError, "unknown key in .*'weight'"),
         (cell(2, 1, "openai"), {}, DataError, "lines 2 and 3 are both of 'ViT-B-32 openai'"),
         (cell(1, 0, "a\u200bb"), {}, DataError, "line 2, the model's name.*printable"),
@@ -167,11 +176,23 @@ def test_unknown_places_are_refused_with_what_may_be_meant(read, place, message)
 
 
 def test_maps_that_attack_the_reader_are_refused(read):
-    pairs = pairwise("abcdefgh")
-    nested = "a: &a [x]\n" + "".join(f"{c}: &{c} [{', '.join([f'*{b}'] * 9)}]\n" for b, c in pairs)
-    for text in ("[" * 10_000, "!!python/object/apply:os.getcwd []", nested, "source: [", "- 1", "\0"):
-        with pytest.raises(VLAssayError, match=r"neither YAML nor JSON|no keys and values|unknown key"):
+    for text in ("[" * 10_000, "!!python/object/apply:os.getcwd []", "source: [", "- 1", "\0"):
+        with pytest.raises(VLAssayError, match=r"neither YAML nor JSON|no keys and values"):
             read(table_map=text)
+
+
+@pytest.mark.parametrize("place", ["source", "unit", "model", "family", "columns", "skip", "swap", "score"])
+def test_a_map_whose_aliases_stand_for_millions_of_elements_is_refused_without_writing_them_out(read, place):
+    lists = [f"&{b} [{', '.join([f'*{a}'] * 20)}]" for a, b in pairwise("abcdef")]  # 20 ** 5 elements
+    many = f"[&a [x], {', '.join(lists)}]"
+    columns = {"swap": f"{{swap: {many}}}", "score": f"{{swap: {{score: {many}}}}}"}
+    texts = {key: json.dumps(value) for key, value in MAP.items()}
+    texts |= {"columns": columns[place], "skip": "[all, cifar, notes]"} if place in columns else {place: many}
+    tracemalloc.start()
+    with pytest.raises(DataError, match=f"{place}.*(is no |must give)"):
+        read(table_map="\n".join(f"{key}: {text}" for key, text in texts.items()))
+    assert tracemalloc.get_traced_memory()[1] < 2**26
+    tracemalloc.stop()
 
 
 def test_the_command_makes_a_map_imports_lists_and_removes_a_table_of_the_size_of_public_ones(tmp_path):

@@ -44,7 +44,7 @@ def test_shipped_predictions_give_the_shipped_results_to_the_last_digit(path):
     assert now == [asdict(result) for result in shipped_results() if result.predictions["file"] == path.name], AGAIN
 
 
-@pytest.mark.slow  # it builds all of toy_scenes
+@pytest.mark.slow  # it renders toy_scenes' vqa and detection
 @pytest.mark.parametrize("path", sorted(shipped_predictions().values()), ids=lambda path: path.name)
 def test_shipped_predictions_pass_as_an_upload(path):
     check_upload(path.read_bytes(), path.name)

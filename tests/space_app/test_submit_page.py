@@ -7,18 +7,13 @@ import io
 import json
 
 import pytest
-from submission_support import small_toy_scenes
 
 from vl_assay.hub_datasets import load_examples
 from vl_assay.metrics.common.errors import DataError, ModelError, UnknownNameError
 from vl_assay.model_wrappers import run
 from vl_assay.space_app.pages.submit import template
 
-
-@pytest.fixture(scope="module", autouse=True)
-def toy(tmp_path_factory):
-    with small_toy_scenes(tmp_path_factory.mktemp("toy")) as small:
-        yield small
+pytestmark = pytest.mark.usefixtures("toy")
 
 
 def right(example, line):

@@ -24,7 +24,7 @@ from vl_assay.hub_datasets.authoring.audit.audit import (
 from vl_assay.hub_datasets.authoring.audit.probes import FOLDS, PROBES
 from vl_assay.hub_datasets.authoring.audit.report import to_markdown, to_summary, write_audit, write_card
 from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs, write_pairs
-from vl_assay.hub_datasets.core.audits import read_audit, read_summary
+from vl_assay.hub_datasets.core.audits import read_audit, read_summary, verdict
 from vl_assay.metrics.common.errors import DataError, PredictionsError, ScoresError, VLAssayError
 from vl_assay.metrics.records.predictions import Predictions, read_predictions, write_predictions
 from vl_assay.metrics.records.schema import MatchingRow
@@ -246,6 +246,46 @@ def test_every_card_has_its_audit_or_says_why_not():
         assert audits or "vl-assay audit" in card or "no pairs" in card, name
     with pytest.raises(VLAssayError, match="unknown benchmark"):
         read_audit("nothing")
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "text", "is_warning"),
+    [
+        (
+            {"a": [0.95, 0.92], "b_c": [0.997, 0.99], "d": [0.91, 0.9]},
+            "b_c (99.7 %) and a (95.0 %) can be solved without the image. "
+            "d (91.0 %) can be guessed without it more often than by chance.",
+            True,
+        ),
+        (
+            {"a": [0.7, 0.56], "b": [0.8, 0.55]},
+            "a (70.0 %) can be guessed without it more often than by chance.",
+            True,
+        ),
+        (
+            {"a": [0.55, 0.48], "b": [0.5, 0.45]},
+            "No category is given away by its captions: without the image at most 55.0 % of a are right (bag of words)",
+            False,
+        ),
+        (
+            {f"c{number}": [1 - number / 100, 0.91] for number in range(9)},
+            "c5 (95.0 %), c6 (94.0 %) and 2 more categories can be solved",
+            True,
+        ),
+    ],
+)
+def test_the_verdict_on_audits_names_what_can_be_solved_without_the_image(accuracies, text, is_warning):
+    best = {name: {"accuracy": value, "interval": [low, 1.0]} for name, (value, low) in accuracies.items()}
+    worse = {name: {"accuracy": 0.5, "interval": [0.44, 0.6]} for name in accuracies}
+    weak, strong = (
+        {"categories": dict.fromkeys(accuracies, 9), "scorers": {name: {"per_category": parts}}}
+        for name, parts in (("rule", worse), ("bag_of_words", best))
+    )
+    both = strong | {"scorers": weak["scorers"] | strong["scorers"]}
+    for audits in ([both], [weak, strong], [strong, weak]):
+        found, warns = verdict(*audits)
+        assert text in found
+        assert warns is is_warning
 
 
 def check_against_the_card(name, reference, record):

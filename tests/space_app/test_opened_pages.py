@@ -1,0 +1,91 @@
+"""What the pages Model and Errors show when they open, in whichever order the browser's events are answered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from urllib.parse import urlencode
+
+import gradio as gr
+import pytest
+from space_support import ITM, many_models
+from starlette.requests import Request
+from submission_support import MemoryStorage
+
+from vl_assay.metrics.common.errors import PredictionsError
+from vl_assay.space_app.board.catalogue import Catalogue
+from vl_assay.space_app.pages import gallery
+from vl_assay.space_app.pages.model import model_tab
+
+
+def request(**query):
+    return gr.Request(Request({"type": "http", "query_string": urlencode(query, doseq=True).encode(), "headers": []}))
+
+
+def events(page):
+    """The functions of a page's events by their names."""
+    with gr.Blocks() as blocks, gr.Tab() as tab:
+        opened = page(Catalogue(MemoryStorage(), many_models(3, 1)), tab)
+    return {function.name: function.fn for function in blocks.fns.values()}, opened
+
+
+@pytest.fixture
+def model():
+    """What happens when the Model page opens and when it is selected, as the model and the profile that are set."""
+    functions, (_, (on_open, _, _)) = events(model_tab)
+
+    def values(updates):
+        return [update if isinstance(update, str) else update.get("value") for update in updates]
+
+    return lambda request: values(on_open(request)), lambda *values_: values(functions["on_select"](*values_))
+
+
+def test_a_model_of_an_address_is_chosen_whichever_event_comes_first(model):
+    on_open, on_select = model
+    asked = request(tab="model", model="model 1")
+    assert on_open(asked) == on_select(None, asked) == ["model 1", None]
+    assert on_select("model 2", asked) == [None, None]
+
+
+def test_the_page_opens_with_a_model_that_only_its_selection_chooses(model):
+    on_open, on_select = model
+    for query in ({"tab": "model"}, {"tab": "compare", "models": "model 1"}, {}):
+        assert on_open(request(**query)) == [None, None]
+        assert on_select(None, request(**query)) == ["demo-clip", None]
+
+
+def test_a_model_that_is_not_there_is_told_of_and_no_other_one_opens(model):
+    asked = request(tab="model", model="<model 9>")
+    for name, profile in (model[0](asked), model[1](None, asked)):
+        assert name is None
+        assert "There is no model &#39;&lt;model 9&gt;&#39; on this leaderboard." in profile
+
+
+def test_errors_are_drawn_whichever_event_comes_first_and_only_where_they_are_seen():
+    functions, (on_open, _, outputs) = events(gallery.gallery_tab)
+    one, two = "mock:bag-of-words", "demo-clip"
+    asked = request(tab="errors", task="toy_scenes/order", models=[one, two], show="disagree")
+    start, drawn = -1, on_open(asked)
+    assert [update["value"] for update in drawn[:3]] == ["toy_scenes/order", [one, two], "disagree"]
+    assert drawn == functions["on_select"](None, None, "any", "", start, asked)
+    first, later = on_open(request()), functions["on_select"](None, None, "any", "", start, request())
+    assert first[2:] == [gr.skip()] * (len(outputs) - 2)
+    assert first[:2] == later[:2]
+    assert "Examples 1 to 12 of" in later[4]
+    assert functions["on_select"]("toy_scenes/itm", [two], "any", "", 0, request()) == [gr.skip()] * len(outputs)
+
+
+def test_captions_are_those_of_the_predictions_with_the_most_examples(monkeypatch):
+    known = Catalogue(MemoryStorage())
+    whole = known.predictions(known.board.recomputed(ITM)["demo-clip"])
+    part = replace(whole, rows=whole.rows[:100], metadata=whole.metadata | {"model": {"name": "part"}})
+    asked = []
+
+    def refuse(metadata):
+        asked.append(metadata["model"]["name"])
+        raise PredictionsError("the data are not on this server")
+
+    monkeypatch.setattr(gallery, "expected", refuse)
+    files = SimpleNamespace(predictions={"1": part, "2": whole}.get)
+    assert len(gallery.load_errors(files, "toy_scenes/itm", {"part": "1", "whole": "2"})) == 7000
+    assert asked == ["demo-clip"]
