@@ -40,9 +40,6 @@ class Asked:
     def __init__(self, values: Mapping[str, list[str]]) -> None:
         self._values = values
 
-    def __bool__(self) -> bool:
-        return bool(self._values)
-
     def many(self, name: str, known: Collection[str], most: int = 100) -> list[str]:
         """The values of a name that are known, each once, at most so many."""
         return [value for value in dict.fromkeys(self._values.get(name, ())) if value in known][:most]

@@ -105,7 +105,7 @@ def _summary(board: Board, name: str) -> dict[str, Any]:
     found = board.entries(column) if column and column in board.columns else []
     chance = board.chance(column) if column else None
     if chance is None and column:
-        chance = {_whole(each): level for each, level in chance_levels(name)}.get(_whole(column))
+        chance = {each.whole: level for each, level in chance_levels(name)}.get(column.whole)
     blind = [entry for entry in found if entry.is_baseline and entry.origin == PUBLISHED]
     best = next((entry for entry in found if not entry.is_reference), None)
     return {
@@ -176,13 +176,13 @@ def references_html(board: Board, name: str) -> Markup:
     """The levels of chance, people and baselines, one line per score."""
     columns = [column for column in board.columns if column.benchmark == name]
     # A macro average only if the score over all examples is not known.
-    columns = [column for column in columns if column == _whole(column) or _whole(column) not in columns]
+    columns = [column for column in columns if column == column.whole or column.whole not in columns]
     found = {
         column: {entry.model: entry.value for entry in board.entries(column) if entry.is_reference}
         for column in columns
     }
     for column, level in chance_levels(name):
-        alike = (other for other in found if (other.task, _whole(other).score) == (column.task, column.score))
+        alike = (other for other in found if (other.task, other.whole.score) == (column.task, column.score))
         found.setdefault(next(alike, column), {}).setdefault(CHANCE, level)
     found = {column: levels for column, levels in found.items() if levels}
     if not found:
@@ -250,11 +250,6 @@ def _preview(name: str, task: str) -> list[tuple[str, Markup, list[Any]]]:
 
 def _tasks(name: str) -> list[Task]:
     return [task for task in get_benchmark(name).tasks if task.by_default]
-
-
-def _whole(column: Column) -> Column:
-    """The score over all examples that a macro average belongs to, or the score itself."""
-    return column._replace(score=column.score.removeprefix("macro_"))
 
 
 def chance_levels(name: str) -> Iterator[tuple[Column, float]]:

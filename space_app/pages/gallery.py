@@ -12,7 +12,7 @@ import gradio as gr
 from ...hub_datasets.core.benchmarks import get_task
 from ...hub_datasets.core.example_data import describe
 from ...metrics.common.errors import PredictionsError, VLAssayError
-from ...metrics.evaluation.errors import ExampleData, TaskErrors, gallery_html, task_errors
+from ...metrics.evaluation.errors import FILTERS, ExampleData, TaskErrors, gallery_html, task_errors
 from ..board.board import Board
 from ..board.catalogue import Catalogue
 from ..board.entries import RECOMPUTED
@@ -23,7 +23,6 @@ from .pictures import NOT_SHOWN, may_show
 from .plots import MOST
 
 AT_ONCE = 12
-_SHOW = {"any": "some model errs", "all": "all models err", "disagree": "models disagree", "none": "no model errs"}
 _CHOOSE = "Choose a task and one to five models."
 _SIDE = 160
 _UNSEEN = -1
@@ -139,12 +138,12 @@ def load_errors(catalogue: Catalogue, name: str, files: Mapping[str, str]) -> Ta
 def _shows(task: TaskErrors) -> dict[str, str]:
     """The choices of examples, by their labels."""
     if len(task.models) == 1:
-        return {"errors": "any", "no errors": "none", "all examples": "every"}
+        return {"errors": "any", "no errors": "none", FILTERS["every"]: "every"}
     models = {
         f"{letter} errs: {label}": str(n)
         for n, (letter, label) in enumerate(zip(task.letters, task.labels, strict=True))
     }
-    return {label: who for who, label in _SHOW.items()} | models | {"all examples": "every"}
+    return {label: who for who, label in FILTERS.items()} | models
 
 
 def _data(metadata: Mapping[str, Any]) -> ExampleData:

@@ -39,10 +39,11 @@ def model_tab(catalogue: Catalogue, tab: gr.Tab) -> tuple[gr.Dropdown, OnOpen]:
 
     def on_open(request: gr.Request, default: str | None = None) -> list[Any]:
         known, asked = catalogue.board.models(), address.read(request)
-        name = asked.one("model", known) or (None if asked else default)
+        text = asked.text("model")
+        name = asked.one("model", known) or (None if text else default)
         # Without a value the choices leave the model that is chosen.
         choices = gr.update(choices=known, value=name) if name else gr.update(choices=known)
-        return [choices, profile_html(catalogue, asked.text("model")) if asked and not name else gr.skip()]
+        return [choices, profile_html(catalogue, text) if text and not name else gr.skip()]
 
     def on_select(name: str | None, request: gr.Request) -> list[Any]:
         # A tab that the address names is selected before `on_open` has answered.

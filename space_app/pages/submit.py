@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Any
 
 import gradio as gr
+from gradio.processing_utils import save_bytes_to_cache
 from markupsafe import Markup
 
 from ...hub_datasets import benchmark_names, get_benchmark, load_examples
 from ...metrics.common.errors import DataError, PredictionsError, SubmissionError, VLAssayError
-from ...metrics.common.storage import write_text
 from ...metrics.evaluation import interval, lines, percent, title, words
 from ...metrics.records.results import Result
 from ...metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, VQARow
@@ -205,12 +203,9 @@ def _template_part() -> None:
         except (VLAssayError, OSError) as error:
             reason = f"The data of {reference} are not on this server: {str(error)[:300]}"
             return [unavailable, message(reason, is_error=True), ""]
-        # In a folder named by its content, so that the files of many visits do not pile up.
-        path = Path(gettempdir()) / f"vl-assay-{hashlib.sha256(text.encode()).hexdigest()[:16]}" / name
-        path.parent.mkdir(exist_ok=True)
-        write_text(path, text)
+        path = save_bytes_to_cache(text.encode(), name, download.GRADIO_CACHE)
         line = _FILE_COMMAND.format(file=name, task=reference)
-        return [gr.update(value=str(path), interactive=True), "", render("code.html", text=line)]
+        return [gr.update(value=path, interactive=True), "", render("code.html", text=line)]
 
     task.input(on_task, task, [download, problem, command], api_visibility="private")
 

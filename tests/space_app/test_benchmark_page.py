@@ -14,7 +14,7 @@ import gradio as gr
 import pytest
 from PIL import Image
 from space_support import ITM
-from submission_support import MemoryStorage, small_toy_scenes
+from submission_support import MemoryStorage
 
 from vl_assay.hub_datasets import benchmark_names, load_examples
 from vl_assay.metrics.common.errors import DataError, PredictionsError
@@ -24,14 +24,8 @@ from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.entries import Column, Entry
 from vl_assay.space_app.pages import cards, compare, gallery, insights, pictures
 
+pytestmark = pytest.mark.usefixtures("toy")
 CHOSEN = [("demo-clip", "recomputed"), ("mock:bag-of-words", "recomputed")]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def toy(tmp_path_factory):
-    """toy_scenes with fewer scenes, which are the first of all."""
-    with small_toy_scenes(tmp_path_factory.mktemp("toy")) as small:
-        yield small
 
 
 @pytest.fixture(scope="module")

@@ -166,7 +166,7 @@ def errors(
         known = ExampleData() if data is None else data(next(iter(files.values())))
         found = task_errors(name, files, declared[name], metric=metric, ties=ties, data=known)
         if found is None:
-            notes.append(f"{name}: no example has a score of its own, so there are no errors to look at.")
+            notes.append(f"{name}: no metric scores single examples, so there are no errors to look at.")
             continue
         notes += [f"{name}: {known.note}"] if known.note else []
         tasks.append(found)

@@ -242,7 +242,7 @@ def test_a_tie_is_no_error_where_the_policy_says_so(two_models, tmp_path):
 def test_predictions_without_scores_of_examples_are_refused(tmp_path):
     rows = [detected("p", True, HERE, 0.9), detected("p", False, AWAY, 0.3)]
     path = predictions(tmp_path / "a.parquet", rows, {"cpd_ap": {}}, task="val")
-    with pytest.raises(PredictionsError, match="no example has a score of its own"):
+    with pytest.raises(PredictionsError, match="no metric scores single examples"):
         errors(path, **QUICK)
 
 
