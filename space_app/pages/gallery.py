@@ -97,7 +97,7 @@ def gallery_tab(catalogue: Catalogue, tab: gr.Tab) -> OnOpen:
         return lambda *values: draw(*values[:-1], first=max(values[-1] + step, 0))
 
     quiet: dict[str, Any] = {"show_progress": "minimal", "api_visibility": "private"}
-    tab.select(on_select, [*chosen, start], [task, models, *drawn], **(quiet | {"queue": False}))
+    tab.select(on_select, [*chosen, start], [task, models, *drawn], queue=False, **quiet)
     task.input(on_task, [task, models, show], [models, *drawn], **quiet)
     for each in (models, show, category):
         each.input(draw, chosen, drawn, **quiet)
