@@ -1,0 +1,79 @@
+"""The figures that the README and the cards of the demo models print are those of a run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from console import blocks, invoke
+
+from vl_assay.metrics.records.results import read_results
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def demo_output(tmp_path_factory):
+    """What `vl-assay run` prints, and the folder where it ran."""
+    folder = tmp_path_factory.mktemp("demo")
+    result = invoke("run", folder=folder)
+    assert result.exit_code == 0
+    return result.output, folder
+
+
+def test_the_output_in_the_readme_is_the_real_one(demo_output):
+    output, _ = demo_output
+    [shown] = [block for block in blocks(ROOT / "README.md", "text") if "demo-clip" in block]
+    assert shown.splitlines()[0] in output
+
+    def table(text):
+        return [line.strip() for line in text.splitlines() if "%" in line and "│" in line]
+
+    assert table(shown) == table(output)[:9]
+    tables = len(re.findall(r"^demo-clip on toy_scenes \(", output, flags=re.M))
+    assert tables == 5
+
+
+def test_the_profile_on_the_demo_card_is_the_one_that_the_report_writes(demo_output):
+    card = (ROOT / "model_wrappers" / "demo_clip" / "README.md").read_text(encoding="utf-8")
+    shown = card.split("<!-- profile -->")[1].split("<!-- /profile -->")[0]
+    written = (demo_output[1] / "vl-assay-results" / "demo-clip" / "report.md").read_text(encoding="utf-8")
+    details = written.partition("### demo-clip on")[2]  # below the tables with models as rows
+    table = [line for line in details.splitlines() if line.startswith("|")]
+    assert [line for line in shown.splitlines() if line.startswith("|")] == table
+
+
+DETECTOR_SCORES = {
+    "grounding recall@1": ("grounding_recall", "recall_at_1"),
+    "grounding recall@5": ("grounding_recall", "recall_at_5"),
+    "grounding recall@10": ("grounding_recall", "recall_at_10"),
+    "group recall@1": ("group_recall_at_1", "recall_at_1"),
+    "CPD AP": ("cpd_ap", "ap"),
+    "CPD AP on positive rows alone": ("cpd_ap", "ap_positives"),
+}
+
+
+def test_the_scores_on_the_detectors_card_are_those_of_its_run(tmp_path):
+    assert invoke("run", "demo-owlvit", folder=tmp_path).exit_code == 0
+    results = read_results(tmp_path / "vl-assay-results" / "demo-owlvit" / "results.json")
+    scores = {result.metric: result.scores for result in results}
+    card = (ROOT / "model_wrappers" / "demo_owlvit" / "README.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"^\| ([\w@ ]+) \| (\d.*) \|$", card, flags=re.M))
+    assert list(shown) == list(DETECTOR_SCORES)
+    for name, (metric, score) in DETECTOR_SCORES.items():
+        low, high = (100 * limit for limit in scores[metric][f"{score}_interval"])
+        assert shown[name] == f"{100 * scores[metric][score]:.1f} % | {low:.1f} – {high:.1f}", name
+    # What the demo is there to show: it finds the phrases, and does not read the captions.
+    assert scores["grounding_recall"]["recall_at_1"] >= 0.7
+    assert scores["cpd_ap"]["ap"] < scores["grounding_recall"]["recall_at_1"] - 0.2
+
+
+def test_the_demo_profile_is_as_promised(demo_output):
+    from vl_assay.hub_datasets import report
+
+    [result] = report([demo_output[1] / "vl-assay-results" / "demo-clip" / "toy_scenes.itm.parquet"])
+    accuracy = {name: scores["accuracy"] for name, scores in result.scores["per_category"].items()}
+    assert accuracy["replace_obj"] >= 0.9
+    assert accuracy["replace_att"] >= 0.9
+    assert sum(value <= 0.75 for name, value in accuracy.items() if name not in ("replace_obj", "replace_att")) >= 2
