@@ -89,8 +89,9 @@ def read_predictions(path: str | Path) -> Predictions:
         raise PredictionsError(f"{path} is a folder; name a file of predictions in it")
     try:
         # `read_table` imports pyarrow's datasets, and pandas. Like it, take the metadata of the schema, which a file
-        # may also state outside of it: who reads both can tell that they differ.
-        with pq.ParquetFile(path) as file:
+        # may also state outside of it: who reads both can tell that they differ. The beginning of a relative path with
+        # a colon would be taken for a file system.
+        with pq.ParquetFile(path.absolute()) as file:
             table = file.read().replace_schema_metadata(file.schema_arrow.metadata)
     except FileNotFoundError:
         raise PredictionsError(f"{path}: no such predictions file") from None
@@ -133,7 +134,7 @@ def prediction_files(*paths: str | Path) -> list[Path]:
 
 def _has_metadata(path: Path) -> bool:
     try:
-        return _METADATA_KEY in (pq.read_schema(path).metadata or {})
+        return _METADATA_KEY in (pq.read_schema(path.absolute()).metadata or {})
     except (pa.ArrowException, OSError):
         return True  # damaged: reading it raises the error
 

@@ -14,7 +14,7 @@ import pytest
 import vl_assay.space_app as space_app
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.errors import PredictionsError
-from vl_assay.metrics.records.predictions import Predictions, read_predictions, write_predictions
+from vl_assay.metrics.records.predictions import Predictions, prediction_files, read_predictions, write_predictions
 from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, VQARow
 
 METADATA = {"model": {"name": "m"}, "run": {}}
@@ -172,6 +172,14 @@ def test_metadata_that_break_the_schema_are_refused(found, written, message, tmp
     pq.write_table(table.replace_schema_metadata(changed), tmp_path / "t.parquet")
     with pytest.raises(PredictionsError, match=message):
         read_predictions(tmp_path / "t.parquet")
+
+
+def test_a_folder_may_have_a_colon_in_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = Path("mock:oracle", "a.parquet")
+    write_predictions(path, predictions(matching_row([[1.0, 0.0]])))
+    assert prediction_files(path.parent) == [path]
+    assert read_predictions(path).rows == [matching_row([[1.0, 0.0]])]
 
 
 def test_other_files_are_not_taken_for_predictions(tmp_path):
