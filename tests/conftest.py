@@ -106,6 +106,25 @@ def browser():
         browser.close()
 
 
+@pytest.fixture
+def new_page(browser):
+    """A function that opens an empty page of some width; at the end no page may have met an error."""
+    errors, pages = [], []
+
+    def new_page(width=1440, **options):
+        page = browser.new_page(viewport={"width": width, "height": 900}, **options)
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("dialog", lambda dialog: (errors.append("a script ran"), dialog.dismiss()))
+        pages.append(page)
+        return page
+
+    yield new_page
+    for page in pages:
+        page.close()
+    assert errors == []
+
+
 @pytest.fixture(scope="session")
 def toy_folder(tmp_path_factory):
     """Where the small toy_scenes are rendered and scored once for all files of tests."""
