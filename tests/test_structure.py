@@ -146,7 +146,7 @@ def test_the_distribution_declares_its_command_and_its_entry_points():
     points = {(point.group, point.name) for point in distribution("vl-assay").entry_points}
     assert ("console_scripts", "vl-assay") in points
     assert {name for group, name in points if group == "vl_assay.commands"} == {
-        "authoring", "finetune", "hub_datasets", "model_wrappers", "space_app",
+        "authoring", "finetune", "hub_datasets", "model_wrappers", "space_app", "study",
     }  # fmt: skip
 
 
@@ -187,7 +187,7 @@ def test_builders_import_what_can_be_written_beside_them_as_a_script():
 # metrics evaluate them, and in the papers' tables. The study prints two of these tables for the toy world.
 NAMED = (
     *("hub_datasets/*/benchmark.py", "hub_datasets/published/*.py"),
-    *("space_app/board/launch.py", "model_wrappers/finetune/study/*.py"),
+    *("space_app/board/launch.py", "model_wrappers/study/hard_positives/*.py"),
 )
 # An audit's own record, whose keys are those of the metric that made it.
 AUDITS = ("hub_datasets/authoring/*/*.py", "hub_datasets/core/audits.py", "space_app/pages/cards.py")

@@ -25,10 +25,10 @@ from ...engine.distributed import default_device, end_with_parent
 from ...engine.families import load_model
 from ...engine.progress import Progress
 from ...engine.protocol import LoadOptions
-from ..data.training_set import TrainingSet, read_training_set
-from ..train.checkpoints import read_json
-from ..train.config import TrainingConfig
-from ..train.training import finetune
+from ...finetune.data.training_set import TrainingSet, read_training_set
+from ...finetune.train.checkpoints import read_json
+from ...finetune.train.config import TrainingConfig
+from ...finetune.train.training import finetune
 from .examples import ARTEFACTS, make_examples, score_examples
 from .findings import Study
 from .report import write_study

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ....metrics.common.errors import ScoresError
-from ..train.losses import Weights
-from ..train.recipes import Recipe, get_recipe
+from ...finetune.train.losses import Weights
+from ...finetune.train.recipes import Recipe, get_recipe
 
 BASE = "demo-clip"
 

@@ -18,9 +18,9 @@ from vl_assay.hub_datasets.toy_scenes.language import parse
 from vl_assay.metrics.common.errors import DataError, ModelError, ScoresError, UnknownNameError
 from vl_assay.metrics.functional.hard_positives import augmented_accuracy, brittleness
 from vl_assay.model_wrappers import load_model
-from vl_assay.model_wrappers.finetune.study import variants
-from vl_assay.model_wrappers.finetune.study.examples import ARTEFACTS, make_examples, score_examples
-from vl_assay.model_wrappers.finetune.study.findings import (
+from vl_assay.model_wrappers.study.hard_positives import variants
+from vl_assay.model_wrappers.study.hard_positives.examples import ARTEFACTS, make_examples, score_examples
+from vl_assay.model_wrappers.study.hard_positives.findings import (
     KINDS,
     TABLES,
     Study,
@@ -29,9 +29,9 @@ from vl_assay.model_wrappers.finetune.study.findings import (
     findings,
     verdict,
 )
-from vl_assay.model_wrappers.finetune.study.report import to_markdown
-from vl_assay.model_wrappers.finetune.study.study import planted_training_set, run_study
-from vl_assay.model_wrappers.finetune.study.variants import BASE, VARIANTS, Size, make_recipe
+from vl_assay.model_wrappers.study.hard_positives.report import to_markdown
+from vl_assay.model_wrappers.study.hard_positives.study import planted_training_set, run_study
+from vl_assay.model_wrappers.study.hard_positives.variants import BASE, VARIANTS, Size, make_recipe
 
 ROOT = Path(__file__).parents[3]
 TINY = Size(captions=64, scenes=12, seeds=1, epochs=1, batch_size=16, warmup_steps=1)
