@@ -73,11 +73,13 @@ class Run:
     Args:
         model: its name as `load_model` takes it; empty where no family loads it.
         settings: of its family.
-        weights: a file of weights that the user must download; it becomes the setting ``pretrained``.
+        weights: what the user must download: a file of weights, which becomes the setting ``pretrained``, or the
+            folder of released answers, which `model` is then completed with.
         source: where to download it.
         reason: why no family loads it.
         note: what is uncertain about it.
         is_model: False for people and for chance.
+        ties: the tie policy of its values where predictions are means over several orders of the captions.
     """
 
     model: str = ""
@@ -87,6 +89,7 @@ class Run:
     reason: str = ""
     note: str = ""
     is_model: bool = True
+    ties: str = ""
 
 
 @dataclass(frozen=True)

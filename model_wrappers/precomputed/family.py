@@ -1,4 +1,4 @@
-"""Predictions of any system from a file, evaluated like those of a model: ``precomputed:FILE``.
+"""Predictions of any system from a file or folder, evaluated like those of a model: ``precomputed:FILE``.
 
 The system may be X-VLM, MDETR, GLIP, a model behind an API, or people. The file is CSV with a header, JSON lines
 (.jsonl), or a JSON list of records. All records have one of these forms:
@@ -22,6 +22,12 @@ first use. A phrase is given by its text, or by its number as `phrase_id` (TRICD
 for each of the `boxes`. An object of records by id is also read, with the answers of GPT-4V to SugarCrepe as their
 authors released them.
 
+A folder has such a file for each configuration, named after it: ``gpt4v-swap_obj.json``, whose id ``13`` means
+``swap_obj/13``. A folder with folders in it has the answers to the same questions with the captions in several orders,
+as ``positive-first`` and ``negative-first`` of GPT-4V: the scores are means over the orders, in which an answer that
+chooses no caption counts as the wrong one. An example is then right if the answers to all orders are; with
+``--ties half`` the accuracy is the mean of the orders' accuracies.
+
 Every example needs exactly one prediction, and every record an example. Two cases are not errors, and are counted in
 the metadata: an answer that is neither yes nor no, or chooses no caption, which is wrong (`no_answer`; for matching a
 tie of all captions, wrong by default), and an example without boxes, since detectors may abstain (`without_boxes`). A
@@ -41,14 +47,18 @@ Images are not needed: without them predictions identify images by their file na
 
 from __future__ import annotations
 
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
+
+import numpy as np
 
 from ...metrics.common.errors import ModelError
 from ...metrics.records.predictions import file_hash
 from ..engine.plan import ScoringPlan
 from ..engine.protocol import LoadOptions, ModelInfo, choose
 from ..engine.results import Results
-from .reading import Reading, form_of, number, read_records, shown
+from .reading import Reading, form_of, number, orders_of, read_records, shown
 
 MODEL_TYPES = ()
 CHECKPOINTS = ("scores.csv", "answers.jsonl", "boxes.json")
@@ -71,7 +81,7 @@ _TASK_TYPES = {
 
 
 class PrecomputedPredictions:
-    """A file of predictions as a `PredictionsSource`."""
+    """A file or folder of predictions as a `PredictionsSource`."""
 
     def __init__(self, path: Path, form: str, info: ModelInfo) -> None:
         self.info = info
@@ -84,7 +94,15 @@ class PrecomputedPredictions:
         Raises:
             ModelError: invalid records, or examples without a prediction; the message names the first few.
         """
-        return Reading(self._path, self._form, self.info.settings, plan).results()
+        orders = orders_of(self._path)
+        readings = [
+            Reading(order, self._form, self.info.settings, plan, is_order=len(orders) > 1).results() for order in orders
+        ]
+        results, facts = readings[0]
+        if len(orders) > 1:
+            results = replace(results, pairs=np.mean([each.pairs for each, _ in readings], axis=0))
+            facts = {name: sum(each.get(name, 0) for _, each in readings) for _, each in readings for name in each}
+        return results, facts | ({"orders": len(orders)} if self._path.is_dir() else {})
 
 
 def load(checkpoint: str, options: LoadOptions) -> PrecomputedPredictions:
@@ -100,18 +118,32 @@ def load(checkpoint: str, options: LoadOptions) -> PrecomputedPredictions:
     except ValueError as error:
         raise ModelError(f"the threshold {error}") from None
     path = Path(checkpoint).expanduser()
+    orders = orders_of(path)
     if options.revision is not None or options.dtype != LoadOptions.dtype:
         raise ModelError(f"{path.name} is read as it is: leave revision and dtype out")
-    first = next(read_records(path), None)
+    first = next(read_records(orders[0]), None)
     if first is None:
         raise ModelError(f"{path.name} has no records")
     try:
         form = form_of(first.fields)
     except ValueError as error:
         raise ModelError(f"{path.name}: {first.place}: {error}") from None
+    if len(orders) > 1 and form != "answer":
+        raise ModelError(
+            f"{path} has {len(orders)} folders, of answers to several orders of the captions, but records with {form}; "
+            f"name one of the folders: {', '.join(order.name for order in orders)}"
+        )
     name = settings.pop("name") or path.stem
     if not (name.isprintable() and 0 < len(name) <= 200):
         raise ModelError(f"a model's name is 1 to 200 printable characters, not {shown(name)}; set another: name=NAME")
-    revision = f"sha256:{file_hash(path)}"
+    revision = f"sha256:{_hash(path)}"
     info = ModelInfo(name, "precomputed", path.name, revision, dtype="float64", settings=settings)
     return PrecomputedPredictions(path, form, info)
+
+
+def _hash(path: Path) -> str:
+    """SHA-256 of a file, or of the names and hashes of a folder's files."""
+    if path.is_file():
+        return file_hash(path)
+    files = sorted(each for each in path.rglob("*") if each.is_file())
+    return sha256("".join(f"{each.relative_to(path)} {file_hash(each)}\n" for each in files).encode()).hexdigest()

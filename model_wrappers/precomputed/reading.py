@@ -1,7 +1,8 @@
 """Reading predictions of any system from CSV, JSON lines or JSON, and matching them with the examples of a plan.
 
 The file's suffix determines its format (.csv, .tsv, .jsonl, .ndjson, .json), else its first character. JSON may be a
-list of records or an object of records by id. CSV and JSON lines are read line by line, JSON as a whole.
+list of records or an object of records by id. CSV and JSON lines are read line by line, JSON as a whole. A folder has
+such a file for each configuration; one with only folders in it has such a folder for each order of the captions.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ..engine.plan import ScoringPlan, queries_of, scored
 from ..engine.protocol import Detections, PhraseQuery
 from ..engine.results import Results
 
+_SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
 # Characters of a line, and of a JSON file, which takes ten times as much memory.
 _LINE_LIMIT = 2**26
 _JSON_LIMIT = 2**28
@@ -49,12 +51,31 @@ class Record(NamedTuple):
     fields: dict[str, Any]
 
 
+def orders_of(path: Path) -> list[Path]:
+    """Where the answers to each order of the captions are: the folders of a folder, or the path itself."""
+    return (path.is_dir() and not _files_of(path) and sorted(part for part in path.iterdir() if _files_of(part))) or [
+        path
+    ]
+
+
 def read_records(path: Path) -> Iterator[Record]:
-    """The records of a file, in order.
+    """The records of a file in order, or of the files of a folder, in the order of their names.
+
+    A file of a folder is named after its configuration, alone or behind a hyphen: in ``gpt4v-swap_obj.json`` the id
+    ``13`` means ``swap_obj/13``.
 
     Raises:
         ModelError: no such file, a malformed or a too large one; the message names the place.
     """
+    if path.is_dir():
+        if not (files := _files_of(path)):
+            raise ModelError(f"{path} has no file of predictions; they end in {', '.join(_SUFFIXES)}")
+        for file in files:
+            config = file.stem.rpartition("-")[2]
+            for place, fields in read_records(file):
+                given = {"id": f"{config}/{fields['id']}"} if "id" in fields else {}
+                yield Record(f"{file.name}, {place}", fields | given)
+        return
     if not path.is_file():
         raise ModelError(f"no such file: {path}")
     try:
@@ -106,9 +127,14 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
+def _files_of(path: Path) -> list[Path]:
+    """The files of predictions directly in a folder, by name; none if it is no folder."""
+    return sorted(each for each in path.glob("*") if each.suffix.lower() in _SUFFIXES and each.is_file())
+
+
 def _entries(file: TextIO, suffix: str) -> Iterator[tuple[str, Any]]:
     """The records of a file with their places, not yet checked to be objects."""
-    if suffix not in (".csv", ".tsv", ".json", ".jsonl", ".ndjson"):
+    if suffix not in _SUFFIXES:
         suffix = ".json" if file.read(1000).lstrip().startswith(("[", "{")) else ".csv"
         file.seek(0)
     if suffix in (".jsonl", ".ndjson"):
@@ -162,7 +188,11 @@ def _json(file: TextIO) -> Iterator[tuple[str, Any]]:
     if isinstance(content, list):
         yield from ((f"entry {count}", record) for count, record in enumerate(content, 1))
     elif isinstance(content, dict):
+        # Beside records a number is a summary, as "accuracy" in a file of GPT-4V's answers.
+        has_records = any(isinstance(value, dict) for value in content.values())
         for key, value in content.items():
+            if has_records and isinstance(value, float):
+                continue
             yield f"key {shown(key)}", {"id": key} | (value if isinstance(value, dict) else {"answer": value})
     else:
         raise ValueError("it must be a list of records, or an object of them by id")
@@ -419,10 +449,18 @@ class _Pairs:
 
 
 class Reading:
-    """Reads a file and matches its records with a plan."""
+    """Reads a file or folder and matches its records with a plan.
 
-    def __init__(self, path: Path, form: str, settings: dict[str, str], plan: ScoringPlan) -> None:
+    With `is_order` it has the answers to one of several orders of the captions, and an answer that chooses no caption
+    is a vote for all wrong ones: so the mean over orders is a tie if one answer was right, and its accuracy with ties
+    as half is the mean of the orders' accuracies.
+    """
+
+    def __init__(
+        self, path: Path, form: str, settings: dict[str, str], plan: ScoringPlan, *, is_order: bool = False
+    ) -> None:
         self._path, self._form, self._settings, self._plan = path, form, settings, plan
+        self._is_order = is_order
         self._facts = Counter({"answers": 0})
         self._problems: list[str] = []
         self._unknown: list[str] = []
@@ -523,7 +561,7 @@ class Reading:
         else:
             scores = np.array([[yes_or_no(fields["answer"])]])
         self._facts["no_answer"] += not scores.any()
-        return scores
+        return scores if scores.any() or not self._is_order else 1 - np.eye(*scores.shape)
 
     def _add_boxes(
         self, task: TaskData, examples: list[Example], found: dict[tuple[int, PhraseQuery], Detections]

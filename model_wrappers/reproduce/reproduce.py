@@ -6,6 +6,7 @@ such a row another model, such as ``precomputed:FILE`` with scores that were com
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -100,7 +101,11 @@ def reproduce(
     if not join().is_main:
         return None
     results = {
-        name: [result for result in report(files, ties=ties, confidence=confidence) if result.metric in found.metrics]
+        name: [
+            result
+            for result in report(files, ties=ties or _ties(found, name, files), confidence=confidence)
+            if result.metric in found.metrics
+        ]
         for name, files in paths.items()
     }
     comparisons = [one for row in rows for one in _compare(found, row, results.get(row.name))]
@@ -134,8 +139,12 @@ def _plan(row: Row, other: str | None, weights: Path) -> Plan:
         why = f'{run.reason}; score it elsewhere and use --use "{row.name}=precomputed:FILE"'
         return Plan("", {}, "predictions", why)
     file = weights / run.weights
-    found = Plan(run.model, {**run.settings, "pretrained": str(file)} if run.weights else run.settings)
-    if run.weights and not file.is_file():
+    found = Plan(run.model, run.settings)
+    if run.weights and run.model.endswith(":"):
+        found = found._replace(model=f"{run.model}{file}")
+    elif run.weights:
+        found = found._replace(settings={**run.settings, "pretrained": str(file)})
+    if run.weights and not file.exists():
         why = f"there is no {file}; download {run.weights} ({run.source}) and name its folder with --weights"
         return found._replace(need="weights", why=why)
     try:
@@ -173,11 +182,23 @@ def _pick(table: Table, models: Iterable[str] | None) -> list[Row]:
         return [*table.rows]
     chosen: list[Row] = []
     for model in models:
-        rows = [row for row in table.rows if model.casefold() in (row.label.casefold(), row.name.casefold())]
+        rows = [row for row in table.rows if model.casefold() in {name.casefold() for name in _names(row)}]
         if not rows:
             raise UnknownNameError(f"model of {table.name}", model, [row.name for row in table.rows])
         chosen += rows
     return [row for row in table.rows if row in chosen]
+
+
+def _ties(table: Table, name: str, files: Iterable[Path]) -> str | None:
+    """The tie policy of a row's values, which applies to means over several orders of the captions."""
+    [row] = [row for row in table.rows if row.name == name]
+    orders = [read_predictions(file).metadata["run"].get("orders", 1) for file in files] if row.run.ties else []
+    return row.run.ties if any(count > 1 for count in orders) else None
+
+
+def _names(row: Row) -> tuple[str, ...]:
+    """What a row may be called: its name, its label, and that without the paper's reference, such as " [33]"."""
+    return row.name, row.label, re.sub(r" \[\d+\]$", "", row.label)
 
 
 def _find_predictions(
@@ -209,7 +230,7 @@ def _find_predictions(
 
 def _belongs_to(row: Row, model: Mapping[str, Any], planned: Plan) -> bool:
     """Whether the model in the metadata of predictions is that of a row."""
-    if model["name"] in (row.name, row.label):
+    if model["name"] in _names(row):
         return True
     if not planned.model:
         return False
@@ -282,6 +303,8 @@ def _facts(result: Result) -> Iterator[str]:
     if result.scores.get("tie_rate"):
         share, ties = 100 * result.scores["tie_rate"], result.options.get("ties")
         yield f"ties decide {share:.2g} % of {task} and count as {ties} ({result.metric})"
+    if result.run.get("orders") == 1:
+        yield "answers to one order of the captions alone"
     if result.run.get("truncated_captions"):
         yield f"{result.run['truncated_captions']:,} captions were truncated"
     if model.get("dtype") in ("float16", "bfloat16"):

@@ -48,9 +48,18 @@ def test_other_encodings_folders_and_endless_files_are_refused(tmp_path):
     (tmp_path / "a.csv").write_bytes("id,answer\nä,0".encode("latin-1"))
     with pytest.raises(ModelError, match=r"a\.csv cannot be read: 'utf-8' codec"):
         load_model(f"precomputed:{tmp_path}/a.csv")
-    for name in (str(tmp_path), "/dev/zero"):
-        with pytest.raises(ModelError, match="no such file"):
+    (tmp_path / "empty").mkdir()
+    for name, message in ((f"{tmp_path}/empty", "no file of predictions"), ("/dev/zero", "no such file")):
+        with pytest.raises(ModelError, match=message):
             load_model(f"precomputed:{name}")
+
+
+def test_several_orders_of_captions_are_averaged_only_for_answers(tmp_path):
+    for order in ("first", "second"):
+        (tmp_path / order).mkdir()
+        (tmp_path / order / "val.csv").write_text('id,scores\n0,"[1, 0]"\n', encoding="utf-8")
+    with pytest.raises(ModelError, match=r"2 folders.*records with scores; name one of the folders: first, second"):
+        load_model(f"precomputed:{tmp_path}")
 
 
 def test_lines_and_files_too_long_are_refused(tmp_path, monkeypatch):

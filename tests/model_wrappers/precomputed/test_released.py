@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from released_counts import GPT4V
 
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import predict
+from vl_assay.model_wrappers.reproduce.reproduce import reproduce
 
 
 def gpt4v_run(shared_data, tmp_path, name, **settings):
@@ -48,6 +50,44 @@ def test_gpt4v_gets_on_all_of_sugarcrepe_what_its_released_answers_say(shared_da
         gone = category == "swap_obj"
         assert (part["n"], part["accuracy"]) == (examples - gone, (right - gone) / (examples - gone))
     assert result.scores["accuracy"] == 7016 / 7511  # 7017 of 7512 without key "108"
+
+
+def other_order(released, folder):
+    """The answers to the other order, made up: as released, but "neither" for one example and wrong for another."""
+    folder.mkdir(parents=True)
+    for file in released.glob("*.json"):
+        answers = json.loads(file.read_text(encoding="utf-8"))
+        right = [answer for key, answer in answers.items() if answer["correct"] and key != "108"]
+        right[0]["answer"] = {"free_form_answer": "(3)", "multiple_choice_answer": None}
+        right[1]["answer"]["multiple_choice_answer"] = right[1]["negative_caption"]
+        summary = {"accuracy": 0.9} if file.stem == "gpt4v-add_obj" else {}
+        (folder / file.name).write_text(json.dumps(answers | summary), encoding="utf-8")
+
+
+@pytest.mark.parametrize("orders", [1, 2])
+def test_gpt4vs_release_gives_its_row_as_the_mean_over_the_orders_of_captions(shared_data, tmp_path, orders):
+    source = shared_data / "data" / "sugarcrepe"
+    (tmp_path / "data").symlink_to(source / "data")
+    release = tmp_path / "gpt-4v-results"
+    release.mkdir()
+    (release / "negative-first").symlink_to(source / "gpt4v" / "negative-first")
+    if orders == 2:
+        other_order(source / "gpt4v" / "negative-first", release / "positive-first")
+    result = reproduce(
+        "sugarcrepe-6",
+        models=["GPT-4V"],
+        use={"GPT-4V [33]": f"precomputed:{release}"},
+        data_dir=tmp_path,
+        out=tmp_path / "out",
+        progress=False,
+    )
+    ours = {one.column.score[1]: one.ours for one in result.comparisons if one.column.score[0] == "per_category"}
+    assert ours.keys() == GPT4V.keys()
+    for category, (right, examples) in GPT4V.items():
+        gone = category == "swap_obj"  # example 108, which is no longer released, was right
+        lost = 1 if orders == 2 else 0  # two of one order, in a mean over two
+        assert ours[category] == pytest.approx((right - gone - lost) / (examples - gone), abs=1e-12)
+    assert any("one order" in remark for remark in result.remarks) == (orders == 1)
 
 
 def test_the_true_boxes_of_tricd_are_perfect_and_those_on_distractors_are_not(shared_data, tmp_path):
