@@ -8,6 +8,7 @@ The data are next to this file:
 | columns.csv        | the columns of each table; see `Column` |
 | models.csv         | how the models are scored here; see `Run` |
 | values/<table>.csv | what the table prints: a line for each row, with its group and label |
+| inventory.csv      | every table and figure of the papers, and where it can be had; see `inventory` |
 
 A value is kept as it is printed, and none was measured by us. Which checkpoint a row means is from the paper's text or
 its authors' code; where neither tells, the row's note says so. `models.csv` names the rows of a model
@@ -126,6 +127,7 @@ class Table:
         decimals: how many it prints; a zero at the end may be left out.
         columns, rows: scores and models; in the paper it is the other way round where `transposed`.
         notes: why our values may differ.
+        is_comparable: False where the paper has other data, so that its values are not compared with ours.
     """
 
     name: str
@@ -137,6 +139,7 @@ class Table:
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
     transposed: bool = False
+    is_comparable: bool = True
 
     def tasks(self, row: Row) -> list[str]:
         """The tasks for which a row has values, such as ``["hard_positives/replace", "hard_positives/swap"]``."""

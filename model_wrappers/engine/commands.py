@@ -20,6 +20,7 @@ from ...hub_datasets.commands import (
     make_report,
     parse_options,
 )
+from ...hub_datasets.published.inventory import read_inventory, summarise
 from ...metrics.common.command_line import model_option, speed_option
 from ...metrics.common.errors import VLAssayError, check_known
 
@@ -282,6 +283,9 @@ def _family_table(entries: Iterable[_FamilyEntry]) -> Table:
 @app.command()
 def reproduce(
     table: Annotated[str | None, typer.Argument(help="Its name, such as sugarcrepe-6; all are listed if none.")] = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Write a page for each paper: all tables and figures; run nothing.")
+    ] = False,
     models: Annotated[
         list[str] | None, typer.Option(metavar="LABEL", help="A row of the table, by its label; repeatable.")
     ] = None,
@@ -306,13 +310,22 @@ def reproduce(
 
     Examples: `vl-assay reproduce` · `vl-assay reproduce sugarcrepe-6 --data-dir coco --models RN50 --models ViT-B-32` ·
     `vl-assay reproduce aro-2 --data-dir aro --use XVLM=precomputed:xvlm.csv` ·
-    `vl-assay reproduce aro-5 --predictions vl-assay-results --ties right`
+    `vl-assay reproduce aro-5 --predictions vl-assay-results --ties right` · `vl-assay reproduce --all --out papers`
     """
     import json
 
-    from ..reproduce import report
+    from ..reproduce import everything, report
     from ..reproduce import reproduce as reproduction
 
+    if all_:
+        if table or models or use or data_dir or json_:
+            raise VLAssayError(
+                "--all runs no model: give it only --out, --predictions, --weights, --ties, --confidence"
+            )
+        folder = out or Path("vl-assay-results/papers")
+        everything.reproduce_all(folder, predictions=predictions, weights=weights, ties=ties, confidence=confidence)
+        typer.echo(f"{summarise(read_inventory())}; written to {folder / everything.INDEX}, and a page for each paper")
+        return
     if table is None:
         status = reproduction.status(weights)
         typer.echo(json.dumps(status, indent=1)) if json_ else report.print_tables(status)

@@ -32,6 +32,7 @@ class Comparison:
         why: the reason if there is no value of ours.
         ours, interval, n, tie_rate: our score, its interval, number of examples, and share of examples with ties.
         predictions: file and hash of the predictions that it was computed from.
+        is_comparable: False where the published value is of other data.
     """
 
     row: Row
@@ -45,16 +46,17 @@ class Comparison:
     n: int | None = None
     tie_rate: float | None = None
     predictions: Mapping[str, str] | None = None
+    is_comparable: bool = True
 
     @property
     def difference(self) -> float | None:
-        """Ours minus the published value."""
-        return None if self.ours is None else self.ours - self.published
+        """Ours minus the published value; None where they are of other data."""
+        return self.ours - self.published if self.ours is not None and self.is_comparable else None
 
     @property
     def inside(self) -> bool | None:
-        """Whether a number that rounds to the published one lies inside our interval; None without an interval."""
-        if self.interval is None:
+        """Whether what rounds to the published number is inside our interval; None without one or of other data."""
+        if self.interval is None or not self.is_comparable:
             return None
         low, high = self.interval
         margin = self.rounding + _FLOAT_ROUNDING
@@ -121,13 +123,15 @@ def _entry(table: Table, one: Comparison) -> dict[str, Any]:
 
 def to_markdown(result: Reproduction) -> str:
     """Comparisons by model, models that were not run, and why values may differ, as Markdown."""
-    parts = [_summary(result), *_tables(result), *_lists(result, "## {}\n\n")]
+    parts = [summarise_reproduction(result), *_tables(result), *_lists(result, "## {}\n\n")]
     return documents.to_markdown(parts, _title(result.table), level=2)
 
 
 def print_reproduction(result: Reproduction) -> None:
     """Print the comparison."""
-    documents.print_tables([_title(result.table), *_tables(result), _summary(result), *_lists(result, "\n{}\n")])
+    documents.print_tables(
+        [_title(result.table), *_tables(result), summarise_reproduction(result), *_lists(result, "\n{}\n")]
+    )
 
 
 def print_tables(status: Mapping[str, Mapping[str, list[str]]]) -> None:
@@ -142,9 +146,11 @@ def _title(table: Table) -> str:
     return f"{table.paper.short}, Table {table.number}: published and ours"
 
 
-def _summary(result: Reproduction) -> str:
+def summarise_reproduction(result: Reproduction) -> str:
     """How many published values lie inside our intervals, and the largest difference."""
-    compared = [one for one in result.comparisons if one.ours is not None]
+    compared = [one for one in result.comparisons if one.difference is not None]
+    if not result.table.is_comparable:
+        return "Not comparable: the paper's values are of other data. None is counted."
     if not compared:
         return "No published value can be compared with one of ours."
     with_interval = [one for one in compared if one.inside is not None]
@@ -168,7 +174,7 @@ def _row(table: Table, one: Comparison) -> tuple[str, ...]:
     if one.ours is None:
         return one.column.name, one.printed, "–", one.why, "", ""
     interval = " – ".join(_number(table, end) for end in one.interval) if one.interval else "none"
-    inside = {True: "yes", False: "no", None: ""}[one.inside]
+    inside = {True: "yes", False: "no", None: ""}[one.inside] if one.is_comparable else "not comparable"
     return one.column.name, one.printed, _number(table, one.ours), interval, _number(table, one.difference, "+"), inside
 
 

@@ -252,7 +252,8 @@ def _compare(table: Table, row: Row, results: Sequence[Result] | None) -> Iterat
         if results is not None and printed != NOTHING:
             published = float(printed.partition("±")[0]) / table.unit
             rounding = 0.5 * 10**-table.decimals / table.unit
-            yield _with_ours(Comparison(row, column, printed, published, rounding), results)
+            cell = Comparison(row, column, printed, published, rounding, is_comparable=table.is_comparable)
+            yield _with_ours(cell, results)
 
 
 def _with_ours(cell: Comparison, results: Sequence[Result]) -> Comparison:

@@ -10,6 +10,7 @@ import pytest
 
 from vl_assay.hub_datasets import get_benchmark
 from vl_assay.hub_datasets.core.benchmarks import get_task
+from vl_assay.hub_datasets.published.inventory import STATES, paper_names, read_inventory
 from vl_assay.hub_datasets.published.tables import NOTHING, all_tables, get_table
 from vl_assay.metrics.functional.aro import SPATIAL, VERBS
 from vl_assay.model_wrappers import family_names
@@ -158,3 +159,28 @@ def test_a_row_that_hard_positives_table_7_repeats_from_table_1_is_flagged():
     repeated = {label for label, printed in second.items() if first[label] == printed} - {"Random Chance"}
     assert repeated == {"Human Estimate"}
     assert [note for note in tables[1].notes if note.startswith("Human Estimate repeats Table 1's row")]
+
+
+def test_every_table_and_figure_of_the_papers_has_a_state(shared_data):
+    files = {"000": "sugarcrepe", "001": "sugarcrepe", "002": "tricd", "003": "hard-positives", "004": "aro"}
+    printed = {
+        (paper, f"{kind} {number}")
+        for start, paper in files.items()
+        for text in (shared_data / "papers").glob(f"{start}_*.txt")
+        for kind, number in re.findall(r"^(Table|Figure) (\d+)[.:] ", text.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert len(printed) > 60
+    assert {(item.paper, item.item) for item in read_inventory() if "," not in item.item} == printed
+
+
+def test_items_of_the_inventory_have_known_states_and_name_typed_tables():
+    items = read_inventory()
+    assert {item.state for item in items} <= STATES.keys()
+    assert all(item.what and item.how for item in items)
+    assert {item.paper for item in items} == paper_names().keys()
+    states = {f"{item.paper}-{item.item.removeprefix('Table ')}": item.state for item in items}
+    for table in TABLES:
+        assert states[table.name] == ("command" if table.is_comparable else "not comparable"), table.name
+    for item in items:
+        if match := re.match(r"vl-assay reproduce ([a-z-]+\d+)", item.how):
+            assert match[1] in all_tables()

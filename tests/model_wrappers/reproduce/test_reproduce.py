@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import sources_sugarcrepe
+from console import invoke
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.published.tables import all_tables, get_table
@@ -13,6 +15,7 @@ from vl_assay.metrics.common.errors import ModelError, PredictionsError, Unknown
 from vl_assay.metrics.records.predictions import Predictions, write_predictions
 from vl_assay.metrics.records.schema import MatchingRow
 from vl_assay.model_wrappers.reproduce import reproduce as module
+from vl_assay.model_wrappers.reproduce.everything import inventory_page
 from vl_assay.model_wrappers.reproduce.report import Comparison, as_json, to_markdown
 from vl_assay.model_wrappers.reproduce.reproduce import plan, reproduce, status
 
@@ -278,3 +281,24 @@ def test_status_sorts_all_models_by_what_they_need(monkeypatch, tmp_path):
     assert len(found["sugarcrepe-6"]["a library"]) == 15
     (tmp_path / "negclip.pth").write_bytes(b"")
     assert status(tmp_path)["aro-2"]["a library"] == ["NegCLIP"]
+
+
+def test_all_papers_get_a_page_and_comparisons_with_the_predictions_that_there_are(tmp_path):
+    predictions = tmp_path / "predictions"
+    sugarcrepe_predictions(predictions / "RN50" / "sugarcrepe.itm.parquet")
+    result = invoke("reproduce", "--all", "--out", tmp_path / "papers", "--predictions", predictions)
+    assert result.exit_code == 0, result.output
+    assert "a page for each paper" in result.output
+    refused = invoke("reproduce", "sugarcrepe-6", "--all")
+    assert refused.exit_code != 0
+    assert "--all runs no model" in str(refused.exception or refused.output)
+    page = (tmp_path / "papers" / "sugarcrepe.md").read_text(encoding="utf-8")
+    assert "[sugarcrepe-6](sugarcrepe-6/sugarcrepe-6.md): " in page
+    assert "published values lie inside our intervals" in page
+    assert (tmp_path / "papers" / "sugarcrepe-6" / "sugarcrepe-6.md").is_file()
+    assert "tricd-8: no predictions of its models." in (tmp_path / "papers" / "tricd.md").read_text(encoding="utf-8")
+    assert (tmp_path / "papers" / "index.md").read_text(encoding="utf-8") == inventory_page()
+
+
+def test_the_document_of_the_papers_tables_and_figures_is_true():
+    assert (Path(__file__).parents[3] / "docs" / "papers.md").read_text(encoding="utf-8") == inventory_page()

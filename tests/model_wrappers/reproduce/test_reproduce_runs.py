@@ -101,6 +101,8 @@ def test_a_detector_on_tricd_says_that_it_is_not_the_papers_test_set(table, dete
     else:
         assert cells["Wino"].why == "the public validation set has no Winoground part"
         assert "The paper's values are of its test set, which is not public." in text
+        assert "Not comparable: the paper's values are of other data. None is counted." in text
+        assert {(one.inside, one.difference) for one in result.comparisons} == {(None, None)}
     assert f"{owl}: the paper says 'a very large ViT' and names no checkpoint" in text
 
 

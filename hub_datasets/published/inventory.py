@@ -1,0 +1,61 @@
+"""Every table and figure of the papers, and where it can be had here: ``inventory.csv``.
+
+A row is a table or figure as its caption names it, with its state, one of `STATES`; `how` is the command, the place in
+this package, or the reason.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from ...metrics.common.documents import Table, simple_table
+from .tables import all_tables
+
+STATES = {
+    "here": "made without weights or images, from what is released",
+    "command": "one command, with weights, images or predictions",
+    "not comparable": "one command, but the paper has other data: its values are counted nowhere",
+    "implemented": "a method, which is part of this package",
+    "not yet": "missing here",
+    "cannot": "cannot be made",
+}
+_FILE = Path(__file__).with_name("inventory.csv")
+
+
+class Item(NamedTuple):
+    """A table or figure: its paper's key, name, state, what it shows, and command, place or reason."""
+
+    paper: str
+    item: str
+    state: str
+    what: str
+    how: str
+
+
+@cache
+def read_inventory() -> tuple[Item, ...]:
+    """All items, by paper; tables come first."""
+    with _FILE.open(encoding="utf-8", newline="") as file:
+        return tuple(Item(**line) for line in csv.DictReader(file))
+
+
+def paper_names() -> dict[str, str]:
+    """The line that names each paper, by its key."""
+    return {name.rpartition("-")[0]: table.paper.short for name, table in all_tables().items()}
+
+
+def inventory_table(paper: str) -> Table:
+    """The items of a paper with their states."""
+    rows = [[item.item, item.what, item.state, item.how] for item in read_inventory() if item.paper == paper]
+    return simple_table(["", "shows", "state", "how, or why not"], rows, title=paper_names()[paper])
+
+
+def summarise(items: Sequence[Item]) -> str:
+    """How many items have each state: ``"2 here, 13 command"``."""
+    counts = Counter(item.state for item in items)
+    return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
