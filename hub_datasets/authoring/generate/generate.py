@@ -51,7 +51,8 @@ from .checks import KINDS, POSITIVE_KINDS
 from .concepts import check_concept, locatable
 from .endpoint import LanguageModel
 from .formatting import accept
-from .prompts import STEPS, PromptSet, open_prompts
+from .prompt_sets import open_prompts
+from .prompts import STEPS, PromptSet
 from .rejected import Rejected
 
 REPORT_FILE = "report.json"

@@ -14,12 +14,10 @@ from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple, Protocol
 
-from ....metrics.common.errors import check_known
 from .checks import KINDS
 from .rejected import Rejected, check_signs
 
 Messages = list[dict[str, str]]
-PROMPT_SETS = ("json", "paper")
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _ARROW = "→ "
@@ -106,14 +104,6 @@ class JsonPrompts:
     def read(self, step: str, text: str) -> dict[str, Any]:
         """See `PromptSet`."""
         return read_answer(step, text)
-
-
-def open_prompts(name: str) -> PromptSet:
-    """The prompts ``"json"`` or ``"paper"``; raises `UnknownNameError`."""
-    from .paper_prompts import PaperPrompts
-
-    check_known("set of prompts", [name], PROMPT_SETS)
-    return PaperPrompts() if name == "paper" else JsonPrompts()
 
 
 def write_messages(name: str, **texts: str) -> Messages:

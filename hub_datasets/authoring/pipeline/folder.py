@@ -35,7 +35,7 @@ from ..audit.report import accuracy, write_card
 from ..data.pairs import Pair, write_pairs
 from ..generate.checks import NEGATIVE_KINDS
 from ..generate.endpoint import KEY_VARIABLE
-from ..generate.prompts import open_prompts
+from ..generate.prompt_sets import open_prompts
 from ..refine.report import to_markdown
 from ..review.agreement import Agreement, cells, remarks
 

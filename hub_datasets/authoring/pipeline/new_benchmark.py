@@ -36,7 +36,7 @@ from ....metrics.statistics.bootstrap import check_share
 from ...core import benchmarks
 from ..audit.audit import failures
 from ..generate.checks import NEGATIVE_KINDS, POSITIVE_KINDS
-from ..generate.prompts import PROMPT_SETS
+from ..generate.prompt_sets import PROMPT_SETS
 from ..generate.rules import LEXICONS, RULE_KINDS
 from ..refine.ngrams import BLIND_SCORERS
 from .folder import MADE_FILE, REPOSITORY, Settings
