@@ -51,6 +51,10 @@ BaseUrl = Annotated[
     _making_option(help="Address of an OpenAI-compatible endpoint, such as http://localhost:8000/v1."),
 ]
 KeyVariable = Annotated[str, _making_option(help="Environment variable with the endpoint's API key, if it needs one.")]
+Prompts = Annotated[
+    str,
+    _making_option(help="json, or paper: in the form of SugarCrepe and Hard Positives, with their limits."),
+]
 Rules = Annotated[
     bool,
     _making_option("--rules", help="Make candidates by rule, without a model; also negate, shuffle."),
@@ -330,6 +334,7 @@ def generate(
     model: Model = None,
     base_url: BaseUrl = None,
     key_variable: KeyVariable = "VL_ASSAY_API_KEY",
+    prompts: Prompts = "json",
     plan: Annotated[bool, typer.Option("--plan", help="Estimate calls and tokens, and stop.")] = False,
     rules: Rules = False,
     lexicon: Lexicon = "builtin",
@@ -366,6 +371,7 @@ def generate(
     from .generate import generate as making
     from .generate.asking import JOURNAL_FILE
     from .generate.endpoint import open_model
+    from .generate.prompt_sets import PROMPT_SETS
     from .generate.report import print_plan, print_report
     from .generate.rules import RULE_KINDS
 
@@ -374,7 +380,8 @@ def generate(
     if not rules and model is None and not plan:
         raise VLAssayError("give --model (and --base-url), or --rules for candidates made by rule")
     kinds = kind or making.KINDS
-    check_known("kind of candidates", kinds, RULE_KINDS if rules else making.STEPS)
+    check_known("kind of candidates", kinds, RULE_KINDS if rules else making.KINDS)
+    check_known("set of prompts", [prompts], PROMPT_SETS)
     check_writable(out)
     # First, so that a wrong address is reported before anything is read.
     opened = None if model is None or plan else open_model(model, base_url, key_variable=key_variable, timeout=timeout)
@@ -387,12 +394,12 @@ def generate(
         data_dir=data_dir,
     )
     if plan:
-        print_plan(making.plan(captions, kinds, each=each, tries=tries), len(captions), out)
+        print_plan(making.plan(captions, kinds, each=each, tries=tries, prompts=prompts), len(captions), out)
         return
     if opened is None:
         report = making.generate_by_rule(captions, out, kinds, each=each, seed=seed, lexicon=lexicon)
     else:
-        sampling = {"each": each, "tries": tries, "seed": seed}
+        sampling = {"each": each, "tries": tries, "seed": seed, "prompts": prompts}
         asking = {"concurrency": concurrency, "per_minute": requests_per_minute}
         report = making.generate(captions, opened, out, kinds, **sampling, **asking)
     print_report(report)
@@ -435,6 +442,7 @@ def new_benchmark(
     model: Model = None,
     base_url: BaseUrl = None,
     key_variable: KeyVariable = "VL_ASSAY_API_KEY",
+    prompts: Prompts = "json",
     limit: Limit = None,
     each: Each = 1,
     concurrency: Concurrency = 8,
@@ -494,6 +502,7 @@ def new_benchmark(
         model=model,
         base_url=base_url,
         key_variable=key_variable,
+        prompts=prompts,
         each=each,
         asking={"concurrency": concurrency, "per_minute": requests_per_minute},
         review=not no_review,

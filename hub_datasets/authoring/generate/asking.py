@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from ....metrics.common.errors import ModelError
 from ..data.journal import Journal
-from .checks import Rejected
 from .endpoint import Completion, LanguageModel, Refused, Unanswered
 from .prompts import Messages
+from .rejected import Rejected
 
 JOURNAL_FILE = "journal.jsonl"
 TRIES = 6

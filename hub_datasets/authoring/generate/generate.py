@@ -11,6 +11,8 @@ How a model makes a candidate of each kind:
 
 Locating and rewriting use temperature 0; a new concept uses 1.5, and is asked for again where it cannot be used.
 
+With the prompts ``"paper"`` the questions have the papers' form, and Hard Positives' limits (`paper_prompts`).
+
 Each candidate is validated as a minimal change of its kind, given its caption's punctuation and capitals, and
 deduplicated against the other candidates and captions of its image. Rejected ones are counted by reason. No text tells
 whether a hard negative happens to be true of the image: people decide that (`review`).
@@ -43,18 +45,17 @@ from ..data.candidates import CANDIDATES_FILE, Candidate
 from ..data.sources import Captioned
 from ..data.tables import write_rows
 from ..text.perturb import caption_rng
+from ..text.words import split
 from .asking import JOURNAL_FILE, Asker, Question, Stopped, Usage
-from .checks import KINDS, POSITIVE_KINDS, Rejected, check, check_concept, conform, locatable, split
+from .checks import KINDS, POSITIVE_KINDS
+from .concepts import check_concept, locatable
 from .endpoint import LanguageModel
-from .prompts import PROMPTS, read_answer, write_messages
+from .formatting import accept
+from .prompt_sets import open_prompts
+from .prompts import STEPS, PromptSet
+from .rejected import Rejected
 
 REPORT_FILE = "report.json"
-# The prompts of each kind, in their order.
-STEPS: dict[str, tuple[str, ...]] = {kind: (kind,) for kind in KINDS}
-for _part in ("obj", "att", "rel"):
-    STEPS[f"replace_{_part}"] = (f"locate_{_part}", f"concept_replace_{_part}", "compose_replace")
-for _part in ("obj", "att"):
-    STEPS[f"add_{_part}"] = ("locate_obj", f"concept_add_{_part}", f"compose_add_{_part}")
 _SEEDS = 2**31
 # Jobs submitted for each one that runs, so that a slow one holds up no other.
 _WINDOW = 64
@@ -107,7 +108,14 @@ class Estimate(NamedTuple):
     most_calls: int
 
 
-def plan(captions: Sequence[Captioned], kinds: Sequence[str] = KINDS, *, each: int = 1, tries: int = 3) -> Estimate:
+def plan(
+    captions: Sequence[Captioned],
+    kinds: Sequence[str] = KINDS,
+    *,
+    each: int = 1,
+    tries: int = 3,
+    prompts: str = "json",
+) -> Estimate:
     """Estimate the questions and tokens of a run without asking anything.
 
     Arguments and errors are those of `generate`.
@@ -115,27 +123,30 @@ def plan(captions: Sequence[Captioned], kinds: Sequence[str] = KINDS, *, each: i
     _check_options(kinds, each=each, tries=tries)
     calls, prompt_tokens, completion_tokens = Counter[str](), Counter[str](), Counter[str]()
     more = 0
+    prompt_set = open_prompts(prompts)
     # Tokens of the prompts without their captions.
     sizes = {
         step: sum(len(each["content"]) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN for each in messages)
         for kind in kinds
-        for step in STEPS[kind]
-        for messages in [write_messages(step, caption="", old="", new="")]
+        for step in prompt_set.steps(kind)
+        for messages in [prompt_set.write(step, "", old="", new="")]
     }
     asked: set[tuple[str, str]] = set()
     for item, kind, _ in _jobs(captions, kinds, each):
+        if _refusal(prompt_set, kind, item.caption):
+            continue
         length = len(item.caption) // _CHARACTERS_PER_TOKEN
-        for place, step in enumerate(STEPS[kind]):
-            if PROMPTS[step].temperature > 0:
+        for place, step in enumerate(prompt_set.steps(kind)):
+            prompt = prompt_set.prompt(step)
+            if prompt.temperature > 0:
                 more += tries - 1
             elif place == 0:
                 if (step, item.caption) in asked:  # by then the journal has the answer
                     continue
                 asked.add((step, item.caption))
-            fields = PROMPTS[step].fields
             calls[kind] += 1
             prompt_tokens[kind] += sizes[step] + length
-            completion_tokens[kind] += 8 * len(fields) + 4 + length * ("caption" in fields)
+            completion_tokens[kind] += 8 * len(prompt.fields) + 4 + length * ("caption" in prompt.fields)
     return Estimate(dict(calls), dict(prompt_tokens), dict(completion_tokens), calls.total() + more)
 
 
@@ -148,6 +159,7 @@ def generate(
     each: int = 1,
     tries: int = 3,
     seed: int = 0,
+    prompts: str = "json",
     concurrency: int = 8,
     per_minute: float | None = None,
     first_wait: float | None = None,
@@ -164,6 +176,7 @@ def generate(
         tries: how often a random step is asked until its answer can be used, at least 1.
         seed: any integer. With the same answers of the model, candidates depend on it, on the captions, `kinds`, `each`
             and `tries`, and not on `concurrency` or on interruptions.
+        prompts: ``"json"``, or ``"paper"`` to ask as SugarCrepe and Hard Positives do (see `paper_prompts`).
         concurrency: the number of questions under way at once, at least 1.
         per_minute: at most so many questions a minute; None for no limit.
         first_wait: seconds before a question is retried for the first time, at most; None for the default.
@@ -173,12 +186,13 @@ def generate(
         The report. Candidates are in the order of captions, then of kinds; they are not compared across images.
 
     Raises:
-        UnknownNameError: an unknown kind.
+        UnknownNameError: unknown kinds or prompts.
         ScoresError: a number below 1.
         ModelError: the model answers no question.
         StorageError: the folder cannot be written, or another run uses it.
     """
     _check_options(kinds, each=each, tries=tries, concurrency=concurrency)
+    prompt_set = open_prompts(prompts)
     out = Path(out)
     jobs = list(_jobs(captions, kinds, each))
     console = Console(stderr=True, quiet=not progress)
@@ -188,7 +202,7 @@ def generate(
         def make(job: Job) -> Candidate | Rejected:
             rng = caption_rng(seed, f"{job.kind}#{job.number}", job.item.id)
             try:
-                text, detail = _make(job.kind, job.item.caption, asker, rng, tries)
+                text, detail = _make(job.kind, job.item.caption, prompt_set, asker, rng, tries)
             except Rejected as error:
                 return error
             return _candidate(job, model.name, text, detail)
@@ -232,21 +246,26 @@ def generate_by_rule(
         return _write_report(captions, made, source, out)
 
 
-def _make(kind: str, caption: str, asker: Asker, rng: np.random.Generator, tries: int) -> tuple[str, dict[str, Any]]:
+def _make(
+    kind: str, caption: str, prompts: PromptSet, asker: Asker, rng: np.random.Generator, tries: int
+) -> tuple[str, dict[str, Any]]:
     """The text of a candidate, and what was changed in it; raises `Rejected`."""
+    prompts.check_caption(kind, caption)
+    located: list[str] = []
 
     def ask(step: str, seed: int | None = None, attempt: int = 0, **texts: str) -> dict[str, Any]:
-        prompt, messages = PROMPTS[step], write_messages(step, caption=caption, **texts)
+        prompt, messages = prompts.prompt(step), prompts.write(step, caption, located=located, **texts)
         question = Question(messages, prompt.temperature, prompt.max_tokens, seed, attempt)
-        return read_answer(step, asker.ask(question))
+        return prompts.read(step, asker.ask(question))
 
-    if len(STEPS[kind]) == 1:
+    steps = prompts.steps(kind)
+    if len(steps) == 1:
         answer = ask(kind)
         detail = {name: answer[name] for name in ("old", "first", "second", "new") if name in answer}
     else:
-        locate, think, compose = STEPS[kind]
+        locate, think, compose = steps
         located = ask(locate)["concepts"]
-        found = locatable(caption, located, locate.removeprefix("locate_"))
+        found = locatable(caption, located, "obj" if kind.startswith("add") else kind.removeprefix("replace_"))
         if not found and located:
             raise Rejected("wrong kind", f"located were {', '.join(located)[:60]}")
         if not found:
@@ -263,8 +282,15 @@ def _make(kind: str, caption: str, asker: Asker, rng: np.random.Generator, tries
         detail = {"old": concept, "new": new}
         answer = ask(compose, old=concept, new=new)
     old = [text for name, text in detail.items() if name != "new"]
-    check(kind, caption, answer["caption"], old, detail.get("new", ""))
-    return conform(caption, answer["caption"]), detail
+    return accept(kind, caption, answer["caption"], old, detail.get("new", "")), detail
+
+
+def _refusal(prompts: PromptSet, kind: str, caption: str) -> Rejected | None:
+    try:
+        prompts.check_caption(kind, caption)
+    except Rejected as error:
+        return error
+    return None
 
 
 def _run(

@@ -12,16 +12,17 @@ import json
 import re
 from pathlib import Path
 from string import Template
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from .checks import Rejected, check_signs
+from .checks import KINDS
+from .rejected import Rejected, check_signs
 
 Messages = list[dict[str, str]]
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _ARROW = "→ "
 # Longer answers are cut, since searching them for JSON could take very long.
-_MOST_CHARACTERS = 20_000
+MOST_CHARACTERS = 20_000
 
 
 class Prompt(NamedTuple):
@@ -44,6 +45,65 @@ PROMPTS = {
     **{name: Prompt(_SWAPPED) for name in ("swap_obj", "swap_att", "positive_swap")},
     "positive_replace": Prompt({"possible": bool, "old": str, "new": str, "caption": str}),
 }
+
+
+# The prompts of each kind, in their order.
+STEPS: dict[str, tuple[str, ...]] = {kind: (kind,) for kind in KINDS}
+for _part in ("obj", "att", "rel"):
+    STEPS[f"replace_{_part}"] = (f"locate_{_part}", f"concept_replace_{_part}", "compose_replace")
+for _part in ("obj", "att"):
+    STEPS[f"add_{_part}"] = ("locate_obj", f"concept_add_{_part}", f"compose_add_{_part}")
+
+
+class PromptSet(Protocol):
+    """How a model is asked for candidates: ``JsonPrompts``, or ``paper_prompts.PaperPrompts``."""
+
+    name: str
+
+    def steps(self, kind: str) -> tuple[str, ...]:
+        """The steps of a kind: one that writes the candidate, or three that locate, think and compose."""
+        ...
+
+    def prompt(self, step: str) -> Prompt:
+        """The settings of a step."""
+        ...
+
+    def check_caption(self, kind: str, caption: str) -> None:
+        """Raise `Rejected` for a caption that is not asked about."""
+        ...
+
+    def write(self, step: str, caption: str, *, located: list[str] | None = None, **texts: str) -> Messages:
+        """The messages of a step; `old` and `new` are the concepts, `located` all that the first step found."""
+        ...
+
+    def read(self, step: str, text: str) -> dict[str, Any]:
+        """The fields of an answer; raises `Rejected`."""
+        ...
+
+
+class JsonPrompts:
+    """The prompts of this module."""
+
+    name = "json"
+
+    def steps(self, kind: str) -> tuple[str, ...]:
+        """See `PromptSet`."""
+        return STEPS[kind]
+
+    def prompt(self, step: str) -> Prompt:
+        """See `PromptSet`."""
+        return PROMPTS[step]
+
+    def check_caption(self, kind: str, caption: str) -> None:
+        """All captions are asked about."""
+
+    def write(self, step: str, caption: str, *, located: list[str] | None = None, **texts: str) -> Messages:
+        """See `PromptSet`; what was located need not be repeated."""
+        return write_messages(step, caption=caption, **texts)
+
+    def read(self, step: str, text: str) -> dict[str, Any]:
+        """See `PromptSet`."""
+        return read_answer(step, text)
 
 
 def write_messages(name: str, **texts: str) -> Messages:
@@ -93,7 +153,7 @@ def find_object(text: str) -> dict[str, Any] | None:
     >>> find_object('Sure! ```json {"caption": "a dog"}```')
     {'caption': 'a dog'}
     """
-    text = text[:_MOST_CHARACTERS]
+    text = text[:MOST_CHARACTERS]
     decoder = json.JSONDecoder()
     start = text.find("{")
     while start >= 0:

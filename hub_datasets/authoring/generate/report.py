@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ....metrics.common.documents import Part, print_tables, simple_table
 from .asking import JOURNAL_FILE, read_answers
-from .checks import REASONS
 from .generate import Estimate, Report
+from .rejected import REASONS
 
 
 def print_plan(estimate: Estimate, captions: int, out: Path) -> None:

@@ -23,7 +23,10 @@ from ..text.articles import adapt_articles, article
 from ..text.negatives import Negative, crepe_negations, crepe_replacements, crepe_swaps, exchange, put_in
 from ..text.perturb import caption_rng, perturb
 from ..text.tagging import Tagged, tag
-from .checks import KINDS, Rejected, check, conform, find, split
+from ..text.words import find, split
+from .checks import KINDS
+from .formatting import accept, conform
+from .rejected import Rejected
 
 # SugarCrepe's Table 5 has negated and shuffled captions, too.
 RULE_KINDS = (*KINDS, "negate", "shuffle")
@@ -120,9 +123,10 @@ def _checked(kind: str, caption: str, found: list[_Found]) -> list[_Found | Reje
     outcomes: list[_Found | Rejected] = []
     for text, detail in found:
         try:
-            if kind in KINDS:
-                check(kind, caption, text, [detail["old"]] if "old" in detail else (), detail.get("new", ""))
-            outcomes.append((conform(caption, text), detail))
+            old, new = [detail["old"]] if "old" in detail else [], detail.get("new", "")
+            outcomes.append(
+                (accept(kind, caption, text, old, new) if kind in KINDS else conform(caption, text), detail)
+            )
         except Rejected as error:
             outcomes.append(error)
     return outcomes

@@ -35,8 +35,7 @@ from ..audit.report import accuracy, write_card
 from ..data.pairs import Pair, write_pairs
 from ..generate.checks import NEGATIVE_KINDS
 from ..generate.endpoint import KEY_VARIABLE
-from ..generate.generate import STEPS
-from ..generate.prompts import PROMPTS
+from ..generate.prompt_sets import open_prompts
 from ..refine.report import to_markdown
 from ..review.agreement import Agreement, cells, remarks
 
@@ -60,6 +59,7 @@ class Settings:
         reading: further arguments of `sources.read_captions`: columns, split, limit, data_dir.
         rules: the lexicon for candidates made by rule; None for a model.
         model, base_url, key_variable: arguments of `endpoint.open_model`.
+        prompts: ``"json"`` or ``"paper"``, see `generate.generate`.
         asking: further arguments of `generate.generate` that do not change its result: concurrency, per_minute.
         review: whether people judge the candidates.
         scorers: some of ``ngrams.BLIND_SCORERS``.
@@ -75,6 +75,7 @@ class Settings:
     model: str | None = None
     base_url: str | None = None
     key_variable: str = KEY_VARIABLE
+    prompts: str = "json"
     each: int = 1
     asking: Mapping[str, Any] = field(default_factory=dict)
     review: bool = True
@@ -191,7 +192,8 @@ def _context(settings: Settings, pairs: Sequence[Pair], records: Mapping[str, An
     # Of a file or folder only its name.
     source = path.resolve().name if not is_ours and path.exists() else settings.source
     found = [Agreement(**row) for row in records["results"]["review"].get("agreement", ())]
-    steps = dict.fromkeys(step for kind in made["made"] for step in STEPS[kind]) if made["by_model"] else ()
+    prompts = open_prompts(settings.prompts)
+    steps = dict.fromkeys(step for kind in made["made"] for step in prompts.steps(kind)) if made["by_model"] else ()
     metadata = {
         "pretty_name": title,
         "license": settings.licence or "unknown",
@@ -224,7 +226,7 @@ def _context(settings: Settings, pairs: Sequence[Pair], records: Mapping[str, An
             for kind, own in kinds.items()
         ],
         "rejected": sum(map(Counter, made["rejected"].values()), Counter()),
-        "prompts": ", ".join(f"`{step}.md` ({PROMPTS[step].temperature:g})" for step in steps),
+        "prompts": ", ".join(f"`{step}` ({prompts.prompt(step).temperature:g})" for step in steps),
         "agreement": cells(found) if found else [],
         "remarks": remarks(found),
         "refinement": re.sub("^## ", "### ", report, flags=re.MULTILINE),

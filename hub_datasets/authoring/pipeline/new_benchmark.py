@@ -36,6 +36,7 @@ from ....metrics.statistics.bootstrap import check_share
 from ...core import benchmarks
 from ..audit.audit import failures
 from ..generate.checks import NEGATIVE_KINDS, POSITIVE_KINDS
+from ..generate.prompt_sets import PROMPT_SETS
 from ..generate.rules import LEXICONS, RULE_KINDS
 from ..refine.ngrams import BLIND_SCORERS
 from .folder import MADE_FILE, REPOSITORY, Settings
@@ -126,7 +127,11 @@ def print_progress(settings: Settings) -> None:
     states = {each.stage: each.state for each in found}
     if settings.rules is None and states["captions"] == "done" and states["generate"] != "done":
         captions = read_stage_captions(settings)
-        print_plan(plan(captions, settings.kinds, each=settings.each), len(captions), settings.work / "generate")
+        print_plan(
+            plan(captions, settings.kinds, each=settings.each, prompts=settings.prompts),
+            len(captions),
+            settings.work / "generate",
+        )
 
 
 def _check(settings: Settings) -> None:
@@ -149,6 +154,7 @@ def _check(settings: Settings) -> None:
                 f"`vl-assay generate --kind {kind}`"
             )
     check_known("kind of hard negatives", settings.kinds, known)
+    check_known("set of prompts", [settings.prompts], PROMPT_SETS)
     check_known("lexicon", [] if settings.rules is None else [settings.rules], LEXICONS)
     check_known("blind scorer", settings.scorers, BLIND_SCORERS)
     if not settings.scorers and not settings.learned:

@@ -34,7 +34,7 @@ def stages_of(settings: Settings) -> list[Stage]:
     captions, candidates = work / "captions" / CAPTIONS_FILE, work / "generate" / CANDIDATES_FILE
     kept, refined = work / "review" / KEPT_FILE, work / "refine" / PAIRS_FILE
     reading = {**settings.reading, "data_dir": str(settings.reading.get("data_dir") or "")}
-    generating = {"kinds": settings.kinds, "rules": settings.rules, "model": settings.model, "each": settings.each}
+    generating = {name: getattr(settings, name) for name in ("kinds", "rules", "model", "prompts", "each")}
     reviewing = {"review": settings.review, "annotators": settings.annotators}
     refining = {
         name: getattr(settings, name) for name in ("kinds", "scorers", "learned", "grid", "seed", "fewest_pairs")
@@ -121,7 +121,9 @@ def do_generate(settings: Settings, folder: Path) -> Result:
         report = generate_by_rule(captions, folder, settings.kinds, **options, lexicon=settings.rules or "builtin")
     else:
         model = open_model(settings.model, settings.base_url, key_variable=settings.key_variable)
-        report = generate(captions, model, folder, settings.kinds, **options, **settings.asking)
+        report = generate(
+            captions, model, folder, settings.kinds, **options, prompts=settings.prompts, **settings.asking
+        )
     print_report(report)
     if not report.candidates:
         raise DataError(f"{report.source} made no candidate of {len(captions):,} captions; the table has the reasons")

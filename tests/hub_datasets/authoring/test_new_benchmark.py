@@ -275,7 +275,7 @@ def test_a_model_is_asked_once_for_each_and_the_card_names_it_and_its_prompts(so
     assert not any(make(settings, lambda said: None))
     card = (settings.folder / "README.md").read_text(encoding="utf-8")
     assert "by some\\|model, seed 0" in card
-    assert "`swap_att.md` (0), `locate_obj.md` (0), `concept_replace_obj.md` (1.5)" in card
+    assert "`swap_att` (0), `locate_obj` (0), `concept_replace_obj` (1.5)" in card
     assert "2 people compared" in card
     assert re.search(r"^\| keep or not \| [\d,]+ \| 95\.0 % \|", card, re.MULTILINE)
     assert re.search(r"decisions of each: annotator 1 \((\d+)\), annotator 2 \(\1\)", card)

@@ -10,8 +10,9 @@ import pytest
 
 from vl_assay.hub_datasets.authoring.data.candidates import read_candidates
 from vl_assay.hub_datasets.authoring.data.sources import Captioned
-from vl_assay.hub_datasets.authoring.generate.checks import KINDS, Rejected, check
+from vl_assay.hub_datasets.authoring.generate.checks import KINDS, check
 from vl_assay.hub_datasets.authoring.generate.generate import generate_by_rule
+from vl_assay.hub_datasets.authoring.generate.rejected import Rejected
 from vl_assay.hub_datasets.authoring.generate.rules import (
     ATTRIBUTES,
     OBJECTS,

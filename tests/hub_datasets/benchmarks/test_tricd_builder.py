@@ -188,6 +188,14 @@ def test_damaged_file_is_an_error_that_names_file_and_entry(small, config, chang
         (" The cat in a box. ", "is there The cat in a box"),
         ("There is a cat.", "is there a cat"),
         ("there are cats  asleep", "are there cats  asleep"),
+        ("the dog sits and the cat stands", "does the dog sit and does the cat stand"),
+        ("The dog sits, and the cats stand.", "does the dog sit, and do the cats stand"),
+        ("A man is riding a horse while a dog watches", "is a man riding a horse while a dog watches"),
+        ("the boy flies a kite and watches it", "does the boy fly a kite and watch it"),
+        ("the dog has a ball but the cat has a mouse", "does the dog have a ball but does the cat have a mouse"),
+        ("a dog and a cat", "is there a dog and a cat"),
+        ("a dog that sits and a cat", "is there a dog that sits and a cat"),
+        ("a man riding a horse and a boy holding a kite", "is there a man riding a horse and a boy holding a kite"),
     ],
 )
 def test_caption_becomes_a_question(caption, expected):

@@ -1,0 +1,64 @@
+"""The concepts that a model locates in captions, and the new ones that it thinks of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ..text.tagging import Tagged, tag
+from ..text.words import BE, find, split
+from .rejected import Rejected, check_signs
+
+MOST_CONCEPT_WORDS = 6
+
+
+def check_concept(caption: str, old: str, new: str) -> str:
+    """A new concept, cleaned; raises `Rejected` if it is empty, long, not plain words, or in the caption already."""
+    check_signs(new)
+    new = " ".join(new.split())
+    words = split(new)
+    if not words.content or not re.fullmatch(r"[\w' ’-]+", new):
+        raise Rejected("missing field", f"{new[:40]!r} is not a concept")
+    if len(words.lower) > MOST_CONCEPT_WORDS:
+        raise Rejected("too long", f"{new[:40]!r} is not a single concept")
+    if words.content == split(old).content or list(find(split(caption).content, words.content)):
+        raise Rejected("same as the caption", f"{new!r} is in it already")
+    return new
+
+
+def locatable(caption: str, concepts: Sequence[str], part: str) -> list[str]:
+    """The concepts that occur in the caption and are of the right part of speech, deduplicated.
+
+    For the part ``"obj"``, ``"att"`` or ``"rel"`` a concept must have a noun, an attribute, or a preposition or verb,
+    according to the plain tagger of `tagging`.
+    """
+    [tagged] = tag([caption], "plain")
+    before = split(caption)
+    found = []
+    for concept in concepts:
+        words = split(concept)
+        places = list(find(before.lower, words.lower))
+        right = any(
+            _is_part(part, tagged, before.spans[at][0], before.spans[at + len(words.lower) - 1][1]) for at in places
+        )
+        if right and words.content and len(words.lower) <= MOST_CONCEPT_WORDS:
+            found.append(" ".join(concept.split()))
+    return list(dict.fromkeys(found))
+
+
+_PARTS = {
+    "obj": ("NN", "NNS", "NNP", "NNPS"),
+    "att": ("JJ", "JJR", "JJS", "VBN", "VBG", "CD", "RB"),
+    "rel": ("IN", "TO", "RP", "VB", "VBD", "VBG", "VBN", "VBP", "VBZ"),
+}
+
+
+def _is_part(part: str, tagged: Tagged, start: int, end: int) -> bool:
+    inside = [place for place, span in enumerate(tagged.spans) if start <= span[0] and span[1] <= end]
+    if any(tagged.tags[place] in _PARTS[part] for place in inside):
+        return True
+    if part != "att" or not inside or tagged.tags[inside[-1]] != "NN":
+        return False
+    # The tagger takes unknown words for nouns. One before a noun, or after "is", is an attribute.
+    before, following = tagged.words[: inside[0]][-1:], tagged.tags[inside[-1] + 1 :][:1]
+    return (bool(before) and before[0].lower() in BE) or (bool(following) and following[0].startswith("NN"))
