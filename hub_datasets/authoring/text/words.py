@@ -50,7 +50,7 @@ def find(words: Sequence[str], part: Sequence[str]) -> Iterator[int]:
         yield from (at for at in range(len(words) - len(part) + 1) if list(words[at : at + len(part)]) == list(part))
 
 
-def count_shared(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
+def count_shared(before: Sequence[object], after: Sequence[object]) -> tuple[int, int]:
     """The numbers of words that two lists share at the beginning, and then at the end."""
     shortest = min(len(before), len(after))
     first = next((i for i in range(shortest) if before[i] != after[i]), shortest)
