@@ -6,14 +6,15 @@ articles have to fit ("an elephant"), so that formatting does not tell candidate
 released SugarCrepe.
 
 Of SugarCrepe's hard negatives (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), which people have validated, these
-pass without it being known which concept was to be changed; most that are restated (`restatements`) and not exact:
+pass, with their captions' formatting, without it being known which concept was to be changed; most that are restated
+(`restatements`) and not exact:
 
-    replace_obj 98.1%   replace_att 98.4%   replace_rel 97.2%   swap_obj 97.1%   swap_att 97.0%   add_obj 97.1%
+    replace_obj 98.1%   replace_att 98.4%   replace_rel 97.2%   swap_obj 97.1%   swap_att 97.4%   add_obj 97.1%
     add_att 98.7%
 
 The rest are several changes at once, or of another kind: 2 % of the negatives of add_obj replace an object. Identical
 captions, paraphrases that exchange what "and" joins, and captions with a word left out pass as no kind. Of captions
-whose words were shuffled at random 8 % pass as swap_att, 5 % as swap_obj and 3 % as replacements.
+whose words were shuffled at random a few per cent pass as exchanges: of swap_att's own captions 8 %.
 """
 
 from __future__ import annotations
