@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -282,19 +283,32 @@ def _family_table(entries: Iterable[_FamilyEntry]) -> Table:
 @app.command()
 def reproduce(
     table: Annotated[str | None, typer.Argument(help="Its name, such as sugarcrepe-6; all are listed if none.")] = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Every table and figure of the papers that can be; a page for each paper.")
+    ] = False,
     models: Annotated[
         list[str] | None, typer.Option(metavar="LABEL", help="A row of the table, by its label; repeatable.")
     ] = None,
     use: Annotated[
-        list[str] | None, typer.Option(metavar="LABEL=MODEL", help="Another model for a row; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="LABEL=MODEL", help="Another model for a row; with --all also TABLE/LABEL; repeatable."),
     ] = None,
     predictions: Annotated[Path | None, typer.Option(help="Use the predictions in this folder; run nothing.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the results; by default vl-assay-results/TABLE.")] = None,
-    data_dir: DataDir = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Your own copies of the sources, together or in one folder for each benchmark.")
+    ] = None,
     weights: Annotated[Path, typer.Option(help="Folder with weights that you downloaded (negclip.pth).")] = Path(),
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Use only data, models and predictions that are on this machine.")
+    ] = False,
     allow_missing: AllowMissing = False,
     option: Options = None,
     dtype: Dtype = "float32",
+    seeds: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,…", help="Seeds of the data that are drawn: mean and deviation over them."),
+    ] = None,
     ties: Ties = None,
     confidence: Confidence = 0.95,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
@@ -303,34 +317,46 @@ def reproduce(
 
     Reports for each published value whether it lies in our interval, which models need predictions from elsewhere or a
     manual download of weights, and why values may differ. `--predictions` on a folder of results combines several runs.
+    With `--all`, predictions are used where there are some, other models are run, and no failure stops the rest.
 
     Examples: `vl-assay reproduce` · `vl-assay reproduce sugarcrepe-6 --data-dir coco --models RN50 --models ViT-B-32` ·
     `vl-assay reproduce aro-2 --data-dir aro --use XVLM=precomputed:xvlm.csv` ·
-    `vl-assay reproduce aro-5 --predictions vl-assay-results --ties right`
+    `vl-assay reproduce sugarcrepe-6 --models GPT-4V --use GPT-4V=precomputed:gpt-4v-results` ·
+    `vl-assay reproduce aro-5 --predictions vl-assay-results --ties right` ·
+    `vl-assay reproduce --all --offline --out papers`
     """
     import json
 
-    from ..reproduce import report
+    from ...metrics.evaluation import check_options
+    from ..reproduce import papers, plans, report
     from ..reproduce import reproduce as reproduction
 
-    if table is None:
-        status = reproduction.status(weights)
-        typer.echo(json.dumps(status, indent=1)) if json_ else report.print_tables(status)
+    check_options(ties=ties, confidence=confidence)
+    if table is None and not all_:
+        status = plans.status(weights)
+        typer.echo(json.dumps(status, indent=1) if json_ else "\n".join(papers.status_lines(status)))
         return
-    result = reproduction.reproduce(
-        table,
-        models=models,
-        use=reproduction.parse_use(use),
-        predictions=predictions,
-        out=out,
-        weights=weights,
-        ties=ties,
-        confidence=confidence,
-        data_dir=data_dir,
-        options=parse_options(option, allow_missing=allow_missing),
-        dtype=dtype,
-        progress=not json_,
-    )
+    how: dict[str, Any] = {
+        "use": plans.parse_use(use),
+        "predictions": predictions,
+        "weights": weights,
+        "ties": ties,
+        "confidence": confidence,
+        "data_dir": data_dir,
+        "options": parse_options(option, allow_missing=allow_missing),
+        "dtype": dtype,
+        "seeds": _parse_seeds(seeds),
+        "progress": not json_,
+    }
+    if all_:
+        if table is not None or models:
+            raise VLAssayError("--all is for every table: leave the table's name and --models out")
+        folder = out or Path("vl-assay-results/papers")
+        outcomes = papers.reproduce_all(folder, offline=offline, **how)
+        typer.echo(papers.as_json(outcomes)) if json_ else papers.print_outcomes(outcomes, folder)
+        return
+    with papers.without_network() if offline else nullcontext():
+        result = reproduction.reproduce(table or "", models=models, out=out, **how)
     if result is None:
         return
     typer.echo(report.as_json(result)) if json_ else report.print_reproduction(result)

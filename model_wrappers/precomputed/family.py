@@ -20,7 +20,8 @@ unambiguous, or its benchmark added (``tricd/val/13``). `image_id` is a synonym,
 number of the box in COCO's files. Captions are in the order of the dataset, those of a retrieval set in the order of
 first use. A phrase is given by its text, or by its number as `phrase_id` (TRICD) or `category_id`; `phrase_ids` has one
 for each of the `boxes`. An object of records by id is also read, with the answers of GPT-4V to SugarCrepe as their
-authors released them.
+authors released them. A folder of such files, one for each configuration, is read with the orders of captions in its
+subfolders, such as ``precomputed:gpt-4v-results`` (see `release`); records that match no example are then counted.
 
 Every example needs exactly one prediction, and every record an example. Two cases are not errors, and are counted in
 the metadata: an answer that is neither yes nor no, or chooses no caption, which is wrong (`no_answer`; for matching a
@@ -41,6 +42,7 @@ Images are not needed: without them predictions identify images by their file na
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from ...metrics.common.errors import ModelError
@@ -49,6 +51,7 @@ from ..engine.plan import ScoringPlan
 from ..engine.protocol import LoadOptions, ModelInfo, choose
 from ..engine.results import Results
 from .reading import Reading, form_of, number, read_records, shown
+from .release import combined_results, folder_hash, orders
 
 MODEL_TYPES = ()
 CHECKPOINTS = ("scores.csv", "answers.jsonl", "boxes.json")
@@ -73,10 +76,10 @@ _TASK_TYPES = {
 class PrecomputedPredictions:
     """A file of predictions as a `PredictionsSource`."""
 
-    def __init__(self, path: Path, form: str, info: ModelInfo) -> None:
+    def __init__(self, path: Path, form: str, info: ModelInfo, files: Mapping[str, list[Path]] | None = None) -> None:
         self.info = info
-        self.task_types: tuple[str, ...] = _TASK_TYPES[form]
-        self._path, self._form = path, form
+        self.task_types: tuple[str, ...] = ("matching",) if files else _TASK_TYPES[form]
+        self._path, self._form, self._files = path, form, files
 
     def results(self, plan: ScoringPlan) -> tuple[Results, dict[str, int]]:
         """The results for everything in a plan, and counts for the metadata.
@@ -84,14 +87,17 @@ class PrecomputedPredictions:
         Raises:
             ModelError: invalid records, or examples without a prediction; the message names the first few.
         """
-        return Reading(self._path, self._form, self.info.settings, plan).results()
+        name, settings = self._path.name, self.info.settings
+        if self._files is not None:
+            return combined_results(self._files, name, self._form, settings, plan)
+        return Reading(name, read_records(self._path), self._form, settings, plan).results()
 
 
 def load(checkpoint: str, options: LoadOptions) -> PrecomputedPredictions:
-    """Open a file of predictions; the records after the first are read when results are requested.
+    """Open a file or folder of predictions; the records after the first are read when results are requested.
 
     Raises:
-        ModelError: no such file, or the first record has none of the forms above.
+        ModelError: no such file, a folder without files, or the first record has none of the forms above.
         UnknownNameError: a setting or value that does not exist.
     """
     settings = choose("precomputed", options, SETTINGS)
@@ -102,7 +108,8 @@ def load(checkpoint: str, options: LoadOptions) -> PrecomputedPredictions:
     path = Path(checkpoint).expanduser()
     if options.revision is not None or options.dtype != LoadOptions.dtype:
         raise ModelError(f"{path.name} is read as it is: leave revision and dtype out")
-    first = next(read_records(path), None)
+    files = orders(path) if path.is_dir() else None
+    first = next((record for each in _listed(path, files) for record in read_records(each)), None)
     if first is None:
         raise ModelError(f"{path.name} has no records")
     try:
@@ -112,6 +119,12 @@ def load(checkpoint: str, options: LoadOptions) -> PrecomputedPredictions:
     name = settings.pop("name") or path.stem
     if not (name.isprintable() and 0 < len(name) <= 200):
         raise ModelError(f"a model's name is 1 to 200 printable characters, not {shown(name)}; set another: name=NAME")
-    revision = f"sha256:{file_hash(path)}"
+    if files:
+        settings["orders"] = ", ".join(files)
+    revision = f"sha256:{folder_hash(files) if files else file_hash(path)}"
     info = ModelInfo(name, "precomputed", path.name, revision, dtype="float64", settings=settings)
-    return PrecomputedPredictions(path, form, info)
+    return PrecomputedPredictions(path, form, info, files)
+
+
+def _listed(path: Path, files: Mapping[str, list[Path]] | None) -> list[Path]:
+    return [path] if files is None else [each for listed in files.values() for each in listed]

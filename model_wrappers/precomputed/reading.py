@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, TextIO
 
@@ -419,10 +419,14 @@ class _Pairs:
 
 
 class Reading:
-    """Reads a file and matches its records with a plan."""
+    """Matches records with a plan; messages call their source `name`."""
 
-    def __init__(self, path: Path, form: str, settings: dict[str, str], plan: ScoringPlan) -> None:
-        self._path, self._form, self._settings, self._plan = path, form, settings, plan
+    def __init__(
+        self, name: str, records: Iterable[Record], form: str, settings: dict[str, str], plan: ScoringPlan
+    ) -> None:
+        self._name, self._source = name, records
+        self._form, self._settings, self._plan = form, settings, plan
+        self.unknown: list[Record] = []  # records that match no example, once the results are there
         self._facts = Counter({"answers": 0})
         self._problems: list[str] = []
         self._unknown: list[str] = []
@@ -433,11 +437,12 @@ class Reading:
 
     def results(self) -> tuple[Results, dict[str, int]]:
         """The results, and counts for the metadata; `ModelError` for missing, unknown or invalid records."""
-        for record in read_records(self._path):
+        for record in self._source:
             self._facts["answers"] += 1
             try:
                 self._add(record)
             except _Unknown as unknown:
+                self.unknown.append(record)
                 self._unknown.append(f"{record.place}: {unknown}")
             except ValueError as error:
                 self._problems.append(f"{record.place}: {error}")
@@ -552,7 +557,7 @@ class Reading:
         elif found:
             cure = f". {setting}=true {cure}" if setting else ""
             named = "; ".join(found[:_NAMED])
-            raise ModelError(f"{self._path.name}: {what.format(f'{len(found):,}')}: {named}{_more(found)}{cure}")
+            raise ModelError(f"{self._name}: {what.format(f'{len(found):,}')}: {named}{_more(found)}{cure}")
 
 
 def _tasks(plan: ScoringPlan) -> Iterator[tuple[TaskData, list[Example], dict[str, None] | None]]:

@@ -48,7 +48,10 @@ def test_other_encodings_folders_and_endless_files_are_refused(tmp_path):
     (tmp_path / "a.csv").write_bytes("id,answer\nä,0".encode("latin-1"))
     with pytest.raises(ModelError, match=r"a\.csv cannot be read: 'utf-8' codec"):
         load_model(f"precomputed:{tmp_path}/a.csv")
-    for name in (str(tmp_path), "/dev/zero"):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ModelError, match=r"empty has no files with answers \(\.json, "):
+        load_model(f"precomputed:{tmp_path}/empty")
+    for name in (f"{tmp_path}/none.csv", "/dev/zero"):
         with pytest.raises(ModelError, match="no such file"):
             load_model(f"precomputed:{name}")
 

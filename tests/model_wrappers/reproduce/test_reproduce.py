@@ -12,18 +12,25 @@ from vl_assay.hub_datasets.published.tables import all_tables, get_table
 from vl_assay.metrics.common.errors import ModelError, PredictionsError, UnknownNameError
 from vl_assay.metrics.records.predictions import Predictions, write_predictions
 from vl_assay.metrics.records.schema import MatchingRow
-from vl_assay.model_wrappers.reproduce import reproduce as module
+from vl_assay.model_wrappers.engine.families import FamilyConstants
+from vl_assay.model_wrappers.reproduce import plans as module
+from vl_assay.model_wrappers.reproduce.plans import plan, status
 from vl_assay.model_wrappers.reproduce.report import Comparison, as_json, to_markdown
-from vl_assay.model_wrappers.reproduce.reproduce import plan, reproduce, status
+from vl_assay.model_wrappers.reproduce.reproduce import reproduce
 
 
 def test_the_tables_of_the_papers_are_there_and_others_are_refused_by_name():
-    for paper, numbers in (("sugarcrepe", "6"), ("aro", "25"), ("tricd", "356"), ("hard-positives", "178")):
+    for paper, numbers in (
+        ("sugarcrepe", "245689"),
+        ("aro", "23456"),
+        ("tricd", "12345678"),
+        ("hard-positives", "123789"),
+    ):
         assert {f"{paper}-{number}" for number in numbers} <= set(all_tables())
     with pytest.raises(
-        UnknownNameError, match=r"unknown table 'sugarcrepe-5'; known: aro-2, aro-5, aro-6, hard-positives-1"
+        UnknownNameError, match=r"unknown table 'sugarcrepe-7'; known: aro-2, aro-3, aro-4, aro-5, aro-6, hard-pos"
     ):
-        reproduce("sugarcrepe-5")
+        reproduce("sugarcrepe-7")
 
 
 CATEGORIES = sources_sugarcrepe.CATEGORIES
@@ -100,7 +107,7 @@ def test_the_files_name_the_source_of_every_number(tmp_path):
     assert entry["score"] == ["per_category", "replace_rel", "accuracy"]
     assert (entry["ours"], entry["n"], entry["published_n"], entry["average"]) == (0.5, 4, 1406, "category")
     [predictions] = report([tmp_path / "ViT-B-32" / "any.parquet"])
-    assert entry["predictions"] == predictions.predictions
+    assert entry["predictions"] == [predictions.predictions]
     text = (tmp_path / "out" / "sugarcrepe-6.md").read_text()
     assert text == to_markdown(result).rstrip() + "\n"
     assert "| SWAP Attribute | 63.96 | 0.000 | 0.000 – 60.236 | -63.960 | no |" in text
@@ -263,11 +270,10 @@ def test_unknown_rows_are_refused_with_those_that_there_are(tmp_path):
 
 
 def test_status_sorts_all_models_by_what_they_need(monkeypatch, tmp_path):
-    def get_family(name):
-        if name == "open_clip":
-            raise ModelError("no module named open_clip")
+    def family_constants(name):
+        return FamilyConstants(problem="no module named open_clip" if name == "open_clip" else "")
 
-    monkeypatch.setattr(module, "get_family", get_family)
+    monkeypatch.setattr(module, "family_constants", family_constants)
     found = status(tmp_path)
     assert list(found) == list(all_tables())
     assert found["aro-2"] == {
