@@ -77,9 +77,9 @@ def _interval_over_seeds(column: Column, report: Report) -> list[float] | None:
     """The interval of an average over all examples; None of other scores."""
     for summary in report.seeds:
         if f"{summary.benchmark}/{summary.task}" == column.task and summary.metric == column.metric:
-            averages = [line for line in summary.lines if line.is_average and column.score[-1] in line.scores]
-            if averages and len(column.score) == 1:
-                return averages[0].scores[column.score[-1]].interval
+            [*path, name] = column.score
+            line = next((line for line in summary.lines if line.is_average), summary.lines[0])
+            return line.scores[name].interval if name in line.scores and not path else None
     return None
 
 

@@ -270,12 +270,14 @@ def _write(outcomes: Sequence[Outcome], folder: Path) -> None:
     for paper, about in all_papers().items():
         own = [outcome for outcome in outcomes if outcome.item.paper == paper]
         counts = Counter(outcome.state for outcome in own)
-        rows.append((f"[{about.short}]({paper}.md)", *(str(counts[state]) for state in (DONE, COMMAND, CANNOT))))
+        rows.append((about.short, *(str(counts[state]) for state in (DONE, COMMAND, CANNOT))))
         write_text(folder / f"{paper}.md", _page(paper, own))
         write_text(folder / f"{paper}.json", as_json(own) + "\n")
     headings = ("paper", "run", "one command", "cannot be")
     index = simple_table(headings, rows, text="What was run of each paper, and what was not.", numbers=True)
-    write_text(folder / INDEX_FILE, documents.to_markdown([index], "The papers, reproduced", level=2))
+    links = [f"- [{about.short}]({paper}.md)" for paper, about in all_papers().items()]
+    pages = "\n".join([*links, f"- [Every table and figure]({INVENTORY_FILE})"])
+    write_text(folder / INDEX_FILE, documents.to_markdown([index, pages], "The papers, reproduced", level=2))
     write_text(folder / INVENTORY_FILE, inventory_markdown())
 
 

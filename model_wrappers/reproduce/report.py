@@ -175,7 +175,8 @@ def summary(result: Reproduction) -> str:
     parts.append(f"{sum(bool(one.equal) for one in compared)} of {len(compared)} equal ours to the last printed digit.")
     largest = max(compared, key=lambda one: abs(one.difference or 0.0))
     if not all(one.equal for one in compared):
-        difference = _number(result.table, largest.difference, "+")
+        is_count = result.table.is_statistics
+        difference = f"{largest.difference:+,g}" if is_count else _number(result.table, largest.difference, "+")
         parts.append(f"The largest difference is {difference} ({largest.row.name}, {largest.column.name}).")
     return " ".join(parts)
 
@@ -213,7 +214,7 @@ def _statistics_table(result: Reproduction) -> documents.Table:
         )
         for one in result.comparisons
     ]
-    return simple_table(("", "published", "ours", "equal"), rows, title=result.table.name, numbers=True)
+    return simple_table(("", "published", "ours", "equal"), rows, numbers=True)
 
 
 def _statistic(one: Comparison) -> str:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import csv
 import re
+import shlex
 import unicodedata
 from itertools import groupby
+from pathlib import Path
 
 import pytest
+from published_again import AGAIN
+from typer.main import get_command
 
 from vl_assay.hub_datasets import get_benchmark
 from vl_assay.hub_datasets.core.benchmarks import get_task
-from vl_assay.hub_datasets.published.tables import NOTHING, all_tables, get_table
+from vl_assay.hub_datasets.published.inventory import CANNOT, STATES, all_items, all_papers
+from vl_assay.hub_datasets.published.tables import NOTHING, STATISTIC, all_tables, get_table
+from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.functional.aro import SPATIAL, VERBS
 from vl_assay.model_wrappers import family_names
+from vl_assay.model_wrappers.reproduce.statistics import STATISTICS
 
 TABLES = list(all_tables().values())
+SECOND = Path(__file__).parent / "second_typing"
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +33,10 @@ def papers(shared_data):
     listed = [line.split("|")[1:3] for line in (folder / "README.md").read_text().splitlines() if ".txt" in line]
 
     def lines(paper):
-        [name] = [file.strip() for file, title in listed if title.strip().startswith(paper.title)]
+        title_of = {"The supplement": "its supplement"}.get(paper.title[:14], paper.title)
+        [name] = [file.strip() for file, title in listed if title.strip().startswith(title_of)]
         text = unicodedata.normalize("NFKC", (folder / name).read_text(encoding="utf-8"))
-        return [line.strip("\n") for line in text.splitlines()]
+        return [*text.splitlines(), ""]
 
     return lines
 
@@ -35,7 +45,7 @@ def block(lines, number, below):
     """The cells of the lines with tabs that stand directly below or above the caption of a table."""
     [caption] = [n for n, line in enumerate(lines) if re.match(rf"Table {number}[:.] ", line)]
     place, step = (caption + 1, 1) if below else (caption - 1, -1)
-    while not lines[place].strip():
+    while "\t" not in lines[place]:
         place += step
     found = []
     while lines[place].strip():
@@ -51,7 +61,11 @@ def numbers(cells):
     return [cell for cell in cells if re.fullmatch(r"\d+(\.\d+)?", cell)]
 
 
-TABBED = [table for table in TABLES if not table.name.startswith("aro")]
+# Tables whose lines and headers are those of the paper's; the lines of others are compared as a whole, further below.
+ALIKE = ("hard-positives-1", "hard-positives-3", "hard-positives-7", "hard-positives-8", "hard-positives-10",
+         "sugarcrepe-6", *(f"tricd-{number}" for number in (3, 4, 5, 6, 8)))  # fmt: skip
+TABBED = [table for table in TABLES if table.name in ALIKE]
+OTHERS = [table for table in TABLES if table.name not in ALIKE and not table.name.startswith("aro")]
 
 
 @pytest.mark.parametrize("table", TABBED, ids=lambda table: table.name)
@@ -77,6 +91,85 @@ def test_columns_are_in_the_order_of_the_papers_headers(table, papers):
     sides = [cell.replace("Re1", "Rel") for cell in lines[0] if cell.startswith(("REPLACE", "SWAP", "ADD"))]
     order = [side for side, _ in groupby(column.name.split()[0] for column in table.columns)]
     assert sides == [side for side in order if side.isupper() or side.startswith("REPLACE")] or not sides
+
+
+def as_printed(table):
+    """The values of a table in the paper's order, line by line, without labels."""
+    rows = [row.printed for row in table.rows]
+    lines = zip(*rows, strict=True) if table.transposed else rows
+    return [value for line in lines for value in line if value != NOTHING]
+
+
+@pytest.mark.parametrize("table", OTHERS, ids=lambda table: table.name)
+def test_values_are_all_those_of_the_papers_lines_in_their_order(table, papers):
+    lines = block(papers(table.paper), table.number, below=table.name.startswith("sugarcrepe"))
+    if table.name == "tricd-1":  # the text has one column twice, under the two words of a header
+        assert all(cells[3] == cells[4] for cells in lines[1:])
+        lines = [[*cells[:4], *cells[5:]] for cells in lines]
+    values = [cell for cells in lines for cell in cells if re.fullmatch(r"\d[\d,]*(\.\d+)?[kKMB]?", cell)]
+    if table.name == "tricd-2":  # whose first column is text
+        values = [cell for cells in lines[1:] for cell in cells[1:]]
+    assert as_printed(table) == values
+
+
+@pytest.mark.parametrize("table", OTHERS, ids=lambda table: table.name)
+def test_labels_and_headers_are_words_of_the_papers_lines(table, papers):
+    lines = block(papers(table.paper), table.number, below=table.name.startswith("sugarcrepe"))
+    text = re.sub(r"[\W_]", "", " ".join(cell for cells in lines for cell in cells)).replace("RNS0", "RN50").lower()
+    for label in (*(row.label for row in table.rows), *(column.header or column.name for column in table.columns)):
+        for word in label.split():
+            assert re.sub(r"[\W_]", "", word).lower() in text, label
+
+
+@pytest.mark.parametrize("name", ["aro-3", "aro-4"])
+def test_values_of_aros_tables_of_shuffles_are_the_papers_word_by_word(name, papers):
+    table = get_table(name)
+    lines = papers(table.paper)
+    start = next(n for n, line in enumerate(lines) if line.startswith(f"Table {table.number}:"))
+    words = lines[lines.index("Image Recall@5", start) + 1 :]
+    expected = []
+    for group in dict.fromkeys(row.group for row in table.rows):
+        expected.append(group)
+        for row in (row for row in table.rows if row.group == group):
+            cells = list(zip(table.columns, row.printed, strict=True))
+            shown = [(column, text) for column, text in cells if text != NOTHING]
+            assert {column.name.split(",")[0] for column, _ in shown} == {group.split()[0]}
+            for condition, own in groupby(shown, key=lambda cell: re.split(", |: ", cell[0].name)[1]):
+                expected += [condition, row.label, *(text.replace("±", " ± ") for _, text in own)]
+    assert words[: len(expected)] == expected
+
+
+def test_columns_of_shuffles_are_scored_with_the_data_and_the_recall_of_their_names():
+    conditions = {
+        "No Shuffling": "", "Shuffle only nouns and adj.": "_shuffle_nouns_and_adjectives",
+        "Shuffle all words": "_shuffle_all_words",
+        "Shuffle all but nouns and adj.": "_shuffle_all_but_nouns_and_adjectives",
+        "Shuffle trigrams": "_shuffle_trigrams", "Shuffle within Trigrams": "_shuffle_within_trigrams",
+        "Shuffle Rows (4)": "_shuffle_rows_4", "Shuffle Columns (4)": "_shuffle_columns_4",
+        "Shuffle Patches (9)": "_shuffle_patches_9",
+    }  # fmt: skip
+    for column in (*get_table("aro-3").columns, *get_table("aro-4").columns):
+        data, condition, score = re.split(", |: ", column.name)
+        assert column.task == f"retrieval/{data.lower()}{conditions[condition]}"
+        assert column.score == (score.lower().replace(" ", "_").replace("@", "_at_"),)
+
+
+NEW = [table for table in TABLES if table.name not in AGAIN]
+
+
+@pytest.mark.parametrize("table", NEW, ids=lambda table: table.name)
+def test_a_table_was_typed_a_second_time_and_is_equal_cell_by_cell(table):
+    """Its file has the header of ``values/`` and a line for each row; ``AGAIN`` holds the tables typed before."""
+    path = SECOND / f"{table.name}.csv"
+    assert path.is_file(), f"type {table.name} a second time, from the paper alone, into {path.name} of {SECOND.name}/"
+    with path.open(encoding="utf-8", newline="") as file:
+        header, *lines = csv.reader(file)
+    assert header == ["group", "label", *(column.name for column in table.columns)]
+    assert lines == [[row.group, row.label, *row.printed] for row in table.rows]
+
+
+def test_no_second_typing_is_of_an_unknown_table():
+    assert {path.stem for path in SECOND.glob("*.csv")} <= {table.name for table in NEW}
 
 
 def test_values_of_aros_table_2_are_the_papers_word_by_word(papers):
@@ -121,7 +214,10 @@ def test_tables_name_scores_models_and_folders_that_exist(table):
     assert len({row.folder for row in table.rows}) == len({row.name for row in table.rows}) == len(table.rows)
     for column in table.columns:
         assert bool(column.task) != bool(column.reason)
-        if column.task:
+        if column.average == STATISTIC:
+            assert not column.metric
+            assert column.score[0] in STATISTICS
+        elif column.task:
             benchmark, _, task = column.task.partition("/")
             assert column.metric in get_task(benchmark, task).metrics
             assert [name for name, _ in get_benchmark(benchmark).select(benchmark, task)]
@@ -158,3 +254,36 @@ def test_a_row_that_hard_positives_table_7_repeats_from_table_1_is_flagged():
     repeated = {label for label, printed in second.items() if first[label] == printed} - {"Random Chance"}
     assert repeated == {"Human Estimate"}
     assert [note for note in tables[1].notes if note.startswith("Human Estimate repeats Table 1's row")]
+
+
+def test_every_caption_of_the_papers_has_an_item_and_every_item_a_caption(papers):
+    for name, paper in all_papers().items():
+        captions = set()
+        for line in papers(paper):
+            if found := re.match(r"(Table|Figure|Algorithm) (\d+)[:.]? ", line):
+                captions.add(" ".join(found.groups()))
+        items = [item.name for item in all_items() if item.paper == name]
+        assert len(items) == len(set(items))
+        assert set(items) == captions, name
+
+
+def test_every_item_has_a_state_and_what_the_state_asks_for():
+    shown = {item.table for item in all_items()} - {""}
+    assert shown == set(all_tables())
+    for item in all_items():
+        assert item.state in STATES
+        assert item.title
+        assert bool(item.command) == (item.state != CANNOT), item
+        assert item.note or item.state != CANNOT, item
+
+
+def test_commands_of_the_inventory_exist_with_their_options():
+    app = get_command(build_app())
+    for item in all_items():
+        if item.command:
+            program, name, *arguments = shlex.split(item.command)
+            options = [option for parameter in app.commands[name].params for option in parameter.opts]
+            assert program == "vl-assay"
+            assert [each for each in arguments if each.startswith("-") and each not in options] == []
+            tables = [each for each in arguments[:1] if name == "reproduce" and not each.startswith("-")]
+            assert set(tables) <= set(all_tables())

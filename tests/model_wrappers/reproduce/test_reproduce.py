@@ -56,12 +56,14 @@ def sugarcrepe_predictions(path, right=RIGHT, tied=(), lost=(), **model):
     write(path, rows, "sugarcrepe/itm", **{"name": "some model", "family": "clip", "checkpoint": "some/model"} | model)
 
 
-def write(path, rows, task, **model):
-    """Write predictions of all configurations that the rows have."""
+def write(path, rows, task, seed=None, **model):
+    """Write predictions of all configurations that the rows have, of data with a seed or not."""
     benchmark, _, task = task.partition("/")
     configs = list(dict.fromkeys(row.config for row in rows))
     missing = [row.id for row in rows if row.scores is None]
     described = {"name": benchmark, "task": task, "configs": configs, "split": "test", "fingerprint": "f"}
+    if seed is not None:
+        described |= {"fingerprint": f"f{seed}", "options": {"seed": seed}}
     metadata = {"benchmark": {**described, "rows": len(rows), "missing": missing}, "model": model, "run": {}}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_predictions(path, Predictions(rows, metadata))
@@ -284,3 +286,54 @@ def test_status_sorts_all_models_by_what_they_need(monkeypatch, tmp_path):
     assert len(found["sugarcrepe-6"]["a library"]) == 15
     (tmp_path / "negclip.pth").write_bytes(b"")
     assert status(tmp_path)["aro-2"]["a library"] == ["NegCLIP"]
+
+
+def test_seeds_of_the_data_are_averaged_with_their_deviation(tmp_path):
+    for seed, right in ((0, 2), (1, 3), (2, 4)):
+        rows = [
+            MatchingRow(f"r/{n}", "coco_order", "coco_order", [f"i{n}"], [0], [[float(n < right), 0.5, 0.5, 0.5, 0.5]])
+            for n in range(4)
+        ]
+        write(tmp_path / "CLIP-COCO-PRC" / f"{seed}.parquet", rows, "aro/coco_order", name="clip", seed=seed)
+    [cell] = reproduce("aro-5", predictions=tmp_path).comparisons
+    # 2, 3 and 4 of 4: mean .75, deviation sqrt((.0625 + 0 + .0625) / 2) = .25
+    assert (cell.printed, cell.ours, cell.deviation) == ("0.460±0.001", 0.75, 0.25)
+    low, high = cell.interval
+    assert low < 0.75 < high
+    text = (tmp_path / "aro-5.md").read_text()
+    assert "| COCO-PRC | 0.460±0.001 | 0.7500 ± 0.2500 |" in text
+
+
+def test_mean_scores_are_compared_on_the_scale_of_the_scores(tmp_path):
+    rows = [
+        MatchingRow(f"r/{n}", "replace_relations", "replace_relations", [f"i{n}"], [0], [[0.3, 0.1 * n, 0.2]])
+        for n in range(3)
+    ] + [MatchingRow("a/0", "replace_attributes", "replace_attributes", ["j"], [0], [[0.1, 0.1, 0.2]])]
+    write(tmp_path / "DAC-LLM" / "a.parquet", rows, "hard_positives/replace", name="dac")
+    cells = {column: one for (_, column), one in cells_of(reproduce("hard-positives-2", predictions=tmp_path)).items()}
+    # c: (3 × .3 + .1) / 4; c_p: (0 + .1 + .2 + .1) / 4; c_n: .2
+    assert [cells[name].ours for name in ("c", "c_p", "c_n")] == pytest.approx([0.25, 0.1, 0.2])
+    assert (cells["c"].n, cells["c"].printed) == (4, "0.160")
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"), [("sugarcrepe-9", "a count of people's judgements"), ("tricd-1", "the test set is not public")]
+)
+def test_a_table_of_which_nothing_can_be_computed_says_why(table, reason, tmp_path):
+    with pytest.raises(ModelError, match=f"no value of {table} can be computed here: {reason}"):
+        reproduce(table, out=tmp_path)
+
+
+def test_statistics_of_datasets_are_those_of_the_papers(shared_data, tmp_path):
+    counted = {
+        name: reproduce(name, data_dir=shared_data / "data", out=tmp_path) for name in ("tricd-7", "sugarcrepe-2")
+    }
+    assert [one.equal for one in counted["tricd-7"].comparisons] == [True] * 24
+    words = {one.row.name: one.ours for one in counted["tricd-7"].comparisons if one.column.name == "Unique words"}
+    assert words == {"Coco obj": 64, "Coco relation": 131, "Overall": 188}
+    counts = {one.row.name: (one.printed, one.ours) for one in counted["sugarcrepe-2"].comparisons if not one.equal}
+    assert counts == {"SWAP Object": ("246", 245)}  # the release lacks key 108
+    assert len(counted["sugarcrepe-2"].comparisons) == 7
+    text = (tmp_path / "tricd-7.md").read_text()
+    assert "| average phrase/img, Coco relation | 2.0 | 2.05 | yes |" in text
+    assert "24 of 24 equal ours to the last printed digit." in text
