@@ -190,7 +190,10 @@ NAMED = (
     *("space_app/board/launch.py", "model_wrappers/study/hard_positives/*.py"),
 )
 # An audit's own record, whose keys are those of the metric that made it.
-AUDITS = ("hub_datasets/authoring/*/*.py", "hub_datasets/core/audits.py", "space_app/pages/cards.py")
+AUDITS = (
+    *("hub_datasets/authoring/*/*.py", "hub_datasets/core/audits.py", "space_app/pages/cards.py"),
+    "model_wrappers/reproduce/extras.py",
+)
 
 
 def strings_of(path):

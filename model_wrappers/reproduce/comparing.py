@@ -57,6 +57,13 @@ def _with_ours(cell: Comparison, report: Report) -> Comparison:
     )
 
 
+def value_of(column: Column, report: Report) -> float | None:
+    """Our value of a column, over seeds the mean; None without one."""
+    *path, name = column.score
+    values = [_part(result, path).get(name) for result in _results_of(column, report)]
+    return statistics.fmean(values) if values and None not in values else None
+
+
 def _results_of(column: Column, report: Report) -> list[Result]:
     """The results of a column's task and metric: several where the data have several seeds."""
     asked = (*column.task.split("/"), column.metric)
@@ -124,12 +131,12 @@ def _facts(result: Result) -> Iterator[str]:
 def _unknown_answers(result: Result, orders: int) -> Iterator[str]:
     """What the accuracy would be with released answers to examples that the data lack."""
     parts = result.scores.get("per_category", {})
-    accuracies = {name: part.get("accuracy") for name, part in parts.items()}
+    accuracies = {name: part.get(result.main_score) for name, part in parts.items()}
     changed = {}
     for name, part in parts.items():
         answers = result.run.get(f"unknown_answers_{name}", 0)
         if answers and accuracies[name] is not None:
-            right = part["accuracy"] * part["n"] * orders + result.run.get(f"unknown_right_{name}", 0)
+            right = accuracies[name] * part["n"] * orders + result.run.get(f"unknown_right_{name}", 0)
             changed[name] = right / (part["n"] * orders + answers)
             yield (
                 f"with the released answers to what the data lack ({answers} of {name}), {name} would be "

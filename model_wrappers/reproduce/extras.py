@@ -14,10 +14,11 @@ import numpy as np
 from ...hub_datasets.core.audits import read_audit
 from ...hub_datasets.core.examples import Example, load_examples
 from ...hub_datasets.core.network import check_sources
-from ...hub_datasets.published.tables import get_table
+from ...hub_datasets.published.tables import Column, get_table
 from ...metrics.common.documents import Part, simple_table
 from ...metrics.common.errors import DataError, ModelError, PredictionsError
 from ...metrics.common.formatting import percent, words
+from .comparing import value_of
 from .plans import FoundPredictions
 from .reproduce import data_folder, evaluate
 
@@ -33,8 +34,7 @@ ARO_SHUFFLES = {
     "shuffle_within_trigrams": "Shuffle words within each trigram",
 }
 # The correlations that SugarCrepe's section 5.3 prints; of the other categories it says "r > 0.8".
-PRINTED_R = {"swap_obj": "0.78", "add_att": "0.75"}
-_FEWEST_MODELS = 4
+PRINTED_R = {"SWAP Object": "0.78", "ADD Attribute": "0.75"}
 
 
 @dataclass(frozen=True)
@@ -154,28 +154,29 @@ def refined_audits(_: AtHand) -> list[Part]:
 
 def imagenet_correlations(hand: AtHand) -> list[Part]:
     """SugarCrepe's Figure 5 and its correlations, of the models whose predictions have both tasks."""
-    from ...metrics.statistics.correlation import correlation
+    from ...metrics.statistics.correlation import FEWEST, correlation
 
-    columns = [column for column in get_table("sugarcrepe-6").columns if column.average == "category"]
-    values = _accuracies(hand.predictions)
-    if len(values) < _FEWEST_MODELS:
+    [imagenet] = [each for each in get_table("hard-positives-10").columns if each.name == "ImageNet1k Acc@1"]
+    columns = [each for each in get_table("sugarcrepe-6").columns if each.average == "category"]
+    if not imagenet.task:
+        raise DataError(f"the horizontal axis cannot be computed: {imagenet.reason}")
+    values = model_values(hand.predictions, [imagenet, *columns])
+    if len(values) < FEWEST:
         raise PredictionsError(
-            f"predictions of {len(values)} models on both zero_shot/imagenet and sugarcrepe/itm; a correlation takes "
-            f"{_FEWEST_MODELS} or more"
+            f"predictions of {len(values)} models on both {imagenet.task} and {columns[0].task}; a correlation takes "
+            f"{FEWEST} or more"
         )
-    imagenet = [one for one, _ in values.values()]
+    across, *heights = np.array([*values.values()]).T
     rows = []
-    for column in columns:
-        category = column.score[1]
-        found = correlation(imagenet, [parts[category]["accuracy"] for _, parts in values.values()])
+    for column, accuracies in zip(columns, heights, strict=True):
+        found = correlation(across, accuracies)
         low, high = found["pearson_interval"] or (np.nan, np.nan)
         ours = "–" if found["pearson"] is None else f"{found['pearson']:.2f}"
-        rows.append((column.name, PRINTED_R.get(category, "> 0.8"), ours, f"{low:.2f} – {high:.2f}"))
+        rows.append((column.name, PRINTED_R.get(column.name, "> 0.8"), ours, f"{low:.2f} – {high:.2f}"))
 
     def draw(axes: Axes) -> None:
-        for column in columns:
-            accuracies = [100 * parts[column.score[1]]["accuracy"] for _, parts in values.values()]
-            axes.plot([100 * value for value in imagenet], accuracies, "o", label=column.name)
+        for column, accuracies in zip(columns, heights, strict=True):
+            axes.plot(100 * across, 100 * accuracies, "o", label=column.name)
         axes.set(xlabel="ImageNet, zero-shot accuracy (%)", ylabel="SugarCrepe, accuracy (%)")
         axes.legend(fontsize=7)
 
@@ -184,16 +185,20 @@ def imagenet_correlations(hand: AtHand) -> list[Part]:
     return [table, hand.draw("sugarcrepe-figure-5", draw)]
 
 
-def _accuracies(predictions: Sequence[FoundPredictions]) -> dict[str, tuple[float, Mapping[str, Any]]]:
-    """By model: accuracy on ImageNet, and SugarCrepe's by category."""
-    tasks = {"zero_shot/imagenet": "acc_at_1", "sugarcrepe/itm": "per_category"}
-    found: dict[str, dict[str, Any]] = {}
+def model_values(predictions: Sequence[FoundPredictions], columns: Sequence[Column]) -> dict[str, list[float]]:
+    """The values of columns, by model, of the models that have all of them."""
+    tasks = {column.task for column in columns}
+    paths: dict[str, list[Path]] = {}
     for path, task, _, model in predictions:
         if task in tasks:
-            result = next(iter(evaluate([path])))
-            found.setdefault(str(model["name"]), {})[task] = result.scores[tasks[task]]
-    both = {name: scores for name, scores in found.items() if len(scores) == len(tasks)}
-    return {name: (each["zero_shot/imagenet"], each["sugarcrepe/itm"]) for name, each in both.items()}
+            paths.setdefault(str(model["name"]), []).append(path)
+    found: dict[str, list[float]] = {}
+    for name, files in paths.items():
+        report = evaluate(files)
+        values = [value for column in columns if (value := value_of(column, report)) is not None]
+        if len(values) == len(columns):
+            found[name] = values
+    return found
 
 
 def tricd_boxes(hand: AtHand) -> list[Part]:

@@ -236,14 +236,18 @@ def _is_at_hand(row: Row, instead: Mapping[str, str], options: Options) -> bool:
         return (options.weights / run.weights).is_file()
     if not run.model or not options.offline:
         return bool(run.model)
-    family, _, checkpoint = run.model.partition(":")
-    return run.model in demo_names() or (family != "open_clip" and _is_in_cache(checkpoint))
+    return run.model in demo_names() or _is_in_cache(run.model.partition(":")[2])
 
 
-def _is_in_cache(repository: str) -> bool:
+def _is_in_cache(checkpoint: str) -> bool:
+    """Whether a Hub repository was downloaded before; a checkpoint that is none, such as a tag of weights, was not."""
     from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
 
-    return isinstance(try_to_load_from_cache(repository, "config.json"), str)
+    try:
+        return isinstance(try_to_load_from_cache(checkpoint, "config.json"), str)
+    except HFValidationError:
+        return False
 
 
 def inventory_markdown() -> str:

@@ -18,6 +18,7 @@ VERSION = 2
 _HEADERS = ("", "published", "ours", "interval", "difference", "inside")
 # Far below half of the last decimal that any table prints.
 _FLOAT_ROUNDING = 1e-12
+_YES_NO: Mapping[bool | None, str] = {True: "yes", False: "no", None: ""}
 
 
 @dataclass(frozen=True)
@@ -199,19 +200,14 @@ def _row(table: Table, one: Comparison) -> tuple[str, ...]:
     if one.deviation is not None:
         ours += f" ± {_number(table, one.deviation)}"
     interval = " – ".join(_number(table, end) for end in one.interval) if one.interval else "none"
-    verdict = "not comparable" if one.not_comparable else {True: "yes", False: "no", None: ""}[one.inside]
+    verdict = "not comparable" if one.not_comparable else _YES_NO[one.inside]
     return one.column.name, one.printed, ours, interval, _number(table, one.difference, "+"), verdict
 
 
 def _statistics_table(result: Reproduction) -> documents.Table:
     """Printed and our statistics of a dataset, in one table."""
     rows = [
-        (
-            f"{one.column.name}, {one.row.name}",
-            one.printed,
-            _statistic(one),
-            {True: "yes", False: "no"}.get(one.equal, ""),
-        )
+        (f"{one.column.name}, {one.row.name}", one.printed, _statistic(one), _YES_NO[one.equal])
         for one in result.comparisons
     ]
     return simple_table(("", "published", "ours", "equal"), rows, numbers=True)

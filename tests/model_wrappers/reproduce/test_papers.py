@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import datasets
@@ -12,13 +13,16 @@ import huggingface_hub
 import pytest
 import sources_hard_positives
 from console import invoke
-from test_reproduce import sugarcrepe_predictions
+from test_reproduce import CATEGORIES, sugarcrepe_predictions, write
 
 from vl_assay.hub_datasets.published.inventory import all_items, all_papers
+from vl_assay.hub_datasets.published.tables import all_tables, get_table
 from vl_assay.metrics.common.errors import ModelError, UnknownNameError
+from vl_assay.metrics.records.schema import MatchingRow
 from vl_assay.model_wrappers.reproduce import papers as module
-from vl_assay.model_wrappers.reproduce.extras import EXTRAS, AtHand
+from vl_assay.model_wrappers.reproduce.extras import EXTRAS, AtHand, imagenet_correlations
 from vl_assay.model_wrappers.reproduce.papers import inventory_markdown, reproduce_all
+from vl_assay.model_wrappers.reproduce.plans import scan_predictions
 
 ROOT = Path(__file__).parents[3]
 
@@ -74,15 +78,9 @@ def test_offline_and_with_nothing_at_hand_every_item_says_what_becomes_of_it(no_
     assert (ROOT / "docs" / "papers.md").read_text() == inventory_markdown()
 
 
-def test_predictions_fill_the_tables_that_have_their_rows_and_draw_figure_5(no_network, tmp_path, monkeypatch):
-    categories = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")
-    names = ["ViT-B-32", "RN50", "RN101", "ViT-L-14"]
+def test_predictions_fill_the_tables_that_have_their_rows(no_network, tmp_path):
     model = {"family": "clip", "checkpoint": "openai/clip-vit-base-patch32"}
-    sugarcrepe_predictions(tmp_path / "runs" / "a.parquet", dict.fromkeys(categories, 3), name="clip", **model)
-    # Accuracies on ImageNet are given: only their correlation is of interest.
-    places = dict(zip(names, (1, 2, 3, 4), strict=True))
-    accuracies = {n: (p / 10, {each: {"accuracy": p / 4} for each in categories}) for n, p in places.items()}
-    monkeypatch.setattr("vl_assay.model_wrappers.reproduce.extras._accuracies", lambda _: accuracies)
+    sugarcrepe_predictions(tmp_path / "runs" / "a.parquet", dict.fromkeys(CATEGORIES, 3), name="clip", **model)
     outcomes = reproduce_all(tmp_path / "out", predictions=tmp_path / "runs", weights=tmp_path, offline=True)
     assert no_network == []
     tables = {each.result.table.name: each.result for each in outcomes if each.result}
@@ -91,8 +89,27 @@ def test_predictions_fill_the_tables_that_have_their_rows_and_draw_figure_5(no_n
     cells = {one.column.name: (one.printed, one.ours) for one in tables["sugarcrepe-5"].comparisons}
     assert (cells["SUGARCREPE SWAP"], cells["ARO+CREPE SWAP"]) == (("63.27", 0.75), ("71.58", None))
     assert tables["sugarcrepe-6"].not_run["RN50"] == "no predictions"
-    page = (tmp_path / "out" / "sugarcrepe.md").read_text()
-    assert "| SWAP Object | 0.78 | 1.00 | 1.00 – 1.00 |" in page
+
+
+def test_figure_5_is_drawn_with_the_correlations_over_models(tmp_path, monkeypatch):
+    # A task that is here stands for ImageNet: its accuracies rise with SugarCrepe's but for swap_obj's.
+    table = get_table("hard-positives-10")
+    axis = replace(table.columns[0], task="aro/coco_order", metric="aro_itm", score=("accuracy",), reason="")
+    changed = {**all_tables(), table.name: replace(table, columns=(axis, *table.columns[1:]))}
+    monkeypatch.setattr("vl_assay.hub_datasets.published.tables.all_tables", lambda: changed)
+    for right in (0, 1, 2, 3, 4):
+        counts = {each: 4 - right if each == "swap_obj" else right for each in CATEGORIES}
+        sugarcrepe_predictions(tmp_path / f"{right}.parquet", counts, name=f"m{right}")
+        scores = [[float(n < right), 0.5, 0.5, 0.5, 0.5] for n in range(4)]
+        rows = [MatchingRow(f"r/{n}", "coco_order", "coco_order", [f"i{n}"], [0], [s]) for n, s in enumerate(scores)]
+        write(tmp_path / f"{right}-order.parquet", rows, "aro/coco_order", name=f"m{right}")
+    sugarcrepe_predictions(tmp_path / "alone.parquet", name="alone")
+    found, drawing = imagenet_correlations(AtHand(tmp_path / "out", predictions=scan_predictions(tmp_path)))
+    shown = {row.name: [cell.value for cell in row.cells][:2] for row in found.rows}
+    assert (shown["SWAP Object"], shown["ADD Attribute"]) == (["0.78", "-1.00"], ["0.75", "1.00"])
+    assert shown["REPLACE Object"] == ["> 0.8", "1.00"]
+    assert found.note.endswith("over models: m0, m1, m2, m3, m4.")
+    assert drawing == "![sugarcrepe-figure-5](sugarcrepe-figure-5.png)"
     assert (tmp_path / "out" / "sugarcrepe-figure-5.png").stat().st_size > 1000
 
 
