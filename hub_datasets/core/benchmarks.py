@@ -36,7 +36,7 @@ class Task:
     - ``"matching"``: a row becomes a matrix of scores, `images` × `captions`; a column with a list of captions counts
       as many. Caption number i is the positive caption of image number i.
     - ``"retrieval"``: the images of all rows of the only configuration are scored with the captions of all rows; a
-      row's own captions are the positives of its image.
+      row's own captions are the positives of its image. With `label` they are scored with all classes.
     - ``"detection"``: a detector predicts boxes for the phrases of the only caption; the dataset has the columns
       `phrases` (text, start, end and boxes as x, y, width, height, of each), `positive` and `pair_id`.
     - ``"vqa"``: the only caption column is a yes-or-no question, and the column `answer` is true for yes.
@@ -49,6 +49,9 @@ class Task:
         metrics: the metrics that evaluate the scores, each with the settings that belong to the task.
         category: column with the category of a row; None takes the configuration's name.
         task_type: one of `TASK_TYPES`, see above.
+        label: retrieval: column of class labels. The candidates are its classes, those without an image too, and a
+            class is scored by the mean of its prompts: its name in each template, the class labels of the column
+            `templates`. The caption of a row is the name of its class.
         tags: column with a list of further labels, which may overlap, such as Winoground's.
         cluster: column that is equal in rows which are not independent, such as crops of one photograph. Rows with
             the same image are clustered in any case.
@@ -62,6 +65,7 @@ class Task:
     metrics: Mapping[str, Mapping[str, Any]]
     category: str | None = None
     task_type: str = "matching"
+    label: str | None = None
     tags: str | None = None
     cluster: str | None = None
     by_default: bool = True

@@ -92,7 +92,8 @@ class TaskData:
     Without `needs_images` those that are not here are known by the dataset's `filename` columns. `options` are the
     fields of the builder's configuration that the dataset was built with, such as its seed. With a `limit` only so many
     examples are there, as evenly from the configurations as it allows, of each the first, and what shares a pair with
-    them; `is_partial` where there were more.
+    them; `is_partial` where there were more. `candidates` are the captions of a retrieval set that its examples do not
+    name, each with the prompts that are averaged to score it: the classes of `Task.label`.
     """
 
     benchmark: str
@@ -104,6 +105,7 @@ class TaskData:
     limit: int | None = None
     is_partial: bool = False
     examples: list[Example] = field(default_factory=list)
+    candidates: dict[str, tuple[str, ...]] = field(default_factory=dict)
     image_names: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     _places: dict[str, tuple[Any, int, str]] = field(default_factory=dict, repr=False)
@@ -139,12 +141,18 @@ class TaskData:
         labels = [column for column in (task.category, task.tags, task.cluster) if column]
         asked = _TYPE_COLUMNS.get(task.task_type, ())
         columns = list(dict.fromkeys(["id", *task.captions, *labels, *asked, *named.values()]))
-        lacking = [column for column in (*columns, *present) if column not in dataset.features]
+        classes = (task.label, "templates") if task.label else ()
+        lacking = [column for column in (*columns, *present, *classes) if column not in dataset.features]
         if lacking:
             raise DataError(
                 f"{self.benchmark}/{config} has no column {lacking[0]!r}, which the task {task.name} scores; it has "
                 f"{', '.join(dataset.features)}. Was it built without images?"
             )
+        if task.label:
+            templates = dataset.features["templates"].feature.names
+            for name in dataset.features[task.label].names:
+                self.candidates[name] = tuple(template.replace("{}", name) for template in templates)
+            self._digest.update(json.dumps(self.candidates, ensure_ascii=False).encode() + b"\n")
         if self.limit is not None:
             number, count = self.configs.index(config), len(self.configs)
             share = self.limit * (number + 1) // count - self.limit * number // count

@@ -213,6 +213,7 @@ def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> tuple[l
         (MatchingRow.task_type, "matching"): _single_rows,
         (MatchingRow.task_type, "retrieval"): _single_rows,
         (RetrievalRow.task_type, "retrieval"): _shared_pool,
+        (RetrievalRow.task_type, "matching"): _classes,
         (DetectionRow.task_type, "detection"): _boxes,
         (VQARow.task_type, "vqa"): _answers,
     }
@@ -285,6 +286,15 @@ def _single_rows(rows: Sequence[MatchingRow]) -> tuple[list[Any], dict[str, Any]
 def _shared_pool(rows: Sequence[RetrievalRow]) -> tuple[list[Any], dict[str, Any]]:
     scores = np.stack([row.scores for row in rows if row.scores is not None])
     return [scores, [row.correct for row in rows]], {"categories": None}
+
+
+def _classes(rows: Sequence[RetrievalRow]) -> tuple[list[Any], dict[str, Any]]:
+    several = next((row for row in rows if len(row.correct) != 1), None)
+    if several is not None:
+        raise PredictionsError(
+            f"the example {several.id!r} has {len(several.correct)} correct captions; this metric takes one"
+        )
+    return [np.stack([row.scores for row in rows if row.scores is not None]), [row.correct[0] for row in rows]], {}
 
 
 def _boxes(rows: Sequence[DetectionRow]) -> tuple[list[Any], dict[str, Any]]:
