@@ -8,7 +8,7 @@ import sys
 import warnings
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -169,6 +169,13 @@ def refine(
     ] = None,
     predictions: Predictions = None,
     learned: Annotated[int, typer.Option(help="Rounds with probes that are trained on the pairs; 0 for none.")] = 0,
+    probe: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A probe that --learned refines on: formatting, words, characters, parts_of_speech, rarity or all; "
+            "repeatable. By default formatting and words."
+        ),
+    ] = None,
     grid: Annotated[int, typer.Option(help="Cells for each scorer over [-1, 1]; 2 balances only signs.")] = 100,
     cells: Annotated[
         str, typer.Option(help="Borders of cells: paper, (a, b] of |gap|; authors, as in their code.")
@@ -195,8 +202,9 @@ def refine(
     each cell keeps as many pairs as its mirror image. Each scorer then reaches 50 % in each category. More scorers and
     a finer grid keep fewer pairs.
 
-    `--learned 3` then trains probes of formatting and of words on the kept pairs, filters by the better one, and
-    repeats this at most three times; probes of characters, parts of speech and rarity show what remains.
+    `--learned 3` then trains probes of formatting and of words (or those of `--probe`) on the kept pairs, filters by
+    the best one, and repeats this at most three times; probes of characters, parts of speech and rarity show what
+    remains.
 
     Writes pairs.jsonl (which any command reads as a dataset), report.json, report.md and report.html.
 
@@ -204,10 +212,12 @@ def refine(
     --predictions grammar.parquet --cells authors --out refined` · `vl-assay refine mine.csv --column positive=true
     --scorer words --learned 3 --out refined`
     """
-    from .refine.refine import blind_scorers
+    from .refine.refine import REFINING, blind_scorers
     from .refine.refine import refine as refine_pairs
     from .refine.report import print_refinement, write_refinement
 
+    if probe and not learned:
+        raise VLAssayError("--probe says what the rounds of --learned refine on; give --learned, such as --learned 10")
     check_writable(out)
     pairs = _read_with_notes(dataset, out, column, data_dir, option)
     names = scorer or ([] if predictions or learned else ["words", "characters"])
@@ -215,6 +225,7 @@ def refine(
         pairs,
         blind_scorers(pairs, names, predictions or [], scale),
         learned=learned,
+        refining=tuple(dict.fromkeys(probe or REFINING)),
         grid=grid,
         cells=cells,
         by_category=not together,
@@ -270,6 +281,10 @@ def review(
     boxes: Annotated[
         bool, typer.Option("--boxes", help="Draw boxes for phrases instead of judging candidates.")
     ] = False,
+    page: Annotated[
+        str | None,
+        typer.Option(help="Of a detection benchmark: spot, rate, cross, check or boxes; by default candidates."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the journal; by default that of the candidates.")] = None,
     annotators: Annotated[str, typer.Option(metavar="A,B,…", help="Who may take part; by default anybody.")] = "",
     images: Annotated[
@@ -296,6 +311,8 @@ def review(
     Items for boxes are JSON lines: `{"id": "1", "image": "1.jpg", "caption": "a cat on a mat", "phrases": [{"text":
     "a cat", "start": 0, "end": 5}]}`.
 
+    `--page` opens a page of `vl-assay new-benchmark --detection`, which prints the command.
+
     Examples: `vl-assay review candidates` · `vl-assay review candidates --annotators ana,ben --port 8000` ·
     `vl-assay review candidates --summary` · `vl-assay review candidates --export judged.jsonl` ·
     `vl-assay review items.jsonl --boxes --image-model facebook/dinov2-small`
@@ -303,8 +320,8 @@ def review(
     from ...metrics.common.documents import print_tables
     from .review.review import check_images, open_review, serve
 
-    names = [name.strip() for name in annotators.split(",") if name.strip()]
-    desk = open_review(candidates, out=out, images=images, boxes=boxes, annotators=names, image_model=image_model)
+    opening = {"boxes": boxes, "page": page, "annotators": _names(annotators), "image_model": image_model}
+    desk = open_review(candidates, out=out, images=images, **opening)
     if summary:
         print_tables(desk.agreement())
     if export is not None:
@@ -434,6 +451,10 @@ def new_benchmark(
     *,
     work: Annotated[Path, typer.Option(help="Folder of the stages; the same command continues there.")],
     plan: Annotated[bool, typer.Option("--plan", help="Show the progress of the stages, and stop.")] = False,
+    detection: Annotated[
+        bool,
+        typer.Option("--detection", help="Make phrases with boxes, as TRICD was made; the source may be images alone."),
+    ] = False,
     kind: Annotated[
         list[str] | None, typer.Option(help="Such as replace_obj; repeatable, by default SugarCrepe's seven.")
     ] = None,
@@ -455,6 +476,12 @@ def new_benchmark(
         str,
         _stage_option(metavar="A,B,…", help="Who judges every candidate; by default anybody, once."),
     ] = "",
+    raters: Annotated[
+        int, _stage_option(help="With --detection: people who rate each proposal and draw each box.", min=1)
+    ] = 3,
+    image_model: Annotated[
+        str, _stage_option(help="With --detection: finds similar images, as for `vl-assay review`.")
+    ] = "histogram",
     scorer: Annotated[
         list[str] | None,
         _stage_option(help="words or characters: also refine on a language model of these; repeatable."),
@@ -483,20 +510,37 @@ def new_benchmark(
     repository WORK/repository for `vl-assay publish`, which includes images only with `--copy-images`. A benchmark in
     `hub_datasets` is found by its name: `vl-assay run demo-clip NAME --data-dir WORK/captions/images`.
 
+    `--detection` makes a benchmark of contextual phrase detection: images, spot, rate, cross, check, boxes, export.
+    People list what surprises in images, rate it, find a similar image with a contrasting caption, check both
+    directions and draw boxes, each on a page of `vl-assay review`; the result in WORK/export has TRICD's layout. With
+    `--no-review` the captions and boxes of a source such as toy_scenes/detection take their place.
+
     Examples: `vl-assay new-benchmark photos_swapped photos --work work --model Qwen/Qwen2.5-7B-Instruct --base-url
     http://localhost:8000/v1 --annotators ana,ben` · `vl-assay new-benchmark toy_rules toy_scenes/itm --work work
-    --rules --no-review --licence cc0-1.0 --copy-images`
+    --rules --no-review --licence cc0-1.0 --copy-images` · `vl-assay new-benchmark surprises photos --work work
+    --detection --annotators ana,ben,cleo,dan`
     """
     from .generate.checks import NEGATIVE_KINDS
     from .pipeline.folder import IMAGES, Settings
     from .pipeline.new_benchmark import new_benchmark as make_benchmark
     from .pipeline.new_benchmark import print_progress
 
+    reading = {"columns": parse_columns(column), "split": split, "limit": limit, "data_dir": data_dir}
+    people = _names(annotators)
+    if detection:
+        taken = {"--kind": kind, "--rules": rules, "--model": model, "--scorer": scorer, "--into": into}
+        if odd := [option for option, value in taken.items() if value]:
+            raise VLAssayError(f"--detection makes no candidates of captions; leave out {', '.join(odd)}")
+        detecting = {"review": not no_review, "annotators": people, "raters": raters, "drawers": raters}
+        _new_detection_benchmark(
+            name, source, work, plan, reading, {**detecting, "image_model": image_model, "seed": seed}
+        )
+        return
     settings = Settings(
         name=name,
         source=source,
         work=work,
-        reading={"columns": parse_columns(column), "split": split, "limit": limit, "data_dir": data_dir},
+        reading=reading,
         kinds=tuple(dict.fromkeys(kind or NEGATIVE_KINDS)),
         rules=lexicon if rules else None,
         model=model,
@@ -506,7 +550,7 @@ def new_benchmark(
         each=each,
         asking={"concurrency": concurrency, "per_minute": requests_per_minute},
         review=not no_review,
-        annotators=tuple(dict.fromkeys(name.strip() for name in annotators.split(",") if name.strip())),
+        annotators=people,
         scorers=tuple(dict.fromkeys(scorer or ())),
         learned=learned,
         grid=grid,
@@ -536,3 +580,26 @@ def new_benchmark(
     typer.echo(f"publish it with `vl-assay publish {settings.repository} OWNER/{name}`")
     if into:
         typer.echo(f"try it with `vl-assay run demo-clip {name}{images}`")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """ "ana, ben" → ("ana", "ben")."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def _new_detection_benchmark(
+    name: str, source: str, work: Path, plan: bool, reading: dict[str, Any], options: dict[str, Any]
+) -> None:
+    from .pipeline.detection import new_detection_benchmark, print_detection_progress
+    from .pipeline.detection_steps import DetectionSettings
+
+    settings = DetectionSettings(name, source, work, reading, **options)
+    if plan:
+        print_detection_progress(settings)
+    elif waiting := new_detection_benchmark(settings):
+        typer.echo(waiting)
+    else:
+        typer.echo(
+            f"evaluate it with `vl-assay run demo-owlvit tricd --data-dir {shlex.quote(str(settings.result))} "
+            "--option verify=false`"
+        )

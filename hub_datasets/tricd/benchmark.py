@@ -34,5 +34,5 @@ BENCHMARK = Benchmark(
     ),
     split="validation",
     summary="phrases only in the right context",
-    source="your own copy (--data-dir): github.com/ashkamath/TRICD and COCO val2017 (1 GB)",
+    source="your own copy of github.com/ashkamath/TRICD (--data-dir); images of COCO val2017 are fetched",
 )

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ..core.columns import DETECTION, GROUP, columns
+from ..core.image_archives import COCO_VAL2017, find_or_fetch
 from ..core.source_files import (
     ImagePaths,
     Row,
     SourceBuilder,
     SourceFile,
     VerifiedConfig,
-    find_images,
     make_configs,
     parse_json,
 )
@@ -30,7 +30,7 @@ _SHA256 = {
     _GROUNDING: "024b5855e9b4f1c8758feb750c7f4206adf47a9376fd6c0ff1520166d72d73b0",
     _VQA: "6214593ae760d2727e5985722495d81ffb0a048f036fa87408f672313527b74e",
 }
-_IMAGES_URL = "http://images.cocodataset.org/zips/val2017.zip"
+_OWN_IMAGES = "put val2017/ into data_dir, or pass with_images=False"
 _COLUMNS = {
     "val": f"id {DETECTION}",
     "vqa": "id image filename question answer type",
@@ -46,7 +46,7 @@ class TRICD(SourceBuilder):
     BUILDER_CONFIGS: ClassVar = make_configs(VerifiedConfig, "TRICD", CONFIG_NAMES)
     DEFAULT_CONFIG_NAME = "val"
     SPLIT = "validation"
-    GET_SOURCES = f"Get {_GROUNDING} and {_VQA} from {REPOSITORY_URL}, and val2017/ from {_IMAGES_URL}"
+    GET_SOURCES = f"Get {_GROUNDING} and {_VQA} from {REPOSITORY_URL}, and val2017/ from {COCO_VAL2017.url}"
 
     def _columns(self) -> dict[str, Any]:
         return columns(_COLUMNS[self.config.name])
@@ -63,5 +63,6 @@ class TRICD(SourceBuilder):
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
         folder = self._folder
         names = dict.fromkeys(name for row in rows for name in self._image_names(row).values())
-        images = find_images(names, [folder / "val2017", folder / "images" / "val2017", folder])
-        return self._require_images(rows, images, folder, f"Get them from {_IMAGES_URL} into val2017/ of data_dir")
+        folders = [folder / "val2017", folder / "images" / "val2017", folder]
+        images, where = find_or_fetch(names, folders, [COCO_VAL2017], _OWN_IMAGES)
+        return self._require_images(rows, images, where, f"Get them from {COCO_VAL2017.url} into val2017/ of data_dir")

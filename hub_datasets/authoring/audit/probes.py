@@ -1,4 +1,4 @@
-"""Learned probes: linear models that see captions alone and are evaluated on pairs of held-out images."""
+"""Learned probes: models that see captions alone and are evaluated on pairs of held-out images."""
 
 from __future__ import annotations
 
@@ -30,6 +30,10 @@ _COUNTED: dict[str, Callable[[Sequence[str]], Features]] = {
     "parts_of_speech": tag_counts,
 }
 PROBES = (*_COUNTED, "rarity", "all")
+# A probe of another kind than those of `PROBES`, which are linear: boosted trees over few features, which see how these
+# act together. It is for pairs that were refined on linear probes.
+TREES = "trees"
+_PARTS: dict[str, tuple[str, ...]] = {"all": tuple(_COUNTED), TREES: ("formatting", "parts_of_speech")}
 _FEATURES_TOLD = 5
 _EXAMPLES = 2
 
@@ -102,12 +106,12 @@ def run_probes(
         pairs: n pairs, of at least five groups.
         groups: see `group_pairs`.
         seed: of the folds, a whole number from 0.
-        only: some of `PROBES`.
+        only: some of `PROBES`, or `TREES`.
 
     Yields:
         The name; scores of held-out pairs, float64 of shape (n, 2), of the positive caption and of the negative, in
         log-odds, of which only the difference has a meaning; and the features that contribute most to the decisions,
-        the strongest first, see `_most_telling`.
+        the strongest first, see `_most_telling` (none for trees).
 
     Raises:
         DataError: too few groups.
@@ -119,14 +123,17 @@ def run_probes(
     rows = np.array([[place[pair.positive], place[pair.negative]] for pair in pairs])
     counted: dict[str, _Sides] = {}
     texts = [pair.positive for pair in pairs] + [pair.negative for pair in pairs]
-    rarity = Rarity(texts, np.concatenate([folds, folds])) if {"rarity", "all"} & set(only) else None
+    rarity = Rarity(texts, np.concatenate([folds, folds])) if {"rarity", "all", TREES} & set(only) else None
     for name in only:
-        parts = list(_COUNTED) if name == "all" else [name] if name in _COUNTED else []
+        parts = _PARTS.get(name, (name,) if name in _COUNTED else ())
         for part in parts:
             if part not in counted:
                 counted[part] = _sides(_COUNTED[part](captions), rows)
         chosen = [counted[part] for part in parts]
-        yield name, *_hold_out(pairs, chosen, rarity if name in ("rarity", "all") else None, folds, seed)
+        if name == TREES:
+            yield name, _hold_out_trees([*map(_single_words, chosen)], rarity, folds, seed), []
+        else:
+            yield name, *_hold_out(pairs, chosen, rarity if name in ("rarity", "all") else None, folds, seed)
 
 
 class _Sides(NamedTuple):
@@ -163,11 +170,7 @@ def _hold_out(
     scores = np.zeros((n, 2))
     weights, contributions, names = [], [], []
     for fold in range(FOLDS):
-        parts = list(counted)
-        if rarity is not None:
-            rare = rarity.held_out(fold)
-            parts.append(_Sides(rare.names, rare.values[:n], rare.values[n:], np.full(len(rare.names), True)))
-        sides = _joined(parts)
+        sides = _with_rarity(counted, rarity, fold, n)
         names, differences, held = sides.names, sides.positive - sides.negative, folds == fold
         weight, told = _fit(differences[~held], sides.scaled, seed)
         scores[held, 0] = sides.positive[held] @ weight
@@ -177,6 +180,45 @@ def _hold_out(
     order = np.concatenate([np.flatnonzero(folds == fold) for fold in range(FOLDS)])
     table: Matrix = sparse.vstack(contributions, format="csc")
     return scores, _most_telling(pairs, names, np.mean(weights, axis=0), table, order)
+
+
+def _with_rarity(counted: Sequence[_Sides], rarity: Rarity | None, fold: int, n: int) -> _Sides:
+    """The features with which a fold is held out."""
+    parts = list(counted)
+    if rarity is not None:
+        rare = rarity.held_out(fold)
+        parts.append(_Sides(rare.names, rare.values[:n], rare.values[n:], np.full(len(rare.names), True)))
+    return _joined(parts)
+
+
+def _single_words(sides: _Sides) -> _Sides:
+    """Measures, and counts of single units without those of neighbouring ones."""
+    kept = [place for place, name in enumerate(sides.names) if sides.scaled[place] or " " not in name]
+    names = [sides.names[place] for place in kept]
+    return _Sides(names, sides.positive[:, kept], sides.negative[:, kept], sides.scaled[kept])
+
+
+def _hold_out_trees(
+    counted: Sequence[_Sides], rarity: Rarity | None, folds: NDArray[np.intp], seed: int
+) -> NDArray[np.float64]:
+    """Scores of held-out pairs by boosted trees of the differences; the negative's is 0.
+
+    Each pair is trained on in both directions, and what a pair is given in one direction is subtracted from what it is
+    given in the other, so that exchanged captions exchange the prediction.
+    """
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    scores = np.zeros((len(folds), 2))
+    for fold in range(FOLDS):
+        sides, held = _with_rarity(counted, rarity, fold, len(folds)), folds == fold
+        differences = np.asarray((sides.positive - sides.negative).toarray())
+        seen = differences[~held]
+        labels = np.repeat([1, 0], len(seen))
+        model = HistGradientBoostingClassifier(max_iter=100, max_leaf_nodes=8, random_state=seed)
+        model.fit(np.concatenate([seen, -seen]), labels)
+        forward, backward = (model.decision_function(sign * differences[held]) for sign in (1, -1))
+        scores[held, 0] = forward - backward
+    return scores
 
 
 def _fit(differences: Matrix, scaled: NDArray[np.bool_], seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -22,22 +22,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ....metrics.common.errors import DataError, ScoresError
+from ....metrics.common.errors import DataError, ScoresError, check_known
 from ....metrics.contract.aggregate import aggregate
 from ....metrics.contract.spec import make_examples
 from ....metrics.functional.checks import label_codes
 from ....metrics.functional.matching import match_scores
 from ....metrics.statistics.bootstrap import check_share, check_whole
 from ..audit.audit import blind_predictions
-from ..audit.probes import group_pairs, run_probes, widened
+from ..audit.probes import PROBES, group_pairs, run_probes, widened
 from ..data.pairs import Pair
 from .cells import GRID, balance, scale_gaps
 from .ngrams import blind_scores
 
 SCHEMA = "vl-assay/refinement"
 VERSION = 1
-# Probes that decide which pairs go, and probes of other features that only measure: what these still find in the end
-# was not merely hidden from the former.
+# Probes that decide which pairs go by default, and probes of other features that only measure: what these still find
+# in the end was not merely hidden from the former.
 REFINING = ("formatting", "words")
 WATCHING = ("characters", "parts_of_speech", "rarity")
 # Of the ranked gaps of probes, which fill all cells alike; a finer grid would cost many pairs.
@@ -92,6 +92,7 @@ def refine(
     scorers: Sequence[BlindScores] = (),
     *,
     learned: int = 0,
+    refining: Sequence[str] = REFINING,
     grid: int = GRID,
     cells: str = "paper",
     by_category: bool = True,
@@ -102,7 +103,7 @@ def refine(
     """Keep pairs so that blind scorers are right as often as wrong, by adversarial filtering.
 
     With `learned`, probes are then trained on the pairs that are left, each pair held out with its image. The pairs are
-    balanced on the gaps of the one in ``REFINING`` that does best, together with those of all scorers, and this is
+    balanced on the gaps of the one among `refining` that does best, together with those of all scorers, and this is
     repeated until no such probe, or after a round none in ``WATCHING``, is better than chance: until the interval of
     its held-out accuracy does not lie above 0.5.
 
@@ -110,6 +111,8 @@ def refine(
         pairs: n pairs, each with an id of its own.
         scorers: any number; the paper has two, of plausibility and of grammar.
         learned: the largest number of rounds of learned probes, 0 for none.
+        refining: the probes that decide which pairs go, some of ``probes.PROBES``; those of ``WATCHING`` that are not
+            among them watch.
         grid, cells: as for `balance`.
         by_category: whether each category is refined by itself. It seems to be so in SugarCrepe: its Table 6 has the
             grammar model at 50.00 % in every category. Otherwise all together are at 50 %, and a category may not be.
@@ -126,7 +129,7 @@ def refine(
     Raises:
         ScoresError: neither scorers nor learned rounds, two scorers of one name, scores of another number, gaps that
             cannot be balanced (see `scale_gaps`), or an option outside its range.
-        UnknownNameError: ``cells`` or a scorer's scale is not known.
+        UnknownNameError: ``cells``, a scorer's scale or a probe is not known.
         DataError: not a single pair can be kept, or too few are left for another round of probes.
 
     Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), section 3.2, Algorithm 1 and appendix C.3;
@@ -134,14 +137,15 @@ def refine(
     """
     check_whole(learned=(learned, 0), seed=(seed, 0))
     check_share("confidence", confidence)
-    if not scorers and not learned:
+    check_known("probe", refining, PROBES)
+    if not scorers and not (learned and refining):
         raise ScoresError("nothing came to refine on; give at least one scorer, or a round of learned probes")
     columns = _scorer_gaps(pairs, scorers)
     scaled = [scale_gaps(columns[scorer.name], scorer.scale, name=scorer.name) for scorer in scorers]
     how = _Balancing(pairs, scaled, grid, cells, by_category, seed)
     groups = group_pairs(pairs).codes
     if learned:
-        rows, gaps, rounds = _refine_in_rounds(how, groups, list(columns), learned, confidence, progress)
+        rows, gaps, rounds = _refine_in_rounds(how, groups, list(columns), learned, refining, confidence, progress)
     else:
         rows, gaps, rounds = how.choose(np.arange(len(pairs))), {}, {}
 
@@ -226,16 +230,18 @@ def _refine_in_rounds(
     groups: NDArray[np.intp],
     scorers: Sequence[str],
     most: int,
+    refining: Sequence[str],
     confidence: float,
     progress: bool,
 ) -> tuple[NDArray[np.intp], dict[str, Gaps], dict[str, Any]]:
     """The rows kept, the gaps of each probe, and the ``learned`` part of the record; see `refine`."""
+    watching = tuple(name for name in WATCHING if name not in refining)
     # Folds depend on the order of the pairs, so this one is fixed.
     rows = np.array(sorted(range(len(how.pairs)), key=lambda row: how.pairs[row].id))
     rounds: list[dict[str, Any]] = []
     before: dict[str, NDArray[np.float64]] = {}
     while True:
-        gaps = _probe_gaps([how.pairs[row] for row in rows], how.seed + len(rounds), progress)
+        gaps = _probe_gaps([how.pairs[row] for row in rows], (*refining, *watching), how.seed + len(rounds), progress)
         before = before or {name: column[np.argsort(rows)] for name, column in gaps.items()}
         probes: dict[str, Any] = {}
         for name, column in gaps.items():
@@ -247,25 +253,26 @@ def _refine_in_rounds(
             rounds[-1]["refined_on"] = list(scorers)
             rows = how.choose(rows)
             continue
-        ended = _why_ended(probes, len(rounds) - 1 - bool(scorers), most)
+        ended = _why_ended(probes, refining, len(rounds) - 1 - bool(scorers), most)
         if ended:
             break
-        strongest = max(REFINING, key=lambda name: probes[name]["accuracy"])
+        strongest = max(refining, key=lambda name: probes[name]["accuracy"])
         rounds[-1]["refined_on"] = [f"probe {strongest}"]
         rows = how.choose(rows, scale_gaps(gaps[strongest], "rank", name=strongest))
-    record = {"most": most, "grid": LEARNED_GRID, "refining": REFINING, "watching": WATCHING}
+    record = {"most": most, "grid": LEARNED_GRID, "refining": tuple(refining), "watching": watching}
     order = np.argsort(rows)
     found = {f"probe {name}": Gaps(before[name], gaps[name][order]) for name in gaps}
     return rows[order], found, {"learned": {**record, "ended": ended, "rounds": rounds}}
 
 
-def _probe_gaps(pairs: Sequence[Pair], seed: int, progress: bool) -> dict[str, NDArray[np.float64]]:
+def _probe_gaps(
+    pairs: Sequence[Pair], names: Sequence[str], seed: int, progress: bool
+) -> dict[str, NDArray[np.float64]]:
     """The held-out gaps of each probe."""
     from rich.console import Console
     from rich.progress import track
 
     console = Console(stderr=True)
-    names = (*REFINING, *WATCHING)
     try:
         found = track(
             run_probes(pairs, group_pairs(pairs), seed, names),
@@ -280,12 +287,12 @@ def _probe_gaps(pairs: Sequence[Pair], seed: int, progress: bool) -> dict[str, N
         raise DataError(f"too few pairs for another round of probes: {error}; or give fewer rounds") from error
 
 
-def _why_ended(probes: Mapping[str, Any], done: int, most: int) -> str | None:
+def _why_ended(probes: Mapping[str, Any], refining: Sequence[str], done: int, most: int) -> str | None:
     """Why no further round is made; None where one is."""
     better = {name for name, found in probes.items() if found["accuracy_interval"][0] > 0.5}
-    if done and not better.intersection(WATCHING):
+    if done and set(probes) > set(refining) and not better.difference(refining):
         return "no probe that watches is better than chance"
-    if not better.intersection(REFINING):
+    if not better.intersection(refining):
         return "no probe that refines is better than chance"
     return f"{most} rounds were allowed" if done == most else None
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....metrics.common.documents import to_html
-from ....metrics.common.errors import DataError, VLAssayError
+from ....metrics.common.errors import DataError, VLAssayError, check_known
 from ....metrics.common.serving import LOOPBACK, TokenGuard, check_address, new_token
 from ..data.candidates import read_candidates
 from . import boxes as box_items
-from . import decisions
+from . import crossing, decisions, proposals
 from .boxes import BoxDesk, read_items
 from .desk import ADDRESSES, Desk, ReviewDesk
 from .journal import DecisionJournal
@@ -24,6 +24,16 @@ if TYPE_CHECKING:
     import gradio
 
 _HERE = Path(__file__).parent
+# Of each page: the reader of its items, its desk, and the name and the decisions of its journal. All but the first are
+# steps of a detection benchmark.
+PAGES: dict[str, tuple[Callable[[Path], Sequence[Any]], type[Any], str, Sequence[str]]] = {
+    "candidates": (read_candidates, ReviewDesk, decisions.JOURNAL_FILE, decisions.DECISIONS),
+    "boxes": (read_items, BoxDesk, box_items.JOURNAL_FILE, box_items.DECISIONS),
+    "spot": (proposals.read_pictures, proposals.SpotDesk, proposals.SPOTS_FILE, proposals.SPOT_DECISIONS),
+    "rate": (proposals.read_proposals, proposals.RatingDesk, proposals.RATINGS_FILE, proposals.RATING_DECISIONS),
+    "cross": (proposals.read_proposals, crossing.CrossDesk, crossing.CROSSED_FILE, crossing.CROSS_DECISIONS),
+    "check": (crossing.read_groups, crossing.CheckDesk, crossing.CHECKED_FILE, crossing.CHECK_DECISIONS),
+}
 
 
 def open_review(
@@ -32,6 +42,7 @@ def open_review(
     out: str | Path | None = None,
     images: str | Path | None = None,
     boxes: bool = False,
+    page: str | None = None,
     annotators: Sequence[str] = (),
     image_model: str = HISTOGRAM,
 ) -> Desk:
@@ -41,20 +52,24 @@ def open_review(
         source: the candidates' file or a folder with ``candidates.jsonl``; with `boxes` a file of items.
         out: the folder of the journal; by default that of the source.
         images: the folder of the images, by default that of the source; no image outside it is shown.
-        boxes: whether to draw boxes instead of judging candidates.
+        boxes: whether to draw boxes instead of judging candidates; the page ``"boxes"``.
+        page: one of ``PAGES``; by default ``"candidates"``.
         annotators: who may take part; anybody if empty.
         image_model: finds similar images: ``"histogram"``, or an image-only checkpoint of ``transformers``.
 
     Raises:
+        UnknownNameError: another page.
         DataError, ModelError: the source, the journal, an image or the model cannot be used.
     """
     source = Path(source).expanduser()
     folder = source if source.is_dir() else source.parent
-    items = read_items(source) if boxes else read_candidates(source)
+    page = page or ("boxes" if boxes else "candidates")
+    check_known("page", [page], PAGES)
+    read, desk, journal_file, known = PAGES[page]
+    items = read(source)
     if not items:
         raise DataError(f"{source} has no candidates; there is nothing to review")
-    kind, desk = (box_items, BoxDesk) if boxes else (decisions, ReviewDesk)
-    journal = DecisionJournal(Path(out or folder) / kind.JOURNAL_FILE, kind.DECISIONS)
+    journal = DecisionJournal(Path(out or folder) / journal_file, known)
     return desk(items, journal, Pictures(images or folder), annotators, load_embedder(image_model))
 
 

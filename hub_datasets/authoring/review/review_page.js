@@ -150,7 +150,8 @@ async function showSimilar(request) {
   say('Searching for similar images. The first search embeds all images, which can take a while.');
   const found = await call('similar', request);
   if (!found) return;
-  const tile = ({name, src, similarity}) => button('', '', () => showSimilar({name}), {class: 'assay-tile', title: name});
+  const choose = (name) => (typeof onTile === 'function' ? onTile(name) : showSimilar({name}));
+  const tile = ({name}) => button('', '', () => choose(name), {class: 'assay-tile', title: name});
   const tiles = found.images.map((each) => {
     const made = tile(each);
     made.append(make('img', {src: each.src, alt: each.name}),
@@ -160,7 +161,8 @@ async function showSimilar(request) {
   similar.replaceChildren(
     make('div', {class: 'assay-row'}, make('img', {src: found.src, alt: found.name, class: 'assay-chosen'}),
       make('p', {}, make('strong', {}, `Most similar to ${found.name}`), make('br'),
-        'Found by an image-only model. Choose an image to search by it.'),
+        'Found by an image-only model. ',
+        typeof onTile === 'function' ? 'Choose the second image.' : 'Choose an image to search by it.'),
       button('Close', 's', () => { similar.hidden = true; })),
     make('div', {class: 'assay-tiles'}, ...tiles));
   if (!tiles.length) similar.append(make('p', {}, 'There is no other image in the folder.'));

@@ -70,7 +70,7 @@ def _phrases(tagged: Tagged) -> list[Span]:
     return found or [(start, start + len(text.rstrip(".!?")))]
 
 
-def _parts(tagged: Tagged) -> list[tuple[str, ...]]:
+def _parts(tagged: Tagged) -> list[str]:
     """The runs of nouns with their attributes, and of verbs with prepositions, in lower case."""
     parts, kind_before = list[list[str]](), ""
     for word, name in zip(tagged.words, tagged.tags, strict=True):
@@ -83,4 +83,4 @@ def _parts(tagged: Tagged) -> list[tuple[str, ...]]:
             parts.append([])
         parts[-1].append(word.lower())
         kind_before = kind
-    return [tuple(part) for part in parts]
+    return [" ".join(part) for part in parts]

@@ -1,0 +1,110 @@
+"""Groups with boxes in the files of TRICD's release: grounding, questions, and images.
+
+`area` is the box's own, where the release has 307200 throughout; `source` is the benchmark's name. All else, such as
+the order of a group's four rows, is as in TRICD_grounding_val.json and TRICD_VQA_val.json.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ....metrics.common.errors import DataError
+from ....metrics.common.storage import write_text
+from ...tricd.questions import caption_question
+from ..review.crossing import Group
+from ..review.pictures import Pictures
+
+GROUNDING_FILE, VQA_FILE, IMAGES_FOLDER = "TRICD_grounding_val.json", "TRICD_VQA_val.json", "val2017"
+# Of a group's rows, in the order of the release: the image's side, and the caption's.
+_ROWS = ((0, 0), (1, 1), (0, 1), (1, 0))
+
+
+def write_tricd(
+    groups: Sequence[Group],
+    phrases: Mapping[str, Sequence[Mapping[str, Any]]],
+    pictures: Pictures,
+    folder: Path,
+    name: str,
+) -> dict[str, int]:
+    """Write groups in TRICD's layout.
+
+    Args:
+        groups: the groups.
+        phrases: of the positive captions, by ``GROUP#0`` and ``GROUP#1``: `text`, `start`, `end` and `boxes` (x, y,
+            width, height). Phrases without boxes cannot be grounded and are left out, and so are groups of which a
+            caption has no other.
+        pictures: the images.
+        folder: gets the two files and the images in ``val2017``.
+        name: the `source` of the rows.
+
+    Returns:
+        The numbers of groups, of groups left out, and of boxes.
+
+    Raises:
+        DataError: no group has boxes for both captions; or an image is missing.
+    """
+    images, boxes, questions, answers = [], list[dict[str, Any]](), [], []
+    (folder / IMAGES_FOLDER).mkdir(parents=True, exist_ok=True)
+    number, phrase_id = 0, 0
+    for group in groups:
+        own = [[phrase for phrase in phrases.get(f"{group.id}#{side}", ()) if phrase["boxes"]] for side in (0, 1)]
+        if not all(own):
+            continue
+        number += 1
+        names, captions = (group.image_0, group.image_1), (group.caption_0, group.caption_1)
+        for image, caption in _ROWS:
+            width, height = pictures.size(names[image])
+            file = Path(names[image]).name
+            row: dict[str, Any] = {
+                "id": len(images) + 1,
+                "license": 1,
+                "file_name": file,
+                "caption": captions[caption],
+                "source": name,
+                "positive": image == caption,
+                "original_id": f"{number}_{image}",
+                "coco_type": group.kind,
+                "phrases": {},
+                "height": height,
+                "width": width,
+            }
+            for phrase in own[caption]:
+                phrase_id += 1
+                row["phrases"][str(phrase_id)] = [[phrase["start"], phrase["end"]]]
+                boxes += _boxes(phrase, len(boxes), row["id"], phrase_id) if row["positive"] else []
+            images.append(row)
+            common = {"image_id": row["id"], "coco_type": group.kind, "source": name}
+            text = caption_question(captions[caption])
+            questions.append({"image_id": row["id"], "question": text, "question_id": row["id"], "file_name": file})
+            answer = {"answer_type": "yes/no", "answer": int(row["positive"]), "answer_id": row["id"]}
+            answers.append(common | answer)
+            shutil.copyfile(pictures.path(names[image]), folder / IMAGES_FOLDER / file)
+    if not images:
+        raise DataError("no group has boxes for both of its captions; draw more, or find more groups")
+    categories = [{"id": 1, "name": "object", "supercategory": "object"}]
+    _write(folder / GROUNDING_FILE, {"categories": categories, "images": images, "annotations": boxes})
+    _write(folder / VQA_FILE, {"questions": questions, "annotations": answers})
+    return {"groups": number, "left_out": len(groups) - number, "boxes": len(boxes)}
+
+
+def _boxes(phrase: Mapping[str, Any], before: int, image_id: int, phrase_id: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": before + number,
+            "image_id": image_id,
+            "phrase_id": phrase_id,
+            "category_id": 1,
+            "bbox": [float(value) for value in box],
+            "area": box[2] * box[3],
+            "iscrowd": 0,
+        }
+        for number, box in enumerate(phrase["boxes"], 1)
+    ]
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    write_text(path, json.dumps(content, ensure_ascii=False) + "\n")
