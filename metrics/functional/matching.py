@@ -61,7 +61,7 @@ def match_scores(scores: ArrayLike, correct: ArrayLike, ties: str = "wrong") -> 
     """
     check_ties(ties)
     matrix = score_matrix(scores)
-    columns = _caption_columns(correct, *matrix.shape)
+    columns = correct_columns(correct, *matrix.shape)
     rows = np.arange(len(matrix))
     chosen = matrix[rows, columns]
     others = matrix.copy()
@@ -147,7 +147,8 @@ def sugarcrepe_accuracy(
     return replace(examples, parts={"per_form": parts})
 
 
-def _caption_columns(correct: ArrayLike, examples: int, captions: int) -> NDArray[np.intp]:
+def correct_columns(correct: ArrayLike, examples: int, captions: int) -> NDArray[np.intp]:
+    """The columns of the correct captions of so many examples; a `ScoresError` unless they are, one for each."""
     columns = as_float64(correct, "indices of the correct captions")
     if columns.shape != (examples,):
         raise ScoresError(

@@ -1,0 +1,27 @@
+"""How labelled images are scored and evaluated: each image with the prompts of all classes."""
+
+from .. import Benchmark, Task
+from .labelled_sets import SETS
+
+
+def _task(config: str) -> Task:
+    return Task(
+        name=config,
+        task_type="retrieval",
+        configs=(config,),
+        images=("image",),
+        captions=("caption",),
+        label="label",
+        metrics={"zero_shot_accuracy": {}},
+        # Of all these sets nobody has each; the one that is drawn needs nothing.
+        by_default=config == "shapes",
+    )
+
+
+BENCHMARK = Benchmark(
+    tasks=tuple(_task(config) for config in (*SETS, "shapes")),
+    summary="zero-shot recognition of images",
+    source="as --data-dir: a folder of images for each label (the card says where sets are); or -o dataset=OWNER/NAME",
+    generated=("shapes",),
+    main_scores=(("imagenet", "zero_shot_accuracy", "acc_at_1"),),
+)

@@ -1,0 +1,108 @@
+"""Zero-shot classification of labelled images as a `datasets` builder.
+
+A row is an image with its class. The classes are the names of the column `label`, all of them, also those without an
+image; their prompts are their names in each template, the names of the column `templates`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import datasets
+
+from ..core.columns import columns
+from ..core.source_files import (
+    ImagePaths,
+    Row,
+    SourceBuilder,
+    SourceConfig,
+    data_folder,
+    find_images,
+    make_configs,
+)
+from .labelled import Choice, Labelled, by_turns, read_dataset, read_folder
+from .labelled_sets import SETS
+from .shapes import draw_shapes
+from .templates import choose_templates
+
+_SHAPES = "shapes"
+
+
+@dataclass
+class ZeroShotConfig(SourceConfig):
+    """One labelled set.
+
+    Args:
+        templates: a name of ``templates.TEMPLATES``, or templates separated by ``|``; empty for those of the set.
+        dataset: ``owner/name[@revision][/config]`` on the Hub, in place of a folder of images.
+        split: the split or its folder; empty for test, or else validation.
+        image_column, label_column: of a dataset; empty for the first column of images, and of class labels.
+    """
+
+    templates: str = ""
+    dataset: str = ""
+    split: str = ""
+    image_column: str = ""
+    label_column: str = ""
+
+
+class ZeroShot(SourceBuilder):
+    """A configuration for each labelled set, one for any other, `folder`, and `shapes`, which is drawn."""
+
+    config: ZeroShotConfig
+    BUILDER_CONFIG_CLASS = ZeroShotConfig
+    BUILDER_CONFIGS: ClassVar = make_configs(ZeroShotConfig, "Zero-shot classification of", [*SETS, _SHAPES])
+
+    @property
+    def _folder(self) -> Any:
+        if self.config.name == _SHAPES:
+            return None
+        kind = SETS[self.config.name]
+        remedy = f"{kind.title} is at {kind.url}; or name a dataset of the Hub with the option dataset=OWNER/NAME"
+        return data_folder(self.config.data_dir, remedy, is_needed=not self.config.dataset)
+
+    def _columns(self) -> dict[str, Any]:
+        # The names of classes and templates follow when the sources are read.
+        number = datasets.Value("int64")
+        return columns("id image filename caption") | {"label": number, "templates": datasets.Sequence(number)}
+
+    def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
+        generators = super()._split_generators(dl_manager)
+        features: Any = self.info.features
+        features["label"] = datasets.ClassLabel(names=self._labelled.names)
+        features["templates"] = datasets.Sequence(datasets.ClassLabel(names=list(self._templates)))
+        return generators
+
+    def _read_rows(self, dl_manager: Any) -> list[Row]:
+        name, folder = self.config.name, self._folder
+        default = name if name == _SHAPES else SETS[name].templates
+        self._templates = choose_templates(default, self.config.templates, folder)
+        self._labelled = self._read_labelled(folder)
+        self._places = {file: place for place, (file, _) in enumerate(self._labelled.images)}
+        rows = []
+        for place in by_turns(self._labelled.images):
+            file, label = self._labelled.images[place]
+            row = {"id": f"{name}/{file}", "filename": file, "caption": self._labelled.names[label], "label": label}
+            rows.append(row | {"templates": list(range(len(self._templates)))})
+        return rows
+
+    def _read_labelled(self, folder: Any) -> Labelled:
+        name, config = self.config.name, self.config
+        if name == _SHAPES:
+            return draw_shapes()
+        choice = Choice(config.split, config.image_column, config.label_column)
+        if config.dataset:
+            return read_dataset(config.dataset, folder, SETS[name], choice)
+        return read_folder(folder, name, SETS[name], choice)
+
+    def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
+        folder = self._labelled.folder
+        if folder is None:
+            return {file: file for file in self._places}
+        return self._require_images(rows, find_images(self._places, [folder]), folder, "Put intact files there")
+
+    def _image_file(self, row: Row, column: str, path: str) -> dict[str, Any]:
+        if self._labelled.read is None:
+            return super()._image_file(row, column, path)
+        return {"path": row["filename"], "bytes": self._labelled.read(self._places[row["filename"]])}

@@ -1,0 +1,110 @@
+"""The names of classes as they are put into prompts, from labels such as ImageNet's synsets or names of folders."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..core.source_files import read_bytes
+from .labelled_sets import LabelledSet
+
+NAMES, SYNSETS = "classnames.txt", "LOC_synset_mapping.txt"
+_SYNSET = re.compile(r"n\d{8}")
+
+
+def class_names(labels: Sequence[str], folders: Sequence[Path], kind: LabelledSet, origin: str) -> dict[str, str]:
+    """The names of all classes by their labels, in the order of the classes.
+
+    The first that is there: the user's `NAMES` in one of the folders, which may also name classes without an image;
+    ImageNet's `SYNSETS`; the labels. ``_`` becomes a space, and of synonyms, separated by commas, the first is taken if
+    no other class has it; names in `NAMES` keep their commas.
+
+    Raises:
+        ValueError: a malformed list, a label that is not in it, fewer than two classes, equal names, or numbers that
+            say nothing in a prompt.
+        FileNotFoundError: synsets without names.
+    """
+    named = _user_names(labels, folders)
+    if named is None:
+        named = _listed_synsets(folders)
+        if named is None:
+            _refuse_synsets(labels)
+            named = {label: kind.names.get(label, label) for label in labels}
+        named = dict(zip(named, _first_synonyms(list(named.values())), strict=True))
+    strange = next((label for label in labels if label not in named), None)
+    if strange is not None:
+        raise ValueError(f"{origin} has images of the label {strange!r}, which its list of classes does not have.")
+    named = {label: " ".join(name.replace("_", " ").split()) for label, name in named.items()}
+    _check(list(named.values()), kind, origin)
+    return named
+
+
+def _user_names(labels: Sequence[str], folders: Sequence[Path]) -> dict[str, str] | None:
+    """The content of `NAMES`: a label, a tab and a name in each line, or a name for each label in sorted order."""
+    found = _first_lines(NAMES, folders)
+    if found is None:
+        return None
+    path, lines = found
+    pairs = [[part.strip() for part in line.split("\t")] for line in lines]
+    if all(len(pair) == 2 and all(pair) for pair in pairs) and len({label for label, _ in pairs}) == len(pairs):
+        return dict(pairs)
+    if any("\t" in line for line in lines) or len(lines) != len(labels):
+        raise ValueError(
+            f"{path} has {len(lines)} lines, and there are {len(labels)} labels. Expected in each line a label, a tab "
+            "and its name, each label once; or the names alone, in the order of the sorted labels."
+        )
+    return dict(zip(labels, lines, strict=True))
+
+
+def _listed_synsets(folders: Sequence[Path]) -> dict[str, str] | None:
+    """The content of `SYNSETS`: a synset, a space, and its synonyms in each line."""
+    found = _first_lines(SYNSETS, folders)
+    if found is None:
+        return None
+    path, lines = found
+    pairs = {label: name for label, _, name in (line.partition(" ") for line in lines)}
+    if not all(_SYNSET.fullmatch(label) and name for label, name in pairs.items()):
+        raise ValueError(f"{path} is not ImageNet's list. Expected a synset such as n01440764, a space and synonyms.")
+    return dict(sorted(pairs.items()))
+
+
+def _refuse_synsets(labels: Sequence[str]) -> None:
+    if labels and all(_SYNSET.fullmatch(label) for label in labels):
+        raise FileNotFoundError(
+            f"the labels are {len(labels)} synsets such as {labels[0]}, whose names are not there. Put {NAMES} into "
+            "data_dir, a name in each line in the order of the sorted synsets (open_clip_torch has CLIP's: python -c "
+            "\"from open_clip import IMAGENET_CLASSNAMES as names; print(*names, sep='\\n')\"), or ImageNet's own "
+            f"list, {SYNSETS} (https://www.kaggle.com/c/imagenet-object-localization-challenge/data)."
+        )
+
+
+def _first_lines(name: str, folders: Sequence[Path]) -> tuple[Path, list[str]] | None:
+    """The first file of that name in some folders, and its lines that are not empty."""
+    path = next((folder / name for folder in folders if (folder / name).is_file()), None)
+    if path is None:
+        return None
+    try:
+        lines = read_bytes(path).decode("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a text in UTF-8: {error}.") from error
+    return path, [line.strip() for line in lines if line.strip()]
+
+
+def _first_synonyms(names: Sequence[str]) -> list[str]:
+    first = [name.partition(",")[0].strip() for name in names]
+    often = Counter(first)
+    return [short if often[short] == 1 else name for short, name in zip(first, names, strict=True)]
+
+
+def _check(names: Sequence[str], kind: LabelledSet, origin: str) -> None:
+    remedy = f"Give names in {NAMES} in data_dir: a label, a tab and its name in each line."
+    if len(names) < 2:
+        raise ValueError(f"{origin} has images of {len(names)} class; zero-shot classification needs two.")
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise ValueError(f"{origin} has two classes of the name {twice!r}, which no prompt can tell apart. {remedy}")
+    if not kind.are_numbers and all(re.fullmatch(r"[\d.\-]+", name) for name in names):
+        shown = ", ".join(names[:3])
+        raise ValueError(f"the classes of {origin} are numbers ({shown}), which say nothing in a prompt. {remedy}")

@@ -1,0 +1,226 @@
+"""Read labelled images: a folder for each label, a table of files and labels, or a dataset with a column of labels."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import datasets
+from datasets.exceptions import DatasetNotFoundError
+
+from ..core.source_files import is_inner_path, read_bytes
+from .class_names import class_names
+from .labelled_sets import LabelledSet
+
+TABLE = "metadata.csv"
+SPLITS = ("test", "validation", "val", "valid")
+_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
+_HUB = "hf://datasets/"
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Labelled images.
+
+    Args:
+        names: the names of all classes, by number, as they are put into prompts.
+        images: the name of each image, and the number of its class.
+        folder: where the files of these names are; None if `read` gives their content.
+        read: the bytes of an image, by its index in `images`.
+    """
+
+    names: list[str]
+    images: list[tuple[str, int]]
+    folder: Path | None = None
+    read: Callable[[int], bytes] | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to read of a source: a split, and columns of images and labels; each may be empty, to be found."""
+
+    split: str = ""
+    image_column: str = ""
+    label_column: str = ""
+
+
+def read_folder(folder: Path, name: str, kind: LabelledSet, choice: Choice) -> Labelled:
+    """The labelled images of a user's own copy, in its folder of the set's name or in itself.
+
+    Raises:
+        FileNotFoundError: no labelled images, or no such split.
+        ValueError: a malformed file, or classes without usable names.
+    """
+    root = folder / name if (folder / name).is_dir() else folder
+    if any(root.glob("*.parquet")) or any(root.glob("*/*.parquet")):
+        return _read_columns(str(root), None, None, root, kind, choice)
+    wanted = (choice.split,) if choice.split else SPLITS
+    place = next((root / each for each in wanted if (root / each).is_dir()), root)
+    if choice.split and place == root:
+        raise FileNotFoundError(f"{root} has no folder {choice.split!r}, the split that was asked for.")
+    files = _table(place / TABLE) if (place / TABLE).is_file() else _label_folders(place)
+    if not files:
+        raise FileNotFoundError(
+            f"{place} has neither {TABLE} (file_name, label) nor folders of images, one for each label. "
+            f"{kind.title} is at {kind.url}; pass its folder as data_dir."
+        )
+    named = class_names(sorted({label for _, label in files}), [place, root, folder], kind, str(place))
+    number = {label: index for index, label in enumerate(named)}
+    return Labelled(list(named.values()), [(file, number[label]) for file, label in files], place)
+
+
+def read_dataset(reference: str, folder: Path | None, kind: LabelledSet, choice: Choice) -> Labelled:
+    """The labelled images of a dataset of the Hub, ``owner/name[@revision][/config]``, after ``hf://datasets/`` or not.
+
+    `folder` may have names of its classes.
+
+    Raises:
+        ValueError: another form of the reference, no such columns or split, or no labels that are shown.
+        ConnectionError: it could not be downloaded.
+    """
+    match = re.fullmatch(r"([^/@]+/[^/@]+)(?:@([^/]+))?(?:/(.+))?", reference.removeprefix(_HUB))
+    if not match:
+        raise ValueError(f"dataset is {reference!r}. Expected OWNER/NAME, OWNER/NAME/CONFIG or OWNER/NAME@REVISION.")
+    repository, revision, config = match.groups()
+    try:
+        return _read_columns(repository, config, revision, folder, kind, choice)
+    except (OSError, DatasetNotFoundError) as error:
+        raise ConnectionError(
+            f"{reference} could not be loaded ({error}). Connect, sign in if it is gated, or pass data_dir, your own "
+            f"copy; {kind.title} is at {kind.url}"
+        ) from error
+
+
+def _read_columns(
+    place: str, config: str | None, revision: str | None, folder: Path | None, kind: LabelledSet, choice: Choice
+) -> Labelled:
+    """One split of a dataset: the one asked for, or the first of test, validation and others that shows its labels."""
+    try:
+        builder = datasets.load_dataset_builder(place, config, revision=revision)
+        found = builder.config.data_files or datasets.get_dataset_split_names(place, config, revision=revision)
+        splits = list(map(str, found))
+    except ValueError as error:  # several configurations
+        raise ValueError(
+            f"{place} cannot be opened: {error}. Name a configuration of it, or the folder of one."
+        ) from None
+    if choice.split and choice.split not in splits:
+        raise ValueError(f"{place} has no split {choice.split!r}; it has {', '.join(splits)}.")
+    by_rank = sorted(splits, key=lambda name: SPLITS.index(name) if name in SPLITS else len(SPLITS))
+    for split in [choice.split] if choice.split else by_rank:
+        found = _labelled_rows(_load_split(builder, split), split, place, folder, kind, choice)
+        if found is not None:
+            return found
+    raise ValueError(
+        f"{place} shows the labels of no split ({', '.join(splits)}); zero-shot classification needs them."
+    )
+
+
+def _labelled_rows(
+    rows: Any, split: str, place: str, folder: Path | None, kind: LabelledSet, choice: Choice
+) -> Labelled | None:
+    """The images of a split; None if it has no rows, or does not show its labels."""
+    image, label = _columns(rows.features, place, choice)
+    labels, numbers = _labels(rows, label)
+    if not numbers or min(numbers) < 0:
+        return None
+    named = class_names(labels, [] if folder is None else [folder], kind, place)
+    number = {each: index for index, each in enumerate(named)}
+    images = [(f"{split}-{row:06d}", number[labels[each]]) for row, each in enumerate(numbers)]
+    files = rows.cast_column(image, datasets.Image(decode=False)).select_columns([image])
+    return Labelled(list(named.values()), images, read=lambda row: _content(files[row][image], f"{place}, row {row}"))
+
+
+def _load_split(builder: Any, split: str) -> Any:
+    """One split; of Parquet files, which most datasets of the Hub are, no other one is downloaded."""
+    files = builder.config.data_files
+    if files and all(str(path).endswith(".parquet") for path in files[split]):
+        chosen = {split: [str(path) for path in files[split]]}
+        return datasets.load_dataset("parquet", data_files=chosen, features=builder.info.features, split=split)
+    builder.download_and_prepare()
+    return builder.as_dataset(split=split)
+
+
+def _columns(features: Any, place: str, choice: Choice) -> tuple[str, str]:
+    """The columns of images and labels, as named, or the first of their types."""
+    named = {"image_column": choice.image_column, "label_column": choice.label_column}
+    for option, (kind, what) in {
+        "image_column": (datasets.Image, "images"),
+        "label_column": (datasets.ClassLabel, "class labels"),
+    }.items():
+        named[option] = named[option] or next((key for key, each in features.items() if isinstance(each, kind)), "")
+        if named[option] not in features:
+            raise ValueError(
+                f"{place} has the columns {', '.join(features)}, and {named[option] or f'none of {what}'} is not among "
+                f"them. Name the column of {what} with the option {option}."
+            )
+    image = named["image_column"]
+    if not isinstance(features[image], datasets.Image):
+        raise ValueError(f"{place}: the column {image} has no images but {features[image]}. Name another image_column.")
+    return image, named["label_column"]
+
+
+def _labels(rows: Any, column: str) -> tuple[list[str], list[int]]:
+    """The labels of a column, sorted if they are not declared, and the index of each row's; -1 where it is hidden."""
+    values = rows.with_format(None)[column][:]
+    if isinstance(rows.features[column], datasets.ClassLabel):
+        return list(rows.features[column].names), [-1 if value is None else int(value) for value in values]
+    labels = sorted({value for value in values if value is not None})
+    index = {label: number for number, label in enumerate(labels)}
+    return [str(label) for label in labels], [index.get(value, -1) for value in values]
+
+
+def _content(picture: Any, place: str) -> bytes:
+    """The file in a cell of a column of images."""
+    if picture is None:
+        raise ValueError(f"{place} of the split has no image. Remove the row, or choose another split.")
+    return picture["bytes"] if picture["bytes"] is not None else read_bytes(picture["path"])
+
+
+def _label_folders(place: Path) -> list[tuple[str, str]]:
+    """The images of folders of labels, each with its label."""
+    return [
+        (f"{label.name}/{file.name}", label.name)
+        for label in sorted(place.iterdir())
+        if label.is_dir() and not label.name.startswith(".")
+        for file in sorted(label.iterdir())
+        if file.suffix.lower() in _SUFFIXES
+    ]
+
+
+def _table(path: Path) -> list[tuple[str, str]]:
+    """The rows of a table of files and labels, as `datasets` reads it of an image folder."""
+    expected = "Expected a CSV file with the columns file_name and label, and a row for each image"
+    try:
+        rows = list(csv.DictReader(io.StringIO(read_bytes(path).decode("utf-8")), strict=True))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path} is not a table ({error}). {expected}.") from error
+    if not rows:
+        raise ValueError(f"{path} has no rows. {expected}.")
+    for number, row in enumerate(rows):
+        if not row.get("label") or not is_inner_path(row.get("file_name") or ""):
+            raise ValueError(
+                f"{path} has no label, or no path in its folder as file_name, in row {number}. {expected}."
+            )
+    names = [row["file_name"] for row in rows]
+    if len(set(names)) < len(names):
+        raise ValueError(f"{path} has more than one label of {max(names, key=names.count)}. {expected}.")
+    return [(row["file_name"], row["label"]) for row in rows]
+
+
+def by_turns(images: Sequence[tuple[str, int]]) -> list[int]:
+    """The indices of images with their classes, one of each class after the other, so that the first are of many.
+
+    >>> by_turns([("a", 0), ("b", 0), ("c", 1)])
+    [0, 2, 1]
+    """
+    counts: dict[int, int] = {}
+    turns = []
+    for _, number in images:
+        turns.append(counts.get(number, 0))
+        counts[number] = turns[-1] + 1
+    return sorted(range(len(images)), key=lambda place: (turns[place], images[place][1]))

@@ -1,0 +1,200 @@
+"""Zero-shot classification in the runner and all that follows: prompt ensembles, reports, comparisons, fine-tuning."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+from console import invoke
+from noise import write_noise
+from support import Pairs, Recorder
+
+from vl_assay.hub_datasets import compare, errors, load_examples, report
+from vl_assay.hub_datasets.core.images import decode
+from vl_assay.metrics.common.errors import ModelError
+from vl_assay.metrics.records.predictions import read_predictions
+from vl_assay.model_wrappers import load_model, predict
+from vl_assay.model_wrappers.engine.distributed import Processes
+from vl_assay.model_wrappers.engine.protocol import ModelInfo
+from vl_assay.model_wrappers.finetune.train.validation import Evaluation, Stopping
+
+NAMES = ("cat", "dog", "fire engine")
+TEMPLATES = ("a photo of a {}.", "art of the {}!", "{}")
+
+
+@pytest.fixture
+def images(tmp_path):
+    """Three images of each of three labels, and a class without an image."""
+    folder = tmp_path / "images"
+    write_noise([folder / name.replace(" ", "_") / f"{number}.png" for name in NAMES for number in range(3)], 20, 24)
+    (folder / "classnames.txt").write_text("cat\tcat\ncow\tcow\ndog\tdog\nfire_engine\tfire engine\n")
+    return folder
+
+
+@pytest.fixture
+def data(images):
+    return {"data_dir": images, "options": {"templates": "|".join(TEMPLATES)}}
+
+
+def rows_of(model, folder, data, **options):
+    [path] = predict(model, "zero_shot/folder", out=folder, progress=False, **data, **options)
+    return read_predictions(path).rows
+
+
+def scores_of(model, folder, data):
+    return np.array([row.scores for row in rows_of(model, folder, data)])
+
+
+def prompts(data):
+    [task] = load_examples("zero_shot/folder", **data)
+    assert list(task.candidates) == ["cat", "cow", "dog", "fire engine"]
+    return task, list(task.candidates.values())
+
+
+def unit(vectors):
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+class Longer(Recorder):
+    """A dual encoder whose embeddings have other lengths than 1."""
+
+    def _embed(self, rows, kind, exact):
+        found = super()._embed(rows, kind, exact)
+        return found * (1 + np.arange(len(found))[:, None] % 3) if kind == "captions" else found
+
+
+@pytest.mark.parametrize("kind", ["demo-clip", Longer])
+def test_a_dual_encoder_scores_the_mean_direction_of_a_class_s_prompts(kind, data, tmp_path):
+    task, of_class = prompts(data)
+    model = load_model(kind) if isinstance(kind, str) else kind()
+    embedded = [model.encode_captions(model.prepare_captions(texts)).astype(np.float64) for texts in of_class]
+    classes = unit(np.stack([unit(each).mean(axis=0) for each in embedded]))
+    files = [decode(task.image_bytes(example.images[0])) for example in task.examples]
+    seen = model.encode_images([model.prepare_image(image) for image in files]).astype(np.float64)
+    found = scores_of(kind if isinstance(kind, str) else kind(), tmp_path / "out", data)
+    assert np.allclose(found, seen @ classes.T, atol=2e-6)
+    # Not the mean of the prompts' scores, which is lower where prompts differ.
+    assert not np.allclose(found, seen @ np.stack([unit(each).mean(axis=0) for each in embedded]).T, atol=1e-3)
+
+
+def test_a_single_template_is_the_prompt_s_own_score(data, tmp_path):
+    one = data | {"options": {"templates": "a photo of a {}."}}
+    [path] = predict(Recorder(), "zero_shot/folder", out=tmp_path, progress=False, **one)
+    task, of_class = prompts(one)
+    model = Recorder()
+    captions = model.encode_captions(model.prepare_captions([text for [text] in of_class]))
+    first = model.encode_images([model.prepare_image(decode(task.image_bytes(task.examples[0].images[0])))])
+    assert np.allclose(read_predictions(path).rows[0].scores, (first @ captions.T)[0], atol=1e-6)
+
+
+def test_a_pair_scorer_gives_a_class_the_mean_score_of_its_prompts(data, tmp_path):
+    _, of_class = prompts(data)
+    found = scores_of(Pairs(), tmp_path, data)
+    lengths = [np.mean([len(text) for text in texts]) / 1000 for texts in of_class]
+    assert np.allclose(found - found[:, :1], np.array(lengths) - lengths[0], atol=1e-4)
+
+
+class Blind:
+    """Text alone: a caption scores its length."""
+
+    info = ModelInfo("blind", "test", "blind", "1", "float64")
+    max_tokens = 1000
+
+    def prepare_captions(self, captions):
+        return [list(caption.encode()) for caption in captions]
+
+    def score_captions(self, captions, *, exact=False):
+        return np.array([float(len(ids)) for ids in captions])
+
+
+def test_text_alone_prefers_one_class_for_every_image(data, tmp_path):
+    _, of_class = prompts(data)
+    found = scores_of(Blind(), tmp_path, data)
+    assert np.allclose(found, [[np.mean([len(text) for text in texts]) for texts in of_class]] * 9)
+
+
+def test_a_class_s_column_is_right_and_predictions_of_classes_without_images_are_there(data, tmp_path):
+    rows = rows_of(Recorder(), tmp_path, data)
+    task, _ = prompts(data)
+    column = {name: place for place, name in enumerate(task.candidates)}
+    assert [row.correct for row in rows] == [[column[example.captions[0]]] for example in task.examples]
+    assert {len(row.scores) for row in rows} == {4}
+    assert [row.id for row in rows[:3]] == ["folder/cat/0.png", "folder/dog/0.png", "folder/fire_engine/0.png"]
+
+
+def test_a_limit_takes_images_of_many_classes_and_all_candidates(data, tmp_path):
+    rows = rows_of(Recorder(), tmp_path, data, limit=3)
+    assert sorted(row.correct[0] for row in rows) == [0, 2, 3]
+    assert {len(row.scores) for row in rows} == {4}
+
+
+def test_scores_of_another_system_are_given_by_the_names_of_classes(data, tmp_path):
+    ours = rows_of(Recorder(), tmp_path / "ours", data)
+    task, _ = prompts(data)
+    with (tmp_path / "scores.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "caption", "score"])
+        writer.writerows(
+            (row.id, name, float(score))
+            for row in ours
+            for name, score in zip(task.candidates, row.scores, strict=True)
+        )
+    theirs = rows_of(f"precomputed:{tmp_path / 'scores.csv'}", tmp_path / "theirs", data)
+    assert [row.scores.tolist() for row in theirs] == [row.scores.tolist() for row in ours]
+    assert [row.correct for row in theirs] == [row.correct for row in ours]
+
+
+def test_a_detector_cannot_classify_and_says_so(data, tmp_path):
+    with pytest.raises(ModelError, match="demo-owlvit does detection, but zero_shot/folder is retrieval"):
+        predict("demo-owlvit", "zero_shot/folder", out=tmp_path, progress=False, **data)
+
+
+def test_the_report_has_acc_at_1_over_images_and_over_classes(images, tmp_path):
+    write_noise([images / "cat" / f"{number}.png" for number in range(3, 6)], 20, 24)  # classes of 6, 3 and 3 images
+    [path] = predict(Recorder(), "zero_shot/folder", out=tmp_path / "out", data_dir=images, progress=False)
+    [result] = report(path)
+    rows = read_predictions(path).rows
+    right = np.array([int(np.argmax(row.scores)) == row.correct[0] for row in rows])
+    of_class = np.array([row.correct[0] for row in rows])
+    assert result.scores["acc_at_1"] == right.mean()
+    assert result.scores["macro_acc_at_1"] == pytest.approx(
+        np.mean([right[of_class == each].mean() for each in (0, 2, 3)])
+    )
+    assert "acc_at_5" not in result.scores  # there are four classes
+    assert result.chance["acc_at_1"] == 1 / 4
+
+
+def test_the_sanity_baselines_have_the_scores_of_the_card(tmp_path):
+    found = {}
+    for mock in ("oracle", "constant", "bag-of-words"):
+        files = predict(f"mock:{mock}", "zero_shot", out=tmp_path / mock, limit=64, progress=False)  # one of each class
+        [result] = report(files, resamples=100)
+        found[mock] = (result.scores["acc_at_1"], result.scores["acc_at_5"], result.scores["tie_rate"])
+    assert found == {"oracle": (1, 1, 0), "constant": (0, 0, 1), "bag-of-words": (1, 1, 0)}
+
+
+def test_two_models_are_compared_and_their_errors_listed(data, tmp_path):
+    for model, name in ((Recorder(), "one"), (Pairs(), "two")):
+        predict(model, "zero_shot/folder", out=tmp_path / name, progress=False, **data)
+    files = [str(tmp_path / name / "zero_shot.folder.parquet") for name in ("one", "two")]
+    compared = compare(*files).to_pandas()
+    assert {"acc_at_1"} <= set(compared["score"])
+    assert len(errors(*files, data_dir=data["data_dir"]).to_pandas()) == 18
+
+
+def test_the_commands_run_on_a_folder_of_labelled_images(images, tmp_path):
+    out, other = tmp_path / "out", tmp_path / "other"
+    named = ("zero_shot/folder", "--data-dir", images, "-o", "templates=a {}|one {}")
+    assert "zero_shot_accuracy" in invoke("run", "demo-clip", *named, "--out", out).output
+    assert invoke("predict", "mock:shuffled", *named, "--out", other).exit_code == 0
+    assert "acc" in invoke("report", other / "zero_shot.folder.parquet").output
+    assert "demo-clip and mock:shuffled" in invoke("compare", out, other).output.replace("\n", " ")
+
+
+def test_fine_tuning_measures_it_and_stops_on_it(data, tmp_path):
+    evaluation = Evaluation(("zero_shot/folder",), **data)
+    scores, results = evaluation.measure(Recorder(), tmp_path, Processes())
+    assert scores == {"zero_shot/folder/acc_at_1": results[0].scores["acc_at_1"]}
+    history = [{"scores": {"zero_shot/folder/acc_at_1": value}} for value in (0.5, 0.75, 0.25)]
+    assert Stopping("zero_shot/folder/acc_at_1").best(history) == 1
