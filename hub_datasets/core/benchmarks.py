@@ -15,6 +15,7 @@ import re
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ class Task:
     - ``"matching"``: a row becomes a matrix of scores, `images` × `captions`; a column with a list of captions counts
       as many. Caption number i is the positive caption of image number i.
     - ``"retrieval"``: the images of all rows of the only configuration are scored with the captions of all rows; a
-      row's own captions are the positives of its image.
+      row's own captions are the positives of its image. With `label` they are scored with all classes.
     - ``"detection"``: a detector predicts boxes for the phrases of the only caption; the dataset has the columns
       `phrases` (text, start, end and boxes as x, y, width, height, of each), `positive` and `pair_id`.
     - ``"vqa"``: the only caption column is a yes-or-no question, and the column `answer` is true for yes.
@@ -49,10 +50,16 @@ class Task:
         metrics: the metrics that evaluate the scores, each with the settings that belong to the task.
         category: column with the category of a row; None takes the configuration's name.
         task_type: one of `TASK_TYPES`, see above.
+        label: retrieval: column of class labels. The candidates are its classes, those without an image too, and a
+            class is scored by the mean of its prompts: its name in each template, the class labels of the column
+            `templates`. The caption of a row is the name of its class.
         tags: column with a list of further labels, which may overlap, such as Winoground's.
         cluster: column that is equal in rows which are not independent, such as crops of one photograph. Rows with
             the same image are clustered in any case.
         by_default: whether the task is scored when only the benchmark's name is given.
+        part_of: a task of the same benchmark whose predictions contain those of this one, so that reports show both.
+        ids: with `part_of`, the ids of its rows, which begin with their configuration in that task and ``/``.
+        split: the split that is scored; None for the benchmark's.
     """
 
     name: str
@@ -62,9 +69,13 @@ class Task:
     metrics: Mapping[str, Mapping[str, Any]]
     category: str | None = None
     task_type: str = "matching"
+    label: str | None = None
     tags: str | None = None
     cluster: str | None = None
     by_default: bool = True
+    part_of: str | None = None
+    ids: frozenset[str] = frozenset()
+    split: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("configs", "images", "captions"):
@@ -82,10 +93,11 @@ class Benchmark:
 
     Args:
         tasks: the ways to score it.
-        split: the split that is scored.
+        split: the split that is scored, by tasks that do not name another.
         scoring_options: fields of the builder's configuration that a build for scoring sets.
         summary: what it tests, in a few words, for `vl-assay list`.
         source: where a user without a local copy gets the data from; empty if the data are generated.
+        generated: the configurations that are generated where others have a source.
         imports: folders of ``hub_datasets`` from which the builder imports only when it runs, such as
             ``"authoring/text"``: their code, too, determines the rows.
         main_scores: what its paper argues for, in the order in which the leaderboard opens: task, metric, and the key
@@ -97,8 +109,17 @@ class Benchmark:
     scoring_options: Mapping[str, Any] = field(default_factory=dict)
     summary: str = ""
     source: str = ""
+    generated: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
     main_scores: tuple[tuple[str, str, str], ...] = ()
+
+    def split_for(self, task: Task) -> str:
+        """The split that a task scores."""
+        return task.split or self.split
+
+    def split_of(self, config: str) -> str:
+        """The split of a configuration that its first task scores; the benchmark's if none does."""
+        return next((self.split_for(task) for task in self.tasks if config in task.configs), self.split)
 
     def select(self, name: str, part: str | None, task_types: Collection[str] = TASK_TYPES) -> Chosen:
         """The tasks and configurations that `part` (a task, a configuration, or None for the default) names.
@@ -187,6 +208,12 @@ def metrics_of(predictions: Predictions) -> Mapping[str, Mapping[str, Any]]:
     return task.metrics
 
 
+def parts_of(benchmark: str, task: str) -> list[Task]:
+    """The tasks of a benchmark whose rows are among those of a task; none for an unknown benchmark."""
+    known = get_benchmark(benchmark).tasks if benchmark in benchmark_names() else ()
+    return [part for part in known if part.part_of == task]
+
+
 def main_scores(benchmark: str) -> tuple[tuple[str, str, str], ...]:
     """The task, metric and score of each main score of a benchmark, see `Benchmark`.
 
@@ -234,7 +261,10 @@ def option_names(name: str) -> list[str]:
 def code_hash(name: str) -> str:
     """A hash over the code that determines a benchmark's rows, so that rows of other code are not reused."""
     folders = [_BENCHMARKS / folder for folder in (name, *get_benchmark(name).imports)]
-    files = {*builder_modules(name), *(path for folder in folders for path in folder.glob("*.py"))}
+    files = {
+        *builder_modules(name),
+        *(path for folder in folders for path in folder.iterdir() if path.suffix in (".py", ".yaml")),
+    }
     digest = hashlib.sha256()
     for path in sorted(files):
         digest.update(path.relative_to(_BENCHMARKS).as_posix().encode() + b"\0" + path.read_bytes())
@@ -246,13 +276,20 @@ def builder_modules(name: str) -> list[Path]:
     _check(name)
     found = [_BENCHMARKS / name / "builder.py"]
     for path in found:
-        with _PARSING:
-            nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        for node in nodes:
-            if isinstance(node, ast.ImportFrom) and node.level and node.module:
-                module = path.parents[node.level - 1].joinpath(*node.module.split(".")).with_suffix(".py")
-                found += [module] if module not in found else []
+        for level, imported in _relative_imports(path.read_text(encoding="utf-8")):
+            module = path.parents[level - 1].joinpath(*imported.split(".")).with_suffix(".py")
+            found += [module] if module not in found else []
     return found
+
+
+@lru_cache(256)  # a run asks for the same few modules dozens of times
+def _relative_imports(code: str) -> list[tuple[int, str]]:
+    """The relative imports of a module: how many dots, and what stands behind them."""
+    with _PARSING:
+        nodes = ast.walk(ast.parse(code))
+    return [
+        (node.level, node.module) for node in nodes if isinstance(node, ast.ImportFrom) and node.level and node.module
+    ]
 
 
 def _check(name: str) -> None:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...metrics.evaluation import Comparison, Report
+from ...metrics.evaluation import Comparison, Report, no_parts
 from ...metrics.evaluation import compare as _compare
 from ...metrics.evaluation import report as _report
 from ...metrics.records.predictions import Predictions
-from .benchmarks import metrics_of
+from .benchmarks import metrics_of, parts_of
 
 if TYPE_CHECKING:
     from ...metrics.evaluation.errors import ErrorAnalysis
 
 
-def report(predictions: str | Path | Iterable[str | Path], **options: Any) -> Report:
+def report(predictions: str | Path | Iterable[str | Path], *, parts: bool = True, **options: Any) -> Report:
     """Evaluate files of predictions.
 
     Args:
         predictions: the path of one predictions file, or several.
+        parts: whether the results of a task are followed by those of its parts; see `parts_in`.
         options: `ties`, `confidence`, `resamples`, `seed`; see ``metrics.evaluation.compute``.
 
     Returns:
@@ -31,7 +34,8 @@ def report(predictions: str | Path | Iterable[str | Path], **options: Any) -> Re
         PredictionsError: a file holds no predictions, or nothing in it can be evaluated.
         UnknownNameError, ScoresError: an option or its value does not exist.
     """
-    return _report(predictions, metrics=metrics_of, captions=captions_of, **options)
+    found = parts_in if parts else no_parts
+    return _report(predictions, metrics=metrics_of, captions=captions_of, parts=found, **options)
 
 
 def compare(*predictions: str | Path, **options: Any) -> Comparison:
@@ -86,3 +90,36 @@ def captions_of(predictions: Predictions) -> Mapping[str, Sequence[str]]:
     from .example_data import example_data
 
     return example_data(predictions, images=False).captions
+
+
+def parts_in(predictions: Predictions) -> Iterator[Predictions]:
+    """The predictions of those tasks whose rows are all among the rows of some predictions (see `Task`).
+
+    Their metadata are those of the whole, with the name, rows and blind levels of the part. Predictions of some
+    configurations, or of the first examples of a task, hold the rows of a part that belong to these.
+
+    Warns:
+        UserWarning: the predictions lack rows of a part, as those of another release do; the part is left out.
+    """
+    about = predictions.metadata["benchmark"]
+    for part in parts_of(predictions.benchmark, predictions.task):
+        configs = set(about.get("configs") or ())
+        wanted = {id for id in part.ids if not configs or id.partition("/")[0] in configs}
+        rows = [replace(row, config=part.configs[0]) for row in predictions.rows if row.id in wanted]
+        if not rows:
+            continue
+        if len(rows) < len(wanted) and not about.get("limit"):
+            lacking = sorted(wanted.difference(row.id for row in rows))
+            warnings.warn(
+                f"{predictions.benchmark}/{part.name} is not reported: the predictions of {predictions.model} lack "
+                f"{len(lacking):,} of its {len(wanted):,} examples, such as {lacking[0]!r}, as those of another "
+                "release do",
+                UserWarning,
+                stacklevel=2,
+            )
+            continue
+        kept = {row.id for row in rows}
+        own = {"task": part.name, "configs": list(part.configs), "rows": len(rows)}
+        own["missing"] = [id for id in about["missing"] if id in kept]
+        own["blind"] = (about.get("blind_parts") or {}).get(part.name, {})
+        yield Predictions(rows, {**predictions.metadata, "benchmark": {**about, **own}})

@@ -92,7 +92,8 @@ class TaskData:
     Without `needs_images` those that are not here are known by the dataset's `filename` columns. `options` are the
     fields of the builder's configuration that the dataset was built with, such as its seed. With a `limit` only so many
     examples are there, as evenly from the configurations as it allows, of each the first, and what shares a pair with
-    them; `is_partial` where there were more.
+    them; `is_partial` where there were more. `candidates` are the captions of a retrieval set that its examples do not
+    name, each with the prompts that are averaged to score it: the classes of `Task.label`.
     """
 
     benchmark: str
@@ -104,6 +105,7 @@ class TaskData:
     limit: int | None = None
     is_partial: bool = False
     examples: list[Example] = field(default_factory=list)
+    candidates: dict[str, tuple[str, ...]] = field(default_factory=dict)
     image_names: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     _places: dict[str, tuple[Any, int, str]] = field(default_factory=dict, repr=False)
@@ -129,6 +131,11 @@ class TaskData:
             )
         return content
 
+    def select(self, part: Task) -> TaskData:
+        """The examples of a task whose rows are among those of this one."""
+        examples = [replace(each, config=part.configs[0]) for each in self.examples if each.id in part.ids]
+        return replace(self, task=part, configs=part.configs, examples=examples)
+
     def add_config(self, config: str, dataset: Any) -> None:
         """Add the rows of one configuration, with `limit` the first of them; its images stay on disk."""
         task = self.task
@@ -139,12 +146,18 @@ class TaskData:
         labels = [column for column in (task.category, task.tags, task.cluster) if column]
         asked = _TYPE_COLUMNS.get(task.task_type, ())
         columns = list(dict.fromkeys(["id", *task.captions, *labels, *asked, *named.values()]))
-        lacking = [column for column in (*columns, *present) if column not in dataset.features]
+        classes = (task.label, "templates") if task.label else ()
+        lacking = [column for column in (*columns, *present, *classes) if column not in dataset.features]
         if lacking:
             raise DataError(
                 f"{self.benchmark}/{config} has no column {lacking[0]!r}, which the task {task.name} scores; it has "
                 f"{', '.join(dataset.features)}. Was it built without images?"
             )
+        if task.label:
+            templates = dataset.features["templates"].feature.names
+            for name in dataset.features[task.label].names:
+                self.candidates[name] = tuple(template.replace("{}", name) for template in templates)
+            self._digest.update(json.dumps(self.candidates, ensure_ascii=False).encode() + b"\n")
         if self.limit is not None:
             number, count = self.configs.index(config), len(self.configs)
             share = self.limit * (number + 1) // count - self.limit * number // count
@@ -223,14 +236,18 @@ def load_examples(
         name, part = split_reference(reference)
         chosen = get_benchmark(name).select(name, part, task_types)
         options = _build_options(name, options or {}, needs_images)
-        split = get_benchmark(name).split
-        folders = {c: cached_build(name, c, data_dir, options, split) for _, configs in chosen for c in configs}
-    split = get_benchmark(name).split
+        split_for = get_benchmark(name).split_for
+        folders = {
+            config: cached_build(name, config, data_dir, options, split_for(task))
+            for task, configs in chosen
+            for config in configs
+        }
+    split_for = get_benchmark(name).split_for
     used = _effective_options(name, options or {})
-    tasks = [TaskData(name, task, configs, split, needs_images, used, limit) for task, configs in chosen]
+    tasks = [TaskData(name, task, configs, split_for(task), needs_images, used, limit) for task, configs in chosen]
     for task in tasks:
         for config in task.configs:
-            task.add_config(config, _open(folders[config], config, split))
+            task.add_config(config, _open(folders[config], config, task.split))
     return tasks
 
 
@@ -276,8 +293,8 @@ def cached_build(
 
 def is_cached(name: str, configs: Collection[str], options: Mapping[str, Any]) -> bool:
     """Whether the data of some configurations, with their images, are there for scoring: built before, or shipped."""
-    used, split = _build_options(name, options, True), get_benchmark(name).split
-    return all(build_folder(name, config, None, used, split).exists() for config in configs)
+    used, split_of = _build_options(name, options, True), get_benchmark(name).split_of
+    return all(build_folder(name, config, None, used, split_of(config)).exists() for config in configs)
 
 
 def build_folder(

@@ -16,7 +16,15 @@ from typing import Any
 
 from ...metrics.common.errors import DataError, check_known
 from ...metrics.modules.discovery import metric_names
-from .benchmarks import benchmark_names, config_names, get_benchmark, get_builder, is_downloaded, option_names
+from .benchmarks import (
+    Benchmark,
+    benchmark_names,
+    config_names,
+    get_benchmark,
+    get_builder,
+    is_downloaded,
+    option_names,
+)
 from .repository import BUILD_FILE, cache_folder, card_counts, read_build
 
 MADE, DOWNLOADED, OWN = "made on the spot", "downloaded", "your own copy"
@@ -101,12 +109,13 @@ def benchmark_lines(*, data_dir: str | Path | None = None) -> Iterator[Benchmark
         benchmark = get_benchmark(name)
         configs = list(dict.fromkeys(config for task in benchmark.tasks if task.by_default for config in task.configs))
         if data_dir is None:
-            counts = {config: _built_counts(name, config, benchmark.split) for config in configs}
+            counts = {config: _built_counts(name, config, benchmark.split_of(config)) for config in configs}
             # What was built from the user's own copy needs that copy again.
-            ready = not benchmark.source or (is_downloaded(name) and all(counts.values()))
+            ready = not any(_has_source(benchmark, config) for config in configs)
+            ready = ready or (is_downloaded(name) and all(counts.values()))
             state = READY if ready else TO_DOWNLOAD if is_downloaded(name) else MISSING
             released = card_counts(name)
-            rows = [(counts[each] or released.get((each, benchmark.split), (None,)))[0] for each in configs]
+            rows = [(counts[each] or released.get((each, benchmark.split_of(each)), (None,)))[0] for each in configs]
         else:
             [found] = list_benchmarks([name], data_dir=data_dir)
             chosen = [config for config in found.configs if config.name in configs]
@@ -239,10 +248,11 @@ def as_json(entries: Iterable[Any]) -> list[dict[str, Any]]:
 def _entry(name: str, config: str, data_dir: Path | None, options: Mapping[str, Any]) -> ConfigEntry:
     benchmark = get_benchmark(name)
     tasks = [task for task in benchmark.tasks if config in task.configs]
-    counts = _built_counts(name, config, benchmark.split)
-    rows, images = counts or card_counts(name).get((config, benchmark.split), (None, None))
+    split = benchmark.split_of(config)
+    counts = _built_counts(name, config, split)
+    rows, images = counts or card_counts(name).get((config, split), (None, None))
     origin, state, problem = MADE, READY, ""
-    if benchmark.source:
+    if _has_source(benchmark, config):
         # Without the user's own copy: where the sources would come from.
         state, problem = _look(name, config, None, options)
         origin = OWN if state == MISSING else DOWNLOADED
@@ -260,6 +270,10 @@ def _entry(name: str, config: str, data_dir: Path | None, options: Mapping[str, 
         state=state,
         problem=problem,
     )
+
+
+def _has_source(benchmark: Benchmark, config: str) -> bool:
+    return bool(benchmark.source) and config not in benchmark.generated
 
 
 def _built_counts(name: str, config: str, split: str) -> tuple[int, int] | None:

@@ -46,6 +46,31 @@ def read_build(folder: str | Path) -> dict[str, Any]:
     return record
 
 
+def compare_with_card(folder: str | Path) -> tuple[list[str], list[str]]:
+    """How the numbers of rows and images of a build differ from those of the benchmark's card; see `card_counts`.
+
+    Returns:
+        A line for each number that differs, and a line for each that the card does not have. Images are not compared
+        where the build has none.
+
+    Raises:
+        DataError: as `read_build`.
+    """
+    record = read_build(folder)
+    card = card_counts(record["benchmark"])
+    wrong, unknown = list[str](), list[str]()
+    for config, splits in record["configs"].items():
+        for split, counts in splits.items():
+            expected = dict(zip(("rows", "images"), card.get((config, split), (None, None)), strict=True))
+            for name, number in expected.items():
+                line = f"{config}, {split}: {counts[name]:,} {name}"
+                if number is None:
+                    unknown.append(f"{line}; the card has no number")
+                elif counts[name] != number and (counts[name] or name == "rows"):
+                    wrong.append(f"{line}, but the card says {number:,}")
+    return wrong, unknown
+
+
 def card_counts(benchmark: str) -> dict[tuple[str, str], tuple[int | None, int | None]]:
     """Rows and images by configuration and split from the table of a benchmark's card; None for a dash."""
     lines = re.findall(r"^\| (\w+) \| (\w+) \| ([\d,]+|–) \| ([\d,]+|–)", get_card(benchmark), re.MULTILINE)

@@ -30,7 +30,8 @@ class DownloadError(ConnectionError):
     def __init__(self, url: str, error: Exception, remedy: str) -> None:
         # fsspec reports every failed request as "not found", with the reason as its cause.
         reason = request_error(error)
-        super().__init__(f"Could not download {url} ({type(reason).__name__}: {reason}). Try again, or {remedy}.")
+        message = str(reason).partition("\n")[0]  # the HTTP library adds a line with a link that explains the status
+        super().__init__(f"Could not download {url} ({type(reason).__name__}: {message}). Try again, or {remedy}.")
         self.url = url
 
 
@@ -298,6 +299,11 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
     GET_SOURCES: ClassVar[str] = "Leave it out to download the files"
     IS_DOWNLOADED: ClassVar[bool] = False
 
+    @property
+    def _split(self) -> str:
+        """The only split of the configuration."""
+        return self.SPLIT
+
     @abstractmethod
     def _columns(self) -> dict[str, Any]:
         """The features of a row, those of images included."""
@@ -349,7 +355,7 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
         rows = self._read_rows(dl_manager)
         images = self._find_images(dl_manager, rows) if self.config.with_images else None
-        return [datasets.SplitGenerator(name=self.SPLIT, gen_kwargs={"rows": rows, "images": images})]
+        return [datasets.SplitGenerator(name=self._split, gen_kwargs={"rows": rows, "images": images})]
 
     def _generate_examples(self, rows: Iterable[Row], images: ImagePaths | None) -> Iterator[tuple[str, Row]]:
         for row in rows:

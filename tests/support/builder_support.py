@@ -27,9 +27,10 @@ class Small:
     """
 
     def __init__(self, name: str, tmp_path: Path, config: str | None = None, **options: Any) -> None:
-        self.name, self.split = name, get_benchmark(name).split
+        self.name, self.split_of = name, get_benchmark(name).split_of
         self.sources = importlib.import_module(f"sources_{name}")
         self.configs = list(getattr(self.sources, "CONFIGS", config_names(name)))
+        self.needing = [each for each in config_names(name) if each not in get_benchmark(name).generated]
         self.config = config or self.configs[0]
         self.folder = tmp_path / "sources"
         self.folder.mkdir()
@@ -53,11 +54,11 @@ class Small:
         """A split, by default that which is scored, built into a cache."""
         builder = self.builder(config, **options)
         builder.download_and_prepare()
-        return builder.as_dataset(split=split or self.split)
+        return builder.as_dataset(split=split or self.split_of(config or self.config))
 
     def rows(self, config: str | None = None, **options: Any) -> list[dict[str, Any]]:
         """The rows of that split, streamed, with images as files."""
-        return raw(self.builder(config, **options).as_streaming_dataset(split=self.split))
+        return raw(self.builder(config, **options).as_streaming_dataset(split=self.split_of(config or self.config)))
 
     def error(
         self,

@@ -5,58 +5,26 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import threading
 import zipfile
-from collections import Counter
 from dataclasses import replace
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import datasets
+import huggingface_hub
 import pytest
 import sources_cola
 import sources_sugarcrepe
 from builder_support import Small, raw
+from file_server import serving
 
 from vl_assay.hub_datasets import build
 from vl_assay.hub_datasets.cola import builder as cola
+from vl_assay.hub_datasets.core import image_archives
 from vl_assay.hub_datasets.core import listing as listing
 from vl_assay.hub_datasets.sugarcrepe import builder as sugarcrepe
+from vl_assay.hub_datasets.sugarcrepe import release
 from vl_assay.metrics.common.errors import DataError
-
-
-class Handler(SimpleHTTPRequestHandler):
-    """Serves a folder, counts requests by file and breaks off in the middle of some files, or fails."""
-
-    def do_HEAD(self):
-        if self.count("HEAD") in self.server.down:
-            self.send_error(503)
-        else:
-            super().do_HEAD()
-
-    def do_GET(self):
-        name = self.count("GET")
-        if name in self.server.down:
-            self.send_error(503)
-            return
-        if name not in self.server.cut:
-            super().do_GET()
-            return
-        content = Path(self.translate_path(self.path)).read_bytes()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content[: len(content) // 2])
-        self.close_connection = True
-
-    def count(self, method):
-        name = self.path.rsplit("/", 1)[-1]
-        self.server.requests[method, name] += 1
-        return name
-
-    def log_message(self, *_):
-        pass
 
 
 @pytest.fixture
@@ -64,14 +32,13 @@ def server(tmp_path, monkeypatch):
     """A web server for `tmp_path/remote`, which counts its requests, and caches of our own."""
     (tmp_path / "remote").mkdir()
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(image_archives, "SECONDS_BEFORE_RETRY", 0.01)
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(datasets.config, "DOWNLOADED_DATASETS_PATH", tmp_path / "downloads")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(tmp_path / "remote"))) as server:
-        server.requests, server.cut, server.down = Counter(), set(), set()
-        server.url = f"http://127.0.0.1:{server.server_port}"
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    with serving(tmp_path / "remote") as server:
         yield server
-        server.shutdown()
 
 
 @pytest.fixture
@@ -84,9 +51,10 @@ def remote_sugarcrepe(server, tmp_path, monkeypatch):
             archive.write(path, f"val2017/{path.name}")
     shutil.rmtree(root / "val2017")
     sums = {f"data/{path.name}": sha256(path) for path in (root / "data").iterdir()}
-    monkeypatch.setattr(sugarcrepe, "SHA256", sugarcrepe.SHA256 | sums)
-    monkeypatch.setattr(sugarcrepe, "ANNOTATIONS_URL", server.url)
-    monkeypatch.setattr(sugarcrepe, "IMAGES_URL", f"{server.url}/val2017.zip")
+    monkeypatch.setattr(release, "SHA256", release.SHA256 | sums)
+    monkeypatch.setattr(release, "ANNOTATIONS_URL", server.url)
+    archive = replace(image_archives.COCO_VAL2017, url=f"{server.url}/val2017.zip", singly=f"{server.url}/val2017/")
+    monkeypatch.setattr(sugarcrepe.SugarCrepe, "IMAGES", replace(sugarcrepe.SugarCrepe.IMAGES, archives=(archive,)))
     return partial(build, "sugarcrepe", configs=["swap_obj"])
 
 
@@ -114,7 +82,8 @@ def content(folder):
 def test_a_second_build_asks_the_server_for_nothing(name, request, server, tmp_path):
     make = request.getfixturevalue(f"remote_{name}")
     first = content(make(tmp_path / "first"))
-    assert {count for (method, _), count in server.requests.items() if method == "GET"} == {1}
+    asked = {name: count for (method, name), count in server.requests.items() if method == "GET"}
+    assert {count for name, count in asked.items() if not name.endswith(".zip")} == {1}
     server.requests.clear()
     assert content(make(tmp_path / "second")) == first
     assert server.requests == {}
@@ -177,7 +146,7 @@ def test_a_server_that_is_down_is_told_with_what_to_do(name, request, server, tm
     request.getfixturevalue(f"remote_{name}")
     small = Small(name, tmp_path)
     file = {"sugarcrepe": "data/add_att.json", "cola": sources_cola.ANNOTATIONS}[name]
-    server.down = {Path(file).name}
+    server.down = {Path(file).name: [503]}
     small.error(ConnectionError, rf"Could not download .*{file} .*503.*pass data_dir", data_dir=None)
 
 
@@ -204,7 +173,7 @@ def test_an_image_of_cola_that_is_gone_is_missing_and_a_server_that_is_down_is_n
     found = r"1 of 7 images .* their URLs.*13\.jpg \(for multiobjects/1\)"
     small.error(FileNotFoundError, found, data_dir=None)
     assert missing(raw(small.build(data_dir=None, allow_missing=True)), "image_0") == ["multiobjects/1"]
-    server.down = {"15.jpg"}
+    server.down = {"15.jpg": [503]}
     small.error(ConnectionError, r"Could not download .*15\.jpg.*503", data_dir=None, allow_missing=True)
 
 
@@ -232,9 +201,9 @@ def test_an_image_that_the_archive_of_sugarcrepe_lacks_is_named(remote_sugarcrep
     small.error(FileNotFoundError, found, data_dir=None)
 
 
-def test_images_of_sugarcrepe_do_not_stream_from_the_archive(remote_sugarcrepe, tmp_path):
-    with pytest.raises(NotImplementedError, match="pass data_dir"):
-        Small("sugarcrepe", tmp_path, "swap_obj").rows(data_dir=None)
+def test_images_of_sugarcrepe_stream_from_the_archive(remote_sugarcrepe, tmp_path):
+    small = Small("sugarcrepe", tmp_path, "swap_obj")
+    assert small.rows(data_dir=None) == small.rows()
 
 
 def test_annotations_beside_the_images_are_not_taken_for_unrefined_ones(remote_sugarcrepe, tmp_path):

@@ -48,6 +48,7 @@ COLUMNS = {
         "vg_attribution": f"{_PAIR} attributes:[string] bbox:[float32]",
         ".*_order": f"{_ORDER} testable:bool text_index:int32 released_text seed:int64 tagger",
     },
+    "aro_crepe": {".*": f"{_PAIR} rule"},
     "cola": {".*": f"id {_GROUP}"},
     "crepe": {
         "productivity_.*": f"{_SET} bbox:[float32] complexity:int32 defects:[string]",
@@ -59,6 +60,8 @@ COLUMNS = {
     },
     "retrieval": {".*": f"{_RETRIEVAL} seed:int64 unchanged:[int32] tagger"},
     "sugarcrepe": {".*": _PAIR},
+    "sugarcrepe_pp": {".*": f"{_TRIPLE} defect"},
+    "toy_order": {"order": f"{_ORDER} seed:int64", "retrieval.*": f"{_RETRIEVAL} seed:int64"},
     "toy_scenes": {
         "itm": _PAIR,
         "hard_positives": _TRIPLE,
@@ -129,7 +132,7 @@ def test_an_image_that_is_not_cropped_or_shuffled_is_its_file(small):
         options = {"crop": False} if "crop" in option_names(small.name) else {}
         builder = small.builder(config, **options)
         for row, column in product(
-            raw(builder.as_streaming_dataset(split=small.split)), image_columns(builder.info.features)
+            raw(builder.as_streaming_dataset(split=small.split_of(config))), image_columns(builder.info.features)
         ):
             filename = row[column.replace("image", "filename")]
             if "_shuffle_rows" not in config and "_shuffle_col" not in config and "_shuffle_patch" not in config:
@@ -154,7 +157,7 @@ def test_a_build_loads_the_same_plain_and_streaming(name, built):
     small, out = built(name)
     for config in small.configs:
         plain, streamed = (
-            raw(datasets.load_dataset(str(out), config, split=small.split, streaming=streaming))
+            raw(datasets.load_dataset(str(out), config, split=small.split_of(config), streaming=streaming))
             for streaming in (False, True)
         )
         assert plain == streamed
@@ -169,7 +172,7 @@ def test_a_build_has_the_rows_that_the_builder_streams(name, built):
         # Parquet keeps of an image's path the name.
         for row, column in product(rows, image_columns(small.builder(config).info.features)):
             row[column] = row[column] | {"path": Path(row[column]["path"]).name}
-        assert raw(datasets.load_dataset(str(out), config, split=small.split)) == rows
+        assert raw(datasets.load_dataset(str(out), config, split=small.split_of(config))) == rows
 
 
 @OWN
@@ -177,14 +180,14 @@ def test_two_processes_give_the_rows_of_one(small):
     for config in {small.configs[0], small.configs[-1]}:
         builder = small.builder(config)
         builder.download_and_prepare(num_proc=2)
-        assert raw(builder.as_dataset(split=small.split)) == small.rows(config)
+        assert raw(builder.as_dataset(split=small.split_of(config))) == small.rows(config)
 
 
 @EVERY
 def test_examples_have_the_images_and_captions_of_the_columns_that_their_task_names(name, built):
-    small, out = built(name)
+    _, out = built(name)
     for task in load_examples(str(out)):
-        rows = [row for config in task.configs for row in datasets.load_dataset(str(out), config, split=small.split)]
+        rows = [row for config in task.configs for row in datasets.load_dataset(str(out), config, split=task.split)]
         for row, example in zip(rows, task.examples, strict=True):
             captions = (row[column] for column in task.task.captions)
             texts = [[text] if isinstance(text, str) else text for text in captions]
@@ -195,10 +198,10 @@ def test_examples_have_the_images_and_captions_of_the_columns_that_their_task_na
 
 @EVERY
 def test_the_mocks_are_scored_and_evaluated(name, built, tmp_path):
-    _, out = built(name)
+    small, out = built(name)
     for mock in ("shuffled", "constant"):
         all_predictions = score(f"mock:{mock}", [str(out)], out=tmp_path / mock, progress=False)
-        tasks = [task for task in get_benchmark(name).tasks if task.by_default]
+        tasks = [task for task, _ in get_benchmark(name).select_built(small.configs)]
         results = report(all_predictions, resamples=100)
         assert [result.metric for result in results] == [metric for task in tasks for metric in task.metrics]
         assert all(result.scores["n"] > 0 for result in results)
@@ -235,7 +238,7 @@ def test_data_dir_may_be_relative_or_in_the_home_folder(small, monkeypatch):
 
 @OWN
 def test_data_dir_that_is_not_a_folder_is_named(small, tmp_path):
-    for config in config_names(small.name):
+    for config in small.needing:
         small.error(
             FileNotFoundError, rf"data_dir {tmp_path}/nowhere is not a folder", config, data_dir=tmp_path / "nowhere"
         )
@@ -243,7 +246,7 @@ def test_data_dir_that_is_not_a_folder_is_named(small, tmp_path):
 
 @OWN
 def test_without_any_copy_it_says_what_to_get_and_that_data_dir_takes_it(small):
-    for config in config_names(small.name):
+    for config in small.needing:
         message = small.error(MISSING, "data_dir", config, data_dir=None)
         assert re.search(r"https?://|gdown", message)
 
@@ -358,16 +361,19 @@ def test_the_script_runs_from_its_own_folder_and_gives_the_same_rows(small, tmp_
     assert {f"{module}.py" for module in named} | {"builder.py"} == {path.name for path in script.parent.glob("*.py")}
     options = small.options | ({"data_dir": str(small.data_dir)} if small.data_dir else {})
     made = namespace["Builder"](config_name=small.config, cache_dir=str(tmp_path / "cache"), **options)
-    rows = made.as_streaming_dataset(split=small.split)
-    assert raw(rows.take(3)) == raw(small.builder().as_streaming_dataset(split=small.split).take(3))
+    split = small.split_of(small.config)
+    rows = made.as_streaming_dataset(split=split)
+    assert raw(rows.take(3)) == raw(small.builder().as_streaming_dataset(split=split).take(3))
 
 
 @EVERY
 def test_the_code_that_makes_the_rows_is_what_builds_depend_on(name):
     packages = {path.parent.name for path in builder_modules(name)}
-    assert packages <= {name, "core", "retrieval"}
-    late = "authoring.text" in "".join(path.read_text(encoding="utf-8") for path in builder_modules(name))
-    assert get_benchmark(name).imports == (("authoring/text",) if late else ())
+    assert packages <= {name, "core", "retrieval", "sugarcrepe", "toy_scenes"}
+    text = "".join(path.read_text(encoding="utf-8") for path in builder_modules(name))
+    assert set(get_benchmark(name).imports) == {
+        f"authoring/{part}" for part in re.findall(r'"authoring\.(\w+)\.', text)
+    }
 
 
 @EVERY

@@ -56,7 +56,7 @@ def test_every_configuration_is_listed_with_its_metrics_and_nothing_is_downloade
         tasks = [task for task in benchmark.tasks if config.name in task.configs]
         assert list(config.tasks) == [task.name for task in tasks]
         assert set(config.metrics) == {metric for task in tasks for metric in task.metrics}
-        if not benchmark.source:
+        if not benchmark.source or config.name in benchmark.generated:
             assert (config.origin, config.state, config.problem) == (MADE, READY, "")
         else:
             assert config.origin in (DOWNLOADED, OWN)
@@ -168,7 +168,7 @@ def test_the_lines_agree_with_the_builders(name, monkeypatch, tmp_path):
     [line] = [line for line in listing.benchmark_lines() if line.name == name]
     found = [config for config in entry(name).configs if config.by_default]
     assert line.summary
-    assert {line.state} == {config.state for config in found}
+    assert line.state == max((config.state for config in found), key=(READY, TO_DOWNLOAD, MISSING, DAMAGED).index)
     rows = [config.rows for config in found]
     assert line.rows == (None if None in rows else sum(rows))
 
@@ -222,7 +222,7 @@ def test_all_that_can_be_built_is_and_the_rest_is_told(sources, tmp_path):
     assert (outcomes["cola"].built, outcomes["cola"].errors) == (("multiobjects",), {})
     refined = [config for config in config_names("sugarcrepe") if not config.startswith("unrefined_")]
     assert list(outcomes["sugarcrepe"].built) == refined
-    assert list(outcomes["sugarcrepe"].errors) == [f"unrefined_{config}" for config in refined]
+    assert list(outcomes["sugarcrepe"].errors) == [f"unrefined_{config}" for config in refined if config != "v2"]
     assert sorted(read_build(tmp_path / "all" / "sugarcrepe")["configs"]) == sorted(refined)
     assert sorted(path.name for path in (tmp_path / "all" / "sugarcrepe").iterdir()) == sorted(
         [*refined, "README.md", "build.json"]

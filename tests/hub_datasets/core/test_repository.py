@@ -12,11 +12,12 @@ import datasets
 import pyarrow.parquet as pq
 import pytest
 import sources_toy_scenes
+from console import invoke
 from support import UNVERIFIED
 
 from vl_assay.hub_datasets import build, load_examples
 from vl_assay.hub_datasets.core.examples import cached_build
-from vl_assay.hub_datasets.core.repository import read_build
+from vl_assay.hub_datasets.core.repository import compare_with_card, read_build, shipped_build
 from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameError
 
 SMALL, CONFIGS = {"train_scenes": 3}, ["detection", "groups"]
@@ -126,7 +127,7 @@ def test_unknown_configurations_and_options_answer_with_the_known_ones(tmp_path)
 
 def test_a_benchmark_with_sources_of_the_users_own_gets_its_bare_name_too(coco, tmp_path, monkeypatch):
     from vl_assay.hub_datasets import install
-    from vl_assay.hub_datasets.sugarcrepe import builder
+    from vl_assay.hub_datasets.sugarcrepe import builder, release
 
     folder = coco(categories=("swap_obj",))
     monkeypatch.setattr(
@@ -135,7 +136,7 @@ def test_a_benchmark_with_sources_of_the_users_own_gets_its_bare_name_too(coco, 
         [config for config in builder.SugarCrepe.BUILDER_CONFIGS if config.name == "swap_obj"],
     )
     content = (folder / "data" / "swap_obj.json").read_bytes()
-    monkeypatch.setitem(builder.SHA256, "data/swap_obj.json", hashlib.sha256(content).hexdigest())
+    monkeypatch.setitem(release.SHA256, "data/swap_obj.json", hashlib.sha256(content).hexdigest())
     assert list(install(["sugarcrepe"], data_dir=folder)) == ['load_dataset("sugarcrepe", "swap_obj")']
     assert len(datasets.load_dataset("sugarcrepe", "swap_obj", split="test")) == 24
     # The folder is not remembered for builds to come.
@@ -194,3 +195,12 @@ def test_a_file_that_was_edited_or_is_lacking_is_told_of_and_no_script_in_the_fo
         load_examples(f"{folder}")
     path.write_bytes(content)
     assert [example.captions for example in load_examples(str(folder))[0].examples] == before
+
+
+def test_a_build_is_compared_with_its_card(coco, tmp_path):
+    folder = coco(categories=("swap_obj",))
+    unlike = ("build", "sugarcrepe/swap_obj", "--out", tmp_path / "out", "--data-dir", folder, "-o", "verify=false")
+    result = invoke(*unlike, "--check")
+    assert result.exit_code == 1
+    assert "swap_obj, test: 24 rows, but the card says 245" in result.output
+    assert compare_with_card(shipped_build("toy_scenes")) == ([], [])

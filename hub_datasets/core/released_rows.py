@@ -1,0 +1,169 @@
+"""A builder for releases that are files of rows beside folders of images, as most benchmarks are.
+
+A benchmark declares its files (`Rows`), where its images are (`Images`), and how a record becomes a row; reading,
+checking and finding are done here. A dataset script uses this module too: it imports only the standard library and what
+`datasets` needs.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any, ClassVar
+
+from .image_archives import ImageArchive, find_or_fetch
+from .source_files import (
+    ImagePaths,
+    Row,
+    SourceBuilder,
+    SourceFile,
+    VerifiedConfig,
+    check_row_count,
+    check_rows,
+    is_inner_path,
+    parse_json,
+)
+
+# A field of a table may hold a long list of captions; the standard library's limit is 128 kB.
+_LONGEST_FIELD = 1_000_000
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A file of rows: JSON (a list, or an object of rows), JSON lines, or a table (CSV, TSV).
+
+    Args:
+        file: the file; its suffix tells the format.
+        schema: the fields of a record and their types; of a table all are text.
+        count: how many records the release has; None if that is not known.
+    """
+
+    file: SourceFile
+    schema: Mapping[str, Any]
+    count: int | None = None
+
+
+@dataclass(frozen=True)
+class Images:
+    """Where a benchmark's images are.
+
+    Args:
+        folders: folders of the user's copy in which they are looked for, in this order, and then the copy itself.
+        remedy: how to get them, a sentence without a full stop.
+        archives: from which they are fetched where the user has none.
+    """
+
+    folders: tuple[str, ...]
+    remedy: str
+    archives: tuple[ImageArchive, ...] = field(default=())
+
+
+class ReleasedRows(SourceBuilder):
+    """A builder that declares its files of rows and its images, and makes a row of each record."""
+
+    ROWS: ClassVar[Mapping[str, Rows]] = {}
+    IMAGES: ClassVar[Images]
+    BUILDER_CONFIG_CLASS = VerifiedConfig
+
+    @abstractmethod
+    def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:
+        """The rows of a record, without images; a row has an `id`, unique in the configuration.
+
+        Args:
+            part: the name of its file among `_parts`, which is the configuration's where that has one file.
+            key: the record's place in the file, counted from 0, or its key in an object of rows.
+            record: the fields of the schema.
+        """
+
+    def _problem(self, record: Row) -> str | None:
+        """What is wrong with a record beyond the types of its fields; None if nothing is."""
+        return None
+
+    def _parts(self) -> Mapping[str, Rows]:
+        """The files of the configuration."""
+        return {self.config.name: self.ROWS[self.config.name]}
+
+    def _images(self) -> Images:
+        """Where the images of the configuration are."""
+        return self.IMAGES
+
+    def _read_rows(self, dl_manager: Any) -> list[Row]:
+        return [row for name, part in self._parts().items() for row in self._read_part(name, part, dl_manager)]
+
+    def _read_part(self, name: str, part: Rows, dl_manager: Any) -> list[Row]:
+        verify = self.config.verify
+        payload, origin = part.file.read(self._folder, dl_manager, verify=verify)
+        named = parse_records(payload, origin)
+        records = check_rows(((label, each) for label, _, each in named), part.schema, origin, self._problem)
+        if verify and part.count is not None:
+            check_row_count(len(records), part.count, origin)
+        rows = [
+            row for (_, key, _), record in zip(named, records, strict=True) for row in self._rows(name, key, record)
+        ]
+        for row in rows:
+            for image in self._image_names(row).values():
+                if not is_inner_path(image):
+                    raise ValueError(
+                        f"{origin}: the image {image!r} of {row['id']} does not lead to a file in a folder"
+                    )
+        return rows
+
+    def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
+        images, folder = self._images(), self._folder
+        names = dict.fromkeys(name for row in rows for name in self._image_names(row).values())
+        folders = [] if folder is None else [*(folder / place for place in images.folders), folder]
+        remedy = f"{images.remedy[:1].lower()}{images.remedy[1:]}, or pass with_images=False"
+        if not folders and not images.archives:
+            raise FileNotFoundError(f"The images have to be your own copy. {images.remedy}, as data_dir.")
+        found, where = find_or_fetch(names, folders, images.archives, remedy)
+        return self._require_images(rows, found, where, images.remedy)
+
+
+def parse_records(payload: bytes, origin: str) -> list[tuple[str, str, Any]]:
+    """The records of a file; the suffix of `origin`, its path or address, tells the format.
+
+    Returns:
+        Of each record what it is called in messages, its key, and the record.
+
+    Raises:
+        ValueError: the file is not of its format, or empty.
+    """
+    suffix = PurePosixPath(origin.partition("?")[0]).suffix.lower()
+    if suffix == ".json":
+        content = parse_json(payload, origin, dict if payload.lstrip()[:1] == b"{" else list)
+        if isinstance(content, dict):
+            return [(f"key {key!r}", key, record) for key, record in content.items()]
+        return _numbered(content)
+    text = _text(payload, origin)
+    if suffix == ".jsonl":
+        lines = [line for line in text.split("\n") if line.strip()]
+        records = [_line(line, f"{origin}, line {number}") for number, line in enumerate(lines, 1)]
+    else:
+        csv.field_size_limit(_LONGEST_FIELD)
+        records = list(csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if suffix == ".tsv" else ","))
+    if not records:
+        raise ValueError(f"{origin} holds no rows.")
+    return _numbered(records)
+
+
+def _numbered(records: Iterable[Any]) -> list[tuple[str, str, Any]]:
+    return [(f"row {number}", str(number), record) for number, record in enumerate(records)]
+
+
+def _line(line: str, origin: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"{origin}: not JSON ({error}).") from error
+
+
+def _text(payload: bytes, origin: str) -> str:
+    try:
+        return payload.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{origin} is not text in UTF-8 ({error}).") from error
