@@ -2,7 +2,17 @@
 
 from ..common.formatting import interval, p_value, percent, points, words
 from ._comparison import Comparison, Difference, compare
-from ._compute import Declared, check_options, compute, declared_metrics, examples_of, metric_inputs, scored_rows
+from ._compute import (
+    Declared,
+    Parts,
+    check_options,
+    compute,
+    declared_metrics,
+    examples_of,
+    metric_inputs,
+    no_parts,
+    scored_rows,
+)
 from ._diagnosis import Diagnosis, diagnose
 from ._report import DEFAULT_FIGURES, FIGURES, Captions, PredictionFiles, Report, report
 from ._scored import Scored, base_score, common, example_ids, is_costly, permutations
@@ -17,6 +27,7 @@ __all__ = [
     "Diagnosis",
     "Difference",
     "Line",
+    "Parts",
     "PredictionFiles",
     "Report",
     "Scored",
@@ -33,6 +44,7 @@ __all__ = [
     "is_costly",
     "lines",
     "metric_inputs",
+    "no_parts",
     "p_value",
     "percent",
     "permutations",

@@ -26,6 +26,8 @@ DEFAULTS: dict[str, Any] = {"ties": None, "confidence": 0.95, "resamples": None,
 
 Metrics = Mapping[str, Mapping[str, Any]]
 Declared = Callable[[Predictions], Metrics]
+# From predictions to those of further tasks whose rows are among theirs.
+Parts = Callable[[Predictions], Iterable[Predictions]]
 
 
 def declared_metrics(predictions: Predictions) -> Metrics:
@@ -49,21 +51,31 @@ def declared_metrics(predictions: Predictions) -> Metrics:
     return found
 
 
+def no_parts(predictions: Predictions) -> Iterable[Predictions]:
+    """No further tasks."""
+    return ()
+
+
 def compute(
-    predictions: str | Path | Iterable[str | Path], *, metrics: Declared = declared_metrics, **options: Any
+    predictions: str | Path | Iterable[str | Path],
+    *,
+    metrics: Declared = declared_metrics,
+    parts: Parts = no_parts,
+    **options: Any,
 ) -> list[Result]:
     """Compute the scores of predictions.
 
     Args:
         predictions: path of a file of predictions, or of several.
         metrics: which metrics evaluate a file, with their settings; by default those that its metadata declare.
+        parts: finds further tasks in the predictions of a file; by default none.
         options: passed on to the metrics that have them: `ties`, `confidence`, `resamples`, `seed` (see `DEFAULTS`).
             Without `ties` and `resamples` each metric takes its own default, for ties that of its paper; a metric that
             does not know the policy keeps its own, which the result names.
 
     Returns:
-        One result for each file and metric, in their order. Examples whose image was missing are in no score; their
-        number is in the result.
+        One result for each file, part and metric, in their order. Examples whose image was missing are in no score;
+        their number is in the result.
 
     Raises:
         PredictionsError: a file holds no predictions, or nothing in it can be evaluated.
@@ -78,8 +90,10 @@ def compute(
         if not rows:
             raise PredictionsError(f"{path} holds no scores: all of its {len(found.rows)} examples lack their image")
         file = {"file": path.name, "sha256": file_hash(path)}
-        for metric, settings in metrics(found).items():
-            results.append(_compute_metric(found, rows, file, metric, settings, chosen))
+        for part in (found, *parts(found)):
+            scored = rows if part is found else scored_rows(part.rows)
+            for metric, settings in metrics(part).items() if scored else ():
+                results.append(_compute_metric(part, scored, file, metric, settings, chosen))
     return results
 
 
@@ -213,6 +227,7 @@ def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> tuple[l
         (MatchingRow.task_type, "matching"): _single_rows,
         (MatchingRow.task_type, "retrieval"): _single_rows,
         (RetrievalRow.task_type, "retrieval"): _shared_pool,
+        (RetrievalRow.task_type, "matching"): _classes,
         (DetectionRow.task_type, "detection"): _boxes,
         (VQARow.task_type, "vqa"): _answers,
     }
@@ -285,6 +300,15 @@ def _single_rows(rows: Sequence[MatchingRow]) -> tuple[list[Any], dict[str, Any]
 def _shared_pool(rows: Sequence[RetrievalRow]) -> tuple[list[Any], dict[str, Any]]:
     scores = np.stack([row.scores for row in rows if row.scores is not None])
     return [scores, [row.correct for row in rows]], {"categories": None}
+
+
+def _classes(rows: Sequence[RetrievalRow]) -> tuple[list[Any], dict[str, Any]]:
+    several = next((row for row in rows if len(row.correct) != 1), None)
+    if several is not None:
+        raise PredictionsError(
+            f"the example {several.id!r} has {len(several.correct)} correct captions; this metric takes one"
+        )
+    return [np.stack([row.scores for row in rows if row.scores is not None]), [row.correct[0] for row in rows]], {}
 
 
 def _boxes(rows: Sequence[DetectionRow]) -> tuple[list[Any], dict[str, Any]]:

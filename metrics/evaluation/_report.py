@@ -16,7 +16,7 @@ from ..records.predictions import Predictions, file_hash, read_predictions
 from ..records.results import Result, to_json, write_results
 from ..records.schema import Row
 from . import _tables
-from ._compute import Declared, compute, declared_metrics, examples_of, scored_rows
+from ._compute import Declared, Parts, compute, declared_metrics, examples_of, no_parts, scored_rows
 from ._diagnosis import DETECTION, Diagnosis, diagnose, plot_curves
 from ._overview import Overview
 from ._plots import plot, plot_html
@@ -51,6 +51,7 @@ class Report(Sequence[Result]):
         metrics: which metrics evaluate a file; see ``compute``.
         ties: the tie policy that was asked for, None for each metric's own.
         captions: finds the captions for `per_example`; None for none.
+        parts: finds further tasks in the predictions of a file; see ``compute``.
         written: the files that `write` wrote.
     """
 
@@ -59,6 +60,7 @@ class Report(Sequence[Result]):
     metrics: Declared = declared_metrics
     ties: str | None = None
     captions: Captions | None = None
+    parts: Parts = no_parts
     written: list[Path] = field(default_factory=list)
 
     @overload
@@ -148,10 +150,10 @@ class Report(Sequence[Result]):
             metric: one metric's name; all of them by default.
 
         Returns:
-            A row for each example and metric: model, benchmark, task, metric, id, config, category, tags, cluster
-            (equal for examples that are not independent), example (distinguishes several examples of one row, such as
-            phrases), a column for each score that is a mean over examples, tied, counts, and why not. With the captions
-            and the label if the benchmark's data are available.
+            A row for each example of the files (not again for their parts) and metric: model, benchmark, task, metric,
+            id, config, category, tags, cluster (equal for examples that are not independent), example (distinguishes
+            several examples of one row, such as phrases), a column for each score that is a mean over examples, tied,
+            counts, and why not. With the captions and the label if the benchmark's data are available.
         """
         import pandas
 
@@ -267,7 +269,10 @@ class Report(Sequence[Result]):
 
     def _read(self, result: Result) -> tuple[list[Row], Mapping[str, Mapping[str, Any]]]:
         """The scored rows behind a result, and the metrics of its predictions with their settings."""
-        predictions = read_predictions(self._paths[result.predictions["sha256"]])
+        whole = read_predictions(self._paths[result.predictions["sha256"]])
+        # A part is another task of the same file.
+        named = (each for each in (whole, *self.parts(whole)) if each.task == result.benchmark["task"])
+        predictions = next(named, whole)
         return scored_rows(predictions.rows), self.metrics(predictions)
 
 
@@ -279,11 +284,13 @@ class PredictionFiles(Sequence[Path]):
         paths: the files.
         metrics: which metrics evaluate a file; see ``compute``.
         captions: finds the captions for `per_example`; None for none.
+        parts: finds further tasks in the predictions of a file; see ``compute``.
     """
 
     paths: list[Path]
     metrics: Declared = declared_metrics
     captions: Captions | None = None
+    parts: Parts = no_parts
 
     @overload
     def __getitem__(self, index: int) -> Path: ...
@@ -317,7 +324,7 @@ class PredictionFiles(Sequence[Path]):
 
     def report(self, **options: Any) -> Report:
         """Evaluate the predictions; the options are `ties`, `confidence`, `resamples` and `seed`."""
-        return report(self.paths, metrics=self.metrics, captions=self.captions, **options)
+        return report(self.paths, metrics=self.metrics, captions=self.captions, parts=self.parts, **options)
 
     def per_example(self) -> pandas.DataFrame:
         """What each example contributes to each score; see `Report.per_example`."""
@@ -333,6 +340,7 @@ def report(
     *,
     metrics: Declared = declared_metrics,
     captions: Captions | None = None,
+    parts: Parts = no_parts,
     **options: Any,
 ) -> Report:
     """Evaluate files of predictions; the arguments and errors are those of ``compute``.
@@ -341,11 +349,12 @@ def report(
         predictions: path of a file, or of several.
         metrics: which metrics evaluate a file; by default those that it declares.
         captions: finds the captions for `Report.per_example`; by default none.
+        parts: finds further tasks in the predictions of a file; by default none.
         options: `ties`, `confidence`, `resamples`, `seed`.
     """
     paths = [Path(path) for path in ([predictions] if isinstance(predictions, str | Path) else predictions)]
-    results = compute(paths, metrics=metrics, **options)
-    return Report(results, paths, metrics, options.get("ties"), captions)
+    results = compute(paths, metrics=metrics, parts=parts, **options)
+    return Report(results, paths, metrics, options.get("ties"), captions, parts)
 
 
 def _about(predictions: Predictions) -> dict[str, str]:

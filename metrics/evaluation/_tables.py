@@ -48,8 +48,8 @@ class Line:
 def lines(result: Result, others: Sequence[Result] = ()) -> list[Line]:
     """The lines of a result: its categories in the metric's order, then the micro and the macro average.
 
-    With a single category there is one line. The macro average's `n` counts the examples of the categories that it
-    averages, which leave out rare ones.
+    With a single category there is one line; or the averages, where the macro average is over something else, such as
+    classes. The macro average's `n` counts the examples of the categories that it averages, which leave out rare ones.
 
     Args:
         result: the scores of one model by one metric.
@@ -70,14 +70,15 @@ def lines(result: Result, others: Sequence[Result] = ()) -> list[Line]:
         return Line(name, scores, None if prefix else part.get("tie_rate"), part["n"] if n is None else n, is_average)
 
     categories = [line(name, name, is_average=False) for name in result.scores.get(CATEGORIES, {})]
-    if len(categories) == 1:
-        return categories
-    if not categories:
-        return [line(ALL)]
+    macros = {score: f"macro_{score}" for score in result.table_scores if f"macro_{score}" in result.scores}
     averages = [line(MICRO)]
-    if any(f"macro_{score}" in result.scores for score in result.table_scores):
+    if macros:
         averages.append(line(MACRO, prefix="macro_", n=_macro_count(result)))
-    return [*categories, *averages]
+    if len(categories) > 1:
+        return [*categories, *averages]
+    if not result.rare and any(result.scores[macro] != result.scores[score] for score, macro in macros.items()):
+        return averages  # over the classes of zero-shot classification
+    return categories or [line(ALL)]
 
 
 def overall(every: Sequence[Line]) -> Line:
