@@ -39,7 +39,7 @@ BENCHMARK = Benchmark(
     summary="relations, attributes, word order",
     source=(
         "as --data-dir: the authors' release on Google Drive (1 GB with images; the card says how); for the order "
-        "tasks COCO val2014 (6 GB) or Flickr30k's images"
+        "tasks COCO val2014 (800 MB of it are fetched) or Flickr30k's images"
     ),
     imports=("authoring/text",),
     main_scores=(

@@ -1,7 +1,8 @@
-"""Image-text retrieval on Karpathy's test splits of COCO and Flickr30k, also without order, as a `datasets` builder.
+"""Image-text retrieval on Karpathy's splits of COCO and Flickr30k, also without order, as a `datasets` builder.
 
 A row is an image with its captions. `coco` and `flickr30k` have them as released; in the other configurations the words
-of the captions, or parts of the image, are in another order (ARO, Yuksekgonul et al., ICLR 2023, section 3.1).
+of the captions, or parts of the image, are in another order (ARO, Yuksekgonul et al., ICLR 2023, section 3.1). The
+validation splits are there as released alone, to choose among models.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ CONDITIONS = (UNSHUFFLED, CLEANED, *TEXT_SHUFFLES, *IMAGE_SHUFFLES)
 # The data set and the condition of each configuration.
 PARTS = {
     (name if condition == UNSHUFFLED else f"{name}_{condition}"): (name, condition)
-    for name in SOURCES
-    for condition in CONDITIONS
+    for name, source in SOURCES.items()
+    for condition in (CONDITIONS if source.split == "test" else (UNSHUFFLED,))
 }
 CONFIG_NAMES = tuple(PARTS)
 
@@ -48,7 +49,7 @@ class RetrievalConfig(ShuffleConfig):
 
 
 class Retrieval(KarpathyBuilder):
-    """Twenty configurations, one split `test`: `PARTS` says what each shows; the card has the columns.
+    """Twenty configurations of test splits and two of validation splits: `PARTS`. The card has the columns.
 
     An image to be shuffled that cannot be decoded raises a ValueError.
     """
@@ -67,6 +68,10 @@ class Retrieval(KarpathyBuilder):
     @property
     def _is_shuffled(self) -> bool:
         return self._condition != UNSHUFFLED
+
+    @property
+    def _split(self) -> str:
+        return self._source.split
 
     @property
     def _source(self) -> Source:

@@ -1,4 +1,7 @@
-"""The test splits of Karpathy and Li (2015) for COCO and Flickr30k: their files and photographs; ARO uses them too."""
+"""The splits of Karpathy and Li (2015) for COCO and Flickr30k: their files and photographs.
+
+ARO tests on the test splits, and chooses among its models on COCO's validation split (appendix C.3).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from ..core.image_archives import COCO_VAL2014, ImageArchive, fetch_images
 from ..core.source_files import (
     ImagePaths,
     SourceBuilder,
@@ -37,6 +41,8 @@ class Source(NamedTuple):
         images: how many images it has, and `captions` how many captions.
         photographs: whose photographs they are.
         remedy: how to get them.
+        archives: from which they are fetched where the user has none; empty if that is not allowed.
+        split: which of the splits it is.
     """
 
     file: SourceFile
@@ -44,6 +50,8 @@ class Source(NamedTuple):
     captions: int
     photographs: str
     remedy: str
+    archives: tuple[ImageArchive, ...] = ()
+    split: str = "test"
 
 
 SOURCES = {
@@ -57,7 +65,8 @@ SOURCES = {
         images=5_000,
         captions=25_010,
         photographs="COCO val2014",
-        remedy="Get http://images.cocodataset.org/zips/val2014.zip (6 GB) and unzip it in data_dir, as val2014/",
+        remedy=f"Get {COCO_VAL2014.url} (6 GB) and unzip it in data_dir, as val2014/",
+        archives=(COCO_VAL2014,),
     ),
     "flickr30k": Source(
         SourceFile("flickr30k_test.json", url=f"{_URL}/flickr30k_test.json"),
@@ -68,6 +77,22 @@ SOURCES = {
             "Ask for them with the form at https://forms.illinois.edu/sec/229675 and unpack them in data_dir, as "
             "flickr30k-images/"
         ),
+    ),
+}
+SOURCES |= {
+    "coco_validation": SOURCES["coco"]._replace(
+        file=SourceFile(
+            "coco_karpathy_val.json",
+            url=f"{_URL}/coco_karpathy_val.json",
+            checksum="md5:b273847456ef5580e33713b1f7de52a0",  # as stated by LAVIS, too
+        ),
+        split="validation",
+    ),
+    "flickr30k_validation": SOURCES["flickr30k"]._replace(
+        file=SourceFile("flickr30k_val.json", url=f"{_URL}/flickr30k_val.json"),
+        images=1_014,
+        captions=5_070,
+        split="validation",
     ),
 }
 
@@ -108,7 +133,7 @@ class KarpathyBuilder(SourceBuilder):
         source = self._source
         remedy = f"The photographs of {source.photographs} are not downloaded. {source.remedy}"
         remedy = f"{remedy}; or pass with_images=False for the text alone"
-        return data_folder(self.config.data_dir, remedy, is_needed=self.config.with_images)
+        return data_folder(self.config.data_dir, remedy, is_needed=self.config.with_images and not source.archives)
 
     def _read_rows(self, dl_manager: Any) -> list[Entry]:
         config = self.config
@@ -123,13 +148,18 @@ class KarpathyBuilder(SourceBuilder):
     def _find_images(self, dl_manager: Any, rows: list[Entry]) -> ImagePaths:
         """The path of each photograph by its file name."""
         folder, source = self._folder, self._source
-        images = {
-            row["filename"]: first_file(
-                (folder / row["path"], folder / "images" / row["path"], folder / row["filename"])
-            )
-            for row in rows
-        }
-        return self._require_images(rows, images, f"{folder} (photographs of {source.photographs})", source.remedy)
+        images = {row["filename"]: folder and _own_image(folder, row) for row in rows}
+        roots = {PurePosixPath(row["path"]).parts[0] for row in rows}
+        has_folder = folder and any((place / root).is_dir() for place in (folder, folder / "images") for root in roots)
+        where = f"{folder} (photographs of {source.photographs})"
+        if source.archives and not has_folder and not any(images.values()):
+            images = fetch_images(images, source.archives, "put val2014/ into data_dir, or pass with_images=False")
+            where = source.archives[0].url
+        return self._require_images(rows, images, where, source.remedy)
+
+
+def _own_image(folder: Path, row: Entry) -> str | None:
+    return first_file((folder / row["path"], folder / "images" / row["path"], folder / row["filename"]))
 
 
 def perturb(
@@ -188,13 +218,15 @@ def _check_options(seed: object, switches: dict[str, object]) -> None:
             )
 
 
-def load_authoring() -> Any:
-    """The module that shuffles captions and images; ImportError if VL-Assay is not installed.
+def load_authoring(name: str = "authoring.text.perturb") -> Any:
+    """A module of the package, by default that which shuffles captions and images.
+
+    ImportError if VL-Assay is not installed.
 
     It is imported late: a script of `datasets` may import only the modules next to it.
     """
     try:
-        return importlib.import_module("vl_assay.hub_datasets.authoring.text.perturb")
+        return importlib.import_module(f"vl_assay.hub_datasets.{name}")
     except ModuleNotFoundError as error:
         raise ImportError(
             "Shuffled captions and images need the package that shuffles them: pip install vl-assay. Or load a dataset "

@@ -27,6 +27,15 @@ ENTRIES = {
         for number in range(4)
     ],
 }
+# The validation splits: other images.
+for name, test in (
+    ("coco_karpathy_val.json", "coco_karpathy_test.json"),
+    ("flickr30k_val.json", "flickr30k_test.json"),
+):
+    ENTRIES[name] = [
+        (path.replace("/COCO_val2014_0", "/COCO_val2014_9").replace("/1", "/2"), [f"{text} again" for text in texts])
+        for path, texts in ENTRIES[test][:3]
+    ]
 
 
 def make(folder):

@@ -32,7 +32,8 @@ def test_all_of_sugarcrepe_is_scored_each_image_and_caption_once(stand_in, tmp_p
     predictions = read_predictions(path)
     assert len(predictions.rows) == 7511
     assert (predictions.metadata["run"]["images"], predictions.metadata["run"]["captions"]) == (1560, 11844)
-    [result] = report([path], resamples=500)
+    result, part = report([path], resamples=500)
+    assert (part.benchmark["task"], part.scores["n"]) == ("v2", 1516)
     assert {name: s["n"] for name, s in result.scores["per_category"].items()} == {
         "add_att": 692, "add_obj": 2062, "replace_att": 788, "replace_obj": 1652, "replace_rel": 1406,
         "swap_att": 666, "swap_obj": 245,

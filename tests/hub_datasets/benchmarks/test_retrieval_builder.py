@@ -15,12 +15,15 @@ from PIL import Image
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.authoring.text import perturb
+from vl_assay.hub_datasets.core.benchmarks import get_benchmark
 from vl_assay.hub_datasets.retrieval import karpathy
 from vl_assay.hub_datasets.retrieval.builder import CONFIG_NAMES, IMAGE_SHUFFLES, PARTS, TEXT_SHUFFLES, Retrieval
 from vl_assay.metrics.common.errors import DataError
+from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import score
 
 FILE = "coco_karpathy_test.json"
+VALIDATION = "coco_validation"
 CAPTIONS = ["A man's (old) dog, a cat. A half-pipe", " ".join(["the dogs' tails,"] * 20)]
 ENTRIES = sources_retrieval.ENTRIES[FILE]
 IMAGE = ENTRIES[0][0]
@@ -155,7 +158,21 @@ def test_conditions_are_the_shuffles_that_there_are():
     assert TEXT_SHUFFLES == perturb.TEXT_SHUFFLES
     assert tuple(perturb.IMAGE_SHUFFLES) == IMAGE_SHUFFLES
     assert [config.name for config in Retrieval.BUILDER_CONFIGS] == list(CONFIG_NAMES)
-    assert len(CONFIG_NAMES) == 2 * (2 + 5 + 3)
+    assert len(CONFIG_NAMES) == 2 * (2 + 5 + 3) + 2
+
+
+def test_validation_has_other_captions_than_test_and_is_scored_as_validation(small, tmp_path):
+    tested, validated = (
+        {text for row in small.rows(name) for text in row["captions"]} for name in ("coco", VALIDATION)
+    )
+    assert tested.isdisjoint(validated)
+    options = {"data_dir": small.folder, "options": {"verify": False}, "progress": False}
+    [file] = score("mock:shuffled", [f"retrieval/{VALIDATION}"], out=tmp_path, **options)
+    read = read_predictions(file)
+    assert read.metadata["benchmark"]["split"] == "validation"
+    assert len(read.rows) == 3
+    [task] = [each for each in get_benchmark("retrieval").tasks if each.name == VALIDATION]
+    assert not task.by_default
 
 
 @pytest.mark.parametrize("config", ["flickr30k", "coco_shuffle_trigrams", "coco_shuffle_rows_4"])

@@ -1,0 +1,21 @@
+"""How the rows of ARO+CREPE are scored: as SugarCrepe's, against one hard negative each (SugarCrepe, section 5)."""
+
+from .. import Benchmark, Task
+
+_KINDS = ("replace", "swap", "negate", "shuffle")
+
+BENCHMARK = Benchmark(
+    tasks=(
+        Task(
+            name="itm",
+            configs=_KINDS,
+            images=("image",),
+            captions=("caption", "negative_caption"),
+            category="category",
+            metrics={"sugarcrepe_itm": {"forms": {kind: kind.upper() for kind in _KINDS}}},
+        ),
+    ),
+    summary="negatives made by rule",
+    source="github.com/RAIVNLab/sugar-crepe and COCO val2017 (250 MB of it), or --data-dir",
+    imports=("authoring/text", "authoring/generate"),
+)

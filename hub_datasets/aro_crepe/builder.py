@@ -1,0 +1,109 @@
+"""ARO+CREPE on COCO, the baseline of SugarCrepe (Hsieh et al., NeurIPS 2023 Datasets and Benchmarks), made again.
+
+The authors normalised older benchmarks to SugarCrepe's captions and compared with that (section 5), and did not release
+it. Here the positive captions are those of SugarCrepe, each once for an image, and rules make one hard negative of each
+kind: CREPE's REPLACE, SWAP and NEGATE, and the SHUFFLE of ARO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..core.columns import columns
+from ..core.released_rows import ReleasedRows, Rows
+from ..core.source_files import Row, VerifiedConfig, make_configs
+from ..retrieval.karpathy import load_authoring
+from ..sugarcrepe.release import CATEGORIES, IMAGES, SCHEMA, annotation_file
+
+CONFIG_NAMES = ("replace", "swap", "negate", "shuffle")
+# The kinds of `authoring.generate.rules`, of which each caption gets one.
+_KINDS = {
+    "replace": ("replace_obj", "replace_att", "replace_rel"),
+    "swap": ("swap_obj", "swap_att"),
+    "negate": ("negate",),
+}
+# A negative and the name of its rule; None where no rule applies.
+_Made = list[tuple[str, str] | None]
+
+
+@dataclass
+class AROCrepeConfig(VerifiedConfig):
+    """One kind of negatives; another `seed`, any whole number, draws others."""
+
+    seed: int = 0
+
+
+class AROCrepe(ReleasedRows):
+    """Four configurations, one split `test`; the card has the columns and the layout of `data_dir`, SugarCrepe's.
+
+    Without VL-Assay, which has the rules, an ImportError is raised.
+    """
+
+    config: AROCrepeConfig
+    BUILDER_CONFIG_CLASS = AROCrepeConfig
+    BUILDER_CONFIGS: ClassVar = make_configs(AROCrepeConfig, "ARO+CREPE", CONFIG_NAMES)
+    IS_DOWNLOADED = True
+    IMAGES = IMAGES
+
+    def _columns(self) -> dict[str, Any]:
+        return columns("id category image filename caption negative_caption rule")
+
+    def _parts(self) -> Mapping[str, Rows]:
+        return {name: Rows(annotation_file(name), SCHEMA) for name in CATEGORIES}
+
+    def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:
+        yield {"id": f"{part}/{key}", "filename": record["filename"], "caption": record["caption"]}
+
+    def _read_rows(self, dl_manager: Any) -> list[Row]:
+        seed, name = self.config.seed, self.config.name
+        if not isinstance(seed, int) or isinstance(seed, bool):
+            raise ValueError(f"seed is {seed!r}; pass a whole number, such as 1")
+        positives = dict.fromkeys((row["filename"], row["caption"]) for row in super()._read_rows(dl_manager))
+        captions = list(dict.fromkeys(caption for _, caption in positives))
+        negatives = dict(zip(captions, make_negatives(name, captions, seed), strict=True))
+        rows = []
+        for place, (filename, caption) in enumerate(positives):
+            if made := negatives[caption]:
+                text = {"caption": caption, "negative_caption": made[0], "rule": made[1]}
+                rows.append({"id": f"{name}/{place}", "category": name, "filename": filename, **text})
+        return rows
+
+
+def make_negatives(name: str, captions: Sequence[str], seed: int) -> _Made:
+    """One negative of each caption, with its rule, drawn among those that the rules of a configuration make.
+
+    Args:
+        name: one of `CONFIG_NAMES`.
+        captions: n different texts; foils of REPLACE are words of other captions.
+        seed: any whole number.
+    """
+    found = _shuffled(captions, seed) if name == "shuffle" else _by_rule(_KINDS[name], captions, seed)
+    draw: Callable[..., Any] = load_authoring().caption_rng
+    return [
+        own[int(draw(seed, name, caption).integers(len(own)))] if own else None
+        for caption, own in zip(captions, found, strict=True)
+    ]
+
+
+def _by_rule(kinds: Sequence[str], captions: Sequence[str], seed: int) -> list[list[tuple[str, str]]]:
+    rules = load_authoring("authoring.generate.rules")
+    found: list[list[tuple[str, str]]] = [[] for _ in captions]
+    for kind in kinds:
+        for own, made in zip(found, rules.make_by_rule(kind, captions, seed), strict=True):
+            own += [(text, detail["rule"]) for text, detail in (each for each in made if isinstance(each, tuple))]
+    return found
+
+
+def _shuffled(captions: Sequence[str], seed: int) -> list[list[tuple[str, str]]]:
+    """The perturbations of ARO's order tasks, with the capital and the full stop of the caption.
+
+    ARO takes these from the caption, too; with them in the caption alone no word is needed to tell a negative.
+    """
+    shuffler, conform = load_authoring(), load_authoring("authoring.generate.formatting").conform
+    made = shuffler.perturb(captions, shuffler.SHUFFLES, seed, tagger="plain", max_words=None)
+    return [
+        [(conform(caption, texts[place]), name) for name, texts in made.perturbed.items() if texts[place] is not None]
+        for place, caption in enumerate(captions)
+    ]

@@ -1,0 +1,104 @@
+"""toy_scenes without order: its retrieval set with shuffled captions or images, and the order task, drawn by a seed.
+
+After ARO (Yuksekgonul et al., ICLR 2023), sections 2.3 and 3.1. Scenes and captions are those of the test split of
+toy_scenes; only permutations depend on the seed. Nouns and adjectives are known from the lexicon, without a tagger.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import datasets
+from PIL import Image
+
+from ..core.columns import columns
+from ..core.crops import to_png
+from ..retrieval.karpathy import load_authoring
+from ..toy_scenes.render import to_png as render
+from ..toy_scenes.retrieval import POOL
+from ..toy_scenes.tasks import SHUFFLES, TASKS, sample_episode, shuffle_words, task_rows
+
+ORDER = "order"
+ALL_WORDS = "shuffle_all_words"
+TEXT_SHUFFLES = (*SHUFFLES, ALL_WORDS)
+IMAGE_SHUFFLES = ("shuffle_rows_4", "shuffle_columns_4", "shuffle_patches_9")
+CONDITIONS = ("none", "cleaned", *TEXT_SHUFFLES, *IMAGE_SHUFFLES)
+# The condition of each configuration of retrieval.
+RETRIEVAL = {("retrieval" if name == "none" else f"retrieval_{name}"): name for name in CONDITIONS}
+CONFIG_NAMES = (*RETRIEVAL, ORDER)
+# How many scenes of toy_scenes' test split: its retrieval set, and all.
+SIZES = {"retrieval": POOL, ORDER: 1000}
+_WORLD, _SPLIT = 0, "test"
+
+
+@dataclass
+class ToyOrderConfig(datasets.BuilderConfig):
+    """Which permutations: another `seed`, any whole number, draws others of the same captions and images."""
+
+    seed: int = 0
+
+
+class ToyOrder(datasets.GeneratorBasedBuilder):
+    """Eleven configurations, one split `test`; the card has the columns of each."""
+
+    config: ToyOrderConfig
+    BUILDER_CONFIG_CLASS = ToyOrderConfig
+    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
+        ToyOrderConfig(name=name, version=datasets.Version("1.0.0")) for name in CONFIG_NAMES
+    ]
+    DEFAULT_CONFIG_NAME = "retrieval"
+
+    def _info(self) -> datasets.DatasetInfo:
+        texts = "caption negative_captions perturbations" if self.config.name == ORDER else "captions condition"
+        return datasets.DatasetInfo(features=datasets.Features(columns(f"id image filename {texts} seed")))
+
+    def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
+        if not isinstance(self.config.seed, int) or isinstance(self.config.seed, bool):
+            raise ValueError(f"seed is {self.config.seed!r}; pass a whole number, such as 1")
+        return [datasets.SplitGenerator(name=_SPLIT)]
+
+    def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        make = self._order_row if self.config.name == ORDER else self._retrieval_row
+        for index in range(SIZES[ORDER if self.config.name == ORDER else "retrieval"]):
+            row_id = f"{_SPLIT}-{index:06d}"
+            row = {"id": row_id, **make(index, row_id), "seed": self.config.seed}
+            yield row_id, row | {"filename": row["image"]["path"]}
+
+    def _order_row(self, index: int, row_id: str) -> dict[str, Any]:
+        episode = sample_episode(_WORLD, _SPLIT, index)
+        rng = load_authoring().caption_rng(self.config.seed, ORDER, row_id)
+        [row] = TASKS[ORDER](episode, rng)
+        return row | {"image": {"path": f"{row_id}.png", "bytes": render(episode.scene)}}
+
+    def _retrieval_row(self, index: int, row_id: str) -> dict[str, Any]:
+        condition, seed = RETRIEVAL[self.config.name], self.config.seed
+        _, [row] = task_rows("retrieval", _WORLD, _SPLIT, index)
+        name, content, captions = f"{row_id}.png", render(row["image"]), row["captions"]
+        if condition in IMAGE_SHUFFLES:
+            shuffled = load_authoring().shuffle_image(Image.open(io.BytesIO(content)), condition, name, seed)
+            # Another name for each order: it is part of the data's fingerprint.
+            name, content = f"{row_id}-{condition}-{seed}.png", to_png(shuffled)
+        if condition in TEXT_SHUFFLES:
+            captions = [shuffle_caption(condition, caption, seed) for caption in captions]
+        return {"image": {"path": name, "bytes": content}, "captions": captions, "condition": condition}
+
+
+def shuffle_caption(shuffle: str, caption: str, seed: int) -> str:
+    """A caption of toy_scenes with its words in another order: one of `TEXT_SHUFFLES`, drawn until the text changes.
+
+    Every such caption has two different nouns and three function words, so that each shuffle can change it. The draw
+    depends on the seed, the shuffle and the caption only.
+
+    Source: ARO (Yuksekgonul et al., ICLR 2023), Table 1, and section 3.1 for ``"shuffle_all_words"``.
+
+    >>> shuffle_caption("shuffle_trigrams", "a red disc above a star", 0)
+    'above a star a red disc'
+    """
+    rng, words = load_authoring().caption_rng(seed, shuffle, caption), caption.split()
+    while True:
+        shuffled = rng.permutation(words).tolist() if shuffle == ALL_WORDS else shuffle_words(shuffle, words, rng)
+        if shuffled != words:
+            return " ".join(shuffled)

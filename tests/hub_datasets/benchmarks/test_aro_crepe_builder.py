@@ -1,0 +1,63 @@
+"""ARO+CREPE: SugarCrepe's captions, each with a negative made by rule."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from builder_support import Small, card_table
+
+from vl_assay.hub_datasets.aro_crepe.builder import CONFIG_NAMES, make_negatives
+
+CAPTIONS = ["A red cat on a big table.", "a dog next to a small blue car", "Green."]
+
+
+@pytest.mark.parametrize("name", CONFIG_NAMES)
+def test_a_negative_differs_from_its_caption_and_has_its_formatting(name):
+    for caption, made in zip(CAPTIONS, make_negatives(name, CAPTIONS, 0), strict=True):
+        if made is not None:
+            assert made[0] != caption
+            assert made[0][:1].isupper() == caption[:1].isupper()
+            assert made[0].endswith(".") == caption.endswith(".")
+
+
+def test_each_kind_changes_what_it_should():
+    words = [sorted(re.findall(r"\w+", caption.lower())) for caption in CAPTIONS[:2]]
+    for name in ("swap", "shuffle"):
+        made = [found[0] for found in make_negatives(name, CAPTIONS, 0)[:2] if found]
+        assert [sorted(re.findall(r"\w+", text.lower())) for text in made] == words
+    assert all(re.search(r"\b[Nn]ot?\b", found[0]) for found in make_negatives("negate", CAPTIONS, 0)[:2] if found)
+    replaced = make_negatives("replace", CAPTIONS, 0)[0]
+    assert replaced is not None
+    assert replaced[1].startswith("replaced by another ")
+
+
+def test_a_caption_without_a_rule_is_not_there_and_the_numbers_stay(tmp_path):
+    small = Small("aro_crepe", tmp_path)
+    places = {
+        config: {row["id"].partition("/")[2]: row["caption"] for row in small.rows(config)} for config in CONFIG_NAMES
+    }
+    for one in places.values():
+        for place in one.keys() & places["shuffle"].keys():
+            assert one[place] == places["shuffle"][place]
+
+
+def test_another_seed_draws_others_and_the_same_the_same(tmp_path):
+    small = Small("aro_crepe", tmp_path, "shuffle")
+    first, again, other = (small.rows(seed=seed) for seed in (0, 0, 1))
+    assert first == again
+    assert [row["negative_caption"] for row in first] != [row["negative_caption"] for row in other]
+    small.error(ValueError, "seed is 'x'; pass a whole number", seed="x")
+
+
+def test_the_release_gives_the_numbers_of_the_card(shared_data: Path, tmp_path):
+    folder = shared_data / "data" / "sugarcrepe"
+    if not folder.is_dir():
+        pytest.skip("SugarCrepe's release is not there")
+    small = Small("aro_crepe", tmp_path)
+    card = card_table("aro_crepe", "counts")
+    rows = small.rows("swap", data_dir=folder, with_images=False, verify=True)
+    texts = {row[name] for row in rows for name in ("caption", "negative_caption")}
+    found = (len(rows), len({row["filename"] for row in rows}), len(texts))
+    assert card["swap"] == ["test", *(f"{number:,}" for number in found)]
