@@ -13,6 +13,9 @@ The data are next to this file:
 A value is kept as it is printed, and none was measured by us. Which checkpoint a row means is from the paper's text or
 its authors' code; where neither tells, the row's note says so. `models.csv` names the rows of a model
 ``paper/label``, or more specifically ``paper/name`` or ``table/label``.
+
+Some tables are statistics of a dataset. Their rows are parts of it, of the category that `Run.settings` names, and
+their columns have the average ``"statistic"`` and no metric.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ import yaml
 from ...metrics.common.errors import check_known
 
 NOTHING = "-"  # a cell without a value
+STATISTIC = "statistic"
 _FOLDER = Path(__file__).parent
 
 
@@ -51,7 +55,8 @@ class Column:
         metric: the metric that computes it.
         score: its path in the metric's result, such as ``("per_category", "swap_obj", "accuracy")``.
         average: ``"category"``, over the examples of one category; ``"micro"``, over all examples; ``"macro"``, the
-            unweighted mean over categories; ``"curve"``, one precision-recall curve over all examples.
+            unweighted mean over categories; ``"curve"``, one precision-recall curve over all examples;
+            ``"statistic"``, none: the score names a property of the dataset, such as ``("words",)``.
         n: number of examples, where the paper prints it.
         reason: why it cannot be computed here, where `task` is empty.
         header: the header in the paper, where that is not the name.
@@ -128,6 +133,7 @@ class Table:
         columns, rows: scores and models; in the paper it is the other way round where `transposed`.
         notes: why our values may differ.
         is_comparable: False where the paper has other data, so that its values are not compared with ours.
+        on_leaderboard: whether the leaderboard shows it.
     """
 
     name: str
@@ -140,6 +146,7 @@ class Table:
     notes: tuple[str, ...]
     transposed: bool = False
     is_comparable: bool = True
+    on_leaderboard: bool = True
 
     def tasks(self, row: Row) -> list[str]:
         """The tasks for which a row has values, such as ``["hard_positives/replace", "hard_positives/swap"]``."""
@@ -150,6 +157,17 @@ class Table:
     def metrics(self) -> set[str]:
         """The metrics that compute its columns."""
         return {column.metric for column in self.columns if column.metric}
+
+    @property
+    def is_statistics(self) -> bool:
+        """Whether it describes a dataset, and no models."""
+        return all(column.average == STATISTIC for column in self.columns)
+
+    def why_not(self) -> str:
+        """Why nothing of it can be computed here; empty if something can."""
+        if any(column.task for column in self.columns):
+            return ""
+        return "; ".join(dict.fromkeys(column.reason for column in self.columns))
 
 
 @cache

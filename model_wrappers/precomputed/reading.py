@@ -599,7 +599,8 @@ def _tasks(plan: ScoringPlan) -> Iterator[tuple[TaskData, list[Example], dict[st
         examples, texts = scored(task), None
         if task.task.task_type == "retrieval" and examples:
             [place] = places
-            texts = dict.fromkeys(plan.captions.texts[text] for text in plan.captions.pools[place].texts)
+            named = task.candidates or (plan.captions.texts[text] for text in plan.captions.pools[place].texts)
+            texts = dict.fromkeys(named)
         yield task, examples, texts
 
 

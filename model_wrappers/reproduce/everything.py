@@ -1,50 +1,237 @@
-"""`reproduce --all`: a page for each paper, with all its tables and figures, and the comparisons that can be made."""
+"""`reproduce --all`: a page for each paper, with all its tables and figures, and what can be made of them here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...hub_datasets.published.inventory import STATES, inventory_table, paper_names, read_inventory, summarise
-from ...hub_datasets.published.tables import all_tables
+from ...hub_datasets.published.inventory import (
+    STATES,
+    Item,
+    inventory_table,
+    paper_names,
+    read_inventory,
+    summarise,
+)
+from ...hub_datasets.published.tables import Table, all_tables, get_table
 from ...metrics.common import documents
-from ...metrics.common.errors import ModelError
+from ...metrics.common.documents import Part, simple_table
+from ...metrics.common.errors import ModelError, UnknownNameError, VLAssayError
 from ...metrics.common.storage import write_text
-from .report import summarise_reproduction
-from .reproduce import reproduce
+from ...metrics.evaluation import check_options
+from ...metrics.records.results import code_version
+from .analyses.material import Material
+from .analyses.printed import printed_table
+from .analyses.registry import ANALYSES
+from .plans import FoundPredictions, plan, rows_named, scan_predictions
+from .report import Reproduction, parts_of, summarise_reproduction
+from .reproduce import reproduce, run_rows
 
-INDEX = "index.md"
+INDEX, INVENTORY, DOCUMENT = "index.md", "inventory.md", "papers.json"
+SCHEMA = "vl-assay/papers"
+VERSION = 1
 
 
-def reproduce_all(out: str | Path, *, predictions: str | Path | None = None, **options: Any) -> str:
-    """Write ``index.md``, and a page for each paper; nothing is run or downloaded.
+@dataclass(frozen=True)
+class Outcome:
+    """What was made of a table or figure.
+
+    Args:
+        item: the table or figure.
+        is_made: whether it, or something of it, was computed here.
+        text: what was found, or why nothing was.
+        parts: tables and figures of its section in the page.
+    """
+
+    item: Item
+    is_made: bool
+    text: str
+    parts: Sequence[Part] = ()
+
+
+@dataclass(frozen=True)
+class _Request:
+    """How everything is made; see `reproduce_all`. `predictions` are all that are there."""
+
+    folder: Path
+    use: Mapping[str, str]
+    weights: str | Path
+    data_dir: Path | None
+    options: Mapping[str, Any]
+    ties: str | None
+    confidence: float
+    predictions: list[FoundPredictions] = field(default_factory=list)
+
+
+def reproduce_all(
+    out: str | Path,
+    *,
+    use: Mapping[str, str] | None = None,
+    predictions: str | Path | None = None,
+    data_dir: str | Path | None = None,
+    weights: str | Path = ".",
+    offline: bool = False,
+    options: Mapping[str, Any] | None = None,
+    ties: str | None = None,
+    confidence: float = 0.95,
+) -> list[Outcome]:
+    """Make all tables and figures that need no model: writes ``index.md``, a page for each paper and ``papers.json``.
+
+    Statistics and figures of data are made where the data are here, values of models where there are predictions or
+    released answers. Models run only where `use` names them. What is not made says why, and stops nothing else.
 
     Args:
         out: folder of the pages; the comparison of a table is in a folder of its name.
+        use: models to run instead of those of the rows, by label, in all tables that have it:
+            ``{"GPT-4V": "precomputed:gpt-4v-results"}``.
         predictions: a folder of predictions, which are compared with all tables that have their models.
-        options: ``ties``, ``confidence`` and ``weights`` of `reproduce`.
+        data_dir: the user's own copies of the sources, a folder for each benchmark.
+        weights: the folder with released answers, such as ``gpt-4v-results``.
+        offline: whether nothing is downloaded.
+        options: fields of the builders' configurations.
+        ties, confidence: as for `report`.
 
     Returns:
-        The index, as Markdown.
+        An outcome for each item of the inventory.
 
     Raises:
-        VLAssayError: predictions that cannot be read, an unknown option, a full disk.
+        VLAssayError: a label that no table has, predictions that cannot be read, an unknown option, a full disk.
     """
-    out = Path(out).expanduser()
-    for paper, name in paper_names().items():
-        parts: list[documents.Part] = [inventory_table(paper)]
-        if predictions is not None:
-            parts += _comparisons(paper, out, predictions, options)
-        write_text(out / f"{paper}.md", documents.to_markdown(parts, name, level=2))
-    index = inventory_page()
-    write_text(out / INDEX, index)
-    return index
+    check_options(ties=ties, confidence=confidence)
+    _check_labels(use or {})
+    data = None if data_dir is None else Path(data_dir).expanduser()
+    if data is not None and not data.is_dir():
+        raise ModelError(f"there is no folder {data} to take the sources from")
+    folder = Path(out).expanduser()
+    scanned = scan_predictions(predictions) if predictions is not None else []
+    request = _Request(folder, use or {}, weights, data, options or {}, ties, confidence, scanned)
+    with without_network() if offline else nullcontext():
+        tables = {name: _try(table, request) for name, table in all_tables().items()}
+        compared = {name: found for name, found in tables.items() if isinstance(found, Reproduction)}
+        material = Material(folder, scanned, compared, data, request.options)
+        outcomes = [_outcome(item, tables, material) for item in read_inventory()]
+    _write(outcomes, folder)
+    return outcomes
+
+
+@contextmanager
+def without_network() -> Iterator[None]:
+    """Let the Hugging Face libraries use their caches alone, and builders refuse downloads."""
+    from datasets import config
+    from huggingface_hub import constants
+
+    before = config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE
+    config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = before
+
+
+def _check_labels(use: Mapping[str, str]) -> None:
+    for label in use:
+        if not any(rows_named(table, label) for table in all_tables().values()):
+            known = [row.name for table in all_tables().values() for row in table.rows if row.run.is_model]
+            raise UnknownNameError("row of the papers' tables", label, list(dict.fromkeys(known)))
+
+
+def _try(table: Table, request: _Request) -> Reproduction | str:
+    """The comparison of a table, or why there is none."""
+    if table.why_not():
+        return f"as printed alone: {table.why_not()}"
+    try:
+        made = [] if table.is_statistics else _run(table, request)
+        if found := _compared(table, [*request.predictions, *made], request):
+            return found
+    except VLAssayError as error:
+        return f"not made here: {error}"
+    return "not made here: neither predictions nor released answers of its models are given"
+
+
+def _compared(table: Table, scanned: Sequence[FoundPredictions], request: _Request) -> Reproduction | None:
+    """The comparison with the data or with predictions; None if none are of the table's rows."""
+    try:
+        return reproduce(
+            table.name,
+            use={label: model for label, model in request.use.items() if rows_named(table, label)},
+            predictions=scanned,
+            out=request.folder / table.name,
+            weights=request.weights,
+            ties=request.ties,
+            confidence=request.confidence,
+            data_dir=request.data_dir,
+            options=request.options,
+        )
+    except ModelError:
+        return None
+
+
+def _run(table: Table, request: _Request) -> list[FoundPredictions]:
+    """Predictions of the rows that `use` names, and of released answers that are there.
+
+    Raises:
+        ModelError: one of them cannot be loaded.
+        DataError: the data cannot be used.
+    """
+    use = {label: model for label, model in request.use.items() if rows_named(table, label)}
+    named = {row.name for label in use for row in rows_named(table, label)}
+    plans = {
+        name: each
+        for name, each in plan(table, use=use, weights=request.weights).items()
+        if name in named or (each.model.startswith("precomputed:") and not each.why)
+    }
+    if not plans:
+        return []
+    folder = request.folder / "predictions" / table.name
+    scoring = {"data_dir": request.data_dir, "options": request.options, "progress": False}
+    ran = run_rows(table, plans, folder, (), scoring)
+    for name, why in ran.failed.items():
+        raise ModelError(f"{name}: {why}")
+    return scan_predictions(folder)
+
+
+def _outcome(item: Item, tables: Mapping[str, Reproduction | str], material: Material) -> Outcome:
+    texts, parts, is_made = [], [], False
+    number, _, row = item.item.removeprefix("Table ").partition(", ")
+    name = f"{item.paper}-{number}"
+    if name in tables:
+        found = tables[name]
+        is_made, text, parts = _of_table(get_table(name), found, row)
+        texts.append(text)
+    if analyse := ANALYSES.get((item.paper, item.item)):
+        try:
+            parts, is_made = [*parts, *analyse(material)], True
+            texts.append("Computed below.")
+        except VLAssayError as error:
+            texts.append(f"not made here: {error}")
+    return Outcome(item, is_made, " ".join(texts), parts)
+
+
+def _of_table(table: Table, found: Reproduction | str, row: str) -> tuple[bool, str, Sequence[Part]]:
+    """Whether a table, or a row of it, was compared, what was found, and what its section has."""
+    if isinstance(found, str):
+        return False, f"{found}.".replace("..", "."), [printed_table(table)] if table.why_not() else []
+    if row:
+        names = {each.name for each in rows_named(table, row)}
+        cells = [one for one in found.comparisons if one.row.name in names and one.ours is not None]
+        if not cells:
+            return False, "not made here: there are no predictions of it.", []
+        equal = sum(bool(one.equal) for one in cells)
+        said = [remark for remark in found.remarks if remark.split(": ")[0] in names]
+        return True, " ".join([f"{equal} of {len(cells)} values equal ours to the last printed digit.", *said]), said
+    text = summarise_reproduction(found)
+    if table.is_statistics:
+        return True, text, [*parts_of(found, level=3)]
+    return True, text, [f"[{table.name}]({table.name}/{table.name}.md): {text}"]
 
 
 def inventory_page() -> str:
     """All tables and figures of the papers with their states, as Markdown."""
-    parts: list[documents.Part] = [
+    parts: list[Part] = [
         f"All tables and figures: {summarise(read_inventory())}.",
         "\n".join(f"- {state}: {meaning}" for state, meaning in STATES.items()),
         *map(inventory_table, paper_names()),
@@ -52,13 +239,34 @@ def inventory_page() -> str:
     return documents.to_markdown(parts, "The papers' tables and figures", level=2)
 
 
-def _comparisons(paper: str, out: Path, predictions: str | Path, options: dict[str, Any]) -> Iterator[str]:
-    """A sentence for each typed table of a paper."""
-    for name in (name for name in all_tables() if name.rpartition("-")[0] == paper):
-        try:
-            found = reproduce(name, predictions=predictions, out=out / name, **options)
-        except ModelError:
-            yield f"{name}: no predictions of its models."
-            continue
-        if found is not None:
-            yield f"[{name}]({name}/{name}.md): {summarise_reproduction(found)}"
+def _write(outcomes: Sequence[Outcome], folder: Path) -> None:
+    """The pages of all papers, the index, the inventory, and everything as JSON."""
+    rows = []
+    for paper, name in paper_names().items():
+        own = [outcome for outcome in outcomes if outcome.item.paper == paper]
+        write_text(folder / f"{paper}.md", _page(name, own))
+        made = sum(outcome.is_made for outcome in own)
+        rows.append((name, str(made), str(len(own))))
+    index = simple_table(("paper", "made here", "tables and figures"), rows, numbers=True)
+    links = [f"- [{name}]({paper}.md)" for paper, name in paper_names().items()]
+    links.append(f"- [Every table and figure with its state]({INVENTORY}): {summarise(read_inventory())}")
+    write_text(folder / INDEX, documents.to_markdown([index, "\n".join(links)], "The papers, reproduced", level=2))
+    write_text(folder / INVENTORY, inventory_page())
+    entries = [{**each.item._asdict(), "is_made": each.is_made, "text": each.text} for each in outcomes]
+    content = {"schema": SCHEMA, "version": VERSION, "code": code_version(), "items": entries}
+    write_text(folder / DOCUMENT, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def _page(name: str, outcomes: Sequence[Outcome]) -> str:
+    """The page of a paper: a line for each item, then a section for each that has something to show."""
+    rows = [
+        (each.item.item, each.item.what, each.item.state, each.text.rstrip("."), each.item.how) for each in outcomes
+    ]
+    headings = ("", "shows", "state", "here", "how, or why not")
+    pages = [documents.to_markdown([simple_table(headings, rows)], name, level=2)]
+    pages += [
+        documents.to_markdown(each.parts, f"{each.item.item}: {each.item.what}", level=3)
+        for each in outcomes
+        if each.parts
+    ]
+    return "\n".join(pages)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -14,15 +14,16 @@ from ...metrics.common.documents import simple_table
 from ...metrics.records.results import code_version
 
 SCHEMA = "vl-assay/reproduction"
-VERSION = 1
+VERSION = 2
 _HEADERS = ("", "published", "ours", "interval", "difference", "inside")
 # Far below half of the last decimal that any table prints.
 _FLOAT_ROUNDING = 1e-12
+_YES_NO: Mapping[bool | None, str] = {True: "yes", False: "no", None: ""}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A published value and ours; scores are fractions in [0, 1].
+    """A published value and ours; scores are fractions in [0, 1], statistics of a dataset are counts or means.
 
     Args:
         row, column: of the table; see `published.tables.Table` for which is which in the paper.
@@ -31,7 +32,8 @@ class Comparison:
         rounding: half of its last decimal.
         why: the reason if there is no value of ours.
         ours, interval, n, tie_rate: our score, its interval, number of examples, and share of examples with ties.
-        predictions: file and hash of the predictions that it was computed from.
+        deviation: standard deviation over seeds of the data, of which `ours` is then the mean.
+        predictions: file and hash of each file of predictions that it was computed from.
         is_comparable: False where the published value is of other data.
     """
 
@@ -45,13 +47,19 @@ class Comparison:
     interval: tuple[float, float] | None = None
     n: int | None = None
     tie_rate: float | None = None
-    predictions: Mapping[str, str] | None = None
+    deviation: float | None = None
+    predictions: Sequence[Mapping[str, str]] = ()
     is_comparable: bool = True
 
     @property
     def difference(self) -> float | None:
         """Ours minus the published value; None where they are of other data."""
         return self.ours - self.published if self.ours is not None and self.is_comparable else None
+
+    @property
+    def equal(self) -> bool | None:
+        """Whether ours rounds to the published value; None without one or of other data."""
+        return None if self.difference is None else abs(self.difference) <= self.rounding + _FLOAT_ROUNDING
 
     @property
     def inside(self) -> bool | None:
@@ -107,11 +115,12 @@ def _entry(table: Table, one: Comparison) -> dict[str, Any]:
     column = one.column.header or one.column.name
     if table.transposed:
         row, column = column, row
-    fields = ("published", "ours", "interval", "difference", "inside", "n", "tie_rate", "predictions")
+    fields = ("published", "ours", "interval", "deviation", "difference", "inside", "equal", "n", "tie_rate")
     return {
         "model": one.row.name,
         "paper": {"table": f"Table {table.number}", "row": row, "column": column, "printed": one.printed},
         **{name: getattr(one, name) for name in fields},
+        "predictions": [dict(each) for each in one.predictions],
         "why_not": one.why or None,
         "published_n": one.column.n,
         "task": one.column.task or None,
@@ -123,8 +132,12 @@ def _entry(table: Table, one: Comparison) -> dict[str, Any]:
 
 def to_markdown(result: Reproduction) -> str:
     """Comparisons by model, models that were not run, and why values may differ, as Markdown."""
-    parts = [summarise_reproduction(result), *_tables(result), *_lists(result, "## {}\n\n")]
-    return documents.to_markdown(parts, _title(result.table), level=2)
+    return documents.to_markdown([*parts_of(result, level=2)], _title(result.table), level=2)
+
+
+def parts_of(result: Reproduction, level: int) -> Iterator[documents.Part]:
+    """The summary, the tables and the lists of a report, with headings of that level."""
+    yield from (summarise_reproduction(result), *_tables(result), *_lists(result, f"{'#' * level} {{}}\n\n"))
 
 
 def print_reproduction(result: Reproduction) -> None:
@@ -147,35 +160,51 @@ def _title(table: Table) -> str:
 
 
 def summarise_reproduction(result: Reproduction) -> str:
-    """How many published values lie inside our intervals, and the largest difference."""
+    """How many published values lie inside our intervals or equal ours, and the largest difference, in sentences."""
     compared = [one for one in result.comparisons if one.difference is not None]
     if not result.table.is_comparable:
         return "Not comparable: the paper's values are of other data. None is counted."
     if not compared:
         return "No published value can be compared with one of ours."
-    with_interval = [one for one in compared if one.inside is not None]
-    inside = sum(bool(one.inside) for one in with_interval)
+    parts = []
+    if with_interval := [one for one in compared if one.inside is not None]:
+        inside, level = sum(bool(one.inside) for one in with_interval), 100 * result.options["confidence"]
+        parts.append(
+            f"{inside} of {len(with_interval)} published values lie inside our intervals ({level:g} %, over images)."
+        )
+    equal = sum(bool(one.equal) for one in compared)
+    parts.append(f"{equal} of {len(compared)} published values equal ours to the last printed digit.")
     largest = max(compared, key=lambda one: abs(one.difference or 0.0))
-    return (
-        f"{inside} of {len(with_interval)} published values lie inside our intervals "
-        f"({100 * result.options['confidence']:g} %, over images). The largest difference is "
-        f"{_number(result.table, largest.difference, '+')} ({largest.row.name}, {largest.column.name})."
-    )
+    if not largest.equal:
+        difference = _number(result.table, largest.difference, "+")
+        parts.append(f"The largest difference is {difference} ({largest.row.name}, {largest.column.name}).")
+    return " ".join(parts)
 
 
 def _tables(result: Reproduction) -> Iterator[documents.Table]:
-    """A table for each model."""
+    """A table for each model; one for statistics of a dataset."""
+    if result.table.is_statistics:
+        columns = 4 if result.table.is_comparable else 3
+        rows = [_statistic(one)[:columns] for one in result.comparisons]
+        yield simple_table(("", "published", "ours", "equal")[:columns], rows, numbers=True)
+        return
     for name, comparisons in groupby(result.comparisons, key=lambda one: one.row.name):
         rows = [_row(result.table, one) for one in comparisons]
         yield simple_table(_HEADERS, rows, title=name, numbers=True)
 
 
+def _statistic(one: Comparison) -> tuple[str, ...]:
+    ours = one.why if one.ours is None else f"{one.ours:,.3f}".rstrip("0").rstrip(".")
+    return f"{one.column.name}, {one.row.name}", one.printed, ours, _YES_NO[one.equal]
+
+
 def _row(table: Table, one: Comparison) -> tuple[str, ...]:
     if one.ours is None:
         return one.column.name, one.printed, "–", one.why, "", ""
+    ours = _number(table, one.ours) + (f" ± {_number(table, one.deviation)}" if one.deviation is not None else "")
     interval = " – ".join(_number(table, end) for end in one.interval) if one.interval else "none"
-    inside = {True: "yes", False: "no", None: ""}[one.inside] if one.is_comparable else "not comparable"
-    return one.column.name, one.printed, _number(table, one.ours), interval, _number(table, one.difference, "+"), inside
+    inside = _YES_NO[one.inside] if one.is_comparable else "not comparable"
+    return one.column.name, one.printed, ours, interval, _number(table, one.difference, "+"), inside
 
 
 def _number(table: Table, value: float | None, sign: str = "") -> str:

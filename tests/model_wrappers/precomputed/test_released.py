@@ -28,7 +28,8 @@ def test_gpt4v_is_evaluated_from_the_files_that_its_authors_released(shared_data
     assert predictions.model == "gpt4v-swap_obj"
     # The answer of key "108", to an example that is no longer in the release, was right; five said neither.
     assert (predictions.metadata["run"]["unknown_answers"], predictions.metadata["run"]["no_answer"]) == (1, 5)
-    [result] = report(path, resamples=100)
+    result, part = report(path, resamples=100)
+    assert (part.benchmark["task"], part.scores["n"]) == ("v2", 130)
     right, examples = GPT4V["swap_obj"]
     assert (result.scores["n"], result.scores["accuracy"]) == (examples - 1, (right - 1) / (examples - 1))
     assert result.scores["tie_rate"] == 5 / (examples - 1)
@@ -44,7 +45,8 @@ def test_gpt4v_gets_on_all_of_sugarcrepe_what_its_released_answers_say(shared_da
     [path] = gpt4v_run(shared_data, tmp_path, "sugarcrepe", allow_unknown="true")(
         f"precomputed:{tmp_path}/gpt-4v.jsonl"
     )
-    [result] = report(path, resamples=100)
+    result, v2 = report(path, resamples=100)
+    assert (v2.scores["n"], v2.scores["accuracy"]) == (1516, 1384 / 1516)
     for category, (right, examples) in GPT4V.items():
         part = result.scores["per_category"][category]
         gone = category == "swap_obj"

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 import sources_sugarcrepe
-from console import invoke
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.published.tables import all_tables, get_table
 from vl_assay.metrics.common.errors import ModelError, PredictionsError, UnknownNameError
 from vl_assay.metrics.records.predictions import Predictions, write_predictions
 from vl_assay.metrics.records.schema import MatchingRow
-from vl_assay.model_wrappers.reproduce import reproduce as module
-from vl_assay.model_wrappers.reproduce.everything import inventory_page
+from vl_assay.model_wrappers.engine.families import FamilyConstants
+from vl_assay.model_wrappers.reproduce import plans as module
+from vl_assay.model_wrappers.reproduce.plans import plan, status
 from vl_assay.model_wrappers.reproduce.report import Comparison, as_json, to_markdown
-from vl_assay.model_wrappers.reproduce.reproduce import plan, reproduce, status
+from vl_assay.model_wrappers.reproduce.reproduce import reproduce
 
 
 def test_the_tables_of_the_papers_are_there_and_others_are_refused_by_name():
-    for paper, numbers in (("sugarcrepe", "6"), ("aro", "25"), ("tricd", "356"), ("hard-positives", "178")):
-        assert {f"{paper}-{number}" for number in numbers} <= set(all_tables())
+    assert [*all_tables()] == [
+        *(f"aro-{number}" for number in (2, 3, 4, 5, 6)),
+        *(f"hard-positives-{number}" for number in (1, 2, 3, 7, 8, 9, 10)),
+        *(f"sugarcrepe-{number}" for number in (2, 4, 5, 6, 8, 9, 10)),
+        *(f"tricd-{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8)),
+    ]
     with pytest.raises(
-        UnknownNameError, match=r"unknown table 'sugarcrepe-5'; known: aro-2, aro-5, aro-6, hard-positives-1"
+        UnknownNameError, match=r"unknown table 'sugarcrepe-7'; known: aro-2, aro-3, aro-4, aro-5, aro-6, hard-pos"
     ):
-        reproduce("sugarcrepe-5")
+        reproduce("sugarcrepe-7")
 
 
 CATEGORIES = sources_sugarcrepe.CATEGORIES
@@ -52,12 +55,14 @@ def sugarcrepe_predictions(path, right=RIGHT, tied=(), lost=(), **model):
     write(path, rows, "sugarcrepe/itm", **{"name": "some model", "family": "clip", "checkpoint": "some/model"} | model)
 
 
-def write(path, rows, task, **model):
-    """Write predictions of all configurations that the rows have."""
+def write(path, rows, task, seed=None, **model):
+    """Write predictions of all configurations that the rows have, of data with a seed or not."""
     benchmark, _, task = task.partition("/")
     configs = list(dict.fromkeys(row.config for row in rows))
     missing = [row.id for row in rows if row.scores is None]
     described = {"name": benchmark, "task": task, "configs": configs, "split": "test", "fingerprint": "f"}
+    if seed is not None:
+        described |= {"fingerprint": f"f{seed}", "options": {"seed": seed}}
     metadata = {"benchmark": {**described, "rows": len(rows), "missing": missing}, "model": model, "run": {}}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_predictions(path, Predictions(rows, metadata))
@@ -103,7 +108,7 @@ def test_the_files_name_the_source_of_every_number(tmp_path):
     assert entry["score"] == ["per_category", "replace_rel", "accuracy"]
     assert (entry["ours"], entry["n"], entry["published_n"], entry["average"]) == (0.5, 4, 1406, "category")
     [predictions] = report([tmp_path / "ViT-B-32" / "any.parquet"])
-    assert entry["predictions"] == predictions.predictions
+    assert entry["predictions"] == [predictions.predictions]
     text = (tmp_path / "out" / "sugarcrepe-6.md").read_text()
     assert text == to_markdown(result).rstrip() + "\n"
     assert "| SWAP Attribute | 63.96 | 0.000 | 0.000 – 60.236 | -63.960 | no |" in text
@@ -266,11 +271,10 @@ def test_unknown_rows_are_refused_with_those_that_there_are(tmp_path):
 
 
 def test_status_sorts_all_models_by_what_they_need(monkeypatch, tmp_path):
-    def get_family(name):
-        if name == "open_clip":
-            raise ModelError("no module named open_clip")
+    def family_constants(name):
+        return FamilyConstants(problem="no module named open_clip" if name == "open_clip" else "")
 
-    monkeypatch.setattr(module, "get_family", get_family)
+    monkeypatch.setattr(module, "family_constants", family_constants)
     found = status(tmp_path)
     assert list(found) == list(all_tables())
     assert found["aro-2"] == {
@@ -281,24 +285,3 @@ def test_status_sorts_all_models_by_what_they_need(monkeypatch, tmp_path):
     assert len(found["sugarcrepe-6"]["a library"]) == 15
     (tmp_path / "negclip.pth").write_bytes(b"")
     assert status(tmp_path)["aro-2"]["a library"] == ["NegCLIP"]
-
-
-def test_all_papers_get_a_page_and_comparisons_with_the_predictions_that_there_are(tmp_path):
-    predictions = tmp_path / "predictions"
-    sugarcrepe_predictions(predictions / "RN50" / "sugarcrepe.itm.parquet")
-    result = invoke("reproduce", "--all", "--out", tmp_path / "papers", "--predictions", predictions)
-    assert result.exit_code == 0, result.output
-    assert "a page for each paper" in result.output
-    refused = invoke("reproduce", "sugarcrepe-6", "--all")
-    assert refused.exit_code != 0
-    assert "--all runs no model" in str(refused.exception or refused.output)
-    page = (tmp_path / "papers" / "sugarcrepe.md").read_text(encoding="utf-8")
-    assert "[sugarcrepe-6](sugarcrepe-6/sugarcrepe-6.md): " in page
-    assert "published values lie inside our intervals" in page
-    assert (tmp_path / "papers" / "sugarcrepe-6" / "sugarcrepe-6.md").is_file()
-    assert "tricd-8: no predictions of its models." in (tmp_path / "papers" / "tricd.md").read_text(encoding="utf-8")
-    assert (tmp_path / "papers" / "index.md").read_text(encoding="utf-8") == inventory_page()
-
-
-def test_the_document_of_the_papers_tables_and_figures_is_true():
-    assert (Path(__file__).parents[3] / "docs" / "papers.md").read_text(encoding="utf-8") == inventory_page()
