@@ -16,6 +16,7 @@ import datasets
 
 from ..core.columns import columns
 from ..core.crops import box_problem, crop
+from ..core.image_archives import VISUAL_GENOME, find_or_fetch
 from ..core.source_files import (
     ImagePaths,
     Row,
@@ -24,7 +25,6 @@ from ..core.source_files import (
     VerifiedConfig,
     check_row_count,
     check_rows,
-    find_images,
     is_file_name,
     make_configs,
     parse_json,
@@ -121,8 +121,10 @@ class HardPositives(SourceBuilder):
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
         folder = self._folder
-        folders = [folder / place for place in _IMAGE_FOLDERS if (folder / place).is_dir()]
-        return self._require_images(rows, find_images((row["filename"] for row in rows), folders), folder, _GET_IMAGES)
+        folders = [folder / place for place in _IMAGE_FOLDERS]
+        names = (row["filename"] for row in rows)
+        images, where = find_or_fetch(names, folders, VISUAL_GENOME, "put VG_100K/ and VG_100K_2/ into data_dir")
+        return self._require_images(rows, images, where, _GET_IMAGES)
 
     def _image_file(self, row: Row, column: str, path: str) -> dict[str, Any]:
         if "bbox" not in row or not self.config.crop:

@@ -134,7 +134,9 @@ def train_round(model: CLIPModel, tokenizer: CLIPTokenizer, recipe: Recipe, numb
     optimise(model, recipe, recipe.steps[number], f"training, round {number + 1}", loss_of)
 
 
-def optimise(model: Any, recipe: Any, steps: int, title: str, loss_of: Callable[[int], torch.Tensor]) -> None:
+def optimise(
+    model: Any, recipe: Any, steps: int, title: str, loss_of: Callable[[int], torch.Tensor], *, quiet: bool = False
+) -> None:
     """Take the steps with AdamW; the learning rate has a linear warm-up, then a half cosine to 0.
 
     Args:
@@ -143,6 +145,7 @@ def optimise(model: Any, recipe: Any, steps: int, title: str, loss_of: Callable[
         steps: how many.
         title: of the progress and the losses that are printed.
         loss_of: the loss of a step, by its number.
+        quiet: whether nothing is printed.
     """
 
     def rate(step: int) -> float:
@@ -154,14 +157,14 @@ def optimise(model: Any, recipe: Any, steps: int, title: str, loss_of: Callable[
         model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, betas=(0.9, 0.98)
     )
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
-    for step in track(range(steps), title):
+    for step in track(range(steps), title, disable=quiet):
         loss = loss_of(step)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
-        if step % 100 == 0 or step == steps - 1:
+        if not quiet and (step % 100 == 0 or step == steps - 1):
             print(f"{title}  step {step:5d}  loss {loss.item():.3f}", flush=True)
 
 

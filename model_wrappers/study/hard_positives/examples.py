@@ -2,72 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ....hub_datasets.toy_scenes.language import Statement, parse
 from ....hub_datasets.toy_scenes.render import render
 from ....hub_datasets.toy_scenes.tasks import task_rows
 from ....metrics.common.errors import ScoresError
+from ...demo_clip_web.captions import in_common_words, with_synonym_of_difference
 from ...engine.protocol import DualEncoder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _TEST_WORLD = 0
-_ITM = ("replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
-_TRIPLE = ("", "positive_", "negative_")
 _BATCH = 64
+# Columns of the captions and scores of an example.
+CAPTION, POSITIVE, NEGATIVE, STOPPED = range(4)
 
 
 class Example(NamedTuple):
-    """A scene of the test split and three captions to rank.
+    """A scene of the test split and four captions to rank, of a row of ``toy_scenes/hard_positives``.
+
+    The caption is in common words. The hard positive has the rare synonym of one of them, or the phrases in the other
+    order. The hard negative has the false word that the row has, common or rare, or exchanged attributes.
 
     Attributes:
-        task: ``"hard_positives"``: the caption, its hard positive and its hard negative; or one of `ARTEFACTS`: the
-            caption, its hard negative, and the same negative with the artefact.
-        category: in toy_scenes, of ``hard_positives`` or ``itm``.
+        category: of the row.
         scene: its index in the test split.
-        captions: the three captions.
+        captions: the caption, its hard positive, its hard negative, and the hard negative with a final period, which
+            no caption of toy_scenes has.
     """
 
-    task: str
     category: str
     scene: int
-    captions: tuple[str, str, str]
-
-
-# One that is hard to see, the wrong one of "a" and "an" before the first phrase; and one that is easy to see, a final
-# period, which no caption of toy_scenes has.
-ARTEFACTS: Mapping[str, Callable[[str], str]] = {
-    "article": lambda caption: ("an" if caption.startswith("a ") else "a") + caption[caption.index(" ") :],
-    "stop": "{}.".format,
-}
+    captions: tuple[str, str, str, str]
 
 
 @lru_cache(1)
 def make_examples(scenes: int) -> Sequence[Example]:
-    """The examples of the first scenes of the test split, those of ``hard_positives`` first."""
-    found = [
-        Example("hard_positives", row["category"], scene, tuple(row[f"{name}caption"] for name in _TRIPLE))
+    """The examples of the first scenes of the test split, four of each."""
+    return tuple(
+        _example(scene, row)
         for scene in range(scenes)
         for row in task_rows("hard_positives", _TEST_WORLD, "test", scene)[1]
-    ]
-    for scene in range(scenes):
-        for row in task_rows("itm", _TEST_WORLD, "test", scene)[1]:
-            if row["category"] in _ITM:
-                negative = row["negative_caption"]
-                found += [
-                    Example(name, row["category"], scene, (row["caption"], negative, plant(negative)))
-                    for name, plant in ARTEFACTS.items()
-                ]
-    return tuple(found)
+    )
+
+
+def _example(scene: int, row: dict[str, Any]) -> Example:
+    drawn, false = (_parsed(row[key]) for key in ("caption", "negative_caption"))
+    caption = in_common_words(drawn)
+    if row["category"] == "swap":
+        positive, negative = Statement(caption.phrases[::-1]), in_common_words(false)
+    else:
+        positive = with_synonym_of_difference(caption, in_common_words(false))
+        negative = _with_words_of(caption, drawn, false)
+    return Example(row["category"], scene, (caption.text, positive.text, negative.text, f"{negative.text}."))
+
+
+def _with_words_of(caption: Statement, drawn: Statement, false: Statement) -> Statement:
+    """The caption in common words, with the word in which the row's negative differs from the row's caption."""
+    phrases = []
+    for common, ours, theirs in zip(caption.phrases, drawn.phrases, false.phrases, strict=True):
+        changed = {*theirs.adjectives, theirs.noun} - {*ours.adjectives, ours.noun}
+        for word in changed:
+            common = common.with_word(word)
+        phrases.append(common)
+    return Statement(tuple(phrases), caption.relation if drawn.relation == false.relation else false.relation)
+
+
+def _parsed(text: str) -> Statement:
+    statement = parse(text)
+    if statement is None:
+        raise ValueError(f"{text!r} does not follow the grammar of toy_scenes")
+    return statement
 
 
 def score_examples(model: Any, examples: Sequence[Example]) -> NDArray[np.float64]:
-    """Cosines of each example's captions with its scene: float64 of shape (m, 3), higher is a better match.
+    """Cosines of each example's captions with its scene: float64 of shape (m, 4), higher is a better match.
 
     Raises:
         ScoresError: the model is not a dual encoder.

@@ -297,3 +297,38 @@ def test_a_model_fine_tuned_from_a_file_of_weights_is_scored_as_its_folder(libra
     )
     [result] = outcome.results
     assert result.scores["accuracy"] == outcome.history[-1]["scores"]["sugarcrepe/add_att/accuracy"]
+
+
+def test_adapters_in_a_file_of_weights_are_merged_as_in_svlc_s_code(library, images, tmp_path):
+    content = torch.load(tmp_path / "negclip.pth", weights_only=True)
+    name = next(name for name, value in content["state_dict"].items() if value.ndim == 2 and name.endswith(".weight"))
+    weight, stem = content["state_dict"][name], name.removesuffix("weight")
+    torch.manual_seed(1)
+    down, up = torch.randn(4, weight.shape[1]), torch.randn(weight.shape[0], 4)
+    merged = content["state_dict"] | {name: weight + up @ down / 4}  # alpha 1, rank 4
+    torch.save({"state_dict": merged}, tmp_path / "merged.pt")
+    adapted = {f"{stem}lora_A": down, f"{stem}lora_B": up}
+    adapted = {f"module.{key}": value for key, value in {**content["state_dict"], **adapted}.items()}
+    torch.save({"epoch": 5, "state_dict": adapted}, tmp_path / "dac.pt")
+    by_hand, ours, without = (load_negclip(tmp_path, file=each) for each in ("merged.pt", "dac.pt", "negclip.pth"))
+    for expected, found in zip(*(embeddings(each, images, CAPTIONS) for each in (by_hand, ours)), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    differences = [
+        np.abs(a - b).max() for a, b in zip(*(embeddings(m, images, CAPTIONS) for m in (ours, without)), strict=True)
+    ]
+    assert max(differences) > 1e-3
+    assert ours.info.settings["pretrained"] == "dac.pt"
+    assert "dac.pt" in ours.info.name
+
+
+def test_random_weights_have_the_architecture_and_need_a_model_s_name(library, tmp_path):
+    model = load_negclip(tmp_path)
+    torch.manual_seed(0)
+    fresh = model.fresh()
+    assert {name: value.shape for name, value in fresh.state_dict().items()} == {
+        name: value.shape for name, value in model.module.state_dict().items()
+    }
+    assert any(not torch.equal(a, b) for a, b in zip(fresh.parameters(), model.module.parameters(), strict=True))
+    model.save(tmp_path / "saved")
+    with pytest.raises(ModelError, match="always comes with its weights"):
+        load_model(f"open_clip:local-dir:{tmp_path / 'saved'}").fresh()
