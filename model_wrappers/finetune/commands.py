@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,16 +26,21 @@ def finetune(
         str,
         typer.Argument(
             help="Captions and images: toy_scenes, a folder of images with metadata.csv, a table that names image "
-            "files, a built benchmark, or hf://datasets/OWNER/NAME."
+            "files, COCO's captions_train2017.json, Karpathy's dataset_coco.json, a built benchmark, or "
+            "hf://datasets/OWNER/NAME."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder of the new model.")],
     recipe: Annotated[
-        str, typer.Option(help="negclip, hn, hp+hn, coco (captions only), swap-only or replace-only.")
+        str, typer.Option(help="negclip, hn, hp+hn, coco, swap-only, replace-only, svlc or sugarcrepe-negclip.")
     ] = "negclip",
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Another value for a field of the recipe; repeatable."),
+    ] = None,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=V1,V2", help="A run for each value; keep the best on validation data; repeatable."),
     ] = None,
     column: Annotated[
         list[str] | None,
@@ -61,6 +66,14 @@ def finetune(
     no_evaluation: Annotated[
         bool, _measure_option("--no-evaluation", help="Measure on no benchmark, which saves its time.")
     ] = False,
+    select: Annotated[
+        list[str] | None,
+        _measure_option(
+            metavar="SCORE",
+            help="With --sweep: the validation score that decides, several by their mean; by default Recall@1 on "
+            "retrieval/coco_validation.",
+        ),
+    ] = None,
     recognise: Annotated[
         str | None,
         _measure_option(
@@ -98,12 +111,18 @@ def finetune(
     """Fine-tune a dual encoder for composition, and write a model folder that `vl-assay run` scores.
 
     Recipes: negclip (ARO: hard negatives and nearest images), hn and hp+hn (Hard Positives: hard negatives without and
-    with hard positives), swap-only and replace-only (one kind of each), coco (captions only). Fields that --set
-    changes: epochs, batch_size, learning_rate, warmup_steps, weight_decay, ema_decay, lora_rank, max_gradient_norm,
-    seed, negatives, positives, neighbours, and the weights contrastive, negclip, hard_negative, hard_positive.
+    with hard positives), swap-only and replace-only (one kind of each), coco (captions only), svlc (SVLC: LoRA,
+    negatives among the contrastive columns), sugarcrepe-negclip (SugarCrepe A.3). Fields that --set changes: epochs,
+    batch_size, learning_rate, warmup_steps, weight_decay, ema_decay, lora_rank, lora (linear or svlc), random_start (a
+    model from random weights), max_gradient_norm, seed, negatives, positives, frozen (one of each for the whole run),
+    refined (negatives after adversarial refinement), neighbours, and the weights contrastive, negclip, hard_negative,
+    hard_positive.
 
     The model is measured before and after, and the last thing printed is whether it got better; its predictions are in
     OUT/training. The same command again resumes from the last checkpoint.
+
+    With --sweep each value has a run in OUT, and the best on validation data is kept; OUT/sweep.md has all scores.
+    ARO's is --sweep learning_rate=1e-5,5e-6,1e-6, decided by retrieval on COCO's validation split.
 
     Examples: `vl-assay finetune demo-clip toy_scenes --out toy-hn --recipe hn --set negatives=scene:swap --evaluate
     toy_scenes/itm` · `vl-assay finetune openai/clip-vit-base-patch32 coco.csv --out negclip --recipe negclip --set
@@ -117,12 +136,16 @@ def finetune(
     from .train.config import TrainingConfig
     from .train.model_card import EPOCH_0, history_table
     from .train.recipes import adapt, get_recipe
+    from .train.sweep import VALIDATION
+    from .train.sweep import sweep as run_sweep
     from .train.training import finetune
     from .train.validation import DEFAULT_EVALUATION, Evaluation, Stopping
 
     if evaluate and no_evaluation:
         raise VLAssayError("--evaluate and --no-evaluation came; give one of them")
-    benchmarks = () if no_evaluation else tuple(evaluate or DEFAULT_EVALUATION)
+    if select and not sweep:
+        raise VLAssayError("--select is for --sweep; add a sweep, such as --sweep learning_rate=1e-5,5e-6")
+    benchmarks = () if no_evaluation else tuple(evaluate or ((VALIDATION,) if sweep else DEFAULT_EVALUATION))
     config = TrainingConfig(
         precision=precision,
         micro_batch=micro_batch,
@@ -133,25 +156,31 @@ def finetune(
         evaluation=Evaluation(benchmarks, recognise, tuple(template or Evaluation.templates), data_dir),
         stopping=Stopping(stop_on, patience),
     )
-    outcome = finetune(
-        model,
-        data,
-        out.expanduser(),
-        adapt(get_recipe(recipe), parse_settings(set_)),
-        config=config,
-        revision=revision,
-        settings=parse_settings(setting),
-        columns=parse_settings(column),
-        files=candidates,
-        split=split,
-        limit=limit,
-        data_dir=data_dir,
-        options=parse_options(option, allow_missing=False),
-    )
+    chosen = adapt(get_recipe(recipe), parse_settings(set_))
+    arguments: dict[str, Any] = {
+        "config": config,
+        "revision": revision,
+        "settings": parse_settings(setting),
+        "columns": parse_settings(column),
+        "files": candidates,
+        "split": split,
+        "limit": limit,
+        "data_dir": data_dir,
+        "options": parse_options(option, allow_missing=False),
+    }
+    folder = out.expanduser()
+    if sweep:
+        values = {name: text.split(",") for name, text in parse_settings(sweep).items()}
+        found = run_sweep(model, data, folder, chosen, values, select=select or (), **arguments)
+        outcome, folder = found.outcome, found.folder
+        if join().is_main:
+            print_tables([found.table])
+    else:
+        outcome = finetune(model, data, folder, chosen, **arguments)
     if join().is_main:
-        if outcome.history:
+        if outcome and outcome.history:
             print_tables([history_table(outcome.history, title=EPOCH_0)])
-        if outcome.comparison:
+        if outcome and outcome.comparison:
             typer.echo(f"the new model compared with {model}, which is the model of epoch 0:")
             outcome.comparison.print()
-        typer.echo(f"written to {out}; score it with: vl-assay run {shlex.quote(str(out.expanduser()))}")
+        typer.echo(f"written to {folder}; score it with: vl-assay run {shlex.quote(str(folder))}")

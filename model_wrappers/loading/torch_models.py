@@ -126,6 +126,10 @@ class DualEncoderMixin(TorchModel, ABC):
         """Embeddings (n, d) of prepared captions before normalisation, with gradients if these are enabled."""
         return self.read(self.chosen(exact), captions)
 
+    def fresh(self) -> Any:
+        """A module of the same architecture with random weights, of torch's generator, as `transformers` draws them."""
+        return type(self._model)(copy.deepcopy(self._model.config))
+
     @torch.inference_mode()
     def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
         """Embeddings (n, d) of length 1; float32, or float64 with `exact`."""

@@ -31,7 +31,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from vl_assay.hub_datasets.toy_scenes import tasks
 from vl_assay.model_wrappers import load_model
-from vl_assay.model_wrappers.finetune.data.captions import Images
+from vl_assay.model_wrappers.finetune.data.samples import Images
 from vl_assay.model_wrappers.finetune.data.training_set import Sample, TrainingSet
 from vl_assay.model_wrappers.finetune.train.recipes import RECIPES
 from vl_assay.model_wrappers.finetune.train.training import TrainingConfig, finetune

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from vl_assay.metrics.common.errors import DataError
-from vl_assay.model_wrappers.finetune.data.captions import Images
+from vl_assay.model_wrappers.finetune.data.samples import Images
 from vl_assay.model_wrappers.finetune.data.training_set import Sample, TrainingSet
 from vl_assay.model_wrappers.finetune.train.recipes import RECIPES
 from vl_assay.model_wrappers.finetune.train.training import TrainingConfig, finetune
@@ -47,6 +47,15 @@ def make_training_set(count=24):
         key = f"{left}-{right}-{number // len(pairs)}"
         samples.append(Sample(key, f"{left} left of {right}", negatives, positives, f"sample {number}"))
     return TrainingSet("squares", samples, Squares())
+
+
+def make_labelled(folder):
+    """Two plain images of each colour, in a folder for each."""
+    for name, colour in COLOURS.items():
+        (folder / name).mkdir(parents=True)
+        for number in range(2):
+            Image.new("RGB", (40, 30 + number), colour).save(folder / name / f"{number}.png")
+    return folder
 
 
 def short(name="hp+hn", **changes):

@@ -1,4 +1,4 @@
-"""Captions and images from their sources: toy_scenes, benchmarks, datasets of images, tables that name image files.
+"""Captions and images from their sources: toy_scenes, benchmarks, datasets of images, COCO, tables of image files.
 
 A source gives rows of text, and opens an image only when it is needed.
 """
@@ -7,72 +7,29 @@ from __future__ import annotations
 
 import itertools
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ....hub_datasets.authoring.data.tables import HUB, Table, choose_columns, hub_name, read_tables
 from ....hub_datasets.core.benchmarks import benchmark_names, get_benchmark, option_names
 from ....hub_datasets.core.build import data_errors
 from ....hub_datasets.core.examples import cached_build
 from ....hub_datasets.core.image_keys import MISSING, image_keys
-from ....hub_datasets.core.images import DECODING_ERRORS, open_checked
 from ....hub_datasets.core.repository import BUILD_FILE, cache_folder, read_build
 from ....hub_datasets.toy_scenes import render
 from ....hub_datasets.toy_scenes.tasks import task_rows
 from ....hub_datasets.toy_scenes.world import Scene
 from ....metrics.common.errors import DataError, check_known
+from .coco import coco_rows, open_coco
+from .samples import FileImages, Images, Sample
 
 TOY = "toy_scenes"
 # Its parts whose captions are all true of one image.
 _TOY_PARTS = ("captions", "itm", "hard_positives", "order", "sets")
 _FIELDS = ("caption", "image", "negatives", "positives", "id")
 _REQUIRED = ("caption", "image")
-
-
-class Sample(NamedTuple):
-    """A caption that is true of an image, with any number of hard negatives and hard positives.
-
-    `image` is the image's key, which all its captions share; `id` names the sample in messages.
-    """
-
-    image: str
-    caption: str
-    negatives: tuple[str, ...] = ()
-    positives: tuple[str, ...] = ()
-    id: str = ""
-
-
-class Images(ABC):
-    """Opens images by their keys."""
-
-    @abstractmethod
-    def read(self, key: str) -> bytes:
-        """The encoded image; raises `DataError` if it cannot be read."""
-
-    def scene(self, key: str) -> Scene | None:
-        """The scene of an image of toy_scenes, None for other images."""
-        try:
-            with open_checked(self.read(key)) as image:
-                return render.read_scene(image)
-        except DECODING_ERRORS as error:
-            raise DataError(f"the image {key} cannot be decoded: {error}") from error
-
-
-class FileImages(Images):
-    """Files, by their paths relative to a folder."""
-
-    def __init__(self, folder: Path = Path()) -> None:
-        self._folder = folder
-
-    def read(self, key: str) -> bytes:
-        """The encoded image."""
-        try:
-            return (self._folder / key).read_bytes()
-        except OSError as error:
-            raise DataError(f"the image {key} cannot be read: {error.strerror or error}") from error
 
 
 @dataclass(frozen=True)
@@ -125,6 +82,8 @@ def read_source(
         rows, images = _dataset_rows(*hub_name(reference), reference, columns, split)
     elif (path / BUILD_FILE).is_file():
         rows, images = _built_rows(path, columns, split)
+    elif (content := open_coco(path)) is not None:
+        rows, images = coco_rows(path, content, split, data_dir)
     else:
         rows, images = _file_rows(path, columns, split), FileImages(path if path.is_dir() else path.parent)
     return _merge(rows, limit), images

@@ -21,7 +21,7 @@ from ....hub_datasets.toy_scenes.episodes import absent, say, with_absent, with_
 from ....hub_datasets.toy_scenes.language import MEANING, Phrase, Statement, parse, synonym
 from ....hub_datasets.toy_scenes.world import ATTRIBUTES, RELATIONS, Scene
 from ....metrics.common.errors import DataError
-from .captions import Images, Sample
+from .samples import Images, Sample
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,11 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ....hub_datasets.authoring.data.tables import check_unicode
 from ....hub_datasets.core.images import DECODING_ERRORS, decode
 from ....metrics.common.errors import DataError, ScoresError, check_known
-from .captions import Images, Sample, read_source
+from .captions import read_source
 from .hard_negatives import NEGATIVE_KINDS, POSITIVE_KINDS, add_hard_captions
+from .samples import Images, Sample
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -32,6 +35,7 @@ class TrainingSet:
         images: opens an image by its key.
         dropped: the number of captions left out because they have no negative.
         lost: the number of the source's own negatives left out because they are captions or positives of the image.
+        refined: the number of negatives left out by adversarial refinement.
         source: the arguments that chose the captions: split, limit, options, columns, files.
     """
 
@@ -40,6 +44,7 @@ class TrainingSet:
     images: Images
     dropped: int = 0
     lost: int = 0
+    refined: int = 0
     source: Mapping[str, Any] = field(default_factory=dict)
 
     def image(self, key: str) -> Image.Image:
@@ -77,6 +82,7 @@ class TrainingSet:
             "with_positive": sum(bool(sample.positives) for sample in self.samples),
             "dropped": self.dropped,
             "lost": self.lost,
+            "refined": self.refined,
             "source": dict(self.source),
         }
 
@@ -84,6 +90,18 @@ class TrainingSet:
         """The samples that have a negative (ARO, appendix C.1); the others count as dropped."""
         kept = [sample for sample in self.samples if sample.negatives]
         return replace(self, samples=kept, dropped=self.dropped + len(self.samples) - len(kept))
+
+    def frozen(self, seed: int) -> TrainingSet:
+        """Each sample with one of its negatives and one of its positives (*Hard Positives*, section 5.1).
+
+        What is kept depends on the seed, at least 0, and on the sample's index and texts.
+        """
+        chances = np.random.default_rng([seed, 0, 2]).random((len(self.samples), 2)).tolist()
+        kept = [
+            sample._replace(negatives=_one(sample.negatives, negative), positives=_one(sample.positives, positive))
+            for sample, (negative, positive) in zip(self.samples, chances, strict=True)
+        ]
+        return replace(self, samples=kept)
 
 
 def read_training_set(
@@ -105,8 +123,9 @@ def read_training_set(
         reference: ``"toy_scenes"`` (five captions of each scene) or ``"toy_scenes/itm"`` and the like, rendered on
             demand; another benchmark or part of one that has the split; a folder that ``vl-assay build`` wrote;
             ``"hf://datasets/owner/name[/config]"``; a table (``.csv``, ``.tsv``, ``.jsonl``, ``.json``,
-            ``.parquet``) with the files of images, relative to its folder; or a folder of images with
-            ``metadata.csv``, ``metadata.jsonl`` or ``metadata.parquet``.
+            ``.parquet``) with the files of images, relative to its folder; a folder of images with ``metadata.csv``,
+            ``metadata.jsonl`` or ``metadata.parquet``; or COCO's ``captions_train2017.json`` or Karpathy's
+            ``dataset_coco.json`` (see `coco`).
         columns: the columns of `caption`, `image`, `negatives`, `positives` and `id`, such as ``{"caption":
             "title"}``; common names are recognised. A cell of captions, negatives or positives may hold a list;
             negatives and positives belong to all captions of their row. Rows with the same image and caption become
@@ -121,7 +140,7 @@ def read_training_set(
         files: files of candidates for these captions, as ``vl-assay generate`` writes them.
         limit: the number of captions to read at most, from the first.
         seed: of the texts that are made, any integer.
-        data_dir: the user's own copy of a benchmark's sources.
+        data_dir: the user's own copy of a benchmark's sources, or the folder of COCO's ``train2014`` and the like.
         options: fields of a benchmark's builder, such as ``{"train_scenes": 40_000}``; toy_scenes has 2,000 scenes, or
             as many as `limit` needs.
 
@@ -152,3 +171,8 @@ def read_training_set(
     }
     source = {name: value for name, value in given.items() if value}
     return TrainingSet(str(reference), samples, images, lost=lost, source=source)
+
+
+def _one(texts: Sequence[str], chance: float) -> tuple[str, ...]:
+    """The text at a place from 0 to below 1; none of none."""
+    return (texts[int(chance * len(texts))],) if texts else ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import math
@@ -30,9 +29,10 @@ from .checkpoints import Checkpoints, Position, checkpoint_folders, read_json, w
 from .config import PRECISIONS, TrainingConfig
 from .gathering import gather_embeddings
 from .log import Log
+from .lora import add_lora, merged, save_adapters
 from .losses import Embeddings, total
 from .recipes import Recipe
-from .towers import Towers, Trainable, add_lora, freeze_unused, parameter_groups, use_checkpointing
+from .towers import Towers, Trainable, freeze_unused, parameter_groups, use_checkpointing
 
 # On a CPU larger chunks leave the cache and are slower.
 _MICRO_BATCHES = {"cpu": 32, "mps": 32, "cuda": 256}
@@ -94,13 +94,13 @@ class TrainingLoop:
                 "score the folder afterwards"
             )
         torch.manual_seed(recipe.seed)
-        self.adapted = add_lora(self.encoder, recipe.lora_rank) if recipe.lora_rank else None
+        self.adapted = add_lora(self.encoder, recipe.lora_rank, recipe.lora) if recipe.lora_rank else None
         # The module with the trained weights: the model, or peft's around it.
         self.root = module if self.adapted is None else self.adapted
         kinds = {"negatives": recipe.uses_negatives, "positives": recipe.uses_positives}
-        towers = Towers(self.encoder, **kinds, is_sharded=self.is_sharded)
+        towers = Towers(self.encoder, **kinds, trains_norms=recipe.random_start, is_sharded=self.is_sharded)
         with self.processes.raise_on_all_ranks():
-            frozen = freeze_unused(towers.train(), self.loader.load(next(self.draws(epoch=0))[:2]))
+            frozen = freeze_unused(towers, self.loader.load(next(self.draws(epoch=0))[:2]))
         if self.config.gradient_checkpointing:
             use_checkpointing(module, self.encoder.info.name)
         self.trained = sum(p.numel() for p in towers.parameters() if p.requires_grad)
@@ -289,14 +289,20 @@ class TrainingLoop:
                 module.load_state_dict({name: found[name].reshape(shape) for name, shape in shapes.items()})
             return module
         module: Any = self.root if self.average is None else self.average.module
-        return module if self.adapted is None else copy.deepcopy(module).merge_and_unload()
+        return module if self.adapted is None else merged(module)
 
     def save_model(self, folder: Path) -> None:
         """Write the model as a folder to load it from. Every process calls it."""
         weights = self._weights()
         with self.processes.raise_on_all_ranks():
             if self.processes.is_main:
-                write_folder(folder, self.encoder.holding(weights, self.encoder.info).save)
+                write_folder(folder, partial(self._save, weights))
+
+    def _save(self, weights: Any, folder: Path) -> None:
+        """Write the model and, of LoRA as in SVLC, its adapters."""
+        self.encoder.holding(weights, self.encoder.info).save(folder)
+        if self.recipe.lora_rank:
+            save_adapters(self.root if self.average is None else self.average.module, folder)
 
 
 def _accelerator(config: TrainingConfig, device: str, folder: Path) -> Any:

@@ -52,7 +52,7 @@ def model_card(
     sections: list[Part] = [
         "\n".join(header),
         f"# {name}",
-        f"`{info['name']}` fine-tuned for composition by the recipe `{recipe['name']}` of VL-Assay {code_version()}.",
+        f"{_origin(info['name'], recipe)} by the recipe `{recipe['name']}` of VL-Assay {code_version()}.",
         f"```python\n{getattr(family, 'LOADING', _LOADING).format(name)}\n```",
         "## Recipe",
         f"After {recipe['source']}. {recipe['gaps']}",
@@ -78,6 +78,12 @@ def model_card(
     return write_markdown(sections)
 
 
+def _origin(name: str, recipe: Mapping[str, Any]) -> str:
+    if recipe["random_start"]:
+        return f"The architecture of `{name}`, trained for composition from random weights"
+    return f"`{name}` fine-tuned for composition"
+
+
 def _settings(recipe: Mapping[str, Any], data: Mapping[str, Any], details: Mapping[str, str]) -> dict[str, str]:
     rows = {"losses": ", ".join(f"{key} × {value:g}" for key, value in recipe["weights"].items() if value)}
     for key, value in recipe.items():
@@ -95,6 +101,7 @@ def _data(data: Mapping[str, Any]) -> str:
         source = data["source"].items()
         text += f"; read with {', '.join(f'`{key}` {json.dumps(value, ensure_ascii=False)}' for key, value in source)}"
     text += f"; {data['lost']:,} negatives of the source are captions of the image, left out" if data["lost"] else ""
+    text += f"; {data['refined']:,} negatives were left out by adversarial refinement" if data["refined"] else ""
     text += f"; {data['dropped']:,} without a negative were left out" if data["dropped"] else ""
     return f"{text}. SHA-256 of the texts and the images' names: `{data['fingerprint']}`."
 

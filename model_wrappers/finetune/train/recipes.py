@@ -1,8 +1,9 @@
 """Recipes of fine-tuning: losses, captions and schedule, each with its source and what the source leaves open.
 
 ``negclip`` and ``coco`` follow ARO (Yuksekgonul et al. 2023, section 4 and appendix C); ``hn``, ``hp+hn``,
-``swap-only`` and ``replace-only`` *Hard Positives* (Kamath et al. 2024, section 5 and appendix D.1). `adapt` changes
-values of a recipe.
+``swap-only`` and ``replace-only`` *Hard Positives* (Kamath et al. 2024, section 5 and appendix D.1); ``svlc`` the
+released code of SVLC, and ``sugarcrepe-negclip`` SugarCrepe (Hsieh et al. 2023, appendix A.3). `adapt` changes values
+of a recipe.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from ....metrics.common.errors import UnknownNameError, VLAssayError
+from .lora import KINDS
 from .losses import Weights
 
 _ARO = "ARO (Yuksekgonul et al., ICLR 2023), section 4 and appendix C"
@@ -22,6 +24,20 @@ _ARO_GAPS = (
     "the recipe has the first of them. Weight decay, betas and epsilon are not stated: open_clip's defaults. Images "
     "are prepared as for scoring, where open_clip's training crops them at random. The first step of the warm-up has "
     "the rate 0, as in transformers' schedule."
+)
+_SVLC_GAPS = (
+    "The code trains on CC3M with a batch of 128 for each GPU; the batch here is that of all processes. It replaces a "
+    "colour, material, size, state or action by a word of its own lists, or a word by one of a language model; the "
+    "negatives here are those of our rules, or read from files. Its runs with positives (--set hard_positive=1 --set "
+    "positives=replace) and with negatives are separate. With several GPUs its gathering drops the negatives; they are "
+    "gathered here. It uses mixed precision, and its warm-up may be longer than half of the steps."
+)
+_SUGARCREPE_GAPS = (
+    "The paper trains a model for each type of negatives that CREPE's code makes (--set negatives=replace, swap or "
+    "negate), from OpenAI's weights (ViT-B/32) or from random ones (RN50: --set random_start=true). --set refined=true "
+    "is its Table 10, there with Vera and a grammar model as blind scorers and here with language models of words and "
+    "of characters. It does not say whether captions without a negative are dropped; they stay. Optimiser and schedule "
+    "are open_clip's defaults, and images are not cropped at random."
 )
 _HARD_POSITIVES_GAPS = (
     "The paper states 5 epochs and follows SVLC for the rest, without numbers: learning rate, batch, warm-up, schedule "
@@ -42,9 +58,13 @@ class Recipe:
         source: paper and section.
         gaps: what the source leaves open or this recipe does differently, in sentences.
         weights: of the losses.
-        negatives: kinds of hard negatives (see `read_training_set`); each step draws one for a caption.
+        negatives: kinds of hard negatives (see `read_training_set`); each step has one for a caption.
         positives: kinds of hard positives, likewise.
         needs_negative: whether captions without a hard negative are left out.
+        refined: whether, of the kept negatives, those are left out by which blind scorers can tell captions from
+            negatives (`refining.refined`); their captions stay, unless they need a negative. Only with `frozen`.
+        frozen: whether each caption keeps one negative and one positive for the whole run, drawn by the seed; otherwise
+            each epoch draws anew.
         neighbours: each image is joined by one drawn from so many nearest images, with its caption and negative; 0
             for none. The batch that the loss sees is then up to twice `batch_size`.
         epochs: how often every caption is seen, at most.
@@ -54,8 +74,11 @@ class Recipe:
         weight_decay, betas, epsilon: of AdamW; gains, biases and the scale are not decayed, as in open_clip.
         max_gradient_norm: gradients are scaled down to this norm; None for no limit.
         ema_decay: of an exponential moving average of the weights, which is then evaluated and saved.
-        lora_rank: of LoRA adapters in all linear layers, with alpha twice the rank, merged when saved; 0 for training
-            all weights.
+        lora_rank: of LoRA adapters, which are merged when saved; 0 for training all weights.
+        lora: ``"linear"``, adapters in all linear layers with alpha twice the rank; or ``"svlc"``, those of SVLC and
+            DAC with alpha 1, which are also saved by themselves (see `lora.add_lora`).
+        random_start: whether the model's weights are drawn anew by the seed before training, and batch normalisation is
+            trained; the model then gives the architecture, tokenizer and preprocessing.
         seed: of the order of the data, what is drawn of it, and dropout.
     """
 
@@ -66,6 +89,8 @@ class Recipe:
     negatives: tuple[str, ...] = ()
     positives: tuple[str, ...] = ()
     needs_negative: bool = False
+    frozen: bool = False
+    refined: bool = False
     neighbours: int = 0
     epochs: int = 5
     batch_size: int = 1024
@@ -77,6 +102,8 @@ class Recipe:
     max_gradient_norm: float | None = None
     ema_decay: float | None = None
     lora_rank: int = 0
+    lora: str = "linear"
+    random_start: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -92,6 +119,9 @@ class Recipe:
             "max_gradient_norm": (norm is None or norm > 0, "above 0, or none"),
             "ema_decay": (decay is None or 0 < decay < 1, "between 0 and 1, or none"),
             "lora_rank": (self.lora_rank >= 0, "0 or more"),
+            "lora": (self.lora in KINDS, f"one of {', '.join(KINDS)}"),
+            "random_start": (not (self.random_start and self.lora_rank), "false where adapters are trained"),
+            "refined": (self.frozen or not self.refined, "true only with frozen"),
             "neighbours": (self.neighbours >= 0, "0 or more"),
             "seed": (0 <= self.seed < 2**32, "from 0 to 4294967295"),
             "weights": (all(map(math.isfinite, self.weights)) and any(self.weights), "finite, and one of them not 0"),
@@ -122,6 +152,7 @@ _HP_HN = Recipe(
     weights=Weights(contrastive=1, hard_negative=1, hard_positive=1),
     negatives=("swap", "replace"),
     positives=("swap", "replace"),
+    frozen=True,  # "one hard positive and one hard negative is generated for each" caption, section 5.1
 )
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
@@ -147,6 +178,32 @@ RECIPES: dict[str, Recipe] = {
         _HP_HN,
         replace(_HP_HN, name="swap-only", negatives=("swap",), positives=("swap",)),
         replace(_HP_HN, name="replace-only", negatives=("replace",), positives=("replace",)),
+        Recipe(
+            name="svlc",
+            source="SVLC (Doveh et al., CVPR 2023), released code SivanDoveh/TSVLC at 19168b3",
+            gaps=_SVLC_GAPS,
+            weights=Weights(contrastive=0, negclip=1, hard_negative=1),  # negatives are among the contrastive columns
+            negatives=("replace_att", "replace_rel", "replace_obj"),
+            batch_size=128,
+            learning_rate=5e-6,
+            warmup_steps=10_000,
+            weight_decay=0.1,
+            lora_rank=4,
+            lora="svlc",
+        ),
+        Recipe(
+            name="sugarcrepe-negclip",
+            source="SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), section 4.3 and appendix A.3",
+            gaps=_SUGARCREPE_GAPS,
+            weights=Weights(contrastive=0, negclip=1),
+            negatives=("replace",),
+            frozen=True,
+            epochs=30,
+            batch_size=256,
+            learning_rate=1e-4,
+            warmup_steps=1000,
+            weight_decay=0.1,
+        ),
     )
 }
 
@@ -187,6 +244,8 @@ def _parse(name: str, text: str, kind: str) -> Any:
     try:
         if text.lower() == "none" and kind.endswith("None"):
             return None
+        if kind == "str":
+            return text
         if kind == "bool":
             return {"true": True, "false": False}[text.lower()]
         if kind.startswith("tuple[str"):

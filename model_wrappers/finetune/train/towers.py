@@ -42,6 +42,10 @@ class Trainable(DualEncoder, Protocol):
         """Embeddings (n, d) of prepared captions, not normalised."""
         ...
 
+    def fresh(self) -> Any:
+        """A module like `module`, with random weights of torch's generator."""
+        ...
+
     def save(self, folder: Path) -> None:
         """Write a folder to load it from."""
         ...
@@ -53,16 +57,30 @@ class Towers(nn.Module):
     Args:
         encoder: the dual encoder.
         negatives, positives: whether these captions of a batch are embedded.
+        trains_norms: whether batch normalisation is trained, as a model from random weights needs; otherwise it keeps
+            its statistics. Trained, it normalises by each micro-batch, whose size then matters.
         is_sharded: whether FSDP shards the weights. It cannot shard scalars: the scale becomes a vector of one number.
             Its processes gather weights for each group of texts of similar length, which reduce padding, and must have
             equally many groups: one instead of four.
     """
 
-    def __init__(self, encoder: Trainable, *, negatives: bool, positives: bool, is_sharded: bool = False) -> None:
+    def __init__(
+        self,
+        encoder: Trainable,
+        *,
+        negatives: bool,
+        positives: bool,
+        trains_norms: bool = False,
+        is_sharded: bool = False,
+    ) -> None:
         super().__init__()
         self.encoder = encoder
         self.model = encoder.module
         self._kinds = {"negatives": negatives, "positives": positives}
+        norms = [each for each in self.modules() if isinstance(each, nn.modules.batchnorm._BatchNorm)]
+        # With their momentum; which, if they are trained, is 0 in passes without gradients, as a chunk comes twice.
+        self._norms = [(each, each.momentum) for each in norms]
+        self._trains_norms = trains_norms
         self._groups = 1 if is_sharded else 4
         self._name = "temperature" if hasattr(self.model, "temperature") else "logit_scale"
         value = getattr(self.model, self._name, None)
@@ -88,15 +106,16 @@ class Towers(nn.Module):
             value.clamp_(max=math.log(self._ceiling))
 
     def train(self, mode: bool = True) -> Towers:
-        """Set the mode; batch normalisation keeps its statistics, which chunks of a batch would change."""
+        """Set the mode; unless it is trained, batch normalisation keeps its statistics."""
         super().train(mode)
-        for module in self.modules():
-            if isinstance(module, nn.modules.batchnorm._BatchNorm):
-                module.eval()
+        for norm, _ in self._norms:
+            norm.train(mode and self._trains_norms)
         return self
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Unit embeddings and masks by the names of `losses.Embeddings`, and the ``scale``."""
+        for norm, momentum in self._norms:
+            norm.momentum = momentum if torch.is_grad_enabled() else 0.0
         texts = list(batch.captions)
         indices = {}
         for name, wanted in self._kinds.items():
@@ -139,13 +158,22 @@ def trainable(model: Any) -> Trainable:
     return model
 
 
+def restarted(encoder: Trainable, seed: int) -> Trainable:
+    """The encoder with random weights that the seed determines, as its library initialises them."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        module = encoder.fresh()
+    device = next(encoder.module.parameters()).device
+    return encoder.holding(module.to(device, torch.float32).eval(), encoder.info)
+
+
 def freeze_unused(towers: Towers, batch: Batch) -> int:
     """Freeze the parameters on which no embedding depends, such as heads for other tasks; returns their number.
 
     Otherwise several processes would wait for their gradients, and weight decay would shrink them.
     """
     with torch.random.fork_rng():
-        outputs = towers(batch)
+        outputs = towers.eval()(batch)  # trained batch normalisation would count this batch
         (outputs["images"].sum() + outputs["captions"].sum() + outputs["scale"]).backward()
     unused = [p for p in towers.parameters() if p.requires_grad and p.grad is None]
     for parameter in unused:
@@ -169,30 +197,6 @@ def use_checkpointing(module: Any, name: str) -> None:
         raise ModelError(
             f"{name} has no gradient checkpointing ({error}); leave it out, and use a smaller --micro-batch"
         ) from error
-
-
-def add_lora(encoder: Trainable, rank: int) -> Any:
-    """Add LoRA adapters to all linear layers of the encoder, in place; only they and the scale are trained.
-
-    Returns:
-        peft's model around it.
-
-    Raises:
-        ModelError: peft is not installed, or cannot adapt this model.
-    """
-    try:
-        from peft import LoraConfig, get_peft_model  # pyright: ignore[reportMissingImports]
-    except ImportError as error:
-        raise ModelError(f"LoRA needs the library peft ({error}): pip install 'vl-assay[finetune]'") from error
-    config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
-    try:
-        adapted = get_peft_model(encoder.module, config)
-    except ValueError as error:
-        raise ModelError(f"{encoder.info.name} cannot be adapted by LoRA ({error}); leave out lora_rank") from error
-    for name in ("logit_scale", "temperature"):
-        if isinstance(getattr(encoder.module, name, None), nn.Parameter):
-            getattr(encoder.module, name).requires_grad_(True)
-    return adapted
 
 
 def parameter_groups(towers: nn.Module, weight_decay: float) -> list[dict[str, Any]]:

@@ -27,13 +27,14 @@ from ....metrics.records.results import Result, read_results, write_results
 from ...engine.distributed import Processes, default_device, join
 from ...engine.families import check_model, get_family, load_model
 from ...engine.protocol import LoadOptions
+from ..data.refining import refined
 from ..data.training_set import TrainingSet, read_training_set
 from .checkpoints import checkpoint_folders, read_json, storage_errors
 from .config import TrainingConfig
 from .loop import TrainingLoop
 from .model_card import model_card
 from .recipes import Recipe, get_recipe
-from .towers import Trainable, trainable
+from .towers import Trainable, restarted, trainable
 from .validation import Evaluation, Stopping
 
 __all__ = ["Evaluation", "Outcome", "Stopping", "TrainingConfig", "finetune"]
@@ -96,7 +97,8 @@ def finetune(
 
     def load() -> Trainable:
         options = LoadOptions(default_device(processes.rank), "float32", revision, dict(settings or {}))
-        return trainable(load_model(model, options))
+        loaded = trainable(load_model(model, options))
+        return restarted(loaded, recipe.seed) if recipe.random_start else loaded
 
     with processes.raise_on_all_ranks():
         config.check()
@@ -168,6 +170,8 @@ def _read(
                 f"none of the {len(found.samples)} captions of {found.reference} has a {kind}, which {recipe.name} "
                 f"needs; name kinds to make (--set {kind}s=…), a file of candidates, or the column that has them"
             )
+    found = found.frozen(recipe.seed) if recipe.frozen else found
+    found = refined(found, recipe.seed) if recipe.refined else found
     return found.with_negatives() if recipe.needs_negative else found
 
 

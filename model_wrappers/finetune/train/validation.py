@@ -79,7 +79,7 @@ class Evaluation:
                 progress=False,
             )
             processes.wait()  # until the main process has written them
-            results = list(report(files))
+            results = list(report(files, parts=False))
             scores = {
                 f"{Path(result.predictions['file']).stem.replace('.', '/', 1)}/{name}": result.scores[name]
                 for result in results

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vl_assay.model_wrappers.finetune.data.batches import draw_epoch, steps_per_epoch
-from vl_assay.model_wrappers.finetune.data.captions import FileImages
+from vl_assay.model_wrappers.finetune.data.samples import FileImages
 from vl_assay.model_wrappers.finetune.data.training_set import Sample, TrainingSet
 
 

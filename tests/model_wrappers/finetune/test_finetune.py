@@ -317,10 +317,14 @@ def test_recipes_are_those_of_the_papers():
         "hp+hn": (1, 0, 1, 1),
         "swap-only": (1, 0, 1, 1),
         "replace-only": (1, 0, 1, 1),
+        "svlc": (0, 1, 1, 0),
+        "sugarcrepe-negclip": (0, 1, 0, 0),
     }
     for name, recipe in RECIPES.items():
         assert recipe == get_recipe(name)
-        assert (recipe.name, recipe.epochs, recipe.batch_size, recipe.warmup_steps) == (name, 5, 1024, 50)
+        assert recipe.name == name
+        if name not in ("svlc", "sugarcrepe-negclip"):  # whose values `test_recipes_as_released` has
+            assert (recipe.epochs, recipe.batch_size, recipe.warmup_steps) == (5, 1024, 50)
         assert bool(recipe.negatives) == recipe.uses_negatives
         assert bool(recipe.positives) == recipe.uses_positives
     assert RECIPES["swap-only"].negatives == RECIPES["swap-only"].positives == ("swap",)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from vl_assay.metrics.common.errors import DataError, ScoresError
-from vl_assay.model_wrappers.finetune.data.captions import FileImages
 from vl_assay.model_wrappers.finetune.data.mining import mine, nearest
+from vl_assay.model_wrappers.finetune.data.samples import FileImages
 from vl_assay.model_wrappers.finetune.data.training_set import Sample, TrainingSet
 
 

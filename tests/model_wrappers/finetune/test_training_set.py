@@ -247,7 +247,7 @@ def test_captions_without_negatives_can_be_left_out_and_are_counted(folder):
     assert kept.dropped == sum(not each.negatives for each in training_set.samples) > 0
     assert kept.summary() == {
         "reference": folder.name, "captions": 4, "images": 3, "with_negative": 4, "with_positive": 0, "dropped": 1,
-        "lost": 0, "source": {},
+        "lost": 0, "refined": 0, "source": {},
     }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 import yaml
 from console import invoke
-from finetune_support import COLOURS, furthest, keep_states, read_log, same_bits, short, train, weights
+from finetune_support import COLOURS, furthest, keep_states, make_labelled, read_log, same_bits, short, train, weights
 from PIL import Image
 
 from vl_assay.hub_datasets import report
@@ -21,15 +21,6 @@ from vl_assay.model_wrappers.engine.distributed import Processes
 from vl_assay.model_wrappers.finetune.train.validation import RECOGNITION, Evaluation, Stopping, recognition
 
 ACCURACY = "sugarcrepe/add_att/accuracy"
-
-
-def make_labelled(folder):
-    """Two plain images of each colour, in a folder for each."""
-    for name, colour in COLOURS.items():
-        (folder / name).mkdir(parents=True)
-        for number in range(2):
-            Image.new("RGB", (40, 30 + number), colour).save(folder / name / f"{number}.png")
-    return folder
 
 
 @pytest.fixture

@@ -1,0 +1,78 @@
+"""LoRA in the form of SVLC and DAC: products of two low-rank matrices that are added to weights.
+
+Their released checkpoints (SivanDoveh/TSVLC at 19168b3, ``src/open_clip/loralib``; SivanDoveh/DAC) hold the weights of
+CLIP and, by the names of its modules, ``…lora_A`` and ``…lora_B`` of the joint projection of attention, its output,
+both layers of the MLPs and the convolution of patches. A file of adapters alone has the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from ...metrics.common.errors import ModelError
+
+# The authors' `lora_alpha`: a product is divided by the rank.
+ALPHA = 1.0
+_DOWN, _UP = "lora_A", "lora_B"
+
+
+def has_lora(state: Mapping[str, object]) -> bool:
+    """Whether a state dict holds adapters."""
+    return any(name.endswith(_DOWN) for name in state)
+
+
+def merge_lora(state: Mapping[str, Tensor], adapters: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+    """Weights to which their adapters have been added: ``weight += lora_B @ lora_A / rank``.
+
+    Args:
+        state: weights by name, with or without adapters among them.
+        adapters: further tensors, such as adapters that were saved alone.
+
+    Returns:
+        The weights without the adapters; those without an adapter are the same tensors.
+
+    Raises:
+        ModelError: an adapter without its second matrix or its weight, or of another shape.
+    """
+    everything = {**state, **(adapters or {})}
+    merged = {name: tensor for name, tensor in everything.items() if not name.endswith((_DOWN, _UP))}
+    for name in (name for name in everything if name.endswith(_DOWN)):
+        stem = name.removesuffix(_DOWN)
+        target = stem.removesuffix("_") if stem.endswith("_") else f"{stem}weight"
+        down, up, weight = everything[name], everything.get(stem + _UP), merged.get(target)
+        if up is None or weight is None:
+            raise ModelError(f"{name} has no {stem + _UP if up is None else target}; the file is not complete")
+        if up.shape[1] != down.shape[0] or up.shape[0] * down.shape[1] != weight.numel():
+            raise ModelError(
+                f"{name} has the shape {tuple(down.shape)} and {stem + _UP} {tuple(up.shape)}, which do not fit the "
+                f"shape {tuple(weight.shape)} of {target}: the adapters belong to another model"
+            )
+        merged[target] = weight + low_rank(down, up, weight)
+    return merged
+
+
+def low_rank(down: Tensor, up: Tensor, weight: Tensor) -> Tensor:
+    """What adapters add to a weight, in its shape.
+
+    A convolution with kernels of k × k has matrices of k times the rank: (out · k, rank · k) and (rank · k, in · k).
+    """
+    rank = down.shape[0] // (weight.shape[-1] if weight.ndim == 4 else 1)
+    return (up.to(weight.dtype) @ down.to(weight.dtype)).view(weight.shape) * (ALPHA / rank)
+
+
+def read_state(path: str) -> dict[str, Tensor] | None:
+    """The tensors of a file of weights by name; None for a file that is not one of plain tensors.
+
+    Prefixes ``module.``, of training in several processes, are removed.
+    """
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception:  # whatever is wrong with it, the library that loads it says so
+        return None
+    state = content.get("state_dict", content) if isinstance(content, dict) else None
+    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
+        return None
+    return {name.removeprefix("module."): value for name, value in state.items()}
