@@ -53,6 +53,9 @@ def build(
     script: Annotated[
         bool, typer.Option("--script", help="Write the builder instead, as a script for `datasets` up to 3.6.")
     ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare the numbers of rows and images with the card; 1 if they differ.")
+    ] = False,
     option: Options = None,
 ) -> None:
     """Write a benchmark as a Parquet repository for `load_dataset` and the Hub.
@@ -86,6 +89,13 @@ def build(
     configs = None if config is None else [config]
     build_dataset(name, out, configs=configs, data_dir=data_dir, options=options)
     _print_build(out)
+    if check:
+        from .core.repository import compare_with_card
+
+        wrong, unknown = compare_with_card(out)
+        typer.echo("\n".join([*wrong, *unknown]) or "all numbers are those of the card")
+        if wrong:
+            raise typer.Exit(1)
 
 
 def _build_all(out: Path, data_dir: Path | None, options: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
-from ..hub_datasets.toy_scenes.language import applies, parse
+from ..hub_datasets.toy_scenes.language import Phrase, applies, parse
 from ..hub_datasets.toy_scenes.render import box, read_scene
 from ..hub_datasets.toy_scenes.world import Scene
 from ..metrics.common.errors import ModelError, check_known
@@ -99,9 +99,8 @@ class _BagOfWords(_Shuffled):
     def boxes(self, query: PhraseQuery) -> list[tuple[Box, float]]:
         if self._scene is None:
             return super().boxes(query)
-        statement = parse(f"{query.text} and {query.text}")
-        phrases = statement.phrases[:1] if statement else ()
-        return [(box(thing), 1.0) for phrase in phrases for thing in self._scene.things if phrase.fits(thing)]
+        found = (thing for phrase in _phrases(query.text) for thing in self._scene.things if phrase.fits(thing))
+        return [(box(thing), 1.0) for thing in found]
 
     def _weight(self, word: str) -> float:
         return _random(self._pixels, word) if self._scene is None else float(applies(word, self._scene))
@@ -117,7 +116,9 @@ class _Oracle(_Constant):
 
     def score(self, caption: str) -> float:
         statement = parse(caption)
-        return float(statement is not None and statement.is_true_of(self._scene))
+        if statement is None:  # one object alone, as the prompts of zero-shot classification name it
+            return float(any(phrase.fits(thing) for phrase in _phrases(caption) for thing in self._scene.things))
+        return float(statement.is_true_of(self._scene))
 
     def answer(self, question: str) -> float:
         return self.score(question.removeprefix(_QUESTION)) - 0.5
@@ -181,6 +182,12 @@ def load(checkpoint: str, options: LoadOptions) -> Mock:
     check_known("mock", [checkpoint], _MOCKS)
     choose("mock", options, {})
     return Mock(checkpoint, _MOCKS[checkpoint])
+
+
+def _phrases(text: str) -> tuple[Phrase, ...]:
+    """The phrase that a text is; none if it is something else."""
+    statement = parse(f"{text} and {text}")
+    return statement.phrases[:1] if statement else ()
 
 
 def _found(boxes: list[tuple[Box, float]]) -> Detections:

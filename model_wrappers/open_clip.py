@@ -2,7 +2,8 @@
 
 ``open_clip:ViT-B-32/laion2b_s34b_b79k`` is a model and a tag of published weights (``open_clip.list_pretrained()``),
 ``open_clip:hf-hub:OWNER/NAME`` a repository; weights in a file, such as NegCLIP's, are named by the setting
-``pretrained``: ``open_clip:ViT-B-32`` with ``pretrained=negclip.pth``. A score is the cosine of the embeddings.
+``pretrained``: ``open_clip:ViT-B-32`` with ``pretrained=negclip.pth``. Adapters in such a file, as in those of SVLC and
+DAC, are merged (`loading.lora`). A score is the cosine of the embeddings.
 
 OpenAI's weights, and weights fine-tuned from them, need the activation QuickGELU, which only models whose name ends in
 ``-quickgelu`` have; with GELU their scores differ. NegCLIP is such a model, and its authors' code (ARO, Yuksekgonul et
@@ -19,9 +20,11 @@ import importlib.util
 import json
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +35,7 @@ from safetensors.torch import save_model
 from ..metrics.common.errors import ModelError, UnknownNameError
 from .engine.protocol import LoadOptions, ModelInfo, choose
 from .loading.checkpoints import loading_errors, torch_dtype
+from .loading.lora import has_lora, merge_lora, read_state
 from .loading.torch_models import DualEncoderMixin, on_device, pad_to
 
 MODEL_TYPES = ()
@@ -98,6 +102,15 @@ class OpenClip(DualEncoderMixin):
     def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
         """Caption embeddings (n, d), not normalised."""
         return model.encode_text(self.padded(captions).to(next(model.parameters()).device))
+
+    def fresh(self) -> Any:
+        """A model of the same architecture with random weights, of torch's generator."""
+        if self._model_name.startswith(_SCHEMES):
+            raise ModelError(
+                f"{self.info.name} always comes with its weights; for random ones name a model of open_clip, such as "
+                "open_clip:RN50/openai"
+            )
+        return _library().create_model_and_transforms(self._model_name, precision="fp32", device="cpu")[0]
 
     def save(self, folder: Path) -> None:
         """Write a folder that ``open_clip:local-dir:FOLDER`` loads: weights, configuration, transform."""
@@ -219,12 +232,12 @@ def _library() -> Any:
 
 def _create(library: Any, source: Source) -> tuple[Any, Any, Any]:
     """Model in float32 on the CPU, tokenizer, and transform of images."""
-    with loading_errors(source.shown, "open_clip"), warnings.catch_warnings():
+    with loading_errors(source.shown, "open_clip"), warnings.catch_warnings(), _plain_weights(source) as file:
         warnings.filterwarnings("ignore", "QuickGELU mismatch")  # `_activation` warns, also for files
         try:
             model, _, preprocess = library.create_model_and_transforms(
                 source.model,
-                pretrained=str(source.file) if source.file else source.tag,
+                pretrained=file or source.tag,
                 precision="fp32",
                 device="cpu",
                 require_pretrained=True,
@@ -232,6 +245,19 @@ def _create(library: Any, source: Source) -> tuple[Any, Any, Any]:
         except (UnpicklingError, EOFError) as error:
             raise ModelError(f"{source.shown}: not a file of weights, or a damaged one ({error})") from error
         return model, library.get_tokenizer(source.model), preprocess
+
+
+@contextmanager
+def _plain_weights(source: Source) -> Iterator[str | None]:
+    """The file of a source's weights, if it is one; of those of SVLC, DAC and their like one with merged adapters."""
+    state = read_state(str(source.file)) if source.file else None
+    if source.file is None or state is None or not has_lora(state):
+        yield str(source.file) if source.file else None
+        return
+    with TemporaryDirectory(prefix="vl-assay-") as folder:
+        file = Path(folder) / source.file.name
+        torch.save(merge_lora(state), file)
+        yield str(file)
 
 
 def _activation(library: Any, model: Any, source: Source) -> dict[str, str]:

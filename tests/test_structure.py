@@ -160,7 +160,7 @@ def test_discovery_finds_what_the_folders_hold():
     assert set(benchmark_names()) == {path.parent.name for path in (ROOT / "hub_datasets").glob("*/builder.py")}
     assert {path.stem for path in (ROOT / "model_wrappers").glob("[!_]*.py")} | {"precomputed"} == set(family_names())
     assert set(family_names()) > {"clip", "mock", "owlvit", "blip", "vqascore", "vera"}
-    assert demo_names() == ["demo-clip", "demo-owlvit"]
+    assert demo_names() == ["demo-clip", "demo-clip-web", "demo-owlvit"]
 
 
 def test_the_reference_names_every_benchmark_metric_and_family():
@@ -184,10 +184,10 @@ def test_builders_import_what_can_be_written_beside_them_as_a_script():
 
 
 # Where names of metrics, scores and families may stand beside where they are defined: where benchmarks say which
-# metrics evaluate them, and in the papers' tables. The study prints two of these tables for the toy world.
+# metrics evaluate them, in the papers' tables and in analyses of them. The studies print such tables for the toy world.
 NAMED = (
-    *("hub_datasets/*/benchmark.py", "hub_datasets/published/*.py"),
-    *("space_app/board/launch.py", "model_wrappers/study/hard_positives/*.py"),
+    *("hub_datasets/*/benchmark.py", "hub_datasets/published/*.py", "model_wrappers/reproduce/analyses/*.py"),
+    *("space_app/board/launch.py", "model_wrappers/study/*/*.py"),
 )
 # An audit's own record, whose keys are those of the metric that made it.
 AUDITS = ("hub_datasets/authoring/*/*.py", "hub_datasets/core/audits.py", "space_app/pages/cards.py")

@@ -130,12 +130,15 @@ def eval_results(group: Sequence[Result], dataset_owner: str = OWNER) -> list[Ev
 def eval_result_entries(group: Sequence[Result], dataset_owner: str = OWNER) -> list[EvalResultEntry]:
     """The entries of ``.eval_results`` for the results of one file, one for each configuration with a value.
 
-    In predictions for several configurations, these are the configurations that are also categories.
+    In predictions for several configurations, these are the configurations that are also categories. A task that is
+    part of another has none, as no ``eval.yaml`` has it.
     """
     from huggingface_hub import EvalResultEntry
 
     name = group[0].benchmark["name"]
     task, configs = get_task(name, group[0].benchmark["task"]), _configs(group[0])
+    if task.part_of:
+        return []
     order = list(task.metrics)
     result = min(group, key=lambda each: order.index(each.metric) if each.metric in order else len(order))
     entries = []

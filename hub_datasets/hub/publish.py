@@ -111,7 +111,7 @@ def eval_yaml(folder: str | Path, benchmark: Benchmark | None = None) -> str | N
             {
                 "id": task.name if task.name == config else f"{task.name}_{config}",
                 "config": config,
-                "split": benchmark.split,
+                "split": benchmark.split_for(task),
             }
             for task, configs in chosen
             for config in configs

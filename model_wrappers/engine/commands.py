@@ -116,7 +116,7 @@ class RunOptions:
         from . import runner
 
         references = benchmarks or runner.DEFAULT_BENCHMARKS
-        return runner.predict(model, references, out=self.out, seeds=_parse_seeds(self.seeds), config=self.config())
+        return runner.predict(model, references, out=self.out, seeds=parse_seeds(self.seeds), config=self.config())
 
 
 def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -171,6 +171,8 @@ def run(
     if _is_main():
         typer.echo("evaluating", err=True)
         make_report(runner.with_earlier(files), files[0].parent, new=files, ties=ties, confidence=confidence)
+        if model == "demo-clip" and not benchmarks:
+            typer.echo("a small model that is a bag of words, as CLIP is: vl-assay run demo-clip-web")
 
 
 @app.command("score", hidden=True)
@@ -284,8 +286,9 @@ def _family_table(entries: Iterable[_FamilyEntry]) -> Table:
 def reproduce(
     table: Annotated[str | None, typer.Argument(help="Its name, such as sugarcrepe-6; all are listed if none.")] = None,
     all_: Annotated[
-        bool, typer.Option("--all", help="Write a page for each paper: all tables and figures; run nothing.")
+        bool, typer.Option("--all", help="A page for each paper: all tables and figures; models run only with --use.")
     ] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="With --all: download nothing.")] = False,
     models: Annotated[
         list[str] | None, typer.Option(metavar="LABEL", help="A row of the table, by its label; repeatable.")
     ] = None,
@@ -299,6 +302,10 @@ def reproduce(
     allow_missing: AllowMissing = False,
     option: Options = None,
     dtype: Dtype = "float32",
+    seeds: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,…", help="Seeds of data drawn at random; values are means, with their deviation."),
+    ] = None,
     ties: Ties = None,
     confidence: Confidence = 0.95,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
@@ -314,31 +321,45 @@ def reproduce(
     """
     import json
 
-    from ..reproduce import everything, report
+    from ..reproduce import everything, plans, report
     from ..reproduce import reproduce as reproduction
 
     if all_:
-        if table or models or use or data_dir or json_:
-            raise VLAssayError(
-                "--all runs no model: give it only --out, --predictions, --weights, --ties, --confidence"
-            )
+        if table or models or seeds or json_:
+            raise VLAssayError("--all is of every table: give it no table, --models, --seeds or --json")
         folder = out or Path("vl-assay-results/papers")
-        everything.reproduce_all(folder, predictions=predictions, weights=weights, ties=ties, confidence=confidence)
-        typer.echo(f"{summarise(read_inventory())}; written to {folder / everything.INDEX}, and a page for each paper")
+        outcomes = everything.reproduce_all(
+            folder,
+            use=plans.parse_use(use),
+            predictions=predictions,
+            data_dir=data_dir,
+            weights=weights,
+            offline=offline,
+            options=parse_options(option, allow_missing=allow_missing),
+            ties=ties,
+            confidence=confidence,
+        )
+        made = sum(outcome.is_made for outcome in outcomes)
+        typer.echo(
+            f"{summarise(read_inventory())}; {made} of {len(outcomes)} made here, see {folder / everything.INDEX}"
+        )
         return
+    if offline:
+        raise VLAssayError("--offline is for --all; HF_HUB_OFFLINE=1 keeps other runs from downloading")
     if table is None:
-        status = reproduction.status(weights)
+        status = plans.status(weights)
         typer.echo(json.dumps(status, indent=1)) if json_ else report.print_tables(status)
         return
     result = reproduction.reproduce(
         table,
         models=models,
-        use=reproduction.parse_use(use),
+        use=plans.parse_use(use),
         predictions=predictions,
         out=out,
         weights=weights,
         ties=ties,
         confidence=confidence,
+        seeds=parse_seeds(seeds),
         data_dir=data_dir,
         options=parse_options(option, allow_missing=allow_missing),
         dtype=dtype,
@@ -411,7 +432,7 @@ def parse_settings(pairs: list[str] | None) -> dict[str, str]:
     return settings
 
 
-def _parse_seeds(seeds: str | None) -> list[int]:
+def parse_seeds(seeds: str | None) -> list[int]:
     """``"0,1,2"`` → ``[0, 1, 2]``."""
     texts = [] if seeds is None else seeds.split(",")
     if not all(text.strip().isdecimal() for text in texts):

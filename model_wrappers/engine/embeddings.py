@@ -76,7 +76,9 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, pipeline: Pipelin
                 pipeline, "captions", pairs.text[near], tokens.__getitem__, partial(model.encode_captions, exact=True)
             ),
         )
-    pools = [_pool_scores(images[place[pool.images]], captions[pool.texts]) for pool in pairs.pools]
+    pools = [
+        _pool_scores(images[place[pool.images]], _ensembles(captions[pool.texts], pool.prompts)) for pool in pairs.pools
+    ]
     return Scores(scores, pools, text_facts(model.max_tokens, tokens, near) | cache.facts())
 
 
@@ -94,7 +96,10 @@ def score_text_only(model: TextScorer, plan: ScoringPlan, pipeline: Pipeline) ->
     if near.any():
         exact = _recheck(pipeline, "captions", pairs.text[near], tokens.__getitem__, partial(rows, exact=True))
         scores[near] = exact[:, 0]
-    pools = [np.tile(captions[pool.texts].astype(np.float32), (len(pool.images), 1)) for pool in pairs.pools]
+    pools = [
+        np.tile(captions[pool.texts].reshape(-1, pool.prompts).mean(axis=1).astype(np.float32), (len(pool.images), 1))
+        for pool in pairs.pools
+    ]
     return Scores(scores, pools, text_facts(model.max_tokens, tokens, near))
 
 
@@ -157,6 +162,19 @@ def _one_row_each(model: DualEncoder, batch: Sequence[Any], rows: np.ndarray) ->
 
 def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.einsum("nd,nd->n", a.astype(np.float64), b.astype(np.float64))
+
+
+def _ensembles(captions: np.ndarray, prompts: int) -> np.ndarray:
+    """The mean directions of every so many consecutive embeddings (Radford et al. 2021, section 3.1.4)."""
+    if prompts == 1:
+        return captions
+    return _directions(_directions(captions.astype(np.float64)).reshape(-1, prompts, captions.shape[1]).mean(axis=1))
+
+
+def _directions(vectors: np.ndarray) -> np.ndarray:
+    """Vectors of length 1; one of length 0 stays as it is."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0, lengths, 1)
 
 
 def _pool_scores(images: np.ndarray, captions: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,12 +21,13 @@ from .protocol import PhraseQuery
 class RetrievalSet(NamedTuple):
     """A retrieval set: the cross product of images (i,) and texts (t,), by number, both int64.
 
-    `correct` has for each image the indices of its own texts in `texts`.
+    `correct` has for each image the indices of its own captions. A caption is the mean of `prompts` consecutive texts.
     """
 
     images: np.ndarray
     texts: np.ndarray
     correct: list[list[int]]
+    prompts: int = 1
 
 
 @dataclass
@@ -66,11 +67,11 @@ class Pairs:
         return np.concatenate(images), np.concatenate(texts)
 
     def split(self, scores: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Split scores of `everything` into those of the pairs (p,) and float32 (images, texts) of each pool."""
+        """Split scores of `everything` into those of the pairs (p,) and float32 (images, captions) of each pool."""
         sizes = [len(self.image), *(len(pool.images) * len(pool.texts) for pool in self.pools)]
         pairs, *pools = np.split(scores, np.cumsum(sizes)[:-1])
-        shaped = [own.reshape(len(pool.images), -1) for own, pool in zip(pools, self.pools, strict=True)]
-        return pairs, [own.astype(np.float32) for own in shaped]
+        shaped = [own.reshape(len(pool.images), -1, pool.prompts) for own, pool in zip(pools, self.pools, strict=True)]
+        return pairs, [own.mean(axis=2).astype(np.float32) for own in shaped]
 
     def matrix(self, scores: np.ndarray, example: int) -> np.ndarray:
         """The scores (images, texts) of one example, from the scores of the pairs (p,)."""
@@ -131,7 +132,7 @@ class ScoringPlan:
             filled = collector.pools if task_type == "retrieval" else collector.shapes
             first = len(filled)
             if task_type == "retrieval" and examples:
-                captions.add_pool([row[0] for row in numbers], examples)
+                captions.add_pool([row[0] for row in numbers], examples, task.candidates)
             for row, example in zip(numbers, examples, strict=True):
                 if task_type == "detection":
                     asked = self.queries.setdefault(row[0], {})
@@ -170,7 +171,8 @@ class ScoringPlan:
     def fingerprint(self) -> str:
         """SHA-256 over all images, texts, pairs, pools and queries, in order."""
         queries = [[number, list(asked)] for number, asked in self.queries.items()]
-        content = [self.images, self.captions.texts, self.questions.texts, queries]
+        prompts = [pool.prompts for pool in self.captions.pools]
+        content = [self.images, self.captions.texts, self.questions.texts, queries, prompts]
         digest = hashlib.sha256(json.dumps(content).encode())
         for pairs in (self.captions, self.questions):
             arrays = [pairs.image, pairs.text, pairs.shapes]
@@ -220,7 +222,16 @@ class _Collector:
         self._pairs += [(image, text) for image in images for text in numbers]
         self.shapes.append((len(images), len(texts)))
 
-    def add_pool(self, images: Sequence[int], examples: Sequence[Example]) -> None:
+    def add_pool(
+        self, images: Sequence[int], examples: Sequence[Example], candidates: Mapping[str, Sequence[str]]
+    ) -> None:
+        if candidates:
+            index = {name: place for place, name in enumerate(candidates)}
+            prompts = [text for texts in candidates.values() for text in texts]
+            texts = np.array([self._texts.setdefault(text, len(self._texts)) for text in prompts])
+            correct = [[index[example.captions[0]]] for example in examples]
+            self.pools.append(RetrievalSet(np.array(images), texts, correct, len(prompts) // len(candidates)))
+            return
         # A caption of two images is one caption, correct for both.
         places: dict[str, int] = {}
         correct = [

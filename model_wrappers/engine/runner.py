@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from ...hub_datasets import report
-from ...hub_datasets.core.benchmarks import benchmark_names, metrics_of, option_names
+from ...hub_datasets.core.benchmarks import benchmark_names, metrics_of, option_names, parts_of
 from ...hub_datasets.core.blind import blind_levels
-from ...hub_datasets.core.evaluation import captions_of
+from ...hub_datasets.core.evaluation import captions_of, parts_in
 from ...hub_datasets.core.examples import TaskData, check_reference, load_examples
 from ...hub_datasets.core.network import check_sources
 from ...metrics.common.errors import DataError, ModelError, PredictionsError, check_known
@@ -145,7 +145,7 @@ def run(
     files = predict(model, benchmarks, out=out, seeds=seeds, config=config, **changes)
     paths = with_earlier(files)
     if not join().is_main:
-        return Report([], paths, files.metrics, ties, files.captions)
+        return Report([], paths, files.metrics, ties, files.captions, files.parts)
     found = report(paths, ties=ties, confidence=confidence)
     found.write(files[0].parent)
     return found
@@ -203,7 +203,7 @@ def predict(
     finished = finished_files(key)
     if finished:
         bars.say("the predictions are there, of the same model, data and code; --no-cache computes them again")
-        return PredictionFiles(finished, metrics_of, captions_of)
+        return PredictionFiles(finished, metrics_of, captions_of, parts_in)
     with clock("model"), processes.raise_on_all_ranks():
         if isinstance(model, str):
             bars.say(f"loading {model}")
@@ -254,7 +254,7 @@ def predict(
                 write_predictions(path, _predictions(loaded, task, results.rows(number), facts))
             store.remove()
             record_files(key, paths)
-    return PredictionFiles(paths, metrics_of, captions_of)
+    return PredictionFiles(paths, metrics_of, captions_of, parts_in)
 
 
 score = predict  # its older name
@@ -445,6 +445,8 @@ def _predictions(model: AnyModel, task: TaskData, rows: list[Row], facts: dict[s
         "metrics": {metric: dict(settings) for metric, settings in task.task.metrics.items()},
         "blind": blind_levels(task),
     }
+    if parts := [(part, task.select(part)) for part in parts_of(task.benchmark, task.task.name)]:
+        benchmark["blind_parts"] = {part.name: blind_levels(data) for part, data in parts if data.examples}
     if task.is_partial:
         benchmark["limit"] = task.limit
     about = asdict(model.info)

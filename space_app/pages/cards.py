@@ -100,7 +100,11 @@ def _summary(board: Board, name: str) -> dict[str, Any]:
     """What a card shows of a benchmark."""
     column = _main_column(board, name)
     captions, picture = _example(name)
-    counts = [card_counts(name).get((config, get_benchmark(name).split)) for t in _tasks(name) for config in t.configs]
+    counts = [
+        card_counts(name).get((config, get_benchmark(name).split_of(config)))
+        for t in _tasks(name)
+        for config in t.configs
+    ]
     rows = [count[0] for count in counts if count and count[0] is not None]
     found = board.entries(column) if column and column in board.columns else []
     chance = board.chance(column) if column else None

@@ -270,7 +270,7 @@ def _problems(value: Any, where: str, depth: int = 0) -> Iterable[str]:
 
 def _most_size(data: TaskData) -> int:
     """A generous bound on the memory that the columns of a predictions file take."""
-    columns = sum(len(example.captions) for example in data.examples)
+    columns = len(data.candidates) or sum(len(example.captions) for example in data.examples)
     total = _SPARE_BYTES
     for example in data.examples:
         texts = [example.id, example.config, example.category, example.cluster or "", example.pair, *example.tags]
@@ -319,7 +319,7 @@ def _check_rows(predictions: Predictions, data: TaskData, label: str) -> None:
             "is there once"
         )
     rows = [by_id[example.id] for example in data.examples]
-    correct, columns = _retrieval_set(data.examples, rows) if data.task.task_type == "retrieval" else ({}, 0)
+    correct, columns = _retrieval_set(data, rows) if data.task.task_type == "retrieval" else ({}, 0)
     images: dict[str, str] = {}
     for example, row in zip(data.examples, rows, strict=True):
         problem = _other_values(example, row, correct) or _other_shape(row, example, columns)
@@ -373,11 +373,13 @@ def _other_images(example: Example, row: Row, seen: dict[str, str]) -> str | Non
     return None
 
 
-def _retrieval_set(examples: Sequence[Example], rows: Sequence[Row]) -> tuple[dict[str, list[int]], int]:
+def _retrieval_set(data: TaskData, rows: Sequence[Row]) -> tuple[dict[str, list[int]], int]:
     """For each scored example of a retrieval set the columns of its image's captions; and the number of columns."""
-    columns: dict[str, int] = {}
+    columns: dict[str, int] = {name: place for place, name in enumerate(data.candidates)}
     of_image: dict[str, list[int]] = {}
-    scored = [example for example, row in zip(examples, rows, strict=True) if row.is_scored]
+    scored = [example for example, row in zip(data.examples, rows, strict=True) if row.is_scored]
+    if data.candidates:  # an image has the class of its row alone
+        return {example.id: [columns[example.captions[0]]] for example in scored}, len(columns)
     for example in scored:
         own = [columns.setdefault(text, len(columns)) for text in example.captions]
         key = example.images[0] or example.id

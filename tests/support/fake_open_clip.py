@@ -116,12 +116,14 @@ def create_model_and_transforms(name, pretrained=None, precision="fp32", device=
     file = FILES.get((name, pretrained), pretrained)
     if name.startswith("local-dir:"):
         file = _folder(name) / "open_clip_model.safetensors"
-    if not (file and Path(file).is_file()):
+    found = bool(file) and Path(file).is_file()
+    if not found and (pretrained or require_pretrained):
         raise RuntimeError(f"Required pretrained weights ({name}, {pretrained}) could not be loaded.")
     assert precision == "fp32"
     model = FakeClip(config).to(device)
-    saved = load_file(file) if str(file).endswith(".safetensors") else torch.load(file, weights_only=True)
-    model.load_state_dict(saved.get("state_dict", saved), strict=True)
+    if found:
+        saved = load_file(file) if str(file).endswith(".safetensors") else torch.load(file, weights_only=True)
+        model.load_state_dict(saved.get("state_dict", saved), strict=True)
     size = config["vision_cfg"]["image_size"]
     mean, std = (torch.tensor(model.visual.preprocess_cfg[key])[:, None, None] for key in ("mean", "std"))
 

@@ -218,6 +218,7 @@ CASES: dict[str, Case] = {
         lambda rng, n: _answers(rng, n) | {"predictions": [1] * n},
         counts=("n", "false_positives", "false_negatives"),
     ),
+    "zero_shot_accuracy": _matching(10, ("cat", "dog", "car")),
 }
 
 

@@ -97,6 +97,7 @@ QUOTED = {
     "retrieval_recall": (4, ()),
     "sugarcrepe_itm": (0, ("",)),
     "yes_no_f1": (2, ()),
+    "zero_shot_accuracy": (3, ()),
 }
 
 

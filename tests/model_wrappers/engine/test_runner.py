@@ -141,7 +141,7 @@ def test_an_unreadable_image_is_named_and_mending_it_is_enough(coco, tmp_path):
         ("no-such-model", "sugarcrepe/add_att", ModelError, "unknown model 'no-such-model'.*demo-clip"),
         ("nobody:x", "sugarcrepe/add_att", UnknownNameError, "unknown model family 'nobody'; known: "),
         ("mock:x", "sugarcrepe/add_att", UnknownNameError, "unknown mock 'x'; known: constant"),
-        ("mock:oracle", "sugarcrepes", UnknownNameError, "unknown benchmark 'sugarcrepes'; known: aro, cola"),
+        ("mock:oracle", "sugarcrepes", UnknownNameError, "unknown benchmark 'sugarcrepes'; known: aro, aro_crepe"),
         ("mock:oracle", "sugarcrepe/swap", UnknownNameError, "unknown part of sugarcrepe 'swap'; known: .*swap_obj"),
     ],
 )
