@@ -194,11 +194,16 @@ def check_rows(
         found = f"found {_shortened(row)}" if not isinstance(row, dict) else None
         if found is None:
             wrong = [name for name, kind in schema.items() if not _is_of(row.get(name), kind)]
-            found = f"{wrong[0]} is {_shortened(row.get(wrong[0]))}" if wrong else problem(row)
+            found = _wrong_field(row, wrong[0]) if wrong else problem(row)
         if found:
             raise ValueError(f"{origin}, {label}: {found}. Expected {_described(schema)}.")
         checked.append({name: row[name] for name in schema})
     return checked
+
+
+def _wrong_field(row: Row, name: str) -> str:
+    came = "" if name in row else f" (the fields are {shortened_list([str(each) for each in row], 20)})"
+    return f"{name} is {_shortened(row.get(name))}{came}"
 
 
 def _is_of(value: Any, kind: Any) -> bool:
@@ -250,10 +255,10 @@ def find_images(names: Iterable[str], folders: Sequence[Path]) -> ImagePaths:
     return {name: first_file(folder / name for folder in folders) for name in names}
 
 
-def shortened_list(names: Sequence[str]) -> str:
+def shortened_list(names: Sequence[str], shown: int = _NAMES_SHOWN) -> str:
     """The first names of a list, and how many more there are."""
-    more = [f"and {len(names) - _NAMES_SHOWN} more"] if len(names) > _NAMES_SHOWN else []
-    return ", ".join([*names[:_NAMES_SHOWN], *more])
+    more = [f"and {len(names) - shown} more"] if len(names) > shown else []
+    return ", ".join([*names[:shown], *more])
 
 
 @dataclass

@@ -58,6 +58,7 @@ COLUMNS = {
         "replace_.*": f"{_TRIPLE} replaced replacement defect",
         "swap.*": f"{_TRIPLE} attributes:[string] bbox:[int32] defect",
     },
+    "mmvp_vlm": {".*": f"id category {_GROUP} statement_0 statement_1"},
     "retrieval": {".*": f"{_RETRIEVAL} seed:int64 unchanged:[int32] tagger"},
     "sugarcrepe": {".*": _PAIR},
     "sugarcrepe_pp": {".*": f"{_TRIPLE} defect"},
