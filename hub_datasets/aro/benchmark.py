@@ -14,6 +14,7 @@ def _exchanged(name: str, config: str) -> Task:
         # Two crops of one photograph are different images, and not independent.
         cluster="filename",
         metrics={"aro_itm": {"task": name}},
+        skills="binding",
     )
 
 
@@ -25,6 +26,7 @@ def _order(config: str) -> Task:
         images=("image",),
         captions=("caption", "negative_captions"),
         metrics={"aro_itm": {"task": "order"}},
+        skills="order",
         by_default=False,
     )
 

@@ -15,6 +15,8 @@ def _ranked(config: str, *, by_default: bool) -> Task:
         cluster="filename",
         metrics={"retrieval_recall": {"pool": "own", "ks": [1, 3, 5, 10]}},
         by_default=by_default,
+        # "replace" and the compounds of systematicity change words of every kind.
+        skills={"productivity_swap": "binding", "productivity_negate": "negation"}.get(config),
     )
 
 

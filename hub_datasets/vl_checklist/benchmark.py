@@ -13,6 +13,17 @@ _CONFIGS = (
     "relation_action",
     "relation_spatial",
 )
+_SKILLS = {
+    "attribute_action": "action",
+    "attribute_color": "attribute",
+    "attribute_material": "attribute",
+    "attribute_size": "attribute",
+    "attribute_state": "attribute",
+    "object_location": "object",
+    "object_size": "object",
+    "relation_action": "action",
+    "relation_spatial": "spatial",
+}
 
 BENCHMARK = Benchmark(
     tasks=(
@@ -23,6 +34,7 @@ BENCHMARK = Benchmark(
             captions=("caption", "negative_caption"),
             category="category",
             metrics={"aro_itm": {"task": "attribution", "min_count": 1}},
+            skills=_SKILLS,
         ),
     ),
     summary="objects, attributes, relations",
