@@ -1,4 +1,4 @@
-"""The commands that need no model: build, install, publish, report, errors, compare."""
+"""The commands that need no model: build, install, publish, report, errors, compare, correlate."""
 
 from __future__ import annotations
 
@@ -351,6 +351,66 @@ def compare(
     if out is not None:
         files = comparison.write(out)
         typer.echo(f"written to {out}: {', '.join(file.name for file in files)}", err=json)
+
+
+@app.command()
+def correlate(
+    predictions: Annotated[
+        list[Path],
+        typer.Argument(metavar="PREDICTIONS...", help="Files or folders of predictions, of several models."),
+    ],
+    across: Annotated[
+        str, typer.Option(metavar="SCORE", help="The score across; without it the predictions are of two tasks.")
+    ] = "",
+    up: Annotated[list[str] | None, typer.Option(metavar="SCORE", help="A score up; repeatable.")] = None,
+    by: Annotated[str, typer.Option(help="Group models by size, family, or a column of --facts, such as data.")] = "",
+    facts: Annotated[
+        Path | None,
+        typer.Option(help="A CSV with the columns model and, for example, data, parameters, family."),
+    ] = None,
+    with_baselines: Annotated[
+        bool, typer.Option("--with-baselines", help="Count baselines, such as the mocks, as models.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for correlation.md, .csv and .png.")] = None,
+    ties: Ties = None,
+    confidence: Confidence = 0.95,
+) -> None:
+    """Do two scores rise together over models? Pearson, Spearman and Kendall, with intervals.
+
+    Starts with a verdict. A SCORE is BENCHMARK, BENCHMARK/TASK, or with a name BENCHMARK/TASK:macro_accuracy or
+    BENCHMARK/TASK:CATEGORY/accuracy; by default it is the benchmark's main score. Every model needs all scores.
+
+    The intervals resample models and images, each independently, and so are about other models like these on other
+    images; second intervals resample images alone, for these models. Models of one family or of the same training data
+    are no independent sample, so both are too sure then. Fewer than 4 models have no correlation, fewer than 5 no
+    interval. Predictions record a model's size and family, not its training data: --facts names it.
+
+    Examples: `vl-assay correlate a b c d e --across zero_shot/imagenet --up sugarcrepe --by size --out figure-5` ·
+    `vl-assay correlate results/* --across sugarcrepe --up winoground --by data --facts models.csv` ·
+    `vl-assay correlate results/* --across aro/relation --up sugarcrepe/itm:swap_obj/accuracy --up sugarcrepe/v2` ·
+    `vl-assay correlate STORAGE/requests/* --across aro/relation --up sugarcrepe`
+    """
+    from ..metrics.common.storage import check_writable
+    from .core.evaluation import correlate as correlate_scores
+
+    if out is not None:
+        check_writable(out)
+    found = correlate_scores(
+        *predictions,
+        across=across,
+        up=up or (),
+        by=by,
+        facts=facts,
+        with_baselines=with_baselines,
+        ties=ties,
+        confidence=confidence,
+    )
+    found.print()
+    if out is not None:
+        files = found.write(out)
+        typer.echo(f"written to {out}: {', '.join(file.name for file in files)}")
+        if len(files) < 3:
+            typer.echo("the figure is missing: it needs matplotlib, pip install 'vl-assay[plots]'")
 
 
 def make_report(

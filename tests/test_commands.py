@@ -24,6 +24,7 @@ COMMANDS = (
         "build",
         "cache",
         "compare",
+        "correlate",
         "errors",
         "finetune",
         "generate",

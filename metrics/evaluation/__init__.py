@@ -13,6 +13,7 @@ from ._compute import (
     no_parts,
     scored_rows,
 )
+from ._correlation import Correlation, ScoreName, correlate
 from ._diagnosis import Diagnosis, diagnose
 from ._report import DEFAULT_FIGURES, FIGURES, Captions, PredictionFiles, Report, report
 from ._scored import Scored, base_score, common, example_ids, is_costly, permutations
@@ -23,6 +24,7 @@ __all__ = [
     "FIGURES",
     "Captions",
     "Comparison",
+    "Correlation",
     "Declared",
     "Diagnosis",
     "Difference",
@@ -30,12 +32,14 @@ __all__ = [
     "Parts",
     "PredictionFiles",
     "Report",
+    "ScoreName",
     "Scored",
     "base_score",
     "check_options",
     "common",
     "compare",
     "compute",
+    "correlate",
     "declared_metrics",
     "diagnose",
     "example_ids",
