@@ -54,6 +54,7 @@ COLUMNS = {
         "productivity_.*": f"{_SET} bbox:[float32] complexity:int32 defects:[string]",
         "systematicity_.*": f"{_SET} bbox:[float32] defects:[string]",
     },
+    "eqben": {".*": f"id {_GROUP}"},
     "hard_positives": {
         "replace_.*": f"{_TRIPLE} replaced replacement defect",
         "swap.*": f"{_TRIPLE} attributes:[string] bbox:[int32] defect",
