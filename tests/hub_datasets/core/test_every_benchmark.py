@@ -51,6 +51,7 @@ COLUMNS = {
     "aro_crepe": {".*": f"{_PAIR} rule"},
     "coco_counterfactuals": {".*": f"id {_GROUP}"},
     "cola": {".*": f"id {_GROUP}"},
+    "conme": {".*": "id category image:image filename question caption negative_caption"},
     "crepe": {
         "productivity_.*": f"{_SET} bbox:[float32] complexity:int32 defects:[string]",
         "systematicity_.*": f"{_SET} bbox:[float32] defects:[string]",
