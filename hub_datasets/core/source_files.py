@@ -194,16 +194,17 @@ def check_rows(
         found = f"found {_shortened(row)}" if not isinstance(row, dict) else None
         if found is None:
             wrong = [name for name, kind in schema.items() if not _is_of(row.get(name), kind)]
-            found = _wrong_field(row, wrong[0]) if wrong else problem(row)
+            found = f"{wrong[0]} is {_shortened(row.get(wrong[0]))}" if wrong else problem(row)
         if found:
-            raise ValueError(f"{origin}, {label}: {found}. Expected {_described(schema)}.")
+            raise ValueError(f"{origin}, {label}: {found}. Expected {_described(schema)}{_came(row, schema)}.")
         checked.append({name: row[name] for name in schema})
     return checked
 
 
-def _wrong_field(row: Row, name: str) -> str:
-    came = "" if name in row else f" (the fields are {shortened_list([str(each) for each in row], 20)})"
-    return f"{name} is {_shortened(row.get(name))}{came}"
+def _came(row: Any, schema: Mapping[str, Any]) -> str:
+    """The fields of a row that lacks some."""
+    is_whole = not isinstance(row, dict) or all(name in row for name in schema)
+    return "" if is_whole else f"; the fields are {shortened_list([str(name) for name in row], 20)}"
 
 
 def _is_of(value: Any, kind: Any) -> bool:

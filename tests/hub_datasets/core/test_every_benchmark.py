@@ -49,11 +49,14 @@ COLUMNS = {
         ".*_order": f"{_ORDER} testable:bool text_index:int32 released_text seed:int64 tagger",
     },
     "aro_crepe": {".*": f"{_PAIR} rule"},
+    "coco_counterfactuals": {".*": f"id {_GROUP}"},
     "cola": {".*": f"id {_GROUP}"},
+    "conme": {".*": "id category image:image filename question caption negative_caption"},
     "crepe": {
         "productivity_.*": f"{_SET} bbox:[float32] complexity:int32 defects:[string]",
         "systematicity_.*": f"{_SET} bbox:[float32] defects:[string]",
     },
+    "eqben": {".*": f"id {_GROUP}"},
     "hard_positives": {
         "replace_.*": f"{_TRIPLE} replaced replacement defect",
         "swap.*": f"{_TRIPLE} attributes:[string] bbox:[int32] defect",
