@@ -47,9 +47,14 @@ def serving_hub(folder: Path, monkeypatch: Any) -> Iterator[HubServer]:
         server.shutdown()
 
 
+def _commit(revision: str) -> str:
+    """The commit of a revision: itself, if it is a full hash."""
+    return revision if len(revision) == len(COMMIT) else COMMIT
+
+
 class _HubHandler(_Handler):
     server: HubServer
-    etag = ""
+    etag = commit = ""
 
     def do_GET(self) -> None:
         kind, *parts = self.path.lstrip("/").split("/")
@@ -68,13 +73,13 @@ class _HubHandler(_Handler):
     def _info(self, repository: str, kind: str, revision: str) -> None:
         """The commit of a revision, or the files in a commit."""
         folder = self.server.folder / repository
-        if kind == "revision":
+        if revision != COMMIT and revision not in self.server.revisions:
             self.server.revisions.append(revision)
         if not folder.is_dir():
             self._refuse(401, "RepoNotFound")
             return
         files = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*")) if path.is_file()}
-        answer: Any = {"id": repository, "sha": COMMIT, "siblings": [{"rfilename": name} for name in files]}
+        answer: Any = {"id": repository, "sha": _commit(revision), "siblings": [{"rfilename": name} for name in files]}
         if kind == "tree":
             entries = {"type": "file", "oid": "0" * 40}
             answer = [entries | {"path": name, "size": path.stat().st_size} for name, path in files.items()]
@@ -100,12 +105,13 @@ class _HubHandler(_Handler):
 
     def _resolve(self, parts: list[str]) -> None:
         """The path in the folder of ``owner/name/resolve/revision/path``."""
+        self.commit = _commit(parts[3])
         self.path = "/" + "/".join([*parts[:2], *parts[4:]])
         path = Path(self.translate_path(self.path))
         self.etag = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
     def end_headers(self) -> None:
         if self.etag:
-            self.send_header("X-Repo-Commit", COMMIT)
+            self.send_header("X-Repo-Commit", self.commit)
             self.send_header("ETag", f'"{self.etag}"')
         super().end_headers()
