@@ -88,9 +88,7 @@ class HubTable:
         raise DownloadError(self.page, problem, f"pass another revision, or {remedy}")
 
 
-def download_snapshot(
-    repository: str, revision: str, patterns: Sequence[str], dl_manager: Any, remedy: str
-) -> Path:
+def download_snapshot(repository: str, revision: str, patterns: Sequence[str], dl_manager: Any, remedy: str) -> Path:
     """The folder of a dataset repository's files of some patterns, from the Hub or from its cache.
 
     Args:

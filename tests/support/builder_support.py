@@ -20,6 +20,8 @@ import pytest
 from vl_assay.hub_datasets import get_benchmark
 from vl_assay.hub_datasets.core.benchmarks import config_names, get_builder, get_card
 
+_IMAGES = (".jpg", ".png")
+
 
 class Small:
     """A user's own small copy of a benchmark's sources in `folder`, and builders that read it.
@@ -79,11 +81,11 @@ class Small:
         """The files of images in the copy, or what stands for those inside other files."""
         if hasattr(self.sources, "stored"):
             return self.sources.stored(self.folder)
-        return sorted(path for path in self.folder.rglob("*") if path.suffix in (".jpg", ".png"))
+        return sorted(path for path in self.folder.rglob("*") if path.suffix in _IMAGES)
 
     def files(self) -> list[Path]:
         """The other files in the copy."""
-        return sorted(path for path in self.folder.rglob("*") if path.is_file() and path not in self.images())
+        return sorted(path for path in self.folder.rglob("*") if path.is_file() and path.suffix not in _IMAGES)
 
 
 def image_columns(features: datasets.Features) -> list[str]:

@@ -49,6 +49,7 @@ COLUMNS = {
         ".*_order": f"{_ORDER} testable:bool text_index:int32 released_text seed:int64 tagger",
     },
     "aro_crepe": {".*": f"{_PAIR} rule"},
+    "bivlc": {".*": f"id category {_GROUP}"},
     "cola": {".*": f"id {_GROUP}"},
     "crepe": {
         "productivity_.*": f"{_SET} bbox:[float32] complexity:int32 defects:[string]",

@@ -207,4 +207,3 @@ def test_a_file_that_is_replaced_is_read_anew(tmp_path):
         write_parquet(tmp_path, "test", rows, ["image", "other"])
         [path] = tmp_path.glob("*.parquet")
         assert read_stored(image_address(path, "image", 0)) == rows[0]["image"]
-
