@@ -18,6 +18,8 @@ from typing import Any, ClassVar
 import datasets
 import fsspec
 
+from .stored_images import is_stored, read_stored
+
 _NAMES_SHOWN = 5
 Row = dict[str, Any]
 # The path of each image by its name, None where it is missing.
@@ -53,7 +55,9 @@ def download(dl_manager: Any, url: str, remedy: str, *, extract: bool = False) -
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The content of a file, or of an address, which `datasets` gives in place of a path while it streams."""
+    """The content of a file, of an image in a Parquet file, or of an address, which `datasets` gives while it streams."""
+    if is_stored(path):
+        return read_stored(str(path))
     if "://" in str(path):
         remote: Any = fsspec.open(str(path), "rb")
         with remote as file:

@@ -49,6 +49,7 @@ COLUMNS = {
         ".*_order": f"{_ORDER} testable:bool text_index:int32 released_text seed:int64 tagger",
     },
     "aro_crepe": {".*": f"{_PAIR} rule"},
+    "bivlc": {".*": f"id category {_GROUP}"},
     "coco_counterfactuals": {".*": f"id {_GROUP}"},
     "cola": {".*": f"id {_GROUP}"},
     "conme": {".*": "id category image:image filename question caption negative_caption"},
