@@ -28,9 +28,7 @@ def pairs(category, scores, prefix="image"):
 
 
 def order(scores, prefix="image"):
-    return [
-        MatchingRow(f"order/{n}", "order", "order", [f"{prefix}{n}"], [0], [each]) for n, each in enumerate(scores)
-    ]
+    return [MatchingRow(f"order/{n}", "order", "order", [f"{prefix}{n}"], [0], [each]) for n, each in enumerate(scores)]
 
 
 def profile(tmp_path, itm, ordered=(), **options):
