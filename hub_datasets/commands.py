@@ -266,6 +266,36 @@ def report(
 
 
 @app.command()
+def skills(
+    predictions: Annotated[
+        list[Path],
+        typer.Argument(metavar="PREDICTIONS...", help="Files or folders of predictions of one model."),
+    ],
+    ties: Ties = None,
+    confidence: Confidence = 0.95,
+) -> None:
+    """Print a model's accuracy by skill over all benchmarks, such as binding or order.
+
+    Each benchmark declares which skill its examples test; docs/skills.md lists them.
+
+    Example: `vl-assay skills vl-assay-results/demo-clip`
+    """
+    from ..metrics.records.predictions import prediction_files
+
+    print_skills(prediction_files(*predictions), ties=ties, confidence=confidence)
+
+
+def print_skills(files: Sequence[Path], *, ties: str | None, confidence: float) -> None:
+    """Print the skill profile of files of predictions."""
+    from ..metrics.common.documents import print_tables
+    from ..metrics.evaluation import check_options
+    from .core.skills import profile_parts, read_skill_profile
+
+    check_options(ties=ties, confidence=confidence)
+    print_tables(profile_parts(read_skill_profile(files, ties=ties, confidence=confidence)))
+
+
+@app.command()
 def errors(
     predictions: Annotated[
         list[Path],
@@ -437,11 +467,22 @@ def make_report(
     check_known("figure", figures, FIGURES)
     results = evaluate(predictions, **options)
     results.print()
+    for line in _cautions(results):
+        typer.echo(line)
     files = results.write(out, figures)
     typer.echo(f"written to {out}: {', '.join(file.name for file in [*new, *files])}")
     if not {FIGURES[kind] for kind in figures} <= {file.name for file in files}:
         typer.echo("some figures are missing: they need matplotlib, pip install 'vl-assay[plots]'")
     return results
+
+
+def _cautions(results: Report) -> list[str]:
+    """What the benchmarks of a report say against their scores."""
+    from .core.benchmarks import benchmark_names, get_benchmark
+
+    found = dict.fromkeys(result.benchmark["name"] for result in results.results)
+    known = set(benchmark_names())
+    return [f"{name}, caution: {text}" for name in found if name in known and (text := get_benchmark(name).caution)]
 
 
 def parse_options(pairs: list[str] | None, *, allow_missing: bool) -> dict[str, Any]:

@@ -33,7 +33,19 @@ COMMANDS = (
         "list",
         "moderate",
     ),
-    *("new-benchmark", "predict", "publish", "refine", "report", "reproduce", "review", "run", "score", "study"),
+    *(
+        "new-benchmark",
+        "predict",
+        "publish",
+        "refine",
+        "report",
+        "reproduce",
+        "review",
+        "run",
+        "score",
+        "skills",
+        "study",
+    ),
     *("submit", "leaderboard import", "study hard-positives", "study order"),
 )
 
