@@ -1,7 +1,7 @@
 """BiVLC (Miranda et al., NeurIPS 2024 Datasets and Benchmarks) as a `datasets` builder, from the Hub.
 
-A row is a group of two images and two captions: SugarCrepe's photograph and caption, and its hard negative with an image
-that was generated for it. Each caption is true of its own image only. Text and images are exactly as released.
+A row is a group of two images and two captions: SugarCrepe's photograph and caption, and its hard negative with an
+image that was generated for it. Each caption is true of its own image only. Text and images are exactly as released.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ TABLE = HubTable(
     {"image": "{row:04}_positive.jpg", "negative_image": "{row:04}_negative.png"},
 )
 ROWS = 2_933
-_SCHEMA = dict.fromkeys(("image", "caption", "negative_caption", "negative_image", "type", "subtype"), str)
+_SCHEMA: dict[str, Any] = dict.fromkeys(
+    ("image", "caption", "negative_caption", "negative_image", "type", "subtype"), str
+)
 
 
 class BiVLC(ReleasedRows):

@@ -7,7 +7,6 @@ only the standard library and what `datasets` needs.
 
 from __future__ import annotations
 
-import glob
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,9 +66,9 @@ class HubTable:
         name = self.repository.partition("/")[2]
         places = [f"{name}/{self.files}", self.files, PurePosixPath(self.files).name]
         for place in places:
-            paths = sorted(map(Path, glob.glob(place, root_dir=folder)))
+            paths = sorted(folder.glob(place))
             if paths:
-                return _all_shards([folder / path for path in paths], self.page)
+                return _all_shards(paths, self.page)
         return []
 
     def fetch(self, dl_manager: Any, revision: str = "") -> list[Path]:

@@ -55,7 +55,7 @@ def download(dl_manager: Any, url: str, remedy: str, *, extract: bool = False) -
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The content of a file, of an image in a Parquet file, or of an address, which `datasets` gives while it streams."""
+    """The content of a file, of an image in Parquet, or of an address, which `datasets` gives while it streams."""
     if is_stored(path):
         return read_stored(str(path))
     if "://" in str(path):

@@ -1,8 +1,8 @@
 """Images inside Parquet files, as most datasets of the Hub hold them, each by an address that is used like a path.
 
 A column of images is what `datasets` writes: a struct of ``bytes`` and ``path``, or a list with one such struct. Files
-are read a few rows at a time, so that memory stays flat whatever a row group holds. A dataset script uses this module
-too: it imports only the standard library and PyArrow.
+are read a few rows at a time; memory grows with a row group, as writers put up to 1,024 images into one page, and not
+with the file. A dataset script uses this module too: it imports only the standard library and PyArrow.
 """
 
 from __future__ import annotations
