@@ -58,6 +58,7 @@ COLUMNS = {
         "replace_.*": f"{_TRIPLE} replaced replacement defect",
         "swap.*": f"{_TRIPLE} attributes:[string] bbox:[int32] defect",
     },
+    "negbench": {".*": "id category image:image filename caption negative_captions:[string]"},
     "retrieval": {".*": f"{_RETRIEVAL} seed:int64 unchanged:[int32] tagger"},
     "sugarcrepe": {".*": _PAIR},
     "sugarcrepe_pp": {".*": f"{_TRIPLE} defect"},
