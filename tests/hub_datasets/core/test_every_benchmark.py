@@ -63,6 +63,7 @@ COLUMNS = {
         "swap.*": f"{_TRIPLE} attributes:[string] bbox:[int32] defect",
     },
     "mmvp_vlm": {".*": f"id category {_GROUP} statement_0 statement_1"},
+    "negbench": {".*": "id category image:image filename caption negative_captions:[string]"},
     "retrieval": {".*": f"{_RETRIEVAL} seed:int64 unchanged:[int32] tagger"},
     "sugarcrepe": {".*": _PAIR},
     "sugarcrepe_pp": {".*": f"{_TRIPLE} defect"},
