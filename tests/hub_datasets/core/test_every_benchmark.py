@@ -49,7 +49,7 @@ COLUMNS = {
         ".*_order": f"{_ORDER} testable:bool text_index:int32 released_text seed:int64 tagger",
     },
     "aro_crepe": {".*": f"{_PAIR} rule"},
-    "coco_counterfactuals": {".*": f"id {_GROUP}"},
+    "coco_cf": {".*": f"id {_GROUP}"},
     "cola": {".*": f"id {_GROUP}"},
     "conme": {".*": "id category image:image filename question caption negative_caption"},
     "crepe": {
