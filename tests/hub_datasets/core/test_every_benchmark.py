@@ -50,7 +50,7 @@ COLUMNS = {
     },
     "aro_crepe": {".*": f"{_PAIR} rule"},
     "bivlc": {".*": f"id category {_GROUP}"},
-    "coco_counterfactuals": {".*": f"id {_GROUP}"},
+    "coco_cf": {".*": f"id {_GROUP}"},
     "cola": {".*": f"id {_GROUP}"},
     "conme": {".*": "id category image:image filename question caption negative_caption"},
     "crepe": {

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-import sources_coco_counterfactuals as sources
+import sources_coco_cf as sources
 from builder_support import Small
 
 
 @pytest.fixture
 def small(tmp_path):
-    return Small("coco_counterfactuals", tmp_path)
+    return Small("coco_cf", tmp_path)
 
 
 @pytest.mark.parametrize("key", ["236308_0", 7])
