@@ -35,7 +35,8 @@ class Task:
     """One way to score configurations of a dataset.
 
     - ``"matching"``: a row becomes a matrix of scores, `images` × `captions`; a column with a list of captions counts
-      as many. Caption number i is the positive caption of image number i.
+      as many. Caption number i is the positive caption of image number i; several images with one caption are
+      chosen from, and the first is right.
     - ``"retrieval"``: the images of all rows of the only configuration are scored with the captions of all rows; a
       row's own captions are the positives of its image. With `label` they are scored with all classes.
     - ``"detection"``: a detector predicts boxes for the phrases of the only caption; the dataset has the columns

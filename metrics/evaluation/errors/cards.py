@@ -218,7 +218,8 @@ def _column_cells(table: np.ndarray[Any, Any] | None, row: MatchingRow, caption:
         if table is None or caption >= table.shape[1]:
             yield ScoreCell(MISSING)
         else:
-            yield ScoreCell(f"{table[image, caption]:.4g}", bool(table[image, caption] == table[image].max()))
+            options = table[image] if table.shape[1] > 1 else table  # one caption: the images are chosen from
+            yield ScoreCell(f"{table[image, caption]:.4g}", bool(table[image, caption] == options.max()))
 
 
 def _retrieval(task: TaskErrors, row: RetrievalRow) -> tuple[list[CaptionLine], list[str]]:
