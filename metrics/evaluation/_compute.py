@@ -294,8 +294,8 @@ def _single_rows(rows: Sequence[MatchingRow]) -> tuple[list[Any], dict[str, Any]
     if len(found) < len(rows):
         row = rows[options.index(None)]
         raise PredictionsError(
-            f"the example {row.id!r} has {len(row.images)} images with several captions; this metric takes one image at "
-            "a time, or one caption with several images"
+            f"the example {row.id!r} has {len(row.images)} images with several captions; this metric takes one image "
+            "at a time, or one caption with several images"
         )
     return [[scores for scores, _ in found], [correct for _, correct in found]], {}
 

@@ -132,9 +132,9 @@ class MatchingRow(Row):
 
     def problem(self) -> str | None:
         """As for every row; each image has a correct caption, or of several with one caption the first."""
-        if self.correct is not None and self.images is not None and len(self.correct) != len(self.images):
-            if self.correct != [0] or any(len(row or ()) != 1 for row in self.scores or ()):
-                return f"{len(self.images)} images but {len(self.correct)} correct captions"
+        several = self.correct != [0] or any(len(row or ()) != 1 for row in self.scores or ())
+        if self.correct is not None and self.images is not None and several and len(self.correct) != len(self.images):
+            return f"{len(self.images)} images but {len(self.correct)} correct captions"
         return super().problem()
 
     def _problem(self) -> str | None:

@@ -58,5 +58,5 @@ def test_text_alone_ties_on_all_images():
 def test_several_images_with_several_captions_are_for_other_metrics(tmp_path):
     square = Row("s", "c", "c", ["x", "y"], [0, 1], [[1.0, 0.0], [0.0, 1.0]])
     path = write(tmp_path / "p.parquet", [square], "aro", task="order", metrics={"aro_itm": {"task": "order"}})
-    with pytest.raises(PredictionsError, match="'s' has 2 images with several captions; .* one caption with several"):
+    with pytest.raises(PredictionsError, match=r"'s' has 2 images with several captions; .* one caption with several"):
         report([path])
