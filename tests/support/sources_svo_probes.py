@@ -7,7 +7,14 @@ import csv
 from noise import write_noise
 
 PLACES = {"images": (".",)}
-NAMES = ["sentence", "pos_triplet", "neg_triplet", "pos_url", "neg_url", "pos_image_id", "neg_image_id", "subj_neg", "verb_neg", "obj_neg"]
+_PAIRS = ("triplet", "url", "image_id")
+NAMES = [
+    "sentence",
+    *(f"{side}_{name}" for name in _PAIRS for side in ("pos", "neg")),
+    "subj_neg",
+    "verb_neg",
+    "obj_neg",
+]
 # The sentence, its triplet and the other, the numbers of their images, and which flags are set.
 ROWS = (
     ("A child crosses the street.", "child,cross,street", "man,cross,street", 1, 2, (True, False, False)),
