@@ -187,7 +187,8 @@ def _matching(task: TaskErrors, row: MatchingRow) -> tuple[list[CaptionLine], li
     for place, caption in enumerate(captions):
         if len(row.images) > 1:
             segments = marked(captions[0], captions[1])[place] if len(captions) == 2 else [(caption, False)]
-            kind = f"caption of image {place + 1}"  # the only caption is that of the first image
+            of_image = place % len(row.images) + 1
+            kind = f"{'caption' if place < len(row.images) else 'not'} of image {of_image}"
         elif place < split:
             alone = len(captions) - split == 1
             segments = marked(caption, captions[split])[0] if alone and positives else [(caption, False)]

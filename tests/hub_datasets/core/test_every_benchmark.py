@@ -67,6 +67,10 @@ COLUMNS = {
     "retrieval": {".*": f"{_RETRIEVAL} seed:int64 unchanged:[int32] tagger"},
     "sugarcrepe": {".*": _PAIR},
     "sugarcrepe_pp": {".*": f"{_TRIPLE} defect"},
+    "svo_probes": {
+        ".*": "id category caption image_0:image filename_0 image_1:image filename_1 "
+        "positive_triplet negative_triplet positive_url negative_url"
+    },
     "toy_order": {"order": f"{_ORDER} seed:int64", "retrieval.*": f"{_RETRIEVAL} seed:int64"},
     "toy_scenes": {
         "itm": _PAIR,
