@@ -94,6 +94,13 @@ def audit(
     card: Annotated[
         Path | None, typer.Option(help="A README.md that gets the audit as a section; audit.json goes next to it.")
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="Another set of negatives of the same captions: which set's do blind scorers rate higher?"),
+    ] = None,
+    against_predictions: Annotated[
+        list[Path] | None, typer.Option(help="With --against: as --predictions, of the other set; repeatable.")
+    ] = None,
     confidence: Confidence = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of folds and resamples.")] = 0,
 ) -> None:
@@ -107,9 +114,14 @@ def audit(
     interval, since a small category may exceed the limit by chance. Probes are trained on all categories together; to
     train them on one category, name it, as in sugarcrepe/swap_obj.
 
+    `--against` compares two sets of negatives instead, as SugarCrepe's Table 4 does: of each kind the mean scores, and
+    how often one set's negative scores higher than the other's of the same caption. Writes comparison.json,
+    comparison.md and comparison.csv. `--data-dir` is that of both; `vl-assay build` makes folders for either.
+
     Examples: `vl-assay audit toy_scenes/itm` · `vl-assay audit sugarcrepe --data-dir sugarcrepe --normalise` ·
     `vl-assay audit pairs.csv --column positive=true --column negative=false --max-blind-accuracy 0.55` ·
-    `vl-assay audit sugarcrepe --predictions predictions/sugarcrepe.itm.parquet --card README.md`
+    `vl-assay audit sugarcrepe --predictions predictions/sugarcrepe.itm.parquet --card README.md` ·
+    `vl-assay audit sugarcrepe --against aro_crepe --data-dir sugarcrepe`
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -120,6 +132,10 @@ def audit(
     from .audit.probes import PROBES
     from .audit.report import print_audit, write_audit, write_card
 
+    if against_predictions and against is None:
+        raise VLAssayError("--against-predictions are of the set that --against names; give --against")
+    if against is not None and (normalised or card or max_blind_accuracy is not None):
+        raise VLAssayError("--against compares two sets; leave out --normalise, --card and --max-blind-accuracy")
     if max_blind_accuracy is not None:
         check_share("max_blind_accuracy", max_blind_accuracy)
     folder = out or Path("vl-assay-results") / "audit" / re.sub(r"[^\w.-]+", "-", dataset).strip("-.")
@@ -127,6 +143,16 @@ def audit(
     if card is not None and not card.is_file():
         raise DataError(f"the card {card} is not a file; name the README.md that the audit becomes a section of")
     pairs = _read_with_notes(dataset, folder, column, data_dir, option)
+    if against is not None:
+        from ...metrics.common.documents import print_tables
+        from .audit.comparison import compare, comparison_parts, write_comparison
+
+        others = _read_with_notes(against, folder, column, data_dir, option)
+        files = (predictions or [], against_predictions or [])
+        record = compare(pairs, others, (dataset, against), predictions=files, confidence=confidence, seed=seed)
+        print_tables(comparison_parts(record))
+        typer.echo(f"written to {folder}: {', '.join(file.name for file in write_comparison(record, folder))}")
+        return
     steps = 1 + len(predictions or ()) + len(PROBES) + normalised * (1 + len(PROBES))
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("audit", total=steps)
