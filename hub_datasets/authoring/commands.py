@@ -311,6 +311,17 @@ def review(
         str | None,
         typer.Option(help="Of a detection benchmark: spot, rate, cross, check or boxes; by default candidates."),
     ] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATASET", help="Compare the negatives of this dataset with those of another, named in first place."
+        ),
+    ] = None,
+    sample: Annotated[int, typer.Option(help="With --compare: captions of each kind.")] = 100,
+    seed: Annotated[int, typer.Option(help="With --compare: of the sample, and of which negative is A.")] = 0,
+    data_dir: DataDir = None,
+    option: Options = None,
+    column: PairColumns = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the journal; by default that of the candidates.")] = None,
     annotators: Annotated[str, typer.Option(metavar="A,B,…", help="Who may take part; by default anybody.")] = "",
     images: Annotated[
@@ -339,13 +350,32 @@ def review(
 
     `--page` opens a page of `vl-assay new-benchmark --detection`, which prints the command.
 
+    `--compare` asks, for sampled captions that two datasets share, which of their two negatives makes more sense, and
+    which is better English: A, B or a tie (SugarCrepe, appendix D.2). Which dataset is A is drawn for each caption and
+    not shown. The sample is drawn once and kept in `--out`; `--summary` prints the shares with intervals.
+
     Examples: `vl-assay review candidates` · `vl-assay review candidates --annotators ana,ben --port 8000` ·
     `vl-assay review candidates --summary` · `vl-assay review candidates --export judged.jsonl` ·
-    `vl-assay review items.jsonl --boxes --image-model facebook/dinov2-small`
+    `vl-assay review items.jsonl --boxes --image-model facebook/dinov2-small` ·
+    `vl-assay review sugarcrepe --compare aro_crepe --data-dir sugarcrepe --out compared`
     """
     from ...metrics.common.documents import print_tables
+    from .review.comparing import prepare
     from .review.review import check_images, open_review, serve
 
+    if compare is not None:
+        names = (str(candidates), compare)
+        out = out or Path("vl-assay-results") / "compare" / re.sub(r"[^\w.-]+", "-", "-".join(names)).strip("-.")
+        check_writable(out)
+        folder = out
+        candidates = prepare(
+            lambda: [_read_with_notes(name, folder, column, data_dir, option) for name in names],
+            names,
+            folder,
+            sample=sample,
+            seed=seed,
+        )
+        page, no_images = "compare", True
     opening = {"boxes": boxes, "page": page, "annotators": _names(annotators), "image_model": image_model}
     desk = open_review(candidates, out=out, images=images, **opening)
     if summary:

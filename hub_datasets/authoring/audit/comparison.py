@@ -72,7 +72,7 @@ def compare(
     Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), Table 4, with Vera and a grammar model.
     """
     check_share("confidence", confidence)
-    joined, left_out = _join(first, second)
+    joined, left_out = joined_pairs(first, second)
     if not joined:
         raise DataError(
             f"{names[0]} and {names[1]} have no caption in common with negatives of the same kind; give two sets of "
@@ -109,10 +109,10 @@ def kind_of(category: str) -> str:
     return _SAME_KIND.get(kind, kind)
 
 
-def _join(
+def joined_pairs(
     first: Sequence[Pair], second: Sequence[Pair]
 ) -> tuple[dict[str, list[tuple[int, int]]], dict[str, dict[str, int]]]:
-    """The rows of joined pairs by kind, and how many pairs of each side have no partner."""
+    """The rows of joined pairs by kind, and how many pairs of each side have no partner; see `compare`."""
     places: dict[tuple[str, str], int] = {}
     for row, pair in enumerate(second):
         places.setdefault((kind_of(pair.category), pair.positive), row)

@@ -194,5 +194,6 @@ def imagenet_correlation(material: Material, axis: Column = IMAGENET) -> list[Pa
 
 def _score(column: Column) -> ScoreName:
     """The score of a column, as ``correlate`` takes it."""
+    benchmark, _, task = column.task.partition("/")
     category = column.score[1] if len(column.score) > 1 else ""
-    return ScoreName(*column.task.split("/"), column.metric, column.score[-1], category)
+    return ScoreName(benchmark, task, column.metric, column.score[-1] if column.score else "", category)
