@@ -149,7 +149,7 @@ class CompareDesk(Desk):
             for number in range(len(QUESTIONS))
             for kind in dict.fromkeys(item.kind for item in self.items)
         ]
-        header = ["which one", "kind", "answers", "captions", first, TIE, second, "captions without an answer"]
+        header = ["which one", "kind", "answers", "captions", first, TIE, second, "unanswered"]
         parts.append(simple_table(header, rows, numbers=True))
         parts.append("Shares of answers in per cent, with 95 % intervals from resampling captions.")
         if len(standing) < 2:
