@@ -10,6 +10,7 @@ BENCHMARK = Benchmark(
             images=("image_0", "image_1"),
             captions=("caption_0", "caption_1"),
             metrics={"group_match": {}},
+            skills="object",
         ),
     ),
     summary="one noun changed, generated",

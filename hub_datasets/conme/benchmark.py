@@ -11,6 +11,7 @@ BENCHMARK = Benchmark(
             captions=("caption", "negative_caption"),
             category="category",
             metrics={"aro_itm": {"task": "order"}},
+            skills={"replace_obj": "object", "replace_att": "attribute", "replace_rel": "relation"},
         ),
     ),
     summary="wrong answers that fool VLMs",

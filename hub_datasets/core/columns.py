@@ -12,7 +12,7 @@ _PHRASE = {"text": _TEXT, "start": _INT32, "end": _INT32, "phrase_id": _INT32, "
 _LISTS = ("captions", "negative_captions", "hard_negatives", "perturbations", "attributes", "tags", "defects")
 # The types of the columns that are not text.
 _TYPES: dict[str, Any] = {
-    **dict.fromkeys(("image", "image_0", "image_1"), _IMAGE),
+    **dict.fromkeys(("image", *(f"image_{number}" for number in range(10))), _IMAGE),
     **{name: [_TEXT] for name in _LISTS},
     **dict.fromkeys(("positive", "overruns", "answer", "testable"), _FLAG),
     **dict.fromkeys(("width", "height", "complexity", "text_index", "num_main_preds"), _INT32),

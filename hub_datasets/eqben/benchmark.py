@@ -18,6 +18,7 @@ BENCHMARK = Benchmark(
             images=("image_0", "image_1"),
             captions=("caption_0", "caption_1"),
             metrics={"group_match": {}},
+            skills={"eqbenkubric_loc": "spatial", "eqbenkubric_attr": "attribute", "eqbenkubric_cnt": "count"},
         ),
     ),
     summary="small changes of an image",

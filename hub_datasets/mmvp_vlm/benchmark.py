@@ -11,6 +11,7 @@ BENCHMARK = Benchmark(
             captions=("caption_0", "caption_1"),
             category="category",
             metrics={"group_match": {}},
+            skills={"Color": "attribute", "Presence": "existence", "Quantity": "count", "Spatial": "spatial"},
         ),
     ),
     summary="pairs that CLIP confuses",

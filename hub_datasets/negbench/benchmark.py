@@ -11,6 +11,7 @@ BENCHMARK = Benchmark(
             captions=("caption", "negative_captions"),
             category="category",
             metrics={"aro_itm": {"task": "order"}},
+            skills="negation",
         )
         for config in ("coco", "voc2007")
     ),

@@ -11,6 +11,7 @@ BENCHMARK = Benchmark(
             captions=("caption",),
             category="category",
             metrics={"aro_itm": {"task": "order"}},
+            skills={"subj": "object", "verb": "action", "obj": "object"},
         ),
     ),
     summary="another subject, verb or object",

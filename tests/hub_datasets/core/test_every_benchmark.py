@@ -37,6 +37,7 @@ _DETECTION = (
     f"id image:image filename caption {_PHRASES} positive:bool pair_id type width:int32 height:int32 overruns:bool"
 )
 _PAIR = "id category image:image filename caption negative_caption"
+_TEN = " ".join(f"image_{number}:image filename_{number}" for number in range(10))
 _SET = "id category image:image filename caption hard_negatives:[string]"
 _TRIPLE = "id category image:image filename caption positive_caption negative_caption"
 _ORDER = "id image:image filename caption negative_captions:[string] perturbations:[string]"
@@ -62,6 +63,7 @@ COLUMNS = {
         "replace_.*": f"{_TRIPLE} replaced replacement defect",
         "swap.*": f"{_TRIPLE} attributes:[string] bbox:[int32] defect",
     },
+    "imagecode": {".*": f"id category set caption {_TEN} defect"},
     "mmvp_vlm": {".*": f"id category {_GROUP} statement_0 statement_1"},
     "negbench": {".*": "id category image:image filename caption negative_captions:[string]"},
     "retrieval": {".*": f"{_RETRIEVAL} seed:int64 unchanged:[int32] tagger"},
@@ -88,6 +90,7 @@ COLUMNS = {
         "vqa": "id image:image filename question answer:bool type",
         "groups": f"id type {_GROUP}",
     },
+    "vismin": {".*": f"id category {_GROUP} tags:[string]"},
     "vl_checklist": {".*": "id category source part image:image filename caption negative_caption defects:[string]"},
     "winoground": {".*": f"id category {_GROUP} tag secondary_tag num_main_preds:int32 tags:[string]"},
 }

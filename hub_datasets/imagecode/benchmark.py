@@ -1,0 +1,25 @@
+"""How the rows of ImageCoDe are scored: the description has to prefer the image that it was written for."""
+
+from .. import Benchmark, Task
+
+
+def _task(config: str, *, by_default: bool) -> Task:
+    return Task(
+        name=config,
+        configs=(config,),
+        images=tuple(f"image_{place}" for place in range(10)),
+        captions=("caption",),
+        category="category",
+        cluster="set",
+        metrics={"aro_itm": {"task": "order"}},
+        split={"valid": "validation"}.get(config, config),
+        by_default=by_default,
+    )
+
+
+BENCHMARK = Benchmark(
+    tasks=(_task("valid", by_default=True), _task("train", by_default=False)),
+    split="validation",
+    summary="one of ten similar images",
+    source="--data-dir: github.com/McGill-NLP/imagecode (data/) and image-sets.zip (Zenodo 6518944)",
+)
