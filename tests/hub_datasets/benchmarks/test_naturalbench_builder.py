@@ -32,8 +32,9 @@ def accuracies(row, answers):
 
 
 def test_the_release_s_answers_are_all_right_and_one_answer_for_both_images_wins_half(small):
-    for record, row in zip(sources.records(), small.rows(with_images=False), strict=True):
-        first, second = ([record[f"Image_{image}_Question_{number}"] for number in (0, 1)] for image in (0, 1))
+    for number, (record, row) in enumerate(zip(sources.records(), small.rows(with_images=False), strict=True)):
+        assert [row["filename_0"], row["filename_1"]] == [f"{number:04}_0.jpg", f"{number:04}_1.jpg"]
+        first, second = ([record[f"Image_{image}_Question_{question}"] for question in (0, 1)] for image in (0, 1))
         assert accuracies(row, [first, second]) == [1, 1, 1, 1]
         assert accuracies(row, [first, first]) == [0, 0, 1 / 2, 1 / 2]
         assert accuracies(row, [[first[0]] * 2] * 2) == [0, 0, 0, 1 / 2]
@@ -46,7 +47,9 @@ def test_the_answers_columns_decide_whichever_answer_comes_first(small):
     first, second = small.rows(with_images=False)
     assert first["caption_0"] == second["other_caption_0"] == "Question: Is cup 0 on image 0? Answer: No"
     assert first["other_caption_0"] == second["caption_0"] == "Question: Is cup 0 on image 0? Answer: Yes"
-    assert first["caption_1"] == second["caption_1"]
+    for row in (first, second):
+        assert row["caption_1"] == "Question: Is cup 0 on image 1? Answer: Yes"
+        assert row["other_caption_1"] == "Question: Is cup 0 on image 1? Answer: No"
 
 
 def test_a_question_with_one_answer_is_a_defect_that_stays_and_is_wrong(small):
