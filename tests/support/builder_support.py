@@ -5,6 +5,7 @@
 - `make(folder)`: writes the files and returns the builder's options that they need, such as ``{"verify": False}``;
 - `PLACES`: for each folder that it writes, the other places where the builder finds what is in it;
 - `CONFIGS`, where the files are of some configurations only: which;
+- `VERIFIED`, where a checksum or number of rows is known of some configurations only: which;
 - `stored(folder)`, where images are inside files: what stands for them (``parquet_sources.stored_images``).
 """
 

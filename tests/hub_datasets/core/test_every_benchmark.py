@@ -65,6 +65,10 @@ COLUMNS = {
     },
     "imagecode": {".*": f"id category set caption {_TEN} defect"},
     "mmvp_vlm": {".*": f"id category {_GROUP} statement_0 statement_1"},
+    "naturalbench": {
+        "vqa": f"id category source {_GROUP} other_caption_0 other_caption_1 defect",
+        "retrieval": f"id {_GROUP}",
+    },
     "negbench": {".*": "id category image:image filename caption negative_captions:[string]"},
     "retrieval": {".*": f"{_RETRIEVAL} seed:int64 unchanged:[int32] tagger"},
     "sugarcrepe": {".*": _PAIR},
@@ -343,7 +347,7 @@ def test_a_damaged_file_is_named(small, content):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "verify" in option_names(name)])
 def test_by_default_files_must_be_the_released_ones(small):
-    for config in small.configs:
+    for config in getattr(small.sources, "VERIFIED", small.configs):
         message = small.error(ValueError, "verify=False", config, verify=True)
         assert any(str(path) in message for path in small.files())
         assert get_builder(small.name)(config_name=config).config.verify
