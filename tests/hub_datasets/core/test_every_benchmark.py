@@ -53,6 +53,7 @@ COLUMNS = {
     "bivlc": {".*": f"id category {_GROUP}"},
     "coco_cf": {".*": f"id {_GROUP}"},
     "cola": {".*": f"id {_GROUP}"},
+    "colorswap": {".*": f"id {_GROUP} image_source caption_source"},
     "conme": {".*": "id category image:image filename question caption negative_caption"},
     "crepe": {
         "productivity_.*": f"{_SET} bbox:[float32] complexity:int32 defects:[string]",
