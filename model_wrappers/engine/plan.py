@@ -155,13 +155,14 @@ class ScoringPlan:
     def summary(self) -> str:
         """The size of the plan, in one line."""
         examples = sum(len(task.examples) for task in self.tasks)
+        shown = sum(len(example.images) for task in self.tasks for example in task.examples)
         written = sum(len(example.captions) for task in self.tasks for example in task.examples)
         texts = {"captions": len(self.captions.texts), "questions": len(self.questions.texts)}
         texts["phrases"] = sum(map(len, self.queries.values()))
         what = " and ".join(
             [f"{len(self.images):,} images", *(f"{count:,} {name}" for name, count in texts.items() if count)]
         )
-        text = f"{examples:,} examples: {what} to encode (deduplicated from {examples:,} and {written:,})"
+        text = f"{examples:,} examples: {what} to encode (deduplicated from {shown:,} and {written:,})"
         missing = [name for task in self.tasks for name in task.missing]
         if missing:
             names = f"{', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}"

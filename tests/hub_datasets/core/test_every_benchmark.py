@@ -41,6 +41,12 @@ _TEN = " ".join(f"image_{number}:image filename_{number}" for number in range(10
 _SET = "id category image:image filename caption hard_negatives:[string]"
 _TRIPLE = "id category image:image filename caption positive_caption negative_caption"
 _ORDER = "id image:image filename caption negative_captions:[string] perturbations:[string]"
+_CHOICE = {
+    count: " ".join(
+        ["id", *(f"image_{n}:image" for n in range(count)), *(f"filename_{n}" for n in range(count)), "caption"]
+    )
+    for count in (2, 3, 4, 9)
+}
 _RETRIEVAL = "id image:image filename captions:[string] condition"
 # The columns of each configuration by a pattern of its name, texts where no type is given.
 COLUMNS = {
@@ -72,6 +78,13 @@ COLUMNS = {
     },
     "negbench": {".*": "id category image:image filename caption negative_captions:[string]"},
     "retrieval": {".*": f"{_RETRIEVAL} seed:int64 unchanged:[int32] tagger"},
+    "spec": {
+        ".*_i2t": "id image:image filename caption negative_captions:[string]",
+        "existence_t2i": _CHOICE[2],
+        "relative_spatial_t2i": _CHOICE[4],
+        ".*_size_t2i": _CHOICE[3],
+        "(count|absolute_spatial)_t2i": _CHOICE[9],
+    },
     "sugarcrepe": {".*": _PAIR},
     "sugarcrepe_pp": {".*": f"{_TRIPLE} defect"},
     "svo_probes": {
