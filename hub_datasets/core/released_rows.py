@@ -176,8 +176,11 @@ def parse_records(payload: bytes, origin: str) -> list[tuple[str, str, Any]]:
         lines = [line for line in text.split("\n") if line.strip()]
         records = [_line(line, f"{origin}, line {number}") for number, line in enumerate(lines, 1)]
     else:
-        csv.field_size_limit(_LONGEST_FIELD)
-        records = list(csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if suffix == ".tsv" else ","))
+        limit = csv.field_size_limit(_LONGEST_FIELD)
+        try:
+            records = list(csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if suffix == ".tsv" else ","))
+        finally:
+            csv.field_size_limit(limit)  # of the process, and other readers rely on it
     if not records:
         raise ValueError(f"{origin} holds no rows.")
     return _numbered(records)

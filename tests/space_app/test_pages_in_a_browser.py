@@ -63,7 +63,7 @@ def test_errors_are_browsed_by_model_category_and_page_and_the_address_keeps_the
 
 def test_a_benchmark_is_opened_by_its_card_and_left_by_the_back_button(visit):
     page = visit("benchmarks")
-    card = page.locator(".benchmark", has_text="SugarCrepe").first
+    card = page.locator(".benchmark", has=page.get_by_role("link", name="SugarCrepe", exact=True))
     assert "add_att (99.9 %) and add_obj (99.7 %) can be solved without the image." in card.inner_text()
     card.get_by_role("link").click()
     page.get_by_role("heading", name="SugarCrepe", exact=True).wait_for()
