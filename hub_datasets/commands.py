@@ -1,4 +1,4 @@
-"""The commands that need no model: build, install, publish, report, errors, compare."""
+"""The commands that need no model: build, install, publish, report, errors, compare, correlate."""
 
 from __future__ import annotations
 
@@ -266,6 +266,36 @@ def report(
 
 
 @app.command()
+def skills(
+    predictions: Annotated[
+        list[Path],
+        typer.Argument(metavar="PREDICTIONS...", help="Files or folders of predictions of one model."),
+    ],
+    ties: Ties = None,
+    confidence: Confidence = 0.95,
+) -> None:
+    """Print a model's accuracy by skill over all benchmarks, such as binding or order.
+
+    Each benchmark declares which skill its examples test; docs/skills.md lists them.
+
+    Example: `vl-assay skills vl-assay-results/demo-clip`
+    """
+    from ..metrics.records.predictions import prediction_files
+
+    print_skills(prediction_files(*predictions), ties=ties, confidence=confidence)
+
+
+def print_skills(files: Sequence[Path], *, ties: str | None, confidence: float) -> None:
+    """Print the skill profile of files of predictions."""
+    from ..metrics.common.documents import print_tables
+    from ..metrics.evaluation import check_options
+    from .core.skills import profile_parts, read_skill_profile
+
+    check_options(ties=ties, confidence=confidence)
+    print_tables(profile_parts(read_skill_profile(files, ties=ties, confidence=confidence)))
+
+
+@app.command()
 def errors(
     predictions: Annotated[
         list[Path],
@@ -353,6 +383,66 @@ def compare(
         typer.echo(f"written to {out}: {', '.join(file.name for file in files)}", err=json)
 
 
+@app.command()
+def correlate(
+    predictions: Annotated[
+        list[Path],
+        typer.Argument(metavar="PREDICTIONS...", help="Files or folders of predictions, of several models."),
+    ],
+    across: Annotated[
+        str, typer.Option(metavar="SCORE", help="The score across; without it the predictions are of two tasks.")
+    ] = "",
+    up: Annotated[list[str] | None, typer.Option(metavar="SCORE", help="A score up; repeatable.")] = None,
+    by: Annotated[str, typer.Option(help="Group models by size, family, or a column of --facts, such as data.")] = "",
+    facts: Annotated[
+        Path | None,
+        typer.Option(help="A CSV with the columns model and, for example, data, parameters, family."),
+    ] = None,
+    with_baselines: Annotated[
+        bool, typer.Option("--with-baselines", help="Count baselines, such as the mocks, as models.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for correlation.md, .csv and .png.")] = None,
+    ties: Ties = None,
+    confidence: Confidence = 0.95,
+) -> None:
+    """Do two scores rise together over models? Pearson, Spearman and Kendall, with intervals.
+
+    Starts with a verdict. A SCORE is BENCHMARK, BENCHMARK/TASK, or with a name BENCHMARK/TASK:macro_accuracy or
+    BENCHMARK/TASK:CATEGORY/accuracy; by default it is the benchmark's main score. Every model needs all scores.
+
+    The intervals resample models and images, each independently, and so are about other models like these on other
+    images; second intervals resample images alone, for these models. Models of one family or of the same training data
+    are no independent sample, so both are too sure then. Fewer than 4 models have no correlation, fewer than 5 no
+    interval. Predictions record a model's size and family, not its training data: --facts names it.
+
+    Examples: `vl-assay correlate a b c d e --across zero_shot/imagenet --up sugarcrepe --by size --out figure-5` ·
+    `vl-assay correlate results/* --across sugarcrepe --up winoground --by data --facts models.csv` ·
+    `vl-assay correlate results/* --across aro/relation --up sugarcrepe/itm:swap_obj/accuracy --up sugarcrepe/v2` ·
+    `vl-assay correlate STORAGE/requests/* --across aro/relation --up sugarcrepe`
+    """
+    from ..metrics.common.storage import check_writable
+    from .core.evaluation import correlate as correlate_scores
+
+    if out is not None:
+        check_writable(out)
+    found = correlate_scores(
+        *predictions,
+        across=across,
+        up=up or (),
+        by=by,
+        facts=facts,
+        with_baselines=with_baselines,
+        ties=ties,
+        confidence=confidence,
+    )
+    found.print()
+    if out is not None:
+        files = found.write(out)
+        typer.echo(f"written to {out}: {', '.join(file.name for file in files)}")
+        if len(files) < 3:
+            typer.echo("the figure is missing: it needs matplotlib, pip install 'vl-assay[plots]'")
+
+
 def make_report(
     predictions: Sequence[Path],
     out: Path,
@@ -377,11 +467,22 @@ def make_report(
     check_known("figure", figures, FIGURES)
     results = evaluate(predictions, **options)
     results.print()
+    for line in _cautions(results):
+        typer.echo(line)
     files = results.write(out, figures)
     typer.echo(f"written to {out}: {', '.join(file.name for file in [*new, *files])}")
     if not {FIGURES[kind] for kind in figures} <= {file.name for file in files}:
         typer.echo("some figures are missing: they need matplotlib, pip install 'vl-assay[plots]'")
     return results
+
+
+def _cautions(results: Report) -> list[str]:
+    """What the benchmarks of a report say against their scores."""
+    from .core.benchmarks import benchmark_names, get_benchmark
+
+    found = dict.fromkeys(result.benchmark["name"] for result in results.results)
+    known = set(benchmark_names())
+    return [f"{name}, caution: {text}" for name in found if name in known and (text := get_benchmark(name).caution)]
 
 
 def parse_options(pairs: list[str] | None, *, allow_missing: bool) -> dict[str, Any]:

@@ -24,6 +24,7 @@ COMMANDS = (
         "build",
         "cache",
         "compare",
+        "correlate",
         "errors",
         "finetune",
         "generate",
@@ -32,7 +33,19 @@ COMMANDS = (
         "list",
         "moderate",
     ),
-    *("new-benchmark", "predict", "publish", "refine", "report", "reproduce", "review", "run", "score", "study"),
+    *(
+        "new-benchmark",
+        "predict",
+        "publish",
+        "refine",
+        "report",
+        "reproduce",
+        "review",
+        "run",
+        "score",
+        "skills",
+        "study",
+    ),
     *("submit", "leaderboard import", "study hard-positives", "study order"),
 )
 

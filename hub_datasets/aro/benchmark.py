@@ -14,6 +14,7 @@ def _exchanged(name: str, config: str) -> Task:
         # Two crops of one photograph are different images, and not independent.
         cluster="filename",
         metrics={"aro_itm": {"task": name}},
+        skills="binding",
     )
 
 
@@ -25,6 +26,7 @@ def _order(config: str) -> Task:
         images=("image",),
         captions=("caption", "negative_captions"),
         metrics={"aro_itm": {"task": "order"}},
+        skills="order",
         by_default=False,
     )
 
@@ -46,5 +48,9 @@ BENCHMARK = Benchmark(
         ("relation", "aro_itm", "macro_accuracy"),
         ("attribution", "aro_itm", "macro_accuracy"),
         ("coco_order", "aro_itm", "accuracy"),
+    ),
+    caution=(
+        "Text-only models beat the best of 17 CLIP models on each part: 61.71 to 53.87 on relations, 82.59 to 63.37 on "
+        "attribution, 74.33 to 44.89 on COCO's order, 76.26 to 52.46 on Flickr30k's (SugarCrepe, Table 8)."
     ),
 )

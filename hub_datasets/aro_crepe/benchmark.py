@@ -13,6 +13,8 @@ BENCHMARK = Benchmark(
             captions=("caption", "negative_caption"),
             category="category",
             metrics={"sugarcrepe_itm": {"forms": {kind: kind.upper() for kind in _KINDS}}},
+            # "replace" changes words of every kind.
+            skills={"swap": "binding", "negate": "negation", "shuffle": "order"},
         ),
     ),
     summary="negatives made by rule",

@@ -94,6 +94,13 @@ def audit(
     card: Annotated[
         Path | None, typer.Option(help="A README.md that gets the audit as a section; audit.json goes next to it.")
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="Another set of negatives of the same captions: which set's do blind scorers rate higher?"),
+    ] = None,
+    against_predictions: Annotated[
+        list[Path] | None, typer.Option(help="With --against: as --predictions, of the other set; repeatable.")
+    ] = None,
     confidence: Confidence = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of folds and resamples.")] = 0,
 ) -> None:
@@ -107,9 +114,14 @@ def audit(
     interval, since a small category may exceed the limit by chance. Probes are trained on all categories together; to
     train them on one category, name it, as in sugarcrepe/swap_obj.
 
+    `--against` compares two sets of negatives instead, as SugarCrepe's Table 4 does: of each kind the mean scores, and
+    how often one set's negative scores higher than the other's of the same caption. Writes comparison.json,
+    comparison.md and comparison.csv. `--data-dir` is that of both; `vl-assay build` makes folders for either.
+
     Examples: `vl-assay audit toy_scenes/itm` · `vl-assay audit sugarcrepe --data-dir sugarcrepe --normalise` ·
     `vl-assay audit pairs.csv --column positive=true --column negative=false --max-blind-accuracy 0.55` ·
-    `vl-assay audit sugarcrepe --predictions predictions/sugarcrepe.itm.parquet --card README.md`
+    `vl-assay audit sugarcrepe --predictions predictions/sugarcrepe.itm.parquet --card README.md` ·
+    `vl-assay audit sugarcrepe --against aro_crepe --data-dir sugarcrepe`
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -120,6 +132,10 @@ def audit(
     from .audit.probes import PROBES
     from .audit.report import print_audit, write_audit, write_card
 
+    if against_predictions and against is None:
+        raise VLAssayError("--against-predictions are of the set that --against names; give --against")
+    if against is not None and (normalised or card or max_blind_accuracy is not None):
+        raise VLAssayError("--against compares two sets; leave out --normalise, --card and --max-blind-accuracy")
     if max_blind_accuracy is not None:
         check_share("max_blind_accuracy", max_blind_accuracy)
     folder = out or Path("vl-assay-results") / "audit" / re.sub(r"[^\w.-]+", "-", dataset).strip("-.")
@@ -127,6 +143,16 @@ def audit(
     if card is not None and not card.is_file():
         raise DataError(f"the card {card} is not a file; name the README.md that the audit becomes a section of")
     pairs = _read_with_notes(dataset, folder, column, data_dir, option)
+    if against is not None:
+        from ...metrics.common.documents import print_tables
+        from .audit.comparison import compare, comparison_parts, write_comparison
+
+        others = _read_with_notes(against, folder, column, data_dir, option)
+        files = (predictions or [], against_predictions or [])
+        record = compare(pairs, others, (dataset, against), predictions=files, confidence=confidence, seed=seed)
+        print_tables(comparison_parts(record))
+        typer.echo(f"written to {folder}: {', '.join(file.name for file in write_comparison(record, folder))}")
+        return
     steps = 1 + len(predictions or ()) + len(PROBES) + normalised * (1 + len(PROBES))
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("audit", total=steps)
@@ -285,6 +311,17 @@ def review(
         str | None,
         typer.Option(help="Of a detection benchmark: spot, rate, cross, check or boxes; by default candidates."),
     ] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATASET", help="Compare the negatives of this dataset with those of another, named in first place."
+        ),
+    ] = None,
+    sample: Annotated[int, typer.Option(help="With --compare: captions of each kind.")] = 100,
+    seed: Annotated[int, typer.Option(help="With --compare: of the sample, and of which negative is A.")] = 0,
+    data_dir: DataDir = None,
+    option: Options = None,
+    column: PairColumns = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the journal; by default that of the candidates.")] = None,
     annotators: Annotated[str, typer.Option(metavar="A,B,…", help="Who may take part; by default anybody.")] = "",
     images: Annotated[
@@ -313,13 +350,32 @@ def review(
 
     `--page` opens a page of `vl-assay new-benchmark --detection`, which prints the command.
 
+    `--compare` asks, for sampled captions that two datasets share, which of their two negatives makes more sense, and
+    which is better English: A, B or a tie (SugarCrepe, appendix D.2). Which dataset is A is drawn for each caption and
+    not shown. The sample is drawn once and kept in `--out`; `--summary` prints the shares with intervals.
+
     Examples: `vl-assay review candidates` · `vl-assay review candidates --annotators ana,ben --port 8000` ·
     `vl-assay review candidates --summary` · `vl-assay review candidates --export judged.jsonl` ·
-    `vl-assay review items.jsonl --boxes --image-model facebook/dinov2-small`
+    `vl-assay review items.jsonl --boxes --image-model facebook/dinov2-small` ·
+    `vl-assay review sugarcrepe --compare aro_crepe --data-dir sugarcrepe --out compared`
     """
     from ...metrics.common.documents import print_tables
+    from .review.comparing import prepare
     from .review.review import check_images, open_review, serve
 
+    if compare is not None:
+        names = (str(candidates), compare)
+        out = out or Path("vl-assay-results") / "compare" / re.sub(r"[^\w.-]+", "-", "-".join(names)).strip("-.")
+        check_writable(out)
+        folder = out
+        candidates = prepare(
+            lambda: [_read_with_notes(name, folder, column, data_dir, option) for name in names],
+            names,
+            folder,
+            sample=sample,
+            seed=seed,
+        )
+        page, no_images = "compare", True
     opening = {"boxes": boxes, "page": page, "annotators": _names(annotators), "image_model": image_model}
     desk = open_review(candidates, out=out, images=images, **opening)
     if summary:

@@ -10,6 +10,7 @@ BENCHMARK = Benchmark(
             images=("image_0", "image_1"),
             captions=("caption_0", "caption_1"),
             metrics={"group_match": {}},
+            skills="binding",
         ),
     ),
     summary="attributes of the right object",

@@ -25,6 +25,20 @@ if TYPE_CHECKING:
     from ...metrics.records.predictions import Predictions
 
 TASK_TYPES = ("matching", "retrieval", "detection", "vqa")
+# What examples test, and what each skill is; `Task.skills` maps to these.
+SKILLS = {
+    "object": "an object was added or replaced",
+    "attribute": "an attribute was added or replaced",
+    "relation": "a relation was replaced, of any kind",
+    "spatial": "a spatial relation was replaced",
+    "action": "an action was replaced",
+    "binding": "attributes, objects or roles were exchanged",
+    "order": "the words are in another order",
+    "count": "a number was changed",
+    "negation": "a negation was added, moved or removed",
+    "existence": "something is said to be there, or not to be there",
+    "paraphrase": "true captions in other words outscore a false one",
+}
 _BENCHMARKS = Path(__file__).parents[1]
 _PACKAGE = __name__.rpartition(".core.")[0]
 _PARSING = threading.Lock()  # two threads that parse at once can confuse Python 3.11
@@ -35,7 +49,8 @@ class Task:
     """One way to score configurations of a dataset.
 
     - ``"matching"``: a row becomes a matrix of scores, `images` × `captions`; a column with a list of captions counts
-      as many. Caption number i is the positive caption of image number i.
+      as many. Caption number i is the positive caption of image number i; several images with one caption are
+      chosen from, and the first is right.
     - ``"retrieval"``: the images of all rows of the only configuration are scored with the captions of all rows; a
       row's own captions are the positives of its image. With `label` they are scored with all classes.
     - ``"detection"``: a detector predicts boxes for the phrases of the only caption; the dataset has the columns
@@ -60,6 +75,8 @@ class Task:
         part_of: a task of the same benchmark whose predictions contain those of this one, so that reports show both.
         ids: with `part_of`, the ids of its rows, which begin with their configuration in that task and ``/``.
         split: the split that is scored; None for the benchmark's.
+        skills: which of `SKILLS` its examples test: one for all, or one for each value of their category. A category
+            without a skill is in no skill's accuracy, and reported as such.
     """
 
     name: str
@@ -76,11 +93,23 @@ class Task:
     part_of: str | None = None
     ids: frozenset[str] = frozenset()
     split: str | None = None
+    skills: str | Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
+        check_known(f"skill of the task {self.name}", self.declared_skills, SKILLS)
         for name in ("configs", "images", "captions"):
             if isinstance(value := getattr(self, name), str):
                 raise TypeError(f"{name} of the task {self.name} is the text {value!r}; give a tuple: ({value!r},)")
+
+    @property
+    def declared_skills(self) -> list[str]:
+        """The skills that its examples test, each once; empty where none is declared."""
+        found = [self.skills] if isinstance(self.skills, str) else list((self.skills or {}).values())
+        return list(dict.fromkeys(found))
+
+    def skill_of(self, category: str) -> str | None:
+        """The skill that the examples of a category test; None where none is declared."""
+        return self.skills if isinstance(self.skills, str) else (self.skills or {}).get(category)
 
 
 # Tasks, each with those of its configurations that are wanted.
@@ -102,6 +131,7 @@ class Benchmark:
             ``"authoring/text"``: their code, too, determines the rows.
         main_scores: what its paper argues for, in the order in which the leaderboard opens: task, metric, and the key
             of the score in results. See `main_scores` for the default.
+        caution: why its scores say little by now, in one sentence with the figure; empty where nothing is known.
     """
 
     tasks: tuple[Task, ...]
@@ -112,6 +142,7 @@ class Benchmark:
     generated: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
     main_scores: tuple[tuple[str, str, str], ...] = ()
+    caution: str = ""
 
     def split_for(self, task: Task) -> str:
         """The split that a task scores."""

@@ -93,8 +93,8 @@ def _rules(task_type: str) -> list[Callable[[Example], Row]]:
 
 
 def _match(rule: Callable[[str], float], sign: float, example: Example) -> Row:
-    scores, images = [sign * rule(caption) for caption in example.captions], range(len(example.images))
-    return MatchingRow(**example.facts(), correct=list(images), scores=[scores for _ in images])
+    scores = [sign * rule(caption) for caption in example.captions]
+    return MatchingRow(**example.facts(), correct=example.correct, scores=[scores for _ in example.images])
 
 
 def _answer(sign: float, example: Example) -> Row:

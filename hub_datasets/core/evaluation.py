@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...metrics.evaluation import Comparison, Report, no_parts
+from ...metrics.evaluation import Comparison, Correlation, Report, no_parts
 from ...metrics.evaluation import compare as _compare
+from ...metrics.evaluation import correlate as _correlate
 from ...metrics.evaluation import report as _report
 from ...metrics.records.predictions import Predictions
-from .benchmarks import metrics_of, parts_of
+from .benchmarks import benchmark_names, main_scores, metrics_of, parts_of
 
 if TYPE_CHECKING:
     from ...metrics.evaluation.errors import ErrorAnalysis
@@ -52,7 +53,30 @@ def compare(*predictions: str | Path, **options: Any) -> Comparison:
         PredictionsError: fewer than two models, no task in common, or files of one task with other data or examples.
         UnknownNameError, ScoresError: an option's value does not exist.
     """
-    return _compare(*predictions, metrics=metrics_of, **options)
+    return _compare(*predictions, metrics=metrics_of, parts=parts_in, **options)
+
+
+def correlate(*predictions: str | Path, **options: Any) -> Correlation:
+    """Correlate two scores over models, such as recognition and composition.
+
+    Args:
+        predictions: files of predictions, or folders of them, of several models.
+        options: `across` and `up` (names of scores, such as ``"sugarcrepe/itm:macro_accuracy"``), `by`, `facts`,
+            `with_baselines`, `ties`, `confidence`, `resamples`, `seed`; see ``metrics.evaluation.correlate``.
+
+    Returns:
+        The models with both scores and their correlations, with a verdict, tables and a plot. Models and examples are
+        resampled for its intervals.
+
+    Raises:
+        PredictionsError: no file, no task for a score, or no model that has all scores.
+        UnknownNameError, DataError, ScoresError: an option's value does not exist, or a file of facts.
+    """
+
+    def main(benchmark: str) -> Sequence[tuple[str, str, str]]:
+        return main_scores(benchmark) if benchmark in benchmark_names() else ()
+
+    return _correlate(*predictions, metrics=metrics_of, parts=parts_in, main_scores=main, **options)
 
 
 def errors(

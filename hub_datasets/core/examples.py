@@ -73,6 +73,11 @@ class Example:
     pair: str = ""
     answer: bool = True
 
+    @property
+    def correct(self) -> list[int]:
+        """Matching: the number of each image's positive caption; of several images with one caption, the first's."""
+        return list(range(min(len(self.images), len(self.captions))))
+
     def facts(self) -> dict[str, Any]:
         """The fields of an example that predictions of all task types contain."""
         return {

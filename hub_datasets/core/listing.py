@@ -64,13 +64,14 @@ class ConfigEntry:
 
 @dataclass(frozen=True)
 class BenchmarkEntry:
-    """A benchmark: its name, what it tests, the scored split, where to get its sources, and its configurations."""
+    """A benchmark: its name, what it tests, the scored split, its sources, its configurations, and its caution."""
 
     name: str
     summary: str
     split: str
     source: str
     configs: tuple[ConfigEntry, ...]
+    caution: str = ""
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,9 @@ def list_benchmarks(
         known = option_names(name)
         chosen = {**benchmark.scoring_options, **{key: v for key, v in (options or {}).items() if key in known}}
         configs = (_entry(name, config, sources_folder(name, data_dir), chosen) for config in config_names(name))
-        yield BenchmarkEntry(name, benchmark.summary, benchmark.split, benchmark.source, tuple(configs))
+        yield BenchmarkEntry(
+            name, benchmark.summary, benchmark.split, benchmark.source, tuple(configs), benchmark.caution
+        )
 
 
 def list_metrics() -> list[MetricEntry]:

@@ -1,4 +1,4 @@
-"""A builder for releases that are files of rows beside folders of images, as most benchmarks are.
+"""A builder for releases that are files of rows beside folders of images, or Parquet files with images inside.
 
 A benchmark declares its files (`Rows`), where its images are (`Images`), and how a record becomes a row; reading,
 checking and finding are done here. A dataset script uses this module too: it imports only the standard library and what
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
+from .hub_tables import HubTable, read_table
 from .image_archives import ImageArchive, find_or_fetch
 from .source_files import (
     ImagePaths,
@@ -28,6 +29,7 @@ from .source_files import (
     is_inner_path,
     parse_json,
 )
+from .stored_images import find_stored
 
 # A field of a table may hold a long list of captions; the standard library's limit is 128 kB.
 _LONGEST_FIELD = 1_000_000
@@ -35,17 +37,20 @@ _LONGEST_FIELD = 1_000_000
 
 @dataclass(frozen=True)
 class Rows:
-    """A file of rows: JSON (a list, or an object of rows), JSON lines, or a table (CSV, TSV).
+    """A file of rows: JSON (a list, or an object of rows), JSON lines, or a table (CSV, TSV); or Parquet files.
 
     Args:
-        file: the file; its suffix tells the format.
-        schema: the fields of a record and their types; of a table all are text.
+        file: the file, whose suffix tells the format; or Parquet files of the Hub, whose images need no `Images`.
+        schema: the fields of a record and their types; of a table all are text. Columns of images in Parquet are names
+            of files, so that a record is the same in either form.
         count: how many records the release has; None if that is not known.
+        table: the same rows in Parquet files of the Hub, which are read where the user has no `file`.
     """
 
-    file: SourceFile
+    file: SourceFile | HubTable
     schema: Mapping[str, Any]
     count: int | None = None
+    table: HubTable | None = None
 
 
 @dataclass(frozen=True)
@@ -92,19 +97,25 @@ class ReleasedRows(SourceBuilder):
         """Where the images of the configuration are."""
         return self.IMAGES
 
+    @property
+    def _verifies(self) -> bool:
+        """Whether counts and checksums are compared; a release without any has no such option."""
+        return getattr(self.config, "verify", True)
+
     def _read_rows(self, dl_manager: Any) -> list[Row]:
+        # The address of each image that is in a Parquet file, by its name.
+        self._stored: dict[str, str] = {}
         return [row for name, part in self._parts().items() for row in self._read_part(name, part, dl_manager)]
 
     def _read_part(self, name: str, part: Rows, dl_manager: Any) -> list[Row]:
-        verify = self.config.verify
-        payload, origin = part.file.read(self._folder, dl_manager, verify=verify)
-        named = parse_records(payload, origin)
-        records = check_rows(((label, each) for label, _, each in named), part.schema, origin, self._problem)
-        if verify and part.count is not None:
+        origin, records = "", list[tuple[str, Row]]()
+        for file, named in self._read_files(part, dl_manager):
+            origin = f"{origin} and {file}" if origin else file
+            checked = check_rows(((label, each) for label, _, each in named), part.schema, file, self._problem)
+            records += [(key, record) for (_, key, _), record in zip(named, checked, strict=True)]
+        if self._verifies and part.count is not None:
             check_row_count(len(records), part.count, origin)
-        rows = [
-            row for (_, key, _), record in zip(named, records, strict=True) for row in self._rows(name, key, record)
-        ]
+        rows = [row for key, record in records for row in self._rows(name, key, record)]
         for row in rows:
             for image in self._image_names(row).values():
                 if not is_inner_path(image):
@@ -113,9 +124,30 @@ class ReleasedRows(SourceBuilder):
                     )
         return rows
 
+    def _read_files(self, part: Rows, dl_manager: Any) -> Iterator[tuple[str, list[tuple[str, str, Any]]]]:
+        """Of each file of a part its path or address and its records, from the first source that there is."""
+        folder, table = self._folder, part.table
+        if isinstance(part.file, SourceFile):
+            if table is None or part.file.find(folder):
+                payload, origin = part.file.read(folder, dl_manager, verify=self._verifies)
+                yield origin, parse_records(payload, origin)
+                return
+        else:
+            table = part.file
+        self._page = table.page
+        paths = table.find(folder) or table.fetch(dl_manager, getattr(self.config, "revision", ""))
+        for path, named, addresses in read_table(paths, table, part.schema):
+            if twice := self._stored.keys() & addresses:
+                raise ValueError(f"{path} has images of the same name as another file, such as {min(twice)}.")
+            self._stored |= addresses
+            yield str(path), named
+
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        images, folder = self._images(), self._folder
         names = dict.fromkeys(name for row in rows for name in self._image_names(row).values())
+        if self._stored:
+            stored = {name: self._stored[name] for name in names}
+            return self._require_images(rows, find_stored(stored), "the Parquet files", f"Get them from {self._page}")
+        images, folder = self._images(), self._folder
         folders = [] if folder is None else [*(folder / place for place in images.folders), folder]
         remedy = f"{images.remedy[:1].lower()}{images.remedy[1:]}, or pass with_images=False"
         if not folders and not images.archives:

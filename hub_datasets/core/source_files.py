@@ -18,6 +18,8 @@ from typing import Any, ClassVar
 import datasets
 import fsspec
 
+from .stored_images import is_stored, read_stored
+
 _NAMES_SHOWN = 5
 Row = dict[str, Any]
 # The path of each image by its name, None where it is missing.
@@ -53,7 +55,9 @@ def download(dl_manager: Any, url: str, remedy: str, *, extract: bool = False) -
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The content of a file, or of an address, which `datasets` gives in place of a path while it streams."""
+    """The content of a file, of an image in Parquet, or of an address, which `datasets` gives while it streams."""
+    if is_stored(path):
+        return read_stored(str(path))
     if "://" in str(path):
         remote: Any = fsspec.open(str(path), "rb")
         with remote as file:
@@ -196,9 +200,15 @@ def check_rows(
             wrong = [name for name, kind in schema.items() if not _is_of(row.get(name), kind)]
             found = f"{wrong[0]} is {_shortened(row.get(wrong[0]))}" if wrong else problem(row)
         if found:
-            raise ValueError(f"{origin}, {label}: {found}. Expected {_described(schema)}.")
+            raise ValueError(f"{origin}, {label}: {found}. Expected {_described(schema)}{_came(row, schema)}.")
         checked.append({name: row[name] for name in schema})
     return checked
+
+
+def _came(row: Any, schema: Mapping[str, Any]) -> str:
+    """The fields of a row that lacks some."""
+    is_whole = not isinstance(row, dict) or all(name in row for name in schema)
+    return "" if is_whole else f"; the fields are {shortened_list([str(name) for name in row], 20)}"
 
 
 def _is_of(value: Any, kind: Any) -> bool:
@@ -250,10 +260,10 @@ def find_images(names: Iterable[str], folders: Sequence[Path]) -> ImagePaths:
     return {name: first_file(folder / name for folder in folders) for name in names}
 
 
-def shortened_list(names: Sequence[str]) -> str:
+def shortened_list(names: Sequence[str], shown: int = _NAMES_SHOWN) -> str:
     """The first names of a list, and how many more there are."""
-    more = [f"and {len(names) - _NAMES_SHOWN} more"] if len(names) > _NAMES_SHOWN else []
-    return ", ".join([*names[:_NAMES_SHOWN], *more])
+    more = [f"and {len(names) - shown} more"] if len(names) > shown else []
+    return ", ".join([*names[:shown], *more])
 
 
 @dataclass

@@ -15,6 +15,8 @@ def _ranked(config: str, *, by_default: bool) -> Task:
         cluster="filename",
         metrics={"retrieval_recall": {"pool": "own", "ks": [1, 3, 5, 10]}},
         by_default=by_default,
+        # "replace" and the compounds of systematicity change words of every kind.
+        skills={"productivity_swap": "binding", "productivity_negate": "negation"}.get(config),
     )
 
 
@@ -26,4 +28,8 @@ BENCHMARK = Benchmark(
     ),
     summary="new compounds, long captions",
     source="github.com/RAIVNLab/CREPE (no licence stated) and Visual Genome's images, unpacked, as --data-dir",
+    caution=(
+        "A text-only model beats the best of 17 CLIP models on productivity: 43.70 to 27.63 on replaced atoms, "
+        "70.80 to 32.74 on swaps, 66.15 to 31.25 on negation (SugarCrepe, Table 8)."
+    ),
 )

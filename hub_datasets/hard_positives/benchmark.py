@@ -14,6 +14,7 @@ def _task(name: str, configs: tuple[str, ...], *, category: str | None = None, b
         captions=("caption", "positive_caption", "negative_caption"),
         category=category,
         metrics={"augmented_accuracy": {}, "brittleness": {}},
+        skills="paraphrase",
         by_default=by_default,
     )
 

@@ -7,6 +7,16 @@ from .v2 import IDS, NAME
 
 _CATEGORIES = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
 
+_SKILLS = {
+    "add_att": "attribute",
+    "add_obj": "object",
+    "replace_att": "attribute",
+    "replace_obj": "object",
+    "replace_rel": "relation",
+    "swap_att": "binding",
+    "swap_obj": "binding",
+}
+
 
 def _task(name: str, configs: tuple[str, ...], **options: Any) -> Task:
     return Task(
@@ -16,6 +26,7 @@ def _task(name: str, configs: tuple[str, ...], **options: Any) -> Task:
         captions=("caption", "negative_caption"),
         category="category",
         metrics={"sugarcrepe_itm": {}},
+        skills=_SKILLS,
         **options,
     )
 

@@ -11,6 +11,7 @@ BENCHMARK = Benchmark(
             captions=("caption", "positive_caption", "negative_caption"),
             category="category",
             metrics={"augmented_accuracy": {}, "brittleness": {}},
+            skills="paraphrase",
         ),
     ),
     summary="two true captions in other words",

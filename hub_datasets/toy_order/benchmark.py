@@ -36,6 +36,7 @@ BENCHMARK = Benchmark(
             images=("image",),
             captions=("caption", "negative_captions"),
             metrics={"aro_itm": {"task": "order"}},
+            skills="order",
         ),
     ),
     summary="toy_scenes without order, offline",

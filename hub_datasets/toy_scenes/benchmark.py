@@ -2,6 +2,16 @@
 
 from .. import Benchmark, Task
 
+_SKILLS = {
+    "add_att": "attribute",
+    "add_obj": "object",
+    "replace_att": "attribute",
+    "replace_obj": "object",
+    "replace_rel": "spatial",
+    "swap_att": "binding",
+    "swap_obj": "binding",
+}
+
 BENCHMARK = Benchmark(
     tasks=(
         Task(
@@ -11,6 +21,7 @@ BENCHMARK = Benchmark(
             captions=("caption", "negative_caption"),
             category="category",
             metrics={"sugarcrepe_itm": {}},
+            skills=_SKILLS,
         ),
         Task(
             name="hard_positives",
@@ -19,6 +30,7 @@ BENCHMARK = Benchmark(
             captions=("caption", "positive_caption", "negative_caption"),
             category="category",
             metrics={"augmented_accuracy": {}, "brittleness": {}},
+            skills="paraphrase",
         ),
         Task(
             name="order",
@@ -26,6 +38,7 @@ BENCHMARK = Benchmark(
             images=("image",),
             captions=("caption", "negative_captions"),
             metrics={"aro_itm": {"task": "order"}},
+            skills="order",
         ),
         Task(
             name="groups",
@@ -34,6 +47,7 @@ BENCHMARK = Benchmark(
             captions=("caption_0", "caption_1"),
             category="tag",
             metrics={"group_match": {}},
+            skills="binding",
         ),
         Task(
             name="detection",
@@ -54,6 +68,7 @@ BENCHMARK = Benchmark(
             category="type",
             cluster="pair_id",
             metrics={"yes_no_f1": {}},
+            skills=_SKILLS,
         ),
         Task(
             name="retrieval",

@@ -22,6 +22,7 @@ BENCHMARK = Benchmark(
             captions=("question",),
             category="type",
             metrics={"yes_no_f1": {}},
+            skills={"object": "object", "relation": "relation"},
         ),
         Task(
             name="groups",
@@ -30,6 +31,7 @@ BENCHMARK = Benchmark(
             captions=("caption_0", "caption_1"),
             category="type",
             metrics={"group_match": {}},
+            skills={"object": "object", "relation": "relation"},
         ),
     ),
     split="validation",

@@ -13,6 +13,17 @@ _CONFIGS = (
     "relation_action",
     "relation_spatial",
 )
+_SKILLS = {
+    "attribute_action": "action",
+    "attribute_color": "attribute",
+    "attribute_material": "attribute",
+    "attribute_size": "attribute",
+    "attribute_state": "attribute",
+    "object_location": "object",
+    "object_size": "object",
+    "relation_action": "action",
+    "relation_spatial": "spatial",
+}
 
 BENCHMARK = Benchmark(
     tasks=(
@@ -23,8 +34,13 @@ BENCHMARK = Benchmark(
             captions=("caption", "negative_caption"),
             category="category",
             metrics={"aro_itm": {"task": "attribution", "min_count": 1}},
+            skills=_SKILLS,
         ),
     ),
     summary="objects, attributes, relations",
     source="--data-dir only: a clone of github.com/om-ai-lab/VL-CheckList with the images its DATASETS.md lists",
+    caution=(
+        "A text-only model beats the best of 17 CLIP models on attributes, 73.99 to 70.41, and relations, 85.72 to "
+        "77.04; on objects it reaches 82.48 to their 87.89 (SugarCrepe, Table 8)."
+    ),
 )

@@ -12,6 +12,7 @@ BENCHMARK = Benchmark(
             category="category",
             tags="tags",
             metrics={"group_match": {}},
+            skills="binding",
         ),
     ),
     summary="the same words in another order",

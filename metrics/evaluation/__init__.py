@@ -6,6 +6,7 @@ from ._compute import (
     Declared,
     Parts,
     check_options,
+    cluster_numbers,
     compute,
     declared_metrics,
     examples_of,
@@ -13,6 +14,7 @@ from ._compute import (
     no_parts,
     scored_rows,
 )
+from ._correlation import Correlation, ScoreName, correlate
 from ._diagnosis import Diagnosis, diagnose
 from ._report import DEFAULT_FIGURES, FIGURES, Captions, PredictionFiles, Report, report
 from ._scored import Scored, base_score, common, example_ids, is_costly, permutations
@@ -23,6 +25,7 @@ __all__ = [
     "FIGURES",
     "Captions",
     "Comparison",
+    "Correlation",
     "Declared",
     "Diagnosis",
     "Difference",
@@ -30,12 +33,15 @@ __all__ = [
     "Parts",
     "PredictionFiles",
     "Report",
+    "ScoreName",
     "Scored",
     "base_score",
     "check_options",
+    "cluster_numbers",
     "common",
     "compare",
     "compute",
+    "correlate",
     "declared_metrics",
     "diagnose",
     "example_ids",

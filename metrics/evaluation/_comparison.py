@@ -29,9 +29,11 @@ from ._compute import (
     RESAMPLES,
     Declared,
     Metrics,
+    Parts,
     check_options,
     cluster_numbers,
     declared_metrics,
+    no_parts,
     pooled_examples,
     tie_policy,
 )
@@ -238,6 +240,7 @@ class Comparison:
 def compare(
     *predictions: str | Path,
     metrics: Declared = declared_metrics,
+    parts: Parts = no_parts,
     ties: str | None = None,
     confidence: float = 0.95,
     resamples: int = RESAMPLES,
@@ -250,6 +253,7 @@ def compare(
         predictions: files of predictions, or folders of them, of two or more models. Several files of one model and
             task are averaged: over versions of the data (seeds of a builder), and over runs of the model on one.
         metrics: which metrics evaluate a file; by default those that it declares.
+        parts: finds further tasks in the predictions of a file, which are compared as well; by default none.
         ties: the tie policy; by default, and for metrics that do not know it, that of each metric's paper.
         confidence, resamples, permutations, seed: see ``paired.Resampling``.
 
@@ -263,7 +267,7 @@ def compare(
     """
     check_options(ties=ties, confidence=confidence, resamples=resamples, seed=seed)
     how = Resampling(confidence, resamples, permutations, POWER, seed)
-    models = _models([Path(path) for path in predictions])
+    models = _models([Path(path) for path in predictions], parts)
     found = [
         each
         for labels in combinations(models, 2)
@@ -282,7 +286,7 @@ def compare(
     return Comparison(
         models=list(models),
         files={
-            label: [{"file": path.name, "sha256": file_hash(path)} for path, _ in chain(*tasks.values())]
+            label: [{"file": path.name, "sha256": file_hash(path)} for path in _paths(tasks)]
             for label, tasks in models.items()
         },
         options=how._asdict(),
@@ -306,8 +310,12 @@ _Tasks = dict[tuple[str, str, str], list[_File]]
 _Runs = tuple[list[_File], list[_File]]
 
 
-def _models(paths: Sequence[Path]) -> dict[str, _Tasks]:
-    """The files of each model, by its label and task."""
+def _paths(tasks: _Tasks) -> list[Path]:
+    return list(dict.fromkeys(path for path, _ in chain(*tasks.values())))
+
+
+def _models(paths: Sequence[Path], parts: Parts) -> dict[str, _Tasks]:
+    """The files of each model, by its label and task; a file of several tasks is with each."""
     read = [(_File(file, read_predictions(file)), n) for n, path in enumerate(paths) for file in prediction_files(path)]
     identities = [json.dumps(file.predictions.metadata["model"], sort_keys=True) for file, _ in read]
     if len(set(identities)) == 1:  # a model with itself: each argument is a model
@@ -323,8 +331,8 @@ def _models(paths: Sequence[Path]) -> dict[str, _Tasks]:
     for label, files in zip(labels, models, strict=True):
         tasks = found.setdefault(label, {})
         for file in files:
-            each = file.predictions
-            tasks.setdefault((each.benchmark, each.task, each.task_type), []).append(file)
+            for each in (file.predictions, *parts(file.predictions)):
+                tasks.setdefault((each.benchmark, each.task, each.task_type), []).append(_File(file.path, each))
     return found
 
 

@@ -145,7 +145,7 @@ def examples_of(
     parameters = inspect.signature(per_example).parameters.values()
     columns = columns[: sum(each.kind is each.POSITIONAL_OR_KEYWORD for each in parameters)]
     if len(columns) == 1 and any(
-        isinstance(row, MatchingRow) and row.correct != list(range(len(row.images))) for row in rows
+        isinstance(row, MatchingRow) and row.correct != list(range(len(row.correct))) for row in rows
     ):
         raise PredictionsError(
             f"{metric} expects the first caption to be the right one; in these predictions some rows have another"
@@ -289,12 +289,15 @@ def _compute_metric(
 
 
 def _single_rows(rows: Sequence[MatchingRow]) -> tuple[list[Any], dict[str, Any]]:
-    for row in rows:
-        if len(row.images) != 1:
-            raise PredictionsError(
-                f"the example {row.id!r} has {len(row.images)} images; this metric takes one at a time"
-            )
-    return [[row.scores[0] for row in rows if row.scores], [row.correct[0] for row in rows]], {}
+    options = [row.options for row in rows]
+    found = [each for each in options if each is not None]
+    if len(found) < len(rows):
+        row = rows[options.index(None)]
+        raise PredictionsError(
+            f"the example {row.id!r} has {len(row.images)} images with several captions; this metric takes one image "
+            "at a time, or one caption with several images"
+        )
+    return [[scores for scores, _ in found], [correct for _, correct in found]], {}
 
 
 def _shared_pool(rows: Sequence[RetrievalRow]) -> tuple[list[Any], dict[str, Any]]:

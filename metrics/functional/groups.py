@@ -12,6 +12,7 @@ from ..contract.aggregate import metric_function
 from ..contract.spec import Described, Examples, make_examples
 from .checks import NOT_FINITE, as_float64, check_ties, refuse
 
+_REMEDY = "pass a 2×2 matrix for each group: rows images, columns captions, the right pairs on the diagonal"
 # Chance that breaking ties at random puts all right pairs above all wrong ones, where a right and b wrong pairs share
 # the score that decides: a! b! / (a + b)!.
 _GROUP_CHANCE = np.array([[1, 1, 1], [1, 1 / 2, 1 / 3], [1, 1 / 3, 1 / 6]])
@@ -52,7 +53,7 @@ def group_match(scores: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Desc
     (1.0, 0.5, 0.5)
     """
     check_ties(ties)
-    matrices = _matrices(scores)
+    matrices = group_tables(scores, 2, _REMEDY)
     right = matrices[:, [0, 1], [0, 1]]
     other_caption = matrices[:, [0, 1], [1, 0]]
     other_image = matrices[:, [1, 0], [0, 1]]
@@ -80,25 +81,30 @@ def _group(right: NDArray[np.float64], wrong: NDArray[np.float64], ties: str) ->
     return np.where(worst_right == best_wrong, tie_values, worst_right > best_wrong)
 
 
-def _matrices(scores: ArrayLike) -> NDArray[np.float64]:
-    remedy = "pass a 2×2 matrix for each group: rows images, columns captions, the right pairs on the diagonal"
+def group_tables(scores: ArrayLike, columns: int, remedy: str) -> NDArray[np.float64]:
+    """The scores of groups of two images as a float64 array of shape (n, 2, columns).
+
+    Raises:
+        ScoresError: no groups, a group of another shape, or a score that is NaN or infinite; the message names the rows
+            and, for a shape, ends with `remedy`.
+    """
     try:
-        matrices = as_float64(scores, "scores")
+        tables = as_float64(scores, "scores")
     except ScoresError:
-        bad = [not _is_square(group) for group in scores] if isinstance(scores, list | tuple) else []
-        refuse(bad, "the scores are not 2×2 matrices in {rows}; {remedy}", remedy=remedy)
+        bad = [not _has_shape(group, (2, columns)) for group in scores] if isinstance(scores, list | tuple) else []
+        refuse(bad, "the scores are not 2×{columns} matrices in {rows}; {remedy}", columns=columns, remedy=remedy)
         raise
-    if not matrices.size:
+    if not tables.size:
         raise ScoresError("there are no scores; pass at least one group")
-    if matrices.shape[1:] != (2, 2):
-        raise ScoresError(f"the scores have shape {matrices.shape}; {remedy}")
-    refuse(~np.isfinite(matrices).all(axis=(1, 2)), NOT_FINITE, matrices, what="groups")
-    return matrices
+    if tables.shape[1:] != (2, columns):
+        raise ScoresError(f"the scores have shape {tables.shape}; {remedy}")
+    refuse(~np.isfinite(tables).all(axis=(1, 2)), NOT_FINITE, tables, what="groups")
+    return tables
 
 
-def _is_square(group: Any) -> bool:
+def _has_shape(group: Any, shape: tuple[int, int]) -> bool:
     try:
-        return np.shape(group) == (2, 2)
+        return np.shape(group) == shape
     except ValueError:  # rows of unequal length
         return False
     except RuntimeError:  # tensors that need .detach(), which the first error says

@@ -16,7 +16,8 @@ followed by the columns of its task type. Predictions are null if and only if an
 
 | task type | column   | type                       | meaning |
 |---|---|---|---|
-| matching  | correct  | list<int32>                | for each image, the index of its correct caption |
+| matching  | correct  | list<int32>                | for each image, the index of its correct caption; of several |
+|           |          |                            | images with fewer captions, for the first of them: [0] for one |
 |           | scores   | list<list<double>>         | images × captions, higher is a better match |
 | retrieval | correct  | list<int32>                | the columns of the correct captions of its only image |
 |           | scores   | list<float>                | the image with every caption of the set, higher is better |
@@ -110,7 +111,7 @@ def _required(row_class: type[Row]) -> list[str]:
 
 @dataclass(frozen=True)
 class MatchingRow(Row):
-    """Images with captions, all against all."""
+    """Images with captions, all against all; or several images with one caption, which is of the first."""
 
     task_type = "matching"
     columns = _schema(correct=pa.list_(pa.int32()), scores=pa.list_(_FLOATS))
@@ -118,9 +119,21 @@ class MatchingRow(Row):
     correct: list[int]
     scores: list[list[float]] | None
 
+    @property
+    def options(self) -> tuple[list[float], int] | None:
+        """The scores of what is chosen from, and which is right; None of several images with several captions.
+
+        A row chooses from the captions of its only image, or from the images of its only caption.
+        """
+        scores = self.scores or []
+        if len(scores) == 1:
+            return scores[0], self.correct[0]
+        return ([score for [score] in scores], 0) if scores and len(scores[0]) == 1 else None
+
     def problem(self) -> str | None:
-        """As for every row; each image has a correct caption."""
-        if self.correct is not None and self.images is not None and len(self.correct) != len(self.images):
+        """As for every row; each image has a correct caption, or of several with one caption the first."""
+        several = self.correct != [0] or any(len(row or ()) != 1 for row in self.scores or ())
+        if self.correct is not None and self.images is not None and several and len(self.correct) != len(self.images):
             return f"{len(self.images)} images but {len(self.correct)} correct captions"
         return super().problem()
 
@@ -133,7 +146,7 @@ class MatchingRow(Row):
         widths = {len(row) for row in scores}
         if len(widths) != 1 or widths < {1}:
             return f"rows of scores of different lengths {sorted(widths)}"
-        if len(self.images) > 1 and self.correct != list(range(len(self.images))):
+        if len(self.images) > 1 and self.correct != list(range(len(self.correct))):
             return f"correct captions {self.correct}; of several images, image i must have caption i"
         if not all(0 <= index < len(scores[0]) for index in self.correct):
             return f"correct caption {self.correct} outside the {len(scores[0])} captions"

@@ -19,6 +19,7 @@ from ...hub_datasets.commands import (
     Ties,
     make_report,
     parse_options,
+    print_skills,
 )
 from ...hub_datasets.published.inventory import read_inventory, summarise
 from ...metrics.common.command_line import model_option, speed_option
@@ -147,6 +148,13 @@ def run(
     options: RunOptions,
     plan: Annotated[bool, typer.Option("--plan", help="Estimate time and memory from a sample, and stop.")] = False,
     devices: Annotated[int, speed_option(help="With --plan: number of devices like this one.")] = 1,
+    skills: Annotated[
+        bool,
+        typer.Option(
+            "--skills",
+            help="Print the accuracy by skill over all benchmarks first; by default those whose sources are there.",
+        ),
+    ] = False,
     ties: Ties = None,
     confidence: Confidence = 0.95,
 ) -> None:
@@ -157,6 +165,7 @@ def run(
     Examples: `vl-assay run` · `vl-assay run mock:bag-of-words` ·
     `vl-assay run demo-clip toy_scenes/order --seeds 0,1,2` ·
     `vl-assay run openai/clip-vit-base-patch32 sugarcrepe --data-dir coco` · `vl-assay run demo-clip --plan` ·
+    `vl-assay run demo-clip --skills` ·
     `torchrun --nproc_per_node 2 --no-python vl-assay run demo-clip`
     """
     from ...metrics.evaluation import check_options
@@ -167,12 +176,30 @@ def run(
         references = benchmarks or runner.DEFAULT_BENCHMARKS
         _print_plan(model, runner.plan(model, references, devices=devices, config=options.config()))
         return
-    files = options.predict(model, benchmarks)
+    if skills and options.seeds:
+        raise VLAssayError("--skills takes one version of each benchmark; leave --seeds out")
+    files = options.predict(model, benchmarks or (_with_skills(options.data_dir) if skills else None))
     if _is_main():
         typer.echo("evaluating", err=True)
+        if skills:
+            print_skills(files, ties=ties, confidence=confidence)
         make_report(runner.with_earlier(files), files[0].parent, new=files, ties=ties, confidence=confidence)
         if model == "demo-clip" and not benchmarks:
             typer.echo("a small model that is a bag of words, as CLIP is: vl-assay run demo-clip-web")
+
+
+def _with_skills(data_dir: Path | None) -> list[str]:
+    """The benchmarks that declare skills and whose sources are there; tells which are not, and how to get them."""
+    from ...hub_datasets.core import listing
+    from ...hub_datasets.core.benchmarks import get_benchmark
+    from ...hub_datasets.core.skills import has_skills
+
+    lines = [line for line in listing.benchmark_lines(data_dir=data_dir) if has_skills(line.name)]
+    if _is_main():
+        for line in lines:
+            if line.state != listing.READY:
+                typer.echo(f"left out: {line.name}, {line.state}: {get_benchmark(line.name).source}", err=True)
+    return [line.name for line in lines if line.state == listing.READY]
 
 
 @app.command("score", hidden=True)
@@ -249,6 +276,8 @@ def _print_benchmark(entry: BenchmarkEntry, console: Console) -> None:
     from ...hub_datasets.core import listing
 
     console.print(f"[bold]{entry.name}[/] – {entry.summary}; {escape(listing.origin_line(entry))}", soft_wrap=True)
+    if entry.caution:
+        console.print(f"caution: {entry.caution}", markup=False, soft_wrap=True)
     console.print(listing.benchmark_table(entry))
     for line in listing.problem_lines(entry):
         console.print(line, markup=False, soft_wrap=True)

@@ -70,7 +70,7 @@ class Results:
         for example in task.examples:
             value, facts = None if MISSING in example.images else next(values), example.facts()
             if task_type == "matching":
-                row = MatchingRow(**facts, correct=list(range(len(example.images))), scores=value)
+                row = MatchingRow(**facts, correct=example.correct, scores=value)
             elif task_type == "vqa":
                 row = VQARow(**facts, question=example.captions[0], correct=example.answer, score=value)
             elif task_type == "retrieval":

@@ -62,14 +62,6 @@ def results_of(column: Column, results: Sequence[Result]) -> list[Result]:
     return [each for each in results if (each.benchmark["name"], each.benchmark["task"], each.metric) == wanted]
 
 
-def value_of(column: Column, results: Sequence[Result]) -> float | None:
-    """Our value of a column, over seeds the mean; None without one."""
-    *path, name = column.score
-    values = [_part(result, path).get(name) for result in results_of(column, results)]
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if values and len(known) == len(values) else None
-
-
 def _part(result: Result, path: Sequence[str]) -> dict[str, Any]:
     """The scores at a path, with the number of examples of the innermost part that has one."""
     part: Any = result.scores

@@ -13,11 +13,10 @@ from urllib.parse import unquote
 import numpy as np
 
 from ...metrics.common.errors import UnknownNameError
+from ...metrics.common.model_sizes import NOT_STATED, SIZES, size_class
 from .entries import CHANCE, ORIGINS, RECOMPUTED, REFERENCE, Column, Entry
 
 BEST, TIE = "best", "tie"
-NOT_STATED = "not stated"
-SIZES = ("up to 200 M", "200 M to 1 B", "over 1 B", NOT_STATED)
 _CSV = (
     *("model", "family", "parameters", "training_data"),
     *("benchmark", "task", "metric", "score", "category", "value", "low", "high", "n"),
@@ -28,7 +27,7 @@ _CSV = (
 # What the models are filtered by, see `Choice`.
 _FACTS: Mapping[str, Callable[[Entry], str]] = {
     "families": lambda entry: entry.family or NOT_STATED,
-    "sizes": lambda entry: _size(entry.parameters),
+    "sizes": lambda entry: size_class(entry.parameters),
     "training_data": lambda entry: entry.training_data or NOT_STATED,
     "origins": lambda entry: entry.origin,
 }
@@ -254,12 +253,6 @@ class Board:
         ordered = sorted((key for key in keys if key in values), key=values.__getitem__, reverse=is_descending)
         ordered += [key for key in keys if key not in values]
         return sorted(ordered, key=lambda key: self._rows[key].is_reference)
-
-
-def _size(parameters: int | None) -> str:
-    if parameters is None:
-        return NOT_STATED
-    return SIZES[0] if parameters <= 200e6 else SIZES[1] if parameters <= 1e9 else SIZES[2]
 
 
 def _csv_line(entry: Entry) -> list[Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...hub_datasets.core.benchmarks import benchmark_names, get_card
 from ...metrics.common.errors import UnknownNameError
+from ...metrics.common.model_sizes import parameter_count
 from ...metrics.evaluation import words
 from ...metrics.modules.discovery import get_spec
 from ...metrics.records.results import Result
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 RECOMPUTED, PUBLISHED, REFERENCE = ORIGINS = ("recomputed", "published", "reference")
 CHANCE = "Chance"
-
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9}
 
 
 class Column(NamedTuple):
@@ -178,22 +177,6 @@ def chance_levels(results: Iterable[Result]) -> list[Entry]:
                 entry = Entry(**level, **_place(result), score=score, value=result.chance[score])
                 found.setdefault(entry.column, entry)
     return [*found.values()]
-
-
-def parameter_count(text: Any) -> int | None:
-    """A number of parameters, such as 151277313, ``"151,277,313"``, ``"151M"`` or ``"1.4 B"``.
-
-    Returns:
-        None for other text, 0, or more than 10 ** 15.
-
-    >>> parameter_count("151.3M"), parameter_count("many")
-    (151300000, None)
-    """
-    match = re.fullmatch(r"(\d{1,16}(?:\.\d{1,16})?) ?([KMB]?)", str(text).strip().upper().replace(",", ""), re.ASCII)
-    if match is None:
-        return None
-    count = round(float(match[1]) * _UNITS[match[2]])
-    return count if 0 < count <= 10**15 else None
 
 
 def _place(result: Result) -> dict[str, Any]:

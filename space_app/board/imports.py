@@ -15,10 +15,11 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from ...metrics.common.errors import VLAssayError, check_known
+from ...metrics.common.model_sizes import parameter_count
 from ...metrics.common.storage import json_hash
 from ..storage.protocol import Storage
 from ..storage.records import load
-from .entries import PUBLISHED, Column, Entry, parameter_count
+from .entries import PUBLISHED, Column, Entry
 
 _SCHEMA, _VERSION, _FOLDER = "vl-assay/import", 1, "requests/imports"
 _DAMAGE = (VLAssayError, ValueError, KeyError, TypeError, AttributeError, RecursionError)

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from ...hub_datasets.published import tables
+from ...metrics.common.model_sizes import parameter_count
 from ...metrics.records.results import Result, read_results
-from .entries import CHANCE, PUBLISHED, REFERENCE, Column, Entry, of_results, parameter_count
+from .entries import CHANCE, PUBLISHED, REFERENCE, Column, Entry, of_results
 
 SHIPPED = "shipped with VL-Assay"
 RESULTS = Path(__file__).parents[1] / "launch" / "results.json"

@@ -124,6 +124,7 @@ def _summary(board: Board, name: str) -> dict[str, Any]:
         "blind": _shown(blind[0]) if blind else "",
         "best": _shown(best) if best else "",
         "audit": _verdict(name),
+        "caution": get_benchmark(name).caution,
     }
 
 

@@ -10,7 +10,7 @@ import gradio as gr
 from markupsafe import Markup
 
 from ...metrics.common.errors import ScoresError, VLAssayError
-from ...metrics.statistics.correlation import FEWEST, correlation
+from ...metrics.statistics.correlation import FEWEST, FEWEST_WITH_INTERVAL, correlation
 from ..board.catalogue import Catalogue
 from ..board.entries import REFERENCE, Entry
 from .address import View
@@ -87,19 +87,21 @@ def points_html(across: Sequence[Entry], up: Sequence[Entry]) -> Markup:
 
 
 def correlations_html(pairs: Sequence[tuple[Entry, Entry]]) -> Markup:
-    """Pearson's and Spearman's correlation of two scores, for published and for recomputed values."""
+    """Pearson's, Spearman's and Kendall's correlation of two scores, for published and for recomputed values."""
     lines = []
     for origin in dict.fromkeys(kind(x) for x, _ in pairs):
         if origin != REFERENCE:
             values = [(x.value, y.value) for x, y in pairs if kind(x) == origin]
             found = _correlation(tuple(values))
-            lines.append((origin, [*(_shown(found, name) for name in ("pearson", "spearman")), str(found["n"])]))
+            lines.append(
+                (origin, [*(_shown(found, name) for name in ("pearson", "spearman", "kendall")), str(found["n"])])
+            )
     return table(
-        ["correlation of", "Pearson's r", "Spearman's ρ", "models"],
+        ["correlation of", "Pearson's r", "Spearman's ρ", "Kendall's τ", "models"],
         lines,
-        note="With 95 % intervals by bootstrap over models, references aside. Models of one family or of the same "
-        f"training data are no independent samples, so the intervals are too narrow. Fewer than {FEWEST} models have "
-        "none.",
+        note="With 95 % intervals by bootstrap over models, not over examples, references aside. Models of one family "
+        f"or of the same training data are no independent samples, so the intervals are too narrow. Fewer than "
+        f"{FEWEST} models have no correlation, fewer than {FEWEST_WITH_INTERVAL} no interval.",
     )
 
 
@@ -112,6 +114,8 @@ def _shown(found: dict[str, Any], name: str) -> str:
     value, bounds = found[name], found[f"{name}_interval"]
     if value is None:
         return "–"
+    if bounds is None:
+        return f"{value:.2f}"
     return Markup('{:.2f}<span class="interval">{:.2f} – {:.2f}</span>').format(value, *bounds)
 
 

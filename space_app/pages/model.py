@@ -8,8 +8,9 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
+from ...hub_datasets.core.skills import SkillScore, skill_profile, verdict
 from ...metrics.common.errors import VLAssayError
-from ...metrics.evaluation import interval, words
+from ...metrics.evaluation import interval, percent, words
 from ..board.catalogue import Catalogue
 from ..board.entries import ORIGINS, RECOMPUTED, Column, Entry
 from ..board.views import BY_SKILL, Place, main_places, places, view
@@ -55,7 +56,7 @@ def model_tab(catalogue: Catalogue, tab: gr.Tab) -> tuple[gr.Dropdown, OnOpen]:
         return profile_html(catalogue, name), "", provenance_html(catalogue, name)
 
     def on_shown(name: str | None) -> str:
-        return alike_html(catalogue, name) if name else ""
+        return skills_html(catalogue, name) + alike_html(catalogue, name) if name else ""
 
     tab.select(on_select, chosen, [chosen, profile], **QUIET)
     shown = chosen.change(on_model, chosen, [profile, alike, provenance], **QUIET)
@@ -99,6 +100,37 @@ def profile_html(catalogue: Catalogue, name: str) -> Markup:
         summary=summary,
         sections=[(title, [_row(catalogue, *pair) for pair in pairs]) for title, pairs in _sections(catalogue, own)],
     )
+
+
+def skills_html(catalogue: Catalogue, name: str) -> Markup:
+    """A model's accuracy by skill over benchmarks, from its predictions; empty where none tests a declared skill."""
+    own = [entry for entry in catalogue.board.of_model(name) if entry.origin == RECOMPUTED and entry.predictions]
+    # A task may have several files, of several seeds; one of them counts.
+    files = {(entry.benchmark, entry.task): entry.predictions for entry in reversed(own)}
+    try:
+        predictions = [catalogue.predictions(sha256) for sha256 in dict.fromkeys(files.values())]
+        found = skill_profile(predictions) if predictions else None
+    except VLAssayError as error:
+        return message(f"The skills could not be computed: {error}", is_error=True)
+    if found is None or not found.scores:
+        return Markup()
+    return table(
+        ["skill", "above chance, %", "95 % interval", "right, %", "examples", "tasks"],
+        [(score.skill, _skill_cells(score)) for score in found.scores],
+        title="Skills",
+        note=f"{verdict(found)} Above chance: (accuracy - chance) / (1 - chance), averaged over tasks. "
+        f"Rows in no skill: {sum(found.left_out.values()):,}.",
+    )
+
+
+def _skill_cells(score: SkillScore) -> list[Any]:
+    return [
+        percent(score.corrected),
+        interval(score.interval),
+        percent(score.accuracy),
+        f"{score.examples:,}",
+        list(score.parts),
+    ]
 
 
 def alike_html(catalogue: Catalogue, name: str) -> Markup:

@@ -139,7 +139,9 @@ def _margin(row: Any) -> float:
     if row.task_type == "detection":
         return float(np.mean([max(found, default=0.0) for found in row.scores]))
     least = np.inf
-    for scores, correct in zip(np.atleast_2d(row.scores), _correct(row), strict=True):
+    options = getattr(row, "options", None)
+    lists = np.atleast_2d(row.scores if options is None else options[0])
+    for scores, correct in zip(lists, _correct(row), strict=True):
         scores = np.asarray(scores, np.float64)
         others = np.delete(scores, correct)
         if len(others):

@@ -25,10 +25,10 @@ from ...metrics.common.errors import (
     VLAssayError,
     check_known,
 )
+from ...metrics.common.model_sizes import parameter_count
 from ...metrics.common.storage import json_hash
 from ...metrics.records.predictions import Predictions
 from ...metrics.records.results import Result, parse_results
-from ..board.entries import parameter_count
 from ..storage.protocol import Storage
 from ..storage.records import (
     REVIEW_STATUSES,

@@ -4,7 +4,8 @@
 
 - `make(folder)`: writes the files and returns the builder's options that they need, such as ``{"verify": False}``;
 - `PLACES`: for each folder that it writes, the other places where the builder finds what is in it;
-- `CONFIGS`, where the files are of some configurations only: which.
+- `CONFIGS`, where the files are of some configurations only: which;
+- `stored(folder)`, where images are inside files: what stands for them (``parquet_sources.stored_images``).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import pytest
 
 from vl_assay.hub_datasets import get_benchmark
 from vl_assay.hub_datasets.core.benchmarks import config_names, get_builder, get_card
+
+_IMAGES = (".jpg", ".png")
 
 
 class Small:
@@ -74,13 +77,15 @@ class Small:
         assert not Path(builder.cache_dir).exists()
         return str(caught.value)
 
-    def images(self) -> list[Path]:
-        """The files of images in the copy."""
-        return sorted(path for path in self.folder.rglob("*") if path.suffix in (".jpg", ".png"))
+    def images(self) -> list[Any]:
+        """The files of images in the copy, or what stands for those inside other files."""
+        if hasattr(self.sources, "stored"):
+            return self.sources.stored(self.folder)
+        return sorted(path for path in self.folder.rglob("*") if path.suffix in _IMAGES)
 
     def files(self) -> list[Path]:
         """The other files in the copy."""
-        return sorted(path for path in self.folder.rglob("*") if path.is_file() and path not in self.images())
+        return sorted(path for path in self.folder.rglob("*") if path.is_file() and path.suffix not in _IMAGES)
 
 
 def image_columns(features: datasets.Features) -> list[str]:

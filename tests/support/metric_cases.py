@@ -85,6 +85,10 @@ def _groups(rng: Rng, n: int) -> Inputs:
     return {"predictions": rng.normal(size=(n, 2, 2)).tolist(), "categories": [[i % 3, "any"] for i in range(n)]}
 
 
+def _questions(rng: Rng, n: int) -> Inputs:
+    return {"predictions": rng.normal(size=(n, 2, 4)).tolist(), "categories": [f"type {i % 2}" for i in range(n)]}
+
+
 def _answers(rng: Rng, n: int) -> Inputs:
     answers = {"predictions": rng.integers(2, size=n).tolist(), "references": [i % 2 for i in range(n)]}
     return answers | {"categories": [f"split {i // 2 % 2}" for i in range(n)]}
@@ -205,6 +209,7 @@ CASES: dict[str, Case] = {
         settings={"resamples": 200, "permutations": 200},
         counts=("n", "wins", "losses"),
     ),
+    "paired_question_accuracy": Case(_questions, lambda rng, n: _flat(_questions(rng, n))),
     "retrieval_recall": Case(
         _retrieval,
         lambda rng, n: _flat(_retrieval(rng, n)),

@@ -60,16 +60,13 @@ def agreement(standing: Standing) -> list[Agreement]:
     Raises:
         DataError: the libraries of the extra ``authoring`` are not installed.
     """
-    missing = [name for name in _LIBRARIES if find_spec(name) is None]
-    if missing:
-        raise DataError(f"agreement needs {', '.join(missing)}: pip install 'vl-assay[authoring]'")
     votes = {name: {entry.id: entry.decision for entry in own.values()} for name, own in standing.items()}
     made = {vote for own in votes.values() for vote in own.values()}
     singles = [(name, (name,)) for name in sorted(made, key=DECISIONS.index)]
-    rows = [_agree("all decisions", votes)]
+    rows = [agree_on("all decisions", votes)]
     for question, counted in [("keep or not", (KEEP, FIX)), *singles]:
         answers = {name: {id: str(vote in counted) for id, vote in own.items()} for name, own in votes.items()}
-        rows.append(_agree(question, answers))
+        rows.append(agree_on(question, answers))
     return rows
 
 
@@ -107,7 +104,11 @@ def remarks(found: list[Agreement]) -> list[str]:
     ]
 
 
-def _agree(question: str, votes: Mapping[str, Mapping[str, str]]) -> Agreement:
+def agree_on(question: str, votes: Mapping[str, Mapping[str, str]]) -> Agreement:
+    """The agreement on one question; `votes` are each annotator's answers by item. See `agreement`."""
+    missing = [name for name in _LIBRARIES if find_spec(name) is None]
+    if missing:
+        raise DataError(f"agreement needs {', '.join(missing)}: pip install 'vl-assay[authoring]'")
     from krippendorff import alpha
     from sklearn.metrics import cohen_kappa_score
     from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa

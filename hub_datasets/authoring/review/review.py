@@ -13,7 +13,7 @@ from ....metrics.common.errors import DataError, VLAssayError, check_known
 from ....metrics.common.serving import LOOPBACK, TokenGuard, check_address, new_token
 from ..data.candidates import read_candidates
 from . import boxes as box_items
-from . import crossing, decisions, proposals
+from . import comparing, crossing, decisions, proposals
 from .boxes import BoxDesk, read_items
 from .desk import ADDRESSES, Desk, ReviewDesk
 from .journal import DecisionJournal
@@ -24,14 +24,15 @@ if TYPE_CHECKING:
     import gradio
 
 _HERE = Path(__file__).parent
-# Of each page: the reader of its items, its desk, and the name and the decisions of its journal. All but the first are
-# steps of a detection benchmark.
+# Of each page: the reader of its items, its desk, and the name and the decisions of its journal. All but candidates and
+# compare are steps of a detection benchmark.
 PAGES: dict[str, tuple[Callable[[Path], Sequence[Any]], type[Any], str, Sequence[str]]] = {
     "candidates": (read_candidates, ReviewDesk, decisions.JOURNAL_FILE, decisions.DECISIONS),
     "boxes": (read_items, BoxDesk, box_items.JOURNAL_FILE, box_items.DECISIONS),
     "spot": (proposals.read_pictures, proposals.SpotDesk, proposals.SPOTS_FILE, proposals.SPOT_DECISIONS),
     "rate": (proposals.read_proposals, proposals.RatingDesk, proposals.RATINGS_FILE, proposals.RATING_DECISIONS),
     "cross": (proposals.read_proposals, crossing.CrossDesk, crossing.CROSSED_FILE, crossing.CROSS_DECISIONS),
+    "compare": (comparing.read_comparisons, comparing.CompareDesk, comparing.JOURNAL_FILE, comparing.DECISIONS),
     "check": (crossing.read_groups, crossing.CheckDesk, crossing.CHECKED_FILE, crossing.CHECK_DECISIONS),
 }
 

@@ -187,7 +187,8 @@ def _matching(task: TaskErrors, row: MatchingRow) -> tuple[list[CaptionLine], li
     for place, caption in enumerate(captions):
         if len(row.images) > 1:
             segments = marked(captions[0], captions[1])[place] if len(captions) == 2 else [(caption, False)]
-            kind = f"caption of image {place + 1}"
+            of_image = place % len(row.images) + 1
+            kind = f"{'caption' if place < len(row.images) else 'not'} of image {of_image}"
         elif place < split:
             alone = len(captions) - split == 1
             segments = marked(caption, captions[split])[0] if alone and positives else [(caption, False)]
@@ -217,7 +218,8 @@ def _column_cells(table: np.ndarray[Any, Any] | None, row: MatchingRow, caption:
         if table is None or caption >= table.shape[1]:
             yield ScoreCell(MISSING)
         else:
-            yield ScoreCell(f"{table[image, caption]:.4g}", bool(table[image, caption] == table[image].max()))
+            options = table[image] if table.shape[1] > 1 else table  # one caption: the images are chosen from
+            yield ScoreCell(f"{table[image, caption]:.4g}", bool(table[image, caption] == options.max()))
 
 
 def _retrieval(task: TaskErrors, row: RetrievalRow) -> tuple[list[CaptionLine], list[str]]:

@@ -437,11 +437,15 @@ def _phrase_decision(row: DetectionRow, part: str, distractors: Sequence[Detecti
 def matching_margin(row: MatchingRow, positives: int) -> float:
     """By how much the worst positive caption of an example outscores the best negative, the first `positives` true."""
     table = row.scores or []
-    if len(table) > 1:  # each image against the other captions, and each caption against the other images
+    if len(table) > 1 and len(table[0]) == 2 * len(table):
+        half = len(table)  # answers to questions: those right of each image, then the others
+        gaps = [(table[i][j] - table[i][half + j]) * (1 if i == j else -1) for i in range(half) for j in range(half)]
+        return min(gaps)
+    if row.options is None:  # each image against the other captions, and each caption against the other images
         pairs = [(i, j) for i in range(len(table)) for j in range(len(table)) if i != j]
         return min(min(table[i][i], table[j][j]) - table[i][j] for i, j in pairs)
-    [scores] = table
-    rights = row.correct if positives == 1 else range(positives)
+    scores, right = row.options
+    rights = [right] if positives == 1 else range(positives)
     return min(scores[n] for n in rights) - max(scores[n] for n in range(len(scores)) if n not in rights)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ....hub_datasets import report
+from ....hub_datasets import correlate
 from ....hub_datasets.core.audits import read_audit
 from ....hub_datasets.core.benchmarks import benchmark_names
 from ....hub_datasets.published.tables import Column, get_table
@@ -17,11 +17,11 @@ from ....metrics.common.documents import Part, simple_table
 from ....metrics.common.errors import DataError, PredictionsError
 from ....metrics.common.figures import colours
 from ....metrics.common.formatting import percent, words
+from ....metrics.evaluation import ScoreName
 from ....metrics.functional.symmetry import artifact_gap
 from ....metrics.records.predictions import read_predictions
 from ....metrics.records.schema import MatchingRow
-from ....metrics.statistics.correlation import FEWEST, correlation
-from ..comparing import value_of
+from ....metrics.statistics.correlation import FEWEST
 from .material import Material
 from .printed import values_of
 
@@ -163,44 +163,37 @@ def imagenet_correlation(material: Material, axis: Column = IMAGENET) -> list[Pa
     if axis.task.partition("/")[0] not in benchmark_names():
         raise DataError(f"{axis.task} is no benchmark here")
     columns = [each for each in get_table("sugarcrepe-6").columns if each.average == "category"]
-    values = _values_of_models(material, [axis, *columns])
-    if len(values) < FEWEST:
-        raise PredictionsError(
-            f"{len(values)} models have predictions on both {axis.task} and {columns[0].task}; a correlation takes "
-            f"{FEWEST} or more"
-        )
-    across, *heights = np.array([*values.values()]).T
-    rows = []
-    for column, accuracies in zip(columns, heights, strict=True):
-        found = correlation(across, accuracies)
-        low, high = found["pearson_interval"] or (np.nan, np.nan)
-        ours = "–" if found["pearson"] is None else f"{found['pearson']:.2f}"
-        rows.append((column.name, PRINTED_R.get(column.name, "> 0.8"), ours, f"{low:.2f} – {high:.2f}"))
-
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        for column, accuracies in zip(columns, heights, strict=True):
-            axes.plot(100 * across, 100 * accuracies, "o", color=colour[column.name], label=column.name)
-        axes.set(xlabel=f"{axis.name}, accuracy (%)", ylabel="SugarCrepe, accuracy (%)")
-        axes.legend(fontsize=7)
-
-    colour = colours([column.name for column in columns])
-    note = f"Pearson's r over {len(values)} models, with 95 % intervals over models: {', '.join(values)}."
-    table = simple_table(("", "published r", "ours", "interval"), rows, note=note, numbers=True)
-    return [table, material.draw("sugarcrepe-figure-5", draw, (6, 4.5))]
-
-
-def _values_of_models(material: Material, columns: Sequence[Column]) -> dict[str, list[float]]:
-    """The values of columns, by model, of the models that have all of them."""
-    tasks, paths = {column.task for column in columns}, {}
+    tasks = {column.task for column in (axis, *columns)}
+    paths = {str(model["name"]): [] for _, _, _, model in material.predictions}
+    seen: dict[str, set[str]] = {name: set() for name in paths}
     for path, task, _, model in material.predictions:
         if task in tasks:
-            paths.setdefault(str(model["name"]), {})[task] = path
-    found = {}
-    for name, files in paths.items():
-        if len(files) == len(tasks):
-            results = report(list(files.values()), confidence=None).results
-            values = [value for column in columns if (value := value_of(column, results)) is not None]
-            if len(values) == len(columns):
-                found[name] = values
-    return found
+            paths[str(model["name"])].append(path)
+            seen[str(model["name"])].add(task)
+    both = [path for name, own in paths.items() if seen[name] == tasks for path in own]
+    complete = [name for name in paths if seen[name] == tasks]
+    if len(complete) < FEWEST:
+        raise PredictionsError(
+            f"{len(complete)} models have predictions on both {axis.task} and {columns[0].task}; a correlation takes "
+            f"{FEWEST} or more"
+        )
+    found = correlate(*both, across=_score(axis), up=[_score(column) for column in columns], with_baselines=True)
+    rows = []
+    for column, each in zip(columns, found.found, strict=True):
+        low, high = each.result["pearson_interval"] or (np.nan, np.nan)
+        ours = "–" if each.result["pearson"] is None else f"{each.result['pearson']:.2f}"
+        rows.append((column.name, PRINTED_R.get(column.name, "> 0.8"), ours, f"{low:.2f} – {high:.2f}"))
+    names = sorted(point.model for point in found.points)
+    note = (
+        f"Pearson's r over {len(names)} models, with 95 % intervals over models and images: {', '.join(names)}. "
+        "vl-assay correlate makes the same of any two scores."
+    )
+    table = simple_table(("", "published r", "ours", "interval"), rows, note=note, numbers=True)
+    return [table, material.draw("sugarcrepe-figure-5", found.draw, (8, 5.5))]
+
+
+def _score(column: Column) -> ScoreName:
+    """The score of a column, as ``correlate`` takes it."""
+    benchmark, _, task = column.task.partition("/")
+    category = column.score[1] if len(column.score) > 1 else ""
+    return ScoreName(benchmark, task, column.metric, column.score[-1] if column.score else "", category)

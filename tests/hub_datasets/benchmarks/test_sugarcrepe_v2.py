@@ -14,7 +14,7 @@ from builder_support import Small, card_table
 from report_support import write
 from sources_sugarcrepe import CATEGORIES, make_sugarcrepe
 
-from vl_assay.hub_datasets import report
+from vl_assay.hub_datasets import compare, report
 from vl_assay.hub_datasets.core.benchmarks import get_card, get_task
 from vl_assay.hub_datasets.sugarcrepe import make_v2
 from vl_assay.hub_datasets.sugarcrepe.v2 import IDS, TEXTS, texts_hash
@@ -132,6 +132,9 @@ def test_a_report_shows_both_from_the_same_predictions(tmp_path):
     other = write_itm(tmp_path / "b.parquet", itm_rows(rng, [row.id for row in rows]), model="b")
     assert [table.title for table in report([path, other], resamples=200).overview][-1].startswith("sugarcrepe (v2)")
     assert len(found.per_example()) == len(rows)
+    compared = compare(path, other, resamples=100, permutations=100)
+    assert {each.task for each in compared.differences} == {"itm", "v2"}
+    assert [len(files) for files in compared.files.values()] == [1, 1]
 
 
 def test_of_some_configurations_or_examples_the_part_is_theirs(tmp_path):

@@ -49,18 +49,28 @@ COLUMNS = {
         ".*_order": f"{_ORDER} testable:bool text_index:int32 released_text seed:int64 tagger",
     },
     "aro_crepe": {".*": f"{_PAIR} rule"},
+    "bivlc": {".*": f"id category {_GROUP}"},
+    "coco_cf": {".*": f"id {_GROUP}"},
     "cola": {".*": f"id {_GROUP}"},
+    "conme": {".*": "id category image:image filename question caption negative_caption"},
     "crepe": {
         "productivity_.*": f"{_SET} bbox:[float32] complexity:int32 defects:[string]",
         "systematicity_.*": f"{_SET} bbox:[float32] defects:[string]",
     },
+    "eqben": {".*": f"id {_GROUP}"},
     "hard_positives": {
         "replace_.*": f"{_TRIPLE} replaced replacement defect",
         "swap.*": f"{_TRIPLE} attributes:[string] bbox:[int32] defect",
     },
+    "mmvp_vlm": {".*": f"id category {_GROUP} statement_0 statement_1"},
+    "negbench": {".*": "id category image:image filename caption negative_captions:[string]"},
     "retrieval": {".*": f"{_RETRIEVAL} seed:int64 unchanged:[int32] tagger"},
     "sugarcrepe": {".*": _PAIR},
     "sugarcrepe_pp": {".*": f"{_TRIPLE} defect"},
+    "svo_probes": {
+        ".*": "id category caption image_0:image filename_0 image_1:image filename_1 "
+        "positive_triplet negative_triplet positive_url negative_url"
+    },
     "toy_order": {"order": f"{_ORDER} seed:int64", "retrieval.*": f"{_RETRIEVAL} seed:int64"},
     "toy_scenes": {
         "itm": _PAIR,

@@ -354,7 +354,9 @@ def test_a_column_that_is_no_whole_number_is_rejected_and_not_cut_off(name, colu
         compute(name, four_right(name) | {"references": [0, 0, 0, column]})
 
 
-@pytest.mark.parametrize("name", [*COLUMNS, "augmented_accuracy", "brittleness", "group_match"])
+@pytest.mark.parametrize(
+    "name", [*COLUMNS, "augmented_accuracy", "brittleness", "group_match", "paired_question_accuracy"]
+)
 @pytest.mark.parametrize(("value", "held"), [("0.9", "text"), (0.9 + 1j, "complex numbers")])
 def test_text_and_complex_numbers_are_no_scores(name, value, held):
     inputs = rows_of(name)

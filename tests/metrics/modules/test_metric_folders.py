@@ -94,6 +94,7 @@ QUOTED = {
     "grounding_recall": (2, ()),
     "group_match": (0, ("", "tag")),
     "group_recall_at_1": (2, ()),
+    "paired_question_accuracy": (0, ("",)),
     "retrieval_recall": (4, ()),
     "sugarcrepe_itm": (0, ("",)),
     "yes_no_f1": (2, ()),

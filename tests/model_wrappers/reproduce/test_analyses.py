@@ -128,7 +128,7 @@ def test_accuracies_are_correlated_over_the_models_that_have_both(tmp_path):
     found = {name: row[:2] for name, row in lines(table).items()}
     assert (found["SWAP Object"], found["ADD Attribute"]) == (["0.78", "-1.00"], ["0.75", "1.00"])
     assert found["REPLACE Object"] == ["> 0.8", "1.00"]
-    assert table.note.endswith("over models: m0, m1, m2, m3, m4.")
+    assert "over models and images: m0, m1, m2, m3, m4." in table.note
     assert is_drawn(material, drawing)
     with pytest.raises(PredictionsError, match="0 models have predictions on both"):
         sugarcrepe.imagenet_correlation(Material(tmp_path), axis)

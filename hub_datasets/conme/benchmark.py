@@ -1,0 +1,18 @@
+"""How the rows of ConMe are scored and evaluated: the right answer against the wrong one."""
+
+from .. import Benchmark, Task
+
+BENCHMARK = Benchmark(
+    tasks=(
+        Task(
+            name="itm",
+            configs=("replace_att", "replace_obj", "replace_rel"),
+            images=("image",),
+            captions=("caption", "negative_caption"),
+            category="category",
+            metrics={"aro_itm": {"task": "order"}},
+        ),
+    ),
+    summary="wrong answers that fool VLMs",
+    source="--data-dir: conme/ConMe from the Hub (hf download)",
+)

@@ -1,0 +1,78 @@
+"""ConMe (Huang et al., NeurIPS 2024 Datasets and Benchmarks) as a `datasets` builder: the part that people filtered.
+
+A row is an image, a question on it, and two answers, of which one is right. The text is exactly as released.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from ..core.columns import columns
+from ..core.released_rows import Images, ReleasedRows, Rows
+from ..core.source_files import Row, SourceConfig, SourceFile, make_configs
+
+_GET = "Get it with `hf download conme/ConMe --local-dir MY_COPY` (https://huggingface.co/conme/ConMe)"
+_CONFIGS = ("replace_att", "replace_obj", "replace_rel")
+_SCHEMA = {"question": str, "image": str, "text_options": str, "correct": str}
+_LONGEST_OPTIONS = 10_000
+_LETTERS = ("A", "B")
+
+
+def _rows_file(config: str) -> Rows:
+    name = f"{config.replace('_', '-')}_HUMAN_FILTER.csv"
+    return Rows(SourceFile(name, (f"data/{name}",), remedy=_GET), _SCHEMA)
+
+
+class ConMe(ReleasedRows):
+    """Three configurations, one split `test`; the card has the columns and the layout of `data_dir`."""
+
+    BUILDER_CONFIGS: ClassVar = make_configs(SourceConfig, "ConMe", _CONFIGS)
+    BUILDER_CONFIG_CLASS = SourceConfig
+    GET_SOURCES = _GET
+    ROWS: ClassVar = {config: _rows_file(config) for config in _CONFIGS}
+    IMAGES = Images(("images",), _GET)
+
+    def _columns(self) -> dict[str, Any]:
+        return columns("id category image filename question caption negative_caption")
+
+    def _problem(self, record: Row) -> str | None:
+        if record["correct"].strip() not in _LETTERS:
+            return f"correct is {record['correct']!r}, not the letter of an option, A or B"
+        return (
+            None if options_of(record["text_options"]) else f"text_options is not a list of two texts: {record!r:.200}"
+        )
+
+    def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:
+        options = options_of(record["text_options"])
+        assert options is not None  # `_problem` refuses such a record
+        right = _LETTERS.index(record["correct"].strip())
+        yield {
+            "id": f"{part}/{key}",
+            "category": part,
+            "filename": record["image"].removeprefix("images/"),
+            "question": record["question"],
+            "caption": options[right],
+            "negative_caption": options[1 - right],
+        }
+
+
+def options_of(text: str) -> tuple[str, str] | None:
+    """The two texts of a list that is written as in Python; None if it is anything else, or very long.
+
+    >>> options_of("['a red cup', \\"a cup that isn't red\\"]")
+    ('a red cup', "a cup that isn't red")
+    >>> options_of("[__import__('os').getcwd(), 'b']") is None
+    True
+    """
+    if len(text) > _LONGEST_OPTIONS:
+        return None
+    try:
+        options = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    is_pair = isinstance(options, list) and len(options) == 2
+    if not is_pair or not all(isinstance(each, str) and each.strip() for each in options):
+        return None
+    return options[0], options[1]

@@ -1,0 +1,195 @@
+"""Datasets of the Hub whose rows and images are in Parquet files: where they are found, and their rows.
+
+The files are the user's own copy, or are fetched from the Hub at a revision into the cache of `huggingface_hub`, which
+keeps what has arrived, so that an interrupted download continues. A dataset script uses this module too: it imports
+only the standard library and what `datasets` needs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pyarrow as pa
+
+from .source_files import DownloadError, VerifiedConfig
+from .stored_images import image_address, open_parquet, read_batches
+
+_ROWS_AT_ONCE = 1_000
+_SHARD = re.compile(r"-(\d{5})-of-(\d{5})\b")
+
+
+@dataclass
+class HubConfig(VerifiedConfig):
+    """With `revision`, the dataset of the Hub is read at that commit (in full), tag or branch, not at the default."""
+
+    revision: str = ""
+
+
+@dataclass(frozen=True)
+class HubTable:
+    """Parquet files of a dataset repository on the Hub.
+
+    Args:
+        repository: ``owner/name``.
+        files: a pattern of their paths in the repository, such as ``"data/test-*.parquet"``. In the user's folder they
+            are looked for under that path, in ``name/`` of the repository before it, and under their bare names.
+        images: by column of images the name that an image gets: a format of the row's fields, and of ``row``, its
+            number counted from 0 over all files, such as ``"{row:04}.jpg"``. Paths in the files are not used: they may
+            be missing, or the same for different images. Two images of a configuration may not have one name.
+        revision: the full hash of a commit, where one is known, or a branch.
+    """
+
+    repository: str
+    files: str
+    images: Mapping[str, str]
+    revision: str = "main"
+
+    @property
+    def page(self) -> str:
+        """The address of the dataset."""
+        from huggingface_hub import constants
+
+        return f"{constants.ENDPOINT}/datasets/{self.repository}"
+
+    def find(self, folder: Path | None) -> list[Path]:
+        """The files in a user's folder, in order; empty if there are none.
+
+        Raises:
+            ValueError: some of several are missing.
+        """
+        if folder is None:
+            return []
+        name = self.repository.partition("/")[2]
+        places = [f"{name}/{self.files}", self.files, PurePosixPath(self.files).name]
+        for place in places:
+            paths = sorted(folder.glob(place))
+            if paths:
+                return _all_shards(paths, self.page)
+        return []
+
+    def fetch(self, dl_manager: Any, revision: str = "") -> list[Path]:
+        """The files from the Hub, or from its cache; `revision` in place of the table's own.
+
+        Raises:
+            PermissionError: the user has no access.
+            DownloadError: they cannot be fetched.
+        """
+        revision = revision or self.revision
+        remedy = f"pass data_dir, a folder with the files {self.files} of {self.page}"
+        folder = download_snapshot(self.repository, revision, [self.files], dl_manager, remedy)
+        if paths := self.find(folder):
+            return paths
+        problem = FileNotFoundError(f"no files {self.files} at revision {revision}, or they have not arrived")
+        raise DownloadError(self.page, problem, f"pass another revision, or {remedy}")
+
+
+def download_snapshot(repository: str, revision: str, patterns: Sequence[str], dl_manager: Any, remedy: str) -> Path:
+    """The folder of a dataset repository's files of some patterns, from the Hub or from its cache.
+
+    Args:
+        repository, revision: as in `HubTable`.
+        patterns: of paths in the repository.
+        dl_manager: a `datasets.DownloadManager`, for its token.
+        remedy: what else the user can do, for messages.
+
+    Raises:
+        PermissionError: the user has no access, so far; the message says how to get it.
+        DownloadError: anything else went wrong.
+    """
+    import huggingface_hub
+    from huggingface_hub import constants
+    from huggingface_hub.utils import GatedRepoError, RepositoryNotFoundError
+
+    page = f"{constants.ENDPOINT}/datasets/{repository}"
+    token = getattr(dl_manager.download_config, "token", None)
+    try:
+        return Path(
+            huggingface_hub.snapshot_download(
+                repository,
+                repo_type="dataset",
+                revision=revision,
+                allow_patterns=list(patterns),
+                token=token,
+                endpoint=constants.ENDPOINT,
+            )
+        )
+    except (GatedRepoError, RepositoryNotFoundError) as error:  # The Hub hides what one may not see.
+        raise PermissionError(
+            f"The Hub gives no access to {repository}. If it is gated, log in at {page} and accept its terms, then run "
+            f"`hf auth login` with a token of that account (or set HF_TOKEN), and try again; or {remedy}."
+        ) from error
+    except Exception as error:  # The HTTP libraries below raise errors without a common base class.
+        raise DownloadError(page, error, remedy) from error
+
+
+def read_table(
+    paths: Iterable[Path], table: HubTable, schema: Mapping[str, Any]
+) -> Iterator[tuple[Path, list[tuple[str, str, Any]], dict[str, str]]]:
+    """Of each file its records, without the bytes of images, in which columns of images have names.
+
+    Args:
+        paths: the files, in order.
+        table: what they hold.
+        schema: the fields of a record, as for `check_rows`; columns of images may be among them, as `str`.
+
+    Yields:
+        The path; of each record what it is called in messages, its number over all files, and the record; the
+        addresses of the images by their names.
+
+    Raises:
+        ValueError: no Parquet file, a damaged one, or one of other columns.
+    """
+    row = 0
+    for path in paths:
+        records: list[tuple[str, str, Any]] = []
+        addresses: dict[str, str] = {}
+        with open_parquet(path) as file:
+            texts = [name for name in schema if name not in table.images]
+            _check_columns(file.schema_arrow, texts, table.images, path)
+            for batch in read_batches(file, path, texts, _ROWS_AT_ONCE):
+                for record in batch.to_pylist():
+                    for column, name in table.images.items():
+                        image = name.format(row=row, **{key: record[key] for key in texts})
+                        if image in addresses:
+                            raise ValueError(f"{path}, row {len(records)}: the image {image} occurs twice.")
+                        addresses[image] = image_address(path, column, len(records))
+                        record[column] = image
+                    records.append((f"row {len(records)}", str(row), record))
+                    row += 1
+        if not records:
+            raise ValueError(f"{path} holds no rows.")
+        yield path, records, addresses
+
+
+def _check_columns(found: pa.Schema, texts: Sequence[str], images: Iterable[str], path: Path) -> None:
+    """Raise a ValueError unless a file has the columns, those of images with bytes."""
+    lacking = [name for name in (*texts, *images) if name not in found.names]
+    if lacking:
+        raise ValueError(
+            f"{path} has the columns {', '.join(found.names) or 'none'}, and lacks {', '.join(lacking)}: it is of "
+            "another dataset or version."
+        )
+    for name in images:
+        kind = found.field(name).type
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            kind = kind.value_type
+        fields = {kind.field(each).name: kind.field(each).type for each in range(kind.num_fields)}
+        if not (pa.types.is_struct(kind) and fields.get("bytes") in (pa.binary(), pa.large_binary())):
+            raise ValueError(
+                f"{path}: the column {name} is of the type {kind}. Expected images: a struct of bytes and path."
+            )
+
+
+def _all_shards(paths: list[Path], page: str) -> list[Path]:
+    """The paths; ValueError if their names say that there are others."""
+    expected = {int(match[2]) for path in paths if (match := _SHARD.search(path.name))} or {len(paths)}
+    if expected != {len(paths)}:
+        raise ValueError(
+            f"{paths[0].parent} holds {len(paths)} of {max(expected)} Parquet files: "
+            f"{', '.join(path.name for path in paths)}. Get all from {page}, and remove those of other versions."
+        )
+    return paths

@@ -1,0 +1,235 @@
+"""A model's profile over all benchmarks: its accuracy for each skill that their examples test.
+
+Which skill an example tests is what its task declares (`Task.skills`). Whether it is right is what the first metric of
+the task says of one example: of a pair, a group, or a caption among several.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...metrics.common.documents import Part, Verdict, simple_table
+from ...metrics.common.errors import PredictionsError
+from ...metrics.common.formatting import percent
+from ...metrics.evaluation import cluster_numbers, examples_of, scored_rows
+from ...metrics.modules.discovery import get_spec
+from ...metrics.records.predictions import Predictions, read_predictions
+from ...metrics.records.schema import Row
+from ...metrics.statistics.bootstrap import percentile_interval, resampled_totals, unseen_share
+from .benchmarks import SKILLS, Task, benchmark_names, get_benchmark, get_task, metrics_of
+
+
+@dataclass(frozen=True)
+class SkillScore:
+    """A model's accuracy for one skill.
+
+    Args:
+        skill: one of `SKILLS`.
+        parts: the tasks with such examples, as ``benchmark/task``.
+        right, examples: how many are right (a tie may count in part), of how many.
+        corrected: the mean over tasks of (accuracy - chance) / (1 - chance): 1 is perfect, 0 chance, below 0 worse.
+        interval: of `corrected`, from resampling images; an image is one cluster in all benchmarks.
+    """
+
+    skill: str
+    parts: tuple[str, ...]
+    right: float
+    examples: int
+    corrected: float
+    interval: tuple[float, float]
+
+    @property
+    def accuracy(self) -> float:
+        """The share of all examples that is right, in [0, 1]; a large benchmark counts more."""
+        return self.right / self.examples
+
+
+@dataclass(frozen=True)
+class SkillProfile:
+    """The accuracy of a model by skill, in the order of `SKILLS`, and how many rows are in none, by reason."""
+
+    model: str
+    scores: tuple[SkillScore, ...]
+    left_out: dict[str, int]
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """Examples of one skill in one task: whether each is right, the place of its row, and the chance level."""
+
+    skill: str
+    part: str
+    values: NDArray[np.float64]
+    rows: NDArray[np.intp]
+    chance: float
+
+
+def skill_profile(
+    predictions: Sequence[Predictions],
+    *,
+    ties: str | None = None,
+    confidence: float = 0.95,
+    resamples: int = 2_000,
+    seed: int = 0,
+) -> SkillProfile:
+    """The accuracy by skill of the predictions of one model.
+
+    Args:
+        predictions: of one model, one for each task.
+        ties: the tie policy; by default that of each metric's paper.
+        confidence, resamples, seed: of the intervals, see `cluster_bootstrap`.
+
+    Raises:
+        PredictionsError: they are of several models, or two are of one task.
+    """
+    models = {each.model for each in predictions}
+    if len(models) != 1:
+        raise PredictionsError(f"a skill profile is of one model; these are of {', '.join(sorted(models)) or 'none'}")
+    tasks = Counter(f"{each.benchmark}/{each.task}" for each in predictions)
+    if twice := [name for name, count in tasks.items() if count > 1]:
+        raise PredictionsError(f"more than one file of predictions for {', '.join(twice)}; give one for each task")
+    rows: list[Row] = []
+    scored: list[_Scored] = []
+    left_out: Counter[str] = Counter()
+    for each in predictions:
+        found = _of_task(each, len(rows), ties, left_out)
+        scored += found
+        # Two benchmarks may name configurations alike, and crops in them.
+        rows += [replace(row, config=f"{each.benchmark}/{row.config}") for row in each.rows]
+    clusters = np.array(cluster_numbers(rows), dtype=np.intp)
+    by_skill = ((skill, [each for each in scored if each.skill == skill]) for skill in SKILLS)
+    scores = [_score(skill, own, clusters, confidence, resamples, seed) for skill, own in by_skill if own]
+    return SkillProfile(models.pop(), tuple(scores), dict(left_out))
+
+
+def read_skill_profile(files: Iterable[Path], **options: Any) -> SkillProfile:
+    """The profile of files of predictions, see `skill_profile`."""
+    return skill_profile([read_predictions(path) for path in files], **options)
+
+
+def profile_parts(profile: SkillProfile) -> list[Part]:
+    """A profile as a document: the verdict, the table, and what is in no skill."""
+    table = simple_table(
+        ("skill", "above chance", "interval", "right", "examples", "tasks"),
+        [
+            (
+                score.skill,
+                percent(score.corrected),
+                " to ".join(percent(bound) for bound in score.interval),
+                percent(score.accuracy),
+                f"{score.examples:,}",
+                ", ".join(score.parts),
+            )
+            for score in profile.scores
+        ],
+        title=f"Skills of {profile.model}",
+        note="Above chance: (accuracy - chance) / (1 - chance) in per cent, averaged over tasks; 0 is chance, 100 "
+        "perfect. Right: per cent of all examples. Intervals resample images.",
+    )
+    lines = [f"in no skill: {count:,} rows of {reason}" for reason, count in profile.left_out.items()]
+    return [Verdict(verdict(profile)), *([table] if profile.scores else []), *lines]
+
+
+def verdict(profile: SkillProfile) -> str:
+    """The strongest and the weakest skill, if their intervals do not overlap."""
+    if not profile.scores:
+        return "No example of these predictions tests a skill that its benchmark declares."
+    weakest, *_, strongest = sorted([*profile.scores, profile.scores[0]], key=lambda score: score.corrected)
+    if weakest.interval[1] >= strongest.interval[0]:
+        return f"No skill of {profile.model} stands out: the intervals of the strongest and the weakest overlap."
+    low, high = (f"{score.skill} ({percent(score.corrected)} above chance)" for score in (weakest, strongest))
+    return f"{profile.model} is strongest in {high} and weakest in {low}; their intervals do not overlap."
+
+
+def has_skills(benchmark: str) -> bool:
+    """Whether any task of a benchmark declares skills."""
+    return any(task.skills for task in get_benchmark(benchmark).tasks)
+
+
+def mapping_table() -> str:
+    """Which skill the examples of each task test, as a Markdown table."""
+    lines = ["| benchmark | task | skill |", "|---|---|---|"]
+    declared = [(name, task) for name in benchmark_names() for task in get_benchmark(name).tasks if task.skills]
+    lines += [f"| {name} | {task.name} | {_declared(task)} |" for name, task in declared]
+    without = [name for name in benchmark_names() if not has_skills(name)]
+    return "\n".join([*lines, "", f"Without a skill: {', '.join(without)}."])
+
+
+def _declared(task: Task) -> str:
+    if task.skills is None or isinstance(task.skills, str):
+        return task.skills or ""
+    categories = {skill: [name for name, own in task.skills.items() if own == skill] for skill in task.declared_skills}
+    return "; ".join(f"{skill}: {', '.join(names)}" for skill, names in categories.items())
+
+
+def _of_task(predictions: Predictions, start: int, ties: str | None, left_out: Counter[str]) -> list[_Scored]:
+    """The examples of a task by skill, their rows counted from `start`; counts the others in `left_out`."""
+    part = f"{predictions.benchmark}/{predictions.task}"
+    if predictions.benchmark not in benchmark_names():
+        left_out[f"{part}: no benchmark of that name declares its skills"] += len(predictions.rows)
+        return []
+    task = get_task(predictions.benchmark, predictions.task)
+    metric, settings = next(iter(metrics_of(predictions).items()))
+    usable = {id(row) for row in scored_rows(predictions.rows)}
+    places: dict[str, list[int]] = {}
+    for place, row in enumerate(predictions.rows):
+        skill = task.skill_of(row.category)
+        if skill is None:
+            left_out[f"{part}: no skill declared for {row.category}"] += 1
+        elif id(row) not in usable:
+            left_out[f"{part}: image missing"] += 1
+        else:
+            places.setdefault(skill, []).append(place)
+    found = []
+    for skill, own in places.items():
+        examples = examples_of([predictions.rows[place] for place in own], metric, settings, ties=ties)
+        spec = get_spec(metric)
+        name = spec.main_score if spec.main_score in examples.values else next(iter(examples.values), None)
+        chance = None if name is None else examples.chance.get(name, getattr(spec.score(name), "chance", None))
+        if name is None or chance is None:
+            left_out[f"{part}: {metric} has no chance level of single examples"] += len(own)
+            continue
+        for reason in examples.left_out.values():
+            left_out[f"{part}: {reason}"] += 1
+        counts = ~np.isnan(examples.values[name])
+        if counts.any():
+            rows = start + np.array(own, dtype=np.intp)[examples.rows[counts]]
+            found.append(_Scored(skill, part, examples.values[name][counts], rows, float(chance)))
+    return found
+
+
+def _score(
+    skill: str, own: Sequence[_Scored], clusters: NDArray[np.intp], confidence: float, resamples: int, seed: int
+) -> SkillScore:
+    values = np.concatenate([each.values for each in own])
+    cluster = clusters[np.concatenate([each.rows for each in own])]
+    task = np.repeat(np.arange(len(own)), [len(each.values) for each in own])
+    chance = np.array([each.chance for each in own])
+    belongs = np.eye(len(own))[task]
+
+    def corrected(accuracy: Any) -> Any:
+        return np.nanmean((accuracy - chance) / (1 - chance), axis=-1)
+
+    accuracy = np.array([each.values.mean() for each in own])
+    totals = resampled_totals(np.hstack([belongs * values[:, None], belongs]), cluster, resamples, seed)
+    with np.errstate(invalid="ignore"):
+        resampled = totals[:, : len(own)] / totals[:, len(own) :]  # NaN where a resample lacks the task
+    low, high = percentile_interval(corrected(resampled), confidence)
+    if np.ptp(values) == 0:  # all right or all wrong: resamples cannot spread
+        unseen = np.array([unseen_share(len(np.unique(cluster[task == number])), confidence) for number in set(task)])
+        low, high = float(corrected((1 - unseen) * accuracy)), float(corrected((1 - unseen) * accuracy + unseen))
+    return SkillScore(
+        skill,
+        tuple(each.part for each in own),
+        float(values.sum()),
+        len(values),
+        float(corrected(accuracy)),
+        (low, high),
+    )

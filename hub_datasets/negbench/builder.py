@@ -1,0 +1,77 @@
+"""NegBench's multiple-choice questions (Alhamoud et al., CVPR 2025) as a `datasets` builder.
+
+A row is a photograph and four captions that affirm or negate what is in it, of which one is true. The text is exactly
+as released; the true caption comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from ..core.columns import columns
+from ..core.image_archives import COCO_VAL2017
+from ..core.released_rows import Images, ReleasedRows, Rows
+from ..core.source_files import Row, SourceFile, VerifiedConfig, is_file_name, make_configs
+
+_GET = (
+    "Get the folder with `gdown --folder https://drive.google.com/drive/folders/1kSEq0mkV1t1T8GuOAM65iz_iAA7e5gxB` and "
+    "pass where its CSV files lie"
+)
+_CAPTIONS = tuple(f"caption_{number}" for number in range(4))
+_SCHEMA = dict.fromkeys(("image_path", *_CAPTIONS, "correct_answer", "correct_answer_template"), str)
+_TEMPLATES = ("positive", "negative", "hybrid")
+_FILES = {"coco": ("COCO_val", 5_914), "voc2007": ("VOC2007", 5_031)}
+_IMAGES = {
+    "coco": Images(
+        ("val2017", "images/val2017"),
+        "Get http://images.cocodataset.org/zips/val2017.zip and unpack it into data_dir",
+        (COCO_VAL2017,),
+    ),
+    "voc2007": Images(
+        ("VOC2007/JPEGImages", "VOCdevkit/VOC2007/JPEGImages"),
+        "Get the test images of http://host.robots.ox.ac.uk/pascal/VOC/voc2007/ and unpack them into data_dir",
+    ),
+}
+
+
+class NegBench(ReleasedRows):
+    """Two configurations, one split `test`; the card has the columns and the layout of `data_dir`."""
+
+    BUILDER_CONFIGS: ClassVar = make_configs(VerifiedConfig, "NegBench", _FILES)
+    GET_SOURCES = _GET
+    ROWS: ClassVar = {
+        name: Rows(SourceFile(f"{stem}_mcq_llama3.1_rephrased.csv", remedy=_GET), _SCHEMA, count)
+        for name, (stem, count) in _FILES.items()
+    }
+
+    def _columns(self) -> dict[str, Any]:
+        return columns("id category image filename caption negative_captions")
+
+    def _images(self) -> Images:
+        return _IMAGES[self.config.name]
+
+    def _problem(self, record: Row) -> str | None:
+        if record["correct_answer"] not in "0123" or len(record["correct_answer"]) != 1:
+            return f"correct_answer is {record['correct_answer']!r}, which is not 0, 1, 2 or 3"
+        if record["correct_answer_template"] not in _TEMPLATES:
+            return (
+                f"correct_answer_template {record['correct_answer_template']!r} is not one of {', '.join(_TEMPLATES)}"
+            )
+        name = _name(record)
+        return None if is_file_name(name) else f"image_path {record['image_path']!r} does not end in a file name"
+
+    def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:
+        captions = [record[column] for column in _CAPTIONS]
+        caption = captions.pop(int(record["correct_answer"]))
+        yield {
+            "id": f"{part}/{key}",
+            "category": record["correct_answer_template"],
+            "filename": _name(record),
+            "caption": caption,
+            "negative_captions": captions,
+        }
+
+
+def _name(record: Row) -> str:
+    return record["image_path"].rpartition("/")[2]

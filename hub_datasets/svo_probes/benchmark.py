@@ -1,0 +1,18 @@
+"""How the rows of SVO-Probes are scored: the sentence has to prefer the image that it is true of."""
+
+from .. import Benchmark, Task
+
+BENCHMARK = Benchmark(
+    tasks=(
+        Task(
+            name="svo",
+            configs=("svo",),
+            images=("image_0", "image_1"),
+            captions=("caption",),
+            category="category",
+            metrics={"aro_itm": {"task": "order"}},
+        ),
+    ),
+    summary="another subject, verb or object",
+    source="your own copy of svo_probes.csv with its images (--data-dir)",
+)

@@ -1,0 +1,110 @@
+"""The EqBen builder: subsets by folder, frames that are arrays, the full set, and how it names what is wrong."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sources_eqben as sources
+from builder_support import Small
+from PIL import Image
+
+from vl_assay.hub_datasets.eqben.builder import FULL_COUNTS, frame_as_png
+
+
+@pytest.fixture
+def small(tmp_path):
+    return Small("eqben", tmp_path)
+
+
+def test_a_configuration_has_the_groups_whose_images_lie_in_its_folder(small):
+    rows = small.rows("eqbengebc", with_images=False)
+    assert [row["id"] for row in rows] == ["eqbengebc/2", "eqbengebc/9"]
+    assert rows[1] == {
+        "id": "eqbengebc/9",
+        "filename_0": "eqbengebc/1/0_eqbengebc_1.png",
+        "caption_0": "he sits on chair 1",
+        "filename_1": "eqbengebc/1/1_eqbengebc_1.png",
+        "caption_1": "he stands on chair 1",
+    }
+
+
+def write_frames(folder):
+    """The groups of YouCook2 with their frames, in blue, green and red; by name the frames in red, green and blue."""
+    groups = sources.groups(("eqbenyoucook2",), "npy")
+    (folder / sources.SUBSET).write_text(json.dumps(groups), encoding="utf-8")
+    rng, frames = np.random.default_rng(0), {}
+    for name in (group[f"image{side}"] for group in groups for side in "01"):
+        frames[name] = rng.integers(0, 256, (6, 9, 3), dtype=np.uint8)
+        path = folder / "image_subset" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, frames[name][:, :, ::-1])
+    return frames
+
+
+def test_frames_that_are_arrays_become_png_files_in_red_green_and_blue(small):
+    frames = write_frames(small.folder)
+    for row in small.rows("eqbenyoucook2"):
+        for side in "01":
+            image, name = row[f"image_{side}"], row[f"filename_{side}"]
+            assert image["path"] == str(Path(name).with_suffix(".png"))
+            assert np.array_equal(np.asarray(Image.open(io.BytesIO(image["bytes"]))), frames[name])
+
+
+class Evil:
+    def __reduce__(self):
+        return exec, ("raise SystemExit('unpickled')",)
+
+
+@pytest.mark.parametrize(
+    ("array", "found"),
+    [
+        (np.zeros((4, 4), np.uint8), r"uint8 of shape \(4, 4\)"),
+        (np.zeros((4, 4, 3)), "float64"),
+        (np.zeros((0, 4, 3), np.uint8), r"\(0, 4, 3\)|mmap"),
+        (np.array([Evil()]), "not a file of NumPy with an array"),
+    ],
+)
+def test_a_file_that_holds_no_frame_is_refused_and_never_unpickled(tmp_path, array, found):
+    np.save(tmp_path / "frame.npy", array, allow_pickle=True)
+    with pytest.raises(ValueError, match=found):
+        frame_as_png(str(tmp_path / "frame.npy"))
+
+
+def test_a_frame_that_claims_more_than_its_file_holds_is_refused(tmp_path):
+    path = tmp_path / "frame.npy"
+    np.save(path, np.zeros((4, 4, 3), np.uint8))
+    path.write_bytes(path.read_bytes().replace(b"(4, 4, 3)", b"(99999, 99999, 3)"))
+    with pytest.raises(ValueError, match=r"frame\.npy"):
+        frame_as_png(str(path))
+
+
+def test_the_full_set_has_its_own_file_and_the_published_counts(small):
+    small.error(
+        FileNotFoundError, "private_info_global.json is missing.*gdown 1gNR4K2Cv4rbnjVRdHuBV6PuoJ5MlRXnZ", full=True
+    )
+    (small.folder / sources.FULL).write_text(json.dumps(sources.groups()), encoding="utf-8")
+    small.error(ValueError, "has 2 groups of eqbensd, but the release has 1,513", "eqbensd", full=True)
+    assert sum(FULL_COUNTS.values()) == 195_872 + 45_849 + 1_814 + 3 * 2_000 + 1_513
+
+
+GROUP = sources.groups()[0]
+
+
+@pytest.mark.parametrize(
+    ("groups", "found"),
+    [
+        ([GROUP | {"image1": "eqbensd/1.png"}], "row 0: the images lie in 'eqbenag' and 'eqbensd'"),
+        ([GROUP | {"image0": "other/1.png", "image1": "other/2.png"}], "row 0: the images lie in 'other'"),
+        ([GROUP, GROUP | {"caption1": ["a", "b"]}], "row 1: caption1 is ['a', 'b']"),
+        ([GROUP | {"caption0": " "}], "row 0: caption0 is empty"),
+        ([GROUP | {"image0": "eqbenag/../../etc/hosts"}], "does not lead to a file in a folder"),
+        (sources.groups(("eqbensd",)), "has no groups of eqbenag"),
+    ],
+)
+def test_damaged_annotations_are_an_error_that_names_what_is_wrong(small, groups, found):
+    (small.folder / sources.SUBSET).write_text(json.dumps(groups), encoding="utf-8")
+    assert found in small.error(ValueError, sources.SUBSET, "eqbenag")

@@ -1,0 +1,36 @@
+"""NegBench: the true caption comes first, whichever option it is, and what a table cannot mean is refused."""
+
+from __future__ import annotations
+
+import pytest
+from builder_support import Small
+
+
+@pytest.fixture
+def small(tmp_path):
+    return Small("negbench", tmp_path)
+
+
+def test_the_true_caption_comes_first_and_the_others_keep_their_order(small):
+    rows = small.rows("coco")
+    options = [f"COCO_val 2, a cat{', but no' * number} dog" for number in range(4)]
+    assert [row["category"] for row in rows] == ["positive", "negative", "hybrid"]
+    assert (rows[2]["caption"], rows[2]["negative_captions"]) == (options[2], [*options[:2], options[3]])
+    assert rows[0]["filename"] == "COCO_val0.jpg"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (",2,hybrid", ",4,hybrid", "row 2: correct_answer is '4', which is not 0, 1, 2 or 3"),
+        (",2,hybrid", ",,hybrid", "row 2: correct_answer is ''"),
+        (",2,hybrid", ",2,mixed", "row 2: correct_answer_template 'mixed' is not one of positive, negative, hybrid"),
+        ("COCO_val1.jpg", "..", r"row 1: image_path '.*\.\.' does not end in a file name"),
+    ],
+)
+def test_a_row_that_cannot_be_meant_is_named(small, old, new, message):
+    file = small.folder / "COCO_val_mcq_llama3.1_rephrased.csv"
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+    small.error(ValueError, message, "coco")

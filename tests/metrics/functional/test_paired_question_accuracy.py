@@ -1,0 +1,114 @@
+"""Paired questions: by hand, against every way of breaking ties, by baselines, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from vl_assay.metrics.common.errors import ScoresError
+from vl_assay.metrics.evaluation.errors import matching_margin
+from vl_assay.metrics.functional.questions import paired_question_accuracy
+from vl_assay.metrics.modules.discovery import load_metric
+from vl_assay.metrics.records.schema import MatchingRow
+
+SCORES = ("accuracy", "question_accuracy", "image_accuracy", "group_accuracy")
+RIGHT = [[1, 0, 0, 1], [0, 1, 1, 0]]
+
+
+def scores_of(result):
+    return [result[name] for name in SCORES]
+
+
+def table(answers):
+    """Scores with which image i gives question j the answer that is right of image `answers[i][j]`; None for a tie."""
+    rows = []
+    for answer in answers:
+        own = [0.5 if given is None else float(given == question) for question, given in enumerate(answer)]
+        rows.append([*own, *(1 - score for score in own)])
+    return rows
+
+
+def by_the_definition(answers):
+    """Accuracy, question, image and group accuracy of one group, counted from who was answered what."""
+    right = [[answers[image][question] == image for question in (0, 1)] for image in (0, 1)]
+    questions = sum(all(right[image][question] for image in (0, 1)) for question in (0, 1))
+    images = sum(all(right[image]) for image in (0, 1))
+    correct = sum(map(sum, right))
+    return [correct / 4, questions / 2, images / 2, float(correct == 4)]
+
+
+def test_all_ways_to_answer_and_to_tie_count_as_the_definition_says():
+    for flat in itertools.product((0, 1, None), repeat=4):
+        broken = [
+            by_the_definition([ways[:2], ways[2:]])
+            for ways in itertools.product(*((0, 1) if given is None else (given,) for given in flat))
+        ]
+        group = table([flat[:2], flat[2:]])
+        expected = {
+            # A tied answer is the wrong one, which of all ways of breaking ties gives the least of every score.
+            "wrong": [min(column) for column in zip(*broken, strict=True)],
+            "half": [sum(column) / len(broken) for column in zip(*broken, strict=True)],
+            "right": [max(column) for column in zip(*broken, strict=True)],
+        }
+        for ties, values in expected.items():
+            result = paired_question_accuracy([group], ties=ties)
+            assert scores_of(result) == pytest.approx(values), (flat, ties)
+            assert result["tie_rate"] == (None in flat)
+
+
+def test_by_arithmetic_over_groups_and_categories():
+    groups = [RIGHT, table([[0, 1], [1, 1]]), table([[0, 1], [0, 1]])]
+    result = paired_question_accuracy(groups, categories=["a", "a", "b"])
+    # Image 0 of the second is answered with image 1's answer to question 1. The third gives each question one answer,
+    # on both images, which are its own: right are question 0 on image 0 and question 1 on image 1.
+    assert by_the_definition([[0, 1], [1, 1]]) == [3 / 4, 1 / 2, 1 / 2, 0]
+    assert scores_of(result) == pytest.approx([(4 + 3 + 2) / 12, (2 + 1 + 0) / 6, (2 + 1 + 0) / 6, 1 / 3])
+    assert scores_of(result["per_category"]["a"]) == pytest.approx([7 / 8, 3 / 4, 3 / 4, 1 / 2])
+    assert result["macro_accuracy"] == pytest.approx((7 / 8 + 1 / 2) / 2)
+
+
+def test_chance_is_that_of_answers_by_coin():
+    ways = [table([ways[:2], ways[2:]]) for ways in itertools.product((0, 1), repeat=4)]
+    result = paired_question_accuracy(ways)
+    assert scores_of(result) == [1 / 2, 1 / 4, 1 / 4, 1 / 16]
+    specified = {score.name: score.chance for score in load_metric("paired_question_accuracy").spec.scores}
+    assert [specified[name] for name in SCORES] == scores_of(result)
+
+
+def test_answers_that_do_not_depend_on_the_image_win_half_of_the_answers_and_no_question():
+    blind = np.random.default_rng(0).normal(size=(500, 1, 4)).repeat(2, axis=1)
+    result = paired_question_accuracy(blind)
+    assert (result["accuracy"], result["question_accuracy"], result["group_accuracy"]) == (1 / 2, 0, 0)
+    assert 0 < result["image_accuracy"] <= 1 / 2
+
+
+def test_only_two_answers_of_an_image_to_a_question_are_compared():
+    rng = np.random.default_rng(1)
+    scores = rng.normal(size=(50, 2, 4))
+    shifts = np.tile(rng.normal(size=(50, 2, 2)), 2)  # of an image with a question, for both answers alike
+    assert scores_of(paired_question_accuracy(scores + 9 * shifts)) == scores_of(paired_question_accuracy(scores))
+
+
+def test_the_margin_of_an_example_is_that_of_its_worst_answer():
+    rng = np.random.default_rng(2)
+    for scores in rng.normal(size=(50, 2, 4)).tolist():
+        row = MatchingRow("x/0", "x", "x", ["0", "1"], [0, 1], scores)
+        assert (matching_margin(row, 1) > 0) == bool(paired_question_accuracy([scores])["group_accuracy"])
+    assert matching_margin(MatchingRow("x/0", "x", "x", ["0", "1"], [0, 1], [[1, 0, 0, 1], [0, 5, 3, 0]]), 1) == 1
+
+
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        ([], "there are no scores"),
+        ([[[1, 2], [3, 4]]], r"shape \(1, 2, 2\); pass a 2×4 matrix for each group"),
+        ([RIGHT, [[1, 2]]], r"not 2×4 matrices in row 1 \(1 of 2 rows, counted from 0\); pass a 2×4 matrix"),
+        ([RIGHT, [[1, 0, 0, math.nan], [0, 1, 1, 0]]], "NaN or infinite in row 1"),
+    ],
+)
+def test_unusable_scores_are_refused_with_a_remedy(scores, message):
+    with pytest.raises(ScoresError, match=message):
+        paired_question_accuracy(scores)

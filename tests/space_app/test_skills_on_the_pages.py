@@ -1,0 +1,38 @@
+"""The skills on the Model page, and cautions on the Benchmarks page."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from submission_support import MemoryStorage
+
+from vl_assay.hub_datasets import get_benchmark
+from vl_assay.hub_datasets.core.skills import read_skill_profile
+from vl_assay.metrics.evaluation import percent
+from vl_assay.space_app.board.catalogue import Catalogue
+from vl_assay.space_app.board.launch import shipped_predictions
+from vl_assay.space_app.pages import cards, model
+
+
+@pytest.fixture(scope="module")
+def catalogue():
+    return Catalogue(MemoryStorage())
+
+
+def test_the_model_page_shows_the_skills_of_the_models_predictions(catalogue):
+    files = [path for path in shipped_predictions().values() if path.name.startswith("demo-clip.")]
+    profile = read_skill_profile(files)
+    html = model.skills_html(catalogue, "demo-clip")
+    assert {score.skill for score in profile.scores} >= {"object", "binding", "order", "paraphrase"}
+    for score in profile.scores:
+        assert re.search(rf"{score.skill}</th>\s*<td[^>]*>\s*{re.escape(percent(score.corrected))}", html)
+
+
+def test_a_model_without_predictions_has_no_skills(catalogue):
+    assert model.skills_html(catalogue, "no such model") == ""
+
+
+def test_the_benchmarks_page_shows_cautions(catalogue):
+    assert "82.59 to 63.37" in get_benchmark("aro").caution
+    assert get_benchmark("aro").caution.replace("'", "&#39;") in cards.grid_html(catalogue.board)

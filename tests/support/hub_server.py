@@ -1,0 +1,117 @@
+"""A local server that acts as the Hub for downloads: dataset repositories of one commit, open, gated or unknown."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from file_server import FileServer, _Handler
+from huggingface_hub import constants
+
+COMMIT = "c" * 40
+
+
+class HubServer(FileServer):
+    """Serves ``folder/owner/name`` as the dataset ``owner/name``; see `FileServer` for what it counts and can be told.
+
+    Attributes:
+        gated: repositories whose files need `TOKEN`; `revisions`: those that were asked for.
+    """
+
+    TOKEN = "hf_of_a_reader"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.folder = folder
+        self.gated, self.revisions = set[str](), list[str]()
+        self.RequestHandlerClass: Any = partial(_HubHandler, directory=str(folder))
+
+
+@contextmanager
+def serving_hub(folder: Path, monkeypatch: Any) -> Iterator[HubServer]:
+    """A Hub of the repositories in a folder, in place of the real one; its cache is new."""
+    with HubServer(folder) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, server.url)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(constants, "ENDPOINT", server.url)
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / ".cache"))
+        yield server
+        server.shutdown()
+
+
+def _commit(revision: str) -> str:
+    """The commit of a revision: itself, if it is a full hash."""
+    return revision if len(revision) == len(COMMIT) else COMMIT
+
+
+class _HubHandler(_Handler):
+    server: HubServer
+    etag = commit = ""
+
+    def do_GET(self) -> None:
+        kind, *parts = self.path.lstrip("/").split("/")
+        if kind == "api":
+            self._info("/".join(parts[1:3]), parts[3], parts[4].partition("?")[0])
+        elif self._is_allowed("/".join(parts[:2])):
+            self._resolve(parts)
+            super().do_GET()
+
+    def do_HEAD(self) -> None:
+        parts = self.path.lstrip("/").split("/")[1:]
+        if self._is_allowed("/".join(parts[:2])):
+            self._resolve(parts)
+            super().do_HEAD()
+
+    def _info(self, repository: str, kind: str, revision: str) -> None:
+        """The commit of a revision, or the files in a commit."""
+        folder = self.server.folder / repository
+        if revision != COMMIT and revision not in self.server.revisions:
+            self.server.revisions.append(revision)
+        if not folder.is_dir():
+            self._refuse(401, "RepoNotFound")
+            return
+        files = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*")) if path.is_file()}
+        answer: Any = {"id": repository, "sha": _commit(revision), "siblings": [{"rfilename": name} for name in files]}
+        if kind == "tree":
+            entries = {"type": "file", "oid": "0" * 40}
+            answer = [entries | {"path": name, "size": path.stat().st_size} for name, path in files.items()]
+        content = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _is_allowed(self, repository: str) -> bool:
+        allowed = repository not in self.server.gated
+        allowed = allowed or self.headers.get("Authorization") == f"Bearer {self.server.TOKEN}"
+        if not allowed:
+            self._refuse(403, "GatedRepo")
+        return allowed
+
+    def _refuse(self, status: int, code: str) -> None:
+        self.send_response(status)
+        self.send_header("X-Error-Code", code)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def _resolve(self, parts: list[str]) -> None:
+        """The path in the folder of ``owner/name/resolve/revision/path``."""
+        self.commit = _commit(parts[3])
+        self.path = "/" + "/".join([*parts[:2], *parts[4:]])
+        path = Path(self.translate_path(self.path))
+        self.etag = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+
+    def end_headers(self) -> None:
+        if self.etag:
+            self.send_header("X-Repo-Commit", self.commit)
+            self.send_header("ETag", f'"{self.etag}"')
+        super().end_headers()

@@ -1,0 +1,32 @@
+"""Small sources in the layout of COCO-Counterfactuals."""
+
+from __future__ import annotations
+
+import json
+
+from noise import write_noise
+
+PLACES = {"data": (".",), "data/images": ("images", ".")}
+PAIRS = (("236308_0", "dog", "cat"), ("236308_1", "dog", "horse"), ("71_0", "kite", "balloon"))
+
+
+def records():
+    """The lines of ``examples.jsonl``."""
+    return [
+        {"id": key, "image_0": f"{key}_img_0", "image_1": f"{key}_img_1"}
+        | {f"caption_{side}": f"A {noun} in a park." for side, noun in enumerate(nouns)}
+        for key, *nouns in PAIRS
+    ]
+
+
+def write_records(folder, rows):
+    (folder / "data").mkdir(exist_ok=True)
+    (folder / "data" / "examples.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+
+
+def make(folder):
+    """Lay out the files; the options with which they are built."""
+    write_records(folder, records())
+    names = [row[f"image_{side}"] for row in records() for side in "01"]
+    write_noise([folder / "data" / "images" / f"{name}.jpg" for name in names], 20, 24)
+    return {}
