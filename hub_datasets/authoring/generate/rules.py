@@ -23,9 +23,10 @@ from ..text.articles import adapt_articles, article
 from ..text.negatives import Negative, crepe_negations, crepe_replacements, crepe_swaps, exchange, put_in
 from ..text.perturb import caption_rng, perturb
 from ..text.tagging import Tagged, tag
-from ..text.words import find, split
+from ..text.words import split
 from .checks import KINDS
 from .formatting import accept, conform
+from .paraphrases import paraphrases
 from .rejected import Rejected
 
 # SugarCrepe's Table 5 has negated and shuffled captions, too.
@@ -37,7 +38,6 @@ Lists = Mapping[str, Sequence[str]]
 OBJECTS: Lists = _WORDS["objects"]
 ATTRIBUTES: Lists = _WORDS["attributes"]
 RELATIONS: Lists = _WORDS["relations"]
-SYNONYMS: Sequence[Sequence[str]] = _WORDS["synonyms"]
 _REPLACED = {"replace_obj": OBJECTS, "replace_att": ATTRIBUTES, "replace_rel": RELATIONS}
 # The attributes that are added to objects, and nouns of places, such as "the right", that are not objects.
 _ADDED = ("colour", "size")
@@ -174,13 +174,8 @@ def _add_attributes(lists: Lists, tagged: Tagged) -> Iterator[_Found]:
 
 
 def _paraphrase(wordnet: Any, tagged: Tagged) -> Iterator[_Found]:
-    words = split(tagged.text)
-    for old, new in itertools.chain.from_iterable(itertools.permutations(pair) for pair in SYNONYMS):
-        for at in find(words.lower, split(old).lower):
-            # "to the left of" contains "left of", which must not become "to the to the left of".
-            if old not in new or words.lower[max(at - 2, 0) : at] != ["to", "the"]:
-                start, end = words.spans[at][0], words.spans[at + len(old.split()) - 1][1]
-                yield put_in(tagged.text, (start, end), new), {"old": old, "new": new}
+    for text, old, new in paraphrases(tagged):
+        yield text, {"old": old, "new": new}
     if wordnet is not None:
         for span, word, name in zip(tagged.spans, tagged.words, tagged.tags, strict=True):
             senses = wordnet.synsets(word.lower(), pos=_WORDNET_POS[name])[:1] if name in _WORDNET_POS else ()
