@@ -36,7 +36,7 @@ SOLUTIONS = SourceFile(
 _SOLUTION: dict[str, Any] = dict.fromkeys(("idx", "Text", "Image", "category"), str)
 # What has to score higher where text number i is true of image number i, and where the texts are exchanged.
 RELATIONS = {
-    ("T0_I0 > T1_I0 & T1_I1 > T0_I1", "T0_I0 > T0_I1 & T1_I1 > T1_I0"): "released order",
+    ("T0_I0 > T1_I0 & T1_I1 > T0_I1", "T0_I0 > T0_I1 & T1_I1 > T1_I0"): "released",
     ("T1_I0 > T0_I0 & T0_I1 > T1_I1", "T0_I1 > T0_I0 & T1_I0 > T1_I1"): "exchanged",
 }
 
@@ -50,7 +50,7 @@ class VisMin(ReleasedRows):
     ROWS: ClassVar = {"vismin": Rows(TABLE, _SCHEMA, ROWS)}
 
     def _columns(self) -> dict[str, Any]:
-        return columns(f"id category {GROUP} tags")
+        return columns(f"id category {GROUP} order")
 
     def _problem(self, record: Row) -> str | None:
         empty = [name for name in ("text_0", "text_1", "category") if not record[name].strip()]
@@ -88,7 +88,7 @@ class VisMin(ReleasedRows):
         order = RELATIONS[solution["Text"], solution["Image"]]
         if order == "exchanged":
             row["caption_0"], row["caption_1"] = row["caption_1"], row["caption_0"]
-        return row | {"tags": [order]}
+        return row | {"order": order}
 
 
 def _unknown_relations(record: Row) -> str | None:
