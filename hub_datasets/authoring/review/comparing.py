@@ -8,7 +8,7 @@ of each kind, two questions, a tie allowed.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -83,7 +83,9 @@ def draw_comparisons(
     return found
 
 
-def prepare(pairs: Any, names: tuple[str, str], folder: Path, *, sample: int, seed: int) -> Path:
+def prepare(
+    pairs: Callable[[], Sequence[Sequence[Pair]]], names: tuple[str, str], folder: Path, *, sample: int, seed: int
+) -> Path:
     """The file of comparisons in a folder, drawn at the first call and kept from then on.
 
     Args:
@@ -95,7 +97,8 @@ def prepare(pairs: Any, names: tuple[str, str], folder: Path, *, sample: int, se
     """
     path = folder / ITEMS_FILE
     if not path.exists():
-        write_rows(draw_comparisons(*pairs(), names, sample=sample, seed=seed), path)
+        first, second = pairs()
+        write_rows(draw_comparisons(first, second, names, sample=sample, seed=seed), path)
     there = {name for item in read_comparisons(path) for name in (item.set_a, item.set_b)}
     if there != set(names):
         raise DataError(f"{path} compares {' and '.join(sorted(there))}, not {' and '.join(names)}; give another --out")
@@ -129,7 +132,7 @@ class CompareDesk(Desk):
         annotator, index = self._annotator(request), self._index_of_id(request)
         question, decision = request.get("question"), str(request.get("decision"))
         check_known("decision", [decision], DECISIONS)
-        if question not in range(len(QUESTIONS)) or isinstance(question, bool):
+        if type(question) is not int or question not in range(len(QUESTIONS)):
             raise DataError(f"there are questions 0 to {len(QUESTIONS) - 1}, and {question!r} came")
         item = self.items[index]
         self.journal.decide(Entry("", annotator, item.id, decision, shown=f"{item.a}\n{item.b}", phrase=question))
