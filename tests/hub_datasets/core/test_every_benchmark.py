@@ -84,6 +84,7 @@ COLUMNS = {
         "vqa": "id image:image filename question answer:bool type",
         "groups": f"id type {_GROUP}",
     },
+    "valse": {".*": f"{_PAIR} source"},
     "vl_checklist": {".*": "id category source part image:image filename caption negative_caption defects:[string]"},
     "winoground": {".*": f"id category {_GROUP} tag secondary_tag num_main_preds:int32 tags:[string]"},
 }
