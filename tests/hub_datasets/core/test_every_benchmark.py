@@ -109,6 +109,7 @@ COLUMNS = {
         "groups": f"id type {_GROUP}",
     },
     "vismin": {".*": f"id category {_GROUP} order"},
+    "valse": {".*": f"{_PAIR} source"},
     "vl_checklist": {".*": "id category source part image:image filename caption negative_caption defects:[string]"},
     "winoground": {".*": f"id category {_GROUP} tag secondary_tag num_main_preds:int32 tags:[string]"},
 }
