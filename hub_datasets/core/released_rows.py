@@ -24,6 +24,7 @@ from .source_files import (
     SourceBuilder,
     SourceFile,
     VerifiedConfig,
+    by_name,
     check_row_count,
     check_rows,
     is_inner_path,
@@ -41,8 +42,8 @@ class Rows:
 
     Args:
         file: the file, whose suffix tells the format; or Parquet files of the Hub, whose images need no `Images`.
-        schema: the fields of a record and their types; of a table all are text. Columns of images in Parquet are names
-            of files, so that a record is the same in either form.
+        schema: the fields of a record and their types; of a table all are text. A record may be a list of their
+            values. Columns of images in Parquet are names of files, so that a record is the same in either form.
         count: how many records the release has; None if that is not known.
         table: the same rows in Parquet files of the Hub, which are read where the user has no `file`.
     """
@@ -111,7 +112,9 @@ class ReleasedRows(SourceBuilder):
         origin, records = "", list[tuple[str, Row]]()
         for file, named in self._read_files(part, dl_manager):
             origin = f"{origin} and {file}" if origin else file
-            checked = check_rows(((label, each) for label, _, each in named), part.schema, file, self._problem)
+            checked = check_rows(
+                ((label, by_name(each, part.schema)) for label, _, each in named), part.schema, file, self._problem
+            )
             records += [(key, record) for (_, key, _), record in zip(named, checked, strict=True)]
         if self._verifies and part.count is not None:
             check_row_count(len(records), part.count, origin)

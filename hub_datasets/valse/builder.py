@@ -22,7 +22,7 @@ _SCHEMA = {
     "dataset": str,
     "mturk": {"caption": int},
 }
-# Of three annotators, how many have to prefer the caption: the authors' rule.
+# How many annotators have to prefer the caption: the authors' rule.
 _VOTES = 2
 # The file of each piece, how many rows it has, how many of them are valid, and where the authors have its images.
 _PIECES = {
@@ -43,7 +43,7 @@ _ARCHIVES = {"plurals": COCO_VAL2017, "relations": COCO_VAL2017, "foil_it": COCO
 
 @dataclass
 class ValseConfig(VerifiedConfig):
-    """`all_rows` keeps the rows, too, in which fewer than two of three annotators prefer the caption."""
+    """`all_rows` keeps the rows, too, in which fewer than two annotators prefer the caption."""
 
     all_rows: bool = False
 

@@ -21,7 +21,7 @@ import pytest
 from vl_assay.hub_datasets import get_benchmark
 from vl_assay.hub_datasets.core.benchmarks import config_names, get_builder, get_card
 
-_IMAGES = (".jpg", ".png")
+_IMAGES = (".jpg", ".jpeg", ".png")
 
 
 class Small:

@@ -184,15 +184,44 @@ def _paraphrase(wordnet: Any, tagged: Tagged) -> Iterator[_Found]:
                     yield put_in(tagged.text, span, new), {"old": word, "new": new}
 
 
+# What stands right behind two joined phrases and belongs to the second alone, as in "a bed and a desk with a lamp".
+_OF_THE_SECOND = frozenset(("with", "of", "that", "which", "who", "whose"))
+# "His dog and a man" and "another dog and a dog" lose what they refer to.
+_REFERRING = frozenset(("his", "her", "their", "its", "my", "your", "our", "another", "other", "one"))
+_BLACK_AND_WHITE = frozenset(("black", "white"))
+_PICTURES = frozenset("photo photos photograph photographs photography picture pictures image images shot film".split())
+
+
 def _swap_joined(tagged: Tagged) -> Iterator[_Found]:
-    """Exchange noun phrases, or adjectives, on both sides of "and"."""
+    """Exchange noun phrases, or adjectives before a noun, on both sides of "and"."""
     adjectives = [(at, at + 1) for at, name in enumerate(tagged.tags) if name == "JJ"]
     for at, word in enumerate(tagged.words):
         for parts in (tagged.noun_phrases, adjectives) if word.lower() == "and" else ():
             left = next((part for part in parts if part[1] == at), None)
             right = next((part for part in parts if part[0] == at + 1), None)
-            if left and right:
+            if left and right and _means_the_same(tagged, left, right, is_adjective=parts is adjectives):
                 yield adapt_articles(exchange(tagged, left, right), tagged.text), {}
+
+
+def _means_the_same(tagged: Tagged, left: tuple[int, int], right: tuple[int, int], *, is_adjective: bool) -> bool:
+    """Whether nothing else hangs on one of two joined parts alone, as far as the words beside them tell.
+
+    "A man in a hat and a dog" joins the man and the dog; "a horse and a dog running" says something of the dog.
+    """
+    words, tags = [word.lower() for word in tagged.words], tagged.tags
+    parts = {*words[left[0] : left[1]], *words[right[0] : right[1]]}
+    after = words[right[1]] if right[1] < len(words) else ""
+    if is_adjective:
+        # A black and white photograph has no colours, and nobody says it the other way round.
+        return (
+            bool(after) and tags[right[1]].startswith("NN") and not (parts == _BLACK_AND_WHITE and after in _PICTURES)
+        )
+    if parts & _REFERRING or "POS" in tags[left[0] : right[1]] or after in _OF_THE_SECOND:
+        return False
+    if left[0] == 0:
+        return True
+    follows = tags[left[0] - 1].startswith("VB") or words[left[0] - 1] == "with"
+    return follows and not any(tag.startswith("VB") for tag in tags[right[1] :])
 
 
 def _sisters(wordnet: Any, tagged: Tagged) -> Iterator[_Found]:

@@ -111,6 +111,7 @@ COLUMNS = {
     "vismin": {".*": f"id category {_GROUP} order"},
     "valse": {".*": f"{_PAIR} source"},
     "vl_checklist": {".*": "id category source part image:image filename caption negative_caption defects:[string]"},
+    "whats_up": {".*": "id category image:image filename caption negative_captions:[string] defect"},
     "winoground": {".*": f"id category {_GROUP} tag secondary_tag num_main_preds:int32 tags:[string]"},
 }
 MISSING = (FileNotFoundError, ConnectionError, PermissionError)
