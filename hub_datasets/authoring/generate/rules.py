@@ -189,7 +189,7 @@ _OF_THE_SECOND = frozenset(("with", "of", "that", "which", "who", "whose"))
 # "His dog and a man" and "another dog and a dog" lose what they refer to.
 _REFERRING = frozenset(("his", "her", "their", "its", "my", "your", "our", "another", "other", "one"))
 _BLACK_AND_WHITE = frozenset(("black", "white"))
-_PICTURES = frozenset("photo photos photograph photographs photography picture pictures image images shot film".split())
+_PICTURES = frozenset(("photo", "photos", "photograph", "picture", "pictures", "image", "images", "portrait", "shot"))
 
 
 def _swap_joined(tagged: Tagged) -> Iterator[_Found]:
