@@ -298,7 +298,7 @@ def _look(name: str, config: str, data_dir: Path | None, options: Mapping[str, A
     from .build import download_config, is_missing
     from .source_files import DownloadError
 
-    with tempfile.TemporaryDirectory() as scratch, _offline():
+    with tempfile.TemporaryDirectory() as scratch, without_network():
         try:
             builder = get_builder(name)(
                 cache_dir=scratch,
@@ -318,8 +318,8 @@ def _look(name: str, config: str, data_dir: Path | None, options: Mapping[str, A
 
 
 @contextmanager
-def _offline() -> Iterator[None]:
-    """Refuse downloads, so that only files in the caches are found."""
+def without_network() -> Iterator[None]:
+    """Let the Hugging Face libraries use their caches alone, and builders refuse downloads."""
     from datasets import config
     from huggingface_hub import constants
 

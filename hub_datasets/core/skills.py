@@ -99,6 +99,9 @@ def skill_profile(
     scored: list[_Scored] = []
     left_out: Counter[str] = Counter()
     for each in predictions:
+        if (whole := _whole_of(each)) in tasks:
+            left_out[f"{each.benchmark}/{each.task}: counted in {whole}"] += len(each.rows)
+            continue
         found = _of_task(each, len(rows), ties, left_out)
         scored += found
         # Two benchmarks may name configurations alike, and crops in them.
@@ -131,7 +134,8 @@ def profile_parts(profile: SkillProfile) -> list[Part]:
         ],
         title=f"Skills of {profile.model}",
         note="Above chance: (accuracy - chance) / (1 - chance) in per cent, averaged over tasks; 0 is chance, 100 "
-        "perfect. Right: per cent of all examples. Intervals resample images.",
+        "perfect. Right: per cent of all examples. Intervals resample images. Chance is not what text "
+        "alone reaches: see the blind levels in the cards.",
     )
     lines = [f"in no skill: {count:,} rows of {reason}" for reason, count in profile.left_out.items()]
     return [Verdict(verdict(profile)), *([table] if profile.scores else []), *lines]
@@ -167,6 +171,14 @@ def _declared(task: Task) -> str:
         return task.skills or ""
     categories = {skill: [name for name, own in task.skills.items() if own == skill] for skill in task.declared_skills}
     return "; ".join(f"{skill}: {', '.join(names)}" for skill, names in categories.items())
+
+
+def _whole_of(predictions: Predictions) -> str | None:
+    """The task that contains the examples of these predictions, as of sugarcrepe/v2; None if it is no part."""
+    if predictions.benchmark not in benchmark_names():
+        return None
+    whole = get_task(predictions.benchmark, predictions.task).part_of
+    return f"{predictions.benchmark}/{whole}" if whole else None
 
 
 def _of_task(predictions: Predictions, start: int, ties: str | None, left_out: Counter[str]) -> list[_Scored]:

@@ -76,7 +76,7 @@ class Valse(ReleasedRows):
     def _read_part(self, name: str, part: Rows, dl_manager: Any) -> list[Row]:
         rows = super()._read_part(name, part, dl_manager)
         if self._verifies and not self.config.all_rows:
-            check_row_count(len(rows), _PIECES[name][2], f"the valid rows of {name}")
+            check_row_count(len(rows), _PIECES[name][2], f"{name} (valid rows)")
         return rows
 
     def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...hub_datasets.core.listing import without_network
 from ...hub_datasets.published.inventory import (
     STATES,
     Item,
@@ -116,20 +117,6 @@ def reproduce_all(
         outcomes = [_outcome(item, tables, material) for item in read_inventory()]
     _write(outcomes, folder)
     return outcomes
-
-
-@contextmanager
-def without_network() -> Iterator[None]:
-    """Let the Hugging Face libraries use their caches alone, and builders refuse downloads."""
-    from datasets import config
-    from huggingface_hub import constants
-
-    before = config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE
-    config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True
-    try:
-        yield
-    finally:
-        config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = before
 
 
 def _check_labels(use: Mapping[str, str]) -> None:

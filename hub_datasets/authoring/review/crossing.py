@@ -105,14 +105,14 @@ class CrossDesk(_TwoImages):
         """The pair that was found first for each proposal."""
         found = []
         for item in self.items:
-            pairs = [entry for entry in self._of(item.id) if entry.decision == PAIR]
+            pairs = [entry for entry in self._decisions_on(item.id) if entry.decision == PAIR]
             if pairs:
                 found.append(self._group(item, json.loads(min(pairs, key=lambda entry: entry.time).text)))
         return found
 
     def undecided(self) -> int:
         """The number of proposals for which nobody has decided."""
-        return sum(not self._of(item.id) for item in self.items)
+        return sum(not self._decisions_on(item.id) for item in self.items)
 
     def agreement(self) -> list[Part]:
         """For how many proposals a second image was found."""
@@ -126,12 +126,6 @@ class CrossDesk(_TwoImages):
 
     def _group(self, item: Proposal, found: Mapping[str, str]) -> Group:
         return Group(item.id, item.kind, self.pictures.name(item.image), item.text, found["name"], found["text"])
-
-    def _of(self, id: str) -> list[Entry]:
-        return [own[id, -1] for own in self.journal.standing(self._shown).values() if (id, -1) in own]
-
-    def _is_done(self, entries: Mapping[Key, Entry], index: int) -> bool:
-        return (self.items[index].id, -1) in entries
 
     def _content(self, entries: Mapping[Key, Entry], index: int) -> dict[str, Any]:
         item = self.items[index]
@@ -168,7 +162,7 @@ class CheckDesk(_TwoImages):
         """The groups that more than half of their annotators keep, with the captions of the first of these."""
         found = []
         for item in self.items:
-            entries = self._of(item.id)
+            entries = self._decisions_on(item.id)
             kept = sorted((entry for entry in entries if entry.decision == KEEP), key=lambda entry: entry.time)
             if 2 * len(kept) > len(entries):
                 caption_0, caption_1 = json.loads(kept[0].text)
@@ -177,7 +171,7 @@ class CheckDesk(_TwoImages):
 
     def undecided(self) -> int:
         """The number of groups that nobody has checked."""
-        return sum(not self._of(item.id) for item in self.items)
+        return sum(not self._decisions_on(item.id) for item in self.items)
 
     def agreement(self) -> list[Part]:
         """How many groups are kept."""
@@ -187,12 +181,6 @@ class CheckDesk(_TwoImages):
         found = self.groups()
         write_rows(found, path)
         return f"{len(found):,} of {len(self.items):,} groups kept; written to {path}"
-
-    def _of(self, id: str) -> list[Entry]:
-        return [own[id, -1] for own in self.journal.standing(self._shown).values() if (id, -1) in own]
-
-    def _is_done(self, entries: Mapping[Key, Entry], index: int) -> bool:
-        return (self.items[index].id, -1) in entries
 
     def _content(self, entries: Mapping[Key, Entry], index: int) -> dict[str, Any]:
         item = self.items[index]

@@ -60,9 +60,9 @@ class Desk(ABC):
     def agreement(self) -> list[Part]:
         """The agreement of the annotators so far, and how to read it, as a document."""
 
-    @abstractmethod
     def _is_done(self, entries: Mapping[Key, Entry], index: int) -> bool:
-        """Whether an annotator with these decisions has decided an item."""
+        """Whether an annotator with these decisions has decided an item; by default, if one is on the whole item."""
+        return (self.items[index].id, -1) in entries
 
     @abstractmethod
     def _content(self, entries: Mapping[Key, Entry], index: int) -> dict[str, Any]:
@@ -158,6 +158,10 @@ class Desk(ABC):
             **self._content(entries, index),
         }
 
+    def _decisions_on(self, id: str) -> list[Entry]:
+        """The standing decisions of all annotators on a whole item."""
+        return [own[id, -1] for own in self.journal.standing(self._shown).values() if (id, -1) in own]
+
     def _entries(self, annotator: str) -> dict[Key, Entry]:
         return self.journal.standing(self._shown).get(annotator, {})
 
@@ -189,9 +193,6 @@ class ReviewDesk(Desk):
         statuses, pairs, pairs_path = decisions.export(self.items, self.journal, path)
         counts = ", ".join(f"{count:,} {status}" for status, count in statuses.items())
         return f"{counts}; written to {path}, and {pairs:,} kept pairs to {pairs_path}"
-
-    def _is_done(self, entries: Mapping[Key, Entry], index: int) -> bool:
-        return (self.items[index].id, -1) in entries
 
     def _content(self, entries: Mapping[Key, Entry], index: int) -> dict[str, Any]:
         """See `Desk`; a corrected candidate is shown with the annotator's own correction."""

@@ -202,9 +202,6 @@ class RatingDesk(Desk):
         skipped = {(item.id, -1): Entry("", annotator, item.id, "", shown=item.text) for item in spotted}
         return skipped | super()._entries(annotator)
 
-    def _is_done(self, entries: Mapping[Key, Entry], index: int) -> bool:
-        return (self.items[index].id, -1) in entries
-
     def _content(self, entries: Mapping[Key, Entry], index: int) -> dict[str, Any]:
         item = self.items[index]
         entry = entries.get((item.id, -1))

@@ -108,6 +108,15 @@ def test_one_model_and_one_file_for_each_task(tmp_path):
         read_skill_profile(files, **QUICK)
 
 
+def test_a_part_of_a_task_is_not_counted_beside_it(tmp_path):
+    rows = [*pairs("swap_obj", [RIGHT, WRONG]), *pairs("add_obj", [RIGHT])]
+    files = [write(tmp_path / f"{task}.parquet", rows, "sugarcrepe", task) for task in ("itm", "v2")]
+    profile = read_skill_profile(files, **QUICK)
+    assert [score.parts for score in profile.scores] == [("sugarcrepe/itm",)] * 2
+    assert profile.left_out == {"sugarcrepe/v2: counted in sugarcrepe/itm": 3}
+    assert read_skill_profile(files[1:], **QUICK).scores
+
+
 def test_an_unknown_skill_is_refused():
     with pytest.raises(UnknownNameError, match="colour"):
         Task("t", ("c",), ("image",), ("a", "b"), {"sugarcrepe_itm": {}}, skills="colour")

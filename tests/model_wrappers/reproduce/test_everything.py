@@ -10,9 +10,10 @@ from console import invoke
 from huggingface_hub import constants
 from test_reproduce import sugarcrepe_predictions
 
+from vl_assay.hub_datasets.core.listing import without_network
 from vl_assay.hub_datasets.published.inventory import paper_names, read_inventory
 from vl_assay.metrics.common.errors import ModelError, UnknownNameError
-from vl_assay.model_wrappers.reproduce.everything import inventory_page, reproduce_all, without_network
+from vl_assay.model_wrappers.reproduce.everything import inventory_page, reproduce_all
 
 
 @pytest.fixture(scope="module")
