@@ -14,7 +14,8 @@ from ._compute import (
     no_parts,
     scored_rows,
 )
-from ._correlation import Correlation, ScoreName, correlate
+from ._correlate import correlate
+from ._correlation import Correlation, ScoreName
 from ._diagnosis import Diagnosis, diagnose
 from ._report import DEFAULT_FIGURES, FIGURES, Captions, PredictionFiles, Report, report
 from ._scored import Scored, base_score, common, example_ids, is_costly, permutations

@@ -1,0 +1,69 @@
+"""What a user's table says of models beside their predictions, and the groups of models by it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..common.errors import DataError, UnknownNameError
+from ..common.model_sizes import NOT_STATED, parameter_count, size_class
+
+_MOST_BYTES = 4 << 20
+# By the name of a model, the values of the other columns.
+Facts = Mapping[str, Mapping[str, str]]
+
+
+def check_group(by: str, facts: Facts) -> None:
+    """Raise UnknownNameError unless models can be grouped by `by`: empty, their size or family, or a column."""
+    columns = dict.fromkeys(column for each in facts.values() for column in each)
+    known = [*dict.fromkeys(("size", "family", *columns))]
+    if by and by not in known:
+        if not facts:
+            raise UnknownNameError(
+                f"group of models (predictions do not record a model's {by}: give a CSV with the columns model and "
+                f"{by}, --facts FILE.csv)",
+                by,
+                known,
+            )
+        raise UnknownNameError("column of the facts of models", by, known)
+
+
+def read_facts(path: Path) -> dict[str, dict[str, str]]:
+    """The other columns of a CSV by the name of the model.
+
+    Raises:
+        DataError: it is missing, too large, no UTF-8, or without the column ``model``.
+    """
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise DataError(f"{path} has {path.stat().st_size:,} bytes; expected a CSV of at most {_MOST_BYTES:,}")
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} is not a CSV with a line for each model: {error}") from error
+    if not lines or "model" not in lines[0]:
+        raise DataError(f"{path} has no line or no column `model`; expected model,data and a line for each model")
+    return {
+        str(line["model"]).strip(): {
+            str(name): (value or "").strip() for name, value in line.items() if name not in (None, "model")
+        }
+        for line in lines
+    }
+
+
+def check_facts(facts: Facts, names: Sequence[str]) -> None:
+    """Raise DataError if the facts are of none of the models."""
+    if facts and not any(name in facts for name in names):
+        raise DataError(
+            f"the facts of models name {', '.join([*facts][:3])} …; the predictions are of {', '.join(names)}"
+        )
+
+
+def group_of(model: Mapping[str, Any], by: str, facts: Facts) -> str:
+    """The group of a model; empty without groups."""
+    about = {**model, **{name: value for name, value in facts.get(str(model["name"]), {}).items() if value}}
+    if by == "size" and not facts.get(str(model["name"]), {}).get("size"):
+        return size_class(parameter_count(about.get("parameters")))
+    return (str(about.get(by) or NOT_STATED)) if by else ""
