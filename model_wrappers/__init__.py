@@ -1,9 +1,9 @@
 """Models: the model families, and the runner that evaluates them.
 
 The public modules of this package are the model families. `run` evaluates a model on benchmarks, `predict` only writes
-its predictions (`score` is its older name), and `RunConfig` holds their further options. To evaluate a model of your
-own, implement one or more of the protocols `DualEncoder`, `CrossEncoder`, `PairScorer`, `TextScorer`, `Detector` and
-`VQAModel`.
+its predictions (`score` is its older name), and `RunConfig` holds their further options. `check` tells whether a model
+is loaded as its authors meant. To evaluate a model of your own, implement one or more of the protocols `DualEncoder`,
+`CrossEncoder`, `PairScorer`, `TextScorer`, `Detector` and `VQAModel`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .engine.checking import check
     from .engine.families import demo_names, family_names, load_model
     from .engine.protocol import (
         CrossEncoder,
@@ -39,6 +40,7 @@ __all__ = [
     "RunConfig",
     "TextScorer",
     "VQAModel",
+    "check",
     "demo_names",
     "family_names",
     "load_model",
@@ -49,6 +51,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "check": "engine.checking",
     **dict.fromkeys(("demo_names", "family_names", "load_model"), "engine.families"),
     **dict.fromkeys(("RunConfig", "plan", "predict", "run", "score"), "engine.runner"),
 }

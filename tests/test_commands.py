@@ -23,6 +23,7 @@ COMMANDS = (
         "audit",
         "build",
         "cache",
+        "check",
         "compare",
         "correlate",
         "errors",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ...hub_datasets.core.listing import BenchmarkEntry
     from ...metrics.evaluation import PredictionFiles
+    from .checking import ModelCheck
     from .estimate import Estimate
     from .runner import RunConfig
 
@@ -200,6 +201,42 @@ def _with_skills(data_dir: Path | None) -> list[str]:
             if line.state != listing.READY:
                 typer.echo(f"left out: {line.name}, {line.state}: {get_benchmark(line.name).source}", err=True)
     return [line.name for line in lines if line.state == listing.READY]
+
+
+@app.command()
+def check(
+    model: ModelName = "demo-clip",
+    benchmarks: Annotated[
+        list[str] | None, typer.Argument(help="Benchmarks whose cost is to be estimated; default sugarcrepe.")
+    ] = None,
+    dtype: Dtype = "float32",
+    revision: Revision = None,
+    setting: Settings = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """Is a model loaded as its authors meant, and what does a benchmark cost? The first thing to run with a new model.
+
+    Scores pairs of toy_scenes (or questions, or phrases) together and one at a time, in float32 and in bfloat16, and
+    compares the tokens with those of the checkpoint's own tokenizer. Exit status 1 if something is wrong.
+
+    Examples: `vl-assay check demo-clip` · `vl-assay check Salesforce/blip-itm-base-coco sugarcrepe aro -s head=itc` ·
+    `vl-assay check ./my-checkpoint --json`
+    """
+    import json
+    from dataclasses import asdict
+
+    from . import checking
+    from .distributed import default_device
+    from .protocol import LoadOptions
+
+    options = LoadOptions(default_device(0), dtype, revision, parse_settings(setting))
+    found = checking.check(model, benchmarks or (checking.BENCHMARK,), options)
+    if json_:
+        typer.echo(json.dumps({"verdict": found.verdict, **asdict(found)}, indent=1, default=str))
+    else:
+        _print_check(found)
+    if not found.is_passed:
+        raise typer.Exit(1)
 
 
 @app.command("score", hidden=True)
@@ -425,6 +462,30 @@ def cache(
         size = f"{model.bytes / 1e6:,.1f}"
         table.add_row(escape(model.name), model.revision[:20], model.dtype, str(model.shards), size)
     Console().print(table if models else "no embeddings are cached")
+
+
+def _print_check(found: ModelCheck) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    info = found.info
+    about = f"family {info.family}, {info.parameters:,} parameters, loaded in {found.seconds:.1f} s"
+    table = Table("check", "result", "what was found", title=escape(f"{info.name}: {about}"), title_justify="left")
+    for finding in found.findings:
+        table.add_row(finding.name, finding.state, escape(finding.text))
+    console = Console(highlight=False)
+    console.print(escape(found.verdict), soft_wrap=True)
+    console.print(table)
+    for benchmark, seconds in found.costs.items():
+        cost = "its card has no counts" if seconds is None else f"at most about {_duration(seconds)} here"
+        console.print(f"{escape(benchmark)}: {cost}; `vl-assay run MODEL {escape(benchmark)} --plan` measures it")
+    console.print(f"peak memory {found.memory / 1e9:,.1f} GB")
+
+
+def _duration(seconds: float) -> str:
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{seconds:.0f} s"
 
 
 def _print_plan(model: str, estimate: Estimate) -> None:

@@ -74,8 +74,8 @@ def estimate(model: Model, tasks: list[TaskData], *, batch_size: int, devices: i
         size: number of examples of each task in the sample.
     """
     plan, sampled = ScoringPlan(tasks), ScoringPlan(sample(tasks, size))
-    _score(model, sampled, batch_size)
-    pipeline, _ = _score(model, sampled, batch_size)
+    score_alone(model, sampled, batch_size)
+    pipeline, _ = score_alone(model, sampled, batch_size)
     factors = {
         "images": _ratio(len(plan.captions.images()), len(sampled.captions.images())),
         "captions": _ratio(len(plan.captions.texts), len(sampled.captions.texts)),
@@ -113,7 +113,7 @@ def changed_decisions(
     tasks = sample([task for task in tasks if task.task.task_type in ("matching", "vqa")], size)
     sides = []
     for each in (model, exact):
-        _, results = _score(each, ScoringPlan(tasks), batch_size)
+        _, results = score_alone(each, ScoringPlan(tasks), batch_size)
         sides.append([decisions(row) for number in range(len(tasks)) for row in results.rows(number) if row.is_scored])
     changes = sum(ours != theirs for ours, theirs in zip(*sides, strict=True))
     return {"precision_sample": len(sides[0]), "precision_changes": changes}
@@ -138,8 +138,8 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
 
 
-def _score(model: Model, plan: ScoringPlan, batch_size: int) -> tuple[Pipeline, Results]:
-    """Score a plan in this process, without a cache."""
+def score_alone(model: Model, plan: ScoringPlan, batch_size: int) -> tuple[Pipeline, Results]:
+    """Score a plan in this process, without a cache; the pipeline has the time of each stage."""
     with tempfile.TemporaryDirectory() as folder:
         store = ChunkStore(Path(folder))
         pipeline = Pipeline(model.info.name, store, Processes(), Progress(show=False), batch_size)

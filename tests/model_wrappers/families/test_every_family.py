@@ -18,6 +18,7 @@ from vl_assay import model_wrappers
 from vl_assay.metrics.common.errors import ModelError, UnknownNameError
 from vl_assay.model_wrappers import LoadOptions, family_names, load_model
 from vl_assay.model_wrappers.engine import families
+from vl_assay.model_wrappers.engine.checking import check
 from vl_assay.model_wrappers.engine.families import families_of, get_family
 from vl_assay.model_wrappers.engine.protocol import (
     CrossEncoder,
@@ -127,6 +128,13 @@ def test_a_model_follows_its_protocols_and_says_what_it_is(name, folders):
     assert model.info.preprocessing["backend"] == "pil"
     for mode in ("L", "RGBA", "P"):
         model.prepare_image(Image.new(mode, (40, 40)))  # converted to RGB
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_every_family_passes_the_check_that_users_run_first(name, folders):
+    found = check(f"{CHECKPOINTS[name].family}:{folders[name]}", ())
+    assert found.is_passed, found.findings
+    assert "not as by" not in str(found.findings)
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
